@@ -1,0 +1,74 @@
+# shoal_library, shoal_program, shoal_test: one call per target, so that a folder's CMakeLists
+# shows its row of the module graph and nothing else.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(SHOAL_CCACHE ccache)
+if(SHOAL_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${SHOAL_CCACHE}")
+endif()
+
+# One interface target carries warnings and sanitizers, so that no global flags exist.
+add_library(shoal_flags INTERFACE)
+target_include_directories(shoal_flags INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(shoal_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wunused-result
+  -fno-omit-frame-pointer -ffp-contract=off)
+if(SHOAL_SANITIZE)
+  target_compile_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports false positives deep inside libstdc++ at -O2.
+  target_compile_options(shoal_flags INTERFACE
+    -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+    -Wno-dangling-pointer)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(shoal_flags INTERFACE -Wthread-safety)
+endif()
+
+# A LibTorch file needs 1.5 GB of memory to compile: never more than two at a time.
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_pool=2)
+
+# shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ...)
+function(shoal_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(shoal_${name} STATIC ${ARG_SRCS})
+  add_library(shoal::${name} ALIAS shoal_${name})
+  target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${CMAKE_SOURCE_DIR}"
+                 FILES ${ARG_HDRS})
+  target_link_libraries(shoal_${name} PUBLIC shoal_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  set_target_properties(shoal_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endfunction()
+
+# shoal_program(name SRCS ... DEPS ...)
+function(shoal_program name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE shoal_flags ${ARG_DEPS})
+endfunction()
+
+# shoal_test(name SRCS ... DEPS ... [LABELS ...] [ENV NAME=VALUE ...] [TIMEOUT s])
+# Every test sees SHOAL_TEST_DATA (tests/data), SHOAL_SHARED_DATA (may be absent), SHOAL_BIN.
+function(shoal_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE shoal_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "SHOAL_TEST_DATA=${CMAKE_SOURCE_DIR}/tests/data;SHOAL_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data;SHOAL_SOURCE_DIR=${CMAKE_SOURCE_DIR};SHOAL_BIN=${CMAKE_BINARY_DIR}/bin;${ARG_ENV}"
+    SKIP_REGULAR_EXPRESSION "skipped: needs root")
+endfunction()

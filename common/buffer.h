@@ -1,0 +1,76 @@
+// Buffer: move-only owner of bytes, 64-byte aligned, so that SIMD code and float views are safe.
+
+#ifndef SHOAL_COMMON_BUFFER_H_
+#define SHOAL_COMMON_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "common/status.h"
+
+namespace shoal {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  // `size` uninitialised bytes.
+  explicit Buffer(std::size_t size) : size_(size) {
+    if (size == 0) return;
+    // aligned_alloc wants a multiple of the alignment.
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64)));
+    SHOAL_CHECK(data_ != nullptr);
+  }
+  Buffer(Buffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  static Buffer CopyOf(std::span<const std::byte> bytes) {
+    Buffer copy(bytes.size());
+    if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
+    return copy;
+  }
+
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+  // The bytes as fp32 values; size() must be a multiple of 4.
+  std::span<float> floats() {
+    SHOAL_CHECK(size_ % sizeof(float) == 0);
+    return {reinterpret_cast<float*>(data_.get()), size_ / sizeof(float)};
+  }
+  std::span<const float> floats() const {
+    SHOAL_CHECK(size_ % sizeof(float) == 0);
+    return {reinterpret_cast<const float*>(data_.get()), size_ / sizeof(float)};
+  }
+
+  // Forgets the bytes behind `size`, which must not exceed size().
+  void Truncate(std::size_t size) {
+    SHOAL_CHECK(size <= size_);
+    size_ = size;
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte[], Free> data_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_COMMON_BUFFER_H_

@@ -1,0 +1,129 @@
+#include "common/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace shoal {
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FromErrno(errno, "write " + path);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::fsync(fd) != 0) return FromErrno(errno, "fsync " + path);
+  return Status::Ok();
+}
+
+// Makes the rename itself durable.
+void SyncFolderOf(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() >= 0) ::fsync(fd.get());
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return FromErrno(errno, "open " + path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return FromErrno(errno, "stat " + path);
+  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder, not a file");
+  std::string bytes;
+  bytes.reserve(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), max_bytes));
+  char chunk[65536];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), chunk, sizeof(chunk));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FromErrno(errno, "read " + path);
+    if (got == 0) return bytes;
+    bytes.append(chunk, static_cast<std::size_t>(got));
+    if (bytes.size() > max_bytes) {
+      return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
+                               " bytes");
+    }
+  }
+}
+
+Status WriteFileAtomic(const std::string& path, std::string_view bytes, unsigned mode) {
+  std::string temporary = path + ".tmp-XXXXXX";
+  const int raw = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (raw < 0) return FromErrno(errno, "create " + temporary);
+  Status status;
+  {
+    FileDescriptor fd(raw);
+    status = WriteAll(fd.get(), bytes, path);
+    if (status.ok() && ::fchmod(fd.get(), mode) != 0) status = FromErrno(errno, "chmod " + path);
+  }
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = FromErrno(errno, "rename to " + path);
+  }
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  SyncFolderOf(path);
+  return Status::Ok();
+}
+
+Status MakeDirectories(const std::string& path, unsigned mode) {
+  std::string prefix;
+  for (std::size_t i = 0; i <= path.size(); ++i) {
+    const bool border = i == path.size() || path[i] == '/';
+    if (border && !prefix.empty() && prefix != "/" && ::mkdir(prefix.c_str(), mode) != 0 &&
+        errno != EEXIST) {
+      return FromErrno(errno, "create folder " + prefix);
+    }
+    if (i < path.size()) prefix.push_back(path[i]);
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return FailedPrecondition(path + " exists and is not a folder");
+  }
+  return Status::Ok();
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return FromErrno(errno, "open " + path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return FromErrno(errno, "stat " + path);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data = nullptr;
+  if (size > 0) {
+    data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (data == MAP_FAILED) return FromErrno(errno, "map " + path);
+  }
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(path, static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() {
+  if (size_ > 0) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace shoal

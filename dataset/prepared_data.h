@@ -1,0 +1,71 @@
+// PreparedData: the memory-mapped file of token rows that `shoal prepare` makes.
+//
+// Rows of fixed length; sample id = row number, training rows first, then validation rows. A row
+// may be shorter at the end of the text: places behind its length are padding without label.
+// Layout in docs/STORAGE.md. Thread: any (read-only).
+
+#ifndef SHOAL_DATASET_PREPARED_DATA_H_
+#define SHOAL_DATASET_PREPARED_DATA_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace shoal::dataset {
+
+// Label of a place that does not count.
+inline constexpr std::int32_t kIgnoreLabel = -100;
+
+struct DataInfo {
+  std::uint32_t row_tokens = 0;
+  std::uint64_t train_rows = 0;
+  std::uint64_t validation_rows = 0;
+  std::uint32_t vocabulary = 0;
+  std::string tokenizer_fingerprint;  // SHA-256 hex
+  std::string text_sha256;            // of all input text
+  std::uint64_t tokens = 0;           // before cutting into rows
+};
+
+class PreparedData {
+ public:
+  virtual ~PreparedData() = default;
+  virtual const DataInfo& info() const = 0;
+  // Appends row_tokens ids and as many labels (the next token, or kIgnoreLabel).
+  virtual Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
+                           std::vector<std::int32_t>* labels) const = 0;
+  // Labels of a row that count.
+  virtual std::uint32_t LabelCount(SampleId sample) const = 0;
+};
+
+// Maps `path` and checks header, sizes and checksum; the error says what to do.
+Result<std::shared_ptr<const PreparedData>> OpenPreparedData(const std::string& path);
+
+struct PrepareOptions {
+  std::string tokenizer_directory;
+  std::vector<std::string> text_files;        // .jsonl: field "text" of each line; else plain text
+  std::vector<std::string> validation_files;  // if empty, the last fraction of the rows
+  double validation_fraction = 0.05;          // [0, 0.9]
+  std::uint32_t row_tokens = 128;             // 2 .. 65536
+  std::string output;                         // replaced atomically
+  int threads = 0;                            // 0: one per core
+  // Called now and then with (bytes done, bytes total); may be null. Thread: caller's.
+  std::function<void(std::uint64_t, std::uint64_t)> progress;
+};
+
+struct PrepareReport {
+  DataInfo info;
+  std::uint64_t text_bytes = 0;
+  double seconds = 0;
+};
+
+Result<PrepareReport> PrepareData(const PrepareOptions& options);
+
+}  // namespace shoal::dataset
+
+#endif  // SHOAL_DATASET_PREPARED_DATA_H_

@@ -1,0 +1,38 @@
+// Tokenizer: text to token ids and back.
+
+#ifndef SHOAL_DATASET_TOKENIZER_H_
+#define SHOAL_DATASET_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+
+namespace shoal::dataset {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  // Appends the ids of `text`. Special tokens are not recognised in the text. Any bytes are fine.
+  virtual void Encode(std::string_view text, std::vector<std::int32_t>* ids) const = 0;
+  // The bytes of the ids; an id outside the vocabulary is an error.
+  virtual Result<std::string> Decode(std::span<const std::int32_t> ids) const = 0;
+  virtual std::uint32_t vocabulary() const = 0;
+  // Id of <|endoftext|>, which separates documents, if the vocabulary has one.
+  virtual std::optional<std::int32_t> end_of_text() const = 0;
+  // SHA-256 (hex) of the canonical vocabulary and merges: the same for both file forms.
+  virtual const std::string& fingerprint() const = 0;
+};
+
+// GPT-2 byte-level BPE from `directory`: tokenizer.json, or vocab.json + merges.txt (also under
+// OpenAI's names encoder.json + vocab.bpe). Thread: any, Encode may run on several at once.
+Result<std::unique_ptr<Tokenizer>> LoadBpeTokenizer(const std::string& directory);
+
+}  // namespace shoal::dataset
+
+#endif  // SHOAL_DATASET_TOKENIZER_H_

@@ -1,0 +1,137 @@
+// StageModel: the layers of one pipeline stage: forward, the two halves of backward, optimizer.
+//
+// Host-side border of LibTorch: everything crosses as fp32 spans, `rows x tokens x hidden`,
+// row-major. Micro-batches may interleave in any order the schedule asks for; per micro-batch the
+// order is Forward, BackwardInput, BackwardWeights. Gradients accumulate in the order of
+// BackwardWeights calls. Thread: compute.
+
+#ifndef SHOAL_MODEL_STAGE_MODEL_H_
+#define SHOAL_MODEL_STAGE_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "storage/model_directory.h"
+
+namespace shoal::model {
+
+// Layers [first_layer, last_layer); embeddings when first_layer == 0, head when last_layer == all.
+struct StageRange {
+  std::uint32_t first_layer = 0;
+  std::uint32_t last_layer = 0;
+  bool operator==(const StageRange&) const = default;
+};
+
+struct OptimizerOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;  // not on biases, layer norms and embeddings of positions
+  double clip_norm = 1.0;      // global norm; 0: no clipping
+};
+
+struct StageOptions {
+  StageRange range;
+  std::string device = "auto";   // cpu | cuda | cuda:N | auto
+  std::string compute = "fp32";  // fp32 | bf16
+  double dropout = 0;            // masks drawn by counter from (seed, sample id, layer)
+  std::uint64_t seed = 0;
+  bool recompute = false;  // keep inputs only and run the forward again in backward
+  int threads = 0;         // intra-op threads of the process; 0: LibTorch's choice
+  OptimizerOptions optimizer;
+};
+
+struct MicroBatch {
+  MicroBatchId id;
+  std::uint32_t rows = 0;
+  std::uint32_t tokens = 0;                 // per row
+  std::vector<SampleId> samples;            // rows of them; key dropout
+  std::span<const std::int32_t> token_ids;  // rows x tokens; first stage only
+  std::span<const std::int32_t> labels;     // rows x tokens, -100: none; last stage only
+  std::span<const float> input;             // rows x tokens x hidden; all but the first stage
+};
+
+struct StepLoss {
+  double sum = 0;  // of -log p over the labels that count
+  std::uint64_t labels = 0;
+};
+
+// A named flat fp32 view of all gradients, or of the tied embedding's gradient.
+struct GradientLayout {
+  std::string name;
+  std::size_t offset = 0;  // in values
+  std::size_t size = 0;
+};
+
+class StageModel {
+ public:
+  virtual ~StageModel() = default;
+
+  virtual const storage::ModelConfig& config() const = 0;
+  virtual const StageOptions& options() const = 0;
+  virtual std::string device_name() const = 0;  // measured: "cpu", "cuda:0 NVIDIA ..."
+
+  // Writes the output activation to `output` (not on the last stage) and, on the last stage, the
+  // loss to `*loss`. Keeps what backward needs under micro_batch.id (copies the inputs).
+  virtual Status Forward(const MicroBatch& micro_batch, std::span<float> output,
+                         StepLoss* loss) = 0;
+  // From the gradient of the output (empty on the last stage, which starts at the loss) to the
+  // gradient of the input (empty span on the first stage). The loss is the *sum* over labels
+  // times loss_scale, so that gradients of micro-batches and pipelines just add up.
+  virtual Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                               std::span<float> input_gradient) = 0;
+  // Adds the micro-batch's weight gradients to the sums and forgets the micro-batch.
+  virtual Status BackwardWeights(MicroBatchId id) = 0;
+  // Forward only, nothing kept: held-out loss.
+  virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
+                          StepLoss* loss) = 0;
+
+  // Forgets kept micro-batches and sets all gradients to zero (start or abort of a step).
+  virtual void ZeroGradients() = 0;
+
+  // All gradients of the stage as one flat fp32 vector in layout order; Import replaces them.
+  virtual std::span<const GradientLayout> gradient_layout() const = 0;
+  virtual std::size_t gradient_size() const = 0;  // values
+  virtual Status ExportGradients(std::span<float> flat) = 0;
+  virtual Status ImportGradients(std::span<const float> flat) = 0;
+  // Place of the tied embedding's gradient in the flat vector; size 0 if this stage has none, or
+  // if first and last stage are one. The two ends' gradients must be summed each step.
+  virtual GradientLayout tied_embedding() const = 0;
+
+  // Sum of squares of the gradients times scale^2, in fp64, fixed order. The tied embedding counts
+  // on the first stage only.
+  virtual double SquaredGradientNorm(double scale) = 0;
+  // One AdamW step: gradients times `scale` (1 / global token count), clipped by `global_norm`,
+  // then zeroed. `step` counts from 0.
+  virtual Status Apply(std::uint64_t step, double scale, double global_norm,
+                       double learning_rate) = 0;
+
+  // Saves one file per part of the stage: weights to <folder>/<part>.safetensors, optimizer state
+  // to <folder>/<part>.optimizer.safetensors. Bit-exact: a load continues the run identically.
+  virtual Status Save(const std::string& folder) = 0;
+  // Loads weights, and optimizer state where `optimizer_files` has the part. Keys: part names.
+  virtual Status Load(const std::map<std::string, std::string>& weight_files,
+                      const std::map<std::string, std::string>& optimizer_files) = 0;
+
+  // Parts of the stage in order, and bytes of weights + gradients + optimizer state.
+  virtual std::vector<std::string> parts() const = 0;
+  virtual std::uint64_t StateBytes() const = 0;
+  // Most bytes that one kept micro-batch costs, for the bound on micro-batches in flight.
+  virtual std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const = 0;
+  // XXH3-64 over all weights in order: equal on all members of a stage group.
+  virtual std::uint64_t WeightChecksum() const = 0;
+};
+
+// The GPT-2 stage on LibTorch; weights are zero until Load.
+Result<std::unique_ptr<StageModel>> NewTorchGpt2Stage(const storage::ModelConfig& config,
+                                                      const StageOptions& options);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_STAGE_MODEL_H_
