@@ -25,6 +25,10 @@ if(SHOAL_SANITIZE)
   target_compile_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE})
 endif()
+if(SHOAL_FUZZ)
+  # Coverage counters in every library; the driver comes with shoal_fuzz in tests/fuzz.
+  target_compile_options(shoal_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports false positives deep inside libstdc++ at -O2.
   target_compile_options(shoal_flags INTERFACE
