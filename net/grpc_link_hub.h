@@ -1,0 +1,30 @@
+// The LinkHub on gRPC.
+
+#ifndef SHOAL_NET_GRPC_LINK_HUB_H_
+#define SHOAL_NET_GRPC_LINK_HUB_H_
+
+#include <memory>
+#include <string>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "net/identity.h"
+#include "net/link.h"
+#include "net/rate_limiter.h"
+
+namespace shoal::net {
+
+struct LinkHubOptions {
+  std::string listen = "0.0.0.0:0";  // host:port, port 0: any free one
+  std::shared_ptr<const Identity> identity;
+  LinkLimits limits;
+  std::shared_ptr<RateLimiter> upload;  // never null
+  std::shared_ptr<RateLimiter> download;
+};
+
+// Handlers run on `executor`, which must outlive the hub.
+Result<std::unique_ptr<LinkHub>> NewGrpcLinkHub(const LinkHubOptions& options, Executor* executor);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_GRPC_LINK_HUB_H_

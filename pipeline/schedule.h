@@ -1,0 +1,57 @@
+// Schedule: which operation a stage does next. Pure.
+//
+// Three operations per micro-batch: F (forward), B (gradient of the input) and W (gradients of the
+// weights). 1F1B runs W right after B, and bounds the micro-batches in flight (forward done,
+// backward not) at stage s by `in_flight`: S - s in the plain schedule (PipeDream-flush), more on
+// slow links, where S - s starves (Little's law). F and B are each done in micro-batch order, so
+// that sums run in a fixed order.
+
+#ifndef SHOAL_PIPELINE_SCHEDULE_H_
+#define SHOAL_PIPELINE_SCHEDULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace shoal::pipeline {
+
+enum class OpKind : std::uint8_t { kForward, kBackwardInput, kBackwardWeights };
+
+struct Op {
+  OpKind kind = OpKind::kForward;
+  std::uint32_t micro_batch = 0;
+  bool operator==(const Op&) const = default;
+};
+
+// What a stage has done and could do in the running step.
+struct StageProgress {
+  std::uint32_t micro_batches = 0;     // of the step
+  std::uint32_t forwards = 0;          // done or running
+  std::uint32_t backwards = 0;         // B done or running
+  std::uint32_t weight_backwards = 0;  // W done or running
+  std::uint32_t inputs_ready = 0;      // prefix of micro-batches whose input has arrived
+  std::uint32_t gradients_ready = 0;   // prefix whose output gradient has arrived
+  std::uint32_t in_flight = 1;         // bound
+};
+
+// The next operation of 1F1B, or nothing if the stage must wait. B before F when both can run.
+std::optional<Op> NextOp1f1b(const StageProgress& progress);
+
+// Measured times of one stage, milliseconds per micro-batch; bytes of memory per micro-batch.
+struct StageTimes {
+  double forward_ms = 0;
+  double backward_ms = 0;
+  double send_forward_ms = 0;   // to the next stage
+  double send_backward_ms = 0;  // to the previous stage
+  std::uint64_t micro_batch_bytes = 0;
+};
+
+// Bound on micro-batches in flight at `stage`: the round trip of a micro-batch from there to the
+// last stage and back, divided by the time between two micro-batches in the steady state, rounded
+// up; at least the plain S - stage, at most `micro_batches` and what `memory_bytes` holds (0: any).
+std::uint32_t ChooseInFlight(const std::vector<StageTimes>& stages, std::uint32_t stage,
+                             std::uint32_t micro_batches, std::uint64_t memory_bytes);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_SCHEDULE_H_

@@ -1,0 +1,145 @@
+// StageRunner: one peer's part in the steps of a run, for one generation of the plan: schedule,
+// boundary links, delta store, replica exchange and the step protocol (DESIGN section 5).
+//
+// Knows no torch, gRPC or RocksDB: model, links and store come in as interfaces, and the daemon
+// implements the Mediator. Thread: control; compute, codec and store work is posted to their
+// executors and comes back.
+
+#ifndef SHOAL_PIPELINE_STAGE_RUNNER_H_
+#define SHOAL_PIPELINE_STAGE_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "dataset/prepared_data.h"
+#include "model/stage_model.h"
+#include "net/link.h"
+#include "pipeline/schedule.h"
+#include "storage/delta_store.h"
+
+namespace shoal::pipeline {
+
+// Where this peer stands, and what the run does. Constant for a generation.
+struct RunnerConfig {
+  RunId run;
+  std::uint64_t generation = 0;
+  std::uint32_t stage = 0, stages = 1;
+  std::uint32_t pipeline = 0, pipelines = 1;
+  std::uint32_t micro_batch_rows = 1;
+  std::uint32_t row_tokens = 0;
+  std::uint32_t hidden = 0;
+  std::string forward_codec, backward_codec;
+  std::uint32_t in_flight_max = 0;                    // 0: chosen from measured times
+  std::uint64_t activation_memory_bytes = 0;          // bound on kept micro-batches; 0: none
+  std::uint64_t resume_step = 0;                      // steps applied; m newer than this is dropped
+  Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
+};
+
+struct MicroBatchPlan {
+  std::uint32_t global_index = 0;
+  std::vector<SampleId> samples;
+};
+
+struct StepPlan {
+  std::uint64_t step = 0;
+  std::vector<MicroBatchPlan> micro_batches;  // of this pipeline, in order
+  std::vector<StageTimes> timings;            // per stage, may be empty
+};
+
+struct StepReady {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batches = 0;
+  std::uint64_t labels = 0;
+  double loss_sum = 0;
+  StageTimes times;
+};
+
+struct ApplyOrder {
+  std::uint64_t step = 0;
+  double global_norm = 0;  // of the gradient of the token mean
+  double learning_rate = 0;
+  std::uint64_t labels = 0;  // over the global batch
+};
+
+struct PlaceChecksum {
+  std::uint32_t boundary = 0;
+  storage::BoundarySide side = storage::BoundarySide::kSender;
+  std::uint64_t checksum = 0;
+  std::uint64_t records = 0;
+};
+
+// Raw and wire bytes of payloads by kind, for status and metrics.
+struct KindBytes {
+  std::uint64_t raw_sent = 0, wire_sent = 0;  // raw: as fp32; wire: after the codec
+  std::uint64_t raw_received = 0, wire_received = 0;
+};
+struct RunnerStats {
+  std::uint64_t step = 0;       // running
+  std::uint32_t in_flight = 0;  // bound now
+  std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
+  KindBytes forward, backward, replica;
+  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
+  double wait_input_ms = 0, wait_gradient_ms = 0;  // compute idle, by reason, in total
+  double forward_ms = 0, backward_ms = 0, encode_ms = 0, decode_ms = 0, store_ms = 0;  // totals
+  std::uint64_t micro_batches_done = 0;
+};
+
+class StageRunner {
+ public:
+  // What the runner needs from its owner. Thread: control.
+  class Mediator {
+   public:
+    virtual ~Mediator() = default;
+    virtual void OnReady() = 0;  // links open, inventories exchanged: step plans may come
+    virtual void OnStepReady(const StepReady& ready) = 0;
+    virtual void OnSyncDone(std::uint64_t step, double squared_norm) = 0;
+    virtual void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) = 0;
+    // The generation cannot go on: a link broke (`peer` set), or something local failed.
+    virtual void OnFailed(Status status, const PeerId* peer) = 0;
+  };
+
+  struct Dependencies {
+    Executor* control = nullptr;
+    Executor* compute = nullptr;
+    Executor* codec = nullptr;
+    Executor* store = nullptr;
+    net::LinkHub* hub = nullptr;
+    model::StageModel* model = nullptr;          // compute thread only
+    storage::DeltaStore* delta_store = nullptr;  // store thread only; null if codecs keep no m
+    std::shared_ptr<const dataset::PreparedData> data;  // first and last stage
+    Mediator* mediator = nullptr;
+  };
+
+  virtual ~StageRunner() =
+      default;  // = Abort without waiting: in-flight work ends in the background
+
+  // Opens links and exchanges inventories; Mediator::OnReady follows. Targets as in the plan.
+  struct LinkTargets {
+    net::LinkTarget next, previous, embedding;  // peer all zeros: none
+    std::vector<net::LinkTarget> group;         // by pipeline; own place unused
+  };
+  virtual void Start(const LinkTargets& targets) = 0;
+
+  virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
+  // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
+  virtual void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) = 0;
+  // Optimizer step, staged m becomes m; OnApplied.
+  virtual void OnApply(const ApplyOrder& order) = 0;
+
+  virtual RunnerStats stats() const = 0;
+  virtual std::vector<net::LinkStats> link_stats() const = 0;
+};
+
+Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
+                                                    const StageRunner::Dependencies& dependencies);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_STAGE_RUNNER_H_
