@@ -1,0 +1,124 @@
+// What the tests of storage/ share: folders that vanish, data paths, bytes and a tiny model.
+
+#ifndef SHOAL_TESTS_UNIT_STORAGE_STORAGE_TEST_SUPPORT_H_
+#define SHOAL_TESTS_UNIT_STORAGE_STORAGE_TEST_SUPPORT_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/model_directory.h"
+#include "storage/safetensors.h"
+
+namespace shoal::storage {
+
+#define ASSERT_OK(expression)                              \
+  do {                                                     \
+    const ::shoal::Status assert_ok_ = (expression);       \
+    ASSERT_TRUE(assert_ok_.ok()) << assert_ok_.ToString(); \
+  } while (false)
+#define EXPECT_OK(expression)                              \
+  do {                                                     \
+    const ::shoal::Status expect_ok_ = (expression);       \
+    EXPECT_TRUE(expect_ok_.ok()) << expect_ok_.ToString(); \
+  } while (false)
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "shoal-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TempFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+inline std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+inline void WriteAll(const std::string& path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline std::span<const std::byte> Bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+inline std::string RandomBytes(std::mt19937_64& random, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+// Names of what lies in a folder, in order.
+inline std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A GPT-2 so small that a test can write it: 2 layers, hidden 4, 2 heads, 6 positions, 7 tokens.
+inline std::string TinyConfigText(const std::string& more = "") {
+  return R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":4,)"
+         R"("n_head":2,"n_positions":6,"vocab_size":7,"activation_function":"gelu_new")" +
+         more + "}";
+}
+
+// Tensors with chosen names and bytes, and where to write them.
+struct TensorSet {
+  std::map<std::string, std::string> bytes;
+  std::vector<TensorToWrite> list;
+
+  void Add(const std::string& name, DType dtype, std::vector<std::int64_t> shape) {
+    std::size_t size = DTypeBytes(dtype);
+    for (const std::int64_t dimension : shape) size *= static_cast<std::size_t>(dimension);
+    std::mt19937_64 random(std::hash<std::string>{}(name));
+    std::string& data = bytes[name] = RandomBytes(random, size);
+    list.push_back({name, dtype, std::move(shape), Bytes(data)});
+  }
+};
+
+inline TensorSet TinyTensors(const ModelConfig& config, const std::string& prefix, DType dtype) {
+  TensorSet set;
+  for (const std::string& part : PartNames(config)) {
+    for (const auto& [name, shape] : PartShapes(config, part)) {
+      const std::string stored = (name == "lm_head.weight" ? "" : prefix) + name;
+      if (set.bytes.count(stored) == 0) set.Add(stored, dtype, shape);
+    }
+  }
+  return set;
+}
+
+}  // namespace shoal::storage
+
+#endif  // SHOAL_TESTS_UNIT_STORAGE_STORAGE_TEST_SUPPORT_H_
