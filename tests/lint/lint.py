@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Checks what the compiler does not: layering, formatting, lengths, banned words, dead files.
+
+usage: lint.py [ROOT]      prints `file:line: what is wrong`; exit status 1 if anything is.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import cxx
+import rules
+
+CXX = (".h", ".cc", ".cu", ".cuh")
+HEADERS = (".h", ".cuh")
+SKIPPED_FOLDERS = ("build", ".deps", ".git", ".cache")
+# Data is not ours to word, and the linter has to name what it bans.
+WORDS_FREE = ("tests/lint/", "tests/data/", "examples/")
+
+
+class Tree:
+    """The files of a source tree, read once."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        self.paths = sorted(self._listed())
+        self.texts = {}
+        for path in self.paths:
+            try:
+                self.texts[path] = (self.root / path).read_text(encoding="utf-8")
+            except (UnicodeDecodeError, OSError):
+                continue  # binary data, or deleted and not yet committed
+        self.errors = []
+
+    def _listed(self):
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=self.root,
+            capture_output=True, text=True, check=False) if (self.root / ".git").exists() else None
+        if listed is not None and listed.returncode == 0:
+            return listed.stdout.splitlines()
+        found = []
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS]
+            found += [os.path.relpath(os.path.join(folder, name), self.root) for name in names]
+        return found
+
+    def cxx(self):
+        return [p for p in self.texts if p.endswith(CXX)]
+
+    def report(self, path, line, message):
+        self.errors.append(f"{path}:{line}: {message}")
+
+
+def module_of(path):
+    folder = path.split("/")[0]
+    return folder if folder in rules.ARROWS else None
+
+
+def check_own_include(tree, path, line, header):
+    module, target = module_of(path), header.split("/")[0]
+    if target == module:
+        return
+    allowed = set(rules.ARROWS[module])
+    for pattern, more in rules.EXTRA_ARROWS:
+        if pattern.match(path):
+            allowed |= more
+    if target not in rules.ARROWS:
+        tree.report(path, line, f'"{header}" lies in no module: include from the root')
+    elif target not in allowed:
+        tree.report(path, line, f"layering: {module}/ must not include {target}/ ({header})")
+    elif module in rules.INTERFACES_ONLY and rules.TECHNOLOGY_HEADER.search(header):
+        tree.report(path, line, f"layering: {module}/ sees interfaces only, not {header}")
+
+
+def third_party_of(header):
+    for name, pattern, where in rules.THIRD_PARTY:
+        if re.match(pattern, header):
+            return name, where
+    return None, None
+
+
+def check_foreign_include(tree, path, line, header):
+    if header in rules.STD_HEADERS:
+        return
+    name, where = third_party_of(header)
+    is_header = path.endswith(".h") and not path.endswith("-inl.h")
+    if name is not None:
+        if is_header:
+            tree.report(path, line, f"module headers are std only, not {name} (<{header}>)")
+        elif not re.match(where, path):
+            tree.report(path, line, f"layering: {name} (<{header}>) is not allowed in this file")
+    elif rules.SYSTEM_HEADER.match(header):
+        if is_header:
+            tree.report(path, line, f"module headers are std only, not <{header}>")
+    else:
+        tree.report(path, line, f"<{header}> is unknown: add it to tests/lint/rules.py or drop it")
+
+
+def check_includes(tree):
+    for path in tree.cxx():
+        if module_of(path) is None:
+            continue
+        for line, header, quoted in cxx.includes(tree.texts[path]):
+            if header.endswith(".grpc.pb.h") or not quoted:
+                check_foreign_include(tree, path, line, header)
+            else:
+                check_own_include(tree, path, line, header)
+
+
+def check_guards(tree):
+    for path in tree.cxx():
+        if not path.endswith(HEADERS) or path.endswith("-inl.h"):
+            continue
+        name = "SHOAL_" + re.sub(r"\W", "_", path).upper() + "_"
+        text = tree.texts[path]
+        if not re.search(rf"^#ifndef {name}\n#define {name}\n", text, re.M):
+            tree.report(path, 1, f"the include guard must be {name}")
+
+
+def check_namespaces(tree):
+    for path in tree.cxx():
+        module = module_of(path)
+        if module is None or not path.endswith(".h") or path.endswith("-inl.h"):
+            continue
+        own = "shoal" if module == "common" else f"shoal::{module}"
+        if not re.search(rf"^namespace {own} {{", tree.texts[path], re.M):
+            tree.report(path, 1, f"nothing here is in namespace {own}")
+
+
+def check_lengths(tree):
+    for path in tree.cxx() + [p for p in tree.texts if p.endswith(".py")]:
+        lines = tree.texts[path].count("\n")
+        limit = rules.HEADER_LINES_MAX if path.endswith(HEADERS) else rules.FILE_LINES_MAX
+        if lines > limit:
+            tree.report(path, lines, f"{lines} lines, the limit is {limit}: split the file")
+        for number, line in enumerate(tree.texts[path].split("\n"), 1):
+            if len(line) > rules.COLUMNS_MAX:
+                tree.report(path, number, f"{len(line)} columns, the limit is {rules.COLUMNS_MAX}")
+    for path in tree.cxx():
+        for first, last in cxx.functions(tree.texts[path]):
+            if last - first + 1 > rules.FUNCTION_LINES_MAX:
+                tree.report(path, first, f"a function of {last - first + 1} lines, the limit is "
+                                         f"{rules.FUNCTION_LINES_MAX}: give a part of it a name")
+
+
+def check_words(tree):
+    for path, text in tree.texts.items():
+        if path.startswith(WORDS_FREE):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            for pattern, advice in rules.BANNED_WORDS:
+                match = pattern.search(line)
+                if match:
+                    tree.report(path, number, f"banned: '{match.group(0)}'; {advice}")
+
+
+def check_dead_files(tree):
+    """Each source, and each header of a module, is named by a CMakeLists.txt on its way up."""
+    for path in tree.cxx():
+        if path.endswith(HEADERS) and module_of(path) is None:
+            continue
+        name = re.compile(rf"(?<![\w.-]){re.escape(path.split('/')[-1])}(?![\w.-])")
+        lists = [str(folder / "CMakeLists.txt") for folder in Path(path).parents]
+        if not any(name.search(tree.texts.get(l, "")) for l in lists):
+            tree.report(path, 1, "dead file: no CMakeLists.txt names it")
+
+
+def check_format(tree):
+    paths = tree.cxx()
+    if not paths:
+        return
+    run = subprocess.run(["clang-format-14", "--dry-run", "-Werror", *paths], cwd=tree.root,
+                         capture_output=True, text=True, check=False)
+    bad = sorted({m.groups() for m in re.finditer(r"^(.+?):(\d+):\d+: error", run.stderr, re.M)})
+    for path in sorted({path for path, _ in bad}):
+        line = min(int(l) for p, l in bad if p == path)
+        tree.report(path, line, "not formatted: run ./x format")
+    if run.returncode != 0 and not bad:
+        tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
+
+
+CHECKS = [check_includes, check_guards, check_namespaces, check_lengths, check_words,
+          check_dead_files, check_format]
+
+
+def lint(root):
+    tree = Tree(root)
+    for check in CHECKS:
+        check(tree)
+    return tree
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
+    tree = lint(root)
+    for error in tree.errors:
+        print(error)
+    count = len(tree.errors)
+    print(f"lint: {len(tree.paths)} files, " + (f"{count} violations" if count else "all clean"))
+    sys.exit(1 if count else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Proves the linter: a clean tree passes, and each tree with one violation is reported."""
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+import cxx
+import lint
+
+STYLE = "BasedOnStyle: Google\nColumnLimit: 100\n"
+
+
+def header(path, body="", module=None):
+    """A module header in good order, with `body` in its namespace."""
+    guard = "SHOAL_" + path.upper().replace("/", "_").replace(".", "_") + "_"
+    folder = module or path.split("/")[0]
+    space = "shoal" if folder == "common" else f"shoal::{folder}"
+    return (f"#ifndef {guard}\n#define {guard}\n\nnamespace {space} {{\n{body}}}  // namespace "
+            f"{space}\n\n#endif  // {guard}\n")
+
+
+def clean_tree():
+    return {
+        ".clang-format": STYLE,
+        "net/CMakeLists.txt": "shoal_library(net SRCS link.cc HDRS link.h)\n",
+        "net/link.h": header("net/link.h", "int Open();\n"),
+        "net/link.cc": '#include "net/link.h"\n\n#include <grpcpp/grpcpp.h>\n\n#include <vector>\n',
+    }
+
+
+class LintTest(unittest.TestCase):
+
+    def errors(self, **files):
+        """The errors of the clean tree with `files` (path with '/' and '.') changed."""
+        return self.errors_of({**clean_tree(), **files})
+
+    def errors_of(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in files.items():
+                target = Path(folder, path)
+                os.makedirs(target.parent, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            return lint.lint(folder).errors
+
+    def expect_one(self, files, path, part):
+        errors = self.errors_of({**clean_tree(), **files})
+        self.assertEqual(len(errors), 1, errors)
+        self.assertTrue(errors[0].startswith(path + ":"), errors)
+        self.assertIn(part, errors[0])
+
+    def with_source(self, path, text, more=""):
+        folder, name = path.rsplit("/", 1)
+        files = {path: text}
+        if folder != "net":
+            files[f"{folder}/CMakeLists.txt"] = name + "\n"
+        else:
+            files["net/CMakeLists.txt"] = "link.cc link.h " + name + "\n"
+        return files
+
+    def test_clean_tree_passes(self):
+        self.assertEqual(self.errors(), [])
+
+    def test_arrow_between_modules(self):
+        self.expect_one(self.with_source("net/a.cc", '#include "model/stage_model.h"\n'),
+                        "net/a.cc", "net/ must not include model/")
+        self.expect_one(self.with_source("client/a.cc", '#include "storage/delta_store.h"\n'),
+                        "client/a.cc", "client/ must not include storage/")
+        self.expect_one(self.with_source("common/a.cc", '#include "net/link.h"\n'),
+                        "common/a.cc", "common/ must not include net/")
+
+    def test_arrow_of_a_single_file(self):
+        text = '#include "dataset/prepared_data.h"\n'
+        self.assertEqual(self.errors(**self.with_source("model/shoal_run.cc", text)), [])
+        self.expect_one(self.with_source("model/gpt2.cc", text), "model/gpt2.cc", "dataset/")
+
+    def test_pipeline_sees_interfaces_only(self):
+        text = '#include "storage/delta_store.h"\n'
+        self.assertEqual(self.errors(**self.with_source("pipeline/a.cc", text)), [])
+        self.expect_one(self.with_source("pipeline/a.cc", '#include "storage/rocks_delta_store.h"\n'),
+                        "pipeline/a.cc", "interfaces only")
+
+    def test_include_from_nowhere(self):
+        self.expect_one(self.with_source("net/a.cc", '#include "link.h"\n'), "net/a.cc",
+                        "lies in no module")
+
+    def test_third_party_in_the_wrong_folder(self):
+        for path, include in [
+                ("pipeline/a.cc", "torch/torch.h"), ("daemon/a.cc", "ATen/ATen.h"),
+                ("scheduler/a.cc", "grpcpp/server.h"), ("model/a.cc", "rocksdb/db.h"),
+                ("net/a.cc", "boost/asio.hpp"), ("net/a.cc", "spdlog/spdlog.h"),
+                ("pipeline/a.cc", "openssl/evp.h"), ("storage/a.cc", "toml++/toml.h")]:
+            with self.subTest(include=include):
+                self.expect_one(self.with_source(path, f"#include <{include}>\n"), path,
+                                "is not allowed in this file")
+
+    def test_generated_service_only_in_net(self):
+        text = '#include "proto/control.grpc.pb.h"\n'
+        self.assertEqual(self.errors(**self.with_source("net/a.cc", text)), [])
+        self.expect_one(self.with_source("scheduler/a.cc", text), "scheduler/a.cc", "gRPC")
+
+    def test_third_party_where_it_belongs(self):
+        for path, include in [
+                ("model/a.cc", "ATen/ATen.h"), ("storage/a.cc", "rocksdb/db.h"),
+                ("daemon/status_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
+                ("common/asio_executor.cc", "boost/asio.hpp"), ("net/a.cc", "unistd.h"),
+                ("compression/cuda/a.cu", "cuda_runtime.h")]:
+            with self.subTest(include=include):
+                files = self.with_source(path, f"#include <{include}>\n")
+                self.assertEqual(self.errors(**files), [])
+
+    def test_unknown_header(self):
+        self.expect_one(self.with_source("net/a.cc", "#include <curl/curl.h>\n"), "net/a.cc",
+                        "is unknown")
+
+    def test_module_header_is_std_only(self):
+        for include in ("nlohmann/json.hpp", "grpcpp/grpcpp.h", "unistd.h"):
+            with self.subTest(include=include):
+                body = header("net/link.h", "int Open();\n").replace(
+                    "\n\nnamespace", f"\n\n#include <{include}>\n\nnamespace", 1)
+                self.expect_one({"net/link.h": body}, "net/link.h", "std only")
+
+    def test_generated_messages_in_a_net_header(self):
+        body = header("net/link.h", "int Open();\n").replace(
+            "\n\nnamespace", '\n\n#include "proto/bulk.pb.h"\n\nnamespace', 1)
+        self.assertEqual(self.errors(**{"net/link.h": body}), [])
+
+    def test_guard(self):
+        body = clean_tree()["net/link.h"].replace("SHOAL_NET_LINK_H_", "NET_LINK_H")
+        self.expect_one({"net/link.h": body}, "net/link.h", "SHOAL_NET_LINK_H_")
+
+    def test_namespace(self):
+        body = header("net/link.h", "int Open();\n", module="pipeline")
+        self.expect_one({"net/link.h": body}, "net/link.h", "shoal::net")
+
+    def test_long_function(self):
+        def function(lines):
+            return "int F() {\n" + "  f();\n" * (lines - 2) + "}\n"
+        self.assertEqual(self.errors(**self.with_source("net/a.cc", function(70))), [])
+        self.expect_one(self.with_source("net/a.cc", function(71)), "net/a.cc",
+                        "a function of 71 lines")
+
+    def test_long_file_and_header(self):
+        self.expect_one(self.with_source("net/a.cc", "int f();\n" * 601), "net/a.cc", "601 lines")
+        body = header("net/link.h", "int Open();\n" * 245)
+        self.expect_one({"net/link.h": body}, "net/link.h", "the limit is 250")
+
+    def test_long_line(self):
+        line = "// " + "https://x/" * 10 + "\n"  # clang-format cannot break it
+        self.expect_one(self.with_source("net/a.cc", line), "net/a.cc", "103 columns")
+
+    def test_banned_words(self):
+        for words in ("TODO", "FIXME", "XXX", "HACK", "Not implemented", "for now", "placeholder",
+                      "see /work/x", "in /root/x", "/home/ann/x"):
+            with self.subTest(words=words):
+                self.expect_one({"docs/A.md": f"one\n{words}\n"}, "docs/A.md:2", "banned")
+        fine = "mktemp tmp.XXXXXX, hacky, ~/work/x, a/work/b, <input placeholder=\"prompt\">\n"
+        self.assertEqual(self.errors(**{"docs/A.md": fine, "tests/data/t.txt": "for now\n"}), [])
+
+    def test_dead_file(self):
+        self.expect_one({"net/a.cc": "int a;\n"}, "net/a.cc", "dead file")
+        self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/link.h", "dead file")
+
+    def test_format(self):
+        self.expect_one(self.with_source("net/a.cc", "int  a;\n"), "net/a.cc", "not formatted")
+
+
+class FunctionsTest(unittest.TestCase):
+
+    def lines(self, text):
+        return cxx.functions(text)
+
+    def test_methods_in_classes_and_namespaces(self):
+        text = ("namespace a {\nclass B : public C {\n public:\n  B(int x) : x_{x}, y_(1) {\n"
+                "    if (x) {\n    }\n  }\n  int f() const override { return 1; }\n"
+                "  int x_ = 0;\n};\n}\n")
+        self.assertEqual(self.lines(text), [(4, 7), (8, 8)])
+
+    def test_templates_attributes_and_macros(self):
+        text = ("template <class T>\nT F(T x) {\n  return x;\n}\n"
+                "class MACRO(\"x\") G {\n  int g() { return 1; }\n};\n"
+                "#define H(x) \\\n  do {       \\\n  } while (0)\nTEST(A, B) {\n}\n")
+        self.assertEqual(self.lines(text), [(1, 4), (6, 6), (11, 12)])
+
+    def test_braces_in_literals_and_comments(self):
+        text = ("int F() {\n  // }\n  const char* s = \"}\";\n  auto r = R\"x(}})x\";\n"
+                "  char c = '}'; int n = 1'000'000;\n  return 0; /* } */\n}\nint z = 3;\n")
+        self.assertEqual(self.lines(text), [(1, 7)])
+
+    def test_tables_are_no_functions(self):
+        text = "constexpr int kTable[] = {\n  1,\n  2,\n};\nconst X kX = {{1, f(2)}, {3, f(4)}};\n"
+        self.assertEqual(self.lines(text), [])
+
+    def test_extern_c(self):
+        self.assertEqual(self.lines("extern \"C\" int F(int x) {\n  if (x) {\n  }\n}\n"), [(1, 4)])
+
+
+if __name__ == "__main__":
+    unittest.main()

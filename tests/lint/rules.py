@@ -1,0 +1,85 @@
+"""What may include what: the module graph of docs/ARCHITECTURE.md as data."""
+
+import re
+
+# Folder -> the other folders whose headers it may include.
+ARROWS = {
+    "common": set(),
+    "proto": set(),
+    "compression": {"common"},
+    "collective": {"common", "compression"},
+    "storage": {"common"},
+    "dataset": {"common"},
+    "net": {"common", "proto"},
+    "model": {"common", "storage"},
+    "pipeline": {"common", "compression", "collective", "storage", "net", "model", "dataset"},
+    "scheduler": {"common", "proto", "net", "dataset", "storage"},
+    "daemon": {"common", "proto", "compression", "collective", "storage", "dataset", "net",
+               "model", "pipeline", "scheduler"},
+    "client": {"common", "proto", "net"},
+}
+
+# Single files that may include one folder more: the program shoal-run reads prepared data.
+EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.cc$"), {"dataset"})]
+
+# These see other folders through interfaces only, never through a technology's own header.
+INTERFACES_ONLY = {"pipeline", "model"}
+TECHNOLOGY_HEADER = re.compile(r"(rocks|grpc|torch|asio|cuda|spdlog|sodium|openssl)_\w+\.h$")
+
+# Third-party header -> the sources that may include it. Headers of ours never may, except
+# generated messages where there is an arrow to proto.
+THIRD_PARTY = [
+    ("LibTorch", r"(torch|ATen|c10|caffe2)/", r"model/.*\.(cc|cu)$"),
+    ("CUDA", r"(cuda|cub|thrust|cooperative_groups|curand|nv)[\w/]*(\.h|\.cuh)?$|cuda/",
+     r"(compression/cuda|model)/.*\.(cc|cu|cuh)$"),
+    ("gRPC", r"(grpc|grpcpp|grpc\+\+)/|.*\.grpc\.pb\.h$", r"net/.*\.cc$"),
+    ("protobuf", r"google/protobuf/", r"(net|scheduler|daemon|client)/.*\.cc$"),
+    ("RocksDB", r"rocksdb/", r"storage/.*\.cc$"),
+    ("OpenSSL", r"openssl/", r"net/.*\.cc$"),
+    ("libsodium", r"sodium", r"(net|storage|dataset)/.*\.cc$"),
+    ("Boost", r"boost/",
+     r"common/asio_executor\.cc$|(common|daemon|scheduler|client)/\w*http\w*\.cc$"),
+    ("spdlog", r"(spdlog|fmt)/", r"common/spdlog_log\.cc$"),
+    ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
+    ("CLI11", r"CLI/", r"(daemon|scheduler|client|model|net)/.*\.cc$"),
+    ("nlohmann-json", r"nlohmann/", r".*\.cc$"),
+    ("prometheus-cpp", r"prometheus/", r"(common|daemon|scheduler)/.*\.cc$"),
+    ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),
+    ("xxHash", r"xxh", r"common/checksum\.cc$"),
+    ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),
+    ("Random123", r"Random123/", r"(compression|collective|model)/.*\.(cc|cu|cuh)$"),
+    ("PCRE2", r"pcre2", r"dataset/.*\.cc$"),
+    ("SentencePiece", r"sentencepiece", r"dataset/.*\.cc$"),
+    ("systemd", r"systemd/", r"(daemon|scheduler)/.*\.cc$"),
+    ("UPnP", r"(miniupnpc/|natpmp)", r"net/.*\.cc$"),
+]
+
+STD_HEADERS = set("""
+algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono
+cinttypes climits clocale cmath compare complex concepts condition_variable coroutine csetjmp
+csignal cstdarg cstddef cstdint cstdio cstdlib cstring ctime cuchar cwchar cwctype deque exception
+execution filesystem forward_list fstream functional future initializer_list iomanip ios iosfwd
+iostream istream iterator latch limits list locale map memory memory_resource mutex new numbers
+numeric optional ostream queue random ranges ratio regex scoped_allocator semaphore set
+shared_mutex source_location span sstream stack stdexcept stop_token streambuf string string_view
+system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility
+valarray variant vector version
+""".split())
+
+# Headers of the operating system: any source may include them, no header of ours.
+SYSTEM_HEADER = re.compile(
+    r"(sys|linux|netinet|arpa|net)/\w+\.h$"
+    r"|(dirent|dlfcn|errno|fcntl|fnmatch|glob|grp|ifaddrs|immintrin|langinfo|malloc|netdb|poll|"
+    r"pthread|pty|pwd|sched|signal|spawn|termios|time|ucontext|unistd|wordexp|x86intrin|cpuid)\.h$")
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 600
+HEADER_LINES_MAX = 250
+COLUMNS_MAX = 100
+
+BANNED_WORDS = [
+    (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "finish it or open an issue"),
+    (re.compile(r"\bnot implemented\b|\bfor now\b", re.I), "finish it or open an issue"),
+    (re.compile(r"\bplaceholder\b(?!=)", re.I), "finish it or say what it is"),
+    (re.compile(r"(?<![\w.~-])/(work|root|home)/"), "paths of one machine do not belong here"),
+]
