@@ -1,0 +1,180 @@
+#include "compression/aqsgd_codec.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "compression/half.h"
+#include "compression/kernels.h"
+#include "compression/sample_layout.h"
+
+namespace shoal::compression {
+namespace {
+
+// A delta is a value up to 2^118 minus an m up to 65504 * 2^104.
+constexpr float kDeltaMax = 0x1p121F;
+
+class AqsgdCodec : public SampleCodec {
+ public:
+  AqsgdCodec(BucketCode code, std::shared_ptr<const SampleCodec> first_visit)
+      : code_(code), first_visit_(std::move(first_visit)) {
+    std::string nested = first_visit_->spec();
+    std::replace(nested.begin(), nested.end(), ',', '/');
+    spec_ = "aqsgd:bits=" + std::to_string(code.bits()) +
+            ",bucket=" + std::to_string(code.bucket()) + ",first_visit=" + nested;
+  }
+
+  const std::string& spec() const override { return spec_; }
+  bool keeps_m() const override { return true; }
+  std::size_t EncodedBytesMax(SampleShape shape) const override {
+    return std::max(DeltaBytes(shape), first_visit_->EncodedBytesMax(shape));
+  }
+
+  Result<std::size_t> Encode(std::span<const float> values, SampleShape shape,
+                             std::span<const std::byte> m, const RandomKey& key,
+                             std::span<std::byte> out, Buffer* next_m) const override;
+  Status Decode(std::span<const std::byte> payload, SampleShape shape, std::span<const std::byte> m,
+                const RandomKey& key, std::span<float> values, Buffer* next_m) const override;
+
+ private:
+  struct Scratch {
+    explicit Scratch(std::size_t block) : codes(block + 7), floats(block) {}
+    std::vector<std::uint8_t> codes;
+    std::vector<float> floats;
+  };
+
+  std::size_t DeltaBytes(SampleShape shape) const {
+    return kPayloadHeaderBytes + code_.Bytes(shape.values());
+  }
+  PayloadHeader HeaderFor(SampleShape shape) const {
+    PayloadHeader header;
+    header.codec = CodecId::kAqsgd;
+    header.bits = static_cast<std::uint8_t>(code_.bits());
+    header.type = ValueType::kBf16;
+    header.bucket = code_.bucket();
+    header.values = shape.values();
+    return header;
+  }
+  Status Check(SampleShape shape, std::size_t given) const {
+    SHOAL_RETURN_IF_ERROR(CheckShape(shape, given, spec_));
+    return CheckBucketFits(code_, shape, spec_);
+  }
+
+  Result<std::size_t> EncodeFirst(std::span<const float> values, SampleShape shape,
+                                  const RandomKey& key, std::span<std::byte> out,
+                                  Buffer* next_m) const;
+  Status DecodeFirst(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                     std::span<float> values, Buffer* next_m) const;
+  Result<int> Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
+                      int exponent, std::span<float> values, std::byte* image) const;
+  Status Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n,
+                std::span<float> values, Buffer* image) const;
+
+  BucketCode code_;
+  std::shared_ptr<const SampleCodec> first_visit_;
+  std::string spec_;
+};
+
+Result<std::size_t> AqsgdCodec::EncodeFirst(std::span<const float> values, SampleShape shape,
+                                            const RandomKey& key, std::span<std::byte> out,
+                                            Buffer* next_m) const {
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                         first_visit_->Encode(values, shape, {}, key, out, nullptr));
+  std::vector<float> decoded(values.size());
+  SHOAL_RETURN_IF_ERROR(DecodeFirst(out.first(bytes), shape, key, decoded, next_m));
+  return bytes;
+}
+
+Status AqsgdCodec::DecodeFirst(std::span<const std::byte> payload, SampleShape shape,
+                               const RandomKey& key, std::span<float> values,
+                               Buffer* next_m) const {
+  if (Status s = first_visit_->Decode(payload, shape, {}, key, values, nullptr); !s.ok()) {
+    return s.WithContext("first visit of codec " + spec_);
+  }
+  SHOAL_ASSIGN_OR_RETURN(*next_m, MakeMImage(values, shape, spec_));
+  return Status::Ok();
+}
+
+// Writes the fp16 values of the next image as m + decoded delta, stored at `exponent`, and, if
+// `values` is not empty, what they stand for. Returns the exponent that they need: if it differs,
+// the result is void and the call must be repeated with it.
+Result<int> AqsgdCodec::Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
+                                int exponent, std::span<float> values, std::byte* image) const {
+  const float base = PowerOfTwo(MImageExponent(m));
+  const std::size_t block = code_.BlockValues(n);
+  Scratch scratch(block);
+  std::uint32_t most = 0;
+  for (std::size_t first = 0; first < n; first += block) {
+    const std::size_t count = std::min(block, n - first);
+    float* sum = scratch.floats.data();
+    code_.DecodeBlock(body, first, count, n, scratch.codes.data(), sum);
+    most = std::max(most, AddHalf(sum, MImageValues(m) + 2 * first, base, count, sum));
+    std::byte* halves = image + kMImageHeaderBytes + 2 * first;
+    ToHalf(sum, PowerOfTwo(-exponent), count, halves);
+    if (!values.empty()) FromHalf(halves, PowerOfTwo(exponent), count, values.data() + first);
+  }
+  return ExponentFor(most, spec_);
+}
+
+// Makes the next image from checked bytes; the exponent 0 is tried first, it nearly always fits.
+Status AqsgdCodec::Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n,
+                          std::span<float> values, Buffer* image) const {
+  Buffer made(kMImageHeaderBytes + 2 * n);
+  SHOAL_ASSIGN_OR_RETURN(const int exponent, Rebuild(body, m, n, 0, values, made.data()));
+  if (exponent != 0) {
+    SHOAL_ASSIGN_OR_RETURN(const int again, Rebuild(body, m, n, exponent, values, made.data()));
+    SHOAL_CHECK(again == exponent);
+  }
+  WriteMImageHeader(exponent, n, made.data());
+  *image = std::move(made);
+  return Status::Ok();
+}
+
+Result<std::size_t> AqsgdCodec::Encode(std::span<const float> values, SampleShape shape,
+                                       std::span<const std::byte> m, const RandomKey& key,
+                                       std::span<std::byte> out, Buffer* next_m) const {
+  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
+  SHOAL_CHECK(next_m != nullptr);
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape));
+  if (m.empty()) return EncodeFirst(values, shape, key, out, next_m);
+  SHOAL_RETURN_IF_ERROR(CheckMImageValues(m, shape, spec_));
+  const std::size_t n = values.size();
+  const std::size_t block = code_.BlockValues(n);
+  const float base = PowerOfTwo(MImageExponent(m));
+  std::byte* body = out.data() + kPayloadHeaderBytes;
+  Scratch scratch(block);
+  for (std::size_t first = 0; first < n; first += block) {
+    const std::size_t count = std::min(block, n - first);
+    const float* x = values.data() + first;
+    SHOAL_RETURN_IF_ERROR(CheckMagnitude(AbsMaxBits(x, count), kMagnitudeMax, spec_));
+    SubtractHalf(x, MImageValues(m) + 2 * first, base, count, scratch.floats.data());
+    SHOAL_RETURN_IF_ERROR(code_.EncodeBlock(scratch.floats.data(), first, count, n, kDeltaMax,
+                                            spec_, scratch.codes.data(), body));
+  }
+  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, {}, next_m));
+  WritePayloadHeader(HeaderFor(shape), out.data());
+  return DeltaBytes(shape);
+}
+
+Status AqsgdCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
+                          std::span<const std::byte> m, const RandomKey& key,
+                          std::span<float> values, Buffer* next_m) const {
+  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
+  SHOAL_CHECK(next_m != nullptr);
+  if (m.empty()) return DecodeFirst(payload, shape, key, values, next_m);
+  SHOAL_RETURN_IF_ERROR(CheckMImageValues(m, shape, spec_));
+  const auto header = CheckPayload(payload, HeaderFor(shape), DeltaBytes(shape), spec_);
+  if (!header.ok()) return header.status();
+  const std::byte* body = payload.data() + kPayloadHeaderBytes;
+  SHOAL_RETURN_IF_ERROR(code_.CheckBody(body, values.size(), spec_));
+  return Finish(body, m, values.size(), values, next_m);
+}
+
+}  // namespace
+
+std::shared_ptr<const SampleCodec> NewAqsgdCodec(BucketCode code,
+                                                 std::shared_ptr<const SampleCodec> first_visit) {
+  return std::make_shared<AqsgdCodec>(code, std::move(first_visit));
+}
+
+}  // namespace shoal::compression

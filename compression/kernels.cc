@@ -1,0 +1,280 @@
+// The loops are plain C++ that the compiler vectorises; Highway compiles this file once per SIMD
+// level and dispatches. Multiplication and addition stay apart (-ffp-contract=off).
+//
+// The level of a code is specified as one fma. A code has at most 8 significant bits and a bf16
+// scale has 8, so code * step and the sum with the offset are exact in fp32: mul and add give the
+// bits of the fma, also on machines without one.
+
+#include "compression/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "compression/half.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace shoal::compression {
+namespace HWY_NAMESPACE {
+namespace {
+
+inline std::int32_t Magnitude(float x) {
+  return static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & kAbsMask);
+}
+
+std::uint32_t AbsMaxBitsImpl(const float* x, std::size_t n) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = std::max(most, Magnitude(x[i]));
+  return static_cast<std::uint32_t>(most);
+}
+
+std::uint16_t AbsMaxBits16Impl(const std::byte* x, std::size_t n) {
+  std::uint16_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = static_cast<std::uint16_t>(LoadLittle<std::uint16_t>(x + 2 * i) & 0x7fff);
+    most = std::max(most, bits);
+  }
+  return most;
+}
+
+std::uint32_t BucketScalesImpl(const float* x, std::size_t buckets, std::size_t bucket,
+                               std::uint16_t* scales) {
+  std::uint32_t most = 0;
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const std::uint32_t bits = AbsMaxBitsImpl(x + b * bucket, bucket);
+    most = std::max(most, bits);
+    const std::uint16_t scale = FloatToBf16Up(std::bit_cast<float>(bits));
+    const bool counts = bits >= (static_cast<std::uint32_t>(kScaleBitsMin) << 16);
+    scales[b] = counts ? scale : std::uint16_t{0};
+  }
+  return most;
+}
+
+void QuantiseBucketsImpl(const float* x, std::size_t buckets, std::size_t bucket, int bits,
+                         const std::uint16_t* scales, std::uint8_t* codes) {
+  const float half = PowerOfTwo(bits - 1);
+  const std::int32_t most = (1 << bits) - 1;
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const float inverse = scales[b] == 0 ? 0.0F : half / Bf16ToFloat(scales[b]);
+    const float* from = x + b * bucket;
+    std::uint8_t* to = codes + b * bucket;
+    for (std::size_t i = 0; i < bucket; ++i) {
+      const std::int32_t code = static_cast<std::int32_t>(from[i] * inverse + half);
+      to[i] = static_cast<std::uint8_t>(std::min(code, most));
+    }
+  }
+}
+
+void DequantiseBucketsImpl(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket,
+                           int bits, const std::byte* scales, float* x) {
+  const float unit = PowerOfTwo(1 - bits);
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const float scale = Bf16ToFloat(LoadLittle<std::uint16_t>(scales + 2 * b));
+    const float step = scale * unit;
+    const float offset = step * 0.5F - scale;
+    const std::uint8_t* from = codes + b * bucket;
+    float* to = x + b * bucket;
+    for (std::size_t i = 0; i < bucket; ++i) {
+      to[i] = static_cast<float>(static_cast<std::int32_t>(from[i])) * step + offset;
+    }
+  }
+}
+
+// Eight codes, one per byte, to 8 * kBits adjacent bits: neighbours merge three times.
+template <int kBits>
+inline std::uint64_t Merge(std::uint64_t v) {
+  v = (v & 0x00ff00ff00ff00ffU) | ((v & 0xff00ff00ff00ff00U) >> (8 - kBits));
+  v = (v & 0x0000ffff0000ffffU) | ((v & 0xffff0000ffff0000U) >> (16 - 2 * kBits));
+  return (v & 0x00000000ffffffffU) | ((v & 0xffffffff00000000U) >> (32 - 4 * kBits));
+}
+
+// The inverse of Merge; bits of `v` above 8 * kBits are ignored.
+template <int kBits>
+inline std::uint64_t Spread(std::uint64_t v) {
+  constexpr std::uint64_t kOne = (1U << kBits) - 1;
+  constexpr std::uint64_t kTwo = (std::uint64_t{1} << (2 * kBits)) - 1;
+  constexpr std::uint64_t kFour = (std::uint64_t{1} << (4 * kBits)) - 1;
+  v = (v & kFour) | (((v >> (4 * kBits)) & kFour) << 32);
+  v = (v & (kTwo * 0x0000000100000001U)) |
+      ((v & ((kTwo << (2 * kBits)) * 0x0000000100000001U)) << (16 - 2 * kBits));
+  return (v & (kOne * 0x0001000100010001U)) |
+         ((v & ((kOne << kBits) * 0x0001000100010001U)) << (8 - kBits));
+}
+
+constexpr std::size_t kGroupsAtOnce = 64;
+
+template <int kBits>
+void Pack(const std::uint8_t* codes, std::size_t groups, std::byte* packed) {
+  std::uint64_t merged[kGroupsAtOnce];
+  while (groups > 0) {
+    const std::size_t now = std::min(groups, kGroupsAtOnce);
+    std::memcpy(merged, codes, now * 8);
+    for (std::size_t g = 0; g < now; ++g) merged[g] = Merge<kBits>(merged[g]);
+    // A store of 8 bytes is one instruction; the bytes too many are overwritten by the next groups.
+    const std::size_t wide = now > 3 ? now - 3 : 0;
+    for (std::size_t g = 0; g < wide; ++g) std::memcpy(packed + g * kBits, &merged[g], 8);
+    for (std::size_t g = wide; g < now; ++g) std::memcpy(packed + g * kBits, &merged[g], kBits);
+    codes += now * 8;
+    packed += now * kBits;
+    groups -= now;
+  }
+}
+
+template <int kBits>
+void Unpack(const std::byte* packed, std::size_t groups, std::uint8_t* codes) {
+  std::uint64_t spread[kGroupsAtOnce];
+  while (groups > 0) {
+    const std::size_t now = std::min(groups, kGroupsAtOnce);
+    const std::size_t wide = now > 3 ? now - 3 : 0;
+    for (std::size_t g = 0; g < wide; ++g) std::memcpy(&spread[g], packed + g * kBits, 8);
+    for (std::size_t g = wide; g < now; ++g) {
+      spread[g] = 0;
+      std::memcpy(&spread[g], packed + g * kBits, kBits);
+    }
+    for (std::size_t g = 0; g < now; ++g) spread[g] = Spread<kBits>(spread[g]);
+    std::memcpy(codes, spread, now * 8);
+    codes += now * 8;
+    packed += now * kBits;
+    groups -= now;
+  }
+}
+
+void PackCodesImpl(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed) {
+  switch (bits) {
+    case 2: return Pack<2>(codes, groups, packed);
+    case 3: return Pack<3>(codes, groups, packed);
+    case 4: return Pack<4>(codes, groups, packed);
+    case 5: return Pack<5>(codes, groups, packed);
+    case 6: return Pack<6>(codes, groups, packed);
+    case 7: return Pack<7>(codes, groups, packed);
+    case 8: std::memcpy(packed, codes, groups * 8); return;
+    default: SHOAL_CHECK(false);
+  }
+}
+
+void UnpackCodesImpl(const std::byte* packed, std::size_t groups, int bits, std::uint8_t* codes) {
+  switch (bits) {
+    case 2: return Unpack<2>(packed, groups, codes);
+    case 3: return Unpack<3>(packed, groups, codes);
+    case 4: return Unpack<4>(packed, groups, codes);
+    case 5: return Unpack<5>(packed, groups, codes);
+    case 6: return Unpack<6>(packed, groups, codes);
+    case 7: return Unpack<7>(packed, groups, codes);
+    case 8: std::memcpy(codes, packed, groups * 8); return;
+    default: SHOAL_CHECK(false);
+  }
+}
+
+void SubtractHalfImpl(const float* x, const std::byte* half, float factor, std::size_t n,
+                      float* delta) {
+  for (std::size_t i = 0; i < n; ++i) {
+    delta[i] = x[i] - HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
+  }
+}
+
+std::uint32_t AddHalfImpl(const float* delta, const std::byte* half, float factor, std::size_t n,
+                          float* sum) {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float base = HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
+    const float value = base + delta[i];
+    most = std::max(most, Magnitude(value));
+    sum[i] = value;
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+void ToHalfImpl(const float* x, float factor, std::size_t n, std::byte* half) {
+  for (std::size_t i = 0; i < n; ++i) StoreLittle(half + 2 * i, FloatToHalf(x[i] * factor));
+}
+
+void FromHalfImpl(const std::byte* half, float factor, std::size_t n, float* x) {
+  for (std::size_t i = 0; i < n; ++i) {
+    x[i] = HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
+  }
+}
+
+void ToBf16Impl(const float* x, std::size_t n, std::byte* half) {
+  for (std::size_t i = 0; i < n; ++i) StoreLittle(half + 2 * i, FloatToBf16(x[i]));
+}
+
+void FromBf16Impl(const std::byte* half, std::size_t n, float* x) {
+  for (std::size_t i = 0; i < n; ++i) x[i] = Bf16ToFloat(LoadLittle<std::uint16_t>(half + 2 * i));
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace shoal::compression
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoal::compression {
+
+HWY_EXPORT(AbsMaxBitsImpl);
+HWY_EXPORT(AbsMaxBits16Impl);
+HWY_EXPORT(BucketScalesImpl);
+HWY_EXPORT(QuantiseBucketsImpl);
+HWY_EXPORT(DequantiseBucketsImpl);
+HWY_EXPORT(PackCodesImpl);
+HWY_EXPORT(UnpackCodesImpl);
+HWY_EXPORT(SubtractHalfImpl);
+HWY_EXPORT(AddHalfImpl);
+HWY_EXPORT(ToHalfImpl);
+HWY_EXPORT(FromHalfImpl);
+HWY_EXPORT(ToBf16Impl);
+HWY_EXPORT(FromBf16Impl);
+
+std::uint32_t AbsMaxBits(const float* x, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(AbsMaxBitsImpl)(x, n);
+}
+std::uint16_t AbsMaxBits16(const std::byte* x, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(AbsMaxBits16Impl)(x, n);
+}
+std::uint32_t BucketScales(const float* x, std::size_t buckets, std::size_t bucket,
+                           std::uint16_t* scales) {
+  return HWY_DYNAMIC_DISPATCH(BucketScalesImpl)(x, buckets, bucket, scales);
+}
+void QuantiseBuckets(const float* x, std::size_t buckets, std::size_t bucket, int bits,
+                     const std::uint16_t* scales, std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantiseBucketsImpl)(x, buckets, bucket, bits, scales, codes);
+}
+void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket, int bits,
+                       const std::byte* scales, float* x) {
+  HWY_DYNAMIC_DISPATCH(DequantiseBucketsImpl)(codes, buckets, bucket, bits, scales, x);
+}
+void PackCodes(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed) {
+  HWY_DYNAMIC_DISPATCH(PackCodesImpl)(codes, groups, bits, packed);
+}
+void UnpackCodes(const std::byte* packed, std::size_t groups, int bits, std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(UnpackCodesImpl)(packed, groups, bits, codes);
+}
+void SubtractHalf(const float* x, const std::byte* half, float factor, std::size_t n,
+                  float* delta) {
+  HWY_DYNAMIC_DISPATCH(SubtractHalfImpl)(x, half, factor, n, delta);
+}
+std::uint32_t AddHalf(const float* delta, const std::byte* half, float factor, std::size_t n,
+                      float* sum) {
+  return HWY_DYNAMIC_DISPATCH(AddHalfImpl)(delta, half, factor, n, sum);
+}
+void ToHalf(const float* x, float factor, std::size_t n, std::byte* half) {
+  HWY_DYNAMIC_DISPATCH(ToHalfImpl)(x, factor, n, half);
+}
+void FromHalf(const std::byte* half, float factor, std::size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(FromHalfImpl)(half, factor, n, x);
+}
+void ToBf16(const float* x, std::size_t n, std::byte* half) {
+  HWY_DYNAMIC_DISPATCH(ToBf16Impl)(x, n, half);
+}
+void FromBf16(const std::byte* half, std::size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(FromBf16Impl)(half, n, x);
+}
+
+}  // namespace shoal::compression
+#endif  // HWY_ONCE
