@@ -32,7 +32,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0.01;  // not on biases, layer norms and embeddings of positions
+  double weight_decay = 0.01;  // not on tensors of one dimension: biases and layer norms
   double clip_norm = 1.0;      // global norm; 0: no clipping
 };
 
@@ -82,8 +82,8 @@ class StageModel {
   virtual Status Forward(const MicroBatch& micro_batch, std::span<float> output,
                          StepLoss* loss) = 0;
   // From the gradient of the output (empty on the last stage, which starts at the loss) to the
-  // gradient of the input (empty span on the first stage). The loss is the *sum* over labels
-  // times loss_scale, so that gradients of micro-batches and pipelines just add up.
+  // gradient of the input (empty span on the first stage). The loss is the *sum* over labels, so
+  // that gradients of micro-batches and pipelines just add up.
   virtual Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                                std::span<float> input_gradient) = 0;
   // Adds the micro-batch's weight gradients to the sums and forgets the micro-batch.
@@ -91,6 +91,9 @@ class StageModel {
   // Forward only, nothing kept: held-out loss.
   virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                           StepLoss* loss) = 0;
+  // Last stage: forward only, raw scores instead of a loss: rows x tokens x vocabulary, or with
+  // `last_only` rows x vocabulary at each row's last token. Labels are not needed.
+  virtual Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) = 0;
 
   // Forgets kept micro-batches and sets all gradients to zero (start or abort of a step).
   virtual void ZeroGradients() = 0;
@@ -108,7 +111,7 @@ class StageModel {
   // on the first stage only.
   virtual double SquaredGradientNorm(double scale) = 0;
   // One AdamW step: gradients times `scale` (1 / global token count), clipped by `global_norm`,
-  // then zeroed. `step` counts from 0.
+  // then zeroed. `step` counts from 0. A norm that is not finite is an error that changes nothing.
   virtual Status Apply(std::uint64_t step, double scale, double global_norm,
                        double learning_rate) = 0;
 
@@ -118,6 +121,8 @@ class StageModel {
   // Loads weights, and optimizer state where `optimizer_files` has the part. Keys: part names.
   virtual Status Load(const std::map<std::string, std::string>& weight_files,
                       const std::map<std::string, std::string>& optimizer_files) = 0;
+  // Loads the stage's own weights straight from a model directory; optimizer state becomes zero.
+  virtual Status LoadDirectory(const storage::ModelDirectory& directory) = 0;
 
   // Parts of the stage in order, and bytes of weights + gradients + optimizer state.
   virtual std::vector<std::string> parts() const = 0;

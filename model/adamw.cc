@@ -1,0 +1,72 @@
+#include "model/adamw.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include "common/status.h"
+
+namespace shoal::model {
+
+AdamWStep MakeAdamWStep(const AdamWOptions& options) {
+  const double count = static_cast<double>(options.step) + 1;
+  AdamWStep step;
+  step.gradient_factor = static_cast<float>(options.gradient_factor);
+  step.decay = static_cast<float>(1 - options.learning_rate * options.weight_decay);
+  step.beta1 = static_cast<float>(options.beta1);
+  step.one_minus_beta1 = static_cast<float>(1 - options.beta1);
+  step.beta2 = static_cast<float>(options.beta2);
+  step.one_minus_beta2 = static_cast<float>(1 - options.beta2);
+  step.inverse_root_correction2 =
+      static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, count)));
+  step.epsilon = static_cast<float>(options.epsilon);
+  step.step_size = static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, count)));
+  return step;
+}
+
+void AdamWUpdate(const AdamWStep& step, std::span<const float> gradient, std::span<float> value,
+                 std::span<float> exp_avg, std::span<float> exp_avg_sq) {
+  SHOAL_CHECK(gradient.size() == value.size() && exp_avg.size() == value.size() &&
+              exp_avg_sq.size() == value.size());
+  const AdamWStep s = step;
+  const float* __restrict__ gradients = gradient.data();
+  float* __restrict__ values = value.data();
+  float* __restrict__ first = exp_avg.data();
+  float* __restrict__ second = exp_avg_sq.data();
+  const std::size_t count = value.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float g = gradients[i] * s.gradient_factor;
+    const float m = first[i] * s.beta1 + g * s.one_minus_beta1;
+    const float v = second[i] * s.beta2 + g * g * s.one_minus_beta2;
+    const float denominator = std::sqrt(v) * s.inverse_root_correction2 + s.epsilon;
+    first[i] = m;
+    second[i] = v;
+    values[i] = values[i] * s.decay - m / denominator * s.step_size;
+  }
+}
+
+double ClipFactor(double clip_norm, double global_norm) {
+  if (clip_norm <= 0) return 1;
+  return std::fmin(1.0, clip_norm / (global_norm + 1e-6));
+}
+
+double SumOfSquares(std::span<const float> values) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      lanes[lane] += value * value;
+    }
+  }
+  for (; i < values.size(); ++i) {
+    const double value = values[i];
+    lanes[i % kLanes] += value * value;
+  }
+  double sum = 0;
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace shoal::model

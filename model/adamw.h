@@ -1,0 +1,55 @@
+// AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019) on flat spans.
+//
+// State kept per value: exp_avg and exp_avg_sq. Every operation is one correctly rounded fp32
+// addition, multiplication, division or root, so that two copies of a tensor (the tied embedding
+// on the first and the last stage) stay equal to the bit wherever they lie in memory, on any
+// number of threads. Pure; thread: any.
+
+#ifndef SHOAL_MODEL_ADAMW_H_
+#define SHOAL_MODEL_ADAMW_H_
+
+#include <cstdint>
+#include <span>
+
+namespace shoal::model {
+
+// The constants of one step in fp32, as the update uses them.
+struct AdamWStep {
+  float gradient_factor = 1;  // token mean and clipping in one
+  float decay = 1;            // 1 - learning rate * weight decay; 1 where excluded
+  float beta1 = 0;
+  float one_minus_beta1 = 0;
+  float beta2 = 0;
+  float one_minus_beta2 = 0;
+  float inverse_root_correction2 = 1;  // 1 / sqrt(1 - beta2^(step+1))
+  float epsilon = 0;
+  float step_size = 0;  // learning rate / (1 - beta1^(step+1))
+};
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  double learning_rate = 0;
+  double gradient_factor = 1;
+  std::uint64_t step = 0;  // from 0
+};
+
+AdamWStep MakeAdamWStep(const AdamWOptions& options);
+
+// One update; all spans have the same length.
+//   g = gradient * factor;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2
+//   value = decay * value - step_size * (m / (sqrt(v) * inverse_root_correction2 + epsilon))
+void AdamWUpdate(const AdamWStep& step, std::span<const float> gradient, std::span<float> value,
+                 std::span<float> exp_avg, std::span<float> exp_avg_sq);
+
+// min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1 when clip is 0.
+double ClipFactor(double clip_norm, double global_norm);
+
+// Sum of squares in fp64, in an order that depends on the length only.
+double SumOfSquares(std::span<const float> values);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_ADAMW_H_

@@ -1,0 +1,101 @@
+// FlatParameters: weights, gradients and optimizer state of a stage, each one flat fp32 vector.
+//
+// One flat vector makes export, import, norm, checksum and the optimizer single passes; layers see
+// views of their tensors. Layout order: parts in order, within a part by name. A tied embedding
+// that the stage needs at both ends is one tensor. Internal to model/: the methods throw what
+// LibTorch throws, the stage turns that into Status. Thread: compute.
+
+#ifndef SHOAL_MODEL_FLAT_PARAMETERS_H_
+#define SHOAL_MODEL_FLAT_PARAMETERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "model/adamw.h"
+#include "model/stage_model.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace shoal::model {
+
+struct ParameterEntry {
+  std::string name;  // canonical, e.g. "h.0.attn.c_attn.weight"
+  std::vector<std::int64_t> shape;
+  std::size_t offset = 0;  // in values
+  std::size_t size = 0;
+  bool decay = false;  // weight decay: tensors of two dimensions
+};
+
+struct StagePart {
+  std::string name;                  // "embedding", "layer.0", "head", ...
+  std::vector<std::size_t> entries;  // indices; a tied wte appears in both of its parts
+};
+
+class FlatParameters {
+ public:
+  // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
+  FlatParameters(const storage::ModelConfig& config, const StageRange& range,
+                 const std::string& device, bool bf16);
+  ~FlatParameters();
+  FlatParameters(const FlatParameters&) = delete;
+  FlatParameters& operator=(const FlatParameters&) = delete;
+
+  const std::vector<ParameterEntry>& entries() const { return entries_; }
+  const std::vector<StagePart>& parts() const { return parts_; }
+  std::size_t size() const { return size_; }
+  const std::string& device() const { return device_; }
+  bool bf16() const { return bf16_; }
+
+  // Views in the tensor's shape; valid for life. Value and Gradient are fp32, ComputeValue is in
+  // the dtype of the matrix products.
+  at::Tensor Value(const std::string& name) const;
+  at::Tensor ComputeValue(const std::string& name) const;
+  at::Tensor Gradient(const std::string& name) const;
+
+  void ZeroGradients();
+  void ExportGradients(std::span<float> flat) const;
+  void ImportGradients(std::span<const float> flat);
+  // Sum of squares of the gradients in fp64, without entry `skip` (-1: none).
+  double SquaredGradientNorm(std::ptrdiff_t skip) const;
+  // One AdamW update; `options.weight_decay` counts only where the entry decays.
+  void Apply(const AdamWOptions& options);
+  // XXH3-64 over all weights in layout order.
+  std::uint64_t WeightChecksum() const;
+
+  // The part's tensors have the right names, shapes and dtypes (F32, F16, BF16).
+  Status CheckPart(const StagePart& part, const storage::TensorMap& tensors) const;
+  void LoadPart(const StagePart& part, const storage::TensorMap& tensors);
+  // Optimizer files hold <name>.exp_avg and <name>.exp_avg_sq in F32.
+  Status CheckOptimizerPart(const StagePart& part, const storage::TensorMap& tensors) const;
+  void LoadOptimizerPart(const StagePart& part, const storage::TensorMap& tensors);
+  void ZeroOptimizer();
+  // Writes <folder>/<part>.safetensors and <folder>/<part>.optimizer.safetensors.
+  Status SavePart(const StagePart& part, const std::string& folder) const;
+  // Brings the bf16 copy up to date after the weights have changed.
+  void RefreshComputeValues();
+
+ private:
+  struct Tensors;
+
+  void AddPart(const storage::ModelConfig& config, const std::string& part);
+  const ParameterEntry& Entry(const std::string& name) const;
+  Status CheckTensor(const storage::TensorMap& tensors, const std::string& name,
+                     const ParameterEntry& entry, bool only_fp32) const;
+
+  std::vector<ParameterEntry> entries_;
+  std::vector<StagePart> parts_;
+  std::size_t size_ = 0;
+  const std::string device_;
+  const bool bf16_;
+  std::unique_ptr<Tensors> tensors_;
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_FLAT_PARAMETERS_H_

@@ -1,0 +1,189 @@
+#include "model/gpt2_network.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Device.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::model {
+namespace {
+
+at::Tensor ToDevice(std::span<const float> values, std::int64_t rows, const std::string& device) {
+  const auto columns = static_cast<std::int64_t>(values.size()) / rows;
+  // from_blob wants a mutable pointer; the tensor is only read.
+  const at::Tensor host =
+      at::from_blob(const_cast<float*>(values.data()), {rows, columns}, at::kFloat);
+  return host.to(c10::Device(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor ToDevice(std::span<const std::int32_t> ids, const std::string& device) {
+  const at::Tensor host = at::from_blob(const_cast<std::int32_t*>(ids.data()),
+                                        {static_cast<std::int64_t>(ids.size())}, at::kInt);
+  return host.to(at::kLong).to(c10::Device(device));
+}
+
+void ToHost(const at::Tensor& tensor, std::span<float> values) {
+  SHOAL_CHECK(static_cast<std::size_t>(tensor.numel()) == values.size());
+  at::from_blob(values.data(), tensor.sizes(), at::kFloat).copy_(tensor);
+}
+
+// Adds row i of `gradient` to row ids[i] of `table`, in order.
+void AddRows(const at::Tensor& gradient, const at::Tensor& ids, const at::Tensor& table) {
+  if (!table.is_cpu()) {
+    table.add_(at::embedding_dense_backward(gradient, ids, table.size(0), -1, false));
+    return;
+  }
+  const std::int64_t hidden = table.size(1);
+  const at::Tensor rows = gradient.contiguous();
+  const float* from = rows.const_data_ptr<float>();
+  const std::int64_t* id = ids.const_data_ptr<std::int64_t>();
+  float* const to = table.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < rows.size(0); ++row, from += hidden) {
+    float* const sum = to + id[row] * hidden;
+    for (std::int64_t i = 0; i < hidden; ++i) sum[i] += from[i];
+  }
+}
+
+}  // namespace
+
+struct Gpt2Network::Embedding {
+  at::Tensor tokens, positions;  // fp32
+  at::Tensor tokens_gradient, positions_gradient;
+};
+
+struct Gpt2Network::Kept {
+  BatchContext context;
+  at::Tensor token_ids;   // first stage, int64 [rows * tokens]
+  at::Tensor labels;      // last stage, int64 [rows * tokens]
+  at::Tensor input;       // other stages, fp32 [rows * tokens, hidden]
+  bool complete = false;  // the rest below is there
+  at::Tensor embedding_mask;
+  std::vector<std::shared_ptr<Gpt2Block::Kept>> blocks;
+  std::shared_ptr<Gpt2Head::Kept> head;
+  at::Tensor embedding_gradient;
+};
+
+Gpt2Network::Gpt2Network(const storage::ModelConfig& config, const StageOptions& options,
+                         const FlatParameters& parameters)
+    : config_(config), options_(options), device_(parameters.device()) {
+  if (options.range.first_layer == 0) {
+    embedding_ = std::make_unique<Embedding>();
+    *embedding_ = {parameters.Value("wte.weight"), parameters.Value("wpe.weight"),
+                   parameters.Gradient("wte.weight"), parameters.Gradient("wpe.weight")};
+  }
+  for (std::uint32_t layer = options.range.first_layer; layer < options.range.last_layer; ++layer) {
+    blocks_.emplace_back(config, layer, parameters);
+  }
+  if (options.range.last_layer == config.layers) {
+    head_ = std::make_unique<Gpt2Head>(config, parameters);
+  }
+}
+
+Gpt2Network::~Gpt2Network() = default;
+
+std::shared_ptr<Gpt2Network::Kept> Gpt2Network::Begin(const MicroBatch& micro_batch,
+                                                      bool training) const {
+  auto kept = std::make_shared<Kept>();
+  kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
+                   training ? options_.dropout : 0, options_.seed};
+  const std::int64_t places = std::int64_t{micro_batch.rows} * micro_batch.tokens;
+  if (embedding_) kept->token_ids = ToDevice(micro_batch.token_ids, device_);
+  if (!embedding_) kept->input = ToDevice(micro_batch.input, places, device_);
+  if (head_ && !micro_batch.labels.empty()) kept->labels = ToDevice(micro_batch.labels, device_);
+  return kept;
+}
+
+at::Tensor Gpt2Network::Embed(Kept* kept) const {
+  const BatchContext& context = kept->context;
+  const std::int64_t hidden = config_.hidden;
+  at::Tensor sum = embedding_->tokens.index_select(0, kept->token_ids)
+                       .view({context.rows, context.tokens, hidden})
+                       .add_(embedding_->positions.narrow(0, 0, context.tokens))
+                       .view({context.rows * context.tokens, hidden});
+  kept->embedding_mask =
+      DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
+  return ApplyDropout(sum, kept->embedding_mask, context.dropout);
+}
+
+at::Tensor Gpt2Network::RunBlocks(Kept* kept, bool keep) const {
+  at::Tensor x = embedding_ ? Embed(kept) : kept->input;
+  kept->blocks.clear();
+  for (const Gpt2Block& block : blocks_) {
+    std::shared_ptr<Gpt2Block::Kept> kept_block;
+    x = block.Forward(kept->context, x, keep ? &kept_block : nullptr);
+    if (keep) kept->blocks.push_back(std::move(kept_block));
+  }
+  return x;
+}
+
+double Gpt2Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
+  const at::Tensor x = RunBlocks(kept, keep);
+  kept->complete = keep;
+  if (head_) return head_->Forward(x, kept->labels, keep ? &kept->head : nullptr);
+  if (!output.empty()) ToHost(x, output);
+  return 0;
+}
+
+void Gpt2Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
+                                std::span<float> input_gradient) const {
+  if (!kept->complete) (void)Forward(kept, /*keep=*/true, {});
+  const BatchContext& context = kept->context;
+  at::Tensor gradient = head_ ? head_->BackwardInput(kept->head.get())
+                              : ToDevice(output_gradient, context.rows * context.tokens, device_);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    gradient = blocks_[i].BackwardInput(context, gradient, kept->blocks[i].get());
+  }
+  if (embedding_) {
+    kept->embedding_gradient = ApplyDropout(gradient, kept->embedding_mask, context.dropout);
+  } else {
+    ToHost(gradient, input_gradient);
+  }
+}
+
+void Gpt2Network::BackwardWeights(const Kept& kept) const {
+  if (head_) head_->BackwardWeights(*kept.head);
+  for (std::size_t i = blocks_.size(); i-- > 0;) blocks_[i].BackwardWeights(*kept.blocks[i]);
+  if (!embedding_) return;
+  const BatchContext& context = kept.context;
+  AddRows(kept.embedding_gradient, kept.token_ids, embedding_->tokens_gradient);
+  embedding_->positions_gradient.narrow(0, 0, context.tokens)
+      .add_(kept.embedding_gradient.view({context.rows, context.tokens, config_.hidden}).sum(0));
+}
+
+void Gpt2Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const {
+  const BatchContext& context = kept->context;
+  at::Tensor x = RunBlocks(kept, /*keep=*/false);
+  if (last_only) {
+    x = x.view({context.rows, context.tokens, config_.hidden})
+            .select(1, context.tokens - 1)
+            .contiguous();
+  }
+  ToHost(head_->Logits(x), logits);
+}
+
+std::uint64_t Gpt2Network::KeptBytes(std::uint64_t rows, std::uint64_t tokens) const {
+  const std::uint64_t places = rows * tokens;
+  const std::uint64_t hidden = config_.hidden;
+  const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
+  std::uint64_t bytes = places * (embedding_ ? 8 : 4 * hidden) + (head_ ? places * 8 : 0);
+  if (options_.recompute) return bytes;
+  const std::uint64_t square = std::uint64_t{config_.heads} * tokens;  // attention, per place
+  // Forward: 2 hidden in fp32, and in the compute dtype 6 hidden + 2 inner + attention; the
+  // gradients that BackwardInput leaves: 5 hidden + inner.
+  std::uint64_t per_place =
+      4 * (2 * hidden + 4) + value * (11 * hidden + 3 * std::uint64_t{config_.inner} + square);
+  if (options_.dropout > 0) per_place += 2 * hidden + square;
+  bytes += places * per_place * blocks_.size();
+  if (embedding_) bytes += places * hidden * (options_.dropout > 0 ? 5 : 4);
+  if (head_) {
+    bytes += places * hidden * (4 + value);
+    const std::uint64_t logits = places * config_.vocabulary * value;
+    if (logits <= Gpt2Head::kKeptLogitBytes) bytes += logits;
+  }
+  return bytes;
+}
+
+}  // namespace shoal::model

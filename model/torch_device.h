@@ -1,0 +1,26 @@
+// The compute device of a stage, and LibTorch's process-wide settings.
+
+#ifndef SHOAL_MODEL_TORCH_DEVICE_H_
+#define SHOAL_MODEL_TORCH_DEVICE_H_
+
+#include <string>
+
+#include "common/status.h"
+
+namespace shoal::model {
+
+struct TorchDevice {
+  std::string id;    // "cpu" or "cuda:N", as LibTorch spells it
+  std::string name;  // for people: "cpu", "cuda:0 NVIDIA ..."
+};
+
+// "cpu", "cuda", "cuda:N", or "auto": the first CUDA device if there is one, else the CPU.
+Result<TorchDevice> ChooseDevice(const std::string& text);
+
+// Intra-op threads of the process; 0 leaves LibTorch's choice. Results are bit-identical only
+// between runs with the same number, because matrix products split by it.
+void SetTorchThreads(int threads);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_TORCH_DEVICE_H_

@@ -1,0 +1,411 @@
+// TorchGpt2Stage: checks what comes from outside, keeps micro-batches by id, and turns LibTorch's
+// exceptions into Status. The mathematics is in Gpt2Network, the numbers are in FlatParameters.
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "model/adamw.h"
+#include "model/flat_parameters.h"
+#include "model/gpt2_network.h"
+#include "model/stage_model.h"
+#include "model/torch_device.h"
+
+namespace shoal::model {
+namespace {
+
+// The first line of what LibTorch says; the rest is a stack trace.
+Status FromTorch(std::string_view operation, std::string_view what) {
+  const std::string line(what.substr(0, what.find('\n')));
+  const std::string message = std::string(operation) + " failed: " + line;
+  for (const char* words : {"out of memory", "not enough memory", "can't allocate memory"}) {
+    if (what.find(words) != std::string_view::npos) {
+      return ResourceExhausted(message +
+                               "; use smaller micro-batches, fewer in flight, or "
+                               "recompute");
+    }
+  }
+  return Internal(message);
+}
+
+template <typename Function>
+Status Guard(std::string_view operation, Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(std::string(operation) + " failed: out of memory");
+  } catch (const std::exception& error) {
+    return FromTorch(operation, error.what());
+  }
+}
+
+std::string Name(MicroBatchId id) {
+  return "micro-batch " + std::to_string(id.step) + "/" + std::to_string(id.index);
+}
+
+Status CheckSize(std::string_view what, std::size_t have, std::size_t want) {
+  if (have == want) return Status::Ok();
+  return InvalidArgument(std::string(what) + " has " + std::to_string(have) + " values, wanted " +
+                         std::to_string(want));
+}
+
+Status CheckRange(std::string_view what, std::span<const std::int32_t> ids,
+                  std::uint32_t vocabulary, bool ignorable) {
+  for (std::int32_t id : ids) {
+    if (ignorable && id == kIgnoredLabel) continue;
+    if (id < 0 || static_cast<std::uint32_t>(id) >= vocabulary) {
+      return InvalidArgument(std::string(what) + " " + std::to_string(id) +
+                             " is outside the vocabulary of " + std::to_string(vocabulary) +
+                             "; was the data prepared with this model's tokenizer?");
+    }
+  }
+  return Status::Ok();
+}
+
+class TorchGpt2Stage final : public StageModel {
+ public:
+  TorchGpt2Stage(const storage::ModelConfig& config, const StageOptions& options,
+                 const TorchDevice& device)
+      : config_(config),
+        options_(options),
+        device_name_(device.name),
+        parameters_(config, options.range, device.id, options.compute == "bf16"),
+        network_(config, options, parameters_) {
+    for (const ParameterEntry& entry : parameters_.entries()) {
+      layout_.push_back({entry.name, entry.offset, entry.size});
+    }
+  }
+
+  const storage::ModelConfig& config() const override { return config_; }
+  const StageOptions& options() const override { return options_; }
+  std::string device_name() const override { return device_name_; }
+
+  Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
+  Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                       std::span<float> input_gradient) override;
+  Status BackwardWeights(MicroBatchId id) override;
+  Status Evaluate(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
+  Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) override;
+
+  void ZeroGradients() override {
+    kept_.clear();
+    parameters_.ZeroGradients();
+  }
+  std::span<const GradientLayout> gradient_layout() const override { return layout_; }
+  std::size_t gradient_size() const override { return parameters_.size(); }
+  Status ExportGradients(std::span<float> flat) override;
+  Status ImportGradients(std::span<const float> flat) override;
+  GradientLayout tied_embedding() const override;
+
+  double SquaredGradientNorm(double scale) override;
+  Status Apply(std::uint64_t step, double scale, double global_norm, double learning_rate) override;
+
+  Status Save(const std::string& folder) override;
+  Status Load(const std::map<std::string, std::string>& weight_files,
+              const std::map<std::string, std::string>& optimizer_files) override;
+  Status LoadDirectory(const storage::ModelDirectory& directory) override;
+
+  std::vector<std::string> parts() const override;
+  std::uint64_t StateBytes() const override {
+    return std::uint64_t{parameters_.size()} * (4 * sizeof(float) + (parameters_.bf16() ? 2 : 0));
+  }
+  std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
+    return network_.KeptBytes(rows, tokens);
+  }
+  std::uint64_t WeightChecksum() const override { return parameters_.WeightChecksum(); }
+
+ private:
+  struct InFlight {
+    std::shared_ptr<Gpt2Network::Kept> kept;
+    std::size_t places = 0;  // rows * tokens
+    bool input_done = false;
+  };
+
+  bool first() const { return options_.range.first_layer == 0; }
+  bool last() const { return options_.range.last_layer == config_.layers; }
+  Status CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const;
+  Status CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
+                     const StepLoss* loss) const;
+  void SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const;
+
+  const storage::ModelConfig config_;
+  const StageOptions options_;
+  const std::string device_name_;
+  FlatParameters parameters_;
+  Gpt2Network network_;
+  std::vector<GradientLayout> layout_;
+  std::map<MicroBatchId, InFlight> kept_;
+};
+
+Status TorchGpt2Stage::CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const {
+  const std::string name = Name(micro_batch.id);
+  if (micro_batch.rows == 0 || micro_batch.tokens == 0) {
+    return InvalidArgument(name + " is empty");
+  }
+  if (micro_batch.tokens > config_.positions) {
+    return InvalidArgument(name + " has rows of " + std::to_string(micro_batch.tokens) +
+                           " tokens, the model has " + std::to_string(config_.positions) +
+                           " positions; prepare the data with shorter rows");
+  }
+  const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(name + ": samples", micro_batch.samples.size(), micro_batch.rows));
+  if (first()) {
+    SHOAL_RETURN_IF_ERROR(CheckSize(name + ": token ids", micro_batch.token_ids.size(), places));
+    SHOAL_RETURN_IF_ERROR(
+        CheckRange(name + ": token id", micro_batch.token_ids, config_.vocabulary, false));
+  } else {
+    SHOAL_RETURN_IF_ERROR(
+        CheckSize(name + ": input", micro_batch.input.size(), places * config_.hidden));
+  }
+  if (!last() || !labels) return Status::Ok();
+  SHOAL_RETURN_IF_ERROR(CheckSize(name + ": labels", micro_batch.labels.size(), places));
+  return CheckRange(name + ": label", micro_batch.labels, config_.vocabulary, true);
+}
+
+Status TorchGpt2Stage::CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
+                                   const StepLoss* loss) const {
+  const std::string name = Name(micro_batch.id);
+  if (last() && loss == nullptr) return InvalidArgument(name + ": no place for the loss");
+  const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+  return CheckSize(name + ": output", output.size(), last() ? 0 : places * config_.hidden);
+}
+
+void TorchGpt2Stage::SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const {
+  if (!last()) return;
+  const auto ignored =
+      std::count(micro_batch.labels.begin(), micro_batch.labels.end(), kIgnoredLabel);
+  *loss = {sum, micro_batch.labels.size() - static_cast<std::size_t>(ignored)};
+}
+
+Status TorchGpt2Stage::Forward(const MicroBatch& micro_batch, std::span<float> output,
+                               StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  if (kept_.contains(micro_batch.id)) {
+    return FailedPrecondition(Name(micro_batch.id) + " had its forward already");
+  }
+  return Guard("forward", [&] {
+    InFlight in_flight{network_.Begin(micro_batch, true),
+                       std::size_t{micro_batch.rows} * micro_batch.tokens, false};
+    const double sum = network_.Forward(in_flight.kept.get(), !options_.recompute, output);
+    SetLoss(micro_batch, sum, loss);
+    kept_.emplace(micro_batch.id, std::move(in_flight));
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                                     std::span<float> input_gradient) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return FailedPrecondition(Name(id) + " had no forward");
+  InFlight& in_flight = found->second;
+  if (in_flight.input_done) return FailedPrecondition(Name(id) + " had its backward already");
+  const std::size_t values = in_flight.places * config_.hidden;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(Name(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(Name(id) + ": input gradient", input_gradient.size(), first() ? 0 : values));
+  return Guard("backward", [&] {
+    network_.BackwardInput(in_flight.kept.get(), output_gradient, input_gradient);
+    in_flight.input_done = true;
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end() || !found->second.input_done) {
+    return FailedPrecondition(Name(id) + " had no backward of its input");
+  }
+  return Guard("backward of the weights", [&] {
+    network_.BackwardWeights(*found->second.kept);
+    kept_.erase(found);
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,
+                                StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  return Guard("evaluation", [&] {
+    const auto kept = network_.Begin(micro_batch, false);
+    SetLoss(micro_batch, network_.Forward(kept.get(), false, output), loss);
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::Logits(const MicroBatch& micro_batch, bool last_only,
+                              std::span<float> logits) {
+  if (!last()) return FailedPrecondition("logits are on the last stage only");
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, false));
+  const std::size_t places = std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
+  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), places * config_.vocabulary));
+  return Guard("forward", [&] {
+    network_.Logits(network_.Begin(micro_batch, false).get(), last_only, logits);
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::ExportGradients(std::span<float> flat) {
+  SHOAL_RETURN_IF_ERROR(CheckSize("gradient export", flat.size(), parameters_.size()));
+  return Guard("gradient export", [&] {
+    parameters_.ExportGradients(flat);
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::ImportGradients(std::span<const float> flat) {
+  SHOAL_RETURN_IF_ERROR(CheckSize("gradient import", flat.size(), parameters_.size()));
+  return Guard("gradient import", [&] {
+    parameters_.ImportGradients(flat);
+    return Status::Ok();
+  });
+}
+
+GradientLayout TorchGpt2Stage::tied_embedding() const {
+  if (!config_.tied_head || first() == last()) return {};
+  const auto found = std::find_if(layout_.begin(), layout_.end(), [](const GradientLayout& entry) {
+    return entry.name == "wte.weight";
+  });
+  SHOAL_CHECK(found != layout_.end());
+  return *found;
+}
+
+double TorchGpt2Stage::SquaredGradientNorm(double scale) {
+  std::ptrdiff_t skip = -1;
+  if (!first() && tied_embedding().size > 0) {
+    for (std::size_t i = 0; i < layout_.size(); ++i) {
+      if (layout_[i].offset == tied_embedding().offset) skip = static_cast<std::ptrdiff_t>(i);
+    }
+  }
+  return parameters_.SquaredGradientNorm(skip) * scale * scale;
+}
+
+Status TorchGpt2Stage::Apply(std::uint64_t step, double scale, double global_norm,
+                             double learning_rate) {
+  if (!std::isfinite(global_norm) || !std::isfinite(scale) || !std::isfinite(learning_rate)) {
+    return InvalidArgument("step " + std::to_string(step) +
+                           ": gradient norm, scale or learning rate is not finite; lower the "
+                           "learning rate or go back to the last checkpoint");
+  }
+  const OptimizerOptions& optimizer = options_.optimizer;
+  return Guard("optimizer step", [&] {
+    parameters_.Apply({optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay,
+                       learning_rate, scale * ClipFactor(optimizer.clip_norm, global_norm), step});
+    parameters_.ZeroGradients();
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::Save(const std::string& folder) {
+  for (const StagePart& part : parameters_.parts()) {
+    SHOAL_RETURN_IF_ERROR(Guard("saving", [&] { return parameters_.SavePart(part, folder); }));
+  }
+  return Status::Ok();
+}
+
+Status TorchGpt2Stage::Load(const std::map<std::string, std::string>& weight_files,
+                            const std::map<std::string, std::string>& optimizer_files) {
+  using File = std::shared_ptr<const storage::SafetensorsFile>;
+  std::vector<std::pair<const StagePart*, File>> weights;
+  std::vector<std::pair<const StagePart*, File>> moments;
+  // Everything is checked before anything is changed.
+  for (const StagePart& part : parameters_.parts()) {
+    const auto weight_file = weight_files.find(part.name);
+    if (weight_file == weight_files.end()) {
+      return NotFound("no weight file for part " + part.name + "; fetch it first");
+    }
+    SHOAL_ASSIGN_OR_RETURN(File file, storage::OpenSafetensors(weight_file->second));
+    SHOAL_RETURN_IF_ERROR(
+        parameters_.CheckPart(part, file->tensors()).WithContext(weight_file->second));
+    weights.emplace_back(&part, std::move(file));
+    const auto moment_file = optimizer_files.find(part.name);
+    if (moment_file == optimizer_files.end()) continue;
+    SHOAL_ASSIGN_OR_RETURN(File moment, storage::OpenSafetensors(moment_file->second));
+    SHOAL_RETURN_IF_ERROR(
+        parameters_.CheckOptimizerPart(part, moment->tensors()).WithContext(moment_file->second));
+    moments.emplace_back(&part, std::move(moment));
+  }
+  return Guard("loading", [&] {
+    ZeroGradients();
+    parameters_.ZeroOptimizer();
+    for (const auto& [part, file] : weights) parameters_.LoadPart(*part, file->tensors());
+    for (const auto& [part, file] : moments) parameters_.LoadOptimizerPart(*part, file->tensors());
+    parameters_.RefreshComputeValues();
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::LoadDirectory(const storage::ModelDirectory& directory) {
+  for (const StagePart& part : parameters_.parts()) {
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part.name));
+    SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, tensors));
+    SHOAL_RETURN_IF_ERROR(Guard("loading", [&] {
+      parameters_.LoadPart(part, tensors);
+      return Status::Ok();
+    }));
+  }
+  return Guard("loading", [&] {
+    ZeroGradients();
+    parameters_.ZeroOptimizer();
+    parameters_.RefreshComputeValues();
+    return Status::Ok();
+  });
+}
+
+std::vector<std::string> TorchGpt2Stage::parts() const {
+  std::vector<std::string> names;
+  for (const StagePart& part : parameters_.parts()) names.push_back(part.name);
+  return names;
+}
+
+Status CheckOptions(const storage::ModelConfig& config, const StageOptions& options) {
+  const StageRange& range = options.range;
+  if (range.first_layer >= range.last_layer || range.last_layer > config.layers) {
+    return InvalidArgument("stage of layers " + std::to_string(range.first_layer) + "-" +
+                           std::to_string(range.last_layer) + " does not fit a model of " +
+                           std::to_string(config.layers) + " layers");
+  }
+  if (options.compute != "fp32" && options.compute != "bf16") {
+    return InvalidArgument("unknown compute type '" + options.compute + "': use fp32 or bf16");
+  }
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    return InvalidArgument("dropout must be at least 0 and below 1");
+  }
+  const OptimizerOptions& optimizer = options.optimizer;
+  const bool betas =
+      optimizer.beta1 >= 0 && optimizer.beta1 < 1 && optimizer.beta2 >= 0 && optimizer.beta2 < 1;
+  if (!betas || !(optimizer.epsilon > 0) || !(optimizer.weight_decay >= 0) ||
+      !(optimizer.clip_norm >= 0)) {
+    return InvalidArgument(
+        "optimizer options out of range: betas in [0, 1), epsilon above 0, weight decay and clip "
+        "norm not negative");
+  }
+  if (config.hidden == 0 || config.heads == 0 || config.hidden % config.heads != 0) {
+    return InvalidArgument("hidden size " + std::to_string(config.hidden) +
+                           " is not a multiple of " + std::to_string(config.heads) + " heads");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StageModel>> NewTorchGpt2Stage(const storage::ModelConfig& config,
+                                                      const StageOptions& options) {
+  SHOAL_RETURN_IF_ERROR(CheckOptions(config, options));
+  std::unique_ptr<StageModel> stage;
+  SHOAL_RETURN_IF_ERROR(Guard("starting the stage", [&] {
+    SHOAL_ASSIGN_OR_RETURN(const TorchDevice device, ChooseDevice(options.device));
+    SetTorchThreads(options.threads);
+    stage = std::make_unique<TorchGpt2Stage>(config, options, device);
+    return Status::Ok();
+  }));
+  return stage;
+}
+
+}  // namespace shoal::model
