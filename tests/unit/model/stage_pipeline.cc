@@ -1,0 +1,183 @@
+#include "tests/unit/model/stage_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "model/partition.h"
+
+namespace shoal::model {
+namespace {
+
+void Expect(const Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
+
+MicroBatch AsMicroBatch(MicroBatchId id, const TestBatch& batch) {
+  MicroBatch micro_batch;
+  micro_batch.id = id;
+  micro_batch.rows = batch.rows;
+  micro_batch.tokens = batch.tokens;
+  micro_batch.samples = batch.samples;
+  micro_batch.token_ids = batch.token_ids;
+  micro_batch.labels = batch.labels;
+  return micro_batch;
+}
+
+}  // namespace
+
+TestBatch RandomBatch(std::uint32_t rows, std::uint32_t tokens, std::uint32_t vocabulary,
+                      double masked, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<std::int32_t> id(0, static_cast<std::int32_t>(vocabulary) - 1);
+  std::uniform_real_distribution<double> uniform;
+  TestBatch batch{rows, tokens, {}, {}, {}};
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    batch.samples.push_back({seed * 1000 + row});
+    std::int32_t next = id(random);
+    for (std::uint32_t token = 0; token < tokens; ++token) {
+      batch.token_ids.push_back(next);
+      next = id(random);
+      batch.labels.push_back(uniform(random) < masked ? -100 : next);
+    }
+  }
+  return batch;
+}
+
+std::string MiniModel() {
+  return std::string(std::getenv("SHOAL_TEST_DATA")) + "/gpt2_mini_random";
+}
+
+std::string SharedModel(const std::string& name) {
+  return std::string(std::getenv("SHOAL_SHARED_DATA")) + "/hf-tiny/" + name;
+}
+
+StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
+                             StageOptions options) {
+  auto opened = storage::OpenModelDirectory(directory);
+  SHOAL_CHECK(opened.ok());
+  auto ranges = EvenPartition((*opened)->config(), stages, 32);
+  SHOAL_CHECK(ranges.ok());
+  if (options.device == "auto") options.device = "cpu";
+  for (const StageRange& range : *ranges) {
+    options.range = range;
+    auto stage = NewTorchGpt2Stage((*opened)->config(), options);
+    SHOAL_CHECK(stage.ok());
+    Expect((*stage)->LoadDirectory(**opened));
+    stages_.push_back(std::move(stage).value());
+  }
+}
+
+StepLoss StagePipeline::Forward(MicroBatchId id, const TestBatch& batch,
+                                std::vector<std::vector<float>>* boundaries) {
+  MicroBatch micro_batch = AsMicroBatch(id, batch);
+  std::vector<float> input;
+  StepLoss loss;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const bool last = s + 1 == stages_.size();
+    std::vector<float> output(last ? 0 : batch.token_ids.size() * config().hidden);
+    micro_batch.input = input;
+    Expect(stages_[s]->Forward(micro_batch, output, &loss));
+    if (boundaries != nullptr && !last) boundaries->push_back(output);
+    input = std::move(output);
+  }
+  return loss;
+}
+
+StepLoss StagePipeline::Evaluate(const TestBatch& batch) {
+  MicroBatch micro_batch = AsMicroBatch({}, batch);
+  std::vector<float> input;
+  StepLoss loss;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const bool last = s + 1 == stages_.size();
+    std::vector<float> output(last ? 0 : batch.token_ids.size() * config().hidden);
+    micro_batch.input = input;
+    Expect(stages_[s]->Evaluate(micro_batch, output, &loss));
+    input = std::move(output);
+  }
+  return loss;
+}
+
+void StagePipeline::BackwardInput(MicroBatchId id, const TestBatch& batch) {
+  std::vector<float> gradient;
+  for (std::size_t s = stages_.size(); s-- > 0;) {
+    std::vector<float> upstream(s == 0 ? 0 : batch.token_ids.size() * config().hidden);
+    Expect(stages_[s]->BackwardInput(id, gradient, upstream));
+    gradient = std::move(upstream);
+  }
+}
+
+void StagePipeline::BackwardWeights(MicroBatchId id) {
+  for (auto& stage : stages_) Expect(stage->BackwardWeights(id));
+}
+
+StepLoss StagePipeline::RunMicroBatch(MicroBatchId id, const TestBatch& batch) {
+  const StepLoss loss = Forward(id, batch);
+  BackwardInput(id, batch);
+  BackwardWeights(id);
+  return loss;
+}
+
+void StagePipeline::SumTied() {
+  StageModel& first = *stages_.front();
+  StageModel& last = *stages_.back();
+  if (first.tied_embedding().size == 0) return;
+  std::vector<float> a = ExportGradients(first);
+  std::vector<float> b = ExportGradients(last);
+  for (std::size_t i = 0; i < first.tied_embedding().size; ++i) {
+    float& left = a[first.tied_embedding().offset + i];
+    float& right = b[last.tied_embedding().offset + i];
+    left = right = left + right;
+  }
+  Expect(first.ImportGradients(a));
+  Expect(last.ImportGradients(b));
+}
+
+double StagePipeline::Apply(std::uint64_t step, std::uint64_t labels, double learning_rate) {
+  SumTied();
+  const double scale = 1 / static_cast<double>(labels);
+  double squared = 0;
+  for (auto& stage : stages_) squared += stage->SquaredGradientNorm(scale);
+  const double norm = std::sqrt(squared);
+  for (auto& stage : stages_) Expect(stage->Apply(step, scale, norm, learning_rate));
+  return norm;
+}
+
+std::map<std::string, std::vector<float>> StagePipeline::Gradients() {
+  std::map<std::string, std::vector<float>> gradients;
+  for (auto& stage : stages_) {
+    const std::vector<float> flat = ExportGradients(*stage);
+    for (const GradientLayout& layout : stage->gradient_layout()) {
+      std::vector<float>& sum = gradients[layout.name];
+      sum.resize(layout.size);
+      for (std::size_t i = 0; i < layout.size; ++i) sum[i] += flat[layout.offset + i];
+    }
+  }
+  return gradients;
+}
+
+std::vector<std::uint64_t> StagePipeline::Checksums() const {
+  std::vector<std::uint64_t> sums;
+  for (const auto& stage : stages_) sums.push_back(stage->WeightChecksum());
+  return sums;
+}
+
+std::vector<float> ExportGradients(StageModel& stage) {
+  std::vector<float> flat(stage.gradient_size());
+  Expect(stage.ExportGradients(flat));
+  return flat;
+}
+
+double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  SHOAL_CHECK(a.size() == b.size());
+  double difference = 0;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - b[i]));
+    largest = std::max(largest, std::fabs(static_cast<double>(b[i])));
+  }
+  return largest == 0 ? difference : difference / largest;
+}
+
+}  // namespace shoal::model

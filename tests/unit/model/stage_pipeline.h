@@ -1,0 +1,65 @@
+// A model cut into stages in one process, driven through StageModel's interface alone.
+
+#ifndef SHOAL_TESTS_UNIT_MODEL_STAGE_PIPELINE_H_
+#define SHOAL_TESTS_UNIT_MODEL_STAGE_PIPELINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/stage_model.h"
+
+namespace shoal::model {
+
+struct TestBatch {
+  std::uint32_t rows = 0;
+  std::uint32_t tokens = 0;
+  std::vector<SampleId> samples;
+  std::vector<std::int32_t> token_ids;
+  std::vector<std::int32_t> labels;
+};
+
+// Random ids below `vocabulary`; labels are the next id, each masked with `masked` probability.
+TestBatch RandomBatch(std::uint32_t rows, std::uint32_t tokens, std::uint32_t vocabulary,
+                      double masked, std::uint64_t seed);
+
+std::string MiniModel();                           // directory of gpt2_mini_random
+std::string SharedModel(const std::string& name);  // under hf-tiny; may not exist
+
+class StagePipeline {
+ public:
+  // Loads `directory`, cut evenly; the check of success is a test assertion.
+  StagePipeline(const std::string& directory, std::uint32_t stages, StageOptions options);
+
+  std::size_t size() const { return stages_.size(); }
+  StageModel& stage(std::size_t index) { return *stages_[index]; }
+  const storage::ModelConfig& config() const { return stages_[0]->config(); }
+
+  // Forward through all stages. `boundaries` (may be null) gets each stage's output but the last's.
+  StepLoss Forward(MicroBatchId id, const TestBatch& batch,
+                   std::vector<std::vector<float>>* boundaries = nullptr);
+  StepLoss Evaluate(const TestBatch& batch);
+  void BackwardInput(MicroBatchId id, const TestBatch& batch);
+  void BackwardWeights(MicroBatchId id);
+  StepLoss RunMicroBatch(MicroBatchId id, const TestBatch& batch);
+
+  // Sums the tied embedding's gradients of both ends, as the replica exchange does.
+  void SumTied();
+  // SumTied, global norm, Apply on all stages; returns the norm.
+  double Apply(std::uint64_t step, std::uint64_t labels, double learning_rate);
+  // All gradients by name; a tied embedding as the sum of its ends (call before SumTied).
+  std::map<std::string, std::vector<float>> Gradients();
+  std::vector<std::uint64_t> Checksums() const;
+
+ private:
+  std::vector<std::unique_ptr<StageModel>> stages_;
+};
+
+std::vector<float> ExportGradients(StageModel& stage);
+// Largest |a - b| divided by the largest |b|.
+double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_TESTS_UNIT_MODEL_STAGE_PIPELINE_H_
