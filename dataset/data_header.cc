@@ -1,0 +1,136 @@
+#include "dataset/data_header.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "common/bytes.h"
+#include "common/checksum.h"
+
+namespace shoal::dataset {
+namespace {
+
+constexpr char kMagic[8] = {'S', 'H', 'O', 'A', 'L', 'D', 'A', 'T'};
+
+constexpr std::size_t kVersionAt = 8;
+constexpr std::size_t kTokenBytesAt = 12;
+constexpr std::size_t kRowTokensAt = 16;
+constexpr std::size_t kVocabularyAt = 20;
+constexpr std::size_t kPaddingAt = 24;
+constexpr std::size_t kReserved1At = 28;
+constexpr std::size_t kTrainRowsAt = 32;
+constexpr std::size_t kTrainTokensAt = 40;
+constexpr std::size_t kValidationRowsAt = 48;
+constexpr std::size_t kValidationTokensAt = 56;
+constexpr std::size_t kTextTokensAt = 64;
+constexpr std::size_t kTokenizerAt = 72;
+constexpr std::size_t kTextAt = 104;
+constexpr std::size_t kPayloadChecksumAt = 136;
+constexpr std::size_t kReserved2At = 144;
+constexpr std::size_t kHeaderChecksumAt = 184;
+
+// So that rows x places x bytes cannot overflow.
+constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 40;
+constexpr std::uint32_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
+
+constexpr char kAgain[] = "; run `shoal prepare` again";
+
+Status CheckSplit(const DataSplit& split, std::uint32_t row_tokens) {
+  if (split.rows > kMaxRows) return DataLoss(std::string("too many rows") + kAgain);
+  if (split.rows == 0 && split.tokens == 0) return Status::Ok();
+  // Every row is full but the last, which has at least the two tokens that make a label.
+  if (split.rows == 0 || split.tokens > split.rows * row_tokens ||
+      split.tokens < (split.rows - 1) * row_tokens + 2) {
+    return DataLoss(std::string("its counts of rows and tokens do not fit") + kAgain);
+  }
+  return Status::Ok();
+}
+
+Status CheckFields(const DataHeader& header) {
+  if (header.row_tokens < kMinRowTokens || header.row_tokens > kMaxRowTokens) {
+    return DataLoss("its row length of " + std::to_string(header.row_tokens) +
+                    " is not in 2..65536" + kAgain);
+  }
+  if (header.vocabulary == 0 || header.vocabulary > kMaxVocabulary ||
+      header.padding >= header.vocabulary) {
+    return DataLoss(std::string("its vocabulary size is impossible") + kAgain);
+  }
+  if (header.train.rows == 0) return DataLoss(std::string("it has no training rows") + kAgain);
+  SHOAL_RETURN_IF_ERROR(CheckSplit(header.train, header.row_tokens));
+  return CheckSplit(header.validation, header.row_tokens);
+}
+
+bool AllZero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+}  // namespace
+
+std::array<std::byte, kDataHeaderBytes> EncodeDataHeader(const DataHeader& header) {
+  std::array<std::byte, kDataHeaderBytes> bytes{};
+  std::byte* to = bytes.data();
+  std::memcpy(to, kMagic, sizeof(kMagic));
+  StoreLittle<std::uint32_t>(to + kVersionAt, kDataVersion);
+  StoreLittle<std::uint32_t>(to + kTokenBytesAt, header.token_bytes());
+  StoreLittle<std::uint32_t>(to + kRowTokensAt, header.row_tokens);
+  StoreLittle<std::uint32_t>(to + kVocabularyAt, header.vocabulary);
+  StoreLittle<std::uint32_t>(to + kPaddingAt, header.padding);
+  StoreLittle<std::uint64_t>(to + kTrainRowsAt, header.train.rows);
+  StoreLittle<std::uint64_t>(to + kTrainTokensAt, header.train.tokens);
+  StoreLittle<std::uint64_t>(to + kValidationRowsAt, header.validation.rows);
+  StoreLittle<std::uint64_t>(to + kValidationTokensAt, header.validation.tokens);
+  StoreLittle<std::uint64_t>(to + kTextTokensAt, header.text_tokens);
+  std::memcpy(to + kTokenizerAt, header.tokenizer.data(), header.tokenizer.size());
+  std::memcpy(to + kTextAt, header.text.data(), header.text.size());
+  StoreLittle<std::uint64_t>(to + kPayloadChecksumAt, header.payload_checksum);
+  StoreLittle<std::uint64_t>(to + kHeaderChecksumAt,
+                             Checksum64(std::span(bytes).first(kHeaderChecksumAt)));
+  return bytes;
+}
+
+Result<DataHeader> DecodeDataHeader(std::span<const std::byte> bytes, std::uint64_t file_bytes) {
+  if (bytes.size() < sizeof(kMagic) || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0) {
+    return InvalidArgument(
+        "not prepared data (no SHOALDAT at its start); make it with "
+        "`shoal prepare`");
+  }
+  if (bytes.size() < kDataHeaderBytes) {
+    return DataLoss(std::string("its header is cut short") + kAgain);
+  }
+  const std::byte* from = bytes.data();
+  const auto version = LoadLittle<std::uint32_t>(from + kVersionAt);
+  if (version != kDataVersion) {
+    return FailedPrecondition("its format version is " + std::to_string(version) +
+                              ", this shoal reads " + std::to_string(kDataVersion) + kAgain);
+  }
+  if (LoadLittle<std::uint64_t>(from + kHeaderChecksumAt) !=
+      Checksum64(bytes.first(kHeaderChecksumAt))) {
+    return DataLoss(std::string("its header is damaged (wrong checksum)") + kAgain);
+  }
+  DataHeader header;
+  header.row_tokens = LoadLittle<std::uint32_t>(from + kRowTokensAt);
+  header.vocabulary = LoadLittle<std::uint32_t>(from + kVocabularyAt);
+  header.padding = LoadLittle<std::uint32_t>(from + kPaddingAt);
+  header.train.rows = LoadLittle<std::uint64_t>(from + kTrainRowsAt);
+  header.train.tokens = LoadLittle<std::uint64_t>(from + kTrainTokensAt);
+  header.validation.rows = LoadLittle<std::uint64_t>(from + kValidationRowsAt);
+  header.validation.tokens = LoadLittle<std::uint64_t>(from + kValidationTokensAt);
+  header.text_tokens = LoadLittle<std::uint64_t>(from + kTextTokensAt);
+  std::memcpy(header.tokenizer.data(), from + kTokenizerAt, header.tokenizer.size());
+  std::memcpy(header.text.data(), from + kTextAt, header.text.size());
+  header.payload_checksum = LoadLittle<std::uint64_t>(from + kPayloadChecksumAt);
+  SHOAL_RETURN_IF_ERROR(CheckFields(header));
+  if (LoadLittle<std::uint32_t>(from + kTokenBytesAt) != header.token_bytes() ||
+      !AllZero(bytes.subspan(kReserved1At, kTrainRowsAt - kReserved1At)) ||
+      !AllZero(bytes.subspan(kReserved2At, kHeaderChecksumAt - kReserved2At))) {
+    return DataLoss(std::string("its header has impossible fields") + kAgain);
+  }
+  if (file_bytes != kDataHeaderBytes + header.payload_bytes()) {
+    return DataLoss("it has " + std::to_string(file_bytes) + " bytes instead of " +
+                    std::to_string(kDataHeaderBytes + header.payload_bytes()) + kAgain);
+  }
+  return header;
+}
+
+}  // namespace shoal::dataset

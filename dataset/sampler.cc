@@ -1,0 +1,88 @@
+// The order of a class is a Fisher-Yates shuffle whose draws are Philox4x32-10 (Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011) at a counter of their own.
+
+#include "dataset/sampler.h"
+
+#include <Random123/philox.h>
+
+#include <numeric>
+#include <utility>
+
+namespace shoal::dataset {
+namespace {
+
+// Rows of a class are drawn with 32-bit counters of pairs of draws.
+constexpr std::uint64_t kMaxRows = 0xffffffff;
+
+// Keeps these draws apart from others of the same seed.
+constexpr std::uint32_t kSamplerDomain = 0x53414d50;
+
+// Draw `index` of (seed, epoch, class): two 64-bit draws per block.
+std::uint64_t Draw(std::uint64_t seed, std::uint64_t epoch, std::uint32_t sample_class,
+                   std::uint64_t index) {
+  const r123::Philox4x32::ctr_type counter{{static_cast<std::uint32_t>(index / 2), sample_class,
+                                            static_cast<std::uint32_t>(epoch),
+                                            static_cast<std::uint32_t>(epoch >> 32)}};
+  const r123::Philox4x32::key_type key{
+      {static_cast<std::uint32_t>(seed) ^ kSamplerDomain, static_cast<std::uint32_t>(seed >> 32)}};
+  const auto block = r123::Philox4x32()(counter, key);
+  const std::size_t half = 2 * (index % 2);
+  return block[half] | std::uint64_t{block[half + 1]} << 32;
+}
+
+// A whole number below `bound` (less than 2^32), each equally likely up to 2^-32.
+std::uint64_t Below(std::uint64_t draw, std::uint64_t bound) {
+  // The high word of the 128-bit product; bound is short, so two halves do.
+  const std::uint64_t low = (draw & 0xffffffff) * bound;
+  return ((draw >> 32) * bound + (low >> 32)) >> 32;
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options),
+      steps_per_epoch_(options.train_rows / options.micro_batches / options.micro_batch_rows) {}
+
+Result<Sampler> Sampler::Make(const SamplerOptions& options) {
+  if (options.micro_batches == 0 || options.micro_batch_rows == 0) {
+    return InvalidArgument(
+        "a step needs at least one micro-batch of one sample: set micro-batches and samples per "
+        "micro-batch to 1 or more");
+  }
+  if (options.train_rows > kMaxRows) {
+    return InvalidArgument("the data has " + std::to_string(options.train_rows) +
+                           " training rows, the limit is 2^32 - 1: use longer rows or less text");
+  }
+  const std::uint64_t per_step = std::uint64_t{options.micro_batches} * options.micro_batch_rows;
+  if (options.train_rows < per_step) {
+    return InvalidArgument("the data has " + std::to_string(options.train_rows) +
+                           " training rows but a step takes " + std::to_string(per_step) +
+                           ": use fewer or smaller micro-batches, or more text");
+  }
+  return Sampler(options);
+}
+
+std::vector<MicroBatchSamples> Sampler::Step(std::uint64_t step) const {
+  const std::uint64_t epoch = step / steps_per_epoch_;
+  const std::uint64_t first = step % steps_per_epoch_ * options_.micro_batch_rows;
+  const std::uint64_t last = first + options_.micro_batch_rows;
+  std::vector<MicroBatchSamples> micro_batches(options_.micro_batches);
+  std::vector<std::uint64_t> order;
+  for (std::uint32_t j = 0; j < options_.micro_batches; ++j) {
+    const std::uint64_t members =
+        (options_.train_rows - j + options_.micro_batches - 1) / options_.micro_batches;
+    order.resize(members);
+    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    // Places below `last` are settled after as many draws.
+    for (std::uint64_t i = 0; i < last; ++i) {
+      std::swap(order[i], order[i + Below(Draw(options_.seed, epoch, j, i), members - i)]);
+    }
+    micro_batches[j].global_index = j;
+    for (std::uint64_t i = first; i < last; ++i) {
+      micro_batches[j].samples.push_back(SampleId{order[i] * options_.micro_batches + j});
+    }
+  }
+  return micro_batches;
+}
+
+}  // namespace shoal::dataset

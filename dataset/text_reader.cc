@@ -1,0 +1,76 @@
+#include "dataset/text_reader.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "dataset/word_splitter.h"
+
+namespace shoal::dataset {
+
+Status ParseJsonLine(std::string_view line, std::string* text) {
+  auto json = nlohmann::json::parse(line, nullptr, false);
+  if (json.is_discarded()) return InvalidArgument("not well-formed JSON (or not UTF-8)");
+  if (!json.is_object()) return InvalidArgument("not a JSON object like {\"text\": \"...\"}");
+  const auto field = json.find("text");
+  if (field == json.end()) return InvalidArgument("no field \"text\"");
+  if (!field->is_string()) return InvalidArgument("its field \"text\" is not a string");
+  *text = std::move(field->get_ref<std::string&>());
+  return Status::Ok();
+}
+
+TextReader::TextReader(std::shared_ptr<const MappedFile> file, bool json_lines)
+    : file_(std::move(file)),
+      bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()),
+      json_lines_(json_lines) {}
+
+Result<TextReader> TextReader::Open(const std::string& path) {
+  Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
+  if (!file.ok()) {
+    return Status(file.status().code(), file.status().message() + "; check the text's file name");
+  }
+  return TextReader(std::move(*file), path.ends_with(".jsonl"));
+}
+
+Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {
+  *batch = {};
+  const std::size_t begin = position_;
+  if (json_lines_) {
+    SHOAL_RETURN_IF_ERROR(NextLines(target, batch));
+  } else {
+    NextText(target, batch);
+  }
+  batch->file_bytes = position_ - begin;
+  hash->Update(bytes_.substr(begin, batch->file_bytes));
+  return Status::Ok();
+}
+
+void TextReader::NextText(std::size_t target, TextBatch* batch) {
+  if (position_ == bytes_.size()) return;
+  const std::size_t from = position_ + std::min(target, bytes_.size() - position_);
+  const std::size_t end = FindWordBreak(bytes_, from);
+  batch->parts.push_back({bytes_.substr(position_, end - position_), position_ == 0});
+  position_ = end;
+}
+
+Status TextReader::NextLines(std::size_t target, TextBatch* batch) {
+  const std::size_t begin = position_;
+  while (position_ < bytes_.size() && position_ - begin < target) {
+    ++line_;
+    const std::size_t end = std::min(bytes_.find('\n', position_), bytes_.size());
+    const std::string_view line = bytes_.substr(position_, end - position_);
+    position_ = std::min(end + 1, bytes_.size());
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    std::string text;
+    if (Status status = ParseJsonLine(line, &text); !status.ok()) {
+      return Status(status.code(), file_->path() + ", line " + std::to_string(line_) + ": " +
+                                       status.message() + "; mend or remove the line");
+    }
+    if (text.empty()) continue;
+    batch->owned.push_back(std::make_unique<const std::string>(std::move(text)));
+    batch->parts.push_back({*batch->owned.back(), true});
+  }
+  return Status::Ok();
+}
+
+}  // namespace shoal::dataset

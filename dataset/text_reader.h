@@ -1,0 +1,59 @@
+// TextReader: the documents of one text file, in batches that may be encoded apart.
+
+#ifndef SHOAL_DATASET_TEXT_READER_H_
+#define SHOAL_DATASET_TEXT_READER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/file.h"
+#include "common/status.h"
+#include "dataset/sha256.h"
+
+namespace shoal::dataset {
+
+// Part of a document, cut where no word is cut (FindWordBreak).
+struct TextPart {
+  std::string_view text;
+  bool starts_document = false;
+};
+
+struct TextBatch {
+  std::vector<TextPart> parts;
+  std::vector<std::unique_ptr<const std::string>> owned;  // where parts of JSONL point into
+  std::size_t file_bytes = 0;                             // how much of the file the batch covers
+};
+
+// Sets the field "text" of a line of JSONL; the error says what is wrong with the line.
+Status ParseJsonLine(std::string_view line, std::string* text);
+
+// Thread: one at a time.
+class TextReader {
+ public:
+  // A name ending in .jsonl means one document per line, else the file is one document.
+  static Result<TextReader> Open(const std::string& path);
+
+  std::size_t size() const { return bytes_.size(); }
+
+  // Fills *batch with about `target` bytes of file and feeds them to *hash; no bytes at the end.
+  // Parts point into the reader and the batch. Empty documents are left out.
+  Status Next(std::size_t target, TextBatch* batch, Sha256* hash);
+
+ private:
+  TextReader(std::shared_ptr<const MappedFile> file, bool json_lines);
+  void NextText(std::size_t target, TextBatch* batch);
+  Status NextLines(std::size_t target, TextBatch* batch);
+
+  std::shared_ptr<const MappedFile> file_;
+  std::string_view bytes_;
+  bool json_lines_ = false;
+  std::size_t position_ = 0;
+  std::size_t line_ = 0;
+};
+
+}  // namespace shoal::dataset
+
+#endif  // SHOAL_DATASET_TEXT_READER_H_
