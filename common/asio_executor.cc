@@ -22,7 +22,7 @@ namespace {
 class AsioExecutor final : public Executor {
  public:
   AsioExecutor(std::string name, int threads)
-      : context_(threads), work_(boost::asio::make_work_guard(context_)) {
+      : context_(ConcurrencyHint(threads)), work_(boost::asio::make_work_guard(context_)) {
     for (int i = 0; i < threads; ++i) {
       const std::string thread_name = threads == 1 ? name : name + "-" + std::to_string(i);
       threads_.emplace_back([this, thread_name] {
@@ -34,6 +34,7 @@ class AsioExecutor final : public Executor {
   }
 
   ~AsioExecutor() override {
+    SHOAL_CHECK(!InThread());  // a thread cannot wait for its own end
     {
       MutexLock lock(mutex_);
       timers_.clear();
@@ -69,6 +70,10 @@ class AsioExecutor final : public Executor {
   const Clock& clock() const override { return SystemClock(); }
 
  private:
+  // With the hint 1, Asio queues what the thread posts to itself behind what other threads post
+  // while the task runs; any other hint keeps one queue, in order of posting.
+  static int ConcurrencyHint(int threads) { return std::max(threads, 2); }
+
   // Whether the timer was still waited for; forgets it. Its destruction wakes the handler, which
   // then finds it gone.
   bool TakeTimer(TimerId id) {

@@ -21,6 +21,7 @@ class Buffer {
   // `size` uninitialised bytes.
   explicit Buffer(std::size_t size) : size_(size) {
     if (size == 0) return;
+    SHOAL_CHECK(size <= PTRDIFF_MAX);
     // aligned_alloc wants a multiple of the alignment.
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64)));
     SHOAL_CHECK(data_ != nullptr);

@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 namespace shoal {
 namespace {
+
+// A file's size is not believed beyond this until its bytes have come.
+constexpr std::uint64_t kReserveMax = std::uint64_t{1} << 30;
 
 class FileDescriptor {
  public:
@@ -52,8 +56,15 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return FromErrno(errno, "stat " + path);
   if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder, not a file");
+  const auto too_large = [&] {
+    return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
+                             " bytes");
+  };
+  // The size is a hint only: it is 0 for pipes, and the file may grow while it is read.
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > max_bytes) return too_large();
   std::string bytes;
-  bytes.reserve(std::min<std::uint64_t>(static_cast<std::uint64_t>(info.st_size), max_bytes));
+  bytes.reserve(std::min<std::uint64_t>(size, kReserveMax));
   char chunk[65536];
   for (;;) {
     const ssize_t got = ::read(fd.get(), chunk, sizeof(chunk));
@@ -61,10 +72,7 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
     if (got < 0) return FromErrno(errno, "read " + path);
     if (got == 0) return bytes;
     bytes.append(chunk, static_cast<std::size_t>(got));
-    if (bytes.size() > max_bytes) {
-      return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
-                               " bytes");
-    }
+    if (bytes.size() > max_bytes) return too_large();
   }
 }
 
@@ -90,6 +98,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes, unsigned
 }
 
 Status MakeDirectories(const std::string& path, unsigned mode) {
+  if (path.empty()) return InvalidArgument("a folder needs a name");
   std::string prefix;
   for (std::size_t i = 0; i <= path.size(); ++i) {
     const bool border = i == path.size() || path[i] == '/';

@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <memory>
+#include <utility>
 
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "common/log.h"
-#include "common/mutex.h"
 
 namespace shoal {
 namespace {
@@ -17,16 +20,28 @@ constexpr std::size_t kLogFilesMax = 3;
 
 std::atomic<LogLevel> g_level = LogLevel::kInfo;
 
-spdlog::logger& Logger() {
-  static spdlog::logger* const logger = [] {
-    auto* made =
-        new spdlog::logger("shoal", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_level(spdlog::level::trace);
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-    made->flush_on(spdlog::level::trace);
-    return made;
-  }();
-  return *logger;
+// With the offset from UTC: peers of one swarm sit in different time zones.
+constexpr char kPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v";
+
+struct LogState {
+  LogState() : logger("shoal", sinks) {
+    auto standard_error = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+    standard_error->set_pattern(kPattern);
+    sinks->add_sink(std::move(standard_error));
+    logger.set_level(spdlog::level::trace);
+    logger.flush_on(spdlog::level::trace);
+  }
+
+  // Where lines go; adding to it is safe while others log.
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> sinks =
+      std::make_shared<spdlog::sinks::dist_sink_mt>();
+  spdlog::logger logger;
+};
+
+// Never destroyed: threads may log until the process ends.
+LogState& TheLog() {
+  static auto* const log = new LogState;
+  return *log;
 }
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
@@ -41,17 +56,28 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
+bool NeedsQuotes(std::string_view value) {
+  return value.empty() || std::any_of(value.begin(), value.end(), [](char c) {
+           return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=' || c == 0x7f;
+         });
+}
+
+// A peer's text must not be able to forge a log line or steer a terminal.
 void AppendValue(std::string_view value, std::string* line) {
-  const bool quote = value.empty() || value.find_first_of(" \"=\n\r\t") != std::string_view::npos;
-  if (!quote) {
+  if (!NeedsQuotes(value)) {
     line->append(value);
     return;
   }
   line->push_back('"');
   for (char c : value) {
     if (c == '"' || c == '\\') line->push_back('\\');
-    // A peer's text must not be able to forge a log line.
-    line->push_back(static_cast<unsigned char>(c) < 0x20 ? ' ' : c);
+    if (static_cast<unsigned char>(c) >= ' ' && c != 0x7f) {
+      line->push_back(c);
+      continue;
+    }
+    std::array<char, 5> escaped;
+    std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned char>(c));
+    line->append(escaped.data());
   }
   line->push_back('"');
 }
@@ -90,14 +116,15 @@ void WriteLog(LogLevel level, std::string_view category, std::string_view event,
     line.push_back('=');
     AppendValue(field.value, &line);
   }
-  Logger().log(ToSpdlog(level), "{}", line);
+  TheLog().logger.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
 Status AddLogFile(const std::string& path) {
   try {
-    Logger().sinks().push_back(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
-        path, kLogFileBytesMax, kLogFilesMax));
-    Logger().set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kLogFileBytesMax,
+                                                                       kLogFilesMax);
+    file->set_pattern(kPattern);
+    TheLog().sinks->add_sink(std::move(file));
   } catch (const spdlog::spdlog_ex& error) {
     return Unavailable("log file " + path + ": " + error.what());
   }

@@ -69,7 +69,7 @@ Status FromErrno(int error_number, std::string_view what) {
     case EROFS:
     case EPERM: return PermissionDenied(std::move(message));
     case ENOSPC:
-    case EDQUOT:
+    case EDQUOT: return ResourceExhausted(message + "; free some space or use another disk");
     case EMFILE:
     case ENOMEM: return ResourceExhausted(std::move(message));
     case EADDRINUSE: return FailedPrecondition(std::move(message));

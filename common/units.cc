@@ -18,11 +18,13 @@ struct NumberAndUnit {
   std::string_view unit;
 };
 
-Result<NumberAndUnit> SplitNumber(std::string_view text, std::string_view what) {
+Result<NumberAndUnit> SplitNumber(std::string_view text, std::string_view what,
+                                  std::string_view example) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number) || number < 0) {
-    return InvalidArgument("'" + std::string(text) + "' is not a " + std::string(what));
+    return InvalidArgument("'" + std::string(text) + "' is not a " + std::string(what) +
+                           "; write for example " + std::string(example));
   }
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
@@ -32,7 +34,7 @@ Result<NumberAndUnit> SplitNumber(std::string_view text, std::string_view what) 
 template <std::size_t N>
 Result<double> Scale(std::string_view text, std::string_view what, std::string_view example,
                      const std::array<Suffix, N>& suffixes) {
-  SHOAL_ASSIGN_OR_RETURN(const NumberAndUnit parsed, SplitNumber(text, what));
+  SHOAL_ASSIGN_OR_RETURN(const NumberAndUnit parsed, SplitNumber(text, what, example));
   for (const Suffix& suffix : suffixes) {
     if (parsed.unit == suffix.text) return parsed.number * suffix.factor;
   }
@@ -41,9 +43,9 @@ Result<double> Scale(std::string_view text, std::string_view what, std::string_v
 }
 
 constexpr std::array kRateSuffixes = {
-    Suffix{"bit", 1},      Suffix{"kbit", 1e3},   Suffix{"mbit", 1e6},   Suffix{"gbit", 1e9},
-    Suffix{"Mbit/s", 1e6}, Suffix{"Gbit/s", 1e9}, Suffix{"kbit/s", 1e3}, Suffix{"kB/s", 8e3},
-    Suffix{"MB/s", 8e6},   Suffix{"GB/s", 8e9},
+    Suffix{"bit", 1},   Suffix{"kbit", 1e3},   Suffix{"mbit", 1e6},   Suffix{"gbit", 1e9},
+    Suffix{"bit/s", 1}, Suffix{"kbit/s", 1e3}, Suffix{"Mbit/s", 1e6}, Suffix{"Gbit/s", 1e9},
+    Suffix{"B/s", 8},   Suffix{"kB/s", 8e3},   Suffix{"MB/s", 8e6},   Suffix{"GB/s", 8e9},
 };
 
 constexpr std::array kByteSuffixes = {
@@ -104,7 +106,8 @@ std::string FormatBytes(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " B";
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
+  // What would print as 1024.0 is one of the next unit.
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }
@@ -121,9 +124,10 @@ Result<Duration> ParseDuration(std::string_view text) {
 
 std::string FormatDuration(Duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
-  if (seconds < 1) return Printf("%.0fms", seconds * 1e3);
-  if (seconds < 60) return Printf("%.1fs", seconds);
-  const auto total = static_cast<std::int64_t>(seconds);
+  // The borders lie where the rounded text would read 1000ms or 60.0s.
+  if (seconds < 0.9995) return Printf("%.0fms", seconds * 1e3);
+  if (seconds < 59.95) return Printf("%.1fs", seconds);
+  const auto total = static_cast<std::int64_t>(seconds + 0.5);
   std::array<char, 64> text;
   if (total < 3600) {
     std::snprintf(text.data(), text.size(), "%dm %02ds", static_cast<int>(total / 60),
