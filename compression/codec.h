@@ -63,7 +63,8 @@ class SampleCodec {
 
   // Decodes exactly `payload` (foreign bytes: every size, count and scale is checked; a wrong one
   // is an error, never a crash) into `values`. With keeps_m(), `*next_m` becomes the new image and
-  // `values` are exactly what it stores. `key` is the one given to Encode.
+  // `values` are exactly what it stores. `key` is the one given to Encode. After an error `values`
+  // hold nothing of use and `*next_m` is as it was.
   virtual Status Decode(std::span<const std::byte> payload, SampleShape shape,
                         std::span<const std::byte> m, const RandomKey& key, std::span<float> values,
                         Buffer* next_m) const = 0;
@@ -71,11 +72,12 @@ class SampleCodec {
 
 // Makes the codec that `spec` names; `hidden` is the model's hidden size (bucket defaults depend
 // on it). Known: raw:dtype=fp32|fp16|bf16, direct:bits=2..8[,bucket=], aqsgd:bits=2..8[,bucket=]
-// [,first_visit=raw:dtype=fp16|direct:bits=8...]. An unknown name, option or value is an error
-// that lists what is allowed.
+// [,first_visit=raw:dtype=fp16|direct:bits=8...]. A nested spec has '/' in place of ',':
+// first_visit=direct:bits=8/bucket=64. An unknown name, option or value is an error that lists
+// what is allowed.
 Result<std::shared_ptr<const SampleCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
 
-// Bytes of an fp16 m image of this shape (header of docs/STORAGE.md included).
+// Bytes of an fp16 m image of this shape, its header included (docs/WIRE.md, "m image").
 std::size_t MImageBytes(SampleShape shape);
 // Checks a foreign or stored image's header and size against `shape`.
 Status CheckMImage(std::span<const std::byte> image, SampleShape shape);
