@@ -1,0 +1,35 @@
+// Exit codes of all shoal programs, documented in docs/OPERATIONS.md.
+
+#ifndef SHOAL_COMMON_EXIT_CODE_H_
+#define SHOAL_COMMON_EXIT_CODE_H_
+
+#include "common/status.h"
+
+namespace shoal {
+
+enum class ExitCode : int {
+  kOk = 0,
+  kFailure = 1,
+  kUsage = 2,
+  kDaemonNotRunning = 3,
+  kNotMember = 4,
+  kSchedulerUnreachable = 69,
+  kTryLater = 75,
+  kPermission = 77,
+  kBadConfig = 78,
+};
+
+// What a program that ends because of `status` returns, where the caller knows nothing better.
+inline ExitCode ExitCodeFor(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk: return ExitCode::kOk;
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated: return ExitCode::kPermission;
+    case StatusCode::kInvalidArgument: return ExitCode::kBadConfig;
+    default: return ExitCode::kFailure;
+  }
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_COMMON_EXIT_CODE_H_
