@@ -1,0 +1,136 @@
+#include "model/init_weights.h"
+
+#include <Random123/philox.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+#include <system_error>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/checksum.h"
+#include "common/file.h"
+
+namespace shoal::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kConfigBytesMax = 1 << 20;
+constexpr std::array<const char*, 10> kTokenizerFiles = {"tokenizer.json",
+                                                         "vocab.json",
+                                                         "merges.txt",
+                                                         "encoder.json",
+                                                         "vocab.bpe",
+                                                         "added_tokens.json",
+                                                         "tokenizer_config.json",
+                                                         "special_tokens_map.json",
+                                                         "tokenizer.model",
+                                                         "generation_config.json"};
+
+// Removes the folder of intermediate part files in every case.
+class PartFolder {
+ public:
+  explicit PartFolder(std::string path) : path_(std::move(path)) {}
+  ~PartFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  PartFolder(const PartFolder&) = delete;
+  PartFolder& operator=(const PartFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+double Uniform(std::uint32_t random) { return (random + 0.5) * 0x1p-32; }
+
+// Normal values by Box and Muller (1958), two from two uniforms.
+void FillNormal(std::uint64_t seed, std::string_view name, double deviation,
+                std::span<float> values) {
+  const std::uint64_t stream = Checksum64(std::as_bytes(std::span(name.data(), name.size())));
+  const r123::Philox4x32::key_type key = {
+      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+  r123::Philox4x32 philox;
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    const std::uint64_t block = i / 4;
+    const r123::Philox4x32::ctr_type random =
+        philox({{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
+               key);
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      const std::size_t pair = j / 2 * 2;
+      const double radius = std::sqrt(-2 * std::log(Uniform(random[pair])));
+      const double angle = 2 * std::numbers::pi * Uniform(random[pair + 1]);
+      const double normal = radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle));
+      values[i + j] = static_cast<float>(deviation * normal);
+    }
+  }
+}
+
+Status WriteInitialPart(const storage::ModelConfig& config, const std::string& part,
+                        std::uint64_t seed, const std::string& path) {
+  std::vector<Buffer> buffers;  // keeps the values alive
+  storage::TensorMap tensors;
+  for (const auto& [name, shape] : storage::PartShapes(config, part)) {
+    std::size_t count = 1;
+    for (std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+    buffers.emplace_back(count * sizeof(float));
+    InitTensor(config, name, shape.size(), seed, buffers.back().floats());
+    const std::span<const std::byte> bytes = std::as_const(buffers.back()).bytes();
+    tensors[name] = {storage::DType::kF32, shape, bytes};
+  }
+  return storage::WritePart(path, tensors);
+}
+
+}  // namespace
+
+void InitTensor(const storage::ModelConfig& config, std::string_view name, std::size_t dimensions,
+                std::uint64_t seed, std::span<float> values) {
+  if (dimensions < 2) {
+    std::fill(values.begin(), values.end(), EndsWith(name, ".bias") ? 0.0f : 1.0f);
+    return;
+  }
+  double deviation = config.initializer_range;
+  if (EndsWith(name, ".c_proj.weight")) deviation /= std::sqrt(2.0 * config.layers);
+  FillNormal(seed, name, deviation, values);
+}
+
+Status InitModelDirectory(const std::string& config_path, const std::string& output,
+                          std::uint64_t seed) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(config_path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
+                         storage::ParseModelConfig(json, config_path));
+  std::error_code error;
+  if (fs::exists(output, error) && !fs::is_empty(output, error)) {
+    return AlreadyExists(output + " exists and is not empty; nothing was written, name another");
+  }
+  std::string base = output;
+  while (base.size() > 1 && base.back() == '/') base.pop_back();
+  const PartFolder folder(base + ".init-parts");
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(folder.path()));
+  storage::ExportOptions options;
+  options.path = base;
+  options.config_json = json;
+  for (const std::string& part : storage::PartNames(config)) {
+    options.part_files.push_back(folder.path() + "/" + part + ".safetensors");
+    SHOAL_RETURN_IF_ERROR(WriteInitialPart(config, part, seed, options.part_files.back()));
+  }
+  const fs::path beside = fs::path(config_path).parent_path();
+  for (const char* name : kTokenizerFiles) {
+    if (fs::exists(beside / name, error)) options.extra_files.push_back((beside / name).string());
+  }
+  options.model_card = "# Fresh weights\n\nRandom GPT-2 initialisation of config.json with seed " +
+                       std::to_string(seed) + "; not trained.\n";
+  return storage::ExportModelDirectory(config, options);
+}
+
+}  // namespace shoal::model

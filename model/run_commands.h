@@ -1,0 +1,66 @@
+// The commands of shoal-run. Results go to standard output, progress to standard error.
+
+#ifndef SHOAL_MODEL_RUN_COMMANDS_H_
+#define SHOAL_MODEL_RUN_COMMANDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "model/stage_model.h"
+
+namespace shoal::model {
+
+// Options that all commands on a model have.
+struct RunOptions {
+  std::string model;  // directory
+  std::string device = "auto";
+  std::string compute = "fp32";
+  int threads = 0;
+  bool json = false;
+};
+
+struct EvalOptions {
+  RunOptions run;
+  std::string data;
+  std::string split = "validation";  // or "train"
+  std::uint32_t rows = 8;            // per forward
+  std::uint64_t max_rows = 0;        // 0: all
+};
+
+struct GenerateOptions {
+  RunOptions run;
+  std::string prompt;
+  std::uint32_t tokens = 100;
+  double temperature = 0.8;  // 0: always the most probable token
+  std::uint32_t top_k = 40;  // 0: all tokens
+  std::uint64_t seed = 0;
+};
+
+struct LogitsOptions {
+  RunOptions run;
+  std::string text;
+};
+
+// How a command ended, as the program's exit code.
+enum class RunExit : int { kOk = 0, kFailure = 1, kUsage = 2, kBadInput = 78 };
+
+struct RunResult {
+  RunExit exit = RunExit::kOk;
+  Status status;
+
+  static RunResult BadInput(Status status) { return {RunExit::kBadInput, std::move(status)}; }
+  static RunResult Failure(Status status) { return {RunExit::kFailure, std::move(status)}; }
+};
+
+RunResult RunEval(const EvalOptions& options);
+RunResult RunGenerate(const GenerateOptions& options);
+RunResult RunLogits(const LogitsOptions& options);
+
+// The whole model as one stage, weights loaded.
+Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_RUN_COMMANDS_H_

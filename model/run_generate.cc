@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "dataset/tokenizer.h"
+#include "model/run_commands.h"
+#include "model/token_sampling.h"
+
+namespace shoal::model {
+namespace {
+
+struct TextModel {
+  std::unique_ptr<StageModel> stage;
+  std::unique_ptr<dataset::Tokenizer> tokenizer;
+};
+
+Result<TextModel> OpenTextModel(const RunOptions& options) {
+  TextModel model;
+  SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadBpeTokenizer(options.model));
+  SHOAL_ASSIGN_OR_RETURN(model.stage, OpenWholeModel(options));
+  if (model.tokenizer->vocabulary() > model.stage->config().vocabulary) {
+    return InvalidArgument(
+        options.model + ": the tokenizer has " + std::to_string(model.tokenizer->vocabulary()) +
+        " tokens, the model only " + std::to_string(model.stage->config().vocabulary));
+  }
+  return model;
+}
+
+MicroBatch OneRow(std::span<const std::int32_t> ids) {
+  MicroBatch batch;
+  batch.rows = 1;
+  batch.tokens = static_cast<std::uint32_t>(ids.size());
+  batch.samples = {SampleId{0}};
+  batch.token_ids = ids;
+  return batch;
+}
+
+// Text as JSON can carry it: a token may end in the middle of a character.
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Extends `*ids` by one token; the window of the last `positions` ids slides.
+Result<std::int32_t> NextToken(const GenerateOptions& options, const TextModel& model,
+                               std::span<const std::int32_t> ids) {
+  const storage::ModelConfig& config = model.stage->config();
+  const std::size_t window = std::min<std::size_t>(ids.size(), config.positions);
+  std::vector<float> logits(config.vocabulary);
+  SHOAL_RETURN_IF_ERROR(model.stage->Logits(OneRow(ids.last(window)), true, logits));
+  // A model's vocabulary may be padded beyond the tokenizer's.
+  const std::size_t known = model.tokenizer->vocabulary();
+  return SampleToken(std::span<const float>(logits).first(known), options.temperature,
+                     options.top_k, options.seed, ids.size());
+}
+
+Status Generate(const GenerateOptions& options, const TextModel& model) {
+  std::vector<std::int32_t> ids;
+  model.tokenizer->Encode(options.prompt, &ids);
+  if (ids.empty()) {
+    if (!model.tokenizer->end_of_text()) {
+      return InvalidArgument(
+          "the prompt is empty and the tokenizer has no <|endoftext|> to begin "
+          "with; give a --prompt");
+    }
+    ids.push_back(*model.tokenizer->end_of_text());
+  }
+  const std::size_t prompt_ids = ids.size();
+  if (!options.run.json) std::printf("%s", options.prompt.c_str());
+  while (ids.size() < prompt_ids + options.tokens) {
+    SHOAL_ASSIGN_OR_RETURN(const std::int32_t next, NextToken(options, model, ids));
+    if (model.tokenizer->end_of_text() == next) break;
+    ids.push_back(next);
+    if (options.run.json) continue;
+    SHOAL_ASSIGN_OR_RETURN(const std::string piece, model.tokenizer->Decode({&next, 1}));
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  }
+  if (!options.run.json) {
+    std::printf("\n");
+    return Status::Ok();
+  }
+  const std::span<const std::int32_t> made = std::span<const std::int32_t>(ids).subspan(prompt_ids);
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, model.tokenizer->Decode(made));
+  std::printf("%s\n", Dump({{"schemaVersion", 1},
+                            {"prompt", options.prompt},
+                            {"text", text},
+                            {"ids", std::vector<std::int32_t>(made.begin(), made.end())}})
+                          .c_str());
+  return Status::Ok();
+}
+
+Status PrintLogits(const LogitsOptions& options, const TextModel& model) {
+  std::vector<std::int32_t> ids;
+  model.tokenizer->Encode(options.text, &ids);
+  const storage::ModelConfig& config = model.stage->config();
+  if (ids.empty() || ids.size() > config.positions) {
+    return InvalidArgument("the text has " + std::to_string(ids.size()) +
+                           " tokens; the model takes 1 to " + std::to_string(config.positions));
+  }
+  std::vector<float> logits(ids.size() * config.vocabulary);
+  SHOAL_RETURN_IF_ERROR(model.stage->Logits(OneRow(ids), false, logits));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto row =
+        std::span<const float>(logits).subspan(i * config.vocabulary, config.vocabulary);
+    if (options.run.json) {
+      rows.push_back(std::vector<float>(row.begin(), row.end()));
+      continue;
+    }
+    const std::int32_t best = SampleToken(row, 0, 0, 0, 0);
+    std::printf("%zu: id %d, most probable next %d with logit %.6f\n", i, ids[i], best,
+                static_cast<double>(row[static_cast<std::size_t>(best)]));
+  }
+  if (options.run.json) {
+    std::printf("%s\n", Dump({{"schemaVersion", 1}, {"ids", ids}, {"logits", rows}}).c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+RunResult RunGenerate(const GenerateOptions& options) {
+  const auto model = OpenTextModel(options.run);
+  if (!model.ok()) return RunResult::BadInput(model.status());
+  if (Status status = Generate(options, *model); !status.ok()) return RunResult::Failure(status);
+  return {};
+}
+
+RunResult RunLogits(const LogitsOptions& options) {
+  const auto model = OpenTextModel(options.run);
+  if (!model.ok()) return RunResult::BadInput(model.status());
+  if (Status status = PrintLogits(options, *model); !status.ok()) {
+    return RunResult::Failure(status);
+  }
+  return {};
+}
+
+}  // namespace shoal::model

@@ -1,0 +1,117 @@
+// shoal-run: evaluates, samples from, and makes model directories. Exit codes: 0 done, 1 failure,
+// 2 usage, 78 bad model, config or data.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "model/init_weights.h"
+#include "model/run_commands.h"
+
+namespace {
+
+using shoal::model::RunExit;
+using shoal::model::RunOptions;
+using shoal::model::RunResult;
+
+struct InitOptions {
+  std::string config;
+  std::string output;
+  std::uint64_t seed = 0;
+};
+
+void AddRunOptions(CLI::App* command, RunOptions* options) {
+  command->add_option("--model", options->model, "Hugging Face model directory")->required();
+  command->add_option("--device", options->device, "cpu, cuda, cuda:N or auto");
+  command->add_option("--compute", options->compute, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  command->add_option("--threads", options->threads, "threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", options->json, "one JSON object on standard output");
+}
+
+CLI::App* AddEval(CLI::App* app, shoal::model::EvalOptions* options) {
+  CLI::App* command = app->add_subcommand("eval", "mean loss and perplexity on prepared data");
+  AddRunOptions(command, &options->run);
+  command->add_option("--data", options->data, "file made by shoal prepare")->required();
+  command->add_option("--split", options->split, "validation or train")
+      ->check(CLI::IsMember({"validation", "train"}));
+  command->add_option("--rows", options->rows, "rows per forward")->check(CLI::Range(1, 65536));
+  command->add_option("--max-rows", options->max_rows, "evaluate only the first N; 0: all");
+  return command;
+}
+
+CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
+  CLI::App* command = app->add_subcommand("generate", "continue a prompt");
+  AddRunOptions(command, &options->run);
+  command->add_option("--prompt", options->prompt, "text to continue")->required();
+  command->add_option("--tokens", options->tokens, "most tokens to add")
+      ->check(CLI::Range(0, 1'000'000));
+  command->add_option("--temperature", options->temperature, "0: the most probable token")
+      ->check(CLI::Range(0.0, 1000.0));
+  command->add_option("--top-k", options->top_k, "of the k most probable; 0: of all");
+  command->add_option("--seed", options->seed, "of the random choice");
+  return command;
+}
+
+CLI::App* AddLogits(CLI::App* app, shoal::model::LogitsOptions* options) {
+  CLI::App* command = app->add_subcommand("logits", "ids of a text and logits at each position");
+  AddRunOptions(command, &options->run);
+  command->add_option("--text", options->text, "the text")->required();
+  return command;
+}
+
+CLI::App* AddInit(CLI::App* app, InitOptions* options) {
+  CLI::App* command = app->add_subcommand("init-model", "fresh weights for a config.json");
+  command
+      ->add_option("--config", options->config,
+                   "config.json; tokenizer files beside it are "
+                   "copied")
+      ->required();
+  command->add_option("--out", options->output, "model directory to make")->required();
+  command->add_option("--seed", options->seed, "of the weights");
+  return command;
+}
+
+RunResult RunInit(const InitOptions& options) {
+  const shoal::Status status =
+      shoal::model::InitModelDirectory(options.config, options.output, options.seed);
+  if (status.ok()) {
+    std::printf("%s\n", options.output.c_str());
+    return {};
+  }
+  const bool bad_config = status.code() == shoal::StatusCode::kInvalidArgument ||
+                          status.code() == shoal::StatusCode::kUnimplemented ||
+                          status.code() == shoal::StatusCode::kNotFound;
+  return bad_config ? RunResult::BadInput(status) : RunResult::Failure(status);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Evaluates, samples from, and makes model directories.", "shoal-run");
+  app.require_subcommand(1);
+  shoal::model::EvalOptions eval;
+  shoal::model::GenerateOptions generate;
+  shoal::model::LogitsOptions logits;
+  InitOptions init;
+  const CLI::App* const eval_command = AddEval(&app, &eval);
+  const CLI::App* const generate_command = AddGenerate(&app, &generate);
+  const CLI::App* const logits_command = AddLogits(&app, &logits);
+  AddInit(&app, &init);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Asking for help is no error; everything else here is wrong usage.
+    return app.exit(error) == 0 ? 0 : static_cast<int>(RunExit::kUsage);
+  }
+  const RunResult result = eval_command->parsed()       ? RunEval(eval)
+                           : generate_command->parsed() ? RunGenerate(generate)
+                           : logits_command->parsed()   ? RunLogits(logits)
+                                                        : RunInit(init);
+  if (!result.status.ok()) {
+    std::fprintf(stderr, "shoal-run: %s\n", result.status.message().c_str());
+  }
+  return static_cast<int>(result.exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return Main(argc, argv); }

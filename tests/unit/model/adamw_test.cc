@@ -1,0 +1,83 @@
+#include "model/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace shoal::model {
+namespace {
+
+// AdamW as torch.optim.AdamW documents it, one value at a time in fp64.
+struct SlowAdamW {
+  double m = 0;
+  double v = 0;
+  double Step(double value, double gradient, const AdamWOptions& o) {
+    const double g = gradient * o.gradient_factor;
+    value -= o.learning_rate * o.weight_decay * value;
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    const double count = static_cast<double>(o.step) + 1;
+    const double m_hat = m / (1 - std::pow(o.beta1, count));
+    const double v_hat = v / (1 - std::pow(o.beta2, count));
+    return value - o.learning_rate * m_hat / (std::sqrt(v_hat) + o.epsilon);
+  }
+};
+
+TEST(AdamW, FollowsTheSlowReference) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  constexpr std::size_t kCount = 133;
+  std::vector<float> values(kCount), first(kCount), second(kCount), gradients(kCount);
+  std::vector<double> want(kCount);
+  std::vector<SlowAdamW> slow(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) want[i] = values[i] = normal(random);
+  for (std::uint64_t step = 0; step < 50; ++step) {
+    const AdamWOptions options{0.9,  0.95, 1e-8, 0.1, 1e-2 / (1 + static_cast<double>(step)),
+                               0.37, step};
+    for (std::size_t i = 0; i < kCount; ++i) {
+      gradients[i] = normal(random);
+      want[i] = slow[i].Step(want[i], gradients[i], options);
+    }
+    AdamWUpdate(MakeAdamWStep(options), gradients, values, first, second);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(values[i], want[i], 2e-6) << i;
+}
+
+TEST(AdamW, DoesNotDependOnWhereAValueLies) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::vector<float> gradients(100), values(100);
+  for (auto& g : gradients) g = normal(random);
+  for (auto& v : values) v = normal(random);
+  const AdamWStep step = MakeAdamWStep({0.9, 0.999, 1e-8, 0.01, 1e-3, 1, 7});
+  std::vector<float> whole = values, first(100), second(100);
+  AdamWUpdate(step, gradients, whole, first, second);
+  for (std::size_t i = 0; i < 100; ++i) {
+    std::vector<float> value = {values[i]}, m(1), v(1);
+    AdamWUpdate(step, std::vector<float>{gradients[i]}, value, m, v);
+    EXPECT_EQ(value[0], whole[i]) << i;
+    EXPECT_EQ(m[0], first[i]);
+    EXPECT_EQ(v[0], second[i]);
+  }
+}
+
+TEST(AdamW, ClipsByTheGlobalNorm) {
+  EXPECT_EQ(ClipFactor(0, 1e9), 1);
+  EXPECT_EQ(ClipFactor(1, 0.5), 1);
+  EXPECT_DOUBLE_EQ(ClipFactor(1, 4), 1 / (4 + 1e-6));
+  EXPECT_EQ(ClipFactor(1, 0), 1);
+}
+
+TEST(AdamW, SumsSquaresInFp64) {
+  std::vector<float> values = {1e20f, 3, -4, 1e-20f};
+  EXPECT_DOUBLE_EQ(SumOfSquares(std::span(values).subspan(1, 2)), 25);
+  const double large = static_cast<double>(1e20f) * static_cast<double>(1e20f);
+  EXPECT_DOUBLE_EQ(SumOfSquares(values), large);
+  std::vector<float> many(1003, 0.5f);
+  EXPECT_EQ(SumOfSquares(many), 1003 * 0.25);
+}
+
+}  // namespace
+}  // namespace shoal::model

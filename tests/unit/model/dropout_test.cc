@@ -1,0 +1,49 @@
+#include "model/dropout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace shoal::model {
+namespace {
+
+std::vector<std::uint8_t> Mask(const DropoutKey& key, double probability, std::size_t count) {
+  std::vector<std::uint8_t> mask(count, 7);
+  FillDropoutMask(key, probability, mask);
+  return mask;
+}
+
+TEST(Dropout, DependsOnEveryPartOfTheKeyAndOnNothingElse) {
+  const DropoutKey key{1, {2}, 3, DropoutSite::kAttention};
+  const auto want = Mask(key, 0.5, 256);
+  EXPECT_EQ(Mask(key, 0.5, 256), want);
+  // A shorter mask is a prefix.
+  EXPECT_EQ(Mask(key, 0.5, 101), std::vector(want.begin(), want.begin() + 101));
+  EXPECT_NE(Mask({9, {2}, 3, DropoutSite::kAttention}, 0.5, 256), want);
+  EXPECT_NE(Mask({1, {9}, 3, DropoutSite::kAttention}, 0.5, 256), want);
+  EXPECT_NE(Mask({1, {2}, 9, DropoutSite::kAttention}, 0.5, 256), want);
+  EXPECT_NE(Mask({1, {2}, 3, DropoutSite::kMlpOutput}, 0.5, 256), want);
+  EXPECT_NE(Mask({1, {2 + (1ull << 32)}, 3, DropoutSite::kAttention}, 0.5, 256), want);
+}
+
+TEST(Dropout, DropsTheFractionItWasTold) {
+  for (double probability : {0.0, 0.1, 0.5, 0.9}) {
+    const auto mask = Mask({5, {6}, 0, DropoutSite::kEmbedding}, probability, 100000);
+    EXPECT_THAT(mask, ::testing::Each(::testing::AnyOf(0, 1)));
+    // Five standard deviations of a binomial with 10^5 draws are below 0.008.
+    EXPECT_NEAR(std::accumulate(mask.begin(), mask.end(), 0.0) / 100000, 1 - probability, 0.008);
+  }
+}
+
+TEST(Dropout, IsPinned) {
+  // Another mask would make a resumed run differ from an unbroken one.
+  const auto mask = Mask({42, {7}, 1, DropoutSite::kAttentionOutput}, 0.5, 16);
+  std::string text;
+  for (std::uint8_t keep : mask) text += keep ? '1' : '0';
+  EXPECT_EQ(text, "PINNED");
+}
+
+}  // namespace
+}  // namespace shoal::model
