@@ -1,0 +1,241 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "common/file.h"
+#include "storage/atomic_file.h"
+#include "storage/content_hash.h"
+#include "storage/content_store.h"
+
+namespace shoal::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+std::uint64_t SizeOf(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+// Regular files of a folder; a folder that cannot be read counts as empty.
+std::vector<fs::path> FilesIn(const std::string& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->is_regular_file(error)) files.push_back(at->path());
+  }
+  return files;
+}
+
+class FileContentStore final : public ContentStore {
+ public:
+  explicit FileContentStore(const std::string& path)
+      : blobs_(path + "/blobs"), partials_(path + "/partial") {}
+
+  Status Prepare();
+
+  bool Has(const ContentHash& hash) const override {
+    std::error_code error;
+    return fs::is_regular_file(BlobPath(hash), error);
+  }
+  Result<std::string> PathOf(const ContentHash& hash) const override {
+    if (Has(hash)) return BlobPath(hash);
+    return NotFound("no blob " + hash.ToHex() + " in " + blobs_ + "; fetch it first");
+  }
+  Result<ContentHash> Put(std::span<const std::byte> bytes) override;
+  Result<ContentHash> PutFile(const std::string& path) override;
+  Result<std::string> Read(const ContentHash& hash, std::uint64_t offset,
+                           std::size_t size) const override;
+  std::uint64_t PartialSize(const ContentHash& hash) const override {
+    return SizeOf(PartialPath(hash));
+  }
+  Status AppendPartial(const ContentHash& hash, std::uint64_t offset,
+                       std::span<const std::byte> bytes) override;
+  Status FinishPartial(const ContentHash& hash, std::uint64_t expected_size) override;
+  Status KeepOnly(std::span<const ContentHash> hashes) override;
+  std::uint64_t bytes() const override;
+
+ private:
+  std::string BlobPath(const ContentHash& hash) const { return blobs_ + "/" + hash.ToHex(); }
+  std::string PartialPath(const ContentHash& hash) const { return partials_ + "/" + hash.ToHex(); }
+  Status Copy(int from, const std::string& source, const std::string& target);
+
+  const std::string blobs_;
+  const std::string partials_;
+};
+
+Status FileContentStore::Prepare() {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(blobs_));
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(partials_));
+  // Temporaries of a process that was killed have names that are no hash.
+  for (const fs::path& file : FilesIn(blobs_)) {
+    std::error_code error;
+    if (!ContentHash::FromHex(file.filename().string()).ok()) fs::remove(file, error);
+  }
+  return Status::Ok();
+}
+
+Result<ContentHash> FileContentStore::Put(std::span<const std::byte> bytes) {
+  const ContentHash hash = HashOf(bytes);
+  if (Has(hash)) return hash;
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(
+      BlobPath(hash), std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+  return hash;
+}
+
+Result<ContentHash> FileContentStore::PutFile(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return FromErrno(errno, "stat " + path);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
+  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.get(), path));
+  const std::string target = BlobPath(hashed.hash);
+  if (Has(hashed.hash)) return hashed.hash;
+  if (::fsync(file.get()) != 0) return FromErrno(errno, "fsync " + path);
+  // Links what was hashed, whatever lies under the name by now.
+  const std::string opened = "/proc/self/fd/" + std::to_string(file.get());
+  if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    SHOAL_RETURN_IF_ERROR(Copy(file.get(), path, target));
+  }
+  SHOAL_RETURN_IF_ERROR(SyncFolder(blobs_));
+  return hashed.hash;
+}
+
+Status FileContentStore::Copy(int from, const std::string& source, const std::string& target) {
+  SHOAL_ASSIGN_OR_RETURN(auto copy, AtomicFile::Create(target));
+  std::vector<std::byte> piece(1 << 20);
+  off_t offset = 0;
+  for (;;) {
+    const ssize_t got = ::pread(from, piece.data(), piece.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FromErrno(errno, "read " + source);
+    if (got == 0) return copy->Commit();
+    SHOAL_RETURN_IF_ERROR(copy->Append(std::span(piece).first(static_cast<std::size_t>(got))));
+    offset += got;
+  }
+}
+
+Result<std::string> FileContentStore::Read(const ContentHash& hash, std::uint64_t offset,
+                                           std::size_t size) const {
+  SHOAL_ASSIGN_OR_RETURN(const std::string path, PathOf(hash));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  const std::uint64_t whole = SizeOf(path);
+  if (offset > whole) {
+    return OutOfRange("offset " + std::to_string(offset) + " lies behind the " +
+                      std::to_string(whole) + " bytes of blob " + hash.ToHex());
+  }
+  std::string bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, whole - offset)), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FromErrno(errno, "read " + path);
+    if (got == 0) return DataLoss(path + " was shortened while it was read");
+    done += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+Status FileContentStore::AppendPartial(const ContentHash& hash, std::uint64_t offset,
+                                       std::span<const std::byte> bytes) {
+  const std::string path = PartialPath(hash);
+  const std::uint64_t size = PartialSize(hash);
+  if (offset != size) {
+    return OutOfRange("bytes at " + std::to_string(offset) + " do not continue the " +
+                      std::to_string(size) + " bytes already fetched of " + hash.ToHex());
+  }
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  const Status status = WriteFully(file.get(), bytes, path);
+  // After a full disk the partial ends where the caller believes it ends.
+  if (!status.ok() && ::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+    return FromErrno(errno, "truncate " + path);
+  }
+  return status;
+}
+
+Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t expected_size) {
+  const std::string path = PartialPath(hash);
+  std::error_code error;
+  if (Has(hash)) {
+    fs::remove(path, error);
+    return Status::Ok();
+  }
+  const std::uint64_t size = PartialSize(hash);
+  if (size < expected_size) {
+    return FailedPrecondition("only " + std::to_string(size) + " of " +
+                              std::to_string(expected_size) + " bytes of " + hash.ToHex() +
+                              " were fetched; fetch the rest");
+  }
+  // An empty blob may have been begun by nobody.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.get(), path));
+  if (hashed.size != expected_size || hashed.hash != hash) {
+    fs::remove(path, error);
+    return DataLoss("the " + std::to_string(hashed.size) + " bytes fetched are not blob " +
+                    hash.ToHex() + " of " + std::to_string(expected_size) +
+                    " bytes; they were deleted, fetch it again");
+  }
+  if (::fsync(file.get()) != 0) return FromErrno(errno, "fsync " + path);
+  if (::rename(path.c_str(), BlobPath(hash).c_str()) != 0) {
+    return FromErrno(errno, "rename " + path);
+  }
+  return SyncFolder(blobs_);
+}
+
+Status FileContentStore::KeepOnly(std::span<const ContentHash> hashes) {
+  std::set<std::string> kept;
+  for (const ContentHash& hash : hashes) kept.insert(hash.ToHex());
+  for (const std::string& folder : {blobs_, partials_}) {
+    for (const fs::path& file : FilesIn(folder)) {
+      if (kept.count(file.filename().string()) != 0) continue;
+      if (::unlink(file.c_str()) != 0 && errno != ENOENT) {
+        return FromErrno(errno, "delete " + file.string());
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+std::uint64_t FileContentStore::bytes() const {
+  std::uint64_t total = 0;
+  for (const std::string& folder : {blobs_, partials_}) {
+    for (const fs::path& file : FilesIn(folder)) total += SizeOf(file.string());
+  }
+  return total;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ContentStore>> OpenFileContentStore(const std::string& path) {
+  auto store = std::make_unique<FileContentStore>(path);
+  SHOAL_RETURN_IF_ERROR(store->Prepare());
+  return std::unique_ptr<ContentStore>(std::move(store));
+}
+
+}  // namespace shoal::storage

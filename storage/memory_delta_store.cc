@@ -1,0 +1,49 @@
+#include <map>
+#include <string>
+#include <utility>
+
+#include "storage/indexed_delta_store.h"
+
+namespace shoal::storage {
+namespace {
+
+class MemoryDeltaBackend final : public DeltaBackend {
+ public:
+  Status VisitHeaders(
+      const std::function<void(std::string_view, std::span<const std::byte>)>& visit) override {
+    for (const auto& [key, value] : values_) {
+      visit(key, std::as_bytes(std::span(value)).first(kDeltaHeaderBytes));
+    }
+    return Status::Ok();
+  }
+  Status Read(const std::string& key,
+              const std::function<void(std::span<const std::byte>)>& visit) override {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return NotFound("no such record");
+    visit(std::as_bytes(std::span(found->second)));
+    return Status::Ok();
+  }
+  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
+    for (const Put& put : puts) {
+      std::string& value = values_[put.key];
+      value.assign(reinterpret_cast<const char*>(put.header.data()), put.header.size());
+      value.append(reinterpret_cast<const char*>(put.image.data()), put.image.size());
+    }
+    for (const std::string& key : removals) values_.erase(key);
+    return Status::Ok();
+  }
+  Status Flush() override { return Status::Ok(); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max) {
+  auto store = NewIndexedDeltaStore(std::make_unique<MemoryDeltaBackend>(), bytes_max);
+  SHOAL_CHECK(store.ok());
+  return std::move(store).value();
+}
+
+}  // namespace shoal::storage

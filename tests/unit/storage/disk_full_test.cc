@@ -1,0 +1,169 @@
+// What every store does when the disk is full: says so, keeps what it had, heals when space is
+// back. Needs root, to mount a small file system.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "common/checksum.h"
+#include "storage/checkpoint_store.h"
+#include "storage/content_store.h"
+#include "storage/delta_store.h"
+#include "storage/event_log.h"
+#include "storage_test_support.h"
+
+namespace shoal::storage {
+namespace {
+
+class DiskFull : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::mount("tmpfs", disk_.path().c_str(), "tmpfs", 0, "size=24m") != 0) {
+      GTEST_SKIP() << "skipped: needs root";
+    }
+    mounted_ = true;
+  }
+  void TearDown() override {
+    if (mounted_) ::umount2(disk_.path().c_str(), MNT_DETACH);
+  }
+  // Takes the space that is left, but `spare` bytes.
+  void Fill(std::size_t spare = 0) {
+    const int fd = ::open((disk_ / "ballast").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_GE(fd, 0);
+    const std::string block(4096, 'x');
+    off_t size = 0;
+    while (::write(fd, block.data(), block.size()) == 4096) size += 4096;
+    ASSERT_EQ(::ftruncate(fd, size - static_cast<off_t>(spare)), 0);
+    ::close(fd);
+  }
+  void Free() { std::filesystem::remove(disk_ / "ballast"); }
+
+  TempFolder disk_;
+  bool mounted_ = false;
+};
+
+constexpr DeltaPlace kPlace{RunId{1}, 0, BoundarySide::kSender};
+
+std::string Image(std::uint64_t sample) {
+  std::mt19937_64 random(sample);
+  return RandomBytes(random, 256 << 10);
+}
+
+Status CommitOne(DeltaStore& store, std::uint64_t sample) {
+  std::vector<DeltaUpdate> updates(1);
+  updates[0].sample.value = sample;
+  updates[0].record.version = 1;
+  updates[0].record.image = Buffer::CopyOf(Bytes(Image(sample)));
+  updates[0].record.checksum = Checksum64(updates[0].record.image.bytes());
+  return store.Commit(kPlace, updates, nullptr);
+}
+
+void ExpectAllReadable(DeltaStore& store) {
+  const auto inventory = store.Inventory(kPlace);
+  for (const DeltaInventoryEntry& entry : *inventory) {
+    const auto got = store.Get(kPlace, entry.sample);
+    ASSERT_TRUE(got.ok() && got->has_value()) << entry.sample.value;
+    EXPECT_EQ((*got)->checksum, Checksum64(Bytes(Image(entry.sample.value))));
+  }
+  EXPECT_EQ(store.stats().corrupt, 0u);
+}
+
+TEST_F(DiskFull, DeltaStore) {
+  const DeltaStoreOptions options{disk_ / "deltas", 0, 4 << 20};
+  std::size_t kept = 0;
+  {
+    auto store = OpenRocksDeltaStore(options);
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    ASSERT_OK(CommitOne(**store, 0));
+    ASSERT_OK((*store)->Flush());
+    Fill();
+    Status status;
+    std::uint64_t sample = 1;
+    while (status.ok() && sample < 200) {
+      status = CommitOne(**store, sample);
+      if (status.ok()) ++sample;
+    }
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
+    EXPECT_EQ(status.message().find('\n'), std::string::npos);
+    EXPECT_EQ((*store)->Flush().code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ((*store)->Inventory(kPlace)->size(), sample);
+    ExpectAllReadable(**store);
+    Free();
+    EXPECT_OK((*store)->Flush());
+    EXPECT_OK(CommitOne(**store, 500));
+    EXPECT_OK((*store)->Flush());
+    ExpectAllReadable(**store);
+    kept = (*store)->Inventory(kPlace)->size();
+    EXPECT_EQ(kept, sample + 1);
+  }
+  auto store = OpenRocksDeltaStore(options);
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  EXPECT_EQ((*store)->Inventory(kPlace)->size(), kept);
+  ExpectAllReadable(**store);
+}
+
+TEST_F(DiskFull, EventLog) {
+  std::uint64_t written = 0;
+  const std::string event(64 << 10, 'e');
+  {
+    auto log = OpenRocksEventLog(disk_ / "events");
+    ASSERT_TRUE(log.ok()) << log.status().ToString();
+    Fill(1 << 20);
+    Result<std::uint64_t> number = log.value()->Append(event);
+    while (number.ok() && *number < 1000) {
+      written = *number;
+      number = (*log)->Append(event);
+    }
+    EXPECT_EQ(number.status().code(), StatusCode::kResourceExhausted) << number.status().ToString();
+    Free();
+    number = (*log)->Append(event);
+    ASSERT_TRUE(number.ok()) << number.status().ToString();
+    EXPECT_EQ(*number, ++written);
+  }
+  auto log = OpenRocksEventLog(disk_ / "events");
+  ASSERT_TRUE(log.ok()) << log.status().ToString();
+  std::uint64_t seen = 0;
+  EXPECT_OK((*log)->Replay([&](std::uint64_t, std::string_view bytes) {
+    ++seen;
+    return bytes == event ? Status::Ok() : DataLoss("other bytes");
+  }));
+  EXPECT_EQ(seen, written);
+}
+
+TEST_F(DiskFull, ContentStore) {
+  auto store = OpenFileContentStore(disk_ / "content");
+  ASSERT_TRUE(store.ok());
+  const std::string bytes(1 << 20, 'b');
+  const ContentHash hash = HashOf(Bytes(bytes));
+  ASSERT_OK((*store)->AppendPartial(hash, 0, Bytes(bytes.substr(0, 1000))));
+  Fill(8192);
+  EXPECT_EQ((*store)->AppendPartial(hash, 1000, Bytes(bytes.substr(1000))).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ((*store)->PartialSize(hash), 1000u);
+  EXPECT_EQ((*store)->Put(Bytes(bytes)).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(NamesIn(disk_ / "content/blobs").empty());
+  Free();
+  ASSERT_OK((*store)->AppendPartial(hash, 1000, Bytes(bytes.substr(1000))));
+  EXPECT_OK((*store)->FinishPartial(hash, bytes.size()));
+}
+
+TEST_F(DiskFull, CheckpointAndSafetensors) {
+  auto store = OpenCheckpointStore(disk_ / "checkpoints");
+  ASSERT_TRUE(store.ok());
+  TensorSet set;
+  set.Add("w", DType::kF32, {1 << 18});
+  const auto write = [&](const std::string& folder) {
+    return WriteSafetensors(folder + "/head", set.list, {});
+  };
+  ASSERT_TRUE((*store)->Save(RunId{1}, 1, write, 2).ok());
+  Fill(16384);
+  EXPECT_EQ((*store)->Save(RunId{1}, 2, write, 1).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(NamesIn(disk_ / "checkpoints"), std::vector<std::string>{"step-000000000001"});
+  EXPECT_TRUE((*store)->Load(RunId{1}, 1).ok());
+  Free();
+  EXPECT_TRUE((*store)->Save(RunId{1}, 2, write, 1).ok());
+}
+
+}  // namespace
+}  // namespace shoal::storage
