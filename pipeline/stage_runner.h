@@ -72,7 +72,7 @@ struct PlaceChecksum {
   std::uint32_t boundary = 0;
   storage::BoundarySide side = storage::BoundarySide::kSender;
   std::uint64_t checksum = 0;
-  std::uint64_t records = 0;
+  std::uint64_t records = 0;  // committed by this step
 };
 
 // Raw and wire bytes of payloads by kind, for status and metrics.

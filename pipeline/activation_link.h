@@ -1,0 +1,184 @@
+// The way of tensors over one boundary: activations forward, their gradients backward.
+//
+// Per micro-batch and direction there is one ActivationSend at one end and one ActivationReceive at
+// the other; each is an enum state and one transition function. A lane holds those of the running
+// step. Gradients go the same way as activations, with a codec that keeps no m.
+//
+//   send     idle -> fetching -> fetched -> encoding -> sent -> released
+//                        \-> fetching, values there -/     \-> encoding again (resend)
+//   receive  idle -> fetching -> fetched -> matching -> decoding -> decoded -> taken
+//              \-> frame held -> fetching, frame there -/  \-> resend asked -> matching
+//
+// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends: every sample of a frame
+// names version and checksum of the m it builds on, and what does not match is sent in full.
+// Thread: control; coding runs on `codec`, m comes from `store` through DeltaStage.
+
+#ifndef SHOAL_PIPELINE_ACTIVATION_LINK_H_
+#define SHOAL_PIPELINE_ACTIVATION_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pipeline/delta_stage.h"
+#include "pipeline/runner_core.h"
+
+namespace shoal::pipeline {
+
+enum class SendState : std::uint8_t {
+  kIdle,
+  kFetching,
+  kFetchingWithValues,  // the layers were faster than the store
+  kFetched,
+  kEncoding,
+  kSent,      // values kept: the receiver may ask again
+  kReleased,  // the gradient came back, or nobody can ask again
+};
+enum class SendEvent : std::uint8_t { kFetch, kFetched, kValues, kEncoded, kResend, kRelease };
+// The state after `event`, or nothing where the event is out of place.
+std::optional<SendState> NextState(SendState state, SendEvent event);
+
+enum class ReceiveState : std::uint8_t {
+  kIdle,
+  kFrameHeld,  // came before the window reached it
+  kFetching,
+  kFetchingWithFrame,
+  kFetched,
+  kMatching,  // passes at once to decoding or resend asked
+  kResendAsked,
+  kDecoding,
+  kDecoded,
+  kTaken,
+};
+enum class ReceiveEvent : std::uint8_t {
+  kFetch,
+  kFetched,
+  kFrame,
+  kMatch,
+  kMismatch,
+  kDecoded,
+  kTake
+};
+std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event);
+
+// What a lane carries, the same on both ends.
+struct LaneConfig {
+  net::FrameKind kind = net::FrameKind::kActivation;
+  std::uint32_t boundary = 0;
+  std::shared_ptr<const compression::SampleCodec> codec;
+
+  bool forward() const { return kind == net::FrameKind::kActivation; }
+  compression::RandomKey Key(const RunnerConfig& config, std::uint64_t step,
+                             std::uint32_t global_index) const {
+    return {config.run.value, step, global_index, boundary, forward() ? 0u : 1u, 0};
+  }
+};
+
+// Whether a frame fits what the plan says of its micro-batch: codec, shape, sizes, and exactly the
+// samples at `positions`.
+Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const RunnerConfig& config,
+                     const MicroBatchPlan& plan, std::span<const std::uint32_t> positions);
+
+struct ActivationSend {
+  SendState state = SendState::kIdle;
+  DeltaStage::Records records;
+  // Shared with the encoding task, and kept for a resend.
+  std::shared_ptr<const Buffer> values;
+  std::vector<bool> resent;  // by position: a sample is sent in full once at most
+};
+
+class SendLane {
+ public:
+  using Send = std::function<Status(net::Frame)>;
+
+  // `delta` is null if the codec keeps no m.
+  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Send send);
+
+  // Failed precondition if something of the step before is not sent yet.
+  Status StartStep(const StepPlan& plan);
+  // Reads m of micro-batches below `window` ahead.
+  void Advance(std::uint32_t window);
+  // rows x tokens x hidden fp32: encoded and sent as soon as m is there.
+  void PutValues(std::uint32_t micro_batch, Buffer values);
+  // The receiver lacks the m that these samples build on.
+  Status OnResend(const net::Frame& frame);
+  // The gradient came back: the receiver has the activation.
+  Status Release(std::uint32_t micro_batch);
+
+ private:
+  MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
+  void Fetched(std::uint32_t micro_batch, DeltaStage::Records records);
+  void Encode(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
+  void Encoded(std::uint32_t micro_batch, net::Frame frame, std::vector<MImage> images);
+  void Go(ActivationSend* send, SendEvent event);
+
+  RunnerCore* const core_;
+  const LaneConfig lane_;
+  DeltaStage* const delta_;
+  const Send send_;
+  StepPlan plan_;
+  std::vector<ActivationSend> sends_;  // by micro-batch
+  std::uint32_t window_ = 0;
+};
+
+struct ActivationReceive {
+  // Where the bytes of one sample are.
+  struct Part {
+    std::size_t frame = 0, offset = 0;
+    net::FrameSample header;
+  };
+  ReceiveState state = ReceiveState::kIdle;
+  DeltaStage::Records records;
+  // Shared with the decoding task. The second one holds what was sent again.
+  std::vector<std::shared_ptr<const net::Frame>> frames;
+  std::vector<Part> parts;             // by position
+  std::vector<std::uint32_t> missing;  // positions asked for again
+  Buffer values;
+};
+
+class ReceiveLane {
+ public:
+  struct Handlers {
+    std::function<Status(net::Frame)> send;  // a request to send again
+    std::function<void()> on_ready;          // Ready() may have grown
+    std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
+  };
+
+  ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Handlers handlers);
+
+  // Failed precondition if something of the step before was not taken.
+  Status StartStep(const StepPlan& plan);
+  // Lets micro-batches below `window` be decoded, which bounds memory.
+  void Advance(std::uint32_t window);
+  // A frame of the running step from the other end; an error is its fault.
+  Status OnFrame(net::Frame frame);
+  // Micro-batches 0 .. Ready() - 1 are decoded (or taken).
+  std::uint32_t Ready() const { return ready_; }
+  // The values of a decoded micro-batch, rows x tokens x hidden fp32.
+  Buffer Take(std::uint32_t micro_batch);
+
+ private:
+  MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
+  void Fetch(std::uint32_t micro_batch);
+  void Match(std::uint32_t micro_batch);
+  void AskAgain(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
+  void Decode(std::uint32_t micro_batch);
+  void Decoded(std::uint32_t micro_batch, Buffer values, std::vector<MImage> images);
+  void Go(ActivationReceive* receive, ReceiveEvent event);
+
+  RunnerCore* const core_;
+  const LaneConfig lane_;
+  DeltaStage* const delta_;
+  const Handlers handlers_;
+  StepPlan plan_;
+  std::vector<ActivationReceive> receives_;  // by micro-batch
+  std::uint32_t window_ = 0;
+  std::uint32_t ready_ = 0;
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_ACTIVATION_LINK_H_

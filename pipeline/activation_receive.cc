@@ -1,0 +1,227 @@
+// The receiving half of activation_link.h.
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "common/checksum.h"
+#include "common/trace.h"
+#include "pipeline/activation_link.h"
+
+namespace shoal::pipeline {
+namespace {
+
+struct Decoding {
+  Status status;
+  Buffer values;
+  std::vector<MImage> images;
+  std::uint64_t deltas = 0;
+  double ms = 0;
+};
+
+// What a decoding task owns.
+struct DecodeTask {
+  LaneConfig lane;
+  compression::SampleShape shape;
+  compression::RandomKey key;
+  MicroBatchId id;
+  std::vector<std::shared_ptr<const net::Frame>> frames;
+  std::vector<ActivationReceive::Part> parts;
+  DeltaStage::Records records;  // empty: the codec keeps no m
+  const Clock* clock;
+};
+
+Status DecodeSample(DecodeTask* task, std::uint32_t position, Decoding* result) {
+  const ActivationReceive::Part& part = task->parts[position];
+  const bool delta = part.header.base_version != 0;
+  const std::size_t count = task->shape.values();
+  task->key.sample = position;
+  Buffer next_m;
+  SHOAL_RETURN_IF_ERROR(task->lane.codec->Decode(
+      task->frames[part.frame]->payload.bytes().subspan(part.offset, part.header.bytes),
+      task->shape, delta ? task->records[position]->image.bytes() : std::span<const std::byte>(),
+      task->key, result->values.floats().subspan(position * count, count), &next_m));
+  result->deltas += delta ? 1 : 0;
+  if (task->lane.codec->keeps_m()) {
+    const std::uint64_t checksum = Checksum64(next_m.bytes());
+    result->images.push_back({position, std::move(next_m), checksum});
+  }
+  return Status::Ok();
+}
+
+Decoding DecodeNow(DecodeTask* task) {
+  const TimePoint start = task->clock->Now();
+  const TimePoint traced = SystemClock().Now();
+  Decoding result;
+  result.values = Buffer(task->parts.size() * task->shape.values() * sizeof(float));
+  for (std::uint32_t position = 0; position < task->parts.size(); ++position) {
+    result.status = DecodeSample(task, position, &result);
+    if (!result.status.ok()) return result;
+  }
+  result.ms = Milliseconds(task->clock->Now() - start);
+  TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced);
+  return result;
+}
+
+}  // namespace
+
+ReceiveLane::ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Handlers handlers)
+    : core_(core), lane_(std::move(lane)), delta_(delta), handlers_(std::move(handlers)) {}
+
+void ReceiveLane::Go(ActivationReceive* receive, ReceiveEvent event) {
+  const std::optional<ReceiveState> next = NextState(receive->state, event);
+  SHOAL_CHECK(next.has_value());
+  receive->state = *next;
+}
+
+Status ReceiveLane::StartStep(const StepPlan& plan) {
+  for (const ActivationReceive& receive : receives_) {
+    if (receive.state == ReceiveState::kTaken) continue;
+    return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
+                              std::to_string(plan_.step) + " was received");
+  }
+  plan_ = plan;
+  receives_.clear();
+  receives_.resize(plan.micro_batches.size());
+  window_ = 0;
+  ready_ = 0;
+  return Status::Ok();
+}
+
+void ReceiveLane::Advance(std::uint32_t window) {
+  window = std::min<std::uint32_t>(window, receives_.size());
+  while (window_ < window) Fetch(window_++);
+}
+
+void ReceiveLane::Fetch(std::uint32_t mb) {
+  Go(&receives_[mb], ReceiveEvent::kFetch);
+  const auto fetched = [this, mb](DeltaStage::Records records) {
+    ActivationReceive& receive = receives_[mb];
+    receive.records = std::move(records);
+    Go(&receive, ReceiveEvent::kFetched);
+    if (receive.state == ReceiveState::kMatching) Match(mb);
+  };
+  if (delta_ == nullptr) return fetched({});
+  delta_->Prefetch(Id(mb), plan_.micro_batches[mb].samples, fetched);
+}
+
+Status ReceiveLane::OnFrame(net::Frame frame) {
+  const std::uint32_t mb = frame.micro_batch.index;
+  if (frame.micro_batch.step != plan_.step || mb >= receives_.size()) {
+    return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
+  }
+  ActivationReceive& receive = receives_[mb];
+  if (!NextState(receive.state, ReceiveEvent::kFrame)) {
+    return InvalidArgument(Describe(frame.micro_batch) + " came a second time");
+  }
+  const MicroBatchPlan& plan = plan_.micro_batches[mb];
+  std::vector<std::uint32_t> positions = receive.missing;
+  if (receive.frames.empty()) {
+    positions.resize(plan.samples.size());
+    std::iota(positions.begin(), positions.end(), 0u);
+  }
+  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, core_->config, plan, positions));
+  Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch);
+  KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
+  bytes.raw_received += positions.size() * core_->shape().values() * sizeof(float);
+  bytes.wire_received += frame.payload.size();
+  receive.parts.resize(plan.samples.size());
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    receive.parts[positions[i]] = {receive.frames.size(), offset, frame.samples[i]};
+    offset += frame.samples[i].bytes;
+  }
+  receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
+  Go(&receive, ReceiveEvent::kFrame);
+  if (receive.state == ReceiveState::kMatching) Match(mb);
+  return Status::Ok();
+}
+
+void ReceiveLane::Match(std::uint32_t mb) {
+  ActivationReceive& receive = receives_[mb];
+  std::vector<std::uint32_t> differing;
+  for (std::uint32_t position = 0; position < receive.parts.size(); ++position) {
+    const net::FrameSample& header = receive.parts[position].header;
+    if (header.base_version == 0) continue;
+    const std::optional<storage::DeltaRecord>& own = receive.records[position];
+    if (!own || own->version != header.base_version || own->checksum != header.base_checksum) {
+      differing.push_back(position);
+    }
+  }
+  if (differing.empty()) {
+    Go(&receive, ReceiveEvent::kMatch);
+    return Decode(mb);
+  }
+  if (!receive.missing.empty()) {
+    return handlers_.on_bad(InvalidArgument("what was sent again of " + Describe(Id(mb)) +
+                                            " builds on an earlier activation once more"));
+  }
+  Go(&receive, ReceiveEvent::kMismatch);
+  AskAgain(mb, std::move(differing));
+}
+
+void ReceiveLane::AskAgain(std::uint32_t mb, std::vector<std::uint32_t> positions) {
+  net::Frame request = core_->NewFrame(net::FrameKind::kResend, Id(mb));
+  request.codec = lane_.codec->spec();
+  request.tokens = core_->config.row_tokens;
+  request.hidden = core_->config.hidden;
+  for (const std::uint32_t position : positions) {
+    net::FrameSample sample;
+    sample.sample = plan_.micro_batches[mb].samples[position];
+    request.samples.push_back(sample);
+  }
+  core_->stats.resends += positions.size();
+  receives_[mb].missing = std::move(positions);
+  if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"), nullptr);
+  }
+}
+
+void ReceiveLane::Decode(std::uint32_t mb) {
+  ActivationReceive& receive = receives_[mb];
+  const MicroBatchPlan& plan = plan_.micro_batches[mb];
+  DecodeTask task{.lane = lane_,
+                  .shape = core_->shape(),
+                  .key = lane_.Key(core_->config, plan_.step, plan.global_index),
+                  .id = Id(mb),
+                  .frames = std::exchange(receive.frames, {}),
+                  .parts = std::exchange(receive.parts, {}),
+                  .records = std::exchange(receive.records, {}),
+                  .clock = &core_->deps.control->clock()};
+  core_->scope.Run(
+      core_->deps.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
+      [this, mb](Decoding decoding) {
+        if (!decoding.status.ok()) {
+          return handlers_.on_bad(decoding.status.WithContext("cannot decode " + Describe(Id(mb))));
+        }
+        core_->stats.decode_ms += decoding.ms;
+        if (delta_ != nullptr) {
+          core_->stats.delta_hits += decoding.deltas;
+          core_->stats.first_visits += decoding.images.size() - decoding.deltas;
+        }
+        Decoded(mb, std::move(decoding.values), std::move(decoding.images));
+      });
+}
+
+void ReceiveLane::Decoded(std::uint32_t mb, Buffer values, std::vector<MImage> images) {
+  Go(&receives_[mb], ReceiveEvent::kDecoded);
+  receives_[mb].values = std::move(values);
+  for (MImage& image : images) {
+    const SampleId sample = plan_.micro_batches[mb].samples[image.position];
+    delta_->Stage(Id(mb), sample, std::move(image));
+  }
+  while (ready_ < receives_.size() && (receives_[ready_].state == ReceiveState::kDecoded ||
+                                       receives_[ready_].state == ReceiveState::kTaken)) {
+    ++ready_;
+  }
+  core_->Progress();
+  handlers_.on_ready();
+}
+
+Buffer ReceiveLane::Take(std::uint32_t mb) {
+  Go(&receives_[mb], ReceiveEvent::kTake);
+  return std::move(receives_[mb].values);
+}
+
+}  // namespace shoal::pipeline

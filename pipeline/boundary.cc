@@ -1,0 +1,225 @@
+#include "pipeline/boundary.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "pipeline/inventory.h"
+
+namespace shoal::pipeline {
+namespace {
+
+// Frames of the next step that may wait for it. The neighbour's bound on micro-batches in flight
+// keeps it far below.
+constexpr std::size_t kEarlyFramesMax = 1024;
+constexpr std::size_t kEarlyEvictionsMax = 64;
+
+}  // namespace
+
+Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::LinkTarget& target,
+                   Handlers handlers)
+    : core_(core),
+      side_(side),
+      target_(target),
+      handlers_(std::move(handlers)),
+      next_step_(core->config.resume_step),
+      committed_(core->config.resume_step) {
+  const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
+  if (core->forward_codec->keeps_m()) {
+    delta_ =
+        std::make_unique<DeltaStage>(core, storage::DeltaPlace{core->config.run, boundary, side});
+  }
+  const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec};
+  const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec};
+  const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
+  ReceiveLane::Handlers receive{send, handlers_.on_data,
+                                [this](const Status& status) { FailByPeer(status); }};
+  out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
+                                    sender() ? delta_.get() : nullptr, send);
+  in_ = std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
+                                      sender() ? nullptr : delta_.get(), std::move(receive));
+}
+
+std::string Boundary::peer_name() const {
+  const std::uint32_t stage = sender() ? core_->config.stage + 1 : core_->config.stage - 1;
+  return "peer " + target_.peer.ToShort() + " (stage " + std::to_string(stage) + ")";
+}
+
+std::string Boundary::Missing() const {
+  if (!open_) return "the link to " + peer_name();
+  if (!their_inventory_) return "the inventory of " + peer_name();
+  return "the own delta store";
+}
+
+void Boundary::FailByPeer(const Status& status) {
+  core_->fail(status.WithContext("from " + peer_name()), &target_.peer);
+}
+
+void Boundary::Open() {
+  net::LinkHandlers handlers;
+  handlers.on_open = [this] {
+    open_ = true;
+    core_->Progress();
+    if (own_inventory_) SendInventory(*own_inventory_);
+    MaybeAgree();
+  };
+  handlers.on_frame = [this](net::Frame frame) { OnFrame(std::move(frame)); };
+  handlers.on_closed = [this](Status status) {
+    if (status.ok()) status = Unavailable("it was closed");
+    core_->fail(status.WithContext("the link to " + peer_name() + " broke"), &target_.peer);
+  };
+  handlers.on_sent = [this](net::FrameKind kind, MicroBatchId, double elapsed_ms) {
+    OnSent(kind, elapsed_ms);
+  };
+  link_ = core_->OpenLink(target_, sender(), std::move(handlers));
+  const auto have = [this](DeltaStage::Inventory inventory) {
+    own_inventory_ = std::move(inventory);
+    if (open_) SendInventory(*own_inventory_);
+    MaybeAgree();
+  };
+  if (delta_ == nullptr) return have({});
+  delta_->ReadInventory(have);
+}
+
+void Boundary::SendInventory(DeltaStage::Inventory inventory) {
+  net::Frame frame = core_->NewFrame(net::FrameKind::kInventory, {});
+  frame.payload = EncodeInventory(inventory);
+  if (Status sent = Send(std::move(frame)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot send the inventory to " + peer_name()), nullptr);
+  }
+}
+
+void Boundary::MaybeAgree() {
+  if (!open_ || !own_inventory_ || !their_inventory_ || agreeing_) return;
+  agreeing_ = true;
+  const auto up = [this] {
+    up_ = true;
+    own_inventory_->clear();
+    their_inventory_->clear();
+    core_->Progress();
+    handlers_.on_up();
+  };
+  if (delta_ == nullptr) return up();
+  delta_->Agree(std::move(*own_inventory_), std::move(*their_inventory_), up);
+}
+
+void Boundary::OnFrame(net::Frame frame) {
+  if (core_->scope.cancelled()) return;
+  core_->Progress();
+  Status status = core_->CheckFrame(frame);
+  if (status.ok()) status = Accept(std::move(frame));
+  if (!status.ok()) FailByPeer(status);
+}
+
+Status Boundary::Accept(net::Frame frame) {
+  using net::FrameKind;
+  switch (frame.kind) {
+    case FrameKind::kInventory: return OnInventory(frame);
+    case FrameKind::kEvicted: return OnEvicted(frame);
+    case FrameKind::kActivation:
+      if (!sender()) return AcceptOfStep(std::move(frame));
+      break;
+    case FrameKind::kGradient:
+    case FrameKind::kResend:
+      if (sender()) return AcceptOfStep(std::move(frame));
+      break;
+    case FrameKind::kGroup: break;
+  }
+  return InvalidArgument("a frame of kind " +
+                         std::to_string(static_cast<std::uint32_t>(frame.kind)) +
+                         " does not belong on this end of a boundary");
+}
+
+Status Boundary::AcceptOfStep(net::Frame frame) {
+  const std::uint64_t step = frame.micro_batch.step;
+  if (step_running_ && step == step_) {
+    if (frame.kind == net::FrameKind::kResend) return out_->OnResend(frame);
+    const std::uint32_t index = frame.micro_batch.index;
+    SHOAL_RETURN_IF_ERROR(in_->OnFrame(std::move(frame)));
+    return sender() ? out_->Release(index) : Status::Ok();
+  }
+  if (step != next_step_ || frame.kind != net::FrameKind::kActivation) {
+    return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
+                           std::to_string(next_step_) + " is next");
+  }
+  const std::size_t most =
+      core_->config.micro_batch_rows * core_->forward_codec->EncodedBytesMax(core_->shape());
+  if (early_.size() >= kEarlyFramesMax || frame.payload.size() > most) {
+    return ResourceExhausted("too much came ahead of step " + std::to_string(step));
+  }
+  early_.push_back(std::move(frame));
+  return Status::Ok();
+}
+
+Status Boundary::OnInventory(const net::Frame& frame) {
+  if (their_inventory_) return InvalidArgument("a second inventory");
+  SHOAL_ASSIGN_OR_RETURN(their_inventory_, DecodeInventory(frame.payload.bytes()));
+  MaybeAgree();
+  return Status::Ok();
+}
+
+Status Boundary::OnEvicted(const net::Frame& frame) {
+  if (delta_ == nullptr) return InvalidArgument("evictions, but the codec keeps no m");
+  if (frame.micro_batch.step >= committed_) {
+    // The other end has committed a step that is still to be committed here.
+    if (early_evictions_.size() >= kEarlyEvictionsMax) {
+      return ResourceExhausted("evictions of too many steps ahead");
+    }
+    net::Frame held = core_->NewFrame(frame.kind, frame.micro_batch);
+    held.samples = frame.samples;
+    early_evictions_.push_back(std::move(held));
+    return Status::Ok();
+  }
+  std::vector<SampleId> samples;
+  for (const net::FrameSample& sample : frame.samples) samples.push_back(sample.sample);
+  if (!samples.empty()) delta_->Drop(std::move(samples));
+  return Status::Ok();
+}
+
+Status Boundary::StartStep(const StepPlan& plan) {
+  SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
+  SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
+  step_running_ = true;
+  step_ = plan.step;
+  next_step_ = plan.step + 1;
+  for (net::Frame& frame : std::exchange(early_, {})) OnFrame(std::move(frame));
+  return Status::Ok();
+}
+
+void Boundary::DropStaged() {
+  if (delta_ != nullptr) delta_->DropStaged();
+}
+
+bool Boundary::Commit(std::uint64_t step, std::function<void(PlaceChecksum)> done) {
+  committed_ = step + 1;
+  if (delta_ == nullptr) return false;
+  delta_->Commit(step, [this, step, done](PlaceChecksum place, std::vector<SampleId> evicted) {
+    SendEvicted(step, evicted);
+    done(place);
+  });
+  for (net::Frame& frame : std::exchange(early_evictions_, {})) OnFrame(std::move(frame));
+  return true;
+}
+
+void Boundary::SendEvicted(std::uint64_t step, const std::vector<SampleId>& samples) {
+  if (samples.empty()) return;
+  net::Frame frame = core_->NewFrame(net::FrameKind::kEvicted, {step, 0});
+  for (const SampleId sample : samples) {
+    net::FrameSample named;
+    named.sample = sample;
+    frame.samples.push_back(named);
+  }
+  if (Status sent = Send(std::move(frame)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot send evictions to " + peer_name()), nullptr);
+  }
+}
+
+void Boundary::OnSent(net::FrameKind kind, double elapsed_ms) {
+  // The wire was busy with this frame since it was queued or since the frame before was done.
+  const TimePoint now = core_->deps.control->clock().Now();
+  const double busy = std::min(elapsed_ms, Milliseconds(now - last_sent_));
+  last_sent_ = now;
+  handlers_.on_sent(kind, std::max(busy, 0.0));
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,550 @@
+// The step protocol of stage_runner.h: link-up, micro-batches, reduce, apply, watchdog.
+
+#include "pipeline/stage_runner.h"
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "collective/all_reduce.h"
+#include "common/log.h"
+#include "pipeline/boundary.h"
+#include "pipeline/group_links.h"
+#include "pipeline/lifecycle.h"
+#include "pipeline/runner_core.h"
+#include "pipeline/step_compute.h"
+
+namespace shoal::pipeline {
+namespace {
+
+constexpr std::size_t kPlansMax = 64;              // queued step plans
+constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
+constexpr int kWatchdogTicks = 4;                  // per stall timeout
+// Bytes on the links between two ticks that count as progress: far more than pings make.
+constexpr std::uint64_t kProgressBytes = 16 * 1024;
+
+bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
+
+// Gradients on their way through the exchanges.
+struct Gradients {
+  Status status;
+  Buffer flat;
+  model::GradientLayout tied;
+  double squared_norm = 0;
+};
+
+class Runner final : public StageRunner {
+ public:
+  Runner(const RunnerConfig& config, const Dependencies& dependencies,
+         std::shared_ptr<const compression::SampleCodec> forward,
+         std::shared_ptr<const compression::SampleCodec> backward)
+      : core_(config, dependencies), notices_(dependencies.control) {
+    core_.forward_codec = std::move(forward);
+    core_.backward_codec = std::move(backward);
+    core_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
+  }
+  ~Runner() override { core_.scope.Cancel(); }
+
+  void Start(const LinkTargets& targets) override;
+  void OnStepPlan(StepPlan plan) override;
+  void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) override;
+  void OnApply(const ApplyOrder& order) override;
+  RunnerStats stats() const override { return core_.stats; }
+  std::vector<net::LinkStats> link_stats() const override;
+
+ private:
+  // A step whose Apply was ordered; reported when model and store are done.
+  struct Applying {
+    std::uint64_t step = 0;
+    bool model_done = false;
+    std::size_t places_left = 0;
+    std::vector<PlaceChecksum> places;
+  };
+
+  bool failed() const { return core_.scope.cancelled(); }
+  const RunnerConfig& config() const { return core_.config; }
+  bool Go(RunnerEvent event, const char* order);
+  void Fail(const Status& status, const PeerId* peer);
+  Status CheckTargets(const LinkTargets& targets) const;
+  Status CheckPlan(const StepPlan& plan) const;
+  void ResetModel();
+  void RollBackStore();
+  std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
+  void MaybeUp();
+  void MaybeStartStep();
+  void OnMicroBatchesDone();
+  void ReduceGroup(Gradients gradients);
+  void ReduceTied(Gradients gradients);
+  void Import(Gradients gradients);
+  void Reduced(double squared_norm);
+  void ApplyModel(const ApplyOrder& order);
+  void CommitPlaces(std::uint64_t step);
+  void ReportApplied();
+  void Watch();
+  void CheckProgress();
+  std::string Awaited(const PeerId** peer) const;
+
+  RunnerCore core_;
+  TaskScope notices_;  // outlives a failure: OnFailed goes through it
+  RunnerState state_ = RunnerState::kNew;
+  bool model_clean_ = false;  // gradients zeroed
+  std::deque<StepPlan> plans_;
+  std::uint64_t planned_ = 0;  // step of the next plan to come
+  std::uint64_t step_ = 0;     // running or last
+  std::uint64_t contributors_ = 0;
+  std::deque<Applying> applying_;
+  std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
+
+  // Last, in this order: their callbacks use what is above, and the exchange uses the group.
+  std::unique_ptr<Boundary> previous_, next_;
+  std::unique_ptr<EmbeddingLink> embedding_;
+  std::unique_ptr<GroupLinks> group_;
+  std::unique_ptr<collective::AllReduce> all_reduce_;
+  std::unique_ptr<StepCompute> compute_;
+};
+
+bool Runner::Go(RunnerEvent event, const char* order) {
+  const std::optional<RunnerState> next = NextState(state_, event);
+  if (!next) {
+    Fail(FailedPrecondition(std::string(order) + " came while " +
+                            std::string(RunnerStateName(state_))),
+         nullptr);
+    return false;
+  }
+  state_ = *next;
+  core_.Progress();
+  return true;
+}
+
+void Runner::Fail(const Status& status, const PeerId* peer) {
+  if (failed()) return;
+  core_.scope.Cancel();
+  SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config().generation},
+            {"step", step_}, {"stage", config().stage}, {"pipeline", config().pipeline},
+            {"reason", status.message()});
+  const std::optional<PeerId> who = peer != nullptr ? std::optional(*peer) : std::nullopt;
+  notices_.Post("runner.failed", [this, status, who] {
+    core_.deps.mediator->OnFailed(status, who ? &*who : nullptr);
+  });
+}
+
+Status Runner::CheckTargets(const LinkTargets& targets) const {
+  if (!core_.last_stage() && !HasPeer(targets.next)) {
+    return InvalidArgument("the plan names no peer for the next stage");
+  }
+  if (!core_.first_stage() && !HasPeer(targets.previous)) {
+    return InvalidArgument("the plan names no peer for the stage before");
+  }
+  if (config().pipelines > 1 && targets.group.size() != config().pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.group.size()) +
+                           " members of the stage group instead of " +
+                           std::to_string(config().pipelines));
+  }
+  return Status::Ok();
+}
+
+std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
+                                               const net::LinkTarget& target) {
+  Boundary::Handlers handlers;
+  handlers.on_up = [this] { MaybeUp(); };
+  handlers.on_data = [this] { compute_->Pump(); };
+  handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
+  return std::make_unique<Boundary>(&core_, side, target, std::move(handlers));
+}
+
+void Runner::Start(const LinkTargets& targets) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (!Go(RunnerEvent::kStart, "Start")) return;
+  if (Status status = CheckTargets(targets); !status.ok()) return Fail(status, nullptr);
+  planned_ = config().resume_step;
+  ResetModel();
+  RollBackStore();
+  if (!core_.first_stage()) {
+    previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
+  }
+  if (!core_.last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
+  compute_ = std::make_unique<StepCompute>(&core_, previous_.get(), next_.get(),
+                                           [this] { OnMicroBatchesDone(); });
+  const auto on_up = [this] { MaybeUp(); };
+  if (HasPeer(targets.embedding)) {
+    embedding_ = std::make_unique<EmbeddingLink>(&core_, targets.embedding, on_up);
+  }
+  if (config().pipelines > 1) {
+    group_ = std::make_unique<GroupLinks>(&core_, targets.group, on_up);
+    all_reduce_ =
+        collective::NewDirectAllReduce(group_.get(), core_.deps.control, core_.deps.compute);
+  }
+  if (previous_) previous_->Open();
+  if (next_) next_->Open();
+  if (embedding_) embedding_->Open();
+  if (group_) group_->Open();
+  Watch();
+}
+
+void Runner::ResetModel() {
+  auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
+                tokens = config().row_tokens] {
+    model->ZeroGradients();
+    return model->MicroBatchBytes(rows, tokens);
+  };
+  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](std::uint64_t bytes) {
+    // Beside what the model keeps: the activation kept for a resend, and the gradient's buffer.
+    const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
+    compute_->set_micro_batch_bytes(bytes + 2 * sizeof(float) * values);
+    model_clean_ = true;
+    MaybeUp();
+  });
+}
+
+void Runner::RollBackStore() {
+  if (core_.deps.delta_store == nullptr) return;
+  auto drop = [store = core_.deps.delta_store, run = config().run, step = config().resume_step] {
+    return store->DropNewerThan(run, step);
+  };
+  core_.scope.Run(core_.deps.store, "delta.roll_back", std::move(drop), [this](Status status) {
+    if (!status.ok()) Fail(status.WithContext("delta store"), nullptr);
+  });
+}
+
+void Runner::MaybeUp() {
+  if (failed() || state_ != RunnerState::kOpening || !model_clean_) return;
+  if (previous_ && !previous_->up()) return;
+  if (next_ && !next_->up()) return;
+  if (embedding_ && !embedding_->up()) return;
+  if (group_ && !group_->up()) return;
+  Go(RunnerEvent::kLinksUp, "link-up");
+  notices_.Post("runner.ready", [this] {
+    if (!failed()) core_.deps.mediator->OnReady();
+  });
+  MaybeStartStep();
+}
+
+Status Runner::CheckPlan(const StepPlan& plan) const {
+  const std::string what = "the plan of step " + std::to_string(plan.step);
+  if (plan.step != planned_) {
+    return InvalidArgument(what + " came where that of step " + std::to_string(planned_) +
+                           " is next");
+  }
+  if (plans_.size() >= kPlansMax) return ResourceExhausted(what + " is too far ahead");
+  if (plan.micro_batches.size() > kMicroBatchesMax) {
+    return InvalidArgument(what + " has too many micro-batches");
+  }
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    if (micro_batch.samples.empty() || micro_batch.samples.size() > config().micro_batch_rows) {
+      return InvalidArgument(what + " has a micro-batch of " +
+                             std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
+                             std::to_string(config().micro_batch_rows) + " are allowed");
+    }
+  }
+  return Status::Ok();
+}
+
+void Runner::OnStepPlan(StepPlan plan) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
+  if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
+  ++planned_;
+  plans_.push_back(std::move(plan));
+  MaybeStartStep();
+}
+
+void Runner::MaybeStartStep() {
+  if (failed() || state_ != RunnerState::kWaiting || plans_.empty()) return;
+  if (!Go(RunnerEvent::kPlan, "a step plan")) return;
+  const StepPlan plan = std::move(plans_.front());
+  plans_.pop_front();
+  step_ = plan.step;
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary == nullptr) continue;
+    if (Status status = boundary->StartStep(plan); !status.ok()) return Fail(status, nullptr);
+  }
+  if (!failed()) compute_->StartStep(plan);
+}
+
+void Runner::OnMicroBatchesDone() {
+  if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
+  StepReady ready;
+  ready.step = step_;
+  ready.micro_batches = core_.stats.micro_batches;
+  ready.labels = compute_->loss().labels;
+  ready.loss_sum = compute_->loss().sum;
+  ready.times = compute_->times();
+  notices_.Post("runner.step_ready", [this, ready] {
+    if (!failed()) core_.deps.mediator->OnStepReady(ready);
+  });
+}
+
+void Runner::OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  contributors_ = 0;
+  for (const std::uint32_t pipeline : pipelines) {
+    if (pipeline >= config().pipelines) {
+      return Fail(InvalidArgument("pipeline " + std::to_string(pipeline) + " does not exist"),
+                  nullptr);
+    }
+    contributors_ |= 1ull << pipeline;
+  }
+  if (step != step_ || contributors_ == 0) {
+    return Fail(InvalidArgument("Reduce for step " + std::to_string(step) +
+                                " is out of place in step " + std::to_string(step_)),
+                nullptr);
+  }
+  if (!Go(RunnerEvent::kReduce, "Reduce")) return;
+  if ((contributors_ >> config().pipeline & 1) == 0) {
+    if (previous_) previous_->DropStaged();
+    if (next_) next_->DropStaged();
+  }
+  auto export_all = [model = core_.deps.model,
+                     needed = config().pipelines > 1 || config().stages > 1] {
+    Gradients gradients;
+    gradients.tied = model->tied_embedding();
+    if (!needed) return gradients;
+    gradients.flat = Buffer(model->gradient_size() * sizeof(float));
+    gradients.status = model->ExportGradients(gradients.flat.floats());
+    return gradients;
+  };
+  core_.scope.Run(core_.deps.compute, "gradients.export", std::move(export_all),
+                  [this](Gradients gradients) { ReduceGroup(std::move(gradients)); });
+}
+
+void Runner::ReduceGroup(Gradients gradients) {
+  if (!gradients.status.ok()) return Fail(gradients.status, nullptr);
+  core_.Progress();
+  if (config().pipelines == 1) return ReduceTied(std::move(gradients));
+  const model::GradientLayout tied = gradients.tied;
+  all_reduce_->Start(step_ + 1, contributors_, std::move(gradients.flat),
+                     [this, tied](Result<Buffer> sum) {
+                       if (failed()) return;
+                       if (!sum.ok()) return Fail(sum.status(), nullptr);
+                       Gradients summed;
+                       summed.tied = tied;
+                       summed.flat = std::move(*sum);
+                       ReduceTied(std::move(summed));
+                     });
+}
+
+void Runner::ReduceTied(Gradients gradients) {
+  core_.Progress();
+  const model::GradientLayout tied = gradients.tied;
+  if (tied.size == 0 || config().stages == 1) return Import(std::move(gradients));
+  if (!embedding_) {
+    return Fail(FailedPrecondition("this stage holds the tied embedding, but the plan names no "
+                                   "peer at its other end"),
+                nullptr);
+  }
+  const std::size_t values = gradients.flat.size() / sizeof(float);
+  SHOAL_CHECK(tied.offset <= values && tied.size <= values - tied.offset);
+  const std::size_t offset = tied.offset * sizeof(float), bytes = tied.size * sizeof(float);
+  auto flat = std::make_shared<Buffer>(std::move(gradients.flat));
+  auto cut = [flat, offset, bytes] {
+    return Buffer::CopyOf(std::as_const(*flat).bytes().subspan(offset, bytes));
+  };
+  core_.scope.Run(
+      core_.deps.compute, "embedding.cut", std::move(cut), [this, flat, tied, offset](Buffer own) {
+        embedding_->Exchange(step_, std::move(own), [this, flat, tied, offset](Buffer sum) {
+          if (!sum.empty()) std::memcpy(flat->data() + offset, sum.data(), sum.size());
+          Gradients summed;
+          summed.tied = tied;
+          summed.flat = std::move(*flat);
+          Import(std::move(summed));
+        });
+      });
+}
+
+void Runner::Import(Gradients gradients) {
+  core_.Progress();
+  const bool changed = config().pipelines > 1 || (gradients.tied.size > 0 && config().stages > 1);
+  auto import = [model = core_.deps.model, changed, flat = std::move(gradients.flat)] {
+    Gradients done;
+    if (changed) done.status = model->ImportGradients(flat.floats());
+    if (done.status.ok()) done.squared_norm = model->SquaredGradientNorm(1.0);
+    return done;
+  };
+  core_.scope.Run(core_.deps.compute, "gradients.import", std::move(import),
+                  [this](Gradients done) {
+                    if (!done.status.ok()) return Fail(done.status, nullptr);
+                    Reduced(done.squared_norm);
+                  });
+}
+
+void Runner::Reduced(double squared_norm) {
+  if (!Go(RunnerEvent::kReduced, "the end of the exchange")) return;
+  notices_.Post("runner.sync_done", [this, step = step_, squared_norm] {
+    if (!failed()) core_.deps.mediator->OnSyncDone(step, squared_norm);
+  });
+}
+
+void Runner::OnApply(const ApplyOrder& order) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  if (order.step != step_ || order.labels == 0 || !std::isfinite(order.global_norm) ||
+      !std::isfinite(order.learning_rate)) {
+    return Fail(InvalidArgument("Apply for step " + std::to_string(order.step) + " with " +
+                                std::to_string(order.labels) + " labels and gradient norm " +
+                                std::to_string(order.global_norm) +
+                                " cannot be carried out in step " + std::to_string(step_)),
+                nullptr);
+  }
+  if (!Go(RunnerEvent::kApply, "Apply")) return;
+  applying_.push_back({order.step, false, 0, {}});
+  ApplyModel(order);
+  CommitPlaces(order.step);
+}
+
+void Runner::ApplyModel(const ApplyOrder& order) {
+  auto apply = [model = core_.deps.model, order] {
+    return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), order.global_norm,
+                        order.learning_rate);
+  };
+  core_.scope.Run(core_.deps.compute, "model.apply", std::move(apply), [this](Status status) {
+    if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
+    for (Applying& step : applying_) {
+      if (step.step == step_) step.model_done = true;
+    }
+    if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
+    ReportApplied();
+    MaybeStartStep();
+  });
+}
+
+void Runner::CommitPlaces(std::uint64_t step) {
+  const auto committed = [this, step](PlaceChecksum place) {
+    for (Applying& applying : applying_) {
+      if (applying.step != step) continue;
+      applying.places.push_back(place);
+      --applying.places_left;
+    }
+    core_.Progress();
+    ReportApplied();
+  };
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary != nullptr && boundary->Commit(step, committed)) ++applying_.back().places_left;
+  }
+}
+
+void Runner::ReportApplied() {
+  while (!applying_.empty() && applying_.front().model_done && applying_.front().places_left == 0) {
+    const Applying done = std::move(applying_.front());
+    applying_.pop_front();
+    notices_.Post("runner.applied", [this, done] {
+      if (!failed()) core_.deps.mediator->OnApplied(done.step, done.places);
+    });
+  }
+}
+
+std::vector<net::LinkStats> Runner::link_stats() const {
+  std::vector<net::LinkStats> stats;
+  if (group_) stats = group_->link_stats();
+  if (previous_) stats.push_back(previous_->link_stats());
+  if (next_) stats.push_back(next_->link_stats());
+  if (embedding_) stats.push_back(embedding_->link_stats());
+  return stats;
+}
+
+void Runner::Watch() {
+  core_.scope.PostAfter("runner.watch", config().stall_timeout / kWatchdogTicks, [this] {
+    CheckProgress();
+    Watch();
+  });
+}
+
+void Runner::CheckProgress() {
+  if (state_ == RunnerState::kWaiting || state_ == RunnerState::kReady ||
+      state_ == RunnerState::kSynced) {
+    core_.Progress();  // it is the scheduler's turn, which watches all peers
+  }
+  // A large frame on a slow line is progress long before it is complete.
+  std::uint64_t bytes = 0;
+  for (const net::LinkStats& link : link_stats()) {
+    bytes += link.sent_wire_bytes + link.received_wire_bytes;
+  }
+  if (bytes - seen_bytes_ > kProgressBytes) core_.Progress();
+  seen_bytes_ = bytes;
+  const Duration idle = core_.deps.control->clock().Now() - core_.last_progress;
+  if (idle < config().stall_timeout) return;
+  const PeerId* peer = nullptr;
+  const std::string awaited = Awaited(&peer);
+  Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +
+                        std::string(RunnerStateName(state_)) + " in step " + std::to_string(step_) +
+                        ": waiting for " + awaited),
+       peer);
+}
+
+std::string Runner::Awaited(const PeerId** peer) const {
+  *peer = nullptr;
+  if (state_ == RunnerState::kRunning) return compute_->Awaited(peer);
+  if (state_ == RunnerState::kApplying) return "the own optimizer or delta store";
+  const bool opening = state_ == RunnerState::kOpening;
+  for (const Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (!opening || boundary == nullptr || boundary->up()) continue;
+    *peer = &boundary->peer();
+    return boundary->Missing();
+  }
+  if (group_ && opening && !group_->up()) return group_->Missing();
+  if (embedding_ && (opening ? !embedding_->up() : !group_)) {
+    *peer = &embedding_->peer();
+    return embedding_->peer_name();
+  }
+  return group_ ? "a member of the stage group or the other end of the tied embedding"
+                : "the own model";
+}
+
+Status CheckConfig(const RunnerConfig& c) {
+  if (c.stages == 0 || c.stage >= c.stages || c.pipelines == 0 || c.pipelines > 64 ||
+      c.pipeline >= c.pipelines) {
+    return InvalidArgument("stage " + std::to_string(c.stage) + " of " + std::to_string(c.stages) +
+                           " in pipeline " + std::to_string(c.pipeline) + " of " +
+                           std::to_string(c.pipelines) + " (64 at most) is no place in a plan");
+  }
+  constexpr std::uint32_t kMost = 1u << 20;
+  if (c.micro_batch_rows == 0 || c.row_tokens == 0 || c.hidden == 0 || c.micro_batch_rows > kMost ||
+      c.row_tokens > kMost || c.hidden > kMost) {
+    return InvalidArgument("rows, tokens per row and hidden size must be 1 to 1048576");
+  }
+  if (c.stall_timeout <= Duration::zero()) return InvalidArgument("the stall timeout must be > 0");
+  return Status::Ok();
+}
+
+Status CheckDependencies(const RunnerConfig& config, const StageRunner::Dependencies& d,
+                         const compression::SampleCodec& forward,
+                         const compression::SampleCodec& backward) {
+  SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model && d.mediator);
+  if (backward.keeps_m()) {
+    return InvalidArgument("codec " + backward.spec() +
+                           " keeps state per sample and cannot code gradients; use direct or raw");
+  }
+  if (config.stages > 1 && forward.keeps_m() && d.delta_store == nullptr) {
+    return FailedPrecondition("codec " + forward.spec() + " needs a delta store");
+  }
+  const compression::SampleShape shape{config.row_tokens, config.hidden};
+  if (forward.EncodedBytesMax(shape) > UINT32_MAX || backward.EncodedBytesMax(shape) > UINT32_MAX) {
+    return InvalidArgument("a sample of " + std::to_string(config.row_tokens) + " x " +
+                           std::to_string(config.hidden) + " values does not fit a frame");
+  }
+  const bool reads = config.stage == 0 || config.stage + 1 == config.stages;
+  if (!reads) return Status::Ok();
+  if (d.data == nullptr) return FailedPrecondition("first and last stage need the prepared data");
+  if (d.data->info().row_tokens == config.row_tokens) return Status::Ok();
+  return InvalidArgument("the data has rows of " + std::to_string(d.data->info().row_tokens) +
+                         " tokens, the run wants " + std::to_string(config.row_tokens) +
+                         "; prepare the data with --row " + std::to_string(config.row_tokens));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
+                                                    const StageRunner::Dependencies& dependencies) {
+  SHOAL_RETURN_IF_ERROR(CheckConfig(config));
+  SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(auto backward,
+                         compression::MakeCodec(config.backward_codec, config.hidden));
+  SHOAL_RETURN_IF_ERROR(CheckDependencies(config, dependencies, *forward, *backward));
+  return std::unique_ptr<StageRunner>(
+      std::make_unique<Runner>(config, dependencies, std::move(forward), std::move(backward)));
+}
+
+}  // namespace shoal::pipeline

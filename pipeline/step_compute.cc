@@ -1,0 +1,243 @@
+#include "pipeline/step_compute.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/trace.h"
+
+namespace shoal::pipeline {
+namespace {
+
+// Micro-batches whose m is read, and which are decoded, ahead of the one that runs next.
+constexpr std::uint32_t kAhead = 2;
+
+// New values count a fifth: quick enough to follow a line that changes, slow enough for noise.
+void Average(double value, double* average) {
+  *average = *average == 0 ? value : 0.8 * *average + 0.2 * value;
+}
+
+// What a forward task owns.
+struct ForwardTask {
+  model::StageModel* model;
+  std::shared_ptr<const dataset::PreparedData> data;
+  bool first, last;
+  model::MicroBatch micro_batch;  // without the spans
+  Buffer input;
+  std::size_t output_bytes;
+  const Clock* clock;
+};
+
+// Reads the rows' tokens and labels where the stage needs them.
+Status ReadRows(const ForwardTask& task, std::vector<std::int32_t>* tokens,
+                std::vector<std::int32_t>* labels) {
+  if (!task.first && !task.last) return Status::Ok();
+  for (const SampleId sample : task.micro_batch.samples) {
+    SHOAL_RETURN_IF_ERROR(task.data->AppendRow(sample, tokens, labels));
+  }
+  const std::size_t expected = std::size_t{task.micro_batch.rows} * task.micro_batch.tokens;
+  if (tokens->size() == expected && labels->size() == expected) return Status::Ok();
+  return Internal("the prepared data gave rows of another length");
+}
+
+Status ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
+  std::vector<std::int32_t> tokens, labels;
+  SHOAL_RETURN_IF_ERROR(ReadRows(*task, &tokens, &labels));
+  model::MicroBatch micro_batch = task->micro_batch;
+  if (task->first) micro_batch.token_ids = tokens;
+  if (task->last) micro_batch.labels = labels;
+  if (!task->first) micro_batch.input = std::as_const(task->input).floats();
+  *output = Buffer(task->output_bytes);
+  return task->model->Forward(micro_batch, output->floats(), loss);
+}
+
+}  // namespace
+
+StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next,
+                         std::function<void()> on_done)
+    : core_(core), previous_(previous), next_(next), on_done_(std::move(on_done)) {}
+
+void StepCompute::StartStep(const StepPlan& plan) {
+  plan_ = plan;
+  loss_ = {};
+  active_ = true;
+  progress_ = {};
+  progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
+  progress_.in_flight = ChooseBound();
+  core_->stats.step = plan.step;
+  core_->stats.in_flight = progress_.in_flight;
+  core_->stats.micro_batches = progress_.micro_batches;
+  Pump();
+}
+
+std::uint32_t StepCompute::ChooseBound() const {
+  if (core_->config.in_flight_max > 0) return core_->config.in_flight_max;
+  std::vector<StageTimes> timings = plan_.timings;
+  if (timings.size() != core_->config.stages) timings.assign(core_->config.stages, {});
+  timings[core_->config.stage].micro_batch_bytes = times_.micro_batch_bytes;
+  return ChooseInFlight(timings, core_->config.stage, progress_.micro_batches,
+                        core_->config.activation_memory_bytes);
+}
+
+void StepCompute::RefreshProgress() {
+  progress_.inputs_ready = previous_ != nullptr ? previous_->in().Ready() : progress_.micro_batches;
+  // On the last stage the gradient of the output starts at the loss.
+  progress_.gradients_ready = next_ != nullptr ? next_->in().Ready() : progress_.forwards;
+  core_->stats.forwards = progress_.forwards;
+  core_->stats.backwards = progress_.backwards;
+  if (next_ != nullptr) {
+    next_->out().Advance(progress_.forwards + kAhead);
+    next_->in().Advance(progress_.backwards + 1 + kAhead);
+  }
+  if (previous_ != nullptr) {
+    previous_->in().Advance(progress_.forwards + 1 + kAhead);
+    previous_->out().Advance(progress_.backwards + kAhead);
+  }
+}
+
+void StepCompute::Pump() {
+  if (!active_) return;
+  RefreshProgress();
+  if (busy_) return;
+  const std::optional<Op> op = NextOp1f1b(progress_);
+  NoteWait(!op.has_value() && progress_.weight_backwards < progress_.micro_batches);
+  if (!op) {
+    if (progress_.weight_backwards < progress_.micro_batches) return;
+    active_ = false;
+    return on_done_();
+  }
+  busy_ = true;
+  switch (op->kind) {
+    case OpKind::kForward: return StartForward(op->micro_batch);
+    case OpKind::kBackwardInput: return StartBackward(op->micro_batch);
+    case OpKind::kBackwardWeights: return StartWeights(op->micro_batch);
+  }
+}
+
+void StepCompute::NoteWait(bool idle) {
+  const TimePoint now = core_->deps.control->clock().Now();
+  const double waited = Milliseconds(now - wait_since_);
+  if (wait_ == Wait::kInput) core_->stats.wait_input_ms += waited;
+  if (wait_ == Wait::kGradient) core_->stats.wait_gradient_ms += waited;
+  wait_ = Wait::kNothing;
+  wait_since_ = now;
+  if (!idle) return;
+  const bool room = progress_.forwards < progress_.micro_batches &&
+                    progress_.forwards - progress_.backwards < progress_.in_flight;
+  wait_ = room ? Wait::kInput : Wait::kGradient;
+}
+
+bool StepCompute::Finish(const char* what, std::uint32_t mb, const Done& done) {
+  busy_ = false;
+  core_->Progress();
+  if (done.status.ok()) return true;
+  core_->fail(done.status.WithContext(std::string(what) + " of " + Describe(Id(mb))), nullptr);
+  return false;
+}
+
+void StepCompute::StartForward(std::uint32_t mb) {
+  ++progress_.forwards;
+  Trace("mb.scheduled", Id(mb));
+  ForwardTask task{.model = core_->deps.model,
+                   .data = core_->deps.data,
+                   .first = core_->first_stage(),
+                   .last = core_->last_stage(),
+                   .micro_batch = {},
+                   .input = previous_ != nullptr ? previous_->in().Take(mb) : Buffer(),
+                   .output_bytes = 0,
+                   .clock = &core_->deps.control->clock()};
+  task.micro_batch.id = Id(mb);
+  task.micro_batch.samples = plan_.micro_batches[mb].samples;
+  task.micro_batch.rows = static_cast<std::uint32_t>(task.micro_batch.samples.size());
+  task.micro_batch.tokens = core_->config.row_tokens;
+  if (!task.last) {
+    task.output_bytes = task.micro_batch.rows * core_->shape().values() * sizeof(float);
+  }
+  auto work = [task = std::move(task)]() mutable {
+    const TimePoint start = task.clock->Now();
+    const TimePoint traced = SystemClock().Now();
+    Done done;
+    done.status = ForwardNow(&task, &done.out, &done.loss);
+    done.ms = Milliseconds(task.clock->Now() - start);
+    TraceSpan("mb.forward", task.micro_batch.id, traced);
+    return done;
+  };
+  core_->scope.Run(core_->deps.compute, "forward", std::move(work), [this, mb](Done done) {
+    if (!Finish("forward", mb, done)) return;
+    core_->stats.forward_ms += done.ms;
+    Average(done.ms, &times_.forward_ms);
+    if (next_ != nullptr) {
+      next_->out().PutValues(mb, std::move(done.out));
+    } else {
+      loss_.sum += done.loss.sum;
+      loss_.labels += done.loss.labels;
+    }
+    Pump();
+  });
+}
+
+void StepCompute::StartBackward(std::uint32_t mb) {
+  ++progress_.backwards;
+  const std::size_t bytes =
+      plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
+  auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock(),
+               gradient = next_ != nullptr ? next_->in().Take(mb) : Buffer(),
+               out_bytes = previous_ != nullptr ? bytes : 0] {
+    const TimePoint start = clock->Now();
+    const TimePoint traced = SystemClock().Now();
+    Done done;
+    done.out = Buffer(out_bytes);
+    done.status = model->BackwardInput(id, gradient.floats(), done.out.floats());
+    done.ms = Milliseconds(clock->Now() - start);
+    TraceSpan("mb.backward", id, traced);
+    return done;
+  };
+  core_->scope.Run(core_->deps.compute, "backward.input", std::move(work), [this, mb](Done done) {
+    if (!Finish("backward", mb, done)) return;
+    core_->stats.backward_ms += done.ms;
+    backward_input_ms_ = done.ms;
+    if (previous_ != nullptr) previous_->out().PutValues(mb, std::move(done.out));
+    Pump();
+  });
+}
+
+void StepCompute::StartWeights(std::uint32_t mb) {
+  ++progress_.weight_backwards;
+  auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    const TimePoint traced = SystemClock().Now();
+    Done done;
+    done.status = model->BackwardWeights(id);
+    done.ms = Milliseconds(clock->Now() - start);
+    TraceSpan("mb.weights", id, traced);
+    return done;
+  };
+  core_->scope.Run(core_->deps.compute, "backward.weights", std::move(work), [this, mb](Done done) {
+    if (!Finish("weight gradients", mb, done)) return;
+    core_->stats.backward_ms += done.ms;
+    ++core_->stats.micro_batches_done;
+    Average(backward_input_ms_ + done.ms, &times_.backward_ms);
+    Pump();
+  });
+}
+
+void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
+  if (kind == net::FrameKind::kActivation) Average(elapsed_ms, &times_.send_forward_ms);
+  if (kind == net::FrameKind::kGradient) Average(elapsed_ms, &times_.send_backward_ms);
+}
+
+std::string StepCompute::Awaited(const PeerId** peer) const {
+  *peer = nullptr;
+  if (busy_) return "an operation of the own model";
+  const bool input = progress_.forwards < progress_.micro_batches &&
+                     progress_.forwards - progress_.backwards < progress_.in_flight;
+  Boundary* const boundary = input ? previous_ : next_;
+  if (boundary == nullptr) return "the own store or codec";
+  *peer = &boundary->peer();
+  return (input ? "the activation of " : "the gradient of ") +
+         Describe(Id(input ? progress_.forwards : progress_.backwards)) + " from " +
+         boundary->peer_name();
+}
+
+}  // namespace shoal::pipeline

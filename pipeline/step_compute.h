@@ -1,0 +1,72 @@
+// StepCompute: runs the operations of a step on the model, one at a time, in the schedule's order.
+//
+// Takes inputs from the previous boundary and gradients from the next, puts outputs into them.
+// Thread: control; the operations themselves run on `compute`.
+
+#ifndef SHOAL_PIPELINE_STEP_COMPUTE_H_
+#define SHOAL_PIPELINE_STEP_COMPUTE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "pipeline/boundary.h"
+#include "pipeline/runner_core.h"
+#include "pipeline/schedule.h"
+
+namespace shoal::pipeline {
+
+class StepCompute {
+ public:
+  // `previous` and `next` are null on the first and last stage. `on_done`: all micro-batches done.
+  StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, std::function<void()> on_done);
+
+  void StartStep(const StepPlan& plan);
+  // Starts the next operation, if one can run. Call whenever something arrived.
+  void Pump();
+
+  const model::StepLoss& loss() const { return loss_; }  // of the step; last stage only
+  const StageTimes& times() const { return times_; }
+  void set_micro_batch_bytes(std::uint64_t bytes) { times_.micro_batch_bytes = bytes; }
+  void NoteSent(net::FrameKind kind, double elapsed_ms);
+  // What the step waits for, and from whom (null: from nobody else).
+  std::string Awaited(const PeerId** peer) const;
+
+ private:
+  struct Done {
+    Status status;
+    Buffer out;
+    model::StepLoss loss;
+    double ms = 0;
+  };
+  enum class Wait { kNothing, kInput, kGradient };
+
+  MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
+  void RefreshProgress();
+  std::uint32_t ChooseBound() const;
+  void NoteWait(bool idle);
+  void StartForward(std::uint32_t micro_batch);
+  void StartBackward(std::uint32_t micro_batch);
+  void StartWeights(std::uint32_t micro_batch);
+  // Counts time, or fails; true if the operation succeeded.
+  bool Finish(const char* what, std::uint32_t micro_batch, const Done& done);
+
+  RunnerCore* const core_;
+  Boundary* const previous_;
+  Boundary* const next_;
+  const std::function<void()> on_done_;
+  StepPlan plan_;
+  bool active_ = false;  // micro-batches left
+  bool busy_ = false;    // an operation runs
+  StageProgress progress_;
+  model::StepLoss loss_;
+  StageTimes times_;              // moving averages
+  double backward_input_ms_ = 0;  // of the micro-batch whose W is next
+  Wait wait_ = Wait::kNothing;
+  TimePoint wait_since_{};
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_STEP_COMPUTE_H_

@@ -1,0 +1,71 @@
+// TaskScope: work posted to other threads whose results come back to control, unless the scope has
+// ended meanwhile.
+//
+// A task owns what it works on (moved or shared), never a pointer into the scope's owner, so that
+// the owner may be destroyed at any moment. The result handler runs on control only while the scope
+// lives, and so may use the owner.
+
+#ifndef SHOAL_PIPELINE_TASK_SCOPE_H_
+#define SHOAL_PIPELINE_TASK_SCOPE_H_
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "common/executor.h"
+
+namespace shoal::pipeline {
+
+// Thread: control.
+class TaskScope {
+ public:
+  explicit TaskScope(Executor* control) : control_(control) {}
+  ~TaskScope() { Cancel(); }
+  TaskScope(const TaskScope&) = delete;
+  TaskScope& operator=(const TaskScope&) = delete;
+
+  // Tasks that have not begun will not; no result handler runs any more.
+  void Cancel() { *cancelled_ = true; }
+  bool cancelled() const { return *cancelled_; }
+
+  // Runs `work()` on `where`, then `done(result)` on control. `name` is a string literal.
+  template <typename Work, typename Done>
+  void Run(Executor* where, const char* name, Work work, Done done) {
+    struct Task {
+      Work work;
+      Done done;
+    };
+    // Shared, because std::function must be copyable and tasks own move-only buffers.
+    auto task = std::make_shared<Task>(Task{std::move(work), std::move(done)});
+    where->Post(name, [name, task, control = control_, cancelled = cancelled_] {
+      if (*cancelled) return;
+      auto result = std::make_shared<decltype(task->work())>(task->work());
+      control->Post(name, [task, result, cancelled] {
+        if (!*cancelled) task->done(std::move(*result));
+      });
+    });
+  }
+
+  // Runs `task` on control, after what is there already, or once `delay` has passed.
+  template <typename Task>
+  void Post(const char* name, Task task) {
+    control_->Post(name, [cancelled = cancelled_, task = std::move(task)] {
+      if (!*cancelled) task();
+    });
+  }
+  template <typename Task>
+  TimerId PostAfter(const char* name, Duration delay, Task task) {
+    return control_->PostAfter(name, delay, [cancelled = cancelled_, task = std::move(task)] {
+      if (!*cancelled) task();
+    });
+  }
+
+ private:
+  Executor* const control_;
+  // Shared with every task, because tasks outlive the scope.
+  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_TASK_SCOPE_H_
