@@ -3,9 +3,12 @@
 // is in the list.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <queue>
 #include <utility>
 

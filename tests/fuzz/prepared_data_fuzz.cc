@@ -1,7 +1,9 @@
 // The header of a prepared file, as it is and with its checksum put right.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 #include "common/bytes.h"

@@ -177,10 +177,10 @@ TEST_F(PreparedDataTest, ALoneLastTokenMakesNoRow) {
 }
 
 TEST_F(PreparedDataTest, ThreadsDoNotChangeTheFile) {
+  const std::string prose = Prose(600);
   std::string lines;
   for (int i = 0; i < 3000; ++i) {
-    lines +=
-        nlohmann::json({{"text", Prose(600).substr(static_cast<std::size_t>(i) % 300)}}).dump();
+    lines += nlohmann::json({{"text", prose.substr(static_cast<std::size_t>(i) % 300)}}).dump();
     lines += '\n';
   }
   options_.text_files = {Shakespeare(), Write("a.jsonl", lines)};
