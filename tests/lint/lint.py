@@ -156,14 +156,23 @@ def check_words(tree):
                     tree.report(path, number, f"banned: '{match.group(0)}'; {advice}")
 
 
+def expand_foreach(text):
+    """CMake text with `foreach(x a b)` bodies repeated for a and b."""
+    def repeat(match):
+        items = [i for i in match.group(2).split() if i not in ("IN", "ITEMS", "LISTS")]
+        return "\n".join(match.group(3).replace("${" + match.group(1) + "}", i) for i in items)
+    return re.sub(r"foreach\((\w+)\s+([^)]*)\)(.*?)endforeach\(", repeat, text, flags=re.S)
+
+
 def check_dead_files(tree):
     """Each source, and each header of a module, is named by a CMakeLists.txt on its way up."""
+    lists = {p: expand_foreach(t) for p, t in tree.texts.items() if p.endswith("CMakeLists.txt")}
     for path in tree.cxx():
         if path.endswith(HEADERS) and module_of(path) is None:
             continue
         name = re.compile(rf"(?<![\w.-]){re.escape(path.split('/')[-1])}(?![\w.-])")
-        lists = [str(folder / "CMakeLists.txt") for folder in Path(path).parents]
-        if not any(name.search(tree.texts.get(l, "")) for l in lists):
+        above = [str(folder / "CMakeLists.txt") for folder in Path(path).parents]
+        if not any(name.search(lists.get(l, "")) for l in above):
             tree.report(path, 1, "dead file: no CMakeLists.txt names it")
 
 

@@ -163,6 +163,13 @@ class LintTest(unittest.TestCase):
         self.expect_one({"net/a.cc": "int a;\n"}, "net/a.cc", "dead file")
         self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/link.h", "dead file")
 
+    def test_foreach_names_files(self):
+        lists = "foreach(name a b)\n  add(${name}_test SRCS ${name}_test.cc)\nendforeach()\n"
+        files = {"tests/CMakeLists.txt": lists, "tests/a_test.cc": "int a;\n"}
+        self.assertEqual(self.errors(**files), [])
+        files["tests/c_test.cc"] = "int c;\n"
+        self.expect_one(files, "tests/c_test.cc", "dead file")
+
     def test_format(self):
         self.expect_one(self.with_source("net/a.cc", "int  a;\n"), "net/a.cc", "not formatted")
 

@@ -47,7 +47,7 @@ THIRD_PARTY = [
     ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),
     ("xxHash", r"xxh", r"common/checksum\.cc$"),
     ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),
-    ("Random123", r"Random123/", r"(compression|collective|model)/.*\.(cc|cu|cuh)$"),
+    ("Random123", r"Random123/", r"(compression|collective|dataset|model)/.*\.(cc|cu|cuh)$"),
     ("PCRE2", r"pcre2", r"dataset/.*\.cc$"),
     ("SentencePiece", r"sentencepiece", r"dataset/.*\.cc$"),
     ("systemd", r"systemd/", r"(daemon|scheduler)/.*\.cc$"),
