@@ -67,8 +67,8 @@ class AqsgdCodec : public SampleCodec {
                      std::span<float> values, Buffer* next_m) const;
   Result<int> Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
                       int exponent, std::span<float> values, std::byte* image) const;
-  Status Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n,
-                std::span<float> values, Buffer* image) const;
+  Status Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n, int exponent,
+                std::span<float> values, std::byte* image) const;
 
   BucketCode code_;
   std::shared_ptr<const SampleCodec> first_visit_;
@@ -95,38 +95,45 @@ Status AqsgdCodec::DecodeFirst(std::span<const std::byte> payload, SampleShape s
   return Status::Ok();
 }
 
-// Writes the fp16 values of the next image as m + decoded delta, stored at `exponent`, and, if
-// `values` is not empty, what they stand for. Returns the exponent that they need: if it differs,
-// the result is void and the call must be repeated with it.
+// Adds one block of decoded deltas (`sum`, replaced) to m and stores it at `exponent` in `halves`;
+// returns the largest magnitude bits. The one place that makes a next m, for both ends.
+std::uint32_t AdvanceBlock(std::span<const std::byte> m, std::size_t first, std::size_t count,
+                           int exponent, float* sum, std::byte* halves) {
+  const float base = PowerOfTwo(MImageExponent(m));
+  const std::uint32_t most = AddHalf(sum, MImageValues(m) + 2 * first, base, count, sum);
+  ToHalf(sum, PowerOfTwo(-exponent), count, halves + 2 * first);
+  return most;
+}
+
+// Writes the next image's values, stored at `exponent`, and, if `values` is not empty, what they
+// stand for. Returns the exponent that they need: if it is another, the result is void and the
+// call must be repeated with it.
 Result<int> AqsgdCodec::Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
                                 int exponent, std::span<float> values, std::byte* image) const {
-  const float base = PowerOfTwo(MImageExponent(m));
   const std::size_t block = code_.BlockValues(n);
   Scratch scratch(block);
   std::uint32_t most = 0;
+  std::byte* halves = image + kMImageHeaderBytes;
   for (std::size_t first = 0; first < n; first += block) {
     const std::size_t count = std::min(block, n - first);
     float* sum = scratch.floats.data();
     code_.DecodeBlock(body, first, count, n, scratch.codes.data(), sum);
-    most = std::max(most, AddHalf(sum, MImageValues(m) + 2 * first, base, count, sum));
-    std::byte* halves = image + kMImageHeaderBytes + 2 * first;
-    ToHalf(sum, PowerOfTwo(-exponent), count, halves);
-    if (!values.empty()) FromHalf(halves, PowerOfTwo(exponent), count, values.data() + first);
+    most = std::max(most, AdvanceBlock(m, first, count, exponent, sum, halves));
+    if (values.empty()) continue;
+    FromHalf(halves + 2 * first, PowerOfTwo(exponent), count, values.data() + first);
   }
   return ExponentFor(most, spec_);
 }
 
-// Makes the next image from checked bytes; the exponent 0 is tried first, it nearly always fits.
+// Completes an image whose values were stored at exponent 0, which nearly always fits: otherwise
+// they are made again.
 Status AqsgdCodec::Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n,
-                          std::span<float> values, Buffer* image) const {
-  Buffer made(kMImageHeaderBytes + 2 * n);
-  SHOAL_ASSIGN_OR_RETURN(const int exponent, Rebuild(body, m, n, 0, values, made.data()));
+                          int exponent, std::span<float> values, std::byte* image) const {
   if (exponent != 0) {
-    SHOAL_ASSIGN_OR_RETURN(const int again, Rebuild(body, m, n, exponent, values, made.data()));
+    SHOAL_ASSIGN_OR_RETURN(const int again, Rebuild(body, m, n, exponent, values, image));
     SHOAL_CHECK(again == exponent);
   }
-  WriteMImageHeader(exponent, n, made.data());
-  *image = std::move(made);
+  WriteMImageHeader(exponent, n, image);
   return Status::Ok();
 }
 
@@ -143,15 +150,23 @@ Result<std::size_t> AqsgdCodec::Encode(std::span<const float> values, SampleShap
   const float base = PowerOfTwo(MImageExponent(m));
   std::byte* body = out.data() + kPayloadHeaderBytes;
   Scratch scratch(block);
+  float* delta = scratch.floats.data();
+  Buffer image(MImageBytes(shape));
+  std::byte* halves = image.data() + kMImageHeaderBytes;
+  std::uint32_t most = 0;
   for (std::size_t first = 0; first < n; first += block) {
     const std::size_t count = std::min(block, n - first);
     const float* x = values.data() + first;
     SHOAL_RETURN_IF_ERROR(CheckMagnitude(AbsMaxBits(x, count), kMagnitudeMax, spec_));
-    SubtractHalf(x, MImageValues(m) + 2 * first, base, count, scratch.floats.data());
-    SHOAL_RETURN_IF_ERROR(code_.EncodeBlock(scratch.floats.data(), first, count, n, kDeltaMax,
-                                            spec_, scratch.codes.data(), body));
+    SubtractHalf(x, MImageValues(m) + 2 * first, base, count, delta);
+    SHOAL_RETURN_IF_ERROR(
+        code_.EncodeBlock(delta, first, count, n, kDeltaMax, spec_, scratch.codes.data(), body));
+    code_.LevelsOfBlock(body, first, count, scratch.codes.data(), delta);
+    most = std::max(most, AdvanceBlock(m, first, count, 0, delta, halves));
   }
-  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, {}, next_m));
+  SHOAL_ASSIGN_OR_RETURN(const int exponent, ExponentFor(most, spec_));
+  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, exponent, {}, image.data()));
+  *next_m = std::move(image);
   WritePayloadHeader(HeaderFor(shape), out.data());
   return DeltaBytes(shape);
 }
@@ -167,7 +182,12 @@ Status AqsgdCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
   if (!header.ok()) return header.status();
   const std::byte* body = payload.data() + kPayloadHeaderBytes;
   SHOAL_RETURN_IF_ERROR(code_.CheckBody(body, values.size(), spec_));
-  return Finish(body, m, values.size(), values, next_m);
+  const std::size_t n = values.size();
+  Buffer image(MImageBytes(shape));
+  SHOAL_ASSIGN_OR_RETURN(const int exponent, Rebuild(body, m, n, 0, values, image.data()));
+  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, exponent, values, image.data()));
+  *next_m = std::move(image);
+  return Status::Ok();
 }
 
 }  // namespace

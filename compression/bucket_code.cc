@@ -70,6 +70,11 @@ Status BucketCode::EncodeBlock(const float* x, std::size_t first, std::size_t co
 void BucketCode::DecodeBlock(const std::byte* body, std::size_t first, std::size_t count,
                              std::size_t n, std::uint8_t* codes, float* x) const {
   UnpackCodes(body + ScaleBytes(n) + first / 8 * bits_, (count + 7) / 8, bits_, codes);
+  LevelsOfBlock(body, first, count, codes, x);
+}
+
+void BucketCode::LevelsOfBlock(const std::byte* body, std::size_t first, std::size_t count,
+                               const std::uint8_t* codes, float* x) const {
   DequantiseBuckets(codes, count / bucket_, bucket_, bits_, body + ScaleBytes(first), x);
 }
 

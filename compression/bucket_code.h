@@ -38,7 +38,10 @@ class BucketCode {
   // rounded up to 8, left holding the codes. Error if a value is not finite or exceeds `most`.
   Status EncodeBlock(const float* x, std::size_t first, std::size_t count, std::size_t n,
                      float most, std::string_view spec, std::uint8_t* codes, std::byte* body) const;
-  // The inverse; `body` has passed CheckBody.
+  // The levels of codes that EncodeBlock left in `codes`, or that are taken from `body`, which
+  // has passed CheckBody.
+  void LevelsOfBlock(const std::byte* body, std::size_t first, std::size_t count,
+                     const std::uint8_t* codes, float* x) const;
   void DecodeBlock(const std::byte* body, std::size_t first, std::size_t count, std::size_t n,
                    std::uint8_t* codes, float* x) const;
 

@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,6 +19,9 @@ constexpr std::size_t kSamples = 16;       // 105 MB: more than the caches hold
 const char* const kSpecs[] = {"raw:dtype=fp32", "raw:dtype=fp16", "raw:dtype=bf16", "direct:bits=2",
                               "direct:bits=3",  "direct:bits=4",  "direct:bits=6",  "direct:bits=8",
                               "aqsgd:bits=2",   "aqsgd:bits=3",   "aqsgd:bits=4",   "aqsgd:bits=8"};
+
+// CPU time, so that other work on the machine does not count.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct Input {
   std::vector<std::vector<float>> samples;
@@ -45,10 +48,10 @@ const Input& SharedInput() {
     for (float& v : sample) v = normal(random);
     made.samples.assign(kSamples, sample);
     for (int round = 0; round < 5; ++round) {
-      const auto start = std::chrono::steady_clock::now();
+      const double start = CpuSeconds();
       for (const auto& s : made.samples) benchmark::DoNotOptimize(Sum(s));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      const double rate = static_cast<double>(kSamples * kShape.values() * 4) / took.count();
+      const double took = CpuSeconds() - start;
+      const double rate = static_cast<double>(kSamples * kShape.values() * 4) / took;
       made.sum_bytes_per_second = std::max(made.sum_bytes_per_second, rate);
     }
     return made;
@@ -65,10 +68,10 @@ void Finish(benchmark::State& state, double seconds) {
 void BM_Sum(benchmark::State& state) {
   const Input& input = SharedInput();
   std::size_t at = 0;
-  const auto start = std::chrono::steady_clock::now();
+  const double start = CpuSeconds();
   for (auto _ : state) benchmark::DoNotOptimize(Sum(input.samples[at++ % kSamples]));
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  Finish(state, took.count());
+  const double took = CpuSeconds() - start;
+  Finish(state, took);
 }
 BENCHMARK(BM_Sum)->Unit(benchmark::kMillisecond);
 
@@ -88,7 +91,7 @@ void BM_Codec(benchmark::State& state, bool decode) {
                                          std::vector<float>(kShape.values()));
   std::size_t at = 0;
   bool ok = bytes.ok();
-  const auto start = std::chrono::steady_clock::now();
+  const double start = CpuSeconds();
   for (auto _ : state) {
     const std::size_t i = at++ % kSamples;
     if (decode) {
@@ -98,9 +101,9 @@ void BM_Codec(benchmark::State& state, bool decode) {
       ok &= codec->Encode(input.samples[i], kShape, m.bytes(), {}, out, &next).ok();
     }
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = CpuSeconds() - start;
   if (!ok) return state.SkipWithError("coding failed");
-  Finish(state, took.count());
+  Finish(state, took);
 }
 BENCHMARK_CAPTURE(BM_Codec, encode, false)
     ->DenseRange(0, std::size(kSpecs) - 1)

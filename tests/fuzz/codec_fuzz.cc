@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto codec = MakeCodec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
   if (!codec.ok()) abort();
   const auto rest = std::as_bytes(std::span(data + 3, size - 3));
-  const std::size_t m_bytes = data[2] % 2 == 0 ? 0 : rest.size() / 2;
+  const bool with_m = (*codec)->keeps_m() && data[2] % 2 != 0;
+  const std::size_t m_bytes = with_m ? rest.size() / 2 : 0;
 
   Buffer m = Buffer::CopyOf(rest.first(m_bytes));
   if (m_bytes != 0 && data[2] % 4 == 3) {
