@@ -95,14 +95,12 @@ Status AqsgdCodec::DecodeFirst(std::span<const std::byte> payload, SampleShape s
   return Status::Ok();
 }
 
-// Adds one block of decoded deltas (`sum`, replaced) to m and stores it at `exponent` in `halves`;
-// returns the largest magnitude bits. The one place that makes a next m, for both ends.
+// Adds one block of decoded deltas to m and stores it at `exponent` in `halves`; returns the
+// largest magnitude bits. The one place that makes a next m, for both ends.
 std::uint32_t AdvanceBlock(std::span<const std::byte> m, std::size_t first, std::size_t count,
-                           int exponent, float* sum, std::byte* halves) {
-  const float base = PowerOfTwo(MImageExponent(m));
-  const std::uint32_t most = AddHalf(sum, MImageValues(m) + 2 * first, base, count, sum);
-  ToHalf(sum, PowerOfTwo(-exponent), count, halves + 2 * first);
-  return most;
+                           int exponent, const float* delta, std::byte* halves) {
+  return AddToHalf(delta, MImageValues(m) + 2 * first, PowerOfTwo(MImageExponent(m)),
+                   PowerOfTwo(-exponent), count, halves + 2 * first);
 }
 
 // Writes the next image's values, stored at `exponent`, and, if `values` is not empty, what they
@@ -116,9 +114,9 @@ Result<int> AqsgdCodec::Rebuild(const std::byte* body, std::span<const std::byte
   std::byte* halves = image + kMImageHeaderBytes;
   for (std::size_t first = 0; first < n; first += block) {
     const std::size_t count = std::min(block, n - first);
-    float* sum = scratch.floats.data();
-    code_.DecodeBlock(body, first, count, n, scratch.codes.data(), sum);
-    most = std::max(most, AdvanceBlock(m, first, count, exponent, sum, halves));
+    float* delta = scratch.floats.data();
+    code_.DecodeBlock(body, first, count, n, scratch.codes.data(), delta);
+    most = std::max(most, AdvanceBlock(m, first, count, exponent, delta, halves));
     if (values.empty()) continue;
     FromHalf(halves + 2 * first, PowerOfTwo(exponent), count, values.data() + first);
   }
@@ -156,9 +154,9 @@ Result<std::size_t> AqsgdCodec::Encode(std::span<const float> values, SampleShap
   std::uint32_t most = 0;
   for (std::size_t first = 0; first < n; first += block) {
     const std::size_t count = std::min(block, n - first);
-    const float* x = values.data() + first;
-    SHOAL_RETURN_IF_ERROR(CheckMagnitude(AbsMaxBits(x, count), kMagnitudeMax, spec_));
-    SubtractHalf(x, MImageValues(m) + 2 * first, base, count, delta);
+    const std::uint32_t largest =
+        SubtractHalf(values.data() + first, MImageValues(m) + 2 * first, base, count, delta);
+    SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, kMagnitudeMax, spec_));
     SHOAL_RETURN_IF_ERROR(
         code_.EncodeBlock(delta, first, count, n, kDeltaMax, spec_, scratch.codes.data(), body));
     code_.LevelsOfBlock(body, first, count, scratch.codes.data(), delta);

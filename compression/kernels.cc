@@ -1,5 +1,6 @@
-// The loops are plain C++ that the compiler vectorises; Highway compiles this file once per SIMD
-// level and dispatches. Multiplication and addition stay apart (-ffp-contract=off).
+// Most loops are plain C++ that the compiler vectorises; Highway compiles this file once per SIMD
+// level, dispatches, and gives the fp16 conversion instructions where there are any. Multiplication
+// and addition stay apart (-ffp-contract=off).
 //
 // The level of a code is specified as one fma. A code has at most 8 significant bits and a bf16
 // scale has 8, so code * step and the sum with the offset are exact in fp32: mul and add give the
@@ -172,34 +173,105 @@ void UnpackCodesImpl(const std::byte* packed, std::size_t groups, int bits, std:
   }
 }
 
-void SubtractHalfImpl(const float* x, const std::byte* half, float factor, std::size_t n,
-                      float* delta) {
-  for (std::size_t i = 0; i < n; ++i) {
-    delta[i] = x[i] - HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
-  }
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define SHOAL_HAS_F16C 1
+#else
+#define SHOAL_HAS_F16C 0
+#endif
+
+#if SHOAL_HAS_F16C
+// The conversion instructions round as FloatToHalf and HalfToFloat do, NaNs aside.
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Halves = hn::Rebind<hwy::float16_t, Floats>;
+using Integers = hn::RebindToSigned<Floats>;
+
+inline hn::Vec<Floats> LoadHalves(const std::byte* from) {
+  const auto halves = hn::LoadU(Halves(), reinterpret_cast<const hwy::float16_t*>(from));
+  return hn::PromoteTo(Floats(), halves);
 }
 
-std::uint32_t AddHalfImpl(const float* delta, const std::byte* half, float factor, std::size_t n,
-                          float* sum) {
+inline void StoreHalves(hn::Vec<Floats> values, std::byte* to) {
+  hn::StoreU(hn::DemoteTo(Halves(), values), Halves(), reinterpret_cast<hwy::float16_t*>(to));
+}
+
+inline hn::Vec<Integers> LargerMagnitude(hn::Vec<Integers> most, hn::Vec<Floats> values) {
+  return hn::Max(most, hn::BitCast(Integers(), hn::Abs(values)));
+}
+#endif
+
+std::uint32_t SubtractHalfImpl(const float* x, const std::byte* m, float factor, std::size_t n,
+                               float* delta) {
   std::int32_t most = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float base = HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
-    const float value = base + delta[i];
-    most = std::max(most, Magnitude(value));
-    sum[i] = value;
+  std::size_t i = 0;
+#if SHOAL_HAS_F16C
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  auto mosts = hn::Zero(Integers());
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto values = hn::LoadU(d, x + i);
+    mosts = LargerMagnitude(mosts, values);
+    hn::StoreU(hn::Sub(values, hn::Mul(LoadHalves(m + 2 * i), factors)), d, delta + i);
+  }
+  most = hn::GetLane(hn::MaxOfLanes(Integers(), mosts));
+#endif
+  for (; i < n; ++i) {
+    most = std::max(most, Magnitude(x[i]));
+    delta[i] = x[i] - HalfToFloat(LoadLittle<std::uint16_t>(m + 2 * i)) * factor;
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+std::uint32_t AddToHalfImpl(const float* delta, const std::byte* m, float factor, float next_factor,
+                            std::size_t n, std::byte* next) {
+  std::int32_t most = 0;
+  std::size_t i = 0;
+#if SHOAL_HAS_F16C
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  const auto next_factors = hn::Set(d, next_factor);
+  auto mosts = hn::Zero(Integers());
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto base = hn::Mul(LoadHalves(m + 2 * i), factors);
+    const auto sum = hn::Add(base, hn::LoadU(d, delta + i));
+    mosts = LargerMagnitude(mosts, sum);
+    StoreHalves(hn::Mul(sum, next_factors), next + 2 * i);
+  }
+  most = hn::GetLane(hn::MaxOfLanes(Integers(), mosts));
+#endif
+  for (; i < n; ++i) {
+    const float base = HalfToFloat(LoadLittle<std::uint16_t>(m + 2 * i)) * factor;
+    const float sum = base + delta[i];
+    most = std::max(most, Magnitude(sum));
+    StoreLittle(next + 2 * i, FloatToHalf(sum * next_factor));
   }
   return static_cast<std::uint32_t>(most);
 }
 
 void ToHalfImpl(const float* x, float factor, std::size_t n, std::byte* half) {
-  for (std::size_t i = 0; i < n; ++i) StoreLittle(half + 2 * i, FloatToHalf(x[i] * factor));
+  std::size_t i = 0;
+#if SHOAL_HAS_F16C
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    StoreHalves(hn::Mul(hn::LoadU(d, x + i), factors), half + 2 * i);
+  }
+#endif
+  for (; i < n; ++i) StoreLittle(half + 2 * i, FloatToHalf(x[i] * factor));
 }
 
 void FromHalfImpl(const std::byte* half, float factor, std::size_t n, float* x) {
-  for (std::size_t i = 0; i < n; ++i) {
-    x[i] = HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
+  std::size_t i = 0;
+#if SHOAL_HAS_F16C
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    hn::StoreU(hn::Mul(LoadHalves(half + 2 * i), factors), d, x + i);
   }
+#endif
+  for (; i < n; ++i) x[i] = HalfToFloat(LoadLittle<std::uint16_t>(half + 2 * i)) * factor;
 }
+#undef SHOAL_HAS_F16C
 
 void ToBf16Impl(const float* x, std::size_t n, std::byte* half) {
   for (std::size_t i = 0; i < n; ++i) StoreLittle(half + 2 * i, FloatToBf16(x[i]));
@@ -225,7 +297,7 @@ HWY_EXPORT(DequantiseBucketsImpl);
 HWY_EXPORT(PackCodesImpl);
 HWY_EXPORT(UnpackCodesImpl);
 HWY_EXPORT(SubtractHalfImpl);
-HWY_EXPORT(AddHalfImpl);
+HWY_EXPORT(AddToHalfImpl);
 HWY_EXPORT(ToHalfImpl);
 HWY_EXPORT(FromHalfImpl);
 HWY_EXPORT(ToBf16Impl);
@@ -255,13 +327,13 @@ void PackCodes(const std::uint8_t* codes, std::size_t groups, int bits, std::byt
 void UnpackCodes(const std::byte* packed, std::size_t groups, int bits, std::uint8_t* codes) {
   HWY_DYNAMIC_DISPATCH(UnpackCodesImpl)(packed, groups, bits, codes);
 }
-void SubtractHalf(const float* x, const std::byte* half, float factor, std::size_t n,
-                  float* delta) {
-  HWY_DYNAMIC_DISPATCH(SubtractHalfImpl)(x, half, factor, n, delta);
+std::uint32_t SubtractHalf(const float* x, const std::byte* m, float factor, std::size_t n,
+                           float* delta) {
+  return HWY_DYNAMIC_DISPATCH(SubtractHalfImpl)(x, m, factor, n, delta);
 }
-std::uint32_t AddHalf(const float* delta, const std::byte* half, float factor, std::size_t n,
-                      float* sum) {
-  return HWY_DYNAMIC_DISPATCH(AddHalfImpl)(delta, half, factor, n, sum);
+std::uint32_t AddToHalf(const float* delta, const std::byte* m, float factor, float next_factor,
+                        std::size_t n, std::byte* next) {
+  return HWY_DYNAMIC_DISPATCH(AddToHalfImpl)(delta, m, factor, next_factor, n, next);
 }
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half) {
   HWY_DYNAMIC_DISPATCH(ToHalfImpl)(x, factor, n, half);

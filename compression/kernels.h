@@ -37,13 +37,16 @@ void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size
 void PackCodes(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed);
 void UnpackCodes(const std::byte* packed, std::size_t groups, int bits, std::uint8_t* codes);
 
-// delta = x - half * factor.
-void SubtractHalf(const float* x, const std::byte* half, float factor, std::size_t n, float* delta);
-// sum = half * factor + delta; returns AbsMaxBits(sum). `sum` may be `delta`.
-std::uint32_t AddHalf(const float* delta, const std::byte* half, float factor, std::size_t n,
-                      float* sum);
+// delta = x - m * factor; returns AbsMaxBits(x).
+std::uint32_t SubtractHalf(const float* x, const std::byte* m, float factor, std::size_t n,
+                           float* delta);
+// next = fp16((m * factor + delta) * next_factor) for finite sums below fp32's limits; returns
+// AbsMaxBits of the sums.
+std::uint32_t AddToHalf(const float* delta, const std::byte* m, float factor, float next_factor,
+                        std::size_t n, std::byte* next);
 
-// half = fp16(x * factor), and back: x = half * factor. `factor` is a power of two.
+// half = fp16(x * factor), and back: x = half * factor, of finite values. `factor` is a
+// power of two.
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half);
 void FromHalf(const std::byte* half, float factor, std::size_t n, float* x);
 void ToBf16(const float* x, std::size_t n, std::byte* half);

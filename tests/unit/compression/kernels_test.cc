@@ -133,30 +133,65 @@ TEST(Kernels, QuantiseTakesTheNearestLevelAndDequantiseItsFma) {
 }
 
 TEST(Kernels, HalfArithmeticIsTheReferenceOneValueAtATime) {
-  AtEveryLevel([] {
+  const auto at = [](const std::byte* from, std::size_t i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, from + 2 * i, 2);
+    return half;
+  };
+  AtEveryLevel([&] {
     for (const std::size_t n : kCounts) {
       for (const int exponent : {0, 3, 104}) {
         const auto factor = static_cast<float>(std::ldexp(1, exponent));
         const auto x = reference::Gaussian(n, n, factor);
         const auto bytes = RandomHalves(n, n + 1);
         const std::byte* halves = bytes.data() + 1;
-        std::vector<float> base(n), sum(n), delta(n);
+        std::vector<float> base(n), delta(n);
+        std::vector<std::byte> plain(2 * n + 1), next(2 * n + 1);
         FromHalf(halves, factor, n, base.data());
-        const std::uint32_t most = AddHalf(x.data(), halves, factor, n, sum.data());
-        SubtractHalf(x.data(), halves, factor, n, delta.data());
-        std::vector<std::byte> stored(2 * n + 1);
-        ToHalf(sum.data(), 1 / factor, n, stored.data() + 1);
-        EXPECT_EQ(most, AbsMaxBits(sum.data(), n));
+        const std::uint32_t before = SubtractHalf(x.data(), halves, factor, n, delta.data());
+        EXPECT_EQ(before, AbsMaxBits(x.data(), n));
+        ToHalf(x.data(), 1 / factor, n, plain.data() + 1);
+        const std::uint32_t most =
+            AddToHalf(x.data(), halves, factor, 1 / factor, n, next.data() + 1);
+        float largest = 0;
+        const auto scaled = [&](float value) {
+          return reference::HalfOf(std::ldexp(static_cast<double>(value), -exponent));
+        };
         for (std::size_t i = 0; i < n; ++i) {
-          std::uint16_t half = 0;
-          std::memcpy(&half, halves + 2 * i, 2);
-          ASSERT_EQ(base[i], std::ldexp(reference::HalfValue(half), exponent));
-          ASSERT_EQ(sum[i], base[i] + x[i]);
+          const float sum = base[i] + x[i];
+          largest = std::max(largest, std::fabs(sum));
+          ASSERT_EQ(base[i], std::ldexp(reference::HalfValue(at(halves, i)), exponent));
           ASSERT_EQ(delta[i], x[i] - base[i]);
-          std::memcpy(&half, stored.data() + 1 + 2 * i, 2);
-          ASSERT_EQ(half, reference::HalfOf(std::ldexp(static_cast<double>(sum[i]), -exponent)));
+          ASSERT_EQ(at(plain.data() + 1, i), scaled(x[i]));
+          ASSERT_EQ(at(next.data() + 1, i), scaled(sum));
         }
+        EXPECT_EQ(most, std::bit_cast<std::uint32_t>(largest));
       }
+    }
+  });
+}
+
+// The conversion instructions against the reference, at every half and around every middle.
+TEST(Kernels, EveryRoundingIsTheSameAtEveryLevel) {
+  std::vector<float> x;
+  for (std::uint32_t h = 0; h < 0x7c00; ++h) {
+    const double here = reference::HalfValue(static_cast<std::uint16_t>(h));
+    const double next =
+        h == 0x7bff ? 65536.0 : reference::HalfValue(static_cast<std::uint16_t>(h + 1));
+    const auto middle = std::bit_cast<std::uint32_t>(static_cast<float>((here + next) / 2));
+    for (std::uint32_t near = middle - 1; near <= middle + 1; ++near) {
+      x.push_back(std::bit_cast<float>(near));
+      x.push_back(-x.back());
+    }
+    x.push_back(static_cast<float>(here));
+  }
+  AtEveryLevel([&] {
+    std::vector<std::byte> halves(2 * x.size());
+    ToHalf(x.data(), 1.0F, x.size(), halves.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, halves.data() + 2 * i, 2);
+      ASSERT_EQ(half, reference::HalfOf(x[i])) << x[i];
     }
   });
 }
