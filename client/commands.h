@@ -1,0 +1,55 @@
+// The CLI's commands: each reads its options, does its work and returns the exit code. Results go
+// to standard output, progress and errors to standard error.
+
+#ifndef SHOAL_CLIENT_COMMANDS_H_
+#define SHOAL_CLIENT_COMMANDS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/exit_code.h"
+#include "common/status.h"
+
+namespace shoal::client {
+
+// "shoal: what happened" on standard error, and the code that goes with it.
+ExitCode Fail(const Status& status);
+ExitCode Fail(ExitCode code, const std::string& message);
+
+// Which daemon a command talks to, and how it prints.
+struct Target {
+  std::string directory;  // of shoald or shoal-scheduler
+  bool json = false;
+};
+
+// ---- this machine's peer ----
+ExitCode Join(const Target& target, const std::string& invite, bool start_daemon,
+              const std::vector<std::string>& daemon_options);
+ExitCode PeerStatus(const Target& target);
+ExitCode Top(const Target& target, double interval_s, int rounds);
+ExitCode PeerCommand(const Target& target, const std::string& name,
+                     const std::map<std::string, std::string>& arguments);
+ExitCode Logs(const Target& target, int lines, bool follow);
+ExitCode Health(const Target& target);
+ExitCode Doctor(const Target& target);
+ExitCode Version(bool json);
+
+// ---- the run, on the scheduler's machine ----
+struct SwarmInitOptions {
+  std::string model, data, directory, forward, backward, name;
+  std::uint32_t stages = 2, pipelines = 1, micro_batches = 0, micro_batch_rows = 0;
+  std::uint64_t steps = 0;
+};
+ExitCode SwarmInit(const SwarmInitOptions& options);
+ExitCode SwarmStatus(const Target& target);
+ExitCode SwarmCommand(const Target& target, const std::string& name,
+                      const std::map<std::string, std::string>& arguments);
+
+// ---- work that shoal-run does: replaces this process by it ----
+ExitCode RunProgram(const std::vector<std::string>& arguments);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_COMMANDS_H_

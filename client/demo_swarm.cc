@@ -1,0 +1,181 @@
+#include "client/demo_swarm.h"
+
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <thread>
+
+#include "client/programs.h"
+#include "common/file.h"
+#include "net/local_control.h"
+
+namespace shoal::client {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kStartTimeout = std::chrono::seconds(60);
+constexpr Duration kCallTimeout = std::chrono::seconds(5);
+constexpr Duration kExportTimeout = std::chrono::minutes(10);
+constexpr Duration kStopGrace = std::chrono::seconds(15);
+constexpr Duration kPoll = std::chrono::milliseconds(50);
+constexpr std::uint64_t kSmallFileBytesMax = 1 << 20;
+constexpr std::uint64_t kLogBytesMax = 64ull << 20;
+
+std::string LastLines(const std::string& path, int lines) {
+  const Result<std::string> text = ReadFile(path, kLogBytesMax);
+  if (!text.ok()) return "";
+  std::size_t begin = text->size();
+  for (int seen = 0; begin > 0; --begin) {
+    if ((*text)[begin - 1] == '\n' && begin != text->size() && ++seen == lines) break;
+  }
+  return text->substr(begin);
+}
+
+std::uint64_t Whole(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<std::uint64_t>() : 0;
+}
+
+Result<Json> StatusOf(const std::string& socket) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, net::LocalStatus(socket, kCallTimeout));
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return DataLoss("the status of " + socket + " is not a JSON object");
+  return json;
+}
+
+void AddKind(const Json& traffic, const char* kind, KindTotals* totals, std::uint64_t* raw,
+             std::uint64_t* wire) {
+  const Json bytes = traffic.value(kind, Json::object());
+  totals->raw += Whole(bytes, "rawSentBytes");
+  totals->wire += Whole(bytes, "wireSentBytes");
+  *raw += Whole(bytes, "rawSentBytes");
+  *wire += Whole(bytes, "wireSentBytes");
+}
+
+}  // namespace
+
+std::string DemoSwarm::PeerDirectory(std::size_t peer) const {
+  return directory_ + "/peer-" + std::to_string(peer);
+}
+
+Result<std::string> DemoSwarm::WaitForFile(const std::string& path) {
+  const TimePoint deadline = SystemClock().Now() + kStartTimeout;
+  for (;;) {
+    Result<std::string> text = ReadFile(path, kSmallFileBytesMax);
+    if (text.ok()) {
+      while (!text->empty() && text->back() == '\n') text->pop_back();
+      return text;
+    }
+    SHOAL_RETURN_IF_ERROR(CheckAlive());
+    if (SystemClock().Now() > deadline) {
+      return DeadlineExceeded("the scheduler did not start: " + path + " is missing");
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+Status DemoSwarm::Start(const RunFile& run, const std::string& link_cap, std::uint32_t peers) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
+  SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
+  const std::string config = directory_ + "/run.toml";
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(run), 0600));
+  logs_.push_back(directory_ + "/scheduler.log");
+  SHOAL_ASSIGN_OR_RETURN(Process first,
+                         Process::Start({{scheduler, "--config", config}, {}, logs_.back()}));
+  processes_.push_back(std::move(first));
+  SHOAL_ASSIGN_OR_RETURN(const std::string address, WaitForFile(run.directory + "/status.addr"));
+  SHOAL_RETURN_IF_ERROR(WaitForFile(run.directory + "/invite").status());
+  page_url_ = "http://" + address + "/";
+  for (std::uint32_t peer = 0; peer < peers; ++peer) {
+    const std::string folder = PeerDirectory(peer);
+    logs_.push_back(folder + ".log");
+    ProcessOptions options;
+    options.command = {shoald,
+                       "--dir",
+                       folder,
+                       "--name",
+                       "peer-" + std::to_string(peer),
+                       "--join",
+                       "file:" + run.directory + "/invite",
+                       "--listen",
+                       "127.0.0.1:0",
+                       "--advertise",
+                       "127.0.0.1",
+                       "--status-listen",
+                       "127.0.0.1:0",
+                       "--upload",
+                       link_cap,
+                       "--download",
+                       link_cap,
+                       "--threads",
+                       "1"};
+    options.output_file = logs_.back();
+    SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
+    processes_.push_back(std::move(process));
+  }
+  return Status::Ok();
+}
+
+Status DemoSwarm::CheckAlive() {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const std::optional<int> code = processes_[i].Poll();
+    if (!code) continue;
+    return Unavailable(processes_[i].name() + " ended with code " + std::to_string(*code) +
+                       "; its last lines (" + logs_[i] + "):\n" + LastLines(logs_[i], 5));
+  }
+  return Status::Ok();
+}
+
+Result<RunProgress> DemoSwarm::Progress() const {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, StatusOf(directory_ + "/run/scheduler.sock"));
+  const Json run = json.value("run", Json::object());
+  RunProgress progress;
+  progress.state = run.value("state", "");
+  progress.reason = run.value("reason", "");
+  progress.step = Whole(run, "step");
+  progress.steps = Whole(run, "steps");
+  progress.loss = run.value("loss", 0.0);
+  progress.samples_per_second = run.value("samplesPerSecond", 0.0);
+  for (const Json& loss : run.value("losses", Json::array())) {
+    if (loss.is_number()) progress.losses.push_back(loss.get<double>());
+  }
+  return progress;
+}
+
+Result<SwarmTotals> DemoSwarm::Totals() const {
+  SwarmTotals totals;
+  for (std::size_t peer = 0; peer + 1 < processes_.size(); ++peer) {
+    SHOAL_ASSIGN_OR_RETURN(const Json json, StatusOf(PeerDirectory(peer) + "/shoald.sock"));
+    const Json traffic = json.value("traffic", Json::object());
+    std::uint64_t raw = 0;
+    std::uint64_t wire = 0;
+    AddKind(traffic, "forward", &totals.forward, &raw, &wire);
+    AddKind(traffic, "backward", &totals.backward, &raw, &wire);
+    AddKind(traffic, "replica", &totals.replica, &raw, &wire);
+    totals.control_wire += Whole(traffic.value("control", Json::object()), "wireSentBytes");
+    totals.delta_store_bytes += Whole(json.value("deltaStore", Json::object()), "bytes");
+    if (raw >= totals.busiest_raw_bytes) {
+      totals.busiest_raw_bytes = raw;
+      totals.busiest_wire_bytes = wire;
+    }
+  }
+  return totals;
+}
+
+Status DemoSwarm::Export(const std::string& path) {
+  return net::LocalCommand(directory_ + "/run/scheduler.sock", "export", {{"path", path}},
+                           kExportTimeout)
+      .status();
+}
+
+void DemoSwarm::Stop() {
+  for (std::size_t i = 1; i < processes_.size(); ++i) processes_[i].Signal(SIGTERM);
+  for (std::size_t i = 1; i < processes_.size(); ++i) processes_[i].Stop(kStopGrace);
+  if (!processes_.empty()) processes_[0].Stop(kStopGrace);
+  processes_.clear();
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,65 @@
+// DemoSwarm: the processes of a demo and what they say.
+
+#ifndef SHOAL_CLIENT_DEMO_SWARM_H_
+#define SHOAL_CLIENT_DEMO_SWARM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/process.h"
+#include "client/run_file.h"
+#include "common/status.h"
+
+namespace shoal::client {
+
+struct KindTotals {
+  std::uint64_t wire = 0, raw = 0;
+};
+
+// Sums over all peers, what each sent.
+struct SwarmTotals {
+  KindTotals forward, backward, replica;
+  std::uint64_t control_wire = 0;
+  std::uint64_t delta_store_bytes = 0;
+  std::uint64_t busiest_raw_bytes = 0;   // of the peer that would send most as fp32
+  std::uint64_t busiest_wire_bytes = 0;  // of the same peer
+};
+
+struct RunProgress {
+  std::string state, reason;
+  std::uint64_t step = 0, steps = 0;
+  double loss = 0, samples_per_second = 0;
+  std::vector<double> losses;
+};
+
+// Thread: main.
+class DemoSwarm {
+ public:
+  explicit DemoSwarm(std::string directory) : directory_(std::move(directory)) {}
+  ~DemoSwarm() { Stop(); }
+
+  // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
+  Status Start(const RunFile& run, const std::string& link_cap, std::uint32_t peers);
+  // An error if a process has ended, with the last lines that it wrote.
+  Status CheckAlive();
+  Result<RunProgress> Progress() const;
+  Result<SwarmTotals> Totals() const;
+  Status Export(const std::string& path);
+  std::string page_url() const { return page_url_; }
+  // Peers first, then the scheduler; returns when all are gone.
+  void Stop();
+
+ private:
+  std::string PeerDirectory(std::size_t peer) const;
+  Result<std::string> WaitForFile(const std::string& path);
+
+  const std::string directory_;
+  std::vector<Process> processes_;  // scheduler first
+  std::vector<std::string> logs_;
+  std::string page_url_;
+};
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_DEMO_SWARM_H_

@@ -1,0 +1,166 @@
+// `shoal doctor`: looks at this machine and says what to mend before joining.
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "client/commands.h"
+#include "client/process.h"
+#include "client/programs.h"
+#include "client/terminal.h"
+#include "common/file.h"
+#include "common/units.h"
+#include "net/local_control.h"
+
+namespace shoal::client {
+namespace {
+
+enum class Verdict { kGood, kHint, kBad };
+
+struct Finding {
+  Verdict verdict;
+  std::string check;
+  std::string text;
+  std::string fix;  // empty when good
+};
+
+constexpr std::uint64_t kMemoryWanted_bytes = 2ull << 30;
+constexpr std::uint64_t kDiskWanted_bytes = 5ull << 30;
+
+Finding CheckProgram(const std::string& name) {
+  const Result<std::string> path = FindProgram(name);
+  if (!path.ok()) return {Verdict::kBad, name, "not found", path.status().message()};
+  const Result<Captured> ran = RunAndCapture({*path, "--version"}, 4096);
+  if (!ran.ok() || ran->exit_code != 0) {
+    return {Verdict::kBad, name, "does not start",
+            "run " + *path + " --version: it names the missing library"};
+  }
+  std::string version = ran->output.substr(0, ran->output.find('\n'));
+  return {Verdict::kGood, name, version, ""};
+}
+
+Finding CheckMemory() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return {Verdict::kHint, "memory", "unknown", ""};
+  const std::uint64_t total = std::uint64_t{info.totalram} * info.mem_unit;
+  const bool enough = total >= kMemoryWanted_bytes;
+  return {enough ? Verdict::kGood : Verdict::kHint, "memory", FormatBytes(total),
+          enough ? "" : "only small stages fit"};
+}
+
+// The nearest folder that exists tells the free space of where the state will be.
+Finding CheckDisk(const std::string& directory) {
+  std::filesystem::path path = directory;
+  std::error_code error;
+  while (path.has_parent_path() && path != path.parent_path() &&
+         !std::filesystem::exists(path, error)) {
+    path = path.parent_path();
+  }
+  struct statvfs info {};
+  if (::statvfs(path.c_str(), &info) != 0) {
+    return {Verdict::kBad, "disk", "cannot look at " + path.string(), "choose another --dir"};
+  }
+  if (::access(path.c_str(), W_OK) != 0) {
+    return {Verdict::kBad, "disk", path.string() + " is not writable", "choose another --dir"};
+  }
+  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  const bool enough = free >= kDiskWanted_bytes;
+  return {enough ? Verdict::kGood : Verdict::kHint, "disk",
+          FormatBytes(free) + " free below " + path.string(),
+          enough ? "" : "the delta store may need more; set limits.delta_store"};
+}
+
+Finding CheckGpu() {
+  if (::access("/dev/nvidia0", F_OK) != 0) {
+    return {Verdict::kHint, "gpu", "no NVIDIA device",
+            "training works on the CPU, slowly; install the NVIDIA driver if there is a card"};
+  }
+  if (::access("/dev/nvidia0", R_OK | W_OK) != 0) {
+    return {Verdict::kBad, "gpu", "/dev/nvidia0 is not accessible",
+            "add this user to the groups video and render, then log in again"};
+  }
+  return {Verdict::kGood, "gpu", "NVIDIA device present", ""};
+}
+
+Finding CheckSlowStart() {
+  const Result<std::string> value = ReadFile("/proc/sys/net/ipv4/tcp_slow_start_after_idle", 64);
+  if (!value.ok() || value->empty()) return {Verdict::kGood, "tcp", "unknown", ""};
+  if ((*value)[0] == '0') return {Verdict::kGood, "tcp", "keeps its window when idle", ""};
+  return {Verdict::kHint, "tcp", "connections slow down after every pause",
+          "sysctl net.ipv4.tcp_slow_start_after_idle=0 makes bursts faster"};
+}
+
+Finding CheckDaemon(const Target& target) {
+  const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
+  if (status.ok()) return {Verdict::kGood, "daemon", "runs in " + target.directory, ""};
+  return {Verdict::kHint, "daemon", "does not run", "shoal join INVITE"};
+}
+
+Finding CheckIdentity(const Target& target) {
+  struct stat info {};
+  const std::string path = target.directory + "/identity.key";
+  if (::stat(path.c_str(), &info) != 0) {
+    return {Verdict::kGood, "identity", "will be made at the first start", ""};
+  }
+  if ((info.st_mode & 077) != 0) {
+    return {Verdict::kBad, "identity", path + " can be read by others", "chmod 600 " + path};
+  }
+  return {Verdict::kGood, "identity", path, ""};
+}
+
+std::string VerdictText(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood: return Green("ok");
+    case Verdict::kHint: return Yellow("hint");
+    case Verdict::kBad: return Red("bad");
+  }
+  return "";
+}
+
+const char* VerdictName(Verdict verdict) {
+  return verdict == Verdict::kGood ? "ok" : verdict == Verdict::kHint ? "hint" : "bad";
+}
+
+}  // namespace
+
+ExitCode Doctor(const Target& target) {
+  std::vector<Finding> findings;
+  for (const char* program : {"shoald", "shoal-scheduler", "shoal-run"}) {
+    findings.push_back(CheckProgram(program));
+  }
+  findings.push_back(
+      {Verdict::kGood, "cores", std::to_string(std::thread::hardware_concurrency()), ""});
+  findings.push_back(CheckMemory());
+  findings.push_back(CheckDisk(target.directory));
+  findings.push_back(CheckGpu());
+  findings.push_back(CheckSlowStart());
+  findings.push_back(CheckIdentity(target));
+  findings.push_back(CheckDaemon(target));
+  bool bad = false;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::vector<std::vector<std::string>> rows;
+  for (const Finding& finding : findings) {
+    bad = bad || finding.verdict == Verdict::kBad;
+    list.push_back({{"check", finding.check},
+                    {"verdict", VerdictName(finding.verdict)},
+                    {"text", finding.text},
+                    {"fix", finding.fix}});
+    rows.push_back({VerdictText(finding.verdict), finding.check,
+                    finding.text + (finding.fix.empty() ? "" : "; " + finding.fix)});
+  }
+  if (target.json) {
+    std::cout << nlohmann::ordered_json{{"schemaVersion", 1}, {"findings", list}}.dump() << "\n";
+  } else {
+    std::cout << FormatTable(rows);
+  }
+  return bad ? ExitCode::kFailure : ExitCode::kOk;
+}
+
+}  // namespace shoal::client

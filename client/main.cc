@@ -1,0 +1,227 @@
+// shoal: the command line of the swarm.
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <iostream>
+
+#include "client/commands.h"
+#include "client/demo.h"
+#include "client/programs.h"
+#include "common/log.h"
+#include "common/version.h"
+
+namespace {
+
+using namespace shoal;
+using namespace shoal::client;
+
+// Everything that options write into; lives as long as the parse.
+struct Parsed {
+  Target peer, swarm;
+  DemoOptions demo;
+  SwarmInitOptions init;
+  std::string invite, upload, download, name, export_path, prompt, model;
+  std::vector<std::string> settings;
+  int lines = 50, rounds = 0;
+  double interval_s = 1;
+  bool follow = false, json = false, no_start = false;
+  std::function<ExitCode()> run;
+};
+
+CLI::App* Add(CLI::App* app, Parsed* parsed, const char* name, const char* help,
+              std::function<ExitCode()> run) {
+  CLI::App* command = app->add_subcommand(name, help);
+  command->final_callback([parsed, run = std::move(run)] { parsed->run = run; });
+  return command;
+}
+
+void PeerOptions(CLI::App* command, Parsed* parsed, bool json) {
+  command->add_option("--dir", parsed->peer.directory, "Folder of shoald's state")
+      ->capture_default_str();
+  if (json) command->add_flag("--json", parsed->peer.json, "Print JSON");
+}
+
+ExitCode JoinNow(Parsed* p) {
+  std::vector<std::string> options;
+  for (const auto& [flag, value] :
+       {std::pair{"--upload", p->upload}, std::pair{"--download", p->download},
+        std::pair{"--name", p->name}}) {
+    if (!value.empty()) options.insert(options.end(), {flag, value});
+  }
+  return Join(p->peer, p->invite, !p->no_start, options);
+}
+
+ExitCode SetNow(Parsed* p) {
+  std::map<std::string, std::string> values;
+  for (const std::string& setting : p->settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      return Fail(ExitCode::kUsage, "'" + setting + "' is not key=value; try upload=20mbit");
+    }
+    values[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return PeerCommand(p->peer, "set", values);
+}
+
+void AddPeerCommands(CLI::App* app, Parsed* p) {
+  CLI::App* join =
+      Add(app, p, "join", "Join a swarm with an invite line", [p] { return JoinNow(p); });
+  join->add_option("invite", p->invite, "shoal1_..., file:PATH, or - for standard input")
+      ->required();
+  join->add_option("--upload", p->upload, "Cap on uploads, like 20mbit");
+  join->add_option("--download", p->download, "Cap on downloads");
+  join->add_option("--name", p->name, "Name shown to the organiser");
+  join->add_flag("--no-start", p->no_start, "Only tell a running shoald");
+  PeerOptions(join, p, false);
+  PeerOptions(
+      Add(app, p, "status", "What this machine's peer does", [p] { return PeerStatus(p->peer); }),
+      p, true);
+  CLI::App* top = Add(app, p, "top", "The same, refreshed",
+                      [p] { return Top(p->peer, p->interval_s, p->rounds); });
+  top->add_option("--interval", p->interval_s, "Seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_option("--rounds", p->rounds, "Looks before the end; 0: until Ctrl-C");
+  PeerOptions(top, p, false);
+  const std::pair<const char*, const char*> plain[] = {
+      {"pause", "Give the stage back and rest, until `resume`"},
+      {"resume", "Take part again"},
+      {"leave", "Leave the swarm and stop shoald"}};
+  for (const auto& [name, help] : plain) {
+    PeerOptions(
+        Add(app, p, name, help, [p, name = name] { return PeerCommand(p->peer, name, {}); }), p,
+        false);
+  }
+  CLI::App* set = Add(app, p, "set", "Change limits while training: upload=20mbit download=off",
+                      [p] { return SetNow(p); });
+  set->add_option("settings", p->settings, "key=value ...")->required();
+  PeerOptions(set, p, false);
+  CLI::App* logs =
+      Add(app, p, "logs", "The daemon's log", [p] { return Logs(p->peer, p->lines, p->follow); });
+  logs->add_option("-n,--lines", p->lines, "How many last lines")->check(CLI::Range(1, 1000000));
+  logs->add_flag("-f,--follow", p->follow, "Wait for more");
+  PeerOptions(logs, p, false);
+  PeerOptions(Add(app, p, "health", "Whether shoald answers (for health checks)",
+                  [p] { return Health(p->peer); }),
+              p, false);
+  PeerOptions(Add(app, p, "doctor", "Look at this machine and say what to mend",
+                  [p] { return Doctor(p->peer); }),
+              p, true);
+}
+
+void AddSwarmInit(CLI::App* swarm, Parsed* p) {
+  CLI::App* init =
+      Add(swarm, p, "init", "Write run.toml for a new run", [p] { return SwarmInit(p->init); });
+  init->add_option("--model", p->init.model, "Hugging Face directory")->required();
+  init->add_option("--data", p->init.data, "File made by `shoal prepare`")->required();
+  init->add_option("--dir", p->init.directory, "Folder of the run")->required();
+  init->add_option("--name", p->init.name, "Name of the run");
+  init->add_option("--stages", p->init.stages, "Stages")->check(CLI::Range(1, 1024));
+  init->add_option("--pipelines", p->init.pipelines, "Pipelines")->check(CLI::Range(1, 1024));
+  init->add_option("--steps", p->init.steps, "Optimizer steps");
+  init->add_option("--micro-batches", p->init.micro_batches, "Micro-batches per step, in all");
+  init->add_option("--rows", p->init.micro_batch_rows, "Samples per micro-batch");
+  init->add_option("--forward", p->init.forward, "Forward codec, like aqsgd:bits=4");
+  init->add_option("--backward", p->init.backward, "Backward codec, like direct:bits=8");
+}
+
+void AddSwarmCommands(CLI::App* app, Parsed* p) {
+  CLI::App* swarm = app->add_subcommand("swarm", "A run, on the scheduler's machine");
+  swarm->require_subcommand(1);
+  AddSwarmInit(swarm, p);
+  const auto place = [p](CLI::App* command) {
+    command->add_option("--dir", p->swarm.directory, "Folder of the run")->required();
+    command->add_flag("--json", p->swarm.json, "Print JSON");
+  };
+  place(Add(swarm, p, "status", "What the run does", [p] { return SwarmStatus(p->swarm); }));
+  const std::pair<const char*, const char*> plain[] = {
+      {"start", "Start as soon as enough peers are there"},
+      {"pause", "Stop after the last checkpoint, until `resume`"},
+      {"resume", "Go on from the last checkpoint"},
+      {"invite", "Print the invite line again"},
+      {"stop", "End the scheduler"}};
+  for (const auto& [name, help] : plain) {
+    place(Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
+  }
+  CLI::App* save =
+      Add(swarm, p, "export", "Write the newest weights as a Hugging Face directory", [p] {
+        return SwarmCommand(p->swarm, "export", {{"path", p->export_path}});
+      });
+  save->add_option("--out", p->export_path, "New folder")->required();
+  place(save);
+}
+
+void AddDemo(CLI::App* app, Parsed* p) {
+  DemoOptions& o = p->demo;
+  CLI::App* demo = Add(app, p, "demo", "Train a small model with a whole swarm on this machine",
+                       [p] { return Demo(p->demo); });
+  demo->add_option("--stages", o.stages, "Stages")->check(CLI::Range(1, 64))->capture_default_str();
+  demo->add_option("--pipelines", o.pipelines, "Pipelines")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  demo->add_option("--forward", o.forward, "Forward codec")->capture_default_str();
+  demo->add_option("--backward", o.backward, "Backward codec")->capture_default_str();
+  demo->add_option("--steps", o.steps, "Optimizer steps")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  demo->add_option("--link", o.link, "Cap of each peer's line, or off")->capture_default_str();
+  demo->add_option("--model", o.model, "Hugging Face directory to fine-tune");
+  demo->add_option("--data", o.data, "Text, or file made by `shoal prepare`");
+  demo->add_option("--dir", o.directory, "Where everything goes (must be empty)");
+  demo->add_option("--seed", o.seed, "Seed of weights and order")->capture_default_str();
+  demo->add_flag("--json", o.json, "Print one JSON object");
+}
+
+// Commands that shoal-run carries out get all further arguments unread, so that its own help and
+// messages hold.
+void AddRunCommands(CLI::App* app, Parsed* p) {
+  const std::pair<const char*, const char*> names[] = {
+      {"prepare", "Turn a text into token rows"},
+      {"init-model", "Fresh weights for a config.json"},
+      {"eval", "Perplexity of a model directory on a prepared file"}};
+  for (const auto& [name, help] : names) {
+    CLI::App* command = app->add_subcommand(name, help);
+    command->prefix_command();
+    command->set_help_flag();
+    command->final_callback([p, command, name = name] {
+      p->run = [command, name] {
+        std::vector<std::string> arguments = {name};
+        const std::vector<std::string> rest = command->remaining();
+        arguments.insert(arguments.end(), rest.begin(), rest.end());
+        return RunProgram(arguments);
+      };
+    });
+  }
+  CLI::App* attempt = Add(app, p, "try", "Let a model continue a prompt", [p] {
+    std::vector<std::string> arguments = {"generate", "--model", p->model, "--prompt", p->prompt};
+    if (p->json) arguments.push_back("--json");
+    return RunProgram(arguments);
+  });
+  attempt->add_option("prompt", p->prompt, "How the text begins")->required();
+  attempt->add_option("--model", p->model, "Model directory")->required();
+  attempt->add_flag("--json", p->json, "Print JSON");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  SetLogLevel(LogLevel::kError);
+  CLI::App app{"shoal: home GPUs fine-tune language models together"};
+  app.set_version_flag("--version", std::string("shoal ") + kVersion);
+  app.require_subcommand(1);
+  Parsed parsed;
+  parsed.peer.directory = DefaultDirectory();
+  AddDemo(&app, &parsed);
+  AddPeerCommands(&app, &parsed);
+  AddSwarmCommands(&app, &parsed);
+  AddRunCommands(&app, &parsed);
+  Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
+    return Version(parsed.json);
+  })->add_flag("--json", parsed.json, "Print JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
+  }
+  return static_cast<int>(parsed.run());
+}

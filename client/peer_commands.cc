@@ -1,0 +1,180 @@
+// Commands about this machine's peer.
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "client/commands.h"
+#include "client/process.h"
+#include "client/programs.h"
+#include "client/status_view.h"
+#include "client/terminal.h"
+#include "common/file.h"
+#include "common/units.h"
+#include "common/version.h"
+#include "net/identity.h"
+#include "net/local_control.h"
+
+namespace shoal::client {
+namespace {
+
+constexpr Duration kCallTimeout = std::chrono::seconds(5);
+constexpr Duration kDaemonStartTimeout = std::chrono::seconds(20);
+constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
+constexpr std::uint64_t kLogBytesMax = 64ull << 20;
+
+std::string Socket(const Target& target) { return target.directory + "/shoald.sock"; }
+
+ExitCode NotRunning(const Target& target, const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return Fail(status);
+  return Fail(ExitCode::kDaemonNotRunning,
+              "no shoald runs in " + target.directory +
+                  "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
+}
+
+// The invite itself, from the argument, file:PATH or "-" (standard input).
+Result<std::string> InviteText(const std::string& argument) {
+  std::string text = argument;
+  if (argument == "-") {
+    std::getline(std::cin, text);
+  } else if (argument.rfind("file:", 0) == 0) {
+    SHOAL_ASSIGN_OR_RETURN(text, ReadFile(argument.substr(5), kInviteBytesMax));
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  SHOAL_RETURN_IF_ERROR(net::ParseInvite(text).ok() ? Status::Ok()
+                                                    : net::ParseInvite(text).status());
+  return text;
+}
+
+}  // namespace
+
+ExitCode Fail(const Status& status) {
+  std::cerr << "shoal: " << status.message() << "\n";
+  return ExitCodeFor(status);
+}
+
+ExitCode Fail(ExitCode code, const std::string& message) {
+  std::cerr << "shoal: " << message << "\n";
+  return code;
+}
+
+ExitCode Join(const Target& target, const std::string& invite, bool start_daemon,
+              const std::vector<std::string>& daemon_options) {
+  const Result<std::string> text = InviteText(invite);
+  if (!text.ok()) return Fail(ExitCode::kUsage, text.status().message());
+  const auto reply = net::LocalCommand(Socket(target), "join", {{"invite", *text}}, kCallTimeout);
+  if (reply.ok()) {
+    std::cout << reply->message << "\n";
+    return ExitCode::kOk;
+  }
+  if (reply.status().code() != StatusCode::kUnavailable) return Fail(reply.status());
+  if (!start_daemon) return NotRunning(target, reply.status());
+  const Result<std::string> program = FindProgram("shoald");
+  if (!program.ok()) return Fail(program.status());
+  if (Status status = MakeDirectories(target.directory, 0700); !status.ok()) return Fail(status);
+  // The invite is a secret: it goes through a file that only the user can read, never through an
+  // argument that everybody on the machine sees.
+  const std::string invite_file = target.directory + "/invite";
+  if (Status status = WriteFileAtomic(invite_file, *text + "\n", 0600); !status.ok()) {
+    return Fail(status);
+  }
+  std::cerr << "starting shoald in " << target.directory
+            << "; Ctrl-C stops it and leaves the run in order\n";
+  std::vector<std::string> command = {*program, "--dir", target.directory, "--join",
+                                      "file:" + invite_file};
+  command.insert(command.end(), daemon_options.begin(), daemon_options.end());
+  return Fail(Exec(command));
+}
+
+ExitCode PeerStatus(const Target& target) {
+  const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
+  if (!json.ok()) return NotRunning(target, json.status());
+  if (target.json) {
+    std::cout << *json << "\n";
+    return ExitCode::kOk;
+  }
+  const Result<std::string> view = PeerView(*json);
+  if (!view.ok()) return Fail(view.status());
+  std::cout << *view;
+  return ExitCode::kOk;
+}
+
+ExitCode Top(const Target& target, double interval_s, int rounds) {
+  for (int round = 0; rounds == 0 || round < rounds; ++round) {
+    const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
+    if (!json.ok()) return NotRunning(target, json.status());
+    const Result<std::string> view = PeerView(*json);
+    if (!view.ok()) return Fail(view.status());
+    if (FancyOutput()) std::cout << "\x1b[H\x1b[2J";
+    std::cout << *view << (FancyOutput() ? "Ctrl-C ends this view, not the training\n" : "")
+              << std::flush;
+    if (rounds == 0 || round + 1 < rounds) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
+    }
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode PeerCommand(const Target& target, const std::string& name,
+                     const std::map<std::string, std::string>& arguments) {
+  const auto reply = net::LocalCommand(Socket(target), name, arguments, kCallTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  std::cout << reply->message << "\n";
+  return ExitCode::kOk;
+}
+
+ExitCode Logs(const Target& target, int lines, bool follow) {
+  const std::string path = target.directory + "/shoald.log";
+  const Result<std::string> text = ReadFile(path, kLogBytesMax);
+  if (!text.ok()) return Fail(text.status());
+  std::size_t begin = text->size();
+  for (int seen = 0; begin > 0; --begin) {
+    if ((*text)[begin - 1] == '\n' && begin != text->size() && ++seen == lines) break;
+  }
+  std::cout << std::string_view(*text).substr(begin) << std::flush;
+  std::uintmax_t position = text->size();
+  while (follow) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path, error);
+    if (error) continue;
+    if (size < position) position = 0;  // rotated
+    std::ifstream file(path);
+    file.seekg(static_cast<std::streamoff>(position));
+    std::string fresh((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    position += fresh.size();
+    std::cout << fresh << std::flush;
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode Health(const Target& target) {
+  const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
+  if (!json.ok()) return NotRunning(target, json.status());
+  const auto status = nlohmann::json::parse(*json, nullptr, false);
+  if (!status.is_object() || !status.contains("state")) {
+    return Fail(DataLoss("the daemon's status is not a JSON object"));
+  }
+  std::cout << status["state"].get<std::string>() << "\n";
+  return ExitCode::kOk;
+}
+
+ExitCode Version(bool json) {
+  if (json) {
+    std::cout << nlohmann::ordered_json{{"schemaVersion", 1}, {"version", kVersion}}.dump() << "\n";
+  } else {
+    std::cout << "shoal " << kVersion << "\n";
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,173 @@
+#include "client/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace shoal::client {
+namespace {
+
+constexpr Duration kPollInterval = std::chrono::milliseconds(20);
+constexpr Duration kDefaultGrace = std::chrono::seconds(5);
+
+int ExitCodeOf(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<char*> ToArgv(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+// In the child, between fork and exec: only async-signal-safe calls.
+[[noreturn]] void BecomeChild(char* const* argv, char* const* environment, int output,
+                              bool output_is_error_too, pid_t parent, int failure_pipe) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  // A group of its own: Ctrl-C reaches the CLI only, which then stops its children in order.
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (output >= 0) {
+    ::dup2(output, STDOUT_FILENO);
+    if (output_is_error_too) ::dup2(output, STDERR_FILENO);
+  }
+  ::execve(argv[0], argv, environment);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(failure_pipe, &error, sizeof(error));
+  ::_exit(127);
+}
+
+// Starts `command`; execve's failure comes back as a status.
+Result<pid_t> Spawn(const std::vector<std::string>& command,
+                    const std::vector<std::string>& environment, int output,
+                    bool output_is_error_too) {
+  std::vector<std::string> variables = environment;
+  for (char** item = environ; *item != nullptr; ++item) variables.emplace_back(*item);
+  const std::vector<char*> argv = ToArgv(command);
+  const std::vector<char*> envp = ToArgv(variables);
+  std::array<int, 2> failure{};
+  if (::pipe2(failure.data(), O_CLOEXEC) != 0) return FromErrno(errno, "pipe");
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    BecomeChild(argv.data(), envp.data(), output, output_is_error_too, parent, failure[1]);
+  }
+  ::close(failure[1]);
+  int error = pid < 0 ? errno : 0;
+  if (pid > 0 && ::read(failure[0], &error, sizeof(error)) > 0) ::waitpid(pid, nullptr, 0);
+  ::close(failure[0]);
+  if (error != 0) return FromErrno(error, "start " + command[0]);
+  return pid;
+}
+
+}  // namespace
+
+Result<Process> Process::Start(const ProcessOptions& options) {
+  SHOAL_CHECK(!options.command.empty());
+  int output = -1;
+  if (!options.output_file.empty()) {
+    output = ::open(options.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (output < 0) return FromErrno(errno, "open " + options.output_file);
+  }
+  Result<pid_t> pid = Spawn(options.command, options.environment, output, true);
+  if (output >= 0) ::close(output);
+  if (!pid.ok()) return pid.status();
+  const std::string& path = options.command[0];
+  return Process(*pid, path.substr(path.rfind('/') + 1));
+}
+
+Process::Process(Process&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      name_(std::move(other.name_)),
+      exit_code_(other.exit_code_) {}
+
+Process& Process::operator=(Process&& other) noexcept {
+  if (this != &other) {
+    Stop(kDefaultGrace);
+    pid_ = std::exchange(other.pid_, -1);
+    name_ = std::move(other.name_);
+    exit_code_ = other.exit_code_;
+  }
+  return *this;
+}
+
+Process::~Process() { Stop(kDefaultGrace); }
+
+std::optional<int> Process::Poll() {
+  if (pid_ < 0 || exit_code_) return exit_code_;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == pid_) exit_code_ = ExitCodeOf(status);
+  return exit_code_;
+}
+
+int Process::Wait() {
+  SHOAL_CHECK(pid_ >= 0);
+  while (!exit_code_) {
+    int status = 0;
+    if (::waitpid(pid_, &status, 0) == pid_) exit_code_ = ExitCodeOf(status);
+  }
+  return *exit_code_;
+}
+
+void Process::Signal(int signal) {
+  if (pid_ > 0 && !Poll()) ::kill(pid_, signal);
+}
+
+void Process::Stop(Duration grace) {
+  if (pid_ < 0 || Poll()) return;
+  Signal(SIGTERM);
+  const TimePoint deadline = SystemClock().Now() + grace;
+  while (!Poll() && SystemClock().Now() < deadline) std::this_thread::sleep_for(kPollInterval);
+  Signal(SIGKILL);
+  Wait();
+}
+
+Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FromErrno(errno, "pipe");
+  Result<pid_t> pid = Spawn(command, {}, ends[1], false);
+  ::close(ends[1]);
+  Captured captured;
+  if (pid.ok()) {
+    std::array<char, 65536> chunk;
+    for (;;) {
+      const ssize_t got = ::read(ends[0], chunk.data(), chunk.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      if (captured.output.size() <= max_bytes) {
+        captured.output.append(chunk.data(), static_cast<std::size_t>(got));
+      }
+    }
+  }
+  ::close(ends[0]);
+  if (!pid.ok()) return pid.status();
+  int status = 0;
+  while (::waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  captured.exit_code = ExitCodeOf(status);
+  if (captured.output.size() > max_bytes) {
+    return ResourceExhausted(command[0] + " printed more than expected");
+  }
+  return captured;
+}
+
+Status Exec(const std::vector<std::string>& command) {
+  const std::vector<char*> argv = ToArgv(command);
+  ::execv(argv[0], argv.data());
+  return FromErrno(errno, "start " + command[0]);
+}
+
+}  // namespace shoal::client

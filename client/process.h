@@ -1,0 +1,61 @@
+// Child processes of the CLI: started without a shell, ended with the CLI, output captured or in
+// a log file.
+
+#ifndef SHOAL_CLIENT_PROCESS_H_
+#define SHOAL_CLIENT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+namespace shoal::client {
+
+struct ProcessOptions {
+  std::vector<std::string> command;  // program path and arguments
+  // Variables set on top of the CLI's own environment: "NAME=value".
+  std::vector<std::string> environment;
+  std::string output_file;  // both outputs go there; empty: inherited
+};
+
+// Thread: main.
+class Process {
+ public:
+  // The kernel ends the child when the CLI dies, so nothing is left running even after SIGKILL.
+  static Result<Process> Start(const ProcessOptions& options);
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&& other) noexcept;
+  ~Process();  // Stop with five seconds of grace
+
+  // The exit code if the child has ended (128 + signal when killed).
+  std::optional<int> Poll();
+  int Wait();
+  void Signal(int signal);
+  // SIGTERM, then SIGKILL after `grace`.
+  void Stop(Duration grace);
+  const std::string& name() const { return name_; }
+
+ private:
+  Process(pid_t pid, std::string name) : pid_(pid), name_(std::move(name)) {}
+  pid_t pid_ = -1;
+  std::string name_;
+  std::optional<int> exit_code_;
+};
+
+struct Captured {
+  int exit_code = 0;
+  std::string output;  // standard output; standard error is inherited
+};
+// Runs to the end; output over `max_bytes` is an error.
+Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes);
+
+// Replaces the CLI by `command`; returns only on failure.
+Status Exec(const std::vector<std::string>& command);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_PROCESS_H_

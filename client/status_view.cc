@@ -1,0 +1,247 @@
+#include "client/status_view.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "client/terminal.h"
+#include "common/units.h"
+
+namespace shoal::client {
+namespace {
+
+using Json = nlohmann::json;
+using Row = std::vector<std::string>;
+
+const Json& At(const Json& json, const char* key) {
+  static const Json nothing;
+  if (!json.is_object()) return nothing;
+  const auto found = json.find(key);
+  return found == json.end() ? nothing : *found;
+}
+
+std::string Text(const Json& json, const char* key) {
+  const Json& value = At(json, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+double Number(const Json& json, const char* key) {
+  const Json& value = At(json, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::uint64_t Whole(const Json& json, const char* key) {
+  const double value = Number(json, key);
+  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+}
+
+std::string Decimal(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string RateText(double bits_per_second) {
+  if (bits_per_second < 1) return "-";
+  return FormatRate(BitsPerSecond{static_cast<std::uint64_t>(bits_per_second)});
+}
+
+std::string CapText(const Json& limits, const char* key) {
+  const std::uint64_t cap = Whole(limits, key);
+  return cap == 0 ? "no cap" : "cap " + FormatRate(BitsPerSecond{cap});
+}
+
+std::string StateText(const std::string& state) {
+  if (state == "training" || state == "finished") return Green(state);
+  if (state == "stopped" || state == "failed") return Red(state);
+  return Yellow(state);
+}
+
+// "training since 3m 20s", and why when there is a reason.
+std::string PeerHeadline(const Json& json) {
+  std::string text = Bold(Text(json, "name")) + "  " + StateText(Text(json, "state"));
+  const auto held_ms = Number(json, "time") - Number(json, "since");
+  if (held_ms > 0) {
+    text += " for " + FormatDuration(std::chrono::milliseconds(static_cast<long long>(held_ms)));
+  }
+  for (const Json& reason : At(json, "stateReasons")) {
+    if (reason.is_string()) text += ": " + reason.get<std::string>();
+  }
+  return text + "\n";
+}
+
+std::string TrainingLine(const Json& swarm, const Json& work) {
+  std::string text = "step " + std::to_string(Whole(swarm, "step"));
+  if (Whole(swarm, "targetStep") > 0) text += " of " + std::to_string(Whole(swarm, "targetStep"));
+  if (Number(swarm, "loss") > 0) text += ", loss " + Decimal("%.4f", Number(swarm, "loss"));
+  if (Number(work, "samplesPerSecond") > 0) {
+    text += ", " + Decimal("%.1f samples/s", Number(work, "samplesPerSecond"));
+  }
+  return text;
+}
+
+std::string RoleText(const Json& role) {
+  if (!role.is_object()) return "none";
+  const Json& layers = At(role, "layers");
+  std::string text = "stage " + std::to_string(Whole(role, "stage") + 1) + " of " +
+                     std::to_string(Whole(role, "stages")) + ", pipeline " +
+                     std::to_string(Whole(role, "pipeline") + 1) + " of " +
+                     std::to_string(Whole(role, "pipelines"));
+  if (layers.is_array() && layers.size() == 2 && layers[0].is_number() && layers[1].is_number()) {
+    text += ", layers " + std::to_string(layers[0].get<int>()) + " to " +
+            std::to_string(layers[1].get<int>() - 1);
+  }
+  return text;
+}
+
+std::string LinkTable(const Json& links) {
+  if (!links.is_array() || links.empty()) return "";
+  std::vector<Row> rows = {{"  link", "peer", "up", "down", "sent", "received", "rtt", "queue"}};
+  for (const Json& link : links) {
+    rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
+                    At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
+                    RateText(Number(link, "downBps")), FormatBytes(Whole(link, "sentWireBytes")),
+                    FormatBytes(Whole(link, "receivedWireBytes")),
+                    Number(link, "rttMs") > 0 ? Decimal("%.1f ms", Number(link, "rttMs")) : "-",
+                    FormatBytes(Whole(link, "queueBytes"))});
+  }
+  return FormatTable(rows);
+}
+
+std::string TrafficTable(const Json& traffic) {
+  std::vector<Row> rows = {{"  traffic", "sent", "received", "as fp32", "ratio"}};
+  for (const char* kind : {"forward", "backward", "replica"}) {
+    const Json& bytes = At(traffic, kind);
+    const std::uint64_t raw = Whole(bytes, "rawSentBytes") + Whole(bytes, "rawReceivedBytes");
+    if (raw == 0) continue;
+    rows.push_back({std::string("  ") + kind, FormatBytes(Whole(bytes, "wireSentBytes")),
+                    FormatBytes(Whole(bytes, "wireReceivedBytes")), FormatBytes(raw),
+                    Decimal("%.1fx", Number(bytes, "ratio"))});
+  }
+  const Json& control = At(traffic, "control");
+  rows.push_back({"  control", FormatBytes(Whole(control, "wireSentBytes")),
+                  FormatBytes(Whole(control, "wireReceivedBytes")), "", ""});
+  return FormatTable(rows);
+}
+
+std::string DeltaStoreText(const Json& store) {
+  if (Whole(store, "records") == 0) return "empty";
+  std::string text = FormatBytes(Whole(store, "bytes")) + " in " +
+                     std::to_string(Whole(store, "records")) + " samples";
+  if (Whole(store, "limit") > 0) text += " (quota " + FormatBytes(Whole(store, "limit")) + ")";
+  const std::uint64_t looked = Whole(store, "hits") + Whole(store, "misses");
+  if (looked > 0) {
+    text += ", " + Decimal("%.0f %% hits", 100.0 * static_cast<double>(Whole(store, "hits")) /
+                                               static_cast<double>(looked));
+  }
+  return text;
+}
+
+std::vector<double> Losses(const Json& list) {
+  std::vector<double> values;
+  if (!list.is_array()) return values;
+  for (const Json& item : list) {
+    if (item.is_number()) values.push_back(item.get<double>());
+    if (item.is_array() && item.size() == 2 && item[1].is_number()) {
+      values.push_back(item[1].get<double>());
+    }
+  }
+  return values;
+}
+
+Result<Json> Parse(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return DataLoss("the daemon's status is not a JSON object");
+  return json;
+}
+
+std::string MemberState(const Json& member) {
+  const bool connected = At(member, "connected") == true;
+  return connected ? StateText(Text(member, "state")) : Red("gone");
+}
+
+std::string MemberPlace(const Json& member) {
+  const Json& stage = At(member, "stage");
+  const Json& pipeline = At(member, "pipeline");
+  if (!stage.is_number_integer() || stage.get<int>() < 0) return "spare";
+  return "stage " + std::to_string(stage.get<int>() + 1) + ", pipeline " +
+         std::to_string(pipeline.is_number_integer() ? pipeline.get<int>() + 1 : 1);
+}
+
+}  // namespace
+
+Result<std::string> PeerView(const std::string& status_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, Parse(status_json));
+  const Json& swarm = At(json, "swarm");
+  std::string text = PeerHeadline(json);
+  std::vector<Row> rows;
+  if (!Text(swarm, "name").empty()) {
+    std::string run = Text(swarm, "name") + ", " + StateText(Text(swarm, "state"));
+    if (!Text(swarm, "reason").empty()) run += ": " + Text(swarm, "reason");
+    rows.push_back({"  run", run});
+    rows.push_back({"  progress", TrainingLine(swarm, At(json, "work"))});
+  }
+  rows.push_back({"  role", RoleText(At(json, "role"))});
+  if (const std::string curve = Sparkline(Losses(At(swarm, "losses")), 40); !curve.empty()) {
+    rows.push_back({"  loss", curve});
+  }
+  rows.push_back({"  device", Text(json, "device") + ", stage memory " +
+                                  FormatBytes(Whole(At(json, "memory"), "stateBytes"))});
+  const Json& limits = At(json, "limits");
+  rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
+                                  CapText(limits, "downBps")});
+  rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
+  text += FormatTable(rows) + LinkTable(At(json, "links")) + TrafficTable(At(json, "traffic"));
+  for (const Json& item : At(json, "health")) {
+    text += "  " + Yellow(Text(item, "severity")) + ": " + Text(item, "text") + "; " +
+            Text(item, "fix") + "\n";
+  }
+  return text;
+}
+
+Result<std::string> SwarmView(const std::string& status_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, Parse(status_json));
+  const Json& run = At(json, "run");
+  std::string text = Bold(Text(run, "name")) + "  " + StateText(Text(run, "state"));
+  if (!Text(run, "reason").empty()) text += ": " + Text(run, "reason");
+  text += "\n";
+  std::vector<Row> rows;
+  std::string progress =
+      "step " + std::to_string(Whole(run, "step")) + " of " + std::to_string(Whole(run, "steps"));
+  if (Number(run, "loss") > 0) progress += ", loss " + Decimal("%.4f", Number(run, "loss"));
+  if (Number(run, "samplesPerSecond") > 0) {
+    progress += ", " + Decimal("%.1f samples/s", Number(run, "samplesPerSecond"));
+  }
+  rows.push_back({"  progress", progress});
+  rows.push_back({"  checkpoint", "step " + std::to_string(Whole(run, "checkpointStep"))});
+  if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
+    rows.push_back({"  loss", curve});
+  }
+  text += FormatTable(rows);
+  std::vector<Row> members = {{"  peer", "id", "place", "state", "up", "down", "sent", "ratio"}};
+  for (const Json& member : At(json, "members")) {
+    const Json& status = At(member, "status");
+    double up = 0;
+    double down = 0;
+    for (const Json& link : At(status, "links")) {
+      up += Number(link, "upBps");
+      down += Number(link, "downBps");
+    }
+    const Json& traffic = At(status, "traffic");
+    double raw = 0;
+    double wire = 0;
+    for (const char* kind : {"forward", "backward", "replica"}) {
+      raw += Number(At(traffic, kind), "rawSentBytes");
+      wire += Number(At(traffic, kind), "wireSentBytes");
+    }
+    members.push_back({"  " + Text(member, "name"), Text(member, "peer").substr(0, 8),
+                       MemberPlace(member), MemberState(member), RateText(up), RateText(down),
+                       FormatBytes(Whole(traffic, "sentWireBytes")),
+                       wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
+  }
+  return text + FormatTable(members);
+}
+
+}  // namespace shoal::client

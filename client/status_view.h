@@ -1,0 +1,19 @@
+// Human views of the status JSON of shoald and shoal-scheduler.
+
+#ifndef SHOAL_CLIENT_STATUS_VIEW_H_
+#define SHOAL_CLIENT_STATUS_VIEW_H_
+
+#include <string>
+
+#include "common/status.h"
+
+namespace shoal::client {
+
+// What `shoal status` prints. Fields that are missing are left out, never guessed.
+Result<std::string> PeerView(const std::string& status_json);
+// What `shoal swarm status` prints.
+Result<std::string> SwarmView(const std::string& status_json);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_STATUS_VIEW_H_

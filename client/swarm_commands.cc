@@ -1,0 +1,107 @@
+// Commands about a run, on the scheduler's machine.
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <iostream>
+
+#include "client/commands.h"
+#include "client/process.h"
+#include "client/programs.h"
+#include "client/run_file.h"
+#include "client/status_view.h"
+#include "common/file.h"
+#include "net/local_control.h"
+
+namespace shoal::client {
+namespace {
+
+// An export copies the whole model; other commands answer at once.
+constexpr Duration kCommandTimeout = std::chrono::minutes(10);
+constexpr Duration kStatusTimeout = std::chrono::seconds(5);
+constexpr std::size_t kConfigBytesMax = 1 << 20;
+
+std::string Socket(const Target& target) { return target.directory + "/scheduler.sock"; }
+
+ExitCode NotRunning(const Target& target, const Status& status) {
+  if (status.code() != StatusCode::kUnavailable) return Fail(status);
+  return Fail(ExitCode::kDaemonNotRunning, "no shoal-scheduler runs in " + target.directory +
+                                               "; start it with `shoal-scheduler --config " +
+                                               target.directory + "/run.toml`");
+}
+
+}  // namespace
+
+ExitCode SwarmInit(const SwarmInitOptions& options) {
+  std::error_code error;
+  const std::string directory = std::filesystem::absolute(options.directory, error).string();
+  const std::string path = directory + "/run.toml";
+  if (std::filesystem::exists(path, error)) {
+    return Fail(AlreadyExists(path + " exists already; choose another --dir, or edit that file"));
+  }
+  const Result<std::string> program = FindProgram("shoal-scheduler");
+  if (!program.ok()) return Fail(program.status());
+  if (Status status = MakeDirectories(directory, 0700); !status.ok()) return Fail(status);
+  RunFile file;
+  file.name = options.name;
+  file.model = std::filesystem::absolute(options.model, error).string();
+  file.data = std::filesystem::absolute(options.data, error).string();
+  file.directory = directory;
+  file.stages = options.stages;
+  file.pipelines = options.pipelines;
+  file.steps = options.steps;
+  file.micro_batches = options.micro_batches;
+  file.micro_batch_rows = options.micro_batch_rows;
+  file.forward = options.forward;
+  file.backward = options.backward;
+  // The scheduler checks the values and writes every key with its explanation.
+  const std::string draft = path + ".draft";
+  Status status = WriteFileAtomic(draft, FormatRunFile(file), 0600);
+  if (!status.ok()) return Fail(status);
+  const auto checked =
+      RunAndCapture({*program, "--config", draft, "--print-config"}, kConfigBytesMax);
+  std::filesystem::remove(draft, error);
+  if (!checked.ok()) return Fail(checked.status());
+  if (checked->exit_code != 0) return static_cast<ExitCode>(checked->exit_code);
+  status = WriteFileAtomic(path, checked->output, 0600);
+  if (!status.ok()) return Fail(status);
+  std::cout << "wrote " << path << "\n"
+            << "next: shoal-scheduler --config " << path
+            << "\n      it prints the invite line for your peers\n";
+  return ExitCode::kOk;
+}
+
+ExitCode SwarmStatus(const Target& target) {
+  const Result<std::string> json = net::LocalStatus(Socket(target), kStatusTimeout);
+  if (!json.ok()) return NotRunning(target, json.status());
+  if (target.json) {
+    std::cout << *json << "\n";
+    return ExitCode::kOk;
+  }
+  const Result<std::string> view = SwarmView(*json);
+  if (!view.ok()) return Fail(view.status());
+  std::cout << *view;
+  return ExitCode::kOk;
+}
+
+ExitCode SwarmCommand(const Target& target, const std::string& name,
+                      const std::map<std::string, std::string>& arguments) {
+  const auto reply = net::LocalCommand(Socket(target), name, arguments, kCommandTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  if (target.json && !reply->json.empty()) {
+    std::cout << reply->json << "\n";
+  } else {
+    std::cout << reply->message << "\n";
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode RunProgram(const std::vector<std::string>& arguments) {
+  const Result<std::string> program = FindProgram("shoal-run");
+  if (!program.ok()) return Fail(program.status());
+  std::vector<std::string> command = {*program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Fail(Exec(command));
+}
+
+}  // namespace shoal::client

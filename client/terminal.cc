@@ -1,0 +1,131 @@
+#include "client/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "common/clock.h"
+
+namespace shoal::client {
+namespace {
+
+constexpr double kPlainInterval_s = 5;
+
+bool ColoursWanted() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+         std::string_view(term) != "dumb";
+}
+
+std::string Wrapped(const char* code, std::string_view text) {
+  if (!FancyOutput()) return std::string(text);
+  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+// Cells on a terminal: colour codes take none, each UTF-8 character one.
+std::size_t Width(std::string_view text) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      while (i < text.size() && text[i] != 'm') ++i;
+      continue;
+    }
+    width += (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
+  }
+  return width;
+}
+
+std::size_t TerminalWidth() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 100;
+}
+
+}  // namespace
+
+bool FancyOutput() {
+  static const bool fancy = ::isatty(STDOUT_FILENO) == 1 && ColoursWanted();
+  return fancy;
+}
+
+bool FancyError() {
+  static const bool fancy = ::isatty(STDERR_FILENO) == 1 && ColoursWanted();
+  return fancy;
+}
+
+std::string Bold(std::string_view text) { return Wrapped("1", text); }
+std::string Green(std::string_view text) { return Wrapped("32", text); }
+std::string Yellow(std::string_view text) { return Wrapped("33", text); }
+std::string Red(std::string_view text) { return Wrapped("31", text); }
+std::string Dim(std::string_view text) { return Wrapped("2", text); }
+
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      text += row[i];
+      if (i + 1 < row.size()) text.append(widths[i] - Width(row[i]) + 2, ' ');
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string Bar(double fraction, int width) {
+  const int full = static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * width));
+  return "[" + std::string(static_cast<std::size_t>(full), '#') +
+         std::string(static_cast<std::size_t>(width - full), '.') + "]";
+}
+
+std::string Sparkline(const std::vector<double>& values, std::size_t width) {
+  if (values.size() < 2 || width == 0) return "";
+  static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::vector<double> means;
+  const std::size_t cells = std::min(width, values.size());
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    const std::size_t begin = cell * values.size() / cells;
+    const std::size_t end = (cell + 1) * values.size() / cells;
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += values[i];
+    means.push_back(sum / static_cast<double>(end - begin));
+  }
+  const auto [low, high] = std::minmax_element(means.begin(), means.end());
+  const double range = *high > *low ? *high - *low : 1;
+  std::string text;
+  for (double mean : means) {
+    text += kBlocks[std::clamp(static_cast<int>((mean - *low) / range * 7.999), 0, 7)];
+  }
+  return text;
+}
+
+void ProgressLine::Show(const std::string& text) {
+  if (FancyError()) {
+    std::string line = text;
+    if (Width(line) >= TerminalWidth()) line.resize(TerminalWidth() - 1);
+    std::cerr << "\r\x1b[K" << line << std::flush;
+    shown_ = true;
+    return;
+  }
+  const double now = std::chrono::duration<double>(SystemClock().Now().time_since_epoch()).count();
+  if (now - last_plain_s_ < kPlainInterval_s) return;
+  last_plain_s_ = now;
+  std::cerr << text << std::endl;
+}
+
+void ProgressLine::Finish() {
+  if (std::exchange(shown_, false)) std::cerr << std::endl;
+}
+
+}  // namespace shoal::client
