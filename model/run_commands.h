@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/status.h"
+#include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 
 namespace shoal::model {
@@ -43,6 +44,11 @@ struct LogitsOptions {
   std::string text;
 };
 
+struct PrepareCommand {
+  dataset::PrepareOptions options;
+  bool json = false;
+};
+
 // How a command ended, as the program's exit code.
 enum class RunExit : int { kOk = 0, kFailure = 1, kUsage = 2, kBadInput = 78 };
 
@@ -57,6 +63,8 @@ struct RunResult {
 RunResult RunEval(const EvalOptions& options);
 RunResult RunGenerate(const GenerateOptions& options);
 RunResult RunLogits(const LogitsOptions& options);
+// Text to token rows; a progress bar when standard error is a terminal.
+RunResult RunPrepare(PrepareCommand command);
 
 // The whole model as one stage, weights loaded.
 Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "common/version.h"
 #include "model/init_weights.h"
 #include "model/run_commands.h"
 
@@ -72,6 +73,28 @@ CLI::App* AddInit(CLI::App* app, InitOptions* options) {
   return command;
 }
 
+CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
+  shoal::dataset::PrepareOptions& options = command->options;
+  CLI::App* prepare = app->add_subcommand("prepare", "turn text into token rows for training");
+  prepare->add_option("--tokenizer", options.tokenizer_directory, "folder of the tokenizer's files")
+      ->required();
+  prepare
+      ->add_option("--text", options.text_files,
+                   "text files; of .jsonl files the field \"text\" of each line")
+      ->required();
+  prepare->add_option("--validation", options.validation_files, "held-out text files");
+  prepare
+      ->add_option("--validation-fraction", options.validation_fraction,
+                   "held-out share of the rows where no file is given")
+      ->check(CLI::Range(0.0, 0.9));
+  prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
+  prepare->add_option("--out", options.output, "file to make")->required();
+  prepare->add_option("--threads", options.threads, "threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  prepare->add_flag("--json", command->json, "one JSON object on standard output");
+  return prepare;
+}
+
 RunResult RunInit(const InitOptions& options) {
   const shoal::Status status =
       shoal::model::InitModelDirectory(options.config, options.output, options.seed);
@@ -88,13 +111,16 @@ RunResult RunInit(const InitOptions& options) {
 int Main(int argc, char** argv) {
   CLI::App app("Evaluates, samples from, and makes model directories.", "shoal-run");
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("shoal-run ") + shoal::kVersion);
   shoal::model::EvalOptions eval;
   shoal::model::GenerateOptions generate;
   shoal::model::LogitsOptions logits;
+  shoal::model::PrepareCommand prepare;
   InitOptions init;
   const CLI::App* const eval_command = AddEval(&app, &eval);
   const CLI::App* const generate_command = AddGenerate(&app, &generate);
   const CLI::App* const logits_command = AddLogits(&app, &logits);
+  const CLI::App* const prepare_command = AddPrepare(&app, &prepare);
   AddInit(&app, &init);
   try {
     app.parse(argc, argv);
@@ -105,6 +131,7 @@ int Main(int argc, char** argv) {
   const RunResult result = eval_command->parsed()       ? RunEval(eval)
                            : generate_command->parsed() ? RunGenerate(generate)
                            : logits_command->parsed()   ? RunLogits(logits)
+                           : prepare_command->parsed()  ? RunPrepare(prepare)
                                                         : RunInit(init);
   if (!result.status.ok()) {
     std::fprintf(stderr, "shoal-run: %s\n", result.status.message().c_str());
