@@ -140,10 +140,10 @@ class DemoRun {
     SHOAL_ASSIGN_OR_RETURN(const std::string text,
                            CallForOutput({"eval", "--model", model, "--data", data_, "--json"}));
     const Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object() || !json.contains("loss") || !json["loss"].is_number()) {
+    if (!json.is_object() || !json.contains("meanLoss") || !json["meanLoss"].is_number()) {
       return Internal("shoal-run eval printed no loss");
     }
-    return json["loss"].get<double>();
+    return json["meanLoss"].get<double>();
   }
 
   Result<std::string> Sample() {
@@ -153,7 +153,7 @@ class DemoRun {
                        "ROMEO:", "--tokens", "80", "--temperature", "0.8", "--seed",
                        std::to_string(options_.seed), "--json"}));
     const Json json = Json::parse(text, nullptr, false);
-    return json.is_object() ? json.value("text", "") : "";
+    return json.is_object() ? json.value("prompt", "") + json.value("text", "") : "";
   }
 
   RunFile MakeRunFile() const {
