@@ -1,0 +1,34 @@
+#include "net/host_port.h"
+
+#include <charconv>
+
+namespace shoal::net {
+
+Result<HostPort> ParseHostPort(std::string_view text) {
+  const auto wrong = [text] {
+    return InvalidArgument("'" + std::string(text) +
+                           "' is not host:port; write for example 127.0.0.1:8790 or [::1]:8790");
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return wrong();
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (host.front() == '[') {
+    if (host.back() != ']' || host.size() < 3) return wrong();
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return wrong();  // an IPv6 address without brackets
+  }
+  HostPort value;
+  value.host = host;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), value.port);
+  if (error != std::errc() || end != port.data() + port.size()) return wrong();
+  return value;
+}
+
+std::string FormatHostPort(const HostPort& value) {
+  const bool v6 = value.host.find(':') != std::string::npos;
+  return (v6 ? "[" + value.host + "]" : value.host) + ":" + std::to_string(value.port);
+}
+
+}  // namespace shoal::net

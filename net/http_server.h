@@ -1,0 +1,46 @@
+// HttpServer: the small read-only web server behind status, metrics and the live page.
+//
+// GET only, loopback only: it shows what only the machine's user should see. A Host header that is
+// not loopback is refused, so that no web page elsewhere can read it through DNS rebinding.
+
+#ifndef SHOAL_NET_HTTP_SERVER_H_
+#define SHOAL_NET_HTTP_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/executor.h"
+#include "common/status.h"
+
+namespace shoal::net {
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+struct HttpServerOptions {
+  std::string listen = "127.0.0.1:0";  // host:port; port 0: any free one
+};
+
+class HttpServer {
+ public:
+  virtual ~HttpServer() = default;  // the handler does not run afterwards
+  // host:port that is listened on.
+  virtual const std::string& address() const = 0;
+};
+
+// `handler` gets the path without query and runs on `executor`; connections are served by a thread
+// of the server's own. A port in use or an address that is not loopback is an error.
+Result<std::unique_ptr<HttpServer>> NewHttpServer(
+    const HttpServerOptions& options, Executor* executor,
+    std::function<HttpResponse(const std::string& path)> handler);
+
+// "/" is the live page, everything else 404.
+HttpResponse StatusPageOrNotFound(const std::string& path);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_HTTP_SERVER_H_
