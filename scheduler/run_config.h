@@ -16,9 +16,10 @@ namespace shoal::scheduler {
 struct RunConfig {
   // [run]
   std::string name = "run";
-  std::string model;      // Hugging Face directory
-  std::string data;       // prepared file
-  std::string directory;  // state of the scheduler: event log, artefacts, identity, socket
+  std::string model = "model";      // Hugging Face directory
+  std::string data = "data.shoal";  // prepared file
+  std::string directory =
+      "state";  // state of the scheduler: event log, artefacts, identity, socket
   std::uint64_t steps = 100;
   std::uint64_t seed = 1;
   std::uint32_t stages = 2;

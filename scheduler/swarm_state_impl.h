@@ -1,0 +1,162 @@
+// The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
+// plans, steps and checkpoints (swarm_training.cc).
+
+#ifndef SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
+#define SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset/sampler.h"
+#include "scheduler/consistency.h"
+#include "scheduler/members.h"
+#include "scheduler/plan_messages.h"
+#include "scheduler/run_lifecycle.h"
+#include "scheduler/step_account.h"
+#include "scheduler/stored_event.h"
+#include "scheduler/swarm_state.h"
+
+namespace shoal::scheduler {
+
+// Named limits of the state machine; tests reach each.
+inline constexpr std::uint32_t kStepPlansAhead = 3;       // in progress and ahead
+inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without progress
+inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
+inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
+inline constexpr std::size_t kLossesPerEvent = 64;
+inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
+inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
+inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
+inline constexpr Duration kBackoffMax = std::chrono::seconds(30);
+
+class SwarmStateImpl final : public SwarmState {
+ public:
+  SwarmStateImpl(const RunConfig& config, ArtefactMap initial, std::string join_secret);
+
+  std::vector<Action> Handle(const Event& event, TimePoint now) override;
+  Status Restore(std::string_view event) override;
+  RunView View(TimePoint now) const override;
+  const RunConfig& config() const override { return config_; }
+  ArtefactMap CurrentWeights() const override;
+  bool IsMember(const PeerId& peer) const override;
+
+ private:
+  struct PendingCheckpoint {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
+    ArtefactMap files;
+  };
+
+  // ---- events (swarm_state.cc) ----
+  void On(const PeerConnected& event);
+  void On(const PeerSaid& event);
+  void On(const PeerGone& event);
+  void On(const AdminOrder& event);
+  void On(const Tick& event);
+  void OrderPause();
+  void OrderResume();
+
+  Status Replay(const RunBegan& event);
+  Status Replay(const RunStarted& event);
+  Status Replay(const PlanMade& event);
+  Status Replay(const LossesKnown& event);
+  Status Replay(const CheckpointMade& event);
+  Status Replay(const RunHeld& event);
+  Status Replay(const RunReleased& event);
+  Status Replay(const RunFinished& event);
+  void Store(const StoredEvent& event);
+  void StoreLosses();
+
+  bool Enter(RunEvent event);
+  // Pauses; a generation in progress is aborted on every peer but `lost`.
+  void EndGeneration(const std::string& cause, const Member* lost);
+  // The same to a generation in progress, and tries again after a while.
+  void Interrupt(const std::string& cause, const Member* lost);
+  // Pauses until an order to resume.
+  void Hold(const std::string& cause, const Member* lost);
+  void Fail(const std::string& cause);
+  bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
+  std::string Reason() const;
+  std::string WaitingFor() const;
+  void ShowStatus(bool even_if_equal);
+  control::v1::RunStatus StatusMessage() const;
+
+  // ---- connections (swarm_messages.cc) ----
+  void Drop(ConnectionId connection, Status reason);
+  void Lost(Member* member, const std::string& why);
+  void OnHello(ConnectionId connection, const control::v1::Hello& hello);
+  void Welcome(Member* member);
+  void OnMember(Member* member, const control::v1::PeerMessage& message);
+  void OnLeaving(Member* member, const std::string& reason);
+  void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
+  void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
+  void Send(const Member& member, control::v1::SchedulerMessage message);
+  void SendToPlan(const control::v1::SchedulerMessage& message);
+
+  // ---- training (swarm_training.cc) ----
+  std::uint32_t needed() const { return config_.stages * config_.pipelines; }
+  void TryPlan();
+  void BeginGeneration(PlacementPlan plan);
+  void OnPlanReady(Member* member);
+  void SendStepPlan(std::uint64_t step);
+  void BeginSteps();
+  void OnStepReady(Member* member, const control::v1::StepReady& ready);
+  void OnSyncDone(Member* member, const control::v1::SyncDone& done);
+  void FinishStep();
+  bool CheckpointDue() const;
+  void OnApplied(Member* member, const control::v1::Applied& applied);
+  void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
+  void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
+  void Finish();
+  // The members of the plan, by pipeline, then stage.
+  std::vector<Member*> PlanMembers();
+  // Whether this message is of the generation in progress, from one of its members.
+  bool Current(const Member& member, std::uint64_t generation) const;
+
+  RunConfig config_;
+  const ArtefactMap initial_;
+  const std::string join_secret_;
+  const std::uint64_t config_hash_;
+  std::optional<dataset::Sampler> sampler_;
+
+  TimePoint now_{};
+  std::vector<Action> out_;
+
+  // Of the run; survives a restart.
+  bool began_ = false, started_ = false, held_ = false;
+  std::uint64_t generation_ = 0;
+  std::uint64_t step_ = 0;  // steps applied in the newest history
+  std::vector<double> losses_;
+  std::size_t losses_stored_ = 0;
+  std::uint64_t checkpoint_step_ = 0;
+  ArtefactMap checkpoint_;
+
+  // Lifecycle.
+  RunState state_ = RunState::kWaiting;
+  std::string cause_;               // why it is paused or failed
+  bool pausing_ = false;            // once a checkpoint above pausing_from_ is whole
+  std::uint64_t pausing_from_ = 0;  // steps applied
+  TimePoint not_before_{};          // of the next plan
+  std::uint32_t failures_ = 0;
+  std::uint64_t progress_ = 0;    // most steps applied when a generation ended
+  std::set<PeerId> refusals_;     // of the newest plan, as invalid
+  control::v1::RunStatus shown_;  // last sent to the peers
+
+  // Of the generation.
+  Members members_;
+  PlacementPlan plan_;  // the newest
+  std::set<PeerId> ready_;
+  StepAccount account_;
+  std::vector<control::v1::StageTiming> timings_;
+  std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
+  std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
+  ConsistencyChecks consistency_;
+  double step_seconds_ = 0, seconds_in_control_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_

@@ -1,0 +1,271 @@
+// Plans, steps and checkpoints.
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/log.h"
+#include "scheduler/swarm_state_impl.h"
+
+namespace shoal::scheduler {
+
+std::vector<Member*> SwarmStateImpl::PlanMembers() {
+  std::vector<Member*> members;
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      if (Member* member = members_.Find(peer)) members.push_back(member);
+    }
+  }
+  return members;
+}
+
+bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) const {
+  return active() && generation == generation_ && member.placed();
+}
+
+void SwarmStateImpl::TryPlan() {
+  if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return;
+  if (held_ || (!started_ && !config_.auto_start) || now_ < not_before_) return;
+  if (checkpoint_step_ >= config_.steps) {
+    Finish();
+    return;
+  }
+  if (members_.candidates() < needed()) return;
+  const PlacementRun run{config_.stages, config_.pipelines, {}};
+  auto plan = Place(members_.Candidates(), {}, run, plan_.empty() ? nullptr : &plan_);
+  if (plan) BeginGeneration(*std::move(plan));
+}
+
+void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
+  if (!started_) Store(RunStarted{});
+  started_ = true;
+  ++generation_;
+  plan_ = std::move(plan);
+  members_.SetPlaces(plan_);
+  StoreLosses();
+  step_ = checkpoint_step_;
+  losses_.resize(step_);
+  losses_stored_ = step_;
+  Store(PlanMade{generation_, step_});
+  ready_.clear();
+  refusals_.clear();
+  pending_.clear();
+  checkpoint_asked_ = checkpoint_step_;
+  consistency_.Reset();
+  const bool entered = Enter(RunEvent::kPlanned);
+  SHOAL_CHECK(entered);
+  const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, members_);
+  const ArtefactMap weights = CurrentWeights();
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.connected) continue;
+    control::v1::SchedulerMessage message;
+    *message.mutable_plan() = common;
+    if (member.placed()) {
+      const auto stage = static_cast<std::uint32_t>(member.stage);
+      for (auto& artefact : StageArtefacts(config_, stage, weights, initial_)) {
+        *message.mutable_plan()->add_artefacts() = std::move(artefact);
+      }
+    }
+    Send(member, std::move(message));
+  }
+}
+
+void SwarmStateImpl::OnPlanReady(Member* member) {
+  if (state_ != RunState::kPreparing) return;
+  ready_.insert(member->peer);
+  if (ready_.size() == needed() && Enter(RunEvent::kAllReady)) BeginSteps();
+}
+
+void SwarmStateImpl::BeginSteps() {
+  account_.Begin(step_, now_);
+  for (std::uint64_t step = step_; step < step_ + kStepPlansAhead; ++step) SendStepPlan(step);
+}
+
+void SwarmStateImpl::SendStepPlan(std::uint64_t step) {
+  if (step >= config_.steps) return;
+  control::v1::SchedulerMessage message;
+  *message.mutable_step_plan() = MakeStepPlan(config_, *sampler_, generation_, step, timings_);
+  SendToPlan(message);
+}
+
+void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& ready) {
+  if (state_ != RunState::kTraining || ready.step() != step_ || step_ >= config_.steps) return;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
+    Interrupt(member->LabelWithPlace() + " finished " + std::to_string(ready.micro_batches()) +
+                  " of " + std::to_string(MicroBatchesOf(config_, pipeline)) +
+                  " micro-batches of step " + std::to_string(step_),
+              nullptr);
+    return;
+  }
+  if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
+    Hold("the loss is not finite at step " + std::to_string(step_) + " (" +
+             member->LabelWithPlace() +
+             "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
+             "again; or try from step " +
+             std::to_string(checkpoint_step_) + " once more with: shoal swarm resume",
+         nullptr);
+    return;
+  }
+  if (!account_.AddReady(pipeline, stage, ready, now_) || !account_.all_ready()) return;
+  timings_ = account_.timings();
+  control::v1::SchedulerMessage message;
+  message.mutable_reduce()->set_generation(generation_);
+  message.mutable_reduce()->set_step(step_);
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) message.mutable_reduce()->add_pipelines(p);
+  SendToPlan(message);
+}
+
+void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
+  if (state_ != RunState::kTraining || done.step() != step_ || !account_.all_ready()) return;
+  if (!std::isfinite(done.squared_norm())) {
+    Hold("the gradient is not finite at step " + std::to_string(step_) + " (" +
+             member->LabelWithPlace() +
+             "): lower learning_rate or take more backward codec bits in run.toml and start the "
+             "scheduler again; or try once more with: shoal swarm resume",
+         nullptr);
+    return;
+  }
+  const bool fresh =
+      account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
+                         static_cast<std::uint32_t>(member->stage), done.squared_norm(), now_);
+  if (fresh && account_.all_synced()) FinishStep();
+}
+
+bool SwarmStateImpl::CheckpointDue() const {
+  const std::uint64_t applied = step_ + 1;
+  if (applied >= config_.steps) return true;
+  if (pausing_ && checkpoint_asked_ <= pausing_from_) return true;
+  return applied - checkpoint_asked_ >= config_.checkpoint_every &&
+         pending_.size() < kPendingCheckpointsMax;
+}
+
+void SwarmStateImpl::FinishStep() {
+  if (const auto stage = account_.disagreeing_stage()) {
+    Interrupt("the peers of stage " + std::to_string(*stage) +
+                  " have different gradients after their exchange at step " + std::to_string(step_),
+              nullptr);
+    return;
+  }
+  const std::uint64_t labels = account_.labels();
+  if (labels == 0) {
+    Hold("step " + std::to_string(step_) +
+             " has no labels: the data seems to hold only padding; prepare it again",
+         nullptr);
+    return;
+  }
+  const double loss = account_.loss_sum() / static_cast<double>(labels);
+  const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
+  const bool checkpoint = CheckpointDue();
+  control::v1::SchedulerMessage message;
+  control::v1::Apply* apply = message.mutable_apply();
+  apply->set_generation(generation_);
+  apply->set_step(step_);
+  apply->set_global_norm(norm);
+  apply->set_learning_rate(LearningRate(config_, step_));
+  apply->set_labels(labels);
+  apply->set_loss(loss);
+  apply->set_checkpoint(checkpoint);
+  for (const Member* member : PlanMembers()) {
+    apply->set_upload(checkpoint && member->pipeline == 0);
+    Send(*member, message);
+  }
+  const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
+  step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
+  seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
+  losses_.push_back(loss);
+  ++step_;
+  if (checkpoint) {
+    if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
+    pending_[step_];
+    checkpoint_asked_ = step_;
+  }
+  if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
+  account_.Begin(step_, now_);
+  SendStepPlan(step_ - 1 + kStepPlansAhead);
+}
+
+void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
+  if (state_ != RunState::kTraining || applied.step() >= step_) return;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  for (const control::v1::PlaceChecksum& place : applied.places()) {
+    const std::uint32_t own = place.receiver() ? place.boundary() + 1 : place.boundary();
+    if (own != stage || place.boundary() + 1 >= config_.stages) {
+      Drop(member->connection, InvalidArgument("malformed message: place of another stage"));
+      return;
+    }
+    if (!consistency_.AddPlace(applied.step(), pipeline, place)) {
+      SHOAL_LOG(kWarning, "scheduler", "m.mismatch", {"step", applied.step()},
+                {"pipeline", pipeline}, {"boundary", place.boundary()});
+    }
+  }
+  if (applied.weight_checksum() == 0) return;
+  if (!consistency_.AddWeights(applied.step(), stage, applied.weight_checksum())) {
+    Interrupt("the weights of " + member->LabelWithPlace() +
+                  " differ from those of its stage group after step " +
+                  std::to_string(applied.step()),
+              nullptr);
+  }
+}
+
+void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
+  const auto pending = pending_.find(done.step());
+  if (pending == pending_.end()) return;
+  const std::string what = "checkpoint of step " + std::to_string(done.step());
+  if (!done.error().empty()) {
+    Interrupt(member->LabelWithPlace() + " could not save the " + what + ": " + done.error(),
+              nullptr);
+    return;
+  }
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (member->pipeline == 0) {
+    ArtefactMap files;
+    for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
+    for (const std::string& part : StageParts(config_, stage)) {
+      for (const std::string& name : {part, part + ".optimizer"}) {
+        const auto file = files.find(name);
+        if (file == files.end()) {
+          Interrupt(member->LabelWithPlace() + " did not upload " + name + " of the " + what,
+                    nullptr);
+          return;
+        }
+        pending->second.files[name] = file->second;
+      }
+    }
+  }
+  pending->second.reported.emplace(member->pipeline, stage);
+  if (pending->second.reported.size() < needed()) return;
+  const ArtefactMap files = std::move(pending->second.files);
+  CompleteCheckpoint(done.step(), files);
+}
+
+void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files) {
+  pending_.erase(pending_.begin(), pending_.upper_bound(step));
+  checkpoint_step_ = step;
+  checkpoint_ = files;
+  StoreLosses();
+  CheckpointMade made{step, {}};
+  for (const auto& [name, file] : files) made.files.push_back(file);
+  Store(made);
+  out_.push_back(CheckpointComplete{step});
+  if (step >= config_.steps) {
+    Finish();
+  } else if (pausing_ && step > pausing_from_) {
+    Hold("paused by the organiser; continue with: shoal swarm resume", nullptr);
+  }
+}
+
+void SwarmStateImpl::Finish() {
+  if (!Enter(RunEvent::kCompleted)) return;
+  pausing_ = false;
+  Store(RunFinished{checkpoint_step_});
+  control::v1::SchedulerMessage message;
+  message.mutable_finished()->set_generation(generation_);
+  message.mutable_finished()->set_steps(checkpoint_step_);
+  for (const auto& [peer, member] : members_.all()) {
+    if (member.connected) Send(member, message);
+  }
+}
+
+}  // namespace shoal::scheduler

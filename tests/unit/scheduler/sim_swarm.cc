@@ -1,0 +1,345 @@
+#include "unit/scheduler/sim_swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace shoal::scheduler {
+
+using control::v1::PeerMessage;
+using control::v1::SchedulerMessage;
+
+RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines) {
+  RunConfig config;
+  config.steps = 30;
+  config.stages = stages;
+  config.pipelines = pipelines;
+  config.micro_batches = 6;
+  config.micro_batch_rows = 2;
+  config.checkpoint_every = 10;
+  config.run = RunId{0xabcdef};
+  config.model_config_json = "{}";
+  config.layers = stages * 2;
+  config.row_tokens = 16;
+  config.train_rows = 500;
+  for (std::uint32_t s = 0; s <= stages; ++s) config.stage_first_layers.push_back(s * 2);
+  return config;
+}
+
+std::map<std::string, control::v1::ArtefactRef> SimArtefacts(const RunConfig& config) {
+  std::map<std::string, control::v1::ArtefactRef> artefacts;
+  std::vector<std::string> names = {"embedding", "head", "data"};
+  for (std::uint32_t l = 0; l < config.layers; ++l) names.push_back("layer." + std::to_string(l));
+  for (const std::string& name : names) {
+    control::v1::ArtefactRef ref;
+    ref.set_name(name);
+    ref.set_hash(std::string(31, 'h') + name.back());
+    ref.set_size(100);
+    artefacts[name] = ref;
+  }
+  return artefacts;
+}
+
+PeerId SimPeerId(std::uint32_t number) {
+  PeerId id;
+  id.key[0] = static_cast<std::uint8_t>(number >> 8);
+  id.key[1] = static_cast<std::uint8_t>(number);
+  id.key[31] = 1;
+  return id;
+}
+
+double SimSwarm::LossSum(std::uint64_t step, int pipeline) {
+  return 100.0 / (1.0 + static_cast<double>(step)) + pipeline;
+}
+
+SimSwarm::SimSwarm(const RunConfig& config, std::uint64_t seed)
+    : config_(config), random_(seed), state_(NewSwarmState(config, SimArtefacts(config), kSecret)) {
+  // The ticks of the server.
+  auto tick = std::make_shared<std::function<void()>>();
+  *tick = [this, tick_weak = std::weak_ptr(tick)] {
+    Feed(Tick{});
+    if (auto again = tick_weak.lock()) At(std::chrono::milliseconds(400), [again] { (*again)(); });
+  };
+  At(Duration::zero(), [tick] { (*tick)(); });
+}
+
+void SimSwarm::At(Duration delay, std::function<void()> task) {
+  tasks_.push({now_ + delay, ++order_, std::move(task)});
+}
+
+Duration SimSwarm::Delay(double mean_ms) {
+  std::exponential_distribution<double> draw(1.0 / mean_ms);
+  return Duration(static_cast<std::int64_t>(std::min(draw(random_), mean_ms * 8) * 1e6));
+}
+
+std::size_t SimSwarm::AddPeer() {
+  auto peer = std::make_unique<SimPeer>();
+  peer->id = SimPeerId(static_cast<std::uint32_t>(peers_.size()) + 1);
+  peer->name = "peer" + std::to_string(peers_.size());
+  peers_.push_back(std::move(peer));
+  Connect(peers_.size() - 1);
+  return peers_.size() - 1;
+}
+
+void SimSwarm::Connect(std::size_t index) {
+  SimPeer& peer = Peer(index);
+  peer.alive = true;
+  peer.mute = false;
+  peer.connection = ++last_connection_;
+  ++peer.life;
+  ++peer.epoch;
+  peer.stage = peer.pipeline = -1;
+  Feed(PeerConnected{peer.connection, peer.id, "10.0.0." + std::to_string(index % 250)});
+  PeerMessage hello;
+  hello.mutable_hello()->set_protocol(net::kProtocolVersion);
+  hello.mutable_hello()->set_version("0.1.0");
+  hello.mutable_hello()->set_name(peer.name);
+  hello.mutable_hello()->set_join_secret(kSecret);
+  hello.mutable_hello()->set_listen_port(9000);
+  hello.mutable_hello()->set_device("cpu");
+  hello.mutable_hello()->set_paused(peer.paused);
+  Say(index, hello);
+  Heartbeat(&peer);
+}
+
+void SimSwarm::Heartbeat(SimPeer* peer) {
+  PeerMessage message;
+  message.mutable_heartbeat()->set_state("training");
+  message.mutable_heartbeat()->set_status_json("{}");
+  Answer(peer, 1, message);
+  At(std::chrono::milliseconds(700), [this, peer, life = peer->life] {
+    if (peer->alive && peer->life == life) Heartbeat(peer);
+  });
+}
+
+void SimSwarm::Kill(std::size_t index) {
+  SimPeer& peer = Peer(index);
+  if (!peer.alive) return;
+  peer.alive = false;
+  ++peer.epoch;
+  At(Delay(50), [this, connection = peer.connection, life = scheduler_life_] {
+    if (life == scheduler_life_) Feed(PeerGone{connection, "connection reset"});
+  });
+}
+
+void SimSwarm::Say(std::size_t index, PeerMessage message) {
+  SimPeer& peer = Peer(index);
+  if (peer.filter && !peer.filter(&message)) return;
+  const ConnectionId connection = peer.connection;
+  TimePoint& last = to_scheduler_[connection];
+  last = std::max(last, now_ + Delay(20));
+  tasks_.push({last, ++order_,
+               [this, &peer, connection, message = std::move(message), life = scheduler_life_] {
+                 if (life != scheduler_life_ || !peer.alive || peer.connection != connection)
+                   return;
+                 Feed(PeerSaid{connection, message});
+               }});
+}
+
+void SimSwarm::Answer(SimPeer* peer, double mean_ms, PeerMessage message) {
+  At(Delay(mean_ms * peer->slowness),
+     [this, peer, epoch = peer->epoch, message = std::move(message)] {
+       if (!peer->alive || peer->mute) return;
+       if (peer->epoch != epoch && !message.has_heartbeat()) return;
+       for (std::size_t i = 0; i < peers_.size(); ++i) {
+         if (peers_[i].get() == peer) Say(i, message);
+       }
+     });
+}
+
+void SimSwarm::Order(AdminOrder::Kind kind) { Feed(AdminOrder{kind}); }
+
+void SimSwarm::Feed(const Event& event) {
+  std::vector<Action> actions = state_->Handle(event, now_);
+  last_actions_ = actions.size();
+  for (Action& action : actions) {
+    if (auto* send = std::get_if<SendTo>(&action)) {
+      TimePoint& last = to_peer_[send->connection];
+      last = std::max(last, now_ + Delay(20));
+      tasks_.push({last, ++order_, [this, send = *send, life = scheduler_life_] {
+                     if (life == scheduler_life_) Deliver(send.connection, send.message);
+                   }});
+    } else if (auto* dropped = std::get_if<Disconnect>(&action)) {
+      ++disconnects_;
+      EXPECT_FALSE(dropped->reason.ok());
+    } else if (auto* persist = std::get_if<Persist>(&action)) {
+      persisted_.push_back(persist->event);
+    } else if (auto* complete = std::get_if<CheckpointComplete>(&action)) {
+      checkpoints_.push_back(complete->step);
+    }
+  }
+}
+
+SimPeer* SimSwarm::ByConnection(ConnectionId connection) {
+  for (auto& peer : peers_) {
+    if (peer->connection == connection && peer->alive) return peer.get();
+  }
+  return nullptr;
+}
+
+void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message) {
+  SimPeer* peer = ByConnection(connection);
+  if (peer == nullptr) return;
+  switch (message.kind_case()) {
+    case SchedulerMessage::kPlan: OnPlan(peer, message.plan()); return;
+    case SchedulerMessage::kStepPlan:
+      if (message.step_plan().generation() != peer->generation) return;
+      peer->plans[message.step_plan().step()] = message.step_plan();
+      Work(peer);
+      return;
+    case SchedulerMessage::kReduce: {
+      EXPECT_EQ(message.reduce().step(), peer->applied);
+      PeerMessage done;
+      done.mutable_sync_done()->set_generation(peer->generation);
+      done.mutable_sync_done()->set_step(message.reduce().step());
+      done.mutable_sync_done()->set_squared_norm(4.0 + peer->stage);
+      Answer(peer, 30, done);
+      return;
+    }
+    case SchedulerMessage::kApply: OnApply(peer, message.apply()); return;
+    case SchedulerMessage::kAbort:
+      peer->last_abort = message.abort().reason();
+      ++peer->epoch;
+      peer->stage = peer->pipeline = -1;
+      return;
+    case SchedulerMessage::kRunStatus: peer->status = message.run_status(); return;
+    case SchedulerMessage::kRefused: peer->refused = message.refused(); return;
+    case SchedulerMessage::kFinished: peer->finished = true; return;
+    default: return;
+  }
+}
+
+void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
+  EXPECT_GT(plan.generation(), peer->generation);
+  ++peer->epoch;
+  peer->plan = plan;
+  peer->generation = plan.generation();
+  peer->applied = plan.resume_step();
+  peer->plans.clear();
+  peer->working = false;
+  peer->stage = peer->pipeline = -1;
+  for (const auto& position : plan.positions()) {
+    if (position.peer() != std::string(peer->id.key.begin(), peer->id.key.end())) continue;
+    peer->stage = static_cast<int>(position.stage());
+    peer->pipeline = static_cast<int>(position.pipeline());
+  }
+  if (peer->stage < 0) return;
+  PeerMessage ready;
+  ready.mutable_plan_ready()->set_generation(plan.generation());
+  Answer(peer, 500, ready);
+}
+
+void SimSwarm::Work(SimPeer* peer) {
+  const auto plan = peer->plans.find(peer->applied);
+  if (peer->stage < 0 || peer->working || plan == peer->plans.end()) return;
+  peer->working = true;
+  PeerMessage message;
+  control::v1::StepReady* ready = message.mutable_step_ready();
+  ready->set_generation(peer->generation);
+  ready->set_step(peer->applied);
+  const auto& batches = plan->second.pipelines(peer->pipeline).micro_batches();
+  ready->set_micro_batches(static_cast<std::uint32_t>(batches.size()));
+  for (const auto& batch : batches) {
+    EXPECT_EQ(batch.global_index() % config_.pipelines, static_cast<unsigned>(peer->pipeline));
+  }
+  if (peer->stage + 1 == static_cast<int>(config_.stages)) {
+    ready->set_labels(10);
+    ready->set_loss_sum(LossSum(peer->applied, peer->pipeline));
+  }
+  ready->mutable_timing()->set_forward_ms(5 + peer->stage);
+  Answer(peer, 200, message);
+}
+
+void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
+  EXPECT_EQ(apply.step(), peer->applied);
+  EXPECT_TRUE(std::isfinite(apply.loss()) && std::isfinite(apply.global_norm()));
+  peer->plans.erase(peer->applied);
+  ++peer->applied;
+  peer->working = false;
+  PeerMessage message;
+  control::v1::Applied* applied = message.mutable_applied();
+  applied->set_generation(peer->generation);
+  applied->set_step(apply.step());
+  const auto add_place = [&](int boundary, bool receiver) {
+    if (boundary < 0 || boundary + 1 >= static_cast<int>(config_.stages)) return;
+    control::v1::PlaceChecksum* place = applied->add_places();
+    place->set_boundary(static_cast<std::uint32_t>(boundary));
+    place->set_receiver(receiver);
+    place->set_checksum(1000 * apply.step() + static_cast<std::uint64_t>(boundary));
+    place->set_records(7);
+  };
+  add_place(peer->stage, false);
+  add_place(peer->stage - 1, true);
+  if (apply.checkpoint()) applied->set_weight_checksum(99 + apply.step());
+  Answer(peer, 10, message);
+  if (apply.checkpoint()) {
+    PeerMessage saved;
+    control::v1::CheckpointDone* done = saved.mutable_checkpoint_done();
+    done->set_generation(peer->generation);
+    done->set_step(apply.step() + 1);
+    if (apply.upload()) {
+      for (const auto& artefact : peer->plan.artefacts()) {
+        if (artefact.name() == "data" || artefact.name().ends_with(".optimizer")) continue;
+        for (const char* suffix : {"", ".optimizer"}) {
+          control::v1::ArtefactRef* file = done->add_files();
+          file->set_name(artefact.name() + suffix);
+          std::string hash(32, 'c');
+          hash[0] = static_cast<char>(done->step() % 100);
+          file->set_hash(hash);
+          file->set_size(50);
+        }
+      }
+    }
+    Answer(peer, 800, saved);
+  }
+  Work(peer);
+}
+
+void SimSwarm::RestartScheduler(bool reconnect) {
+  ++scheduler_life_;
+  state_ = NewSwarmState(config_, SimArtefacts(config_), kSecret);
+  const Status restored = RestoreInto(state_.get());
+  EXPECT_TRUE(restored.ok()) << restored.ToString();
+  if (!reconnect) return;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (!peers_[i]->alive) continue;
+    ++peers_[i]->epoch;
+    At(Delay(1000), [this, i] {
+      if (Peer(i).alive) Connect(i);
+    });
+  }
+}
+
+Status SimSwarm::RestoreInto(SwarmState* state) const {
+  for (const std::string& event : persisted_) SHOAL_RETURN_IF_ERROR(state->Restore(event));
+  return Status::Ok();
+}
+
+void SimSwarm::RunFor(Duration duration) {
+  const TimePoint end = now_ + duration;
+  while (!tasks_.empty() && tasks_.top().when <= end) {
+    Task task = tasks_.top();
+    tasks_.pop();
+    now_ = std::max(now_, task.when);
+    task.run();
+  }
+  now_ = end;
+}
+
+bool SimSwarm::RunUntil(const std::function<bool()>& done, Duration limit) {
+  const TimePoint end = now_ + limit;
+  while (!done()) {
+    if (tasks_.empty() || tasks_.top().when > end) return false;
+    Task task = tasks_.top();
+    tasks_.pop();
+    now_ = std::max(now_, task.when);
+    task.run();
+  }
+  return true;
+}
+
+bool SimSwarm::RunUntilState(RunState state, Duration limit) {
+  return RunUntil([&] { return View().state == state; }, limit);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,119 @@
+// SimSwarm: a SwarmState with scripted peers, a fake clock and random delays drawn from a seed.
+// Peers answer as shoald does; tests kill, mute and replace them.
+
+#ifndef SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_
+#define SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "net/control.h"
+#include "scheduler/swarm_state.h"
+
+namespace shoal::scheduler {
+
+inline constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
+
+RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines);
+std::map<std::string, control::v1::ArtefactRef> SimArtefacts(const RunConfig& config);
+PeerId SimPeerId(std::uint32_t number);
+
+struct SimPeer {
+  PeerId id;
+  std::string name;
+  bool alive = true;
+  bool mute = false;  // connected, says nothing
+  bool paused = false;
+  ConnectionId connection = 0;
+  std::uint64_t life = 0;   // grows with each connection: what was under way before is void
+  std::uint64_t epoch = 0;  // and with each plan or abort
+  // Of the newest plan.
+  std::uint64_t generation = 0;
+  int pipeline = -1, stage = -1;
+  std::uint64_t applied = 0;
+  std::map<std::uint64_t, control::v1::StepPlan> plans;
+  bool working = false;
+  std::string last_abort;
+  control::v1::RunStatus status;
+  control::v1::Plan plan;
+  control::v1::Refused refused;
+  bool finished = false;
+  // Script: changes a message before it is sent; false swallows it.
+  std::function<bool(control::v1::PeerMessage*)> filter;
+  double slowness = 1;
+};
+
+class SimSwarm {
+ public:
+  SimSwarm(const RunConfig& config, std::uint64_t seed);
+
+  SimPeer& Peer(std::size_t index) { return *peers_[index]; }
+  std::size_t AddPeer();  // connects at once
+  void Connect(std::size_t index);
+  // The connection breaks (the scheduler hears of it after a delay); the process is gone.
+  void Kill(std::size_t index);
+  void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
+  void Order(AdminOrder::Kind kind);
+
+  // A new scheduler from the persisted events; all connections break, living peers come back.
+  void RestartScheduler(bool reconnect);
+  Status RestoreInto(SwarmState* state) const;
+
+  void RunFor(Duration duration);
+  // Until `done`, at most `limit` of fake time; whether it came.
+  bool RunUntil(const std::function<bool()>& done, Duration limit = std::chrono::minutes(30));
+  bool RunUntilState(RunState state, Duration limit = std::chrono::minutes(30));
+
+  SwarmState& state() { return *state_; }
+  RunView View() const { return state_->View(now_); }
+  TimePoint now() const { return now_; }
+  const RunConfig& config() const { return config_; }
+  const std::vector<std::string>& persisted() const { return persisted_; }
+  const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_; }
+  std::size_t disconnects() const { return disconnects_; }
+  std::size_t last_actions() const { return last_actions_; }
+  static double LossSum(std::uint64_t step, int pipeline);
+
+ private:
+  void At(Duration delay, std::function<void()> task);
+  Duration Delay(double mean_ms);
+  void Feed(const Event& event);
+  void Deliver(ConnectionId connection, const control::v1::SchedulerMessage& message);
+  void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
+  void OnApply(SimPeer* peer, const control::v1::Apply& apply);
+  void Work(SimPeer* peer);
+  void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);
+  void Heartbeat(SimPeer* peer);
+  SimPeer* ByConnection(ConnectionId connection);
+
+  struct Task {
+    TimePoint when;
+    std::uint64_t order;
+    std::function<void()> run;
+    bool operator>(const Task& other) const {
+      return std::tie(when, order) > std::tie(other.when, other.order);
+    }
+  };
+
+  RunConfig config_;
+  std::mt19937_64 random_;
+  std::unique_ptr<SwarmState> state_;
+  TimePoint now_{std::chrono::hours(1)};
+  std::uint64_t order_ = 0, scheduler_life_ = 0;
+  ConnectionId last_connection_ = 0;
+  std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
+  std::vector<std::unique_ptr<SimPeer>> peers_;
+  std::map<ConnectionId, TimePoint> to_scheduler_, to_peer_;  // in order per connection
+  std::vector<std::string> persisted_;
+  std::vector<std::uint64_t> checkpoints_;
+  std::size_t disconnects_ = 0, last_actions_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_

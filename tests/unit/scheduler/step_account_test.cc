@@ -1,0 +1,86 @@
+#include "scheduler/step_account.h"
+
+#include <gtest/gtest.h>
+
+#include "scheduler/consistency.h"
+
+namespace shoal::scheduler {
+namespace {
+
+control::v1::StepReady Ready(std::uint64_t labels, double loss, double forward_ms) {
+  control::v1::StepReady ready;
+  ready.set_labels(labels);
+  ready.set_loss_sum(loss);
+  ready.mutable_timing()->set_forward_ms(forward_ms);
+  return ready;
+}
+
+TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
+  StepAccount account(2, 2);
+  const TimePoint start{std::chrono::seconds(1)};
+  account.Begin(4, start);
+  EXPECT_TRUE(account.AddReady(0, 0, Ready(100, 100, 3), start));
+  EXPECT_FALSE(account.AddReady(0, 0, Ready(100, 100, 3), start));
+  EXPECT_TRUE(account.AddReady(0, 1, Ready(5, 2.5, 4), start));
+  EXPECT_TRUE(account.AddReady(1, 0, Ready(0, 0, 9), start));
+  EXPECT_FALSE(account.all_ready());
+  EXPECT_TRUE(account.AddReady(1, 1, Ready(6, 1.5, 2), start + std::chrono::seconds(2)));
+  EXPECT_TRUE(account.all_ready());
+  EXPECT_EQ(account.labels(), 11u);
+  EXPECT_EQ(account.loss_sum(), 4.0);
+  EXPECT_EQ(account.timings()[0].forward_ms(), 9);
+  EXPECT_EQ(account.timings()[1].forward_ms(), 4);
+  for (const std::uint32_t p : {0u, 1u}) {
+    EXPECT_TRUE(account.AddSynced(p, 0, 3, start + std::chrono::seconds(3)));
+    EXPECT_TRUE(account.AddSynced(p, 1, 5, start + std::chrono::seconds(5)));
+  }
+  EXPECT_TRUE(account.all_synced());
+  EXPECT_EQ(account.squared_norm(), 8);  // pipeline 0 only
+  EXPECT_FALSE(account.disagreeing_stage());
+  EXPECT_EQ(account.between_ready_and_synced(), std::chrono::seconds(3));
+}
+
+TEST(StepAccountTest, FindsTheDisagreeingStage) {
+  StepAccount account(2, 2);
+  account.Begin(0, {});
+  account.AddSynced(0, 0, 1, {});
+  account.AddSynced(1, 0, 1, {});
+  account.AddSynced(0, 1, 1, {});
+  account.AddSynced(1, 1, 1.001, {});
+  EXPECT_EQ(account.disagreeing_stage(), 1u);
+}
+
+TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
+  ConsistencyChecks checks;
+  control::v1::PlaceChecksum sender, receiver;
+  receiver.set_receiver(true);
+  sender.set_checksum(8);
+  receiver.set_checksum(8);
+  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 0u);
+  EXPECT_TRUE(checks.AddPlace(1, 0, sender));
+  EXPECT_TRUE(checks.AddPlace(2, 0, sender));
+  receiver.set_checksum(9);
+  EXPECT_TRUE(checks.AddPlace(2, 1, receiver));  // another pipeline: its own comparison
+  EXPECT_FALSE(checks.AddPlace(2, 0, receiver));
+  receiver.set_checksum(8);
+  receiver.set_records(1);
+  EXPECT_TRUE(checks.AddPlace(3, 0, sender));
+  EXPECT_FALSE(checks.AddPlace(3, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 3u);
+  EXPECT_EQ(checks.m_mismatches(), 2u);
+}
+
+TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
+  ConsistencyChecks checks;
+  control::v1::PlaceChecksum sender, receiver;
+  receiver.set_receiver(true);
+  receiver.set_checksum(1);
+  checks.AddPlace(1, 0, sender);
+  checks.AddPlace(50, 0, sender);
+  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 0u);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
