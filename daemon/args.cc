@@ -1,0 +1,98 @@
+#include "daemon/args.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/version.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr std::uint64_t kConfigBytesMax = 1 << 20;
+
+// What was given by flag or environment variable; empty: not given.
+struct Flags {
+  std::string config, join, directory, name, listen, advertise, upload, download, device,
+      status_listen, log_level, trace;
+  std::uint32_t threads = 0;
+  bool print_config = false;
+};
+
+void AddFlags(CLI::App* app, Flags* flags) {
+  app->add_option("--config", flags->config, "Settings file (TOML)")->envname("SHOAL_CONFIG");
+  app->add_option("--join", flags->join, "Invite line, or file:PATH")->envname("SHOAL_INVITE");
+  app->add_option("--dir", flags->directory, "Folder of all state")->envname("SHOAL_DIR");
+  app->add_option("--name", flags->name, "Name shown to the organiser")->envname("SHOAL_NAME");
+  app->add_option("--listen", flags->listen, "host:port for neighbours")->envname("SHOAL_LISTEN");
+  app->add_option("--advertise", flags->advertise, "Host that neighbours can reach")
+      ->envname("SHOAL_ADVERTISE");
+  app->add_option("--upload", flags->upload, "Cap on uploads, like 20mbit")
+      ->envname("SHOAL_UPLOAD");
+  app->add_option("--download", flags->download, "Cap on downloads")->envname("SHOAL_DOWNLOAD");
+  app->add_option("--device", flags->device, "cpu, cuda, cuda:N or auto")->envname("SHOAL_DEVICE");
+  app->add_option("--threads", flags->threads, "Threads of the model; 0: one per core")
+      ->envname("SHOAL_THREADS");
+  app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
+      ->envname("SHOAL_STATUS_LISTEN");
+  app->add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
+      ->envname("SHOAL_LOG_LEVEL");
+  app->add_option("--trace", flags->trace, "Record micro-batch events; written on stop (Perfetto)");
+  app->add_flag("--print-config", flags->print_config, "Print the effective settings and end");
+}
+
+Status Apply(const Flags& flags, DaemonConfig* config) {
+  if (!flags.config.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.config, kConfigBytesMax));
+    SHOAL_RETURN_IF_ERROR(ParseConfig(text, flags.config, config));
+  }
+  const std::pair<const std::string*, std::string*> texts[] = {
+      {&flags.join, &config->invite},         {&flags.directory, &config->directory},
+      {&flags.name, &config->name},           {&flags.listen, &config->listen},
+      {&flags.device, &config->device},       {&flags.status_listen, &config->status_listen},
+      {&flags.log_level, &config->log_level}, {&flags.trace, &config->trace_file}};
+  for (const auto& [from, to] : texts) {
+    if (!from->empty()) *to = *from;
+  }
+  if (!flags.advertise.empty()) config->advertise = {flags.advertise};
+  if (flags.threads > 0) config->threads = flags.threads;
+  if (!flags.upload.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(config->upload, ParseRate(flags.upload));
+  }
+  if (!flags.download.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(config->download, ParseRate(flags.download));
+  }
+  SHOAL_RETURN_IF_ERROR(ParseConfig("", "settings", config));  // checks the values together
+  SHOAL_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(config->log_level));
+  SetLogLevel(level);
+  FillConfigDefaults(config);
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
+  CLI::App app{"shoald: hosts one stage of a model that a swarm trains together"};
+  app.set_version_flag("--version", std::string("shoald ") + kVersion);
+  Flags flags;
+  AddFlags(&app, &flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    return std::nullopt;
+  }
+  Args args;
+  if (Status status = Apply(flags, &args.config); !status.ok()) {
+    std::cerr << "shoald: " << status.message() << "\n";
+    *exit_code = ExitCode::kBadConfig;
+    return std::nullopt;
+  }
+  args.print_config = flags.print_config;
+  return args;
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,56 @@
+// DaemonConfig: what shoald.toml, the environment and the command line say, checked. config.cc
+// knows TOML; args.cc knows the command line.
+
+#ifndef SHOAL_DAEMON_CONFIG_H_
+#define SHOAL_DAEMON_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "common/units.h"
+
+namespace shoal::daemon {
+
+struct DaemonConfig {
+  // [peer]
+  std::string name;       // shown to others; default: the machine's name
+  std::string directory;  // identity, delta store, checkpoints, cache, socket; default by XDG
+  std::string invite;     // shoal1_..., or file:PATH, or empty: wait for `shoal join`
+  // [network]
+  std::string listen = "0.0.0.0:0";
+  std::vector<std::string> advertise;  // hosts or addresses for neighbours; empty: found
+  BitsPerSecond upload;                // 0: no cap
+  BitsPerSecond download;
+  // [limits]
+  std::uint64_t delta_store_bytes = 50ull << 30;
+  std::uint64_t store_cache_bytes = 64ull << 20;
+  std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight
+  // [compute]
+  std::string device = "auto";  // cpu | cuda | cuda:N | auto
+  std::uint32_t threads = 0;    // 0: LibTorch's choice
+  std::uint32_t codec_threads = 2;
+  // [status]
+  std::string status_listen = "127.0.0.1:8790";
+  // [log]
+  std::string log_level = "info";
+  // Command line only.
+  std::string trace_file;  // record micro-batch events, write them here on stop
+};
+
+// Values over those already in `config`; `name` is for messages. An unknown key, a wrong type or a
+// wrong unit is an error with the line, the key and what to write.
+Status ParseConfig(std::string_view toml, const std::string& name, DaemonConfig* config);
+
+// The effective values as TOML, each key with a comment. deploy/shoald.toml is this text for the
+// defaults.
+std::string FormatConfig(const DaemonConfig& config);
+
+// Fills what is empty from the machine: name, directory ($XDG_STATE_HOME/shoal).
+void FillConfigDefaults(DaemonConfig* config);
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_CONFIG_H_

@@ -1,0 +1,515 @@
+#include "daemon/peer_daemon.h"
+
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/version.h"
+#include "daemon/local_addresses.h"
+#include "net/grpc_link_hub.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr std::size_t kLossesKept = 2000;
+constexpr double kRateSmoothing = 0.2;
+constexpr Duration kStopTimeout = std::chrono::seconds(10);
+constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
+
+std::int64_t UnixMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Runs `task` on `executor` and waits for it; for start and stop on the main thread only.
+template <typename Task>
+auto RunOn(Executor* executor, Task task) {
+  std::packaged_task<decltype(task())()> packaged(std::move(task));
+  auto future = packaged.get_future();
+  auto shared = std::make_shared<decltype(packaged)>(std::move(packaged));
+  executor->Post("daemon.sync", [shared] { (*shared)(); });
+  return future.get();
+}
+
+std::uint64_t MachineMemoryBytes() {
+  struct sysinfo info {};
+  return ::sysinfo(&info) == 0 ? std::uint64_t{info.totalram} * info.mem_unit : 0;
+}
+
+Result<std::string> ReadInvite(const std::string& text) {
+  if (text.rfind("file:", 0) != 0) return text;
+  SHOAL_ASSIGN_OR_RETURN(std::string content, ReadFile(text.substr(5), kInviteBytesMax));
+  const auto end = content.find_first_of("\r\n");
+  return content.substr(0, end);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
+                                                     std::function<void(Status)> on_stop) {
+  std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config, std::move(on_stop)));
+  SHOAL_RETURN_IF_ERROR(daemon->OpenStores());
+  SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork());
+  SHOAL_RETURN_IF_ERROR(daemon->OpenDoors());
+  SHOAL_RETURN_IF_ERROR(RunOn(daemon->control_.get(), [&daemon] {
+    daemon->Begin();
+    return Status::Ok();
+  }));
+  return daemon;
+}
+
+PeerDaemon::PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop)
+    : config_(config),
+      on_stop_(std::move(on_stop)),
+      upload_(std::make_shared<net::RateLimiter>(&SystemClock())),
+      download_(std::make_shared<net::RateLimiter>(&SystemClock())),
+      control_(NewThreadExecutor("control")),
+      compute_(NewThreadExecutor("compute")),
+      codec_(NewThreadPool("codec", static_cast<int>(config.codec_threads))),
+      store_(NewThreadExecutor("store")),
+      since_unix_ms_(UnixMs()) {}
+
+Status PeerDaemon::OpenStores() {
+  const std::string& directory = config_.directory;
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
+  SHOAL_ASSIGN_OR_RETURN(overlay_, ReadOverlay(directory + "/overlay.json"));
+  SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));
+  SHOAL_ASSIGN_OR_RETURN(checkpoints_, storage::OpenCheckpointStore(directory + "/checkpoints"));
+  storage::DeltaStoreOptions options;
+  options.path = directory + "/deltas";
+  options.bytes_max = config_.delta_store_bytes;
+  options.cache_bytes = config_.store_cache_bytes;
+  SHOAL_ASSIGN_OR_RETURN(delta_store_, storage::OpenRocksDeltaStore(options));
+  return Status::Ok();
+}
+
+Status PeerDaemon::OpenNetwork() {
+  net::LinkHubOptions options;
+  options.listen = config_.listen;
+  options.identity = identity_;
+  options.upload = upload_;
+  options.download = download_;
+  SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
+  return Status::Ok();
+}
+
+Status PeerDaemon::OpenDoors() {
+  connection_ =
+      std::make_unique<SchedulerConnection>(control_.get(), identity_, upload_, download_, this);
+  net::LocalHandlers handlers;
+  handlers.on_status = [this](std::function<void(std::string)> reply) {
+    reply(StatusJson(Snapshot()));
+  };
+  handlers.on_command = [this](const std::string& name,
+                               const std::map<std::string, std::string>& arguments,
+                               std::function<void(Result<net::CommandResult>)> reply) {
+    OnCommand(name, arguments, std::move(reply));
+  };
+  SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/shoald.sock",
+                                                     control_.get(), std::move(handlers)));
+  net::HttpServerOptions options;
+  options.listen = config_.status_listen;
+  SHOAL_ASSIGN_OR_RETURN(
+      http_, net::NewHttpServer(options, control_.get(),
+                                [this](const std::string& path) { return OnHttp(path); }));
+  return WriteFileAtomic(config_.directory + "/status.addr", status_address() + "\n");
+}
+
+std::string PeerDaemon::status_address() const { return http_->address(); }
+
+void PeerDaemon::Begin() {
+  paused_ = overlay_.paused;
+  const std::string invite =
+      !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
+  if (invite.empty()) {
+    ChangeState(PeerState::kIdle, "no invite yet: run `shoal join INVITE`");
+    return;
+  }
+  if (Status status = OpenConnection(invite); !status.ok()) {
+    control_->Post("daemon.bad_invite", [this, status] { on_stop_(status); });
+  }
+}
+
+PeerDaemon::~PeerDaemon() {
+  if (connection_) {
+    std::promise<void> stopped;
+    control_->Post("daemon.stop", [this, &stopped] {
+      if (state_ != PeerState::kStopped) ChangeState(PeerState::kDraining, "stopping");
+      control::v1::PeerMessage message;
+      message.mutable_leaving()->set_reason("shoald was stopped");
+      connection_->Tell(std::move(message));
+      EndStage();
+      // A moment for the farewell to leave the machine.
+      control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50), [this, &stopped] {
+        local_.reset();
+        connection_->Close();
+        ChangeState(PeerState::kStopped, "");
+        stopped.set_value();
+      });
+    });
+    stopped.get_future().wait_for(kStopTimeout);
+  }
+  http_.reset();
+  local_.reset();
+  if (control_ && connection_) {
+    RunOn(control_.get(), [this] {
+      connection_.reset();
+      hub_.reset();
+      return 0;
+    });
+  }
+  compute_.reset();  // ends what runs there, then the next in line
+  codec_.reset();
+  if (delta_store_) {
+    const Status status = RunOn(store_.get(), [this] { return delta_store_->Flush(); });
+    if (!status.ok()) {
+      SHOAL_LOG(kError, "daemon", "flush.failed", {"error", status.ToString()});
+    }
+  }
+  store_.reset();
+  control_.reset();
+}
+
+void PeerDaemon::ChangeState(PeerState state, const std::string& reason) {
+  reasons_.clear();
+  if (!reason.empty()) reasons_.push_back(reason);
+  if (state == state_) return;
+  SHOAL_CHECK(CanChange(state_, state));
+  SHOAL_LOG(kInfo, "daemon", "state", {"from", PeerStateName(state_)}, {"to", PeerStateName(state)},
+            {"reason", reason});
+  state_ = state;
+  since_unix_ms_ = UnixMs();
+}
+
+// ---- connection ----
+
+Status PeerDaemon::OpenConnection(const std::string& invite) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadInvite(invite));
+  SHOAL_ASSIGN_OR_RETURN(invite_, net::ParseInvite(text));
+  invite_text_ = text;
+  ChangeState(PeerState::kJoining, "connecting to " + invite_.addresses.front());
+  connection_->Open(invite_);
+  return Status::Ok();
+}
+
+std::vector<std::string> PeerDaemon::Addresses() const {
+  return config_.advertise.empty() ? LocalAddresses() : config_.advertise;
+}
+
+control::v1::PeerMessage PeerDaemon::MakeHello() {
+  control::v1::PeerMessage message;
+  control::v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol(net::kProtocolVersion);
+  hello->set_version(kVersion);
+  hello->set_name(config_.name);
+  hello->set_join_secret(invite_.secret);
+  hello->set_listen_port(hub_->port());
+  for (const std::string& address : Addresses()) hello->add_addresses(address);
+  hello->set_device(config_.device);
+  hello->set_memory_bytes(MachineMemoryBytes());
+  hello->set_paused(paused_);
+  return message;
+}
+
+void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
+  run_id_ = RunId{welcome.run()}.ToHex();
+  run_name_ = welcome.run_name();
+  heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
+  ChangeState(paused_ ? PeerState::kPaused : PeerState::kWaiting,
+              paused_ ? "paused by its user" : "waiting for a stage");
+  SendHeartbeat(++heartbeat_round_);
+}
+
+void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
+  ++heartbeat_round_;
+  EndStage();
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
+                                       "); next try in " + FormatDuration(retry_in));
+}
+
+void PeerDaemon::OnRefused(const Status& status) {
+  EndStage();
+  SHOAL_LOG(kError, "daemon", "refused", {"error", status.ToString()});
+  on_stop_(status.WithContext("the scheduler refused this peer"));
+}
+
+void PeerDaemon::SendHeartbeat(std::uint64_t round) {
+  if (round != heartbeat_round_) return;
+  control::v1::PeerMessage message;
+  control::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
+  if (stage_) heartbeat->set_generation(stage_->plan().generation());
+  heartbeat->set_state(std::string(PeerStateName(state_)));
+  heartbeat->set_status_time_ms(static_cast<std::uint64_t>(UnixMs()));
+  StatusSnapshot snapshot = Snapshot();
+  snapshot.losses.clear();  // the scheduler has them
+  heartbeat->set_status_json(StatusJson(snapshot));
+  connection_->Tell(std::move(message));
+  control_->PostAfter("daemon.heartbeat", heartbeat_, [this, round] { SendHeartbeat(round); });
+}
+
+void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message) {
+  const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
+  if (message.has_plan()) return OnPlan(message.plan());
+  if (message.has_run_status()) return OnRunStatus(message.run_status());
+  if (message.has_abort()) {
+    if (!stage_ || message.abort().generation() != generation) return;
+    EndStage();
+    ChangeState(PeerState::kWaiting, message.abort().reason());
+    return;
+  }
+  if (message.has_finished()) {
+    if (!stage_ || message.finished().generation() != generation) return;
+    EndStage();
+    ChangeState(PeerState::kWaiting, "the run is finished");
+    return;
+  }
+  if (!stage_) return;
+  if (message.has_step_plan() && message.step_plan().generation() == generation) {
+    stage_->OnStepPlan(message.step_plan());
+  } else if (message.has_reduce() && message.reduce().generation() == generation) {
+    stage_->OnReduce(message.reduce());
+  } else if (message.has_apply() && message.apply().generation() == generation) {
+    OnApply(message.apply());
+  }
+}
+
+// ---- run ----
+
+void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
+  if (paused_ || state_ == PeerState::kDraining) return;  // sent before our hello was read
+  EndStage();
+  names_.clear();
+  const control::v1::Position* own = nullptr;
+  for (const control::v1::Position& position : plan.positions()) {
+    PeerId peer;
+    if (position.peer().size() != peer.key.size()) continue;
+    std::copy(position.peer().begin(), position.peer().end(), peer.key.begin());
+    names_[peer] = position.name();
+    if (peer == identity_->id) own = &position;
+  }
+  if (own == nullptr) {
+    ChangeState(PeerState::kWaiting, "spare: all stages have a peer");
+    return;
+  }
+  ChangeState(PeerState::kSyncing, "");
+  last_apply_ = TimePoint{};
+  StageResources resources{control_.get(),     compute_.get(),     codec_.get(),
+                           store_.get(),       hub_.get(),         content_.get(),
+                           delta_store_.get(), checkpoints_.get(), &config_};
+  stage_ = std::make_unique<StageHost>(resources, this, plan, *own);
+  stage_->Start();
+}
+
+void PeerDaemon::EndStage() {
+  if (!stage_) return;
+  AddRunner(stage_->stats(), stage_->link_stats(), &past_);
+  stage_.reset();
+  samples_per_second_ = 0;
+}
+
+void PeerDaemon::OnStageState(PeerState state, const std::string& reason) {
+  // A failed stage waits for the scheduler's abort; a late report must not revive it.
+  if (state_ == PeerState::kSyncing || state_ == PeerState::kTraining) ChangeState(state, reason);
+}
+
+void PeerDaemon::OnApply(const control::v1::Apply& apply) {
+  const control::v1::RunConfig& run = stage_->plan().config();
+  const TimePoint now = control_->clock().Now();
+  if (last_apply_ != TimePoint{} && now > last_apply_) {
+    const double seconds = std::chrono::duration<double>(now - last_apply_).count();
+    const double rate = run.micro_batches() * run.micro_batch_rows() / seconds;
+    samples_per_second_ = samples_per_second_ == 0
+                              ? rate
+                              : samples_per_second_ + kRateSmoothing * (rate - samples_per_second_);
+  }
+  last_apply_ = now;
+  step_ = apply.step() + 1;
+  loss_ = apply.loss();
+  losses_.emplace_back(apply.step(), apply.loss());
+  if (losses_.size() > kLossesKept) losses_.pop_front();
+  stage_->OnApply(apply);
+}
+
+void PeerDaemon::OnRunStatus(const control::v1::RunStatus& status) {
+  run_status_ = status;
+  if (!stage_) {
+    step_ = status.step();
+    loss_ = status.loss();
+    if (state_ == PeerState::kWaiting && !status.reason().empty()) {
+      reasons_ = {"the run is " + status.state() + ": " + status.reason()};
+    }
+  }
+}
+
+// ---- status ----
+
+StatusSnapshot PeerDaemon::Snapshot() const {
+  StatusSnapshot s;
+  s.version = kVersion;
+  s.peer_id = identity_->id.ToHex();
+  s.name = config_.name;
+  s.state = state_;
+  s.state_reasons = reasons_;
+  s.since_unix_ms = since_unix_ms_;
+  s.time_unix_ms = UnixMs();
+  s.run_id = run_id_;
+  s.run_name = run_name_;
+  s.run_state = run_status_.state();
+  s.run_reason = run_status_.reason();
+  s.step = step_;
+  s.target_step = run_status_.steps();
+  s.loss = loss_;
+  s.losses.assign(losses_.begin(), losses_.end());
+  s.peers_up = run_status_.peers();
+  s.peers_total = run_status_.peers_needed();
+  s.device = config_.device;
+  s.names = names_;
+  s.totals = past_;
+  s.control = connection_->stats();
+  s.upload_cap = hub_->upload_cap();
+  s.download_cap = hub_->download_cap();
+  s.delta_store = delta_store_->stats();
+  s.content_bytes = content_->bytes();
+  s.samples_per_second = samples_per_second_;
+  if (!stage_) return s;
+  const control::v1::RunConfig& run = stage_->plan().config();
+  s.has_stage = true;
+  s.stage = stage_->position().stage();
+  s.stages = run.stages();
+  s.pipeline = stage_->position().pipeline();
+  s.pipelines = run.pipelines();
+  s.first_layer = stage_->position().first_layer();
+  s.last_layer = stage_->position().last_layer();
+  s.generation = stage_->plan().generation();
+  s.forward_codec = run.forward_codec();
+  s.backward_codec = run.backward_codec();
+  s.replica_method = run.replica_method();
+  s.target_step = run.steps();
+  if (!stage_->device_name().empty()) s.device = stage_->device_name();
+  s.budget = stage_->budget();
+  s.fetch = stage_->fetch_progress();
+  s.runner = stage_->stats();
+  s.links = stage_->link_stats();
+  s.places = stage_->places();
+  AddRunner(s.runner, s.links, &s.totals);
+  return s;
+}
+
+net::HttpResponse PeerDaemon::OnHttp(const std::string& path) const {
+  if (path == "/api/v1/status") return {200, "application/json", StatusJson(Snapshot())};
+  if (path == "/metrics") {
+    return {200, "text/plain; version=0.0.4; charset=utf-8", MetricsText(Snapshot())};
+  }
+  if (path == "/healthz") return {200, "text/plain", "ok\n"};
+  if (path == "/readyz") {
+    const bool ready = state_ == PeerState::kTraining || state_ == PeerState::kWaiting ||
+                       state_ == PeerState::kSyncing;
+    std::string text(PeerStateName(state_));
+    for (const std::string& reason : reasons_) text += ": " + reason;
+    return {ready ? 200 : 503, "text/plain", text + "\n"};
+  }
+  return net::StatusPageOrNotFound(path);
+}
+
+// ---- commands ----
+
+void PeerDaemon::OnCommand(const std::string& name,
+                           const std::map<std::string, std::string>& arguments,
+                           std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
+  if (name == "join") return reply(Join(arguments));
+  if (name == "pause") return reply(Pause());
+  if (name == "resume") return reply(Resume());
+  if (name == "leave") return reply(Leave());
+  if (name == "set") return reply(Set(arguments));
+  if (name == "stop") {
+    reply(net::CommandResult{"shoald stops", ""});
+    control_->Post("daemon.stop_command", [this] { on_stop_(Status::Ok()); });
+    return;
+  }
+  reply(InvalidArgument("shoald has no command '" + name +
+                        "'; it has join, pause, resume, leave, set and stop"));
+}
+
+Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
+  const auto found = arguments.find("invite");
+  if (found == arguments.end()) return InvalidArgument("join needs an invite");
+  if (state_ != PeerState::kIdle && state_ != PeerState::kJoining) {
+    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
+  }
+  SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
+  overlay_.invite = invite_text_;
+  overlay_.paused = paused_ = false;
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
+  return net::CommandResult{
+      "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes",
+      ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Pause() {
+  if (paused_) return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
+  overlay_.paused = paused_ = true;
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
+  if (!invite_text_.empty()) {
+    // A new hello tells the scheduler; it takes the stage away.
+    EndStage();
+    ChangeState(PeerState::kJoining, "pausing");
+    connection_->Open(invite_);
+  }
+  return net::CommandResult{"paused: this peer gives its stage back; `shoal resume` ends the pause",
+                            ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Resume() {
+  if (!paused_) return net::CommandResult{"not paused", ""};
+  overlay_.paused = paused_ = false;
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
+  if (!invite_text_.empty()) {
+    ChangeState(PeerState::kJoining, "resuming");
+    connection_->Open(invite_);
+  }
+  return net::CommandResult{"resumed: this peer takes a stage as soon as one is free", ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Leave() {
+  control::v1::PeerMessage message;
+  message.mutable_leaving()->set_reason("left by its user");
+  connection_->Tell(std::move(message));
+  overlay_.invite.reset();
+  overlay_.paused = paused_ = false;
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
+  control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
+  return net::CommandResult{"left the run; shoald stops. Its files stay in " + config_.directory,
+                            ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
+  SettingsOverlay next = overlay_;
+  for (const auto& [key, value] : arguments) {
+    if (key != "upload" && key != "download") {
+      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
+    }
+    SHOAL_ASSIGN_OR_RETURN(const BitsPerSecond rate, ParseRate(value));
+    (key == "upload" ? next.upload : next.download) = rate;
+  }
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
+  overlay_ = next;
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
+  return net::CommandResult{
+      "upload " + FormatRate(hub_->upload_cap()) + ", download " + FormatRate(hub_->download_cap()),
+      ""};
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,127 @@
+// PeerDaemon: the composition root of shoald: opens stores and ports, keeps the connection to the
+// scheduler, hosts the stage that the plan gives, answers the CLI and the status page.
+
+#ifndef SHOAL_DAEMON_PEER_DAEMON_H_
+#define SHOAL_DAEMON_PEER_DAEMON_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "daemon/config.h"
+#include "daemon/scheduler_connection.h"
+#include "daemon/settings_overlay.h"
+#include "daemon/stage_host.h"
+#include "daemon/status_snapshot.h"
+#include "net/http_server.h"
+#include "net/identity.h"
+#include "net/link.h"
+#include "net/local_control.h"
+#include "storage/checkpoint_store.h"
+#include "storage/content_store.h"
+#include "storage/delta_store.h"
+
+namespace shoal::daemon {
+
+// Thread: construction and destruction on main; everything else on control.
+class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner {
+ public:
+  // Opens everything; the error says what cannot be opened and why. `on_stop` is called (control
+  // thread) when the daemon wants to end: by command, or refused by the scheduler (not OK).
+  static Result<std::unique_ptr<PeerDaemon>> Open(const DaemonConfig& config,
+                                                  std::function<void(Status)> on_stop);
+  // Leaves the run in order: tells the scheduler, stops the stage, flushes the store.
+  ~PeerDaemon() override;
+
+  std::string status_address() const;  // host:port of the status page
+  const PeerId& id() const { return identity_->id; }
+
+ private:
+  explicit PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop);
+  Status OpenStores();
+  Status OpenNetwork();
+  Status OpenDoors();
+  void Begin();  // control: joins if there is an invite
+
+  // SchedulerConnection::Owner
+  control::v1::PeerMessage MakeHello() override;
+  void OnWelcome(const control::v1::Welcome& welcome) override;
+  void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override;
+  void OnConnectionLost(const Status& status, Duration retry_in) override;
+  void OnRefused(const Status& status) override;
+
+  // StageHost::Owner
+  net::ControlClient* client() override { return connection_->client(); }
+  void Tell(control::v1::PeerMessage message) override { connection_->Tell(std::move(message)); }
+  void OnStageState(PeerState state, const std::string& reason) override;
+
+  void OnPlan(const control::v1::Plan& plan);
+  void OnApply(const control::v1::Apply& apply);
+  void OnRunStatus(const control::v1::RunStatus& status);
+  void EndStage();
+  void ChangeState(PeerState state, const std::string& reason);
+  void SendHeartbeat(std::uint64_t round);
+
+  void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
+                 std::function<void(Result<net::CommandResult>)> reply);
+  Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
+  Result<net::CommandResult> Pause();
+  Result<net::CommandResult> Resume();
+  Result<net::CommandResult> Leave();
+  Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
+  Status OpenConnection(const std::string& invite);
+
+  StatusSnapshot Snapshot() const;
+  net::HttpResponse OnHttp(const std::string& path) const;
+  std::vector<std::string> Addresses() const;
+
+  const DaemonConfig config_;
+  const std::function<void(Status)> on_stop_;
+  std::shared_ptr<const net::Identity> identity_;
+  std::shared_ptr<net::RateLimiter> upload_;
+  std::shared_ptr<net::RateLimiter> download_;
+
+  // Destroyed in reverse order: doors, connection, stage, network, stores, threads.
+  std::unique_ptr<Executor> control_;
+  std::unique_ptr<Executor> compute_;
+  std::unique_ptr<Executor> codec_;
+  std::unique_ptr<Executor> store_;
+  std::unique_ptr<storage::ContentStore> content_;
+  std::unique_ptr<storage::DeltaStore> delta_store_;
+  std::unique_ptr<storage::CheckpointStore> checkpoints_;
+  std::unique_ptr<net::LinkHub> hub_;
+  std::unique_ptr<SchedulerConnection> connection_;
+  std::unique_ptr<StageHost> stage_;
+  std::unique_ptr<net::LocalServer> local_;
+  std::unique_ptr<net::HttpServer> http_;
+
+  // State below lives on control.
+  SettingsOverlay overlay_;
+  PeerState state_ = PeerState::kStarting;
+  std::vector<std::string> reasons_;
+  std::int64_t since_unix_ms_ = 0;
+  std::string invite_text_;
+  net::Invite invite_;
+  bool paused_ = false;
+  std::string run_id_, run_name_;
+  Duration heartbeat_ = std::chrono::seconds(1);
+  std::uint64_t heartbeat_round_ = 0;
+  control::v1::RunStatus run_status_;
+  std::deque<std::pair<std::uint64_t, double>> losses_;
+  std::uint64_t step_ = 0;
+  double loss_ = 0;
+  TimePoint last_apply_{};
+  double samples_per_second_ = 0;
+  std::map<PeerId, std::string> names_;
+  TrafficTotals past_;  // of ended generations
+};
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_PEER_DAEMON_H_

@@ -1,0 +1,134 @@
+#include "daemon/scheduler_connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
+constexpr Duration kRetryMax = std::chrono::seconds(15);
+constexpr std::uint32_t kRetryDoublings = 6;
+
+}  // namespace
+
+SchedulerConnection::SchedulerConnection(Executor* control,
+                                         std::shared_ptr<const net::Identity> identity,
+                                         std::shared_ptr<net::RateLimiter> upload,
+                                         std::shared_ptr<net::RateLimiter> download, Owner* owner)
+    : control_(control),
+      identity_(std::move(identity)),
+      upload_(std::move(upload)),
+      download_(std::move(download)),
+      owner_(owner),
+      attempt_(std::make_shared<std::uint64_t>(0)) {}
+
+SchedulerConnection::~SchedulerConnection() { Close(); }
+
+void SchedulerConnection::Open(const net::Invite& invite) {
+  SHOAL_ASSERT_ON(*control_);
+  Close();
+  invite_ = invite;
+  failures_ = 0;
+  Dial();
+}
+
+void SchedulerConnection::Close() {
+  ++*attempt_;
+  DropClient();
+  invite_.reset();
+}
+
+void SchedulerConnection::DropClient() {
+  welcomed_ = false;
+  if (!client_) return;
+  const net::ControlStats stats = client_->stats();
+  past_.sent_wire_bytes += stats.sent_wire_bytes;
+  past_.received_wire_bytes += stats.received_wire_bytes;
+  past_.artefact_sent_bytes += stats.artefact_sent_bytes;
+  past_.artefact_received_bytes += stats.artefact_received_bytes;
+  client_.reset();
+}
+
+void SchedulerConnection::Dial() {
+  const std::uint64_t attempt = ++*attempt_;
+  net::ControlClientOptions options;
+  options.addresses = invite_->addresses;
+  options.scheduler = invite_->scheduler;
+  options.identity = identity_;
+  const auto live = [current = attempt_, attempt] { return *current == attempt; };
+  net::ControlClientHandlers handlers;
+  handlers.on_open = [this, live] {
+    if (!live()) return;
+    if (Status status = client_->Send(owner_->MakeHello()); !status.ok()) {
+      SHOAL_LOG(kWarning, "daemon", "hello.failed", {"error", status.ToString()});
+    }
+  };
+  handlers.on_message = [this, live](control::v1::SchedulerMessage message) {
+    if (live()) OnMessage(message);
+  };
+  handlers.on_closed = [this, live](Status status) {
+    if (live()) OnClosed(status);
+  };
+  client_ = net::NewControlClient(options, control_, upload_, download_, std::move(handlers));
+}
+
+void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {
+  if (message.has_refused()) {
+    const Status status(static_cast<StatusCode>(message.refused().code()),
+                        message.refused().error());
+    // The client must not die inside its own callback.
+    ++*attempt_;
+    control_->Post("connection.refused", [this, status, attempt = *attempt_, current = attempt_] {
+      if (*current != attempt) return;
+      Close();
+      owner_->OnRefused(status.ok() ? Internal("refused without a reason") : status);
+    });
+    return;
+  }
+  if (message.has_welcome()) {
+    welcomed_ = true;
+    failures_ = 0;
+    owner_->OnWelcome(message.welcome());
+    return;
+  }
+  if (welcomed_) owner_->OnSchedulerMessage(message);
+}
+
+void SchedulerConnection::OnClosed(const Status& status) {
+  Duration wait = kRetryFirst * (1u << std::min(failures_, kRetryDoublings));
+  wait = std::min(wait, kRetryMax);
+  ++failures_;
+  const std::uint64_t attempt = ++*attempt_;
+  control_->Post("connection.closed", [this, status, wait, attempt, current = attempt_] {
+    if (*current != attempt) return;
+    DropClient();
+    owner_->OnConnectionLost(status, wait);
+  });
+  control_->PostAfter("connection.retry", wait, [this, attempt, current = attempt_] {
+    if (*current == attempt && invite_) Dial();
+  });
+}
+
+void SchedulerConnection::Tell(control::v1::PeerMessage message) {
+  if (!client_) return;
+  if (Status status = client_->Send(std::move(message)); !status.ok()) {
+    SHOAL_LOG(kDebug, "daemon", "control.send_failed", {"error", status.ToString()});
+  }
+}
+
+net::ControlStats SchedulerConnection::stats() const {
+  net::ControlStats total = past_;
+  if (client_) {
+    const net::ControlStats now = client_->stats();
+    total.sent_wire_bytes += now.sent_wire_bytes;
+    total.received_wire_bytes += now.received_wire_bytes;
+    total.artefact_sent_bytes += now.artefact_sent_bytes;
+    total.artefact_received_bytes += now.artefact_received_bytes;
+  }
+  return total;
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,70 @@
+// SchedulerConnection: keeps the control stream to the scheduler open: dials, says hello, dials
+// again with growing pauses after a break.
+
+#ifndef SHOAL_DAEMON_SCHEDULER_CONNECTION_H_
+#define SHOAL_DAEMON_SCHEDULER_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "net/control.h"
+#include "net/identity.h"
+#include "net/rate_limiter.h"
+
+namespace shoal::daemon {
+
+// Thread: control.
+class SchedulerConnection {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual control::v1::PeerMessage MakeHello() = 0;
+    virtual void OnWelcome(const control::v1::Welcome& welcome) = 0;
+    // Everything after the welcome.
+    virtual void OnSchedulerMessage(const control::v1::SchedulerMessage& message) = 0;
+    // The stream ended; another attempt follows in `retry_in`.
+    virtual void OnConnectionLost(const Status& status, Duration retry_in) = 0;
+    // The scheduler does not want this peer; no further attempt.
+    virtual void OnRefused(const Status& status) = 0;
+  };
+
+  SchedulerConnection(Executor* control, std::shared_ptr<const net::Identity> identity,
+                      std::shared_ptr<net::RateLimiter> upload,
+                      std::shared_ptr<net::RateLimiter> download, Owner* owner);
+  ~SchedulerConnection();
+
+  // Dials; an earlier stream is closed.
+  void Open(const net::Invite& invite);
+  void Close();
+  // Drops messages while there is no stream: the scheduler asks again after a new hello.
+  void Tell(control::v1::PeerMessage message);
+  net::ControlClient* client() { return welcomed_ ? client_.get() : nullptr; }
+  net::ControlStats stats() const;  // over all streams so far
+
+ private:
+  void Dial();
+  void OnMessage(const control::v1::SchedulerMessage& message);
+  void OnClosed(const Status& status);
+  void DropClient();
+
+  Executor* const control_;
+  const std::shared_ptr<const net::Identity> identity_;
+  const std::shared_ptr<net::RateLimiter> upload_;
+  const std::shared_ptr<net::RateLimiter> download_;
+  Owner* const owner_;
+  std::optional<net::Invite> invite_;
+  std::unique_ptr<net::ControlClient> client_;
+  std::shared_ptr<std::uint64_t> attempt_;  // number of the live attempt; callbacks compare
+  bool welcomed_ = false;
+  std::uint32_t failures_ = 0;  // in a row
+  net::ControlStats past_;      // of closed streams
+};
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_SCHEDULER_CONNECTION_H_

@@ -1,0 +1,495 @@
+#include "daemon/stage_host.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "compression/codec.h"
+#include "dataset/prepared_data.h"
+#include "model/stage_model.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr std::string_view kWeightSuffix = ".safetensors";
+constexpr std::string_view kOptimizerSuffix = ".optimizer";
+constexpr const char* kDataName = "data";
+
+PeerId ToPeerId(const std::string& bytes) {
+  PeerId id;
+  if (bytes.size() == id.key.size()) std::copy(bytes.begin(), bytes.end(), id.key.begin());
+  return id;
+}
+
+Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto) {
+  storage::ArtefactRef ref;
+  if (proto.hash().size() != ref.hash.digest.size()) {
+    return InvalidArgument("artefact " + proto.name() + " has a hash of a wrong length");
+  }
+  std::copy(proto.hash().begin(), proto.hash().end(), ref.hash.digest.begin());
+  ref.name = proto.name();
+  ref.size = proto.size();
+  return ref;
+}
+
+bool EndsWith(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
+  return {timing.forward_ms(), timing.backward_ms(), timing.send_forward_ms(),
+          timing.send_backward_ms(), timing.micro_batch_bytes()};
+}
+
+}  // namespace
+
+// What the store and compute threads made of the artefacts.
+struct StageHost::Loaded {
+  std::map<std::string, std::string> weight_files;
+  std::map<std::string, std::string> optimizer_files;
+  std::shared_ptr<const dataset::PreparedData> data;
+  std::unique_ptr<model::StageModel> model;
+};
+
+struct StageHost::Saved {
+  std::uint64_t step = 0;  // steps applied
+  bool upload = false;
+  std::vector<storage::ArtefactRef> files;
+  std::vector<std::string> paths;
+  std::size_t uploaded = 0;
+};
+
+StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1::Plan plan,
+                     control::v1::Position own)
+    : resources_(resources),
+      owner_(owner),
+      plan_(std::move(plan)),
+      own_(std::move(own)),
+      alive_(std::make_shared<bool>(true)),
+      fetcher_(resources.control, resources.store, resources.content) {}
+
+StageHost::~StageHost() {
+  *alive_ = false;
+  runner_.reset();
+  if (loaded_) {
+    // The model belongs to the compute thread; its memory must be free before the next is loaded.
+    resources_.compute->Post("stage.free",
+                             [loaded = std::move(loaded_)] { loaded->model.reset(); });
+  }
+}
+
+template <typename T>
+void StageHost::Run(Executor* executor, const char* name, std::function<T()> task,
+                    std::function<void(T)> then) {
+  executor->Post(name, [control = resources_.control, alive = alive_, name, task = std::move(task),
+                        then = std::move(then)] {
+    auto result = std::make_shared<T>(task());
+    control->Post(name, [alive, result, then] {
+      if (*alive) then(std::move(*result));
+    });
+  });
+}
+
+void StageHost::Start() {
+  SHOAL_ASSERT_ON(*resources_.control);
+  std::vector<storage::ArtefactRef> artefacts;
+  for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
+    Result<storage::ArtefactRef> ref = ToRef(proto);
+    if (!ref.ok()) return FailPlan(ref.status());
+    artefacts.push_back(std::move(*ref));
+  }
+  if (owner_->client() == nullptr) return FailPlan(Unavailable("not connected to the scheduler"));
+  owner_->OnStageState(PeerState::kSyncing, "fetching weights and data");
+  fetcher_.Start(owner_->client(), std::move(artefacts),
+                 [this](Status status) { OnFetched(std::move(status)); });
+}
+
+void StageHost::OnFetched(Status status) {
+  if (!status.ok()) return FailPlan(status);
+  owner_->OnStageState(PeerState::kSyncing, "loading the stage");
+  Run<Result<std::shared_ptr<Loaded>>>(
+      resources_.store, "stage.find",
+      [content = resources_.content, plan = plan_]() -> Result<std::shared_ptr<Loaded>> {
+        auto loaded = std::make_shared<Loaded>();
+        for (const control::v1::ArtefactRef& proto : plan.artefacts()) {
+          SHOAL_ASSIGN_OR_RETURN(const storage::ArtefactRef ref, ToRef(proto));
+          SHOAL_ASSIGN_OR_RETURN(const std::string path, content->PathOf(ref.hash));
+          if (ref.name == kDataName) {
+            SHOAL_ASSIGN_OR_RETURN(loaded->data, dataset::OpenPreparedData(path));
+          } else if (EndsWith(ref.name, kOptimizerSuffix)) {
+            const std::string part = ref.name.substr(0, ref.name.size() - kOptimizerSuffix.size());
+            loaded->optimizer_files[part] = path;
+          } else {
+            loaded->weight_files[ref.name] = path;
+          }
+        }
+        return loaded;
+      },
+      [this](Result<std::shared_ptr<Loaded>> loaded) {
+        if (!loaded.ok()) return FailPlan(loaded.status());
+        LoadStage(std::move(*loaded));
+      });
+}
+
+void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
+  model::StageOptions options;
+  const control::v1::RunConfig& run = plan_.config();
+  options.range = {own_.first_layer(), own_.last_layer()};
+  options.device = resources_.config->device;
+  options.threads = static_cast<int>(resources_.config->threads);
+  options.compute = run.compute();
+  options.dropout = run.dropout();
+  options.seed = run.seed();
+  options.recompute = run.recompute();
+  options.optimizer = {run.beta1(), run.beta2(), run.epsilon(), run.weight_decay(),
+                       run.clip_norm()};
+  Run<Result<std::shared_ptr<Loaded>>>(
+      resources_.compute, "stage.load",
+      [loaded = std::move(loaded), options,
+       json = run.model_config_json()]() -> Result<std::shared_ptr<Loaded>> {
+        SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
+                               storage::ParseModelConfig(json, "the run's config.json"));
+        SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchGpt2Stage(config, options));
+        SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
+        return loaded;
+      },
+      [this](Result<std::shared_ptr<Loaded>> result) { OnLoaded(std::move(result)); });
+}
+
+void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
+  if (!loaded.ok()) return FailPlan(loaded.status().WithContext("loading the stage"));
+  loaded_ = std::move(*loaded);
+  device_name_ = loaded_->model->device_name();
+  if (Status status = StartRunner(); !status.ok()) FailPlan(status);
+}
+
+pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
+  const control::v1::RunConfig& run = plan_.config();
+  pipeline::RunnerConfig config;
+  config.run = RunId{run.run()};
+  config.generation = plan_.generation();
+  config.stage = own_.stage();
+  config.stages = run.stages();
+  config.pipeline = own_.pipeline();
+  config.pipelines = run.pipelines();
+  config.micro_batch_rows = run.micro_batch_rows();
+  config.row_tokens = run.row_tokens();
+  config.hidden = loaded_->model->config().hidden;
+  config.forward_codec = run.forward_codec();
+  config.backward_codec = run.backward_codec();
+  config.in_flight_max = run.in_flight_max();
+  config.activation_memory_bytes = resources_.config->activation_bytes;
+  config.resume_step = plan_.resume_step();
+  return config;
+}
+
+Status StageHost::StartRunner() {
+  const pipeline::RunnerConfig config = MakeRunnerConfig();
+  const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
+  if (needs_data && loaded_->data == nullptr) {
+    return InvalidArgument("the plan gives this stage no data");
+  }
+  if (needs_data && loaded_->data->info().row_tokens != config.row_tokens) {
+    return InvalidArgument("the data's rows have another length than the run's");
+  }
+  SHOAL_ASSIGN_OR_RETURN(const auto codec,
+                         compression::MakeCodec(config.forward_codec, config.hidden));
+  const model::StageModel& model = *loaded_->model;
+  budget_.state_bytes = model.StateBytes();
+  budget_.micro_batch_bytes = model.MicroBatchBytes(config.micro_batch_rows, config.row_tokens);
+  if (codec->keeps_m() && loaded_->data != nullptr) {
+    const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
+    budget_.delta_store_bytes =
+        boundaries * compression::MImageBytes({config.row_tokens, config.hidden}) *
+        ((loaded_->data->info().train_rows + config.pipelines - 1) / config.pipelines);
+  }
+  SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},
+            {"micro_batch", FormatBytes(budget_.micro_batch_bytes)},
+            {"delta_store_full", FormatBytes(budget_.delta_store_bytes)}, {"device", device_name_});
+  pipeline::StageRunner::Dependencies dependencies;
+  dependencies.control = resources_.control;
+  dependencies.compute = resources_.compute;
+  dependencies.codec = resources_.codec;
+  dependencies.store = resources_.store;
+  dependencies.hub = resources_.hub;
+  dependencies.model = loaded_->model.get();
+  dependencies.delta_store = resources_.delta_store;
+  dependencies.data = loaded_->data;
+  dependencies.mediator = this;
+  SHOAL_ASSIGN_OR_RETURN(runner_, pipeline::NewStageRunner(config, dependencies));
+  owner_->OnStageState(PeerState::kSyncing, "connecting to neighbours");
+  runner_->Start(MakeTargets());
+  return Status::Ok();
+}
+
+net::LinkTarget StageHost::TargetOf(std::uint32_t pipeline, std::uint32_t stage,
+                                    std::string channel) const {
+  net::LinkTarget target;
+  for (const control::v1::Position& position : plan_.positions()) {
+    if (position.pipeline() != pipeline || position.stage() != stage) continue;
+    target.peer = ToPeerId(position.peer());
+    target.addresses.assign(position.addresses().begin(), position.addresses().end());
+    target.run = RunId{plan_.config().run()};
+    target.generation = plan_.generation();
+    target.channel = std::move(channel);
+    break;
+  }
+  return target;
+}
+
+pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
+  pipeline::StageRunner::LinkTargets targets;
+  const std::uint32_t pipeline = own_.pipeline();
+  const std::uint32_t stage = own_.stage();
+  const std::uint32_t last = plan_.config().stages() - 1;
+  const std::string p = std::to_string(pipeline);
+  if (stage < last) {
+    targets.next = TargetOf(pipeline, stage + 1, "boundary/" + p + "/" + std::to_string(stage));
+  }
+  if (stage > 0) {
+    targets.previous =
+        TargetOf(pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
+  }
+  if (last > 0 && (stage == 0 || stage == last) && loaded_->model->config().tied_head) {
+    targets.embedding = TargetOf(pipeline, stage == 0 ? last : 0, "embedding/" + p);
+  }
+  for (std::uint32_t other = 0; other < plan_.config().pipelines(); ++other) {
+    const std::string pair =
+        std::to_string(std::min(other, pipeline)) + "-" + std::to_string(std::max(other, pipeline));
+    targets.group.push_back(TargetOf(other, stage, "group/" + std::to_string(stage) + "/" + pair));
+  }
+  return targets;
+}
+
+void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
+  if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
+  pipeline::StepPlan step;
+  step.step = plan.step();
+  for (const auto& micro_batch :
+       plan.pipelines(static_cast<int>(own_.pipeline())).micro_batches()) {
+    pipeline::MicroBatchPlan item;
+    item.global_index = micro_batch.global_index();
+    for (std::uint64_t sample : micro_batch.samples()) item.samples.push_back(SampleId{sample});
+    step.micro_batches.push_back(std::move(item));
+  }
+  for (const control::v1::StageTiming& timing : plan.timings()) {
+    step.timings.push_back(ToTimes(timing));
+  }
+  runner_->OnStepPlan(std::move(step));
+}
+
+void StageHost::OnReduce(const control::v1::Reduce& reduce) {
+  if (!runner_) return;
+  runner_->OnReduce(reduce.step(), {reduce.pipelines().begin(), reduce.pipelines().end()});
+}
+
+void StageHost::OnApply(const control::v1::Apply& apply) {
+  if (!runner_) return;
+  apply_ = apply;
+  runner_->OnApply({apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels()});
+}
+
+pipeline::RunnerStats StageHost::stats() const {
+  return runner_ ? runner_->stats() : pipeline::RunnerStats{};
+}
+
+std::vector<net::LinkStats> StageHost::link_stats() const {
+  return runner_ ? runner_->link_stats() : std::vector<net::LinkStats>{};
+}
+
+void StageHost::OnReady() {
+  control::v1::PeerMessage message;
+  message.mutable_plan_ready()->set_generation(plan_.generation());
+  owner_->Tell(std::move(message));
+  owner_->OnStageState(PeerState::kTraining, "");
+}
+
+void StageHost::OnStepReady(const pipeline::StepReady& ready) {
+  control::v1::PeerMessage message;
+  control::v1::StepReady* proto = message.mutable_step_ready();
+  proto->set_generation(plan_.generation());
+  proto->set_step(ready.step);
+  proto->set_micro_batches(ready.micro_batches);
+  proto->set_labels(ready.labels);
+  proto->set_loss_sum(ready.loss_sum);
+  control::v1::StageTiming* timing = proto->mutable_timing();
+  timing->set_forward_ms(ready.times.forward_ms);
+  timing->set_backward_ms(ready.times.backward_ms);
+  timing->set_send_forward_ms(ready.times.send_forward_ms);
+  timing->set_send_backward_ms(ready.times.send_backward_ms);
+  timing->set_micro_batch_bytes(ready.times.micro_batch_bytes);
+  owner_->Tell(std::move(message));
+}
+
+void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
+  control::v1::PeerMessage message;
+  control::v1::SyncDone* proto = message.mutable_sync_done();
+  proto->set_generation(plan_.generation());
+  proto->set_step(step);
+  proto->set_squared_norm(squared_norm);
+  owner_->Tell(std::move(message));
+}
+
+void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) {
+  places_ = places;
+  auto message = std::make_shared<control::v1::PeerMessage>();
+  control::v1::Applied* proto = message->mutable_applied();
+  proto->set_generation(plan_.generation());
+  proto->set_step(step);
+  for (const pipeline::PlaceChecksum& place : places) {
+    control::v1::PlaceChecksum* item = proto->add_places();
+    item->set_boundary(place.boundary);
+    item->set_receiver(place.side == storage::BoundarySide::kReceiver);
+    item->set_checksum(place.checksum);
+    item->set_records(place.records);
+  }
+  if (!apply_ || apply_->step() != step || !apply_->checkpoint()) {
+    owner_->Tell(std::move(*message));
+    return;
+  }
+  Run<std::uint64_t>(
+      resources_.compute, "stage.checksum",
+      [loaded = loaded_] { return loaded->model->WeightChecksum(); },
+      [this, message](std::uint64_t checksum) {
+        message->mutable_applied()->set_weight_checksum(checksum);
+        owner_->Tell(std::move(*message));
+      });
+  SaveCheckpoint(step + 1, apply_->upload());
+}
+
+void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
+  const RunId run{plan_.config().run()};
+  const int keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
+  using Outcome = Result<std::shared_ptr<Saved>>;
+  Run<Outcome>(
+      resources_.compute, "checkpoint.save",
+      [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep,
+       upload]() -> Outcome {
+        SHOAL_ASSIGN_OR_RETURN(
+            const storage::Checkpoint checkpoint,
+            checkpoints->Save(
+                run, step,
+                [&loaded](const std::string& folder) { return loaded->model->Save(folder); },
+                keep));
+        auto saved = std::make_shared<Saved>();
+        saved->step = step;
+        saved->upload = upload;
+        for (const storage::ArtefactRef& file : checkpoint.files) {
+          if (!EndsWith(file.name, kWeightSuffix)) continue;
+          storage::ArtefactRef ref = file;
+          ref.name.resize(ref.name.size() - kWeightSuffix.size());
+          saved->files.push_back(std::move(ref));
+          saved->paths.push_back(checkpoint.folder + "/" + file.name);
+        }
+        return saved;
+      },
+      [this, step](Outcome saved) {
+        if (saved.ok()) return OnSaved(std::move(*saved));
+        Saved failed;
+        failed.step = step;
+        TellCheckpoint(failed, saved.status());
+      });
+}
+
+// The files become blobs of the content store too (hard links), so that resuming from this
+// checkpoint fetches nothing.
+void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
+  std::vector<storage::ContentHash> keep = previous_checkpoint_;
+  previous_checkpoint_.clear();
+  for (const storage::ArtefactRef& file : saved->files) {
+    keep.push_back(file.hash);
+    previous_checkpoint_.push_back(file.hash);
+  }
+  for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
+    if (const auto ref = ToRef(proto); ref.ok()) keep.push_back(ref->hash);
+  }
+  Run<Status>(
+      resources_.store, "checkpoint.link",
+      [content = resources_.content, deltas = resources_.delta_store, saved,
+       keep = std::move(keep)]() -> Status {
+        for (const std::string& path : saved->paths) {
+          const auto hash = content->PutFile(path);
+          if (!hash.ok()) return hash.status();
+        }
+        SHOAL_RETURN_IF_ERROR(content->KeepOnly(keep));
+        return deltas->Flush();
+      },
+      [this, saved](Status status) {
+        if (!status.ok() || !saved->upload) return TellCheckpoint(*saved, status);
+        UploadNext(saved);
+      });
+}
+
+void StageHost::UploadNext(std::shared_ptr<Saved> saved) {
+  if (saved->uploaded == saved->files.size()) return TellCheckpoint(*saved, Status::Ok());
+  if (owner_->client() == nullptr) return;  // the run is being aborted
+  const storage::ArtefactRef& file = saved->files[saved->uploaded];
+  auto mapped = MappedFile::Open(saved->paths[saved->uploaded]);
+  if (!mapped.ok()) return TellCheckpoint(*saved, mapped.status());
+  const auto& digest = file.hash.digest;
+  owner_->client()->Upload(
+      std::string(reinterpret_cast<const char*>(digest.data()), digest.size()), file.size,
+      [mapped = *mapped](std::uint64_t offset, std::size_t size) -> Result<std::string> {
+        const auto bytes = mapped->bytes();
+        if (offset > bytes.size()) return OutOfRange("upload behind the end of the file");
+        const auto part = bytes.subspan(offset, std::min<std::size_t>(size, bytes.size() - offset));
+        return std::string(reinterpret_cast<const char*>(part.data()), part.size());
+      },
+      [this, alive = alive_, saved](Status status) {
+        if (!*alive) return;
+        if (!status.ok()) return TellCheckpoint(*saved, status);
+        ++saved->uploaded;
+        UploadNext(saved);
+      });
+}
+
+void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
+  control::v1::PeerMessage message;
+  control::v1::CheckpointDone* proto = message.mutable_checkpoint_done();
+  proto->set_generation(plan_.generation());
+  proto->set_step(saved.step);
+  if (!status.ok()) {
+    proto->set_error(status.ToString());
+    SHOAL_LOG(kError, "daemon", "checkpoint.failed", {"step", saved.step},
+              {"error", status.ToString()});
+  } else if (saved.upload) {
+    for (const storage::ArtefactRef& file : saved.files) {
+      control::v1::ArtefactRef* ref = proto->add_files();
+      ref->set_name(file.name);
+      ref->set_hash(file.hash.digest.data(), file.hash.digest.size());
+      ref->set_size(file.size);
+    }
+  }
+  owner_->Tell(std::move(message));
+}
+
+void StageHost::OnFailed(Status status, const PeerId* peer) {
+  if (peer == nullptr) return FailPlan(status);
+  if (std::exchange(failed_, true)) return;
+  SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer->ToShort()},
+            {"error", status.ToString()});
+  control::v1::PeerMessage message;
+  control::v1::LinkBroken* proto = message.mutable_link_broken();
+  proto->set_generation(plan_.generation());
+  proto->set_peer(peer->key.data(), peer->key.size());
+  proto->set_error(status.message());
+  owner_->Tell(std::move(message));
+  owner_->OnStageState(PeerState::kWaiting,
+                       "the link to peer " + peer->ToShort() + " broke: " + status.message());
+}
+
+void StageHost::FailPlan(const Status& status) {
+  if (std::exchange(failed_, true)) return;
+  SHOAL_LOG(kError, "daemon", "stage.failed", {"error", status.ToString()});
+  control::v1::PeerMessage message;
+  control::v1::PlanFailed* proto = message.mutable_plan_failed();
+  proto->set_generation(plan_.generation());
+  proto->set_error(status.ToString());
+  owner_->Tell(std::move(message));
+  owner_->OnStageState(PeerState::kWaiting, status.ToString());
+}
+
+}  // namespace shoal::daemon

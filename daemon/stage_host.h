@@ -1,0 +1,124 @@
+// StageHost: this peer's stage for one generation of the plan: fetches what the stage needs, loads
+// the model, runs the StageRunner, saves and uploads checkpoints.
+
+#ifndef SHOAL_DAEMON_STAGE_HOST_H_
+#define SHOAL_DAEMON_STAGE_HOST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "daemon/artefact_fetcher.h"
+#include "daemon/config.h"
+#include "daemon/peer_state.h"
+#include "pipeline/stage_runner.h"
+#include "proto/control.pb.h"
+#include "storage/checkpoint_store.h"
+#include "storage/content_store.h"
+#include "storage/delta_store.h"
+
+namespace shoal::daemon {
+
+// What lives as long as the daemon. Thread of each: content and delta store on `store`,
+// checkpoints on `compute`.
+struct StageResources {
+  Executor* control = nullptr;
+  Executor* compute = nullptr;
+  Executor* codec = nullptr;
+  Executor* store = nullptr;
+  net::LinkHub* hub = nullptr;
+  storage::ContentStore* content = nullptr;
+  storage::DeltaStore* delta_store = nullptr;
+  storage::CheckpointStore* checkpoints = nullptr;
+  const DaemonConfig* config = nullptr;
+};
+
+// What the stage costs, computed before it starts and shown.
+struct StageBudget {
+  std::uint64_t state_bytes = 0;        // weights, gradients, optimizer
+  std::uint64_t micro_batch_bytes = 0;  // one in flight
+  std::uint64_t delta_store_bytes = 0;  // when every sample was visited
+};
+
+// Thread: control.
+class StageHost : private pipeline::StageRunner::Mediator {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual net::ControlClient* client() = 0;  // null: not connected
+    virtual void Tell(control::v1::PeerMessage message) = 0;
+    // Called while the host runs; the owner may destroy the host only later, from a posted task.
+    virtual void OnStageState(PeerState state, const std::string& reason) = 0;
+  };
+
+  // `own` is this peer's position in the plan.
+  StageHost(const StageResources& resources, Owner* owner, control::v1::Plan plan,
+            control::v1::Position own);
+  ~StageHost() override;
+
+  void Start();
+  void OnStepPlan(const control::v1::StepPlan& plan);
+  void OnReduce(const control::v1::Reduce& reduce);
+  void OnApply(const control::v1::Apply& apply);
+
+  const control::v1::Plan& plan() const { return plan_; }
+  const control::v1::Position& position() const { return own_; }
+  pipeline::RunnerStats stats() const;
+  std::vector<net::LinkStats> link_stats() const;
+  FetchProgress fetch_progress() const { return fetcher_.progress(); }
+  StageBudget budget() const { return budget_; }
+  const std::string& device_name() const { return device_name_; }
+  const std::vector<pipeline::PlaceChecksum>& places() const { return places_; }
+
+ private:
+  struct Loaded;
+  struct Saved;
+
+  // StageRunner::Mediator
+  void OnReady() override;
+  void OnStepReady(const pipeline::StepReady& ready) override;
+  void OnSyncDone(std::uint64_t step, double squared_norm) override;
+  void OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) override;
+  void OnFailed(Status status, const PeerId* peer) override;
+
+  void OnFetched(Status status);
+  void LoadStage(std::shared_ptr<Loaded> loaded);
+  void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
+  Status StartRunner();
+  pipeline::RunnerConfig MakeRunnerConfig() const;
+  pipeline::StageRunner::LinkTargets MakeTargets() const;
+  net::LinkTarget TargetOf(std::uint32_t pipeline, std::uint32_t stage, std::string channel) const;
+  void SaveCheckpoint(std::uint64_t step, bool upload);
+  void OnSaved(std::shared_ptr<Saved> saved);
+  void UploadNext(std::shared_ptr<Saved> saved);
+  void TellCheckpoint(const Saved& saved, const Status& status);
+  void FailPlan(const Status& status);
+  // Runs `task` on `executor`; its result reaches `then` on control if the host still lives.
+  template <typename T>
+  void Run(Executor* executor, const char* name, std::function<T()> task,
+           std::function<void(T)> then);
+
+  const StageResources resources_;
+  Owner* const owner_;
+  const control::v1::Plan plan_;
+  const control::v1::Position own_;
+  const std::shared_ptr<bool> alive_;  // shared with posted tasks: false once destroyed
+  ArtefactFetcher fetcher_;
+  std::shared_ptr<Loaded> loaded_;  // shared with compute tasks; dies on the compute thread
+  std::unique_ptr<pipeline::StageRunner> runner_;
+  std::optional<control::v1::Apply> apply_;  // being carried out
+  StageBudget budget_;
+  std::string device_name_;
+  std::vector<pipeline::PlaceChecksum> places_;
+  std::vector<storage::ContentHash> previous_checkpoint_;
+  bool failed_ = false;
+};
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_STAGE_HOST_H_

@@ -1,0 +1,197 @@
+#include "daemon/status_snapshot.h"
+
+#include <nlohmann/json.hpp>
+
+namespace shoal::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double Ratio(std::uint64_t raw, std::uint64_t wire) {
+  return wire == 0 ? 0.0 : static_cast<double>(raw) / static_cast<double>(wire);
+}
+
+void Add(const pipeline::KindBytes& from, pipeline::KindBytes* to) {
+  to->raw_sent += from.raw_sent;
+  to->wire_sent += from.wire_sent;
+  to->raw_received += from.raw_received;
+  to->wire_received += from.wire_received;
+}
+
+Json KindJson(const pipeline::KindBytes& bytes) {
+  return {
+      {"wireSentBytes", bytes.wire_sent},
+      {"rawSentBytes", bytes.raw_sent},
+      {"wireReceivedBytes", bytes.wire_received},
+      {"rawReceivedBytes", bytes.raw_received},
+      {"ratio", Ratio(bytes.raw_sent + bytes.raw_received, bytes.wire_sent + bytes.wire_received)}};
+}
+
+Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
+  const auto name = snapshot.names.find(link.peer);
+  return {{"peer", link.peer.ToHex()},
+          {"name", name == snapshot.names.end() ? link.peer.ToShort() : name->second},
+          {"channel", link.channel},
+          {"address", link.address},
+          {"connected", link.connected},
+          {"rttMs", link.rtt_ms},
+          {"upBps", link.send_bps},
+          {"downBps", link.receive_bps},
+          {"sentWireBytes", link.sent_wire_bytes},
+          {"receivedWireBytes", link.received_wire_bytes},
+          {"sentFrames", link.sent_frames},
+          {"receivedFrames", link.received_frames},
+          {"queueBytes", link.queued_bytes},
+          {"stallRateLimitMs", link.stall_rate_limit_ms},
+          {"stallNetworkMs", link.stall_network_ms}};
+}
+
+Json SwarmJson(const StatusSnapshot& snapshot) {
+  Json losses = Json::array();
+  for (const auto& [step, loss] : snapshot.losses) losses.push_back({step, loss});
+  return {{"id", snapshot.run_id},        {"name", snapshot.run_name},
+          {"state", snapshot.run_state},  {"reason", snapshot.run_reason},
+          {"step", snapshot.step},        {"targetStep", snapshot.target_step},
+          {"loss", snapshot.loss},        {"losses", losses},
+          {"peersUp", snapshot.peers_up}, {"peersTotal", snapshot.peers_total}};
+}
+
+Json RoleJson(const StatusSnapshot& snapshot) {
+  if (!snapshot.has_stage) return nullptr;
+  return {{"stage", snapshot.stage},
+          {"stages", snapshot.stages},
+          {"pipeline", snapshot.pipeline},
+          {"pipelines", snapshot.pipelines},
+          {"layers", {snapshot.first_layer, snapshot.last_layer}},
+          {"generation", snapshot.generation},
+          {"forwardCodec", snapshot.forward_codec},
+          {"backwardCodec", snapshot.backward_codec},
+          {"replicaMethod", snapshot.replica_method}};
+}
+
+Json WorkJson(const StatusSnapshot& snapshot) {
+  const pipeline::RunnerStats& runner = snapshot.runner;
+  return {{"step", runner.step},
+          {"forwards", runner.forwards},
+          {"backwards", runner.backwards},
+          {"microBatches", runner.micro_batches},
+          {"inFlightMax", runner.in_flight},
+          {"samplesPerSecond", snapshot.samples_per_second},
+          {"forwardMs", runner.forward_ms},
+          {"backwardMs", runner.backward_ms},
+          {"encodeMs", runner.encode_ms},
+          {"decodeMs", runner.decode_ms},
+          {"storeMs", runner.store_ms},
+          {"waitInputMs", runner.wait_input_ms},
+          {"waitGradientMs", runner.wait_gradient_ms}};
+}
+
+Json DeltaStoreJson(const StatusSnapshot& snapshot) {
+  Json places = Json::array();
+  for (const pipeline::PlaceChecksum& place : snapshot.places) {
+    places.push_back(
+        {{"boundary", place.boundary},
+         {"side", place.side == storage::BoundarySide::kSender ? "sender" : "receiver"},
+         {"checksum", RunId{place.checksum}.ToHex()},
+         {"records", place.records}});
+  }
+  const storage::DeltaStoreStats& store = snapshot.delta_store;
+  return {{"bytes", store.bytes},
+          {"limit", store.bytes_limit},
+          {"records", store.records},
+          {"hits", store.hits},
+          {"misses", store.misses},
+          {"corrupt", store.corrupt},
+          {"evicted", store.evicted},
+          {"firstVisits", snapshot.totals.first_visits},
+          {"resends", snapshot.totals.resends},
+          {"expectedBytes", snapshot.budget.delta_store_bytes},
+          {"places", places}};
+}
+
+Json HealthJson(const StatusSnapshot& snapshot) {
+  Json health = Json::array();
+  const auto& store = snapshot.delta_store;
+  if (store.bytes_limit > 0 && snapshot.budget.delta_store_bytes > store.bytes_limit) {
+    health.push_back(
+        {{"code", "delta_store_quota"},
+         {"severity", "warning"},
+         {"text", "the delta store will need " + FormatBytes(snapshot.budget.delta_store_bytes) +
+                      " but may use " + FormatBytes(store.bytes_limit) +
+                      ": samples beyond it travel as first visits"},
+         {"fix", "raise limits.delta_store in shoald.toml"}});
+  }
+  if (store.corrupt > 0) {
+    health.push_back({{"code", "delta_store_corrupt"},
+                      {"severity", "warning"},
+                      {"text", std::to_string(store.corrupt) +
+                                   " records of the delta store were damaged and dropped"},
+                      {"fix", "check the disk"}});
+  }
+  return health;
+}
+
+}  // namespace
+
+void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkStats>& links,
+               TrafficTotals* totals) {
+  Add(stats.forward, &totals->forward);
+  Add(stats.backward, &totals->backward);
+  Add(stats.replica, &totals->replica);
+  totals->micro_batches += stats.micro_batches_done;
+  totals->delta_hits += stats.delta_hits;
+  totals->first_visits += stats.first_visits;
+  totals->resends += stats.resends;
+  for (const net::LinkStats& link : links) {
+    totals->link_sent_wire_bytes += link.sent_wire_bytes;
+    totals->link_received_wire_bytes += link.received_wire_bytes;
+  }
+}
+
+std::string StatusJson(const StatusSnapshot& snapshot) {
+  Json links = Json::array();
+  for (const net::LinkStats& link : snapshot.links) links.push_back(LinkJson(snapshot, link));
+  const net::ControlStats& control = snapshot.control;
+  const TrafficTotals& totals = snapshot.totals;
+  Json json = {
+      {"schemaVersion", 1},
+      {"program", "shoald"},
+      {"version", snapshot.version},
+      {"peerId", snapshot.peer_id},
+      {"name", snapshot.name},
+      {"state", PeerStateName(snapshot.state)},
+      {"stateReasons", snapshot.state_reasons},
+      {"since", snapshot.since_unix_ms},
+      {"time", snapshot.time_unix_ms},
+      {"swarm", SwarmJson(snapshot)},
+      {"role", RoleJson(snapshot)},
+      {"device", snapshot.device},
+      {"memory",
+       {{"stateBytes", snapshot.budget.state_bytes},
+        {"microBatchBytes", snapshot.budget.micro_batch_bytes}}},
+      {"fetch",
+       {{"doneBytes", snapshot.fetch.bytes_done}, {"totalBytes", snapshot.fetch.bytes_total}}},
+      {"work", WorkJson(snapshot)},
+      {"links", links},
+      {"traffic",
+       {{"forward", KindJson(totals.forward)},
+        {"backward", KindJson(totals.backward)},
+        {"replica", KindJson(totals.replica)},
+        {"control",
+         {{"wireSentBytes", control.sent_wire_bytes},
+          {"wireReceivedBytes", control.received_wire_bytes},
+          {"artefactSentBytes", control.artefact_sent_bytes},
+          {"artefactReceivedBytes", control.artefact_received_bytes}}},
+        {"linkSentWireBytes", totals.link_sent_wire_bytes},
+        {"linkReceivedWireBytes", totals.link_received_wire_bytes},
+        {"sentWireBytes", totals.link_sent_wire_bytes + control.sent_wire_bytes},
+        {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}}},
+      {"limits", {{"upBps", snapshot.upload_cap.value}, {"downBps", snapshot.download_cap.value}}},
+      {"deltaStore", DeltaStoreJson(snapshot)},
+      {"cacheBytes", snapshot.content_bytes},
+      {"contribution", {{"microBatches", totals.micro_batches}}},
+      {"health", HealthJson(snapshot)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,80 @@
+// StatusSnapshot: everything a peer shows, copied on the control thread, rendered anywhere.
+//
+// Values are measured, never intended ones.
+
+#ifndef SHOAL_DAEMON_STATUS_SNAPSHOT_H_
+#define SHOAL_DAEMON_STATUS_SNAPSHOT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/units.h"
+#include "daemon/artefact_fetcher.h"
+#include "daemon/peer_state.h"
+#include "daemon/stage_host.h"
+#include "net/control.h"
+#include "net/link.h"
+#include "pipeline/stage_runner.h"
+#include "storage/delta_store.h"
+
+namespace shoal::daemon {
+
+// Totals over all generations, by kind of traffic.
+struct TrafficTotals {
+  pipeline::KindBytes forward, backward, replica;
+  std::uint64_t link_sent_wire_bytes = 0, link_received_wire_bytes = 0;  // all bulk links
+  std::uint64_t micro_batches = 0;
+  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
+};
+
+// Adds one generation's figures.
+void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkStats>& links,
+               TrafficTotals* totals);
+
+struct StatusSnapshot {
+  std::string version;
+  std::string peer_id;
+  std::string name;
+  PeerState state = PeerState::kStarting;
+  std::vector<std::string> state_reasons;
+  std::int64_t since_unix_ms = 0;  // of the state
+  std::int64_t time_unix_ms = 0;
+
+  // The run as the scheduler last told; run_state empty: nothing known.
+  std::string run_id, run_name, run_state, run_reason;
+  std::uint64_t step = 0, target_step = 0;
+  double loss = 0;
+  std::uint32_t peers_up = 0, peers_total = 0;
+  std::vector<std::pair<std::uint64_t, double>> losses;  // newest last, bounded
+
+  bool has_stage = false;
+  std::uint32_t stage = 0, stages = 0, pipeline = 0, pipelines = 0;
+  std::uint32_t first_layer = 0, last_layer = 0;
+  std::uint64_t generation = 0;
+  std::string forward_codec, backward_codec, replica_method;
+  std::string device;
+  StageBudget budget;
+  FetchProgress fetch;
+  double samples_per_second = 0;
+
+  pipeline::RunnerStats runner;         // this generation
+  std::vector<net::LinkStats> links;    // this generation
+  std::map<PeerId, std::string> names;  // of peers in the plan
+  std::vector<pipeline::PlaceChecksum> places;
+  TrafficTotals totals;
+  net::ControlStats control;
+  BitsPerSecond upload_cap, download_cap;
+  storage::DeltaStoreStats delta_store;
+  std::uint64_t content_bytes = 0;
+};
+
+// GET /api/v1/status; schemaVersion first.
+std::string StatusJson(const StatusSnapshot& snapshot);
+// GET /metrics, Prometheus text format.
+std::string MetricsText(const StatusSnapshot& snapshot);
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_STATUS_SNAPSHOT_H_
