@@ -19,7 +19,7 @@ struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
       status_listen, log_level, trace;
   std::uint32_t threads = 0;
-  bool print_config = false;
+  bool print_config = false, status_allow_remote = false;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -38,6 +38,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("SHOAL_THREADS");
   app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
       ->envname("SHOAL_STATUS_LISTEN");
+  app->add_flag("--status-allow-remote", flags->status_allow_remote,
+                "Let --status-listen be other than loopback")
+      ->envname("SHOAL_STATUS_ALLOW_REMOTE");
   app->add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
       ->envname("SHOAL_LOG_LEVEL");
   app->add_option("--trace", flags->trace, "Record micro-batch events; written on stop (Perfetto)");
@@ -58,6 +61,7 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
     if (!from->empty()) *to = *from;
   }
   if (!flags.advertise.empty()) config->advertise = {flags.advertise};
+  if (flags.status_allow_remote) config->status_allow_remote = true;
   if (flags.threads > 0) config->threads = flags.threads;
   if (!flags.upload.empty()) {
     SHOAL_ASSIGN_OR_RETURN(config->upload, ParseRate(flags.upload));

@@ -87,6 +87,17 @@ Key Count(const char* section, const char* name, std::uint32_t DaemonConfig::*fi
           [field](const DaemonConfig& config) { return std::to_string(config.*field); }};
 }
 
+Key Flag(const char* section, const char* name, bool DaemonConfig::*field, const char* help) {
+  return {section, name, help,
+          [field](const toml::node& node, DaemonConfig* config) -> Status {
+            const auto value = node.value_exact<bool>();
+            if (!value) return InvalidArgument("must be true or false");
+            config->*field = *value;
+            return Status::Ok();
+          },
+          [field](const DaemonConfig& config) { return config.*field ? "true" : "false"; }};
+}
+
 Key List(const char* section, const char* name, std::vector<std::string> DaemonConfig::*field,
          const char* help) {
   return {section, name, help,
@@ -132,7 +143,9 @@ const std::vector<Key>& Keys() {
       Text("compute", "device", &C::device, "cpu, cuda, cuda:N or auto."),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),
-      Text("status", "listen", &C::status_listen, "Status page, JSON and metrics; loopback only."),
+      Text("status", "listen", &C::status_listen, "Status page, JSON and metrics."),
+      Flag("status", "allow_remote", &C::status_allow_remote,
+           "Let status.listen be other than loopback; nothing asks for a password."),
       Text("log", "level", &C::log_level, "trace, debug, info, warning, error or off."),
   };
   return keys;

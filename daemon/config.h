@@ -34,6 +34,7 @@ struct DaemonConfig {
   std::uint32_t codec_threads = 2;
   // [status]
   std::string status_listen = "127.0.0.1:8790";
+  bool status_allow_remote = false;
   // [log]
   std::string log_level = "info";
   // Command line only.

@@ -119,6 +119,7 @@ Status PeerDaemon::OpenDoors() {
                                                      control_.get(), std::move(handlers)));
   net::HttpServerOptions options;
   options.listen = config_.status_listen;
+  options.allow_remote = config_.status_allow_remote;
   SHOAL_ASSIGN_OR_RETURN(
       http_, net::NewHttpServer(options, control_.get(),
                                 [this](const std::string& path) { return OnHttp(path); }));
@@ -307,7 +308,8 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   StageResources resources{control_.get(),     compute_.get(),     codec_.get(),
                            store_.get(),       hub_.get(),         content_.get(),
                            delta_store_.get(), checkpoints_.get(), &config_};
-  stage_ = std::make_unique<StageHost>(resources, this, plan, *own);
+  StageHost::Owner* const owner = this;
+  stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
   stage_->Start();
 }
 

@@ -55,9 +55,10 @@ struct SharedHandler {
 // One connection; kept alive by its own pending operations. Thread: status.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, std::weak_ptr<asio::io_context> context, Executor* executor,
-          std::shared_ptr<SharedHandler> handler)
-      : stream_(std::move(socket)),
+  Session(tcp::socket socket, bool any_host, std::weak_ptr<asio::io_context> context,
+          Executor* executor, std::shared_ptr<SharedHandler> handler)
+      : any_host_(any_host),
+        stream_(std::move(socket)),
         waiting_(stream_.get_executor()),
         context_(std::move(context)),
         executor_(executor),
@@ -81,7 +82,7 @@ class Session : public std::enable_shared_from_this<Session> {
       return Write({405, "text/plain; charset=utf-8", "only GET is answered here\n"});
     }
     const auto host = request[http::field::host];
-    if (!IsLoopbackHost(std::string_view(host.data(), host.size()))) {
+    if (!any_host_ && !IsLoopbackHost(std::string_view(host.data(), host.size()))) {
       return Write({403, "text/plain; charset=utf-8", "ask under a loopback name\n"});
     }
     std::string path(request.target().data(), request.target().size());
@@ -125,6 +126,7 @@ class Session : public std::enable_shared_from_this<Session> {
                       });
   }
 
+  const bool any_host_;
   beast::tcp_stream stream_;
   asio::steady_timer waiting_;
   const std::weak_ptr<asio::io_context> context_;
@@ -137,8 +139,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
 class BeastHttpServer final : public HttpServer {
  public:
-  BeastHttpServer(Executor* executor, std::function<HttpResponse(const std::string&)> handler)
-      : context_(std::make_shared<asio::io_context>(1)),
+  BeastHttpServer(bool allow_remote, Executor* executor,
+                  std::function<HttpResponse(const std::string&)> handler)
+      : allow_remote_(allow_remote),
+        context_(std::make_shared<asio::io_context>(1)),
         acceptor_(*context_),
         executor_(executor),
         handler_(std::make_shared<SharedHandler>()) {
@@ -162,9 +166,10 @@ class BeastHttpServer final : public HttpServer {
         asio::ip::make_address(target.host == "localhost" ? "127.0.0.1" : target.host, error);
     if (error)
       return InvalidArgument("status listen address '" + listen + "' is not an IP address");
-    if (!address.is_loopback()) {
+    if (!address.is_loopback() && !allow_remote_) {
       return InvalidArgument("the status page listens on loopback only, not on " + listen +
-                             "; write 127.0.0.1:" + std::to_string(target.port));
+                             "; write 127.0.0.1:" + std::to_string(target.port) +
+                             ", or set status.allow_remote where only friends can connect");
     }
     const tcp::endpoint endpoint(address, target.port);
     acceptor_.open(endpoint.protocol(), error);
@@ -192,12 +197,14 @@ class BeastHttpServer final : public HttpServer {
     acceptor_.async_accept([this](beast::error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (!error) {
-        std::make_shared<Session>(std::move(socket), context_, executor_, handler_)->Read();
+        std::make_shared<Session>(std::move(socket), allow_remote_, context_, executor_, handler_)
+            ->Read();
       }
       Accept();
     });
   }
 
+  const bool allow_remote_;
   const std::shared_ptr<asio::io_context> context_;
   tcp::acceptor acceptor_;
   Executor* const executor_;
@@ -211,7 +218,8 @@ class BeastHttpServer final : public HttpServer {
 Result<std::unique_ptr<HttpServer>> NewHttpServer(
     const HttpServerOptions& options, Executor* executor,
     std::function<HttpResponse(const std::string& path)> handler) {
-  auto server = std::make_unique<BeastHttpServer>(executor, std::move(handler));
+  auto server =
+      std::make_unique<BeastHttpServer>(options.allow_remote, executor, std::move(handler));
   SHOAL_RETURN_IF_ERROR(server->Listen(options.listen));
   return std::unique_ptr<HttpServer>(std::move(server));
 }

@@ -1,7 +1,8 @@
 // HttpServer: the small read-only web server behind status, metrics and the live page.
 //
-// GET only, loopback only: it shows what only the machine's user should see. A Host header that is
-// not loopback is refused, so that no web page elsewhere can read it through DNS rebinding.
+// GET only, and loopback only unless allowed otherwise: it shows what only the machine's user
+// should see. On loopback a Host header that is not a loopback name is refused, so that no web page
+// elsewhere can read it through DNS rebinding.
 
 #ifndef SHOAL_NET_HTTP_SERVER_H_
 #define SHOAL_NET_HTTP_SERVER_H_
@@ -23,6 +24,9 @@ struct HttpResponse {
 
 struct HttpServerOptions {
   std::string listen = "127.0.0.1:0";  // host:port; port 0: any free one
+  // Allows other addresses and Host names: for a container or a private network, whose owner
+  // decides who can connect. Nothing asks for a password.
+  bool allow_remote = false;
 };
 
 class HttpServer {

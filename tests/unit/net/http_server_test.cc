@@ -46,11 +46,12 @@ std::string Get(const std::string& address, const std::string& path,
 class HttpServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto server = NewHttpServer({"127.0.0.1:0"}, executor_.get(), [this](const std::string& path) {
-      EXPECT_TRUE(executor_->InThread());
-      if (path == "/hello") return HttpResponse{200, "text/plain", "hello\n"};
-      return StatusPageOrNotFound(path);
-    });
+    auto server =
+        NewHttpServer({"127.0.0.1:0", false}, executor_.get(), [this](const std::string& path) {
+          EXPECT_TRUE(executor_->InThread());
+          if (path == "/hello") return HttpResponse{200, "text/plain", "hello\n"};
+          return StatusPageOrNotFound(path);
+        });
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
   }
@@ -92,12 +93,18 @@ TEST_F(HttpServerTest, SurvivesGarbageAndHugeHeaders) {
 TEST(HttpServerListen, RefusesOtherAddressesThanLoopbackAndTakenPorts) {
   const auto executor = NewThreadExecutor("control");
   const auto handler = [](const std::string&) { return HttpResponse{}; };
-  const auto open = NewHttpServer({"0.0.0.0:0"}, executor.get(), handler);
+  const auto open = NewHttpServer({"0.0.0.0:0", false}, executor.get(), handler);
   ASSERT_FALSE(open.ok());
   EXPECT_NE(open.status().message().find("loopback only"), std::string::npos);
-  const auto first = NewHttpServer({"127.0.0.1:0"}, executor.get(), handler);
+  const auto remote = NewHttpServer({"0.0.0.0:0", true}, executor.get(), handler);
+  ASSERT_TRUE(remote.ok()) << remote.status().ToString();
+  const auto port = ParseHostPort((*remote)->address());
+  ASSERT_TRUE(port.ok());
+  EXPECT_NE(Get("127.0.0.1:" + std::to_string(port->port), "/", "peer-1").find("200"),
+            std::string::npos);
+  const auto first = NewHttpServer({"127.0.0.1:0", false}, executor.get(), handler);
   ASSERT_TRUE(first.ok());
-  const auto second = NewHttpServer({(*first)->address()}, executor.get(), handler);
+  const auto second = NewHttpServer({(*first)->address(), false}, executor.get(), handler);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.status().message().find("cannot listen"), std::string::npos);
 }
