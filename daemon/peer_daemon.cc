@@ -104,8 +104,10 @@ Status PeerDaemon::OpenNetwork() {
 }
 
 Status PeerDaemon::OpenDoors() {
+  // The bases are private: only members may see this object as an owner.
+  SchedulerConnection::Owner* const owner = this;
   connection_ =
-      std::make_unique<SchedulerConnection>(control_.get(), identity_, upload_, download_, this);
+      std::make_unique<SchedulerConnection>(control_.get(), identity_, upload_, download_, owner);
   net::LocalHandlers handlers;
   handlers.on_status = [this](std::function<void(std::string)> reply) {
     reply(StatusJson(Snapshot()));

@@ -20,7 +20,7 @@ ARROWS = {
 }
 
 # Single files that may include one folder more: the program shoal-run reads prepared data.
-EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.cc$"), {"dataset"})]
+EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.(cc|h)$"), {"dataset"})]
 
 # These see other folders through interfaces only, never through a technology's own header.
 INTERFACES_ONLY = {"pipeline", "model"}
@@ -38,7 +38,7 @@ THIRD_PARTY = [
     ("OpenSSL", r"openssl/", r"net/.*\.cc$"),
     ("libsodium", r"sodium", r"(net|storage|dataset)/.*\.cc$"),
     ("Boost", r"boost/",
-     r"common/asio_executor\.cc$|(common|daemon|scheduler|client)/\w*http\w*\.cc$"),
+     r"common/asio_executor\.cc$|net/\w*http\w*\.cc$"),
     ("spdlog", r"(spdlog|fmt)/", r"common/spdlog_log\.cc$"),
     ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
     ("CLI11", r"CLI/", r"(daemon|scheduler|client|model|net)/.*\.cc$"),
