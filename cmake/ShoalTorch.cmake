@@ -9,6 +9,15 @@ add_library(shoal_torch INTERFACE)
 add_library(shoal::torch ALIAS shoal_torch)
 target_include_directories(shoal_torch SYSTEM INTERFACE
   "${SHOAL_TORCH_DIR}/include" "${SHOAL_TORCH_DIR}/include/torch/csrc/api/include")
+if(SHOAL_CUDA)
+  find_package(CUDAToolkit 13 REQUIRED)
+  target_compile_definitions(shoal_torch INTERFACE SHOAL_CUDA)
+  # Nothing refers to libtorch_cuda by name: it registers its kernels when it is loaded, so the
+  # linker must keep it although nobody seems to need it.
+  target_link_libraries(shoal_torch INTERFACE
+    "-Wl,--push-state,--no-as-needed,${SHOAL_TORCH_DIR}/lib/libtorch_cuda.so,--pop-state"
+    "${SHOAL_TORCH_DIR}/lib/libc10_cuda.so" CUDA::cudart)
+endif()
 # libtorch_cpu of the CUDA build needs libcudart and libcupti at run time, found through rpath.
 target_link_libraries(shoal_torch INTERFACE
   "${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so" "${SHOAL_TORCH_DIR}/lib/libc10.so")
