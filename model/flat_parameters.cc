@@ -205,7 +205,7 @@ double FlatParameters::SquaredGradientNorm(std::ptrdiff_t skip) const {
   return sum;
 }
 
-void FlatParameters::Apply(const AdamWOptions& options) {
+void FlatParameters::Apply(const AdamWOptions& options, bool fused) {
   AdamWOptions without_decay = options;
   without_decay.weight_decay = 0;
   const AdamWStep decayed = MakeAdamWStep(options);
@@ -216,7 +216,7 @@ void FlatParameters::Apply(const AdamWOptions& options) {
     const at::Tensor value = Tensors::Part(tensors_->values, entry);
     const at::Tensor first = Tensors::Part(tensors_->exp_avg, entry);
     const at::Tensor second = Tensors::Part(tensors_->exp_avg_sq, entry);
-    if (value.is_cpu()) {
+    if (fused && value.is_cpu()) {
       UpdateOnHost(step, gradient, value, first, second);
     } else {
       UpdateOnDevice(step, gradient, value, first, second);
