@@ -94,8 +94,9 @@ void UpdateOnDevice(const AdamWStep& step, const at::Tensor& gradient, at::Tenso
   const at::Tensor g = gradient.mul(step.gradient_factor);
   first.mul_(step.beta1).add_(g.mul(step.one_minus_beta1));
   second.mul_(step.beta2).add_(g.mul(g).mul_(step.one_minus_beta2));
-  const at::Tensor denominator =
-      second.sqrt().mul_(step.inverse_root_correction2).add_(step.epsilon);
+  // Some libraries' fp32 root (MKL's) is not correctly rounded; one in fp64, rounded to fp32, is.
+  const at::Tensor root = second.to(at::kDouble).sqrt_().to(at::kFloat);
+  const at::Tensor denominator = root.mul(step.inverse_root_correction2).add_(step.epsilon);
   value.mul_(step.decay).sub_(first.div(denominator).mul_(step.step_size));
 }
 
