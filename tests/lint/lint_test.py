@@ -104,7 +104,7 @@ class LintTest(unittest.TestCase):
     def test_third_party_where_it_belongs(self):
         for path, include in [
                 ("model/a.cc", "ATen/ATen.h"), ("storage/a.cc", "rocksdb/db.h"),
-                ("daemon/status_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
+                ("net/beast_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
                 ("common/asio_executor.cc", "boost/asio.hpp"), ("net/a.cc", "unistd.h"),
                 ("compression/cuda/a.cu", "cuda_runtime.h")]:
             with self.subTest(include=include):
