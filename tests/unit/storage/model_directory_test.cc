@@ -42,9 +42,10 @@ TEST(ModelConfig, Defaults) {
   EXPECT_TRUE(config.tied_head);
   EXPECT_EQ(config.layer_norm_epsilon, 1e-5f);
   EXPECT_EQ(config.json, TinyConfigText(R"(,"n_inner":null)"));
-  const auto n_ctx = ParseModelConfig(
-      R"({"architectures":["GPT2Model"],"n_layer":1,"n_embd":4,"n_head":1,"n_ctx":9,"vocab_size":3})",
-      "config.json");
+  const auto n_ctx =
+      ParseModelConfig(R"({"architectures":["GPT2Model"],"n_layer":1,"n_embd":4,"n_head":1,)"
+                       R"("n_ctx":9,"vocab_size":3})",
+                       "config.json");
   ASSERT_TRUE(n_ctx.ok()) << n_ctx.status().ToString();
   EXPECT_EQ(n_ctx->positions, 9u);
 }
