@@ -113,6 +113,7 @@ at::Tensor Gpt2Head::BackwardInput(Kept* kept) const {
       weights_->norm_weight, weights_->norm_bias, {true, true, true});
   kept->norm_weight_gradient = dweight;
   kept->norm_bias_gradient = dbias;
+  kept->input = at::Tensor();  // only needed here
   return dinput;
 }
 

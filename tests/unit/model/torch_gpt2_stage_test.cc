@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 
+#include "common/file.h"
+#include "model/init_weights.h"
 #include "model/partition.h"
 #include "storage/safetensors.h"
 #include "tests/unit/model/stage_pipeline.h"
@@ -19,6 +22,11 @@ std::vector<T> Values(const storage::TensorView& view) {
   std::vector<T> values(view.data.size() / sizeof(T));
   std::memcpy(values.data(), view.data.data(), view.data.size());
   return values;
+}
+
+// A folder of this process alone.
+std::string Scratch(const std::string& name) {
+  return ::testing::TempDir() + "/stage_test." + std::to_string(getpid()) + "." + name;
 }
 
 // The golden micro-batch: labels are the next token, none at the last place.
@@ -226,7 +234,7 @@ TEST(TorchGpt2Stage, TrainsWithTheTiedEmbeddingEqualOnBothEnds) {
   }
   EXPECT_LT(last_loss, 0.5 * first_loss);
   // The part files show both copies.
-  const std::string folder = ::testing::TempDir() + "/tied";
+  const std::string folder = Scratch("tied");
   std::filesystem::create_directories(folder);
   ASSERT_TRUE(three.stage(0).Save(folder).ok());
   ASSERT_TRUE(three.stage(2).Save(folder).ok());
@@ -271,7 +279,7 @@ TEST(TorchGpt2Stage, RepeatsBitForBit) {
 }
 
 TEST(TorchGpt2Stage, SaveAndLoadContinueBitForBitOnAnotherCut) {
-  const std::string folder = ::testing::TempDir() + "/continue";
+  const std::string folder = Scratch("continue");
   std::filesystem::create_directories(folder);
   const auto train = [](StagePipeline& pipeline, std::uint64_t from, std::uint64_t to) {
     double sum = 0;
@@ -311,6 +319,82 @@ TEST(TorchGpt2Stage, SaveAndLoadContinueBitForBitOnAnotherCut) {
   EXPECT_THAT(missing.message(), HasSubstr("layer.1"));
   weights["layer.1"] = folder + "/layer.0.safetensors";
   EXPECT_THAT(loaded.stage(0).Load(weights, {}).message(), HasSubstr("is missing"));
+  std::filesystem::remove_all(folder);
+}
+
+// Writes `part` with every value given as 16 bits, and as the fp32 value they stand for.
+void WriteHalfPart(const std::string& folder, const storage::ModelConfig& config,
+                   const std::string& part, storage::DType dtype) {
+  std::map<std::string, std::vector<std::uint16_t>> halves;
+  std::map<std::string, std::vector<float>> wide;
+  storage::TensorMap half_tensors;
+  storage::TensorMap wide_tensors;
+  for (const auto& [name, shape] : storage::PartShapes(config, part)) {
+    std::size_t count = 1;
+    for (std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+    for (std::size_t i = 0; i < count; ++i) {
+      // F16: 1.0 is 0x3c00 with 10 bits of fraction; BF16: 1.0 is 0x3f80 with 7.
+      const std::size_t fraction = i % (dtype == storage::DType::kF16 ? 1024 : 128);
+      const int base = dtype == storage::DType::kF16 ? 0x3c00 : 0x3f80;
+      halves[name].push_back(static_cast<std::uint16_t>(base + static_cast<int>(fraction)));
+      const float scale = dtype == storage::DType::kF16 ? 0x1p-10f : 0x1p-7f;
+      wide[name].push_back(1 + static_cast<float>(fraction) * scale);
+    }
+    half_tensors[name] = {dtype, shape, std::as_bytes(std::span(halves[name]))};
+    wide_tensors[name] = {storage::DType::kF32, shape, std::as_bytes(std::span(wide[name]))};
+  }
+  ASSERT_TRUE(storage::WritePart(folder + "/half." + part, half_tensors).ok());
+  ASSERT_TRUE(storage::WritePart(folder + "/wide." + part, wide_tensors).ok());
+}
+
+TEST(TorchGpt2Stage, LoadsSixteenBitWeightsExactly) {
+  const std::string folder = Scratch("halves");
+  std::filesystem::create_directories(folder);
+  StagePipeline pipeline(MiniModel(), 2, {});
+  for (storage::DType dtype : {storage::DType::kF16, storage::DType::kBF16}) {
+    for (std::size_t s = 0; s < 2; ++s) {
+      std::map<std::string, std::string> half;
+      std::map<std::string, std::string> wide;
+      for (const std::string& part : pipeline.stage(s).parts()) {
+        WriteHalfPart(folder, pipeline.config(), part, dtype);
+        half[part] = folder + "/half." + part;
+        wide[part] = folder + "/wide." + part;
+      }
+      const std::uint64_t before = pipeline.stage(s).WeightChecksum();
+      ASSERT_TRUE(pipeline.stage(s).Load(half, {}).ok());
+      const std::uint64_t loaded = pipeline.stage(s).WeightChecksum();
+      EXPECT_NE(loaded, before);
+      ASSERT_TRUE(pipeline.stage(s).Load(wide, {}).ok());
+      EXPECT_EQ(pipeline.stage(s).WeightChecksum(), loaded);
+      // Optimizer state is fp32 or nothing.
+      EXPECT_FALSE(pipeline.stage(s).Load(wide, half).ok());
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TorchGpt2Stage, AnUntiedHeadHasItsOwnGradient) {
+  const std::string folder = Scratch("untied");
+  std::filesystem::create_directories(folder);
+  auto config = ReadFile(MiniModel() + "/config.json", 1 << 16);
+  ASSERT_TRUE(config.ok());
+  const std::string tied = "\"tie_word_embeddings\": true";
+  config->replace(config->find(tied), tied.size(), "\"tie_word_embeddings\": false");
+  ASSERT_TRUE(WriteFileAtomic(folder + "/config.json", *config).ok());
+  const Status made = InitModelDirectory(folder + "/config.json", folder + "/model", 1);
+  ASSERT_TRUE(made.ok()) << made.ToString();
+  StagePipeline one(folder + "/model", 1, {});
+  StagePipeline two(folder + "/model", 2, {});
+  EXPECT_EQ(two.stage(0).tied_embedding().size, 0u);
+  EXPECT_EQ(two.stage(1).tied_embedding().size, 0u);
+  const TestBatch batch = RandomBatch(2, 16, 512, 0.2, 3);
+  const double want = one.RunMicroBatch({0, 0}, batch).sum;
+  EXPECT_NEAR(two.RunMicroBatch({0, 0}, batch).sum, want, 1e-5 * want);
+  const auto gradients = one.Gradients();
+  ASSERT_TRUE(gradients.contains("lm_head.weight"));
+  for (const auto& [name, values] : two.Gradients()) {
+    EXPECT_LT(RelativeDifference(values, gradients.at(name)), 1e-5) << name;
+  }
   std::filesystem::remove_all(folder);
 }
 
