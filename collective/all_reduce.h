@@ -8,9 +8,11 @@
 #ifndef SHOAL_COLLECTIVE_ALL_REDUCE_H_
 #define SHOAL_COLLECTIVE_ALL_REDUCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "collective/group_channel.h"
 #include "common/buffer.h"
@@ -30,6 +32,9 @@ class AllReduce {
                      std::function<void(Result<Buffer>)> done) = 0;
   // Ends the operation, if any: its callback gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;
+  // Members whose message the running operation waits for, in rank order; none if it waits for the
+  // own sum.
+  virtual std::vector<std::size_t> Awaited() const = 0;
 };
 
 std::unique_ptr<AllReduce> NewDirectAllReduce(GroupChannel* channel, Executor* control,

@@ -71,6 +71,7 @@ class DirectAllReduce final : public AllReduce {
   void Start(std::uint64_t round, std::uint64_t contributors, Buffer values,
              std::function<void(Result<Buffer>)> done) override;
   void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  std::vector<std::size_t> Awaited() const override;
 
  private:
   enum class State { kIdle, kSplitting, kWaitingShards, kSumming, kWaitingSums, kAssembling };
@@ -248,17 +249,21 @@ Status DirectAllReduce::Take(std::size_t from, Phase phase, Buffer payload) {
   return Status::Ok();
 }
 
+std::vector<std::size_t> DirectAllReduce::Awaited() const {
+  std::vector<std::size_t> members;
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (state_ == State::kWaitingShards && contributes(r) && !have_shard_[r]) members.push_back(r);
+    if (state_ == State::kWaitingSums && !have_sum_[r]) members.push_back(r);
+  }
+  return members;
+}
+
 void DirectAllReduce::Advance() {
+  if (!Awaited().empty()) return;
   if (state_ == State::kWaitingShards) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (contributes(r) && !have_shard_[r]) return;
-    }
     state_ = State::kSumming;
     Sum();
   } else if (state_ == State::kWaitingSums) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (!have_sum_[r]) return;
-    }
     state_ = State::kAssembling;
     Assemble();
   }

@@ -25,6 +25,8 @@ class GroupLinks final : public collective::GroupChannel {
   void Open();
   bool up() const { return open_ + 1 == targets_.size(); }
   std::string Missing() const;  // names a member whose link is not open
+  const PeerId& peer(std::size_t member) const { return targets_[member].peer; }
+  std::string Name(std::size_t member) const;
   std::vector<net::LinkStats> link_stats() const;
 
   std::size_t size() const override { return targets_.size(); }
@@ -40,7 +42,6 @@ class GroupLinks final : public collective::GroupChannel {
   };
   void OpenTo(std::size_t member);
   void OnFrame(std::size_t from, net::Frame frame);
-  std::string Name(std::size_t member) const;
 
   RunnerCore* const core_;
   const std::vector<net::LinkTarget> targets_;
@@ -60,6 +61,7 @@ class EmbeddingLink {
 
   void Open();
   bool up() const { return open_; }
+  bool waits() const { return own_ != nullptr; }  // an exchange runs
   const PeerId& peer() const { return target_.peer; }
   std::string peer_name() const;
   net::LinkStats link_stats() const { return link_->stats(); }

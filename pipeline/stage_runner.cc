@@ -85,6 +85,7 @@ class Runner final : public StageRunner {
   void Watch();
   void CheckProgress();
   std::string Awaited(const PeerId** peer) const;
+  std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
   RunnerCore core_;
   TaskScope notices_;  // outlives a failure: OnFailed goes through it
@@ -476,21 +477,33 @@ void Runner::CheckProgress() {
 
 std::string Runner::Awaited(const PeerId** peer) const {
   *peer = nullptr;
-  if (state_ == RunnerState::kRunning) return compute_->Awaited(peer);
-  if (state_ == RunnerState::kApplying) return "the own optimizer or delta store";
-  const bool opening = state_ == RunnerState::kOpening;
+  switch (state_) {
+    case RunnerState::kOpening: return AwaitedAtLinkUp(peer);
+    case RunnerState::kRunning: return compute_->Awaited(peer);
+    case RunnerState::kReducing: break;
+    default: return "the own optimizer or delta store";
+  }
+  const std::vector<std::size_t> members =
+      all_reduce_ ? all_reduce_->Awaited() : std::vector<std::size_t>();
+  if (!members.empty()) {
+    *peer = &group_->peer(members.front());
+    return "the gradients of " + group_->Name(members.front());
+  }
+  if (!embedding_ || !embedding_->waits()) return "the own model";
+  *peer = &embedding_->peer();
+  return "the gradients of " + embedding_->peer_name();
+}
+
+std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
   for (const Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (!opening || boundary == nullptr || boundary->up()) continue;
+    if (boundary == nullptr || boundary->up()) continue;
     *peer = &boundary->peer();
     return boundary->Missing();
   }
-  if (group_ && opening && !group_->up()) return group_->Missing();
-  if (embedding_ && (opening ? !embedding_->up() : !group_)) {
-    *peer = &embedding_->peer();
-    return embedding_->peer_name();
-  }
-  return group_ ? "a member of the stage group or the other end of the tied embedding"
-                : "the own model";
+  if (group_ && !group_->up()) return group_->Missing();
+  if (!embedding_ || embedding_->up()) return "the own model";
+  *peer = &embedding_->peer();
+  return "the link to " + embedding_->peer_name();
 }
 
 Status CheckConfig(const RunnerConfig& c) {

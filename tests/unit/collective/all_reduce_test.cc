@@ -136,6 +136,8 @@ TEST(AllReduceTest, MessagesOfALaterRoundWaitForTheirRound) {
   group.Start(0, 1, 0b11, a);
   group.Drain();
   EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kUnavailable);  // still waiting
+  EXPECT_EQ(group.reduce_[0]->Awaited(), std::vector<std::size_t>{1});
+  EXPECT_TRUE(group.reduce_[1]->Awaited().empty());
   group.Start(1, 1, 0b11, b);
   group.Drain();
   EXPECT_TRUE(SameBits(group.Values(0), Reference({a, b}, 0b11)));

@@ -1,0 +1,261 @@
+#include "tests/sim/sim_swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+namespace shoal::pipeline {
+namespace {
+
+constexpr RunId kRun{0x5a5a1234};
+constexpr std::uint64_t kPlansAhead = 2;
+
+}  // namespace
+
+SimSwarm::SimSwarm(const SwarmOptions& options)
+    : options_(options),
+      random_(options.seed),
+      shape_{.tied = options.tied},
+      network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
+  data_ = test_support::NewTinyData(
+      shape_, std::uint64_t{options.micro_batches} * options.rows * options.steps_per_epoch);
+  for (std::uint32_t p = 0; p < options.pipelines; ++p) {
+    for (std::uint32_t s = 0; s < options.stages; ++s) {
+      peers_.push_back(std::make_unique<Peer>(this, s, p));
+    }
+  }
+}
+
+SimSwarm::~SimSwarm() { Close(); }
+
+Duration SimSwarm::Delay(int micros) {
+  if (!options_.random_delays) return std::chrono::microseconds(micros / 2);
+  return std::chrono::microseconds(random_() % static_cast<unsigned>(micros));
+}
+
+SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipeline)
+    : swarm_(swarm), stage_(stage), pipeline_(pipeline) {
+  id_.key[0] = static_cast<std::uint8_t>(stage + 1);
+  id_.key[1] = static_cast<std::uint8_t>(pipeline + 1);
+  const auto cost = [swarm](int micros) {
+    return [swarm, micros](const char*) { return swarm->Delay(micros); };
+  };
+  control_ = swarm->world_.NewExecutor("control");
+  compute_ = swarm->world_.NewExecutor("compute", cost(4000));
+  codec_ = swarm->world_.NewExecutor("codec", cost(1000));
+  store_executor_ = swarm->world_.NewExecutor("store", cost(3000));
+  hub_ = swarm->network_.NewHub(id_, control_.get());
+  store_ = storage::NewMemoryDeltaStore(swarm->options_.store_bytes_max);
+  const std::uint32_t layers = swarm->shape_.layers, stages = swarm->options_.stages;
+  model_ = std::make_unique<test_support::TinyStage>(
+      swarm->shape_, model::StageRange{layers * stage / stages, layers * (stage + 1) / stages}, 77);
+}
+
+SimSwarm::Peer::~Peer() = default;
+
+void SimSwarm::Peer::OnFailed(Status status, const PeerId* peer) {
+  EXPECT_FALSE(failure_.has_value()) << "OnFailed came twice";
+  failure_ = Failure{std::move(status), peer != nullptr ? std::optional(*peer) : std::nullopt};
+}
+
+void SimSwarm::Peer::Make(std::uint64_t resume_step) {
+  const SwarmOptions& options = swarm_->options_;
+  RunnerConfig config;
+  config.run = kRun;
+  config.generation = swarm_->generation_;
+  config.stage = stage_;
+  config.stages = options.stages;
+  config.pipeline = pipeline_;
+  config.pipelines = options.pipelines;
+  config.micro_batch_rows = options.rows;
+  config.row_tokens = swarm_->shape_.row_tokens;
+  config.hidden = swarm_->shape_.hidden;
+  config.forward_codec = options.forward;
+  config.backward_codec = options.backward;
+  config.in_flight_max = options.in_flight_max;
+  config.resume_step = resume_step;
+  StageRunner::Dependencies deps;
+  deps.control = control_.get();
+  deps.compute = compute_.get();
+  deps.codec = codec_.get();
+  deps.store = store_executor_.get();
+  deps.hub = hub_.get();
+  deps.model = model_.get();
+  deps.delta_store = store_.get();
+  deps.data = swarm_->data_;
+  deps.mediator = this;
+  auto runner = NewStageRunner(config, deps);
+  ASSERT_TRUE(runner.ok()) << runner.status().ToString();
+  runner_ = std::move(*runner);
+  ready_ = false;
+  failure_.reset();
+}
+
+void SimSwarm::Peer::Start() {
+  const SwarmOptions& options = swarm_->options_;
+  const auto target = [&](std::uint32_t stage, std::uint32_t pipeline, const std::string& channel) {
+    net::LinkTarget to;
+    to.peer = swarm_->at(stage, pipeline).id_;
+    to.run = kRun;
+    to.generation = swarm_->generation_;
+    to.channel = channel;
+    return to;
+  };
+  const std::string own = std::to_string(pipeline_) + "/";
+  StageRunner::LinkTargets targets;
+  if (stage_ + 1 < options.stages) {
+    targets.next = target(stage_ + 1, pipeline_, "boundary/" + own + std::to_string(stage_));
+  }
+  if (stage_ > 0) {
+    targets.previous =
+        target(stage_ - 1, pipeline_, "boundary/" + own + std::to_string(stage_ - 1));
+  }
+  if (options.tied && options.stages > 1 && (stage_ == 0 || stage_ + 1 == options.stages)) {
+    targets.embedding = target(stage_ == 0 ? options.stages - 1 : 0, pipeline_, "embedding/" + own);
+  }
+  for (std::uint32_t p = 0; options.pipelines > 1 && p < options.pipelines; ++p) {
+    targets.group.push_back(target(stage_, p,
+                                   "group/" + std::to_string(stage_) + "/" +
+                                       std::to_string(std::min(p, pipeline_)) + "/" +
+                                       std::to_string(std::max(p, pipeline_))));
+  }
+  runner_->Start(targets);
+}
+
+void SimSwarm::ToAll(std::function<void(Peer*)> order) {
+  for (const auto& peer : peers_) {
+    peer->control_->PostAfter("order", Delay(3000),
+                              [order, peer = peer.get(), generation = generation_, this] {
+                                if (peer->runner_ && generation == generation_) order(peer);
+                              });
+  }
+}
+
+bool SimSwarm::Open(std::uint64_t resume_step) {
+  ++generation_;
+  accounts_.clear();
+  timings_.assign(options_.stages, {});
+  planned_ = wanted_ = applied_ = resume_step;
+  losses_.resize(resume_step);
+  for (const auto& peer : peers_) peer->Make(resume_step);
+  ToAll([](Peer* peer) { peer->Start(); });
+  return world_.RunUntil(
+             [this] {
+               for (const auto& peer : peers_) {
+                 if (!peer->ready_) return AnyFailed();
+               }
+               return true;
+             },
+             std::chrono::minutes(10)) &&
+         !AnyFailed();
+}
+
+bool SimSwarm::AnyFailed() const {
+  for (const auto& peer : peers_) {
+    if (peer->failure_) return true;
+  }
+  return false;
+}
+
+void SimSwarm::Close() {
+  for (const auto& peer : peers_) peer->runner_.reset();
+}
+
+void SimSwarm::Run(Duration duration) {
+  world_.RunUntil([] { return false; }, duration);
+}
+
+StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t pipeline) const {
+  StepPlan plan;
+  plan.step = step;
+  plan.timings = timings_;
+  for (std::uint32_t j = pipeline; j < options_.micro_batches; j += options_.pipelines) {
+    MicroBatchPlan micro_batch;
+    micro_batch.global_index = j;
+    const std::uint64_t slot = (step % options_.steps_per_epoch) * options_.micro_batches + j;
+    for (std::uint32_t r = 0; r < options_.rows; ++r) {
+      micro_batch.samples.push_back({slot * options_.rows + r});
+    }
+    plan.micro_batches.push_back(std::move(micro_batch));
+  }
+  return plan;
+}
+
+void SimSwarm::SendPlans(std::uint64_t step) {
+  while (planned_ < wanted_ && planned_ < step + kPlansAhead) {
+    const std::uint64_t next = planned_++;
+    // In order per peer: a later plan has a later event at an equal delay.
+    for (const auto& peer : peers_) {
+      peer->control_->PostAfter("plan", Duration(5'000'000),
+                                [this, next, peer = peer.get(), generation = generation_] {
+                                  if (!peer->runner_ || generation != generation_) return;
+                                  peer->runner_->OnStepPlan(PlanOf(next, peer->pipeline_));
+                                });
+    }
+  }
+}
+
+void SimSwarm::Begin(std::uint64_t steps) {
+  wanted_ = steps;
+  SendPlans(applied_);
+}
+
+bool SimSwarm::TrainTo(std::uint64_t steps) {
+  Begin(steps);
+  return world_.RunUntil([&] { return applied_ >= steps || AnyFailed(); },
+                         std::chrono::hours(100)) &&
+         !AnyFailed();
+}
+
+void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
+  StepAccount& account = accounts_[ready.step];
+  account.loss += ready.loss_sum;
+  account.labels += ready.labels;
+  timings_[peer->stage_] = ready.times;
+  timings_[peer->stage_].forward_ms += options_.forward_ms;
+  timings_[peer->stage_].backward_ms += options_.backward_ms;
+  if (++account.ready < peers_.size()) return;
+  std::vector<std::uint32_t> counted = counted_;
+  for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);
+  ToAll([counted, step = ready.step](Peer* to) { to->runner_->OnReduce(step, counted); });
+}
+
+void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
+  StepAccount& account = accounts_[step];
+  account.squared_norm += squared_norm / options_.pipelines;
+  if (++account.synced < peers_.size()) return;
+  ApplyOrder order;
+  order.step = step;
+  order.labels = account.labels;
+  order.global_norm = std::sqrt(account.squared_norm) / static_cast<double>(account.labels);
+  order.learning_rate = 0.1;
+  losses_.push_back(account.loss / static_cast<double>(account.labels));
+  ToAll([order](Peer* to) { to->runner_->OnApply(order); });
+}
+
+void SimSwarm::OnApplied(Peer* peer, std::uint64_t step, const std::vector<PlaceChecksum>& places) {
+  StepAccount& account = accounts_[step];
+  for (const PlaceChecksum& place : places) {
+    const auto [found, first] =
+        account.places.try_emplace({peer->pipeline_, place.boundary}, place.checksum);
+    if (first) continue;
+    ++checksums_compared_;
+    if (found->second != place.checksum) ++checksum_mismatches_[step];
+  }
+  if (++account.applied < peers_.size()) return;
+  applied_ = step + 1;
+  SendPlans(applied_);
+}
+
+std::vector<std::vector<float>> SimSwarm::SaveWeights() const {
+  std::vector<std::vector<float>> weights;
+  for (const auto& peer : peers_) weights.push_back(peer->model_->weights());
+  return weights;
+}
+
+void SimSwarm::LoadWeights(const std::vector<std::vector<float>>& weights) {
+  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i]->model_->weights() = weights[i];
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,136 @@
+// SimSwarm: S x D StageRunners and a minimal scheduler in virtual time, on one thread.
+//
+// Everything random (delays, costs) comes from one seed; two swarms of equal options do the same.
+
+#ifndef SHOAL_TESTS_SIM_SIM_SWARM_H_
+#define SHOAL_TESTS_SIM_SIM_SWARM_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "pipeline/stage_runner.h"
+#include "storage/delta_store.h"
+#include "tests/support/sim_executor.h"
+#include "tests/support/sim_links.h"
+#include "tests/support/tiny_stage.h"
+
+namespace shoal::pipeline {
+
+struct SwarmOptions {
+  std::uint32_t stages = 2, pipelines = 1;
+  std::uint32_t micro_batches = 6;  // per step, over all pipelines
+  std::uint32_t rows = 2;           // per micro-batch
+  std::uint32_t steps_per_epoch = 3;
+  std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
+  std::uint32_t in_flight_max = 0;
+  std::uint64_t store_bytes_max = 0;
+  bool tied = true;
+  unsigned seed = 1;
+  double bytes_per_second = 0;
+  bool random_delays = true;
+  // Operations take no virtual time as the runner sees it; plans say these instead.
+  double forward_ms = 0, backward_ms = 0;
+};
+
+class SimSwarm {
+ public:
+  struct Failure {
+    Status status;
+    std::optional<PeerId> peer;
+  };
+  class Peer;
+
+  explicit SimSwarm(const SwarmOptions& options);
+  ~SimSwarm();
+
+  // New runners of the next generation, everybody at `resume_step`; waits until all are ready.
+  bool Open(std::uint64_t resume_step);
+  // Trains until `steps` are applied on all peers; false if that did not happen (see failures).
+  bool TrainTo(std::uint64_t steps);
+  // Sends the plans of TrainTo, and does not wait.
+  void Begin(std::uint64_t steps);
+  // Destroys all runners; what they posted still runs.
+  void Close();
+  // Runs the world for a while.
+  void Run(Duration duration);
+  bool AnyFailed() const;
+
+  Peer& at(std::uint32_t stage, std::uint32_t pipeline) {
+    return *peers_[pipeline * options_.stages + stage];
+  }
+  std::vector<std::unique_ptr<Peer>>& peers() { return peers_; }
+
+  std::vector<std::vector<float>> SaveWeights() const;
+  void LoadWeights(const std::vector<std::vector<float>>& weights);
+
+  SwarmOptions options_;
+  std::mt19937 random_;
+  test_support::SimWorld world_;
+  test_support::TinyShape shape_;
+  test_support::SimNetwork network_;
+  std::shared_ptr<const dataset::PreparedData> data_;
+  std::uint64_t generation_ = 0;
+  std::vector<double> losses_;                        // per step, mean over labels
+  std::map<std::uint64_t, int> checksum_mismatches_;  // by step
+  std::uint64_t checksums_compared_ = 0;
+  std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
+
+ private:
+  friend class Peer;
+  struct StepAccount {
+    std::size_t ready = 0, synced = 0, applied = 0;
+    double loss = 0, squared_norm = 0;
+    std::uint64_t labels = 0;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
+  };
+  Duration Delay(int micros);
+  StepPlan PlanOf(std::uint64_t step, std::uint32_t pipeline) const;
+  void SendPlans(std::uint64_t step);
+  // Runs `order` on the control thread of every runner, after a delay each.
+  void ToAll(std::function<void(Peer*)> order);
+  void OnStepReady(Peer* peer, const StepReady& ready);
+  void OnSyncDone(std::uint64_t step, double squared_norm);
+  void OnApplied(Peer* peer, std::uint64_t step, const std::vector<PlaceChecksum>& places);
+
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::map<std::uint64_t, StepAccount> accounts_;
+  std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
+  std::vector<StageTimes> timings_;
+};
+
+class SimSwarm::Peer final : public StageRunner::Mediator {
+ public:
+  Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipeline);
+  ~Peer() override;
+
+  void Make(std::uint64_t resume_step);
+  void Start();
+
+  void OnReady() override { ready_ = true; }
+  void OnStepReady(const StepReady& ready) override { swarm_->OnStepReady(this, ready); }
+  void OnSyncDone(std::uint64_t step, double norm) override { swarm_->OnSyncDone(step, norm); }
+  void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) override {
+    swarm_->OnApplied(this, step, places);
+  }
+  void OnFailed(Status status, const PeerId* peer) override;
+
+  SimSwarm* const swarm_;
+  const std::uint32_t stage_, pipeline_;
+  PeerId id_;
+  std::unique_ptr<Executor> control_, compute_, codec_, store_executor_;
+  std::unique_ptr<net::LinkHub> hub_;
+  std::unique_ptr<test_support::TinyStage> model_;
+  std::unique_ptr<storage::DeltaStore> store_;
+  std::unique_ptr<StageRunner> runner_;
+  bool ready_ = false;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_TESTS_SIM_SIM_SWARM_H_

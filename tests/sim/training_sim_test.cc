@@ -1,0 +1,216 @@
+// Whole swarms in virtual time that train without accidents.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/sim/sim_swarm.h"
+
+namespace shoal::pipeline {
+namespace {
+
+std::string Why(SimSwarm& swarm) {
+  for (const auto& peer : swarm.peers()) {
+    if (peer->failure_) return peer->failure_->status.ToString();
+  }
+  return "no failure";
+}
+
+void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<std::uint64_t> checksums;
+};
+
+Trained Train(const SwarmOptions& options, std::uint64_t steps, SimSwarm* swarm) {
+  SCOPED_TRACE("seed " + std::to_string(options.seed));
+  EXPECT_TRUE(swarm->Open(0)) << Why(*swarm);
+  EXPECT_TRUE(swarm->TrainTo(steps)) << Why(*swarm);
+  Trained trained{swarm->losses_, {}};
+  for (const auto& peer : swarm->peers()) {
+    trained.checksums.push_back(peer->model_->WeightChecksum());
+    EXPECT_EQ(peer->model_->kept(), 0u);
+  }
+  return trained;
+}
+
+class Grid : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(Grid, RawTrainsAsASingleStageDoesAndRepeatsBitForBit) {
+  SwarmOptions single;
+  single.stages = 1;
+  SimSwarm reference(single);
+  const Trained expected = Train(single, 8, &reference);
+  ASSERT_EQ(expected.losses.size(), 8u);
+  EXPECT_LT(expected.losses.back(), expected.losses.front());
+
+  SwarmOptions options;
+  options.stages = std::get<0>(GetParam());
+  options.pipelines = std::get<1>(GetParam());
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 8, &swarm);
+  ASSERT_EQ(trained.losses.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(trained.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "step " << i;
+  }
+  for (std::uint32_t p = 0; p < options.pipelines; ++p) {
+    for (std::uint32_t s = 0; s < options.stages; ++s) {
+      EXPECT_EQ(swarm.at(s, p).model_->WeightChecksum(), swarm.at(s, 0).model_->WeightChecksum());
+      for (std::uint32_t l = 0; l < swarm.shape_.layers; ++l) {
+        const std::vector<float> layer = swarm.at(s, p).model_->Layer(l);
+        if (!layer.empty()) ExpectNear(layer, reference.at(0, 0).model_->Layer(l), 1e-5);
+      }
+    }
+    const auto& weights = swarm.at(options.stages - 1, p).model_->weights();
+    const std::vector<float> first = swarm.at(0, p).model_->Embedding();
+    ExpectNear(first, reference.at(0, 0).model_->Embedding(), 1e-5);
+    if (options.stages > 1) {
+      EXPECT_TRUE(std::equal(first.begin(), first.end(), weights.end() - first.size()))
+          << "the tied embedding differs between first and last stage";
+    }
+  }
+
+  // Another seed means other delays: the result does not depend on when things arrive.
+  options.seed = 999;
+  SimSwarm again(options);
+  EXPECT_EQ(Train(options, 8, &again).checksums, trained.checksums);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Grid,
+                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Values(1, 2, 3)));
+
+TEST(TrainingSimTest, UntiedHeadsNeedNoExchange) {
+  SwarmOptions options;
+  options.tied = false;
+  options.stages = 1;
+  SimSwarm single(options);
+  const Trained expected = Train(options, 4, &single);
+  options.stages = 3;
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 4, &swarm);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(trained.losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
+  }
+}
+
+TEST(TrainingSimTest, UnequalPipelinesAreWeightedByTheirLabels) {
+  SwarmOptions options;
+  options.micro_batches = 5;
+  options.stages = 1;
+  SimSwarm single(options);
+  const Trained expected = Train(options, 6, &single);
+  options.stages = 2;
+  options.pipelines = 3;  // 2, 2 and 1 micro-batches
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 6, &swarm);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(trained.losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
+  }
+}
+
+TEST(TrainingSimTest, APipelineWithoutMicroBatchesTakesPart) {
+  SwarmOptions options;
+  options.micro_batches = 2;
+  options.pipelines = 3;
+  SimSwarm swarm(options);
+  Train(options, 4, &swarm);
+  EXPECT_EQ(swarm.at(0, 2).model_->WeightChecksum(), swarm.at(0, 0).model_->WeightChecksum());
+}
+
+TEST(TrainingSimTest, BoundsOnInFlightDoNotChangeTheResult) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.micro_batches = 9;
+  std::vector<std::uint64_t> first;
+  for (const std::uint32_t bound : {1u, 2u, 9u, 0u}) {
+    options.in_flight_max = bound;
+    SimSwarm swarm(options);
+    const std::vector<std::uint64_t> checksums = Train(options, 5, &swarm).checksums;
+    if (first.empty()) first = checksums;
+    EXPECT_EQ(checksums, first) << "in flight " << bound;
+    for (const auto& peer : swarm.peers()) {
+      const RunnerStats stats = peer->runner_->stats();
+      if (bound > 0) {
+        EXPECT_EQ(stats.in_flight, bound);
+      }
+      EXPECT_EQ(stats.micro_batches_done, 5u * 9);
+    }
+  }
+}
+
+class Quantised : public testing::TestWithParam<std::string> {};
+
+TEST_P(Quantised, BothEndsHoldTheSameMAfterEveryStep) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.pipelines = 2;
+  options.forward = GetParam();
+  options.backward = "direct:bits=8";
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 12, &swarm);
+  EXPECT_EQ(swarm.checksums_compared_, 12u * 2 * 2);
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  EXPECT_LT(trained.losses.back(), trained.losses.front());
+  const RunnerStats stats = swarm.at(1, 0).runner_->stats();
+  // Two places, three micro-batches of two samples per step; first epoch: first visits.
+  EXPECT_EQ(stats.first_visits, 2u * 3 * 3 * 2);
+  EXPECT_EQ(stats.delta_hits, 2u * 9 * 3 * 2);
+  EXPECT_EQ(stats.resends, 0u);
+  EXPECT_LT(stats.forward.wire_sent, stats.forward.raw_sent);
+  EXPECT_EQ(stats.forward.raw_sent, 12u * 6 * swarm.shape_.row_tokens * swarm.shape_.hidden * 4);
+  EXPECT_EQ(stats.backward.raw_sent, stats.forward.raw_sent);
+
+  options.seed = 4242;
+  SimSwarm again(options);
+  EXPECT_EQ(Train(options, 12, &again).checksums, trained.checksums);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Quantised,
+                         testing::Values("aqsgd:bits=4", "aqsgd:bits=2",
+                                         "aqsgd:bits=8,first_visit=direct:bits=8"));
+
+TEST(TrainingSimTest, AQuotaEvictsOnBothEndsAndTrainingGoesOn) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.forward = "aqsgd:bits=4";
+  options.backward = "direct:bits=8";
+  options.store_bytes_max = 1000;  // a third of what an epoch needs
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 12, &swarm);
+  EXPECT_LT(trained.losses.back(), trained.losses.front());
+  EXPECT_GT(swarm.at(0, 0).store_->stats().evicted, 0u);
+}
+
+TEST(TrainingSimTest, ASlowLinkGetsMoreInFlightThanPlain1f1b) {
+  SwarmOptions options;
+  options.micro_batches = 24;
+  options.random_delays = false;
+  options.bytes_per_second = 2 * 5 * 8 * 4 / 0.004;  // a micro-batch takes 4 ms
+  options.forward_ms = 1;
+  options.backward_ms = 2;
+  SimSwarm swarm(options);
+  Train(options, 4, &swarm);
+  // Measured: 2 x (1 + 2) ms of work and 4 ms of transfer each way, 4 ms apart.
+  EXPECT_EQ(swarm.at(0, 0).runner_->stats().in_flight, 4u);
+  EXPECT_EQ(swarm.at(1, 0).runner_->stats().in_flight, 1u);
+}
+
+TEST(TrainingSimTest, APipelineThatDoesNotCountLeavesNoTrace) {
+  SwarmOptions options;
+  options.pipelines = 2;
+  options.forward = "aqsgd:bits=4";
+  SimSwarm swarm(options);
+  swarm.counted_ = {1};
+  Train(options, 6, &swarm);
+  EXPECT_EQ(swarm.at(0, 0).model_->WeightChecksum(), swarm.at(0, 1).model_->WeightChecksum());
+  EXPECT_EQ(swarm.at(0, 0).store_->stats().records, 0u);
+  EXPECT_GT(swarm.at(0, 1).store_->stats().records, 0u);
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+}
+
+}  // namespace
+}  // namespace shoal::pipeline

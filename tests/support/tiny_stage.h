@@ -1,0 +1,100 @@
+// TinyStage: a StageModel of a few hand-written layers in plain loops, real enough that its
+// gradients can be summed, exchanged and applied; and TinyData, token rows for it.
+//
+// Token embedding E (tied with the head), layers y = x + tanh(x W), loss 0.5 |h - E[label]|^2.
+
+#ifndef SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
+#define SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataset/prepared_data.h"
+#include "model/stage_model.h"
+
+namespace shoal::test_support {
+
+struct TinyShape {
+  std::uint32_t layers = 4, hidden = 8, vocabulary = 13, row_tokens = 5;
+  bool tied = true;  // else the last stage has a head of its own
+};
+
+class TinyStage final : public model::StageModel {
+ public:
+  // Weights drawn from `seed` per layer, so that any cut starts from the same model.
+  TinyStage(const TinyShape& shape, model::StageRange range, unsigned seed);
+
+  const storage::ModelConfig& config() const override { return config_; }
+  const model::StageOptions& options() const override { return options_; }
+  std::string device_name() const override { return "cpu"; }
+  Status Forward(const model::MicroBatch& micro_batch, std::span<float> output,
+                 model::StepLoss* loss) override;
+  Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                       std::span<float> input_gradient) override;
+  Status BackwardWeights(MicroBatchId id) override;
+  Status Evaluate(const model::MicroBatch& micro_batch, std::span<float> output,
+                  model::StepLoss* loss) override;
+  Status Logits(const model::MicroBatch&, bool, std::span<float>) override {
+    return Unimplemented("a tiny stage only trains");
+  }
+  Status LoadDirectory(const storage::ModelDirectory&) override {
+    return Unimplemented("a tiny stage has no files");
+  }
+  void ZeroGradients() override;
+  std::span<const model::GradientLayout> gradient_layout() const override { return layout_; }
+  std::size_t gradient_size() const override { return gradients_.size(); }
+  Status ExportGradients(std::span<float> flat) override;
+  Status ImportGradients(std::span<const float> flat) override;
+  model::GradientLayout tied_embedding() const override;
+  double SquaredGradientNorm(double scale) override;
+  Status Apply(std::uint64_t step, double scale, double global_norm, double rate) override;
+  Status Save(const std::string&) override { return Unimplemented("a tiny stage has no files"); }
+  Status Load(const std::map<std::string, std::string>&,
+              const std::map<std::string, std::string>&) override {
+    return Unimplemented("a tiny stage has no files");
+  }
+  std::vector<std::string> parts() const override { return {"tiny"}; }
+  std::uint64_t StateBytes() const override { return weights_.size() * 8; }
+  std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override;
+  std::uint64_t WeightChecksum() const override;
+
+  std::vector<float>& weights() { return weights_; }
+  // The weights of layer l, of the whole model; empty if not here.
+  std::vector<float> Layer(std::uint32_t layer) const;
+  std::vector<float> Embedding() const;
+  std::size_t kept() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    model::MicroBatch micro_batch;  // spans not used
+    std::vector<std::int32_t> tokens, labels;
+    std::vector<std::vector<double>> x;     // input of each layer, then the output
+    std::vector<std::vector<double>> grad;  // gradient of what is in x
+    bool backward = false;
+  };
+  bool first() const { return options_.range.first_layer == 0; }
+  bool last() const { return options_.range.last_layer == shape_.layers; }
+  std::size_t embedding_values() const { return std::size_t{shape_.vocabulary} * shape_.hidden; }
+  std::size_t LayerOffset(std::uint32_t local) const;
+  const float* Head() const { return weights_.data() + head_offset_; }
+  void RunForward(Kept* kept, model::StepLoss* loss) const;
+
+  const TinyShape shape_;
+  storage::ModelConfig config_;
+  model::StageOptions options_;
+  std::vector<model::GradientLayout> layout_;
+  std::vector<float> weights_, gradients_;
+  std::size_t head_offset_ = 0;  // of the matrix that labels index
+  std::map<MicroBatchId, Kept> kept_;
+};
+
+// Rows of made-up tokens; every third row has its first label masked.
+std::shared_ptr<const dataset::PreparedData> NewTinyData(const TinyShape& shape,
+                                                         std::uint64_t rows);
+
+}  // namespace shoal::test_support
+
+#endif  // SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
