@@ -24,11 +24,24 @@ class RateLimiter {
   // passes whole) and returns how long to wait before sending them.
   Duration Reserve(std::uint64_t bytes);
 
+  // The same in two parts, for who wants to see a change of the rate while waiting: Take queues
+  // `bytes` and returns their place; WaitFor tells how long that place still has to wait, at the
+  // present rate.
+  using Place = std::uint64_t;
+  Place Take(std::uint64_t bytes);
+  Duration WaitFor(Place place);
+
  private:
+  void Advance() SHOAL_REQUIRES(mutex_);
+
   const Clock* const clock_;
   mutable Mutex mutex_;
   BitsPerSecond rate_ SHOAL_GUARDED_BY(mutex_);
-  TimePoint next_free_ SHOAL_GUARDED_BY(mutex_){};
+  // Bytes taken since the start, and how many of them the rate has covered up to `covered_at_`;
+  // an idle bucket runs ahead of what was taken by at most the burst.
+  std::uint64_t taken_ SHOAL_GUARDED_BY(mutex_) = 0;
+  double covered_ SHOAL_GUARDED_BY(mutex_) = 0;
+  TimePoint covered_at_ SHOAL_GUARDED_BY(mutex_){};
 };
 
 }  // namespace shoal::net

@@ -1,0 +1,354 @@
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "common/mutex.h"
+#include "net/artefact_client.h"
+#include "net/control.h"
+#include "net/grpc_setup.h"
+#include "net/wire_bytes.h"
+#include "proto/control.grpc.pb.h"
+
+namespace shoal::net {
+namespace {
+
+namespace pb = control::v1;
+
+constexpr Duration kConnectTimeout = std::chrono::seconds(5);
+constexpr std::size_t kQueueMessagesMax = 256;
+constexpr std::size_t kQueueBytesMax = 64 << 20;
+
+class AttendCall;
+
+// What the client object shares with its calls and tasks. Handlers and the choice of addresses
+// are the executor's.
+struct ClientState {
+  ControlClientOptions options;
+  ControlClientHandlers handlers;
+  Executor* executor = nullptr;
+  bool closed = false;
+  bool ended = false;  // on_closed ran, or nothing is to be said any more
+  bool open = false;
+  std::size_t next_address = 0;
+  std::string failures;
+  std::string address;
+  std::shared_ptr<AttendCall> call;
+  std::deque<pb::PeerMessage> early;  // queued before the stream is open
+  std::size_t early_bytes = 0;
+  std::shared_ptr<StreamCount> streams = std::make_shared<StreamCount>();
+  std::atomic<std::uint64_t> sent_wire_bytes = 0;
+  std::atomic<std::uint64_t> received_wire_bytes = 0;
+};
+
+void Opened(const std::shared_ptr<ClientState>& state, AttendCall* call);
+void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const Status& status);
+
+// The stream to one address.
+class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::SchedulerMessage>,
+                         public std::enable_shared_from_this<AttendCall> {
+ public:
+  AttendCall(std::shared_ptr<ClientState> state, const std::string& address)
+      : state_(std::move(state)),
+        streams_(state_->streams),
+        channel_(NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
+                                  kControlMessageBytesMax)),
+        stub_(pb::Control::NewStub(channel_)) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    streams_->Add();
+    stub_->async()->Attend(&context_, this);
+    AddHold();
+    StartCall();
+    state_->executor->PostAfter("control.connect_timeout", kConnectTimeout,
+                                [weak = weak_from_this()] {
+                                  if (const auto self = weak.lock()) self->ConnectTimeout();
+                                });
+  }
+
+  Status Send(pb::PeerMessage message) {
+    const std::size_t bytes = message.ByteSizeLong();
+    MutexLock lock(mutex_);
+    if (ended_) return Unavailable("the connection to the scheduler is closed");
+    if (queue_.size() >= kQueueMessagesMax || queued_bytes_ + bytes > kQueueBytesMax) {
+      return ResourceExhausted("the scheduler does not read our messages");
+    }
+    queued_bytes_ += bytes;
+    queue_.push_back(std::move(message));
+    WriteNext();
+    return Status::Ok();
+  }
+
+  void End(const Status& reason, bool broken) {
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    ended_ = true;
+    if (!broken) {
+      failure_ = reason;
+      context_.TryCancel();
+    }
+    RemoveHold();
+  }
+
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (!ok) {
+      End(Status::Ok(), true);
+      return;
+    }
+    {
+      MutexLock lock(mutex_);
+      connected_ = true;
+    }
+    state_->executor->Post("control.open", [self = shared_from_this()] {
+      Opened(self->state_, self.get());
+      self->ReadNext();
+    });
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(Status::Ok(), true);
+      return;
+    }
+    state_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
+    state_->executor->Post("control.message", [self = shared_from_this()] {
+      ClientState& state = *self->state_;
+      if (state.closed || state.call.get() != self.get()) return;
+      pb::SchedulerMessage message = std::move(self->read_);
+      self->read_ = pb::SchedulerMessage();
+      self->ReadNext();
+      if (state.handlers.on_message) state.handlers.on_message(std::move(message));
+    });
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      End(Status::Ok(), true);
+      return;
+    }
+    MutexLock lock(mutex_);
+    writing_ = false;
+    queued_bytes_ -= queue_.front().ByteSizeLong();
+    queue_.pop_front();
+    WriteNext();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    Status outcome;
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      outcome = failure_.ok() ? FromGrpc(status) : failure_;
+    }
+    state_->executor->Post("control.closed", [self = shared_from_this(), outcome] {
+      Ended(self->state_, self.get(), outcome);
+    });
+    const auto streams = streams_;
+    self_.reset();  // may delete this
+    streams->Remove();
+  }
+
+ private:
+  void ConnectTimeout() {
+    {
+      MutexLock lock(mutex_);
+      if (connected_) return;
+    }
+    End(DeadlineExceeded("no answer"), false);
+  }
+
+  void ReadNext() {
+    MutexLock lock(mutex_);
+    if (!ended_) StartRead(&read_);
+  }
+
+  void WriteNext() SHOAL_REQUIRES(mutex_) {
+    if (ended_ || writing_ || queue_.empty()) return;
+    writing_ = true;
+    state_->sent_wire_bytes += WireBytes(queue_.front().ByteSizeLong());
+    StartWrite(&queue_.front());
+  }
+
+  const std::shared_ptr<ClientState> state_;
+  const std::shared_ptr<StreamCount> streams_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<pb::Control::Stub> stub_;
+  grpc::ClientContext context_;
+  pb::SchedulerMessage read_;
+  std::shared_ptr<AttendCall> self_;
+
+  Mutex mutex_;
+  bool connected_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool ended_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  Status failure_ SHOAL_GUARDED_BY(mutex_);
+  std::size_t queued_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::deque<pb::PeerMessage> queue_ SHOAL_GUARDED_BY(mutex_);  // front: being written
+};
+
+// on_closed, once.
+void Finish(const std::shared_ptr<ClientState>& state, const Status& status) {
+  if (state->closed || state->ended) return;
+  state->ended = true;
+  state->call = nullptr;
+  if (state->handlers.on_closed) state->handlers.on_closed(status);
+}
+
+void TryNextAddress(const std::shared_ptr<ClientState>& state) {
+  const auto& addresses = state->options.addresses;
+  if (state->next_address >= addresses.size()) {
+    Finish(state, Unavailable("the scheduler cannot be reached" + state->failures +
+                              "; check that it runs and that its port is open"));
+    return;
+  }
+  state->address = addresses[state->next_address++];
+  state->call = std::make_shared<AttendCall>(state, state->address);
+  state->call->Start();
+}
+
+void Opened(const std::shared_ptr<ClientState>& state, AttendCall* call) {
+  if (state->closed || state->call.get() != call) return;
+  state->open = true;
+  for (pb::PeerMessage& message : state->early) {
+    const Status status = call->Send(std::move(message));
+    if (!status.ok()) call->End(status, false);
+  }
+  state->early.clear();
+  if (state->handlers.on_open) state->handlers.on_open();
+}
+
+void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const Status& status) {
+  if (state->closed || state->call.get() != call) return;
+  if (state->open) {
+    // OK from gRPC means that the scheduler ended the stream without a reason.
+    Finish(state, status.ok() ? Unavailable("the scheduler closed the connection") : status);
+    return;
+  }
+  if (status.code() != StatusCode::kUnavailable && status.code() != StatusCode::kDeadlineExceeded) {
+    Finish(state, status);  // it was reached, and refused us
+    return;
+  }
+  SHOAL_LOG(kDebug, "net", "control.dial_failed", {"address", state->address},
+            {"error", status.message()});
+  state->failures +=
+      (state->failures.empty() ? " (" : "; ") + state->address + ": " + status.message();
+  if (state->next_address >= state->options.addresses.size()) state->failures += ")";
+  TryNextAddress(state);
+}
+
+class GrpcControlClient final : public ControlClient {
+ public:
+  GrpcControlClient(const ControlClientOptions& options, Executor* executor,
+                    std::shared_ptr<RateLimiter> upload, std::shared_ptr<RateLimiter> download,
+                    ControlClientHandlers handlers)
+      : state_(std::make_shared<ClientState>()), artefacts_(std::make_shared<ArtefactContext>()) {
+    state_->options = options;
+    state_->handlers = std::move(handlers);
+    state_->executor = executor;
+    artefacts_->executor = executor;
+    artefacts_->upload = std::move(upload);
+    artefacts_->download = std::move(download);
+    artefacts_->streams = state_->streams;
+    // Not from the constructor: no handler may run before the caller has the client.
+    executor->Post("control.dial", [state = state_] {
+      if (!state->closed) TryNextAddress(state);
+    });
+  }
+
+  // Calls end at gRPC's hand alone; nothing here needs the executor.
+  ~GrpcControlClient() override {
+    SHOAL_ASSERT_ON(*state_->executor);
+    state_->closed = true;
+    artefacts_->closed = true;
+    if (state_->call) state_->call->End(Cancelled("the client was closed"), false);
+    for (const auto& weak : transfers_) {
+      if (const auto transfer = weak.lock()) transfer->Cancel();
+    }
+    state_->streams->WaitForNone();
+    // Not at once: this may be a handler that destroys its own client.
+    state_->executor->Post("control.drop_handlers", [state = state_] {
+      state->handlers = {};
+      state->call = nullptr;
+    });
+  }
+
+  Status Send(pb::PeerMessage message) override {
+    SHOAL_ASSERT_ON(*state_->executor);
+    if (state_->ended) return Unavailable("the connection to the scheduler is closed");
+    if (state_->open && state_->call) return state_->call->Send(std::move(message));
+    state_->early_bytes += message.ByteSizeLong();
+    if (state_->early.size() >= kQueueMessagesMax || state_->early_bytes > kQueueBytesMax) {
+      return ResourceExhausted("too many messages wait for the scheduler");
+    }
+    state_->early.push_back(std::move(message));
+    return Status::Ok();
+  }
+
+  void Fetch(const std::string& hash, std::uint64_t offset,
+             std::function<Status(std::string chunk)> on_chunk,
+             std::function<void(Status)> on_done) override {
+    Remember(
+        StartFetch(artefacts_, Channel(), hash, offset, std::move(on_chunk), std::move(on_done)));
+  }
+
+  void Upload(const std::string& hash, std::uint64_t size,
+              std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
+              std::function<void(Status)> on_done) override {
+    Remember(StartUpload(artefacts_, Channel(), hash, size, std::move(read), std::move(on_done)));
+  }
+
+  ControlStats stats() const override {
+    ControlStats stats;
+    stats.artefact_sent_bytes = artefacts_->sent_wire_bytes;
+    stats.artefact_received_bytes = artefacts_->received_wire_bytes;
+    stats.sent_wire_bytes = state_->sent_wire_bytes + stats.artefact_sent_bytes;
+    stats.received_wire_bytes = state_->received_wire_bytes + stats.artefact_received_bytes;
+    return stats;
+  }
+
+ private:
+  // A connection of its own, so that control messages never queue behind artefacts.
+  const std::shared_ptr<grpc::Channel>& Channel() {
+    SHOAL_ASSERT_ON(*state_->executor);
+    const std::string& address =
+        state_->address.empty() ? state_->options.addresses.at(0) : state_->address;
+    if (!channel_ || channel_address_ != address) {
+      channel_ = NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
+                                  kControlMessageBytesMax);
+      channel_address_ = address;
+    }
+    return channel_;
+  }
+
+  void Remember(const std::shared_ptr<ArtefactTransfer>& transfer) {
+    std::erase_if(transfers_, [](const auto& weak) { return weak.expired(); });
+    transfers_.push_back(transfer);
+  }
+
+  const std::shared_ptr<ClientState> state_;
+  const std::shared_ptr<ArtefactContext> artefacts_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::string channel_address_;
+  std::vector<std::weak_ptr<ArtefactTransfer>> transfers_;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlClient> NewControlClient(const ControlClientOptions& options,
+                                                Executor* executor,
+                                                std::shared_ptr<RateLimiter> upload,
+                                                std::shared_ptr<RateLimiter> download,
+                                                ControlClientHandlers handlers) {
+  SHOAL_CHECK(options.identity && !options.addresses.empty() && upload && download);
+  return std::make_unique<GrpcControlClient>(options, executor, std::move(upload),
+                                             std::move(download), std::move(handlers));
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,165 @@
+#include "net/grpc_link_hub.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "net/bulk_stream.h"
+#include "net/chunk.h"
+#include "net/grpc_setup.h"
+#include "net/link_core.h"
+#include "net/link_greeter.h"
+
+namespace shoal::net {
+namespace {
+
+class GrpcLink final : public Link {
+ public:
+  GrpcLink(std::shared_ptr<LinkCore> core, Executor* executor)
+      : core_(std::move(core)), executor_(executor) {}
+  ~GrpcLink() override {
+    SHOAL_ASSERT_ON(*executor_);
+    core_->Detach();
+  }
+
+  Status Send(Frame frame) override {
+    SHOAL_ASSERT_ON(*executor_);
+    return core_->Send(std::move(frame));
+  }
+  LinkStats stats() const override { return core_->stats(); }
+
+ private:
+  const std::shared_ptr<LinkCore> core_;
+  Executor* const executor_;
+};
+
+class GrpcLinkHub final : public LinkHub {
+ public:
+  GrpcLinkHub(LinkHubOptions options, Executor* executor)
+      : options_(std::move(options)),
+        executor_(executor),
+        streams_(std::make_shared<StreamCount>()),
+        greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
+    const auto greeter = greeter_;
+    service_ =
+        NewStreamService([greeter](const std::shared_ptr<BulkStream>& stream,
+                                   const PeerId& peer) { return greeter->Greet(stream, peer); },
+                         streams_);
+  }
+
+  // Every stream ends at gRPC's hand alone, so waiting here for the last is short, and needs
+  // nothing from the executor.
+  ~GrpcLinkHub() override {
+    for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
+    greeter_->Stop();
+    if (server_) {
+      server_->Shutdown(std::chrono::system_clock::now());
+      server_->Wait();
+    }
+    streams_->WaitForNone();
+  }
+
+  Status Start() {
+    SHOAL_ASSIGN_OR_RETURN(server_, StartServer(
+                                        options_.listen, *options_.identity, kBulkMessageBytesMax,
+                                        [this](grpc::ServerBuilder* builder) {
+                                          builder->RegisterCallbackGenericService(service_.get());
+                                        },
+                                        &port_));
+    return Status::Ok();
+  }
+
+  std::unique_ptr<Link> Dial(const LinkTarget& target, LinkHandlers handlers) override {
+    SHOAL_ASSERT_ON(*executor_);
+    const auto core = NewCore(target, std::move(handlers));
+    if (const Status status = CheckTarget(target, true); !status.ok()) {
+      core->Fail(status);
+    } else {
+      core->Start([identity = options_.identity, peer = target.peer, streams = streams_](
+                      const std::string& address, std::shared_ptr<StreamSink> sink) {
+        return DialStream(address, *identity, peer, streams, std::move(sink));
+      });
+    }
+    return std::make_unique<GrpcLink>(core, executor_);
+  }
+
+  std::unique_ptr<Link> Accept(const LinkTarget& target, LinkHandlers handlers) override {
+    SHOAL_ASSERT_ON(*executor_);
+    const auto core = NewCore(target, std::move(handlers));
+    if (const Status status = CheckTarget(target, false); !status.ok()) {
+      core->Fail(status);
+    } else {
+      core->Start(nullptr);
+      greeter_->Expect(core);
+    }
+    return std::make_unique<GrpcLink>(core, executor_);
+  }
+
+  void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
+    options_.upload->SetRate(upload);
+    options_.download->SetRate(download);
+    for (const auto& core : Cores()) core->Poke();
+  }
+  BitsPerSecond upload_cap() const override { return options_.upload->rate(); }
+  BitsPerSecond download_cap() const override { return options_.download->rate(); }
+  std::uint16_t port() const override { return port_; }
+
+ private:
+  static Status CheckTarget(const LinkTarget& target, bool dial) {
+    if (target.channel.size() > kChannelNameBytesMax) {
+      return InvalidArgument("the name of a link is too long");
+    }
+    if (dial && target.addresses.empty()) {
+      return InvalidArgument("no address of peer " + target.peer.ToShort() + " is known");
+    }
+    return Status::Ok();
+  }
+
+  std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
+    auto core = std::make_shared<LinkCore>(
+        target, std::move(handlers),
+        LinkContext{options_.limits, options_.upload, options_.download, executor_});
+    MutexLock lock(mutex_);
+    std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
+    cores_.push_back(core);
+    return core;
+  }
+
+  std::vector<std::shared_ptr<LinkCore>> Cores() {
+    std::vector<std::shared_ptr<LinkCore>> cores;
+    MutexLock lock(mutex_);
+    for (const auto& weak : cores_) {
+      if (auto core = weak.lock()) cores.push_back(std::move(core));
+    }
+    return cores;
+  }
+
+  const LinkHubOptions options_;
+  Executor* const executor_;
+  const std::shared_ptr<StreamCount> streams_;
+  const std::shared_ptr<LinkGreeter> greeter_;
+  std::unique_ptr<grpc::CallbackGenericService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::uint16_t port_ = 0;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LinkHub>> NewGrpcLinkHub(const LinkHubOptions& options, Executor* executor) {
+  SHOAL_CHECK(options.upload && options.download && options.identity);
+  if (options.limits.chunk_bytes == 0 || options.limits.chunk_bytes > kChunkPayloadBytesMax) {
+    return InvalidArgument("chunk_bytes must be from 1 to " +
+                           std::to_string(kChunkPayloadBytesMax));
+  }
+  auto hub = std::make_unique<GrpcLinkHub>(options, executor);
+  SHOAL_RETURN_IF_ERROR(hub->Start());
+  return std::unique_ptr<LinkHub>(std::move(hub));
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,115 @@
+#include "net/grpc_setup.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <mutex>
+#include <vector>
+
+#include "common/log.h"
+#include "net/tls.h"
+
+namespace shoal::net {
+namespace {
+
+// A server counts pings that come faster than its minimum as strikes, so the minimum stays well
+// below the clients' interval. NAT mappings die within minutes, hence pings without calls.
+constexpr int kKeepaliveMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kPingMinimumMs = 10'000;
+constexpr int kHandshakeMs = 10'000;
+constexpr int kStreamsPerConnection = 16;
+constexpr int kMetadataBytesMax = 16 * 1024;
+
+void LogLine(gpr_log_func_args* args) {
+  SHOAL_LOG(kDebug, "grpc", "line", {"severity", gpr_log_severity_string(args->severity)},
+            {"text", std::string_view(args->message)});
+}
+
+}  // namespace
+
+void RouteGrpcLog() {
+  static std::once_flag once;
+  std::call_once(once, [] { gpr_set_log_function(&LogLine); });
+}
+
+std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
+                                                const Identity& identity, const PeerId& peer,
+                                                int message_bytes_max) {
+  RouteGrpcLog();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  arguments.SetMaxReceiveMessageSize(message_bytes_max);
+  arguments.SetServiceConfigJSON("{}");
+  return grpc::CreateCustomChannel(address, ClientTls(identity, peer), arguments);
+}
+
+Result<std::unique_ptr<grpc::Server>> StartServer(
+    const std::string& listen, const Identity& identity, int message_bytes_max,
+    const std::function<void(grpc::ServerBuilder*)>& add, std::uint16_t* port) {
+  RouteGrpcLog();
+  grpc::ServerBuilder builder;
+  int bound = 0;
+  builder.AddListeningPort(listen, ServerTls(identity), &bound);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMinimumMs);
+  builder.SetMaxReceiveMessageSize(message_bytes_max);
+  add(&builder);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || bound == 0) {
+    return Unavailable("cannot listen on " + listen +
+                       ": the port is in use or the address is not of this machine; choose "
+                       "another host:port, or stop the program that holds it");
+  }
+  *port = static_cast<std::uint16_t>(bound);
+  return server;
+}
+
+Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return Status::Ok();
+  const int code = static_cast<int>(status.error_code());
+  return Status(code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
+                status.error_message());
+}
+
+grpc::Status ToGrpc(const Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), status.message());
+}
+
+std::string PeerAddress(const std::string& grpc_peer) {
+  std::string address = grpc_peer.substr(grpc_peer.find(':') + 1);
+  for (const auto& [code, bracket] : {std::pair{"%5B", "["}, std::pair{"%5D", "]"}}) {
+    if (const std::size_t at = address.find(code); at != std::string::npos) {
+      address.replace(at, 3, bracket);
+    }
+  }
+  return address;
+}
+
+std::string JoinAddresses(const std::vector<std::string>& addresses) {
+  std::string text;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (i > 0) text += i + 1 == addresses.size() ? " and " : ", ";
+    text += addresses[i];
+  }
+  return text;
+}
+
+}  // namespace shoal::net

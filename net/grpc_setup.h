@@ -1,0 +1,54 @@
+// What every use of gRPC in shoal shares: channel and server settings, status mapping, log routing.
+
+#ifndef SHOAL_NET_GRPC_SETUP_H_
+#define SHOAL_NET_GRPC_SETUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "net/identity.h"
+
+namespace grpc {
+class Channel;
+class Server;
+class ServerBuilder;
+class Status;
+}  // namespace grpc
+
+namespace shoal::net {
+
+// The largest message of the control service; a plan with its artefacts fits easily.
+inline constexpr int kControlMessageBytesMax = 16 << 20;
+inline constexpr std::size_t kArtefactChunkBytes = 256 * 1024;
+
+// gRPC's own log lines become debug lines of category "grpc". Idempotent. Thread: any.
+void RouteGrpcLog();
+
+// A connection of its own to `address` (never shared with another channel), pinned to `peer`.
+std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
+                                                const Identity& identity, const PeerId& peer,
+                                                int message_bytes_max);
+
+// A TLS server at `listen` with the services that `add` registers. Unavailable: port in use, or
+// not a host:port. Writes the port that was bound.
+Result<std::unique_ptr<grpc::Server>> StartServer(
+    const std::string& listen, const Identity& identity, int message_bytes_max,
+    const std::function<void(grpc::ServerBuilder*)>& add, std::uint16_t* port);
+
+Status FromGrpc(const grpc::Status& status);
+grpc::Status ToGrpc(const Status& status);
+
+// "ipv4:127.0.0.1:1234" -> "127.0.0.1:1234"; an IPv6 address gets its brackets back.
+std::string PeerAddress(const std::string& grpc_peer);
+
+// "203.0.113.7:8781 and 10.0.0.2:8781", for error messages.
+std::string JoinAddresses(const std::vector<std::string>& addresses);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_GRPC_SETUP_H_

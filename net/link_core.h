@@ -1,0 +1,147 @@
+// LinkCore: what is behind a Link, shared by the Link object, the stream's events (gRPC threads)
+// and timers (executor). One mutex, held shortly; handlers run on the executor only.
+
+#ifndef SHOAL_NET_LINK_CORE_H_
+#define SHOAL_NET_LINK_CORE_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "net/bulk_stream.h"
+#include "net/link.h"
+#include "net/rate_limiter.h"
+#include "net/send_queue.h"
+
+namespace shoal::net {
+
+struct LinkContext {
+  LinkLimits limits;
+  std::shared_ptr<RateLimiter> upload;
+  std::shared_ptr<RateLimiter> download;
+  Executor* executor = nullptr;
+};
+
+class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
+ public:
+  // Opens a stream to an address whose events go to the given sink.
+  using Dialer = std::function<std::shared_ptr<BulkStream>(const std::string& address,
+                                                           std::shared_ptr<StreamSink> sink)>;
+
+  LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context);
+
+  // Starts the clock of the open timeout and, with a dialer, dialling. Thread: executor.
+  void Start(Dialer dialer);
+  // The Link object is gone: closes, no handler runs any more. Thread: executor.
+  void Detach();
+  Status Send(Frame frame);
+
+  // An accepted stream whose hello matched. False: the stream or the link has ended, or the link
+  // has another stream. Thread: any.
+  bool Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  // Ends the link with a reason. Thread: any.
+  void Fail(const Status& reason);
+  // Looks at the caps again. Thread: any.
+  void Poke();
+
+  // Waits for a stream to be attached. Thread: any.
+  bool waiting() const;
+  const LinkTarget& target() const { return target_; }
+  LinkStats stats() const;
+
+  void OnOpen(BulkStream* stream) override;
+  void OnRead(BulkStream* stream, const ByteSlices& message) override;
+  void OnWritten(BulkStream* stream) override;
+  void OnGone(BulkStream* stream, const Status& status) override;
+
+ private:
+  enum class Phase { kConnecting, kGreeting, kOpen, kClosed };
+  // What was read, after the parts that need no lock.
+  struct Incoming {
+    bulk::v1::ChunkHeader header;
+    std::optional<Frame> frame;
+  };
+
+  // Posts a call of one of the handlers, unless the Link is gone by then.
+  void PostHandler(const char* name, std::function<void(const LinkHandlers&)> call);
+  // `then` runs under the mutex after `delay`, unless the link is gone or closed by then.
+  void After(const char* name, Duration delay, void (LinkCore::*then)());
+
+  Result<Incoming> ParseIncoming(const ByteSlices& message);
+
+  void DialNext() SHOAL_REQUIRES(mutex_);
+  void ConnectTimeout(std::uint64_t attempt) SHOAL_REQUIRES(mutex_);
+  void AttemptFailed(const Status& status) SHOAL_REQUIRES(mutex_);
+  void OpenTimeout() SHOAL_REQUIRES(mutex_);
+  void Tick() SHOAL_REQUIRES(mutex_);
+  void UpdateRates(TimePoint now) SHOAL_REQUIRES(mutex_);
+  void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
+  void Opened() SHOAL_REQUIRES(mutex_);
+
+  void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
+  void Pump() SHOAL_REQUIRES(mutex_);
+  void PumpFrames() SHOAL_REQUIRES(mutex_);
+  void UploadWaited() SHOAL_REQUIRES(mutex_);
+  std::size_t ChunkBytes() const SHOAL_REQUIRES(mutex_);
+
+  Status HandleIncoming(Incoming incoming) SHOAL_REQUIRES(mutex_);
+  Status HandleAccept(const bulk::v1::LinkAccept& accept) SHOAL_REQUIRES(mutex_);
+  void HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
+  void Deliver(Frame frame) SHOAL_REQUIRES(mutex_);
+  void ReadMore() SHOAL_REQUIRES(mutex_);
+
+  std::string PeerText() const { return "peer " + target_.peer.ToShort(); }
+
+  const LinkTarget target_;
+  const LinkContext context_;
+  LinkHandlers handlers_;  // executor thread only
+  bool detached_ = false;  // executor thread only
+
+  // Taken before mutex_; the long work on incoming bytes happens under this one alone.
+  Mutex read_mutex_;
+  FrameAssembler assembler_ SHOAL_GUARDED_BY(read_mutex_);
+
+  mutable Mutex mutex_;
+  Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;
+  std::shared_ptr<BulkStream> stream_ SHOAL_GUARDED_BY(mutex_);
+  SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
+  LinkStats stats_ SHOAL_GUARDED_BY(mutex_);
+
+  Dialer dialer_ SHOAL_GUARDED_BY(mutex_);
+  std::uint64_t attempts_ SHOAL_GUARDED_BY(mutex_) = 0;
+  bool attempt_running_ SHOAL_GUARDED_BY(mutex_) = false;
+  Status last_failure_ SHOAL_GUARDED_BY(mutex_);
+
+  // Writing: at most one message is with gRPC; a chunk may wait for the limiter before that.
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waiting_upload_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::optional<OutChunk> next_chunk_ SHOAL_GUARDED_BY(mutex_);     // waits for the limiter
+  std::optional<OutChunk> written_chunk_ SHOAL_GUARDED_BY(mutex_);  // is with gRPC
+  RateLimiter::Place upload_place_ SHOAL_GUARDED_BY(mutex_) = 0;
+  TimePoint write_started_ SHOAL_GUARDED_BY(mutex_){};
+  TimePoint wait_started_ SHOAL_GUARDED_BY(mutex_){};
+
+  // Reading: delayed by the download cap, and while the executor lags behind.
+  bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waiting_download_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::uint64_t undelivered_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
+  RateLimiter::Place download_place_ SHOAL_GUARDED_BY(mutex_) = 0;
+  TimePoint last_heard_ SHOAL_GUARDED_BY(mutex_){};
+
+  std::uint64_t ping_id_ SHOAL_GUARDED_BY(mutex_) = 0;
+  TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};
+  bool ping_waits_ SHOAL_GUARDED_BY(mutex_) = false;
+
+  TimePoint rates_at_ SHOAL_GUARDED_BY(mutex_){};
+  std::uint64_t rates_sent_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t rates_received_ SHOAL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_LINK_CORE_H_

@@ -1,0 +1,27 @@
+// What a gRPC message costs on the wire. docs/WIRE.md, "Counting bytes", has the figures measured
+// against the kernel's interface counters.
+
+#ifndef SHOAL_NET_WIRE_BYTES_H_
+#define SHOAL_NET_WIRE_BYTES_H_
+
+#include <cstdint>
+
+namespace shoal::net {
+
+// `message_bytes` plus the gRPC prefix (5), HTTP/2 frame headers (9 per 16 KiB), TLS records (22
+// per 16 KiB: header, content type, tag) and an estimate for TCP, IP and link headers: 66 per
+// 64 KiB segment, as the kernel counts them where it leaves the cutting into packets to the
+// device (loopback, virtual and most real interfaces).
+inline std::uint64_t WireBytes(std::uint64_t message_bytes) {
+  constexpr std::uint64_t kRecord = 16384;
+  constexpr std::uint64_t kSegment = 65536;
+  std::uint64_t bytes = message_bytes + 5;
+  bytes += (bytes + kRecord - 1) / kRecord * 9;
+  bytes += (bytes + kRecord - 1) / kRecord * 22;
+  bytes += (bytes + kSegment - 1) / kSegment * 66;
+  return bytes;
+}
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_WIRE_BYTES_H_
