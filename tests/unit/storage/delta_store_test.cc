@@ -543,6 +543,7 @@ TEST_F(RocksDeltaStore, ACrashLeavesAPrefixOfWholeSteps) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const char* inherited = std::getenv("SHOAL_CRASH_FOLDER");
   const std::string path = inherited == nullptr ? path_ : inherited;
+  if (inherited != nullptr) std::filesystem::remove_all(folder_.path());  // nobody else will
   ASSERT_EQ(::setenv("SHOAL_CRASH_FOLDER", path.c_str(), 1), 0);
   EXPECT_EXIT(CommitAndCrash(path), ::testing::ExitedWithCode(7), "");
   ::unsetenv("SHOAL_CRASH_FOLDER");

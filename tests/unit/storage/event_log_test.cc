@@ -87,6 +87,7 @@ TEST(RocksEventLog, WhatWasAppendedSurvivesACrash) {
   // The crashing process is this test run again, so the folder's name must be handed to it.
   const char* inherited = std::getenv("SHOAL_CRASH_FOLDER");
   const std::string path = inherited == nullptr ? folder / "events" : inherited;
+  if (inherited != nullptr) std::filesystem::remove_all(folder.path());  // nobody else will
   ASSERT_EQ(::setenv("SHOAL_CRASH_FOLDER", path.c_str(), 1), 0);
   EXPECT_EXIT(AppendAndCrash(path), ::testing::ExitedWithCode(7), "");
   ::unsetenv("SHOAL_CRASH_FOLDER");
