@@ -60,6 +60,8 @@ StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
   auto ranges = EvenPartition((*opened)->config(), stages, 32);
   SHOAL_CHECK(ranges.ok());
   if (options.device == "auto") options.device = "cpu";
+  // Models this small only lose by threads, above all beside other tests.
+  if (options.threads == 0) options.threads = 1;
   for (const StageRange& range : *ranges) {
     options.range = range;
     auto stage = NewTorchGpt2Stage((*opened)->config(), options);
