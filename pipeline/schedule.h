@@ -48,7 +48,10 @@ struct StageTimes {
 
 // Bound on micro-batches in flight at `stage`: the round trip of a micro-batch from there to the
 // last stage and back, divided by the time between two micro-batches in the steady state, rounded
-// up; at least the plain S - stage, at most `micro_batches` and what `memory_bytes` holds (0: any).
+// up; at least the plain S - stage. Stages and links of unequal speed make micro-batches wait for
+// each other, so all stages' bounds grow by a common factor until a simulated step is within 2 % of
+// one with unlimited micro-batches in flight. Last: at most `micro_batches` and what `memory_bytes`
+// holds (0: any), at least 1. Times that are no sensible numbers count as 0.
 std::uint32_t ChooseInFlight(const std::vector<StageTimes>& stages, std::uint32_t stage,
                              std::uint32_t micro_batches, std::uint64_t memory_bytes);
 

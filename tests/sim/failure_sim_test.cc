@@ -279,121 +279,77 @@ TEST_P(Forged, EndsTheGenerationWithCauseAndPeer) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Forged,
-                         testing::Values(Forgery{"Twice", FrameKind::kActivation,
-                                                 [](Frame*) { return 2; }, "a second time"},
-                                         Forgery{"GradientTwice", FrameKind::kGradient,
-                                                 [](Frame*) { return 2; }, "a second time"},
-                                         Forgery{"Run", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->run.value ^= 1;
-                                                   return 1;
-                                                 },
-                                                 "names run"},
-                                         Forgery{"Generation", FrameKind::kGradient,
-                                                 [](Frame* f) {
-                                                   ++f->generation;
-                                                   return 1;
-                                                 },
-                                                 "generation"},
-                                         Forgery{"PastStep", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   --f->micro_batch.step;
-                                                   return 1;
-                                                 },
-                                                 "is next"},
-                                         Forgery{"FarStep", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->micro_batch.step += 9;
-                                                   return 1;
-                                                 },
-                                                 "is next"},
-                                         Forgery{"Index", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->micro_batch.index = 4000000000u;
-                                                   return 1;
-                                                 },
-                                                 "not in the plan"},
-                                         Forgery{"Codec", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->codec = "raw:dtype=fp32";
-                                                   return 1;
-                                                 },
-                                                 "was coded by"},
-                                         Forgery{"Tokens", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   ++f->tokens;
-                                                   return 1;
-                                                 },
-                                                 "values instead of"},
-                                         Forgery{"Hidden", FrameKind::kGradient,
-                                                 [](Frame* f) {
-                                                   f->hidden = 0;
-                                                   return 1;
-                                                 },
-                                                 "values instead of"},
-                                         Forgery{"Samples", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->samples.pop_back();
-                                                   return 1;
-                                                 },
-                                                 "samples instead of"},
-                                         Forgery{"OtherSample", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   ++f->samples[0].sample.value;
-                                                   return 1;
-                                                 },
-                                                 "where the plan has"},
-                                         Forgery{"Bytes", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->samples[0].bytes = 4000000000u;
-                                                   return 1;
-                                                 },
-                                                 "at most"},
-                                         Forgery{"Sum", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   --f->samples[0].bytes;
-                                                   return 1;
-                                                 },
-                                                 "but its samples are"},
-                                         Forgery{"Truncated", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->payload.Truncate(3);
-                                                   return 1;
-                                                 },
-                                                 "but its samples are"},
-                                         Forgery{"Payload", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   std::memset(f->payload.data(), 0xff,
-                                                               f->payload.size());
-                                                   return 1;
-                                                 },
-                                                 "cannot decode"},
-                                         Forgery{"GradientOnM", FrameKind::kGradient,
-                                                 [](Frame* f) {
-                                                   f->samples[0].base_version = 3;
-                                                   return 1;
-                                                 },
-                                                 "its codec cannot"},
-                                         Forgery{"Group", FrameKind::kGroup,
-                                                 [](Frame* f) {
-                                                   f->payload = Buffer(f->payload.size() + 4);
-                                                   return 1;
-                                                 },
-                                                 "bytes"},
-                                         Forgery{"GroupKind", FrameKind::kGroup,
-                                                 [](Frame* f) {
-                                                   f->kind = FrameKind::kEvicted;
-                                                   return 1;
-                                                 },
-                                                 "does not belong"},
-                                         Forgery{"Kind", FrameKind::kActivation,
-                                                 [](Frame* f) {
-                                                   f->kind = static_cast<FrameKind>(77);
-                                                   return 1;
-                                                 },
-                                                 "does not belong"}),
-                         [](const auto& forged) { return forged.param.name; });
+std::vector<Forgery> HeaderForgeries() {
+  const auto act = [](const char* name, std::function<void(Frame*)> change, const char* expected) {
+    const auto once = [change](Frame* frame) {
+      change(frame);
+      return 1;
+    };
+    return Forgery{name, FrameKind::kActivation, once, expected};
+  };
+  return {
+      {"Twice", FrameKind::kActivation, [](Frame*) { return 2; }, "a second time"},
+      {"GradientTwice", FrameKind::kGradient, [](Frame*) { return 2; }, "a second time"},
+      act(
+          "Run", [](Frame* f) { f->run.value ^= 1; }, "names run"),
+      act(
+          "Generation", [](Frame* f) { ++f->generation; }, "generation"),
+      act(
+          "PastStep", [](Frame* f) { --f->micro_batch.step; }, "is next"),
+      act(
+          "FarStep", [](Frame* f) { f->micro_batch.step += 9; }, "is next"),
+      act(
+          "Index", [](Frame* f) { f->micro_batch.index = 4000000000u; }, "not in the plan"),
+      act(
+          "Codec", [](Frame* f) { f->codec = "raw:dtype=fp32"; }, "was coded by"),
+      act(
+          "Tokens", [](Frame* f) { ++f->tokens; }, "values instead of"),
+      act(
+          "Hidden", [](Frame* f) { f->hidden = 0; }, "values instead of"),
+      act(
+          "Kind", [](Frame* f) { f->kind = static_cast<FrameKind>(77); }, "does not belong"),
+      act(
+          "Samples", [](Frame* f) { f->samples.pop_back(); }, "samples instead of"),
+      act(
+          "OtherSample", [](Frame* f) { ++f->samples[0].sample.value; }, "where the plan has"),
+      act(
+          "Bytes", [](Frame* f) { f->samples[0].bytes = 4000000000u; }, "at most"),
+      act(
+          "Sum", [](Frame* f) { --f->samples[0].bytes; }, "but its samples are"),
+      act(
+          "Truncated", [](Frame* f) { f->payload.Truncate(3); }, "but its samples are"),
+  };
+}
+
+std::vector<Forgery> OtherForgeries() {
+  const auto noise = [](Frame* frame) {
+    std::memset(frame->payload.data(), 0xff, frame->payload.size());
+    return 1;
+  };
+  const auto on_m = [](Frame* frame) {
+    frame->samples[0].base_version = 3;
+    return 1;
+  };
+  const auto longer = [](Frame* frame) {
+    frame->payload = Buffer(frame->payload.size() + 4);
+    return 1;
+  };
+  const auto other_kind = [](Frame* frame) {
+    frame->kind = FrameKind::kEvicted;
+    return 1;
+  };
+  return {{"Payload", FrameKind::kActivation, noise, "cannot decode"},
+          {"GradientOnM", FrameKind::kGradient, on_m, "its codec cannot"},
+          {"Group", FrameKind::kGroup, longer, "bytes"},
+          {"GroupKind", FrameKind::kGroup, other_kind, "does not belong"}};
+}
+
+std::string ForgeryName(const testing::TestParamInfo<Forgery>& forgery) {
+  return forgery.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Header, Forged, testing::ValuesIn(HeaderForgeries()), ForgeryName);
+INSTANTIATE_TEST_SUITE_P(Payload, Forged, testing::ValuesIn(OtherForgeries()), ForgeryName);
 
 TEST(FailureSimTest, AForgedInventoryIsRefused) {
   SimSwarm swarm(Quantised(2, 1));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <random>
 #include <string>
 
 namespace shoal::pipeline {
@@ -163,6 +164,27 @@ TEST(ChooseInFlightTest, ChosenBoundsKeepThePaceOfUnlimitedOnesAndPlainOnesDoNot
   const double unlimited = StepTime(stages, {100, 100, 100, 100}, 100);
   EXPECT_LT(StepTime(stages, Chosen(stages, 100), 100), 1.02 * unlimited);
   EXPECT_GT(StepTime(stages, {4, 3, 2, 1}, 100), 1.3 * unlimited);
+}
+
+TEST(ChooseInFlightTest, RandomPipelinesKeepThePaceOfUnlimitedInFlight) {
+  std::mt19937 random(20);
+  std::uniform_real_distribution<double> compute(5, 100), transfer(0, 200);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<StageTimes> stages(1 + random() % 6);
+    for (StageTimes& stage : stages) {
+      stage.forward_ms = compute(random);
+      stage.backward_ms = 2 * compute(random);
+      stage.send_forward_ms = transfer(random);
+      stage.send_backward_ms = transfer(random);
+    }
+    // A few percent over a step of the length that is simulated, little more over longer ones.
+    for (const auto& [micro_batches, allowed] : {std::pair(64u, 1.025), std::pair(200u, 1.12)}) {
+      const std::vector<std::uint32_t> unlimited(stages.size(), micro_batches);
+      EXPECT_LT(StepTime(stages, Chosen(stages, micro_batches), micro_batches),
+                allowed * StepTime(stages, unlimited, micro_batches))
+          << "case " << i << " with " << stages.size() << " stages";
+    }
+  }
 }
 
 TEST(ChooseInFlightTest, MemoryAndMicroBatchesBound) {
