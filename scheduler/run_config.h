@@ -50,6 +50,7 @@ struct RunConfig {
   std::string listen = "0.0.0.0:8781";
   std::vector<std::string> advertise;  // addresses in the invite; empty: found
   std::string status_listen = "127.0.0.1:8780";
+  bool status_allow_remote = false;
   Duration peer_timeout = std::chrono::seconds(6);
   // Not from the file:
   RunId run;

@@ -67,7 +67,9 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("network", "advertise", &c->advertise, 0, 0, "",
       "host or host:port put into the invite; empty: this machine's addresses");
   add("network", "status_listen", &c->status_listen, 0, 0, "",
-      "host:port of status page and metrics; keep it on loopback");
+      "host:port of status page and metrics; port 0: any free one");
+  add("network", "status_allow_remote", &c->status_allow_remote, 0, 0, "",
+      "let status_listen be other than loopback, as in a container");
   add("network", "peer_timeout", &c->peer_timeout, 1, 300, "",
       "a peer that is silent for this long counts as lost");
 }

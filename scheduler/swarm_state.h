@@ -100,6 +100,7 @@ class SwarmState {
   // Replays one persisted event; before the first Handle.
   virtual Status Restore(std::string_view event) = 0;
 
+  virtual RunState run_state() const = 0;
   virtual RunView View(TimePoint now) const = 0;
   virtual const RunConfig& config() const = 0;
   // Artefacts of the newest complete checkpoint by part name, or of the initial model.

@@ -39,6 +39,7 @@ class SwarmStateImpl final : public SwarmState {
 
   std::vector<Action> Handle(const Event& event, TimePoint now) override;
   Status Restore(std::string_view event) override;
+  RunState run_state() const override { return state_; }
   RunView View(TimePoint now) const override;
   const RunConfig& config() const override { return config_; }
   ArtefactMap CurrentWeights() const override;

@@ -1,0 +1,156 @@
+#include "scheduler/run_artefacts.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/file.h"
+#include "dataset/tokenizer.h"
+#include "scheduler/even_cuts.h"
+
+namespace shoal::scheduler {
+namespace {
+
+control::v1::ArtefactRef MakeRef(const std::string& name, const storage::ContentHash& hash,
+                                 std::uint64_t size) {
+  control::v1::ArtefactRef ref;
+  ref.set_name(name);
+  ref.set_hash(hash.digest.data(), hash.digest.size());
+  ref.set_size(size);
+  return ref;
+}
+
+// Puts a file into the store under its hash.
+Result<control::v1::ArtefactRef> Keep(const std::string& name, const std::string& path,
+                                      storage::ContentStore* content) {
+  SHOAL_ASSIGN_OR_RETURN(const storage::ContentHash hash, content->PutFile(path));
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error) return NotFound("size of " + path + ": " + error.message());
+  return MakeRef(name, hash, size);
+}
+
+// Multiply-adds per token; the head weighs as much as several layers in small models.
+ChainCosts CostsOf(const storage::ModelConfig& model, std::uint32_t row_tokens) {
+  const double hidden = model.hidden;
+  ChainCosts costs;
+  costs.embedding = hidden;
+  costs.layer = 4 * hidden * hidden + 2 * hidden * model.inner + 2 * hidden * row_tokens;
+  costs.head = hidden * model.vocabulary;
+  return costs;
+}
+
+Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
+                 const dataset::DataInfo& data, bool has_tokenizer) {
+  const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
+  if (data.vocabulary > model.vocabulary) {
+    return InvalidArgument(config.data + " has token ids up to " +
+                           std::to_string(data.vocabulary - 1) + ", the model in " + config.model +
+                           " knows " + std::to_string(model.vocabulary) + " tokens" + again);
+  }
+  if (data.row_tokens > model.positions) {
+    return InvalidArgument(config.data + " has rows of " + std::to_string(data.row_tokens) +
+                           " tokens, the model takes at most " + std::to_string(model.positions) +
+                           again + " --row " + std::to_string(model.positions));
+  }
+  if (has_tokenizer) {
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadBpeTokenizer(config.model));
+    if (tokenizer->fingerprint() != data.tokenizer_fingerprint) {
+      return InvalidArgument(config.data + " was prepared with another tokenizer than that of " +
+                             config.model + again);
+    }
+  }
+  const std::uint64_t rows = std::uint64_t{config.micro_batches} * config.micro_batch_rows;
+  if (data.train_rows < rows) {
+    return InvalidArgument(
+        "one step takes micro_batches x micro_batch_rows = " + std::to_string(rows) + " rows, " +
+        config.data + " has " + std::to_string(data.train_rows) +
+        "; lower one of the two in run.toml or prepare more text");
+  }
+  return Status::Ok();
+}
+
+Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
+  if (config->stages > model.layers) {
+    return InvalidArgument("stages = " + std::to_string(config->stages) + ", but the model has " +
+                           std::to_string(model.layers) + " layers; take at most one stage each");
+  }
+  if (config->cuts.empty()) {
+    config->stage_first_layers =
+        EvenCuts(model.layers, config->stages, CostsOf(model, config->row_tokens));
+    return Status::Ok();
+  }
+  if (config->cuts.back() >= model.layers) {
+    return InvalidArgument("cuts has layer " + std::to_string(config->cuts.back()) +
+                           ", the model's last layer is " + std::to_string(model.layers - 1));
+  }
+  config->stage_first_layers = {0};
+  config->stage_first_layers.insert(config->stage_first_layers.end(), config->cuts.begin(),
+                                    config->cuts.end());
+  config->stage_first_layers.push_back(model.layers);
+  return Status::Ok();
+}
+
+Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
+                 storage::ContentStore* content, RunArtefacts* artefacts) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
+  for (const std::string& part : storage::PartNames(directory.config())) {
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part));
+    const std::string path = scratch + "/" + part + ".safetensors";
+    SHOAL_RETURN_IF_ERROR(storage::WritePart(path, tensors));
+    auto kept = Keep(part, path, content);
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (!kept.ok()) return kept.status();
+    artefacts->initial[part] = *std::move(kept);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
+  storage::ArtefactRef ref;
+  ref.name = proto.name();
+  ref.size = proto.size();
+  const std::size_t size = std::min(proto.hash().size(), ref.hash.digest.size());
+  std::copy_n(proto.hash().begin(), size, ref.hash.digest.begin());
+  return ref;
+}
+
+Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
+                                      RunConfig* config) {
+  RunArtefacts artefacts;
+  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config->model));
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config->data));
+  artefacts.model = directory->config();
+  artefacts.data = data->info();
+  artefacts.tokenizer_files = directory->TokenizerFiles();
+  config->model_config_json = artefacts.model.json;
+  config->layers = artefacts.model.layers;
+  config->row_tokens = artefacts.data.row_tokens;
+  config->train_rows = artefacts.data.train_rows;
+  SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));
+  SHOAL_RETURN_IF_ERROR(
+      CheckData(*config, artefacts.model, artefacts.data, !artefacts.tokenizer_files.empty()));
+  SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
+  SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
+  return artefacts;
+}
+
+Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
+                 const ExportRequest& request) {
+  storage::ExportOptions options;
+  options.path = request.path;
+  options.config_json = artefacts.model.json;
+  options.extra_files = artefacts.tokenizer_files;
+  options.model_card = request.model_card;
+  for (const std::string& part : storage::PartNames(artefacts.model)) {
+    const auto found = request.weights.find(part);
+    if (found == request.weights.end()) return DataLoss("the checkpoint has no part " + part);
+    SHOAL_ASSIGN_OR_RETURN(std::string path, content.PathOf(FromProto(found->second).hash));
+    options.part_files.push_back(std::move(path));
+  }
+  return storage::ExportModelDirectory(artefacts.model, options);
+}
+
+}  // namespace shoal::scheduler

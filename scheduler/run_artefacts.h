@@ -1,0 +1,47 @@
+// RunArtefacts: what peers fetch: the parts of the model and the prepared data, made from what
+// run.toml names and checked against each other; and the way back into a model directory.
+
+#ifndef SHOAL_SCHEDULER_RUN_ARTEFACTS_H_
+#define SHOAL_SCHEDULER_RUN_ARTEFACTS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "dataset/prepared_data.h"
+#include "proto/control.pb.h"
+#include "scheduler/run_config.h"
+#include "storage/content_store.h"
+#include "storage/model_directory.h"
+
+namespace shoal::scheduler {
+
+struct RunArtefacts {
+  storage::ModelConfig model;
+  dataset::DataInfo data;
+  std::map<std::string, control::v1::ArtefactRef> initial;  // by part name, and "data"
+  std::vector<std::string> tokenizer_files;
+};
+
+// Fills config's model_config_json, layers, row_tokens, train_rows and stage_first_layers, and
+// puts parts and data into `content`. Model and data that do not fit each other or the run are
+// invalid arguments. Blocks on disk.
+Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
+                                      RunConfig* config);
+
+storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
+
+struct ExportRequest {
+  std::string path;                                         // absolute; must not exist or be empty
+  std::map<std::string, control::v1::ArtefactRef> weights;  // by part name
+  std::string model_card;
+};
+// Writes the Hugging Face directory. Blocks on disk.
+Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
+                 const ExportRequest& request);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_RUN_ARTEFACTS_H_

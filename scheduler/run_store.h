@@ -1,0 +1,61 @@
+// RunStore: the scheduler's disk: event log and content-addressed artefacts in the run's folder.
+// Uploads from peers are limited and verified here. Thread: store (one at a time), but for bytes().
+
+#ifndef SHOAL_SCHEDULER_RUN_STORE_H_
+#define SHOAL_SCHEDULER_RUN_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "storage/content_store.h"
+#include "storage/event_log.h"
+
+namespace shoal::scheduler {
+
+class RunStore {
+ public:
+  // <directory>/events and <directory>/artefacts, made if missing. The event log is locked: a
+  // second scheduler in the same folder gets a clear error.
+  static Result<std::unique_ptr<RunStore>> Open(const std::string& directory);
+  RunStore(std::unique_ptr<storage::EventLog> log, std::unique_ptr<storage::ContentStore> content);
+
+  storage::EventLog& log() { return *log_; }
+  storage::ContentStore& content() { return *content_; }
+
+  // Largest blob that peers may upload.
+  void SetUploadLimit(std::uint64_t bytes) { upload_limit_ = bytes; }
+
+  // What net::ControlServerHandlers ask for; `hash` is 32 raw bytes.
+  Result<std::string> Read(const std::string& hash, std::uint64_t offset, std::size_t size);
+  Result<std::uint64_t> UploadOffset(const std::string& hash, std::uint64_t size);
+  Result<std::uint64_t> Write(const std::string& hash, std::uint64_t size, std::uint64_t offset,
+                              const std::string& data);
+
+  // Whether all of a checkpoint's files are here, whole; not found names the first that is not.
+  Status CheckUploaded(const control::v1::CheckpointDone& done);
+  // Deletes all blobs but these and what was uploaded since the last call: parts of checkpoints
+  // that are not complete yet.
+  Status Prune(const std::vector<control::v1::ArtefactRef>& kept);
+
+  // Of all blobs, as of the last change. Thread: any.
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  Status CheckUpload(const std::string& hash, std::uint64_t size, storage::ContentHash* out);
+
+  std::unique_ptr<storage::EventLog> log_;
+  std::unique_ptr<storage::ContentStore> content_;
+  std::uint64_t upload_limit_ = 0;
+  std::set<storage::ContentHash> uploads_;
+  std::atomic<std::uint64_t> bytes_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_RUN_STORE_H_

@@ -1,0 +1,208 @@
+#include "scheduler/server.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <random>
+#include <utility>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "net/host_port.h"
+#include "net/identity.h"
+#include "scheduler/machine_addresses.h"
+#include "scheduler/run_status.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kSecretBytesMax = 256;
+
+RunId NewRunId() {
+  std::random_device random;
+  std::uint64_t value = 0;
+  while (value == 0) value = (std::uint64_t{random()} << 32) | random();
+  return RunId{value};
+}
+
+// Kept, so that an invite line stays good over restarts.
+Result<std::string> LoadOrCreateSecret(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    SHOAL_ASSIGN_OR_RETURN(std::string secret, ReadFile(path, kSecretBytesMax));
+    while (!secret.empty() && secret.back() == '\n') secret.pop_back();
+    if (secret.size() < 16) {
+      return DataLoss(path + " is damaged; delete it, and send a new invite to your peers");
+    }
+    return secret;
+  }
+  std::string secret = net::NewJoinSecret();
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(path, secret + "\n", 0600));
+  return secret;
+}
+
+// A port in use is no fault of run.toml: another code than that of its mistakes.
+Status CannotListen(const char* key, const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) return status.WithContext(key);
+  return Status(StatusCode::kUnavailable, std::string(key) + ": " + status.message());
+}
+
+}  // namespace
+
+SchedulerServer::SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop)
+    : config_(config), on_stop_(std::move(on_stop)), started_(SystemClock().Now()) {}
+
+Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(
+    const RunConfig& config, std::function<void(Status)> on_stop) {
+  std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
+  SHOAL_RETURN_IF_ERROR(server->Prepare());
+  SHOAL_RETURN_IF_ERROR(server->Listen());
+  SHOAL_RETURN_IF_ERROR(server->WriteFiles());
+  server->OnControl([&] { server->TickAgain(); });
+  return server;
+}
+
+SchedulerServer::~SchedulerServer() {
+  if (control_) {
+    OnControl([this] {
+      stopping_ = true;
+      http_.reset();
+      local_.reset();
+      peers_.reset();
+    });
+  }
+  // Each runs what was posted. From here on the control thread posts nothing to the store, but the
+  // store may still answer the control thread.
+  store_.reset();
+  control_.reset();
+  if (invite_.empty()) return;
+  std::error_code error;
+  std::filesystem::remove(config_.directory + "/status.addr", error);
+}
+
+void SchedulerServer::OnControl(const std::function<void()>& task) {
+  std::promise<void> done;
+  control_->Post("server.call", [&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+Status SchedulerServer::Prepare() {
+  SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
+  SHOAL_ASSIGN_OR_RETURN(artefacts_,
+                         MakeRunArtefacts(config_.directory + "/tmp", &disk_->content(), &config_));
+  std::uint64_t largest = 0;
+  for (const auto& [name, artefact] : artefacts_.initial) {
+    if (name != "data") largest = std::max(largest, artefact.size());
+  }
+  // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
+  disk_->SetUploadLimit(4 * largest + (1 << 20));
+  return Status::Ok();
+}
+
+Status SchedulerServer::Listen() {
+  SHOAL_ASSIGN_OR_RETURN(const std::string secret,
+                         LoadOrCreateSecret(config_.directory + "/join_secret"));
+  config_.run = NewRunId();
+  state_ = NewSwarmState(config_, artefacts_.initial, secret);
+  SHOAL_RETURN_IF_ERROR(disk_->log().Replay([this](std::uint64_t number, std::string_view event) {
+    return state_->Restore(event).WithContext("event " + std::to_string(number));
+  }));
+  config_ = state_->config();
+  store_ = NewThreadExecutor("store");
+  control_ = NewThreadExecutor("control");
+  SHOAL_RETURN_IF_ERROR(ListenForPeers(secret));
+
+  net::LocalHandlers local;
+  local.on_status = [this](std::function<void(std::string)> reply) { reply(MakeStatusJson()); };
+  local.on_command = [this](const std::string& name,
+                            const std::map<std::string, std::string>& arguments,
+                            std::function<void(Result<net::CommandResult>)> reply) {
+    Command(name, arguments, std::move(reply));
+  };
+  SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/scheduler.sock",
+                                                     control_.get(), std::move(local)));
+  net::HttpServerOptions http;
+  http.listen = config_.status_listen;
+  http.allow_remote = config_.status_allow_remote;
+  auto opened = net::NewHttpServer(http, control_.get(),
+                                   [this](const std::string& path) { return Serve(path); });
+  if (!opened.ok()) return CannotListen("status_listen", opened.status());
+  OnControl([&] { http_ = *std::move(opened); });
+  return Status::Ok();
+}
+
+Status SchedulerServer::ListenForPeers(const std::string& secret) {
+  net::ControlServerOptions options;
+  options.listen = config_.listen;
+  SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
+  Status status;
+  // On the control thread: no handler runs before peers_ is there.
+  OnControl([&] {
+    auto opened = net::NewControlServer(options, control_.get(), store_.get(), ControlHandlers());
+    if (opened.ok()) {
+      peers_ = *std::move(opened);
+    } else {
+      status = opened.status();
+    }
+  });
+  if (!status.ok()) return CannotListen("listen", status);
+  net::Invite invite;
+  SHOAL_ASSIGN_OR_RETURN(invite.addresses,
+                         InviteAddresses(config_.advertise, config_.listen, peers_->port()));
+  invite.scheduler = options.identity->id;
+  invite.secret = secret;
+  invite_ = net::FormatInvite(invite);
+  return Status::Ok();
+}
+
+Status SchedulerServer::WriteFiles() {
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_.directory + "/invite", invite_ + "\n", 0600));
+  return WriteFileAtomic(config_.directory + "/status.addr", http_->address() + "\n");
+}
+
+net::ControlServerHandlers SchedulerServer::ControlHandlers() {
+  net::ControlServerHandlers handlers;
+  handlers.on_connect = [this](net::ConnectionId id, PeerId peer, const std::string& address) {
+    connections_[id] = peer;
+    const auto seen = net::ParseHostPort(address);
+    Feed(PeerConnected{id, peer, seen.ok() ? seen->host : address});
+  };
+  handlers.on_message = [this](net::ConnectionId id, control::v1::PeerMessage message) {
+    OnMessage(id, std::move(message));
+  };
+  handlers.on_disconnect = [this](net::ConnectionId id, const Status& reason) {
+    Forget(id);
+    Feed(PeerGone{id, reason.ok() ? "the connection was closed" : reason.message()});
+  };
+  handlers.may_fetch = [this](PeerId peer) {
+    MutexLock lock(members_mutex_);
+    return std::any_of(admitted_.begin(), admitted_.end(),
+                       [&](const auto& entry) { return entry.second == peer; });
+  };
+  handlers.read_artefact = [this](const std::string& hash, std::uint64_t offset, std::size_t size) {
+    return disk_->Read(hash, offset, size);
+  };
+  handlers.upload_offset = [this](const std::string& hash, std::uint64_t size) {
+    return disk_->UploadOffset(hash, size);
+  };
+  handlers.write_artefact = [this](const std::string& hash, std::uint64_t size,
+                                   std::uint64_t offset, const std::string& data) {
+    return disk_->Write(hash, size, offset, data);
+  };
+  return handlers;
+}
+
+std::uint16_t SchedulerServer::port() const { return peers_->port(); }
+
+const std::string& SchedulerServer::status_address() const { return http_->address(); }
+
+std::uint64_t SchedulerServer::boundary_bytes() const {
+  if (!config_.forward.starts_with("aqsgd")) return 0;
+  constexpr std::uint64_t kBytesPerValue = 2;  // fp16
+  return config_.train_rows * config_.row_tokens * artefacts_.model.hidden * kBytesPerValue;
+}
+
+}  // namespace shoal::scheduler

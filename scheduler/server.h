@@ -1,0 +1,96 @@
+// SchedulerServer: the thin shell around SwarmState: sockets, disk, clock, status page.
+//
+// Threads: control owns the SwarmState and everything that changes; store does what blocks on disk
+// (event log, artefacts, export). Owner: main, which also opens and closes it.
+
+#ifndef SHOAL_SCHEDULER_SERVER_H_
+#define SHOAL_SCHEDULER_SERVER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "net/control.h"
+#include "net/http_server.h"
+#include "net/local_control.h"
+#include "scheduler/run_artefacts.h"
+#include "scheduler/run_config.h"
+#include "scheduler/run_status.h"
+#include "scheduler/run_store.h"
+#include "scheduler/swarm_state.h"
+
+namespace shoal::scheduler {
+
+class SchedulerServer {
+ public:
+  // Reads model and data, replays the history of the run, listens, and writes the files `invite`,
+  // `status.addr` and `scheduler.sock` into the run's folder. `on_stop` is called on the control
+  // thread when the server wants to end: OK after an order, else the reason.
+  static Result<std::unique_ptr<SchedulerServer>> Open(const RunConfig& config,
+                                                       std::function<void(Status)> on_stop);
+  ~SchedulerServer();  // ordered stop; not on a thread of the server
+
+  std::uint16_t port() const;  // for peers
+  const std::string& status_address() const;
+  const std::string& invite() const { return invite_; }
+  const RunConfig& config() const { return config_; }
+  // Bytes of m that each end of a boundary will keep; 0: the forward codec keeps none.
+  std::uint64_t boundary_bytes() const;
+
+ private:
+  SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop);
+
+  Status Prepare();
+  Status Listen();
+  Status ListenForPeers(const std::string& secret);
+  Status WriteFiles();
+  net::ControlServerHandlers ControlHandlers();
+
+  // Thread: control.
+  void Feed(const Event& event);
+  void Admit(net::ConnectionId connection);
+  void Forget(net::ConnectionId connection);
+  void Carry(const Action& action);
+  void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
+  void Append(std::string event);
+  void Prune();
+  void TickAgain();
+  ServerView MakeServerView() const;
+  std::string MakeStatusJson() const;
+  net::HttpResponse Serve(const std::string& path) const;
+  void Command(const std::string& name, const std::map<std::string, std::string>& arguments,
+               std::function<void(Result<net::CommandResult>)> reply);
+  void Order(AdminOrder::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
+  void Export(const std::map<std::string, std::string>& arguments,
+              std::function<void(Result<net::CommandResult>)> reply);
+  // Runs `task` on the control thread and waits. Thread: main.
+  void OnControl(const std::function<void()>& task);
+
+  RunConfig config_;
+  const std::function<void(Status)> on_stop_;
+  RunArtefacts artefacts_;
+  std::string invite_;
+  TimePoint started_{};
+  bool stopping_ = false;                            // control
+  std::map<net::ConnectionId, PeerId> connections_;  // control
+
+  Mutex members_mutex_;
+  // Connections whose hello was accepted: whose peers may fetch.
+  std::map<net::ConnectionId, PeerId> admitted_ SHOAL_GUARDED_BY(members_mutex_);
+
+  std::unique_ptr<RunStore> disk_;     // store
+  std::unique_ptr<SwarmState> state_;  // control
+  std::unique_ptr<Executor> store_;
+  std::unique_ptr<Executor> control_;
+  std::unique_ptr<net::ControlServer> peers_;
+  std::unique_ptr<net::LocalServer> local_;
+  std::unique_ptr<net::HttpServer> http_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SERVER_H_

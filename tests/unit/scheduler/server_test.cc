@@ -1,0 +1,336 @@
+// The server over real sockets and disk, on loopback.
+
+#include "scheduler/server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "net/host_port.h"
+#include "net/identity.h"
+#include "net/rate_limiter.h"
+#include "storage/safetensors.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr Duration kCall = std::chrono::seconds(20);
+
+std::string Source(const std::string& path) {
+  const char* source = std::getenv("SHOAL_SOURCE_DIR");
+  return (source == nullptr ? "." : std::string(source)) + "/" + path;
+}
+
+// A model directory with the configuration and tokenizer of examples/tiny-gpt2 and weights of zero.
+void WriteModel(const std::string& path) {
+  fs::create_directories(path);
+  for (const auto& entry : fs::directory_iterator(Source("examples/tiny-gpt2"))) {
+    fs::copy(entry.path(), path);
+  }
+  const auto json = ReadFile(path + "/config.json", 1 << 20);
+  ASSERT_TRUE(json.ok());
+  const auto config = storage::ParseModelConfig(*json, "config.json");
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  std::vector<storage::TensorToWrite> tensors;
+  std::size_t largest = 0;
+  for (const std::string& part : storage::PartNames(*config)) {
+    for (const auto& [name, shape] : storage::PartShapes(*config, part)) {
+      const bool again = std::any_of(tensors.begin(), tensors.end(),
+                                     [&, &key = name](const auto& t) { return t.name == key; });
+      if (again) continue;
+      storage::TensorToWrite tensor{name, storage::DType::kF16, shape, {}};
+      std::size_t bytes = 2;
+      for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
+      largest = std::max(largest, bytes);
+      tensors.push_back(tensor);
+    }
+  }
+  const std::vector<std::byte> zeros(largest);
+  for (storage::TensorToWrite& tensor : tensors) {
+    std::size_t bytes = 2;
+    for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
+    tensor.data = std::span(zeros).first(bytes);
+  }
+  const Status written =
+      storage::WriteSafetensors(path + "/model.safetensors", tensors, {{"format", "pt"}});
+  ASSERT_TRUE(written.ok()) << written.ToString();
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const auto target = net::ParseHostPort(address);
+  if (!target.ok()) return "";
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(target->port);
+  inet_pton(AF_INET, target->host.c_str(), &to.sin_addr);
+  std::string reply;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+    if (send(fd, request.data(), request.size(), 0) > 0) {
+      char buffer[4096];
+      ssize_t got = 0;
+      while ((got = recv(fd, buffer, sizeof(buffer), 0)) > 0) {
+        reply.append(buffer, static_cast<std::size_t>(got));
+      }
+    }
+  }
+  close(fd);
+  return reply;
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    std::string pattern = (fs::temp_directory_path() / "shoal-server-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    WriteModel(folder_ + "/model");
+    dataset::PrepareOptions options;
+    options.tokenizer_directory = folder_ + "/model";
+    std::ofstream(folder_ + "/text.txt") << Text();
+    options.text_files = {folder_ + "/text.txt"};
+    options.row_tokens = 16;
+    options.output = folder_ + "/data.shoal";
+    options.threads = 1;
+    const auto report = dataset::PrepareData(options);
+    EXPECT_TRUE(report.ok()) << report.status().ToString();
+    config_.model = folder_ + "/model";
+    config_.data = folder_ + "/data.shoal";
+    config_.directory = folder_ + "/run";
+    config_.stages = 1;
+    config_.micro_batches = 2;
+    config_.listen = "127.0.0.1:0";
+    config_.status_listen = "127.0.0.1:0";
+  }
+  ~ServerTest() override { fs::remove_all(folder_); }
+
+  static std::string Text() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "The fish number " + std::to_string(i) + " swims.\n";
+    return text;
+  }
+  std::unique_ptr<SchedulerServer> Open() {
+    auto server = SchedulerServer::Open(config_, [this](const Status&) { stopped_ = true; });
+    EXPECT_TRUE(server.ok()) << server.status().ToString();
+    return server.ok() ? *std::move(server) : nullptr;
+  }
+  std::string OpenError() {
+    const auto server = SchedulerServer::Open(config_, [](const Status&) {});
+    EXPECT_FALSE(server.ok());
+    const std::string message = server.ok() ? "" : server.status().message();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  Json StatusNow() const {
+    const auto text = net::LocalStatus(config_.directory + "/scheduler.sock", kCall);
+    EXPECT_TRUE(text.ok()) << text.status().ToString();
+    return text.ok() ? Json::parse(*text) : Json();
+  }
+  Result<net::CommandResult> Command(const std::string& name,
+                                     const std::map<std::string, std::string>& arguments = {}) {
+    return net::LocalCommand(config_.directory + "/scheduler.sock", name, arguments, kCall);
+  }
+
+  std::string folder_;
+  RunConfig config_;
+  std::atomic<bool> stopped_ = false;
+};
+
+TEST_F(ServerTest, WritesItsFilesAndAnswersOverHttp) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const auto invite = ReadFile(config_.directory + "/invite", 4096);
+  ASSERT_TRUE(invite.ok());
+  EXPECT_EQ(*invite, server->invite() + "\n");
+  struct stat info {};
+  ASSERT_EQ(stat((config_.directory + "/invite").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto parsed = net::ParseInvite(server->invite());
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->addresses,
+            std::vector<std::string>{"127.0.0.1:" + std::to_string(server->port())});
+  const auto address = ReadFile(config_.directory + "/status.addr", 4096);
+  ASSERT_TRUE(address.ok());
+  EXPECT_EQ(*address, server->status_address() + "\n");
+
+  const std::string status = HttpGet(server->status_address(), "/api/v1/status");
+  EXPECT_THAT(status, HasSubstr("200 OK"));
+  EXPECT_THAT(status, HasSubstr("{\"schemaVersion\":1,"));
+  EXPECT_THAT(status, HasSubstr("waiting for 1 more peer"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/metrics"), HasSubstr("shoal_run_state"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/readyz"), HasSubstr("200 OK"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/"), HasSubstr("<html"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/none"), HasSubstr("404"));
+}
+
+TEST_F(ServerTest, CommandsAndExport) {
+  config_.auto_start = false;
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Command("invite")->message, server->invite());
+  EXPECT_THAT(Command("pause")->message, HasSubstr("paused"));
+  EXPECT_EQ(StatusNow()["run"]["state"], "paused");
+  EXPECT_TRUE(Command("resume").ok());
+  EXPECT_THAT(Command("dance").status().message(), HasSubstr("export"));
+
+  EXPECT_FALSE(Command("export", {{"path", "relative"}}).ok());
+  const std::string out = folder_ + "/out";
+  const auto exported = Command("export", {{"path", out}});
+  ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+  EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
+  EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
+  EXPECT_TRUE(fs::exists(out + "/MODEL_CARD.md"));
+  EXPECT_TRUE(storage::OpenModelDirectory(out).ok());
+  EXPECT_FALSE(Command("export", {{"path", out}}).ok()) << "nothing may be written over";
+  EXPECT_TRUE(Command("stop").ok());
+  for (int i = 0; i < 1000 && !stopped_; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(stopped_);
+}
+
+TEST_F(ServerTest, RunAndInviteSurviveARestart) {
+  std::string run, secret;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    // The first tick begins the history.
+    run = StatusNow()["run"]["id"];
+    secret = net::ParseInvite(server->invite())->secret;
+  }
+  EXPECT_FALSE(fs::exists(config_.directory + "/status.addr"));
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    EXPECT_EQ(StatusNow()["run"]["id"], run);
+    EXPECT_EQ(net::ParseInvite(server->invite())->secret, secret);
+  }
+  config_.seed = 5;
+  EXPECT_THAT(OpenError(), HasSubstr("seed"));
+}
+
+TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const auto control = NewThreadExecutor("peer");
+  net::ControlClientOptions options;
+  options.addresses = {"127.0.0.1:" + std::to_string(server->port())};
+  options.scheduler = net::ParseInvite(server->invite())->scheduler;
+  const auto identity = net::LoadOrCreateIdentity(folder_ + "/peer");
+  ASSERT_TRUE(identity.ok());
+  options.identity = *identity;
+  std::promise<control::v1::Plan> plan;
+  std::promise<void> opened;
+  net::ControlClientHandlers handlers;
+  handlers.on_open = [&] { opened.set_value(); };
+  handlers.on_message = [&](const control::v1::SchedulerMessage& message) {
+    if (message.has_plan()) plan.set_value(message.plan());
+  };
+  handlers.on_closed = [](const Status&) {};
+  const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
+  auto client = net::NewControlClient(options, control.get(), limiter, limiter, handlers);
+  ASSERT_EQ(opened.get_future().wait_for(kCall), std::future_status::ready);
+  control->Post("hello", [&] {
+    control::v1::PeerMessage message;
+    control::v1::Hello* hello = message.mutable_hello();
+    hello->set_protocol(net::kProtocolVersion);
+    hello->set_name("anna");
+    hello->set_join_secret(net::ParseInvite(server->invite())->secret);
+    hello->set_listen_port(4000);
+    EXPECT_TRUE(client->Send(message).ok());
+  });
+  auto planned = plan.get_future();
+  ASSERT_EQ(planned.wait_for(kCall), std::future_status::ready);
+  const control::v1::Plan got = planned.get();
+  ASSERT_EQ(got.positions_size(), 1);
+  EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
+  ASSERT_GT(got.artefacts_size(), 2);
+
+  std::string bytes;
+  std::promise<Status> fetched;
+  control->Post("fetch", [&] {
+    client->Fetch(
+        got.artefacts(0).hash(), 0,
+        [&](std::string chunk) {
+          bytes += chunk;
+          return Status::Ok();
+        },
+        [&](Status status) { fetched.set_value(std::move(status)); });
+  });
+  auto outcome = fetched.get_future();
+  ASSERT_EQ(outcome.wait_for(kCall), std::future_status::ready);
+  const Status status = outcome.get();
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(bytes.size(), got.artefacts(0).size());
+  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(std::string(hash.digest.begin(), hash.digest.end()), got.artefacts(0).hash());
+  EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
+  EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
+  std::promise<void> closed;
+  control->Post("close", [&] {
+    client.reset();
+    closed.set_value();
+  });
+  closed.get_future().wait();
+}
+
+TEST_F(ServerTest, BadConfigurationsAreNamed) {
+  RunConfig good = config_;
+  config_.model = folder_ + "/none";
+  EXPECT_THAT(OpenError(), HasSubstr("none"));
+  config_ = good;
+  config_.data = folder_ + "/text.txt";
+  EXPECT_THAT(OpenError(), HasSubstr("text.txt"));
+  config_ = good;
+  config_.stages = 200;
+  EXPECT_THAT(OpenError(), HasSubstr("layers"));
+  config_ = good;
+  config_.micro_batch_rows = 60000;
+  EXPECT_THAT(OpenError(), HasSubstr("micro_batch_rows"));
+  config_ = good;
+  config_.stages = 2;
+  config_.cuts = {99};
+  EXPECT_THAT(OpenError(), HasSubstr("cuts"));
+  config_ = good;
+  // A tokenizer that lacks the last merge.
+  const auto merges = ReadFile(folder_ + "/model/merges.txt", 1 << 24);
+  ASSERT_TRUE(merges.ok());
+  std::ofstream(folder_ + "/model/merges.txt")
+      << merges->substr(0, merges->find_last_of('\n', merges->size() - 2) + 1);
+  fs::remove(folder_ + "/model/tokenizer.json");
+  EXPECT_THAT(OpenError(), HasSubstr("another tokenizer"));
+}
+
+TEST_F(ServerTest, TakenPortsAndFoldersAreNamed) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(OpenError(), HasSubstr(config_.directory));
+  config_.directory = folder_ + "/other";
+  config_.listen = "127.0.0.1:" + std::to_string(server->port());
+  EXPECT_THAT(OpenError(), HasSubstr(std::to_string(server->port())));
+  config_.listen = "127.0.0.1:0";
+  config_.status_listen = server->status_address();
+  EXPECT_THAT(OpenError(), HasSubstr(server->status_address()));
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
