@@ -14,7 +14,7 @@ namespace shoal::client {
 struct DemoOptions {
   std::uint32_t stages = 2;
   std::uint32_t pipelines = 2;
-  std::string forward = "aqsgd:bits=4";
+  std::string forward = "aqsgd:bits=4,first_visit=direct:bits=8";
   std::string backward = "direct:bits=8";
   std::uint64_t steps = 200;
   std::string link = "100mbit";  // cap on each peer's upload and download; "off": none
