@@ -4,8 +4,6 @@
 #ifndef SHOAL_CLIENT_PROCESS_H_
 #define SHOAL_CLIENT_PROCESS_H_
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +38,8 @@ class Process {
   const std::string& name() const { return name_; }
 
  private:
-  Process(pid_t pid, std::string name) : pid_(pid), name_(std::move(name)) {}
-  pid_t pid_ = -1;
+  Process(int pid, std::string name) : pid_(pid), name_(std::move(name)) {}
+  int pid_ = -1;  // pid_t
   std::string name_;
   std::optional<int> exit_code_;
 };
