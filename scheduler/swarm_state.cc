@@ -105,6 +105,7 @@ void SwarmStateImpl::OrderPause() {
 void SwarmStateImpl::OrderResume() {
   pausing_ = false;
   failures_ = 0;
+  refusals_.clear();
   not_before_ = now_;
   if (!held_) return;
   held_ = false;

@@ -143,7 +143,7 @@ class SwarmStateImpl final : public SwarmState {
   TimePoint not_before_{};          // of the next plan
   std::uint32_t failures_ = 0;
   std::uint64_t progress_ = 0;    // most steps applied when a generation ended
-  std::set<PeerId> refusals_;     // of the newest plan, as invalid
+  std::set<PeerId> refusals_;     // who called plans invalid since the last that worked
   control::v1::RunStatus shown_;  // last sent to the peers
 
   // Of the generation.

@@ -47,7 +47,6 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   losses_stored_ = step_;
   Store(PlanMade{generation_, step_});
   ready_.clear();
-  refusals_.clear();
   pending_.clear();
   checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
@@ -76,6 +75,7 @@ void SwarmStateImpl::OnPlanReady(Member* member) {
 }
 
 void SwarmStateImpl::BeginSteps() {
+  refusals_.clear();
   account_.Begin(step_, now_);
   for (std::uint64_t step = step_; step < step_ + kStepPlansAhead; ++step) SendStepPlan(step);
 }
