@@ -1,5 +1,6 @@
 #include "net/grpc_setup.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
@@ -29,11 +30,19 @@ void LogLine(gpr_log_func_args* args) {
             {"text", std::string_view(args->message)});
 }
 
+// A peer's malformed message makes protobuf complain; that must not reach the user's terminal.
+void ProtobufLine(google::protobuf::LogLevel, const char*, int, const std::string& text) {
+  SHOAL_LOG(kDebug, "protobuf", "line", {"text", text});
+}
+
 }  // namespace
 
 void RouteGrpcLog() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(&LogLine); });
+  std::call_once(once, [] {
+    gpr_set_log_function(&LogLine);
+    google::protobuf::SetLogHandler(&ProtobufLine);
+  });
 }
 
 std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,

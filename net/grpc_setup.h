@@ -26,7 +26,8 @@ namespace shoal::net {
 inline constexpr int kControlMessageBytesMax = 16 << 20;
 inline constexpr std::size_t kArtefactChunkBytes = 256 * 1024;
 
-// gRPC's own log lines become debug lines of category "grpc". Idempotent. Thread: any.
+// gRPC's and protobuf's own log lines become debug lines of categories "grpc" and "protobuf".
+// Idempotent. Thread: any.
 void RouteGrpcLog();
 
 // A connection of its own to `address` (never shared with another channel), pinned to `peer`.

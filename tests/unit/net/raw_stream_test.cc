@@ -1,0 +1,222 @@
+// A peer with a valid key that breaks the rules of the bulk stream: the link must close with a
+// reason, and nothing may crash, hang or be delivered.
+
+#include <gmock/gmock.h>
+
+#include <optional>
+
+#include "common/checksum.h"
+#include "net/bulk_stream.h"
+#include "net/control.h"
+#include "net_test_util.h"
+
+namespace shoal::net {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr RunId kRun{0x77};
+
+// Records what comes back.
+class RawSink final : public StreamSink {
+ public:
+  void OnOpen(BulkStream*) override {
+    Set([this] { open_ = true; });
+  }
+  void OnRead(BulkStream* stream, const ByteSlices& message) override {
+    const auto header = ParseChunk(message).value().header;
+    Set([&] {
+      if (header.has_accept()) answer_ = header.accept();
+    });
+    stream->Read();
+  }
+  void OnWritten(BulkStream*) override {
+    Set([this] { ++written_; });
+  }
+  void OnGone(BulkStream*, const Status&) override {
+    Set([this] { gone_ = true; });
+  }
+
+  bool open() { return Get(open_); }
+  bool gone() { return Get(gone_); }
+  int written() { return Get(written_); }
+  std::optional<bulk::v1::LinkAccept> answer() { return Get(answer_); }
+
+ private:
+  void Set(const std::function<void()>& change) {
+    MutexLock lock(mutex_);
+    change();
+  }
+  template <typename T>
+  T Get(const T& value) {
+    MutexLock lock(mutex_);
+    return value;
+  }
+  Mutex mutex_;
+  bool open_ = false;
+  bool gone_ = false;
+  int written_ = 0;
+  std::optional<bulk::v1::LinkAccept> answer_;
+};
+
+class RawStreamTest : public testing::Test {
+ protected:
+  RawStreamTest() {
+    RunOn(executor_.get(), [this] {
+      LinkLimits limits;
+      limits.frame_bytes_max = 1 << 20;
+      peer_.emplace(executor_.get(), limits);
+      LinkTarget target;
+      target.peer = attacker_->id;
+      target.run = kRun;
+      target.generation = 1;
+      target.channel = "boundary/0/1";
+      LinkHandlers handlers;
+      handlers.on_open = [this] { open_ = true; };
+      handlers.on_frame = [this](Frame) { ++frames_; };
+      handlers.on_closed = [this](Status status) { closed_ = std::move(status); };
+      link_ = peer_->hub->Accept(target, handlers);
+      return 0;
+    });
+    stream_ = DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, sink_);
+    EXPECT_TRUE(Wait([this] { return sink_->open(); }));
+  }
+  ~RawStreamTest() override {
+    stream_->Close(Cancelled("test ends"));
+    streams_->WaitForNone();
+    RunOn(executor_.get(), [this] {
+      link_.reset();
+      peer_.reset();
+      return 0;
+    });
+  }
+
+  bool Wait(const std::function<bool()>& holds) { return WaitUntil(executor_.get(), holds); }
+
+  void Write(const std::string& message) {
+    const int before = sink_->written();
+    stream_->Write(message, nullptr, 0, 0);
+    ASSERT_TRUE(Wait([&] { return sink_->written() > before || sink_->gone(); }));
+  }
+  void Write(const bulk::v1::ChunkHeader& header, const std::string& payload = "") {
+    Write(ChunkHead(header) + payload);
+  }
+  bulk::v1::ChunkHeader Hello() {
+    bulk::v1::ChunkHeader header;
+    header.mutable_hello()->set_protocol(kProtocolVersion);
+    header.mutable_hello()->set_run(kRun.value);
+    header.mutable_hello()->set_generation(1);
+    header.mutable_hello()->set_channel("boundary/0/1");
+    return header;
+  }
+  void Greet() {
+    stream_->Read();
+    Write(Hello());
+    ASSERT_TRUE(Wait([this] { return open_ && sink_->answer(); }));
+    EXPECT_EQ(sink_->answer()->code(), 0);
+  }
+  bulk::v1::ChunkHeader FrameOf(const std::string& payload) {
+    bulk::v1::ChunkHeader header;
+    header.set_frame(1);
+    header.mutable_header()->set_kind(1);
+    header.mutable_header()->set_run(kRun.value);
+    header.mutable_header()->set_generation(1);
+    header.mutable_header()->set_payload_bytes(payload.size());
+    header.mutable_header()->set_payload_checksum(
+        Checksum64(std::as_bytes(std::span<const char>(payload))));
+    return header;
+  }
+  void ExpectClosed(const std::string& reason) {
+    ASSERT_TRUE(Wait([this] { return closed_ && sink_->gone(); }));
+    EXPECT_THAT(closed_->message(), HasSubstr(reason));
+    EXPECT_EQ(frames_, 0);
+  }
+  void ExpectRefused(const std::string& reason) {
+    stream_->Read();
+    ASSERT_TRUE(Wait([this] { return sink_->answer().has_value(); }));
+    EXPECT_NE(sink_->answer()->code(), 0);
+    EXPECT_THAT(sink_->answer()->error(), HasSubstr(reason));
+    EXPECT_FALSE(open_);
+  }
+
+  std::unique_ptr<Executor> executor_ = NewThreadExecutor("control");
+  const std::shared_ptr<const Identity> attacker_ = MakeIdentity();
+  const std::shared_ptr<StreamCount> streams_ = std::make_shared<StreamCount>();
+  const std::shared_ptr<RawSink> sink_ = std::make_shared<RawSink>();
+  std::optional<HubPeer> peer_;
+  std::unique_ptr<Link> link_;
+  std::shared_ptr<BulkStream> stream_;
+  bool open_ = false;
+  int frames_ = 0;
+  std::optional<Status> closed_;
+};
+
+TEST_F(RawStreamTest, AGoodFrameArrives) {
+  Greet();
+  Write(FrameOf("0123456789"), "0123456789");
+  EXPECT_TRUE(Wait([this] { return frames_ == 1; }));
+}
+
+TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
+  bulk::v1::ChunkHeader hello = Hello();
+  hello.mutable_hello()->set_protocol(99);
+  Write(hello);
+  ExpectRefused("your shoal speaks link protocol 99, here it is 1");
+}
+
+TEST_F(RawStreamTest, FirstMessageMustBeAHello) {
+  Write(FrameOf("0123456789"), "0123456789");
+  ExpectRefused("must be a hello");
+}
+
+TEST_F(RawStreamTest, GarbageInsteadOfAHello) {
+  Write(std::string("\x04\x00\x00\x00\xff\xff\xff\xff", 8));
+  ExpectRefused("cannot be read");
+}
+
+TEST_F(RawStreamTest, OversizedFrame) {
+  Greet();
+  bulk::v1::ChunkHeader header = FrameOf("0123456789");
+  header.mutable_header()->set_payload_bytes(1ull << 60);
+  Write(header, "0123456789");
+  ExpectClosed("over the limit");
+}
+
+TEST_F(RawStreamTest, WrongChecksum) {
+  Greet();
+  Write(FrameOf("0123456789"), "0123456780");
+  ExpectClosed("checksum");
+  EXPECT_EQ(closed_->code(), StatusCode::kDataLoss);
+}
+
+TEST_F(RawStreamTest, WrongOffset) {
+  Greet();
+  Write(FrameOf("0123456789"), "01234");
+  bulk::v1::ChunkHeader next;
+  next.set_frame(1);
+  next.set_offset(4);
+  Write(next, "456789");
+  ExpectClosed("instead of 5");
+}
+
+TEST_F(RawStreamTest, SecondHello) {
+  Greet();
+  Write(Hello());
+  ExpectClosed("neither chunk nor ping");
+}
+
+TEST_F(RawStreamTest, HeaderLengthOverTheMessage) {
+  Greet();
+  Write(std::string("\xff\x00\x00\x00\x01", 5));
+  ExpectClosed("cut off");
+}
+
+TEST_F(RawStreamTest, MessageOverTheTransportLimit) {
+  Greet();
+  stream_->Write(std::string(static_cast<std::size_t>(kBulkMessageBytesMax) + 1, 'x'), nullptr, 0,
+                 0);
+  ExpectClosed("closed the link");
+}
+
+}  // namespace
+}  // namespace shoal::net
