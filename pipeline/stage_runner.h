@@ -93,7 +93,8 @@ struct RunnerStats {
 
 class StageRunner {
  public:
-  // What the runner needs from its owner. Thread: control.
+  // What the runner needs from its owner. Thread: control; each call is a task of its own, in which
+  // the runner may be destroyed. After OnFailed, or destruction, no call comes any more.
   class Mediator {
    public:
     virtual ~Mediator() = default;
@@ -105,6 +106,9 @@ class StageRunner {
     virtual void OnFailed(Status status, const PeerId* peer) = 0;
   };
 
+  // All outlive the runner; model, store and control also what was posted to the other executors:
+  // after destroying a runner, drain those before destroying what they use. A task that has not
+  // begun by then does nothing.
   struct Dependencies {
     Executor* control = nullptr;
     Executor* compute = nullptr;

@@ -36,7 +36,10 @@ class LoopNet {
   class LoopLink final : public net::Link {
    public:
     explicit LoopLink(std::shared_ptr<End> end) : end_(std::move(end)) {}
-    ~LoopLink() override { *end_->alive = false; }
+    ~LoopLink() override {
+      *end_->alive = false;
+      end_->other.reset();  // the two ends would keep each other
+    }
     Status Send(net::Frame frame) override {
       const std::shared_ptr<End> to = end_->other;
       auto held = std::make_shared<net::Frame>(std::move(frame));
