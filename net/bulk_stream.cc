@@ -187,7 +187,7 @@ class ClientStream final
   std::string address() const override { return address_; }
 
  protected:
-  void EndCall(const Status&, bool broken) override {
+  void EndCall(const Status&, bool broken) SHOAL_REQUIRES(mutex_) override {
     // A cancellation could hide what the other end gave as the reason.
     if (!broken) context_.TryCancel();
     this->RemoveHold();
@@ -224,7 +224,7 @@ class ServerStream final : public StreamBase<grpc::ServerGenericBidiReactor> {
   std::string address() const override { return address_; }
 
  protected:
-  void EndCall(const Status& reason, bool) override {
+  void EndCall(const Status& reason, bool) SHOAL_REQUIRES(mutex_) override {
     // A write that waits for a peer that does not read would hold the end up.
     if (writing_) context_->TryCancel();
     this->Finish(ToGrpc(reason));

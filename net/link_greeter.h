@@ -35,7 +35,7 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
   void Expire(const std::shared_ptr<Caller>& caller);
   void Forget(const std::shared_ptr<Caller>& caller);
   // OK: attached. Unavailable: nobody expects it yet. Else: refused for good.
-  Status Match(const Caller& caller);
+  Status Match(const Caller& caller) SHOAL_REQUIRES(mutex_);
   static void Refuse(Caller* caller, const Status& reason);
 
   const Duration patience_;
