@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "compression/codec.h"
 #include "dataset/tokenizer.h"
 #include "scheduler/even_cuts.h"
 
@@ -65,6 +66,19 @@ Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
         "one step takes micro_batches x micro_batch_rows = " + std::to_string(rows) + " rows, " +
         config.data + " has " + std::to_string(data.train_rows) +
         "; lower one of the two in run.toml or prepare more text");
+  }
+  return Status::Ok();
+}
+
+// A codec that no peer could make is found before anybody joins.
+Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
+  const auto forward = compression::MakeCodec(config.forward, model.hidden);
+  if (!forward.ok()) return forward.status().WithContext("codecs.forward");
+  const auto backward = compression::MakeCodec(config.backward, model.hidden);
+  if (!backward.ok()) return backward.status().WithContext("codecs.backward");
+  if ((*backward)->keeps_m()) {
+    return InvalidArgument("codecs.backward = \"" + config.backward +
+                           "\" builds on m, which gradients do not have; try direct:bits=8");
   }
   return Status::Ok();
 }
@@ -132,6 +146,7 @@ Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::Conte
   SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));
   SHOAL_RETURN_IF_ERROR(
       CheckData(*config, artefacts.model, artefacts.data, !artefacts.tokenizer_files.empty()));
+  SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
   SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
   SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
   return artefacts;

@@ -15,6 +15,16 @@ bool IsWord(std::string_view text) {
   });
 }
 
+// A value may be a codec itself, with '/' between its options: first_visit=direct:bits=8/bucket=64.
+bool IsCodecValue(std::string_view text) {
+  while (true) {
+    const std::size_t border = text.find_first_of(":/=");
+    if (!IsWord(text.substr(0, border))) return false;
+    if (border == std::string_view::npos) return true;
+    text = text.substr(border + 1);
+  }
+}
+
 void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   const auto add = [&](std::string_view name, RunConfigKey::Target target, double min, double max,
                        std::string_view allowed, std::string_view help) {
@@ -98,7 +108,7 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
     const std::string_view pair = rest.substr(0, comma);
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return wrong();
-    if (!IsWord(pair.substr(0, equals)) || !IsWord(pair.substr(equals + 1))) return wrong();
+    if (!IsWord(pair.substr(0, equals)) || !IsCodecValue(pair.substr(equals + 1))) return wrong();
     if (comma == std::string_view::npos) return Status::Ok();
     rest = rest.substr(comma + 1);
   }

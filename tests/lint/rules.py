@@ -13,7 +13,7 @@ ARROWS = {
     "net": {"common", "proto"},
     "model": {"common", "storage"},
     "pipeline": {"common", "compression", "collective", "storage", "net", "model", "dataset"},
-    "scheduler": {"common", "proto", "net", "dataset", "storage"},
+    "scheduler": {"common", "proto", "net", "dataset", "storage", "compression"},
     "daemon": {"common", "proto", "compression", "collective", "storage", "dataset", "net",
                "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},

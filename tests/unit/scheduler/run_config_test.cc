@@ -142,11 +142,12 @@ TEST_F(RunConfigTest, RandomBytesNeverCrash) {
 }
 
 TEST(CodecTextTest, Grammar) {
-  for (const char* good : {"raw", "aqsgd:bits=4", "raw:dtype=fp32", "topk:ratio=0.2,bits=8"}) {
+  for (const char* good : {"raw", "aqsgd:bits=4", "raw:dtype=fp32", "topk:ratio=0.2,bits=8",
+                           "aqsgd:bits=2,first_visit=direct:bits=8/bucket=64,bucket=32"}) {
     EXPECT_TRUE(CheckCodecText("forward", good).ok()) << good;
   }
   for (const char* bad : {"", ":", "raw:", "raw:a", "raw:a=", "raw:=b", "raw:a=b,", "a b", "A",
-                          "raw:a=b=c", "raw:a=b,,c=d", "raw\n"}) {
+                          "raw:a=b,,c=d", "raw\n", "raw:a=b:", "raw:a=:b", "raw:a=b//c"}) {
     EXPECT_FALSE(CheckCodecText("forward", bad).ok()) << bad;
   }
 }
