@@ -1,0 +1,338 @@
+"""What users and disks do wrong: one line that says what, why and what next, the documented exit
+code, nothing written over, no hang."""
+
+import os
+import shutil
+import socket
+import subprocess
+
+import harness
+from harness import BAD_CONFIG, FAILURE, NOT_RUNNING, PERMISSION, USAGE, run, wait_for
+from swarm import Swarm
+
+
+def refused(name, *arguments, **options):
+    return run(name, *arguments, check=False, timeout=40, **options)
+
+
+def snapshot(folder):
+    return {path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*") if path.is_file()}
+
+
+class ModelAndDataTest(harness.SwarmTest):
+
+    def test_truncated_model(self):
+        broken = self.folder / "model"
+        shutil.copytree(harness.model(), broken)
+        os.truncate(broken / "model.safetensors", 1_000_000)
+        done = refused("shoal-run", "eval", "--model", broken, "--data", harness.data())
+        self.assert_refused(done, BAD_CONFIG, r"model\.safetensors", "damaged", "again")
+
+    def test_missing_model(self):
+        done = refused("shoal-run", "eval", "--model", self.folder / "none", "--data",
+                       harness.data())
+        self.assert_refused(done, BAD_CONFIG, "none", "folder of a Hugging Face model")
+
+    def test_unknown_architecture(self):
+        bert = harness.SHARED / "hf-tiny/bert_tiniest"
+        if not bert.exists():
+            self.skipTest("no shared data")
+        done = refused("shoal-run", "eval", "--model", bert, "--data", harness.data())
+        self.assert_refused(done, BAD_CONFIG, "BertLMHeadModel", "not supported", "GPT2LMHeadModel")
+
+    def test_malformed_safetensors(self):
+        vectors = harness.SHARED / "safetensors-vectors"
+        if not vectors.exists():
+            self.skipTest("no shared data")
+        model = self.folder / "model"
+        shutil.copytree(harness.model(), model)
+        bad = sorted(vectors.glob("bad_*.safetensors"))
+        self.assertEqual(len(bad), 22)
+        for path in bad:
+            shutil.copy(path, model / "model.safetensors")
+            done = refused("shoal-run", "logits", "--model", model, "--text", "a")
+            with self.subTest(path.name):
+                self.assert_refused(done, BAD_CONFIG, r"model\.safetensors")
+
+    def test_data_of_another_tokenizer(self):
+        # The same model, with a tokenizer in which two tokens have changed places.
+        other = self.folder / "other"
+        shutil.copytree(harness.model(), other)
+        (other / "tokenizer.json").unlink()
+        vocabulary = (other / "vocab.json").read_text()
+        self.assertIn('"A"', vocabulary)
+        (other / "vocab.json").write_text(
+            vocabulary.replace('"A"', '"?x"').replace('"B"', '"A"').replace('"?x"', '"B"'))
+        done = refused("shoal-run", "eval", "--model", other, "--data", harness.data())
+        self.assert_refused(done, BAD_CONFIG, "another tokenizer", "prepare")
+        with Swarm(self.folder / "s", model=other) as swarm:
+            done = refused("shoal-scheduler", "--config", swarm.write_config())
+            self.assert_refused(done, BAD_CONFIG, "tokenizer", "prepare")
+
+    def test_prepare_without_text_keeps_what_was_there(self):
+        out = self.folder / "data.shoal"
+        shutil.copy(harness.data(), out)
+        before = out.read_bytes()
+        done = refused("shoal", "prepare", "--tokenizer", harness.model(), "--text",
+                       self.folder / "nothing.txt", "--row", 32, "--out", out)
+        self.assert_refused(done, BAD_CONFIG, r"nothing\.txt", "No such file", "check")
+        self.assertEqual(before, out.read_bytes())
+        done = refused("shoal", "prepare", "--tokenizer", self.folder / "nothing", "--text",
+                       harness.text(10_000), "--row", 32, "--out", out)
+        self.assert_refused(done, BAD_CONFIG, "nothing")
+        self.assertEqual(before, out.read_bytes())
+
+    def test_init_model_keeps_what_was_there(self):
+        out = self.folder / "model"
+        shutil.copytree(harness.model(), out)
+        before = snapshot(out)
+        done = refused("shoal", "init-model", "--config",
+                       harness.EXAMPLES / "tiny-gpt2/config.json", "--out", out)
+        self.assert_refused(done, FAILURE, "exists", "nothing was written")
+        self.assertEqual(before, snapshot(out))
+
+    def test_truncated_data(self):
+        short = self.folder / "data.shoal"
+        shutil.copy(harness.data(), short)
+        os.truncate(short, 3000)
+        done = refused("shoal-run", "eval", "--model", harness.model(), "--data", short)
+        self.assert_refused(done, BAD_CONFIG, "3000 bytes", "shoal prepare")
+        with Swarm(self.folder / "s", data=short) as swarm:
+            done = refused("shoal-scheduler", "--config", swarm.write_config())
+            self.assert_refused(done, BAD_CONFIG, "3000 bytes", "prepare")
+
+
+class SettingsTest(harness.SwarmTest):
+
+    def test_run_toml(self):
+        cases = [
+            ({"run": {"stepz": 5}}, "stepz", "not known", "allowed"),
+            ({"extra": {"a": 1}}, "extra", "not known", "sections"),
+            ({"run": {"steps": "many"}}, "steps", "whole number"),
+            ({"run": {"stages": 0}}, "stages", "1 to"),
+            ({"network": {"peer_timeout": "6 parsecs"}}, "peer_timeout", "duration"),
+            ({"network": {"listen": "nowhere"}}, "listen", "host:port"),
+            ({"codecs": {"forward": "no such codec"}}, "no such codec", "aqsgd:bits=4"),
+        ]
+        for extra, *patterns in cases:
+            with self.subTest(str(extra)):
+                swarm = Swarm(self.folder / "s")
+                for section, keys in extra.items():
+                    swarm.sections.setdefault(section, {}).update(keys)
+                done = refused("shoal-scheduler", "--config", swarm.write_config())
+                self.assert_refused(done, BAD_CONFIG, r"run\.toml", *patterns)
+                self.assertFalse(swarm.run_folder.exists())
+
+    def test_run_toml_is_not_there_or_not_toml(self):
+        done = refused("shoal-scheduler", "--config", self.folder / "none.toml")
+        self.assertIn(done.returncode, (FAILURE, BAD_CONFIG))
+        self.assert_refused(done, done.returncode, r"none\.toml", "No such file")
+        broken = self.folder / "run.toml"
+        broken.write_text("[run\nsteps = 3\n")
+        done = refused("shoal-scheduler", "--config", broken)
+        self.assert_refused(done, BAD_CONFIG, r"run\.toml:\d")
+
+    def test_shoald_toml(self):
+        cases = [
+            ('[network]\nuplaod = "20mbit"\n', "uplaod", "known", "upload"),
+            ('[nonsense]\nx = 1\n', "nonsense", "known"),
+            ('[network]\nupload = "20MB"\n', "upload", "20MB"),
+            ('[network]\nupload = 20\n', "upload", "rate in quotes"),
+            ('[limits]\ndelta_store = "much"\n', "delta_store", "much"),
+            ('[compute]\ndevice = "tpu"\n', "device", "cpu, cuda"),
+            ('[compute\n', "line 1"),
+        ]
+        path = self.folder / "shoald.toml"
+        for text, *patterns in cases:
+            with self.subTest(text):
+                path.write_text(text)
+                done = refused("shoald", "--config", path, "--dir", self.folder / "peer")
+                self.assert_refused(done, BAD_CONFIG, r"shoald\.toml", *patterns)
+                self.assertFalse((self.folder / "peer").exists())
+
+    def test_flags(self):
+        done = refused("shoald", "--dir", self.folder / "peer", "--upload", "20MB")
+        self.assert_refused(done, BAD_CONFIG, "20MB", "mbit")
+        done = refused("shoal", "set", "upload", "--dir", self.folder / "peer")
+        self.assert_refused(done, USAGE, "key=value", "upload=20mbit")
+        done = refused("shoal", "frobnicate")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertEqual(done.stdout, "")
+
+    def test_nobody_there(self):
+        done = refused("shoal", "status", "--dir", self.folder / "peer")
+        self.assert_refused(done, NOT_RUNNING, "no shoald runs", "shoal join")
+        done = refused("shoal", "swarm", "status", "--dir", self.folder / "run")
+        self.assert_refused(done, NOT_RUNNING, "no shoal-scheduler runs", "shoal-scheduler")
+
+    def test_swarm_init_keeps_run_toml(self):
+        arguments = ["swarm", "init", "--model", harness.model(), "--data", harness.data(),
+                     "--dir", self.folder / "run", "--stages", 2]
+        run("shoal", *arguments)
+        before = snapshot(self.folder / "run")
+        done = refused("shoal", *arguments)
+        self.assert_refused(done, FAILURE, "exists already", "another --dir")
+        self.assertEqual(before, snapshot(self.folder / "run"))
+        done = refused("shoal", *arguments[:-3], self.folder / "other", "--stages", 2,
+                       "--forward", "no codec")
+        self.assertEqual(done.returncode, BAD_CONFIG)
+        self.assertFalse((self.folder / "other/run.toml").exists())
+
+
+class PortTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        self.taken = socket.socket()
+        self.addCleanup(self.taken.close)
+        self.taken.bind(("127.0.0.1", 0))
+        self.taken.listen()
+        self.address = f"127.0.0.1:{self.taken.getsockname()[1]}"
+
+    def test_scheduler(self):
+        for key in ("listen", "status_listen"):
+            with self.subTest(key):
+                swarm = Swarm(self.folder / key, network={key: self.address})
+                done = refused("shoal-scheduler", "--config", swarm.write_config())
+                self.assert_refused(done, FAILURE, self.address, "in use")
+
+    def test_peer(self):
+        for flag in ("--listen", "--status-listen"):
+            with self.subTest(flag):
+                other = ({"--listen", "--status-listen"} - {flag}).pop()
+                done = refused("shoald", "--dir", self.folder / "peer", other, "127.0.0.1:0",
+                               flag, self.address)
+                self.assert_refused(done, FAILURE, self.address, "in use")
+
+    def test_folder_in_use(self):
+        with Swarm(self.folder / "s") as swarm:
+            swarm.start_scheduler()
+            done = refused("shoal-scheduler", "--config", self.folder / "s/run.toml")
+            self.assert_refused(done, FAILURE, str(swarm.run_folder), "running|in use|lock")
+            self.assertEqual(swarm.run()["state"], "waiting")
+            swarm.start_peer("p0")
+            wait_for(lambda: swarm.peer_status("p0", check=False), 30, "p0 answers")
+            done = refused("shoald", "--dir", swarm.peer_folder("p0"), "--listen", "127.0.0.1:0",
+                           "--status-listen", "127.0.0.1:0")
+            self.assert_refused(done, FAILURE, str(swarm.peer_folder("p0")),
+                                "running|in use|lock")
+
+
+class MembershipTest(harness.SwarmTest):
+
+    def join(self, swarm, invite):
+        return refused("shoald", "--dir", self.folder / "p", "--listen", "127.0.0.1:0",
+                       "--status-listen", "127.0.0.1:0", "--join", invite)
+
+    def test_wrong_invites(self):
+        with Swarm(self.folder / "s") as swarm:
+            swarm.start_scheduler()
+            good = swarm.invite()
+            done = self.join(swarm, "shoal1_nonsense")
+            self.assert_refused(done, BAD_CONFIG, "invite")
+            done = self.join(swarm, "file:" + str(self.folder / "none"))
+            self.assertIn(done.returncode, (FAILURE, BAD_CONFIG))
+            self.assert_refused(done, done.returncode, "none", "No such file")
+            done = self.join(swarm, good[:-4])
+            self.assert_refused(done, BAD_CONFIG, "invite")
+            done = refused("shoal", "join", "shoal1_nonsense", "--dir", self.folder / "q")
+            self.assert_refused(done, USAGE, "invite")
+            self.assertEqual(swarm.status()["members"], [])
+            swarm.stop()
+
+    def test_wrong_secret(self):
+        # The invite of another run with the address and the key of this one's scheduler: a second
+        # scheduler on a copy of the first one's identity has another secret.
+        port = harness.free_port()
+        with Swarm(self.folder / "a", network={"listen": f"127.0.0.1:{port}"}) as swarm:
+            swarm.start_scheduler()
+            old = swarm.invite()
+            swarm.stop()
+            keep = [p for p in swarm.run_folder.iterdir() if "identity" in p.name or
+                    p.suffix in (".key", ".pem", ".crt")]
+            self.assertTrue(keep, list(swarm.run_folder.iterdir()))
+            for path in swarm.run_folder.iterdir():
+                if path not in keep:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            swarm.start_scheduler()
+            self.assertNotEqual(swarm.invite(), old)
+            done = self.join(swarm, old)
+            self.assert_refused(done, PERMISSION, "invite|secret", "ask|new")
+            self.assertEqual([m for m in swarm.status()["members"] if m["stage"] >= 0], [])
+            swarm.stop()
+
+
+class CodecTest(harness.SwarmTest):
+
+    def test_unknown_codec(self):
+        for forward, word in (("magic:bits=4", "magic"), ("aqsgd:bits=17", "bits")):
+            with self.subTest(forward), \
+                    Swarm(self.folder / word, forward=forward, backward="direct:bits=8") as swarm:
+                swarm.start()
+                stuck = swarm.wait_run(lambda r: r["state"] in ("failed", "paused") and
+                                       word in r["reason"], 40, "failed or paused")
+                self.assertEqual(stuck["step"], 0)
+                swarm.stop()
+
+
+@harness.unittest.skipUnless(harness.is_root(), "needs root")
+class DiskFullTest(harness.SwarmTest):
+
+    def small_disk(self, size):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        return disk
+
+    def test_prepare(self):
+        disk = self.small_disk("16k")
+        done = refused("shoal-run", "prepare", "--tokenizer", harness.model(), "--text",
+                       harness.text(40_000), "--row", 32, "--out", disk / "data.shoal")
+        self.assert_refused(done, FAILURE, "No space left", r"data\.shoal")
+        self.assertEqual(list(disk.iterdir()), [])
+
+    def test_init_model(self):
+        disk = self.small_disk("1m")
+        done = refused("shoal-run", "init-model", "--config",
+                       harness.EXAMPLES / "tiny-gpt2/config.json", "--out", disk / "model")
+        self.assert_refused(done, FAILURE, "No space left")
+        self.assertFalse((disk / "model/model.safetensors").exists())
+
+    def test_export(self):
+        disk = self.small_disk("1m")
+        with Swarm(self.folder / "s", stages=1, steps=2) as swarm:
+            swarm.start()
+            swarm.wait_finished()
+            done = refused("shoal", "swarm", "export", "--dir", swarm.run_folder, "--out",
+                           disk / "tuned")
+            self.assert_refused(done, FAILURE, "No space left")
+            self.assertFalse((disk / "tuned/model.safetensors").exists())
+            self.assertEqual(swarm.run()["state"], "finished")
+            swarm.export(self.folder / "tuned")
+            swarm.stop()
+
+    def test_scheduler(self):
+        disk = self.small_disk("1m")
+        swarm = Swarm(self.folder / "s", directory=str(disk / "run"))
+        done = refused("shoal-scheduler", "--config", swarm.write_config())
+        self.assert_refused(done, FAILURE, "No space left")
+
+    def test_peer(self):
+        # Too small for the stage's weights: the run cannot start, and says why.
+        disk = self.small_disk("2m")
+        with Swarm(self.folder / "s", stages=1, steps=5) as swarm:
+            swarm.start_scheduler()
+            swarm.peer_folder("p0").symlink_to(disk)
+            swarm.start_peer("p0")
+
+            def told():
+                status = swarm.status()
+                seen = str([status["run"]["reason"], status["members"]])
+                return "No space left" in seen
+            wait_for(told, 60, "the scheduler knows that the disk is full")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,113 @@
+"""`shoal demo`, as a user calls it: what it prints, and that nothing is left when it is stopped."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+
+import harness
+from harness import processes_naming, program, run, wait_for
+
+KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward",
+        "heldOutLossBefore", "heldOutLossAfter", "trainLoss", "samplesPerSecond", "wireBytes",
+        "rawBytes", "deltaStoreBytes", "modelDir"]
+
+
+class DemoTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        self.text = harness.text(40_000)
+
+    def demo(self, name, *flags):
+        return ["demo", "--dir", self.folder / name, "--data", self.text, *flags]
+
+    def test_json(self):
+        done = run("shoal", *self.demo("d", "--steps", "6", "--json"), timeout=120)
+        report = json.loads(done.stdout)  # one object, nothing else
+        self.assertEqual(list(report), KEYS)
+        self.assertEqual((report["schemaVersion"], report["steps"]), (1, 6))
+        self.assertEqual((report["stages"], report["pipelines"]), (2, 2))
+        self.assertEqual(report["forward"], "aqsgd:bits=4")
+        self.assertEqual(report["backward"], "direct:bits=8")
+        self.assertEqual(len(report["trainLoss"]), 6)
+        self.assertAlmostEqual(report["heldOutLossBefore"], 6.93, delta=0.1)  # ln 1024
+        self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
+        self.assertGreater(report["samplesPerSecond"], 0)
+        self.assertEqual(set(report["wireBytes"]), {"forward", "backward", "replica", "control"})
+        self.assertEqual(set(report["rawBytes"]), {"forward", "backward", "replica"})
+        # 6 steps x 8 micro-batches x 4 samples of 128 tokens, width 128, fp32.
+        self.assertEqual(report["rawBytes"]["forward"], 6 * 32 * 128 * 128 * 4)
+        self.assertEqual(report["rawBytes"]["backward"], 6 * 32 * 128 * 128 * 4)
+        for kind in ("forward", "backward", "replica", "control"):
+            self.assertGreater(report["wireBytes"][kind], 0)
+        self.assertLess(report["wireBytes"]["backward"], 0.3 * report["rawBytes"]["backward"])
+        self.assertGreater(report["deltaStoreBytes"], 0)
+        evaluated = harness.run_json("shoal-run", "eval", "--model", report["modelDir"], "--data",
+                                     self.folder / "d/data.shoal", "--json")
+        self.assertAlmostEqual(evaluated["meanLoss"], report["heldOutLossAfter"], places=4)
+
+    def test_one_peer_and_human_output(self):
+        done = run("shoal", *self.demo("d", "--steps", "4", "--stages", "1", "--pipelines", "1"),
+                   timeout=120)
+        self.assertRegex(done.stdout, r"held-out loss +6\.\d+ -> 6\.\d+ ")
+        self.assertRegex(done.stdout, r"time +[\d.]+ s per step, \d+ samples/s")
+        self.assertIn("ROMEO:", done.stdout)
+        self.assertIn(str(self.folder / "d/tuned"), done.stdout)
+        self.assertIn("next: shoal try --model", done.stdout)
+        self.assertNotIn("\x1b", done.stdout)  # no colours where nobody can see them
+        self.assertNotIn("nan", done.stdout)
+        self.assertRegex(done.stderr, r"live page: http://127\.0\.0\.1:\d+/")
+        self.assertTrue((self.folder / "d/tuned/model.safetensors").exists())
+
+    def interrupt(self, number):
+        log = self.folder / "out"
+        with open(log, "wb") as output:
+            demo = subprocess.Popen([program("shoal"), *map(str, self.demo("d", "--steps", "500"))],
+                                    stdout=output, stderr=output,
+                                    preexec_fn=harness.die_with_parent)
+        try:
+            page = wait_for(lambda: re.search(r"live page: (\S+)", log.read_text()), 60,
+                            "the page's address")
+
+            def step():
+                with urllib.request.urlopen(page[1] + "api/v1/status", timeout=5) as answer:
+                    return json.load(answer)["run"]["step"]
+            wait_for(lambda: step() >= 3, 60, "step 3")
+            started = processes_naming(str(self.folder))
+            self.assertGreaterEqual(len(started), 6)  # the demo, a scheduler and four peers
+            demo.send_signal(number)
+            code = demo.wait(40)
+        finally:
+            demo.kill()
+            demo.wait()
+        return code, log.read_text()
+
+    def test_interrupt_stops_everything(self):
+        code, output = self.interrupt(signal.SIGINT)
+        self.assertEqual(code, 130)
+        self.assertIn("stopped; nothing is left running", output)
+        self.assertEqual(processes_naming(str(self.folder)), [])
+
+    def test_even_a_killed_demo_leaves_nothing(self):
+        self.interrupt(signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while processes_naming(str(self.folder)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertEqual(processes_naming(str(self.folder)), [])
+
+    def test_refusals(self):
+        taken = self.folder / "taken"
+        taken.mkdir()
+        (taken / "mine").write_text("x")
+        done = run("shoal", "demo", "--dir", taken, check=False)
+        self.assert_refused(done, harness.FAILURE, "not empty", "--dir")
+        self.assertEqual([p.name for p in taken.iterdir()], ["mine"])
+        done = run("shoal", *self.demo("d", "--link", "100mb"), check=False)
+        self.assert_refused(done, harness.USAGE, "--link", "mbit")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,49 @@
+"""Stages and pipelines change where things are computed, not what: with raw fp32 on all links, a
+swarm follows one process with all layers, and repeats itself bit for bit."""
+
+import filecmp
+
+import harness
+from swarm import describe, train
+
+STEPS = 50
+TOLERANCE = 1e-4  # relative; sums of fp32 run in another order with other stages and pipelines
+
+
+class EquivalenceTest(harness.SwarmTest):
+
+    def assert_follows(self, losses, reference):
+        self.assertEqual(len(losses), len(reference))
+        for step, (loss, wanted) in enumerate(zip(losses, reference)):
+            self.assertLessEqual(abs(loss - wanted), TOLERANCE * abs(wanted), f"step {step}")
+        # A run that does not learn would follow any other.
+        self.assertLess(sum(reference[-5:]), 0.95 * sum(reference[:5]), describe(reference))
+
+    def test_swarms_follow_one_process_and_repeat_bit_for_bit(self):
+        same = {"steps": STEPS, "micro_batches": 4, "rows": 2, "checkpoint_every": STEPS}
+        single, _ = train(self.folder / "single", stages=1, pipelines=1,
+                          export=self.folder / "out-single", **same)
+        self.assertEqual(len(single), STEPS)
+        first, status = train(self.folder / "first", stages=2, pipelines=2,
+                              export=self.folder / "out-first", **same)
+        self.assert_follows(first, single)
+        self.assertGreater(status["consistency"]["weightChecks"], 0)
+        self.assertEqual(status["consistency"]["weightMismatches"], 0)
+        second, _ = train(self.folder / "second", stages=2, pipelines=2,
+                          export=self.folder / "out-second", **same)
+        self.assertEqual(first, second)
+        name = "model.safetensors"
+        self.assertTrue(filecmp.cmp(self.folder / "out-first" / name,
+                                    self.folder / "out-second" / name, shallow=False))
+        self.assertFalse(filecmp.cmp(self.folder / "out-first" / name,
+                                     harness.model() / name, shallow=False))
+
+    def test_one_stage_per_layer_follows_one_process(self):
+        same = {"steps": 20, "micro_batches": 4, "rows": 2, "checkpoint_every": 20}
+        single, _ = train(self.folder / "single", stages=1, pipelines=1, **same)
+        deep, _ = train(self.folder / "deep", stages=4, pipelines=1, **same)
+        self.assert_follows(deep, single)
+
+
+if __name__ == "__main__":
+    harness.main()

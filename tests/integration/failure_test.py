@@ -1,0 +1,104 @@
+"""A peer or the scheduler dies without a word: nobody hangs, everybody says why, the run goes on
+from the last checkpoint as soon as it can."""
+
+import json
+import time
+
+import harness
+from harness import wait_for
+from swarm import Swarm
+
+PAUSED_WITHIN = 10  # seconds, a promise to users
+
+
+class FailureTest(harness.SwarmTest):
+
+    def assert_same_steps(self, swarm, steps):
+        losses = swarm.run()["losses"]
+        self.assertEqual(len(losses), steps)
+        self.assertLess(sum(losses[-5:]), sum(losses[:5]))
+
+    def test_a_killed_peer_pauses_the_run_and_a_restart_resumes_it(self):
+        with Swarm(self.folder / "s", stages=2, pipelines=2, steps=60, micro_batches=4,
+                   checkpoint_every=10, forward="aqsgd:bits=4", backward="direct:bits=8") as swarm:
+            swarm.start()
+            swarm.wait_step(13)
+            victim = next(n for n, s in swarm.peer_statuses().items()
+                          if (s["role"]["stage"], s["role"]["pipeline"]) == (1, 0))
+            survivors = [n for n in swarm.peers if n != victim]
+            swarm.peers[victim].kill()
+            killed = time.monotonic()
+            paused = swarm.wait_run(lambda r: r["state"] == "paused", PAUSED_WITHIN, "paused",
+                                    but=[victim])
+            self.assertLess(time.monotonic() - killed, PAUSED_WITHIN)
+            self.assertIn(victim, paused["reason"])
+            self.assertRegex(paused["reason"], r"stage 1\b")
+
+            def all_know():
+                for name in survivors:
+                    status = swarm.peer_status(name)
+                    seen = json.dumps([status["stateReasons"], status["swarm"]["reason"]])
+                    if status["swarm"]["state"] != "paused" or victim not in seen:
+                        return False
+                    self.assertIn("stage 1", seen)
+                return True
+            wait_for(all_know, PAUSED_WITHIN - (time.monotonic() - killed), "survivors know why")
+            checkpoint = paused["checkpointStep"]
+            self.assertGreaterEqual(checkpoint, 10)
+            swarm.start_peer(victim)
+            resumed = swarm.wait_state("training", 40)
+            self.assertGreaterEqual(resumed["step"], checkpoint)
+            swarm.wait_finished()
+            consistency = swarm.status()["consistency"]
+            self.assertGreater(consistency["mChecks"], 0)
+            self.assertEqual(consistency["mMismatches"], 0)
+            self.assert_same_steps(swarm, 60)
+            swarm.stop()
+
+    def test_a_spare_takes_the_place_of_a_killed_peer(self):
+        with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
+                   checkpoint_every=10) as swarm:
+            swarm.start()
+            swarm.start_peer("spare")
+            wait_for(lambda: any(m["name"] == "spare" for m in swarm.status()["members"]), 30,
+                     "the spare is a member")
+            swarm.wait_step(13)
+            spare = next(m for m in swarm.status()["members"] if m["name"] == "spare")
+            self.assertLess(spare["stage"], 0)
+            victim = next(n for n, s in swarm.peer_statuses().items()
+                          if s["role"] and s["role"]["stage"] == 1)
+            swarm.peers[victim].kill()
+            swarm.wait_run(lambda r: any(
+                m["name"] == "spare" and m["stage"] == 1 for m in swarm.status()["members"]),
+                PAUSED_WITHIN + 20, "the spare has stage 1", but=[victim])
+            swarm.wait_finished(but=[victim])
+            self.assert_same_steps(swarm, 60)
+            swarm.stop()
+
+    def test_a_killed_scheduler_continues_its_run(self):
+        # Peers find it again under the same port.
+        port = harness.free_port()
+        with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
+                   checkpoint_every=10, network={"listen": f"127.0.0.1:{port}"}) as swarm:
+            swarm.start()
+            swarm.wait_step(15)
+            before = swarm.status()
+            swarm.scheduler.kill()
+            # The peers stay, and say what they wait for.
+            def all_wait():
+                statuses = swarm.peer_statuses().values()
+                return all(s["state"] != "training" and s["stateReasons"] for s in statuses)
+            wait_for(all_wait, PAUSED_WITHIN + 5, "peers notice")
+            swarm.start_scheduler()
+            again = swarm.run()
+            self.assertGreaterEqual(again["checkpointStep"], 10)
+            self.assertEqual(swarm.status()["run"]["id"], before["run"]["id"])
+            common = again["checkpointStep"]
+            self.assertEqual(swarm.run()["losses"][:common], before["run"]["losses"][:common])
+            swarm.wait_finished()
+            self.assert_same_steps(swarm, 60)
+            swarm.stop()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,105 @@
+"""Bytes and rates against what the kernel counts, in network namespaces of our own."""
+
+import contextlib
+import time
+
+import harness
+import namespaces
+from swarm import Swarm
+
+ETHERNET = 14  # bytes of each packet's frame header in the kernel's counters
+
+
+class WanTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        self.stack = self.enterContext(contextlib.ExitStack())
+
+    def namespace(self, label):
+        return self.stack.enter_context(namespaces.Namespace(label))
+
+    def two_machines(self):
+        a, b = self.namespace("a"), self.namespace("b")
+        namespaces.connect(a, b)
+        return a, b
+
+    def swarm_over(self, a, b, *flags, **options):
+        """Scheduler and p0 in `a`, p1 in `b`."""
+        swarm = self.stack.enter_context(Swarm(
+            self.folder / "s", stages=2, pipelines=1, prefix=a.prefix,
+            network={"listen": "10.77.0.1:0", "advertise": ["10.77.0.1"]}, **options))
+        swarm.start_scheduler()
+        swarm.start_peer("p0", *flags, listen="10.77.0.1:0", advertise="10.77.0.1")
+        swarm.start_peer("p1", *flags, listen="10.77.0.2:0", advertise="10.77.0.2",
+                         prefix=b.prefix)
+        return swarm
+
+    def rates(self, machines, seconds):
+        """Bit/s that each machine put on its line."""
+        start, before = time.monotonic(), [m.counters("line")[1] for m in machines]
+        time.sleep(seconds)
+        elapsed = time.monotonic() - start
+        return [8 * (m.counters("line")[1] - b) / elapsed for m, b in zip(machines, before)]
+
+    def test_status_counts_what_the_kernel_counts(self):
+        alone = self.namespace("lo")
+        swarm = self.stack.enter_context(Swarm(
+            self.folder / "s", stages=2, pipelines=2, steps=40, micro_batches=4, rows=8,
+            data=harness.data(row=128, size=100_000), prefix=alone.prefix))
+        swarm.start()
+        swarm.wait_finished()
+        said = swarm.status()["traffic"]["sentWireBytes"]
+        said += sum(s["traffic"]["sentWireBytes"] for s in swarm.peer_statuses().values())
+        kernel, _, packets = alone.counters("lo")
+        kernel -= packets * ETHERNET
+        print(f"kernel {kernel}, status {said}, {said / kernel - 1:+.2%}")
+        self.assertGreater(kernel, 50_000_000)
+        self.assertLessEqual(abs(said - kernel), 0.02 * kernel)
+        swarm.stop()
+
+    def test_caps_hold_on_the_line(self):
+        cap = 8_000_000
+        machines = self.two_machines()
+        swarm = self.swarm_over(*machines, "--upload", "8mbit", "--download", "8mbit",
+                                steps=100_000, micro_batches=4, rows=4,
+                                data=harness.data(row=128, size=100_000))
+        swarm.wait_step(2)
+        for name, rate in zip(("p0", "p1"), self.rates(machines, 8)):
+            print(f"{name}: {rate / 1e6:.2f} Mbit/s on the line, cap 8")
+            # Headers of packets and acknowledgements of the other direction come on top.
+            self.assertLessEqual(rate, 1.1 * cap)
+            self.assertGreater(rate, 0.3 * cap)  # the line is the bottleneck here, so it is used
+            status = swarm.peer_status(name)
+            self.assertEqual(status["limits"], {"upBps": cap, "downBps": cap})
+            self.assertLessEqual(sum(link["upBps"] for link in status["links"]), 1.05 * cap)
+        for name in ("p0", "p1"):  # a new cap holds at once
+            harness.run("shoal", "set", "upload=2mbit", "--dir", swarm.peer_folder(name))
+        time.sleep(2)
+        for name, rate in zip(("p0", "p1"), self.rates(machines, 6)):
+            print(f"{name}: {rate / 1e6:.2f} Mbit/s on the line, cap 2")
+            self.assertLessEqual(rate, 1.15 * 2_000_000)
+        swarm.check_alive()
+
+    def test_training_over_a_slow_line(self):
+        machines = self.two_machines()
+        for machine in machines:
+            namespaces.slow_down(machine, "20mbit")
+        swarm = self.swarm_over(*machines, steps=30, micro_batches=4, rows=4,
+                                data=harness.data(row=128, size=60_000),
+                                forward="aqsgd:bits=4", backward="direct:bits=8")
+        swarm.wait_finished(120)
+        self.assertEqual(len(swarm.run()["losses"]), 30)
+        consistency = swarm.status()["consistency"]
+        self.assertGreater(consistency["mChecks"], 0)
+        self.assertEqual(consistency["mMismatches"], 0)
+        for name in ("p0", "p1"):
+            links = swarm.peer_status(name)["links"]
+            self.assertTrue(any(link["sentWireBytes"] > 100_000 for link in links))
+        swarm.stop()
+
+
+if __name__ == "__main__":
+    if not harness.is_root() or not namespaces.possible():
+        harness.skip_file("needs root")
+    harness.main()

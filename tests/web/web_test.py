@@ -1,0 +1,112 @@
+"""The live pages in a real browser, and the metrics in promtool, of a swarm that trains."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+import harness
+from swarm import Swarm
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+PROMTOOL = shutil.which("promtool") or next(
+    (str(p) for p in [harness.SOURCE / ".deps/bin/promtool"] if p.exists()), None)
+
+
+def get(address, path):
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+        return answer.read().decode()
+
+
+class WebTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        # Long enough to still train while the browser looks.
+        self.swarm = Swarm(self.folder / "s", stages=2, pipelines=2, steps=100_000,
+                           checkpoint_every=100_000, forward="aqsgd:bits=4",
+                           backward="direct:bits=8", data=harness.data(32, 10_000))
+        self.enterContext(self.swarm)
+        self.swarm.start(None, "--upload", "50mbit", "--download", "80mbit")
+        self.swarm.wait_step(20)
+
+    def browse(self, address, *flags):
+        self.assertIsNotNone(BROWSER)
+        done = subprocess.run(
+            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--disable-background-networking", "--no-first-run", "--window-size=1200,1300",
+             f"--user-data-dir={self.folder}/browser", "--virtual-time-budget=6000", *flags,
+             f"http://{address}/"], capture_output=True, text=True, timeout=120, check=False,
+            preexec_fn=harness.die_with_parent)
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        return done.stdout
+
+    def part(self, page, pattern):
+        match = re.search(pattern, page, re.S)
+        self.assertIsNotNone(match, f"{pattern} is not on the page")
+        return match.group(1)
+
+    def check_page(self, address, peers, links):
+        page = self.browse(address, "--dump-dom")
+        self.assertRegex(self.part(page, r'id="state" class="([^"]*)"'), "good")
+        boxes = re.findall(r'class="peer (\w+)"><b>(\w+)</b>\s*<small>training, layers (\d)–(\d)',
+                           self.part(page, r'<div id="map">(.*?)</section>'))
+        self.assertEqual({name for _, name, *_ in boxes}, peers)
+        self.assertTrue(all(mood == "good" for mood, *_ in boxes))
+        loss = self.part(page, r'<svg id="loss".*?<polyline[^>]* points="([^"]*)"')
+        self.assertGreaterEqual(len(loss.split()), 20)
+        rates = re.findall(r'<polyline[^>]* points="([^"]*)"',
+                           self.part(page, r'<svg id="rates"(.*?)</svg>'))
+        self.assertGreaterEqual(len(rates), links)
+        for curve in rates:
+            self.assertGreaterEqual(len(curve.split()), 3)
+        rows = re.findall(r"<tr><td>.*?</tr>", self.part(page, r'<table id="links">(.*?)</table>'))
+        self.assertGreaterEqual(len(rows), links)
+        for row in rows:
+            self.assertIn("50.0 Mbit/s", row)  # the cap
+            cells = re.findall(r"<td>(.*?)</td>", row)
+            self.assertRegex(cells[5], r"^[\d.]+ [KM]iB$")  # sent
+        kinds = self.part(page, r'<table id="kinds">(.*?)</table>')
+        for kind in ("forward", "backward"):
+            self.assertRegex(kinds, rf"<td>{kind}</td><td>[\d.]+ [KMG]iB</td>"
+                                    rf"<td>[\d.]+ [KMG]iB</td><td>\d+\.\d×</td>")
+        for target in re.findall(r'(?:src|href)="([^"]*)"', page):
+            self.assertTrue(target.startswith("/"), f"the page needs the network: {target}")
+        return page
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_pages(self):
+        sender = next(n for n, s in self.swarm.peer_statuses().items()
+                      if (s["role"]["stage"], s["role"]["pipeline"]) == (0, 0))
+        page = self.check_page(self.swarm.address(), set(self.swarm.peers), 4)
+        self.assertIn("pipeline 2", page)
+        self.check_page(self.swarm.address(sender), {sender}, 1)
+        picture = self.folder / "page.png"
+        self.browse(self.swarm.address(), f"--screenshot={picture}")
+        self.assertGreater(picture.stat().st_size, 20_000)  # an empty page has some 5 kB
+        self.swarm.check_alive()
+
+    def test_endpoints(self):
+        for name in (None, "p0"):
+            address = self.swarm.address(name)
+            status = json.loads(get(address, "/api/v1/status"))
+            self.assertEqual(next(iter(status)), "schemaVersion")
+            self.assertEqual(get(address, "/healthz").strip(), "ok")
+            self.assertTrue(get(address, "/readyz"))
+            with self.assertRaises(urllib.error.HTTPError) as missing:
+                get(address, "/nothing")
+            self.assertEqual(missing.exception.code, 404)
+            metrics = get(address, "/metrics")
+            self.assertRegex(metrics, r"(?m)^shoal_\w+(\{[^}]*\})? [\d.e+]+$")
+            if PROMTOOL is None:
+                print("no promtool: format of /metrics not checked")
+                continue
+            done = subprocess.run([PROMTOOL, "check", "metrics"], input=metrics, text=True,
+                                  capture_output=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    harness.main()
