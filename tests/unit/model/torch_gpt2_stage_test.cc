@@ -8,7 +8,6 @@
 
 #include "common/file.h"
 #include "model/init_weights.h"
-#include "model/partition.h"
 #include "storage/safetensors.h"
 #include "tests/unit/model/stage_pipeline.h"
 
