@@ -28,6 +28,7 @@
 namespace shoal::scheduler {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -310,6 +311,12 @@ TEST_F(ServerTest, BadConfigurationsAreNamed) {
   config_.stages = 2;
   config_.cuts = {99};
   EXPECT_THAT(OpenError(), HasSubstr("cuts"));
+  config_ = good;
+  config_.forward = "aqsgd:bits=9";
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr("codecs.forward"), HasSubstr("bits")));
+  config_ = good;
+  config_.backward = "aqsgd:bits=4";
+  EXPECT_THAT(OpenError(), HasSubstr("builds on m"));
   config_ = good;
   // A tokenizer that lacks the last merge.
   const auto merges = ReadFile(folder_ + "/model/merges.txt", 1 << 24);
