@@ -209,7 +209,7 @@ class DemoRun {
             static_cast<double>(now.step - first_step);
         eta = per_step * static_cast<double>(now.steps - now.step);
       }
-      line.Show(now.step == 0 ? now.state + ": " + now.reason + " (" +
+      line.Show(now.step == 0 ? (now.reason.empty() ? now.state : now.reason) + " (" +
                                     FormatDuration(ToDuration(elapsed)) + ")"
                               : ProgressText(*swarm, eta));
       std::this_thread::sleep_for(kPoll);
@@ -307,10 +307,11 @@ void PrintHuman(const DemoOptions& options, const Report& report) {
             << Decimal("%.0f samples/s", SamplesPerSecond(report));
   const Result<BitsPerSecond> link = ParseRate(options.link);
   if (link.ok() && link->value > 0) {
-    const double fp32_s = static_cast<double>(totals.busiest_raw_bytes) / link->bytes_per_second() /
-                          static_cast<double>(report.progress.steps);
-    std::cout << "; as fp32 the busiest peer alone would send for "
-              << Decimal("%.2f s per step", fp32_s) << " at " << FormatRate(*link);
+    const double per_step = link->bytes_per_second() * static_cast<double>(report.progress.steps);
+    const double wire_s = static_cast<double>(totals.busiest_wire_bytes) / per_step;
+    const double fp32_s = static_cast<double>(totals.busiest_raw_bytes) / per_step;
+    std::cout << "; the busiest peer sends for " << Decimal("%.2f s", wire_s) << " of it at "
+              << FormatRate(*link) << ", as fp32 it would be " << Decimal("%.2f s", fp32_s);
   }
   std::cout << "\n"
             << Bold("sample") << "\n"
