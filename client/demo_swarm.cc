@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "client/programs.h"
+#include "common/exit_code.h"
 #include "common/file.h"
 #include "net/local_control.h"
 
@@ -123,8 +124,12 @@ Status DemoSwarm::CheckAlive() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const std::optional<int> code = processes_[i].Poll();
     if (!code) continue;
-    return Unavailable(processes_[i].name() + " ended with code " + std::to_string(*code) +
-                       "; its last lines (" + logs_[i] + "):\n" + LastLines(logs_[i], 5));
+    const auto bad_input = static_cast<int>(ExitCode::kBadConfig);
+    std::string last = LastLines(logs_[i], 1);
+    while (!last.empty() && last.back() == '\n') last.pop_back();
+    return Status(*code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kUnavailable,
+                  processes_[i].name() + " ended with code " + std::to_string(*code) + ": " + last +
+                      " (all of it: " + logs_[i] + ")");
   }
   return Status::Ok();
 }
