@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <iostream>
+#include <utility>
 
 #include "client/commands.h"
 #include "client/demo.h"
@@ -218,9 +219,10 @@ int main(int argc, char** argv) {
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);
   })->add_flag("--json", parsed.json, "Print JSON");
-  const auto named = [argv](const CLI::App* command) { return command->check_name(argv[1]); };
-  if (argc > 1 && argv[1][0] != '-' &&
-      app.get_subcommands(std::function<bool(const CLI::App*)>(named)).empty()) {
+  const std::function<bool(const CLI::App*)> named = [argv](const CLI::App* command) {
+    return command->check_name(argv[1]);
+  };
+  if (argc > 1 && argv[1][0] != '-' && std::as_const(app).get_subcommands(named).empty()) {
     return static_cast<int>(Fail(ExitCode::kUsage, "there is no command '" + std::string(argv[1]) +
                                                        "'; `shoal --help` lists them"));
   }
