@@ -1,94 +1,57 @@
 // The peer's metrics in Prometheus text format, from a snapshot.
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <initializer_list>
-#include <sstream>
-
 #include "daemon/status_snapshot.h"
+#include "net/metric_families.h"
 
 namespace shoal::daemon {
 namespace {
 
-using Labels = std::vector<prometheus::ClientMetric::Label>;
-
-class Families {
- public:
-  void Counter(const char* name, const char* help, const Labels& labels, double value) {
-    prometheus::ClientMetric& metric = Add(name, help, prometheus::MetricType::Counter, labels);
-    metric.counter.value = value;
-  }
-  void Gauge(const char* name, const char* help, const Labels& labels, double value) {
-    prometheus::ClientMetric& metric = Add(name, help, prometheus::MetricType::Gauge, labels);
-    metric.gauge.value = value;
-  }
-  std::string Text() const {
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families_);
-    return out.str();
-  }
-
- private:
-  prometheus::ClientMetric& Add(const char* name, const char* help, prometheus::MetricType type,
-                                const Labels& labels) {
-    if (families_.empty() || families_.back().name != name) {
-      families_.push_back({name, help, type, {}});
-    }
-    families_.back().metric.emplace_back();
-    families_.back().metric.back().label = labels;
-    return families_.back().metric.back();
-  }
-
-  std::vector<prometheus::MetricFamily> families_;
-};
-
-double Number(std::uint64_t value) { return static_cast<double>(value); }
+using net::MetricFamilies;
 
 // One counter family over the three compressed kinds of traffic.
 void PerKind(const char* name, const char* help, const TrafficTotals& totals,
-             std::uint64_t pipeline::KindBytes::*field, Families* out) {
+             std::uint64_t pipeline::KindBytes::*field, MetricFamilies* out) {
   const std::pair<const char*, const pipeline::KindBytes*> kinds[] = {
       {"activation", &totals.forward},
       {"gradient", &totals.backward},
       {"replica", &totals.replica}};
   for (const auto& [kind, bytes] : kinds) {
-    out->Counter(name, help, {{"kind", kind}}, Number(bytes->*field));
+    out->Counter(name, help, bytes->*field, {{"kind", kind}});
   }
 }
 
-void LinkMetrics(const StatusSnapshot& snapshot, Families* out) {
+void LinkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const auto labels = [](const net::LinkStats& link) {
-    return Labels{{"peer", link.peer.ToShort()}, {"channel", link.channel}};
+    return MetricFamilies::Labels{{"peer", link.peer.ToShort()}, {"channel", link.channel}};
   };
   for (const net::LinkStats& link : snapshot.links) {
-    out->Counter("shoal_link_sent_bytes_total", "Wire bytes sent on a bulk link.", labels(link),
-                 Number(link.sent_wire_bytes));
+    out->Counter("shoal_link_sent_bytes_total", "Wire bytes sent on a bulk link.",
+                 link.sent_wire_bytes, labels(link));
   }
   for (const net::LinkStats& link : snapshot.links) {
     out->Counter("shoal_link_received_bytes_total", "Wire bytes received on a bulk link.",
-                 labels(link), Number(link.received_wire_bytes));
+                 link.received_wire_bytes, labels(link));
   }
   for (const net::LinkStats& link : snapshot.links) {
-    out->Gauge("shoal_link_rtt_seconds", "Round trip of the last ping.", labels(link),
-               link.rtt_ms / 1e3);
+    out->Gauge("shoal_link_rtt_seconds", "Round trip of the last ping.", link.rtt_ms / 1e3,
+               labels(link));
   }
   for (const net::LinkStats& link : snapshot.links) {
-    out->Gauge("shoal_link_send_queue_bytes", "Bytes accepted and not yet written.", labels(link),
-               Number(link.queued_bytes));
+    out->Gauge("shoal_link_send_queue_bytes", "Bytes accepted and not yet written.",
+               link.queued_bytes, labels(link));
   }
   for (const net::LinkStats& link : snapshot.links) {
     for (const auto& [reason, ms] : {std::pair{"rate_limit", link.stall_rate_limit_ms},
                                      std::pair{"network", link.stall_network_ms}}) {
-      Labels with_reason = labels(link);
+      MetricFamilies::Labels with_reason = labels(link);
       with_reason.push_back({"reason", reason});
       out->Counter("shoal_link_stall_seconds_total", "Time that frames waited, by reason.",
-                   with_reason, ms / 1e3);
+                   ms / 1e3, with_reason);
     }
   }
 }
 
-void WorkMetrics(const StatusSnapshot& snapshot, Families* out) {
+void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const pipeline::RunnerStats& runner = snapshot.runner;
   const std::pair<const char*, double> phases[] = {{"forward", runner.forward_ms},
                                                    {"backward", runner.backward_ms},
@@ -98,42 +61,40 @@ void WorkMetrics(const StatusSnapshot& snapshot, Families* out) {
                                                    {"wait_input", runner.wait_input_ms},
                                                    {"wait_gradient", runner.wait_gradient_ms}};
   for (const auto& [phase, ms] : phases) {
-    out->Counter("shoal_phase_seconds_total", "Time by phase in this generation.",
-                 {{"phase", phase}}, ms / 1e3);
+    out->Counter("shoal_phase_seconds_total", "Time by phase in this generation.", ms / 1e3,
+                 {{"phase", phase}});
   }
-  out->Counter("shoal_microbatches_total", "Micro-batches done.", {},
-               Number(snapshot.totals.micro_batches));
-  out->Gauge("shoal_global_step", "Optimizer steps applied by the run.", {}, Number(snapshot.step));
-  out->Gauge("shoal_training_loss", "Token-mean loss of the last step.", {}, snapshot.loss);
-  out->Gauge("shoal_in_flight_limit", "Bound on micro-batches in flight.", {}, runner.in_flight);
+  out->Counter("shoal_microbatches_total", "Micro-batches done.", snapshot.totals.micro_batches);
+  out->Gauge("shoal_global_step", "Optimizer steps applied by the run.", snapshot.step);
+  out->Gauge("shoal_training_loss", "Token-mean loss of the last step.", snapshot.loss);
+  out->Gauge("shoal_in_flight_limit", "Bound on micro-batches in flight.", runner.in_flight);
 }
 
-void StoreMetrics(const StatusSnapshot& snapshot, Families* out) {
+void StoreMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const storage::DeltaStoreStats& store = snapshot.delta_store;
-  out->Gauge("shoal_delta_store_bytes", "Bytes of m held.", {}, Number(store.bytes));
-  out->Gauge("shoal_delta_store_limit_bytes", "Quota of the delta store.", {},
-             Number(store.bytes_limit));
+  out->Gauge("shoal_delta_store_bytes", "Bytes of m held.", store.bytes);
+  out->Gauge("shoal_delta_store_limit_bytes", "Quota of the delta store.", store.bytes_limit);
   const std::pair<const char*, std::uint64_t> results[] = {
       {"hit", store.hits}, {"miss", store.misses}, {"corrupt", store.corrupt}};
   for (const auto& [result, count] : results) {
-    out->Counter("shoal_delta_store_lookups_total", "Lookups by result.", {{"result", result}},
-                 Number(count));
+    out->Counter("shoal_delta_store_lookups_total", "Lookups by result.", count,
+                 {{"result", result}});
   }
-  out->Counter("shoal_first_visits_total", "Samples sent or received without m.", {},
-               Number(snapshot.totals.first_visits));
-  out->Counter("shoal_resends_total", "Samples sent again in full after a mismatch.", {},
-               Number(snapshot.totals.resends));
+  out->Counter("shoal_first_visits_total", "Samples sent or received without m.",
+               snapshot.totals.first_visits);
+  out->Counter("shoal_resends_total", "Samples sent again in full after a mismatch.",
+               snapshot.totals.resends);
 }
 
 }  // namespace
 
 std::string MetricsText(const StatusSnapshot& snapshot) {
-  Families out;
-  out.Gauge("shoal_build_info", "Version of the program.", {{"version", snapshot.version}}, 1);
+  MetricFamilies out;
+  out.Gauge("shoal_build_info", "Version of the program.", 1, {{"version", snapshot.version}});
   for (int i = 0; i <= static_cast<int>(PeerState::kStopped); ++i) {
     const auto state = static_cast<PeerState>(i);
     out.Gauge("shoal_peer_state", "1 for the state the peer is in.",
-              {{"state", std::string(PeerStateName(state))}}, state == snapshot.state ? 1 : 0);
+              state == snapshot.state ? 1 : 0, {{"state", std::string(PeerStateName(state))}});
   }
   WorkMetrics(snapshot, &out);
   using Kind = pipeline::KindBytes;
@@ -145,10 +106,10 @@ std::string MetricsText(const StatusSnapshot& snapshot) {
           &Kind::wire_received, &out);
   PerKind("shoal_received_uncompressed_bytes_total", "The same payloads as fp32.", snapshot.totals,
           &Kind::raw_received, &out);
-  out.Counter("shoal_control_sent_bytes_total", "Wire bytes to the scheduler.", {},
-              Number(snapshot.control.sent_wire_bytes));
-  out.Counter("shoal_control_received_bytes_total", "Wire bytes from the scheduler.", {},
-              Number(snapshot.control.received_wire_bytes));
+  out.Counter("shoal_control_sent_bytes_total", "Wire bytes to the scheduler.",
+              snapshot.control.sent_wire_bytes);
+  out.Counter("shoal_control_received_bytes_total", "Wire bytes from the scheduler.",
+              snapshot.control.received_wire_bytes);
   LinkMetrics(snapshot, &out);
   StoreMetrics(snapshot, &out);
   return out.Text();

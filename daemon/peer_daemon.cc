@@ -11,8 +11,8 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
-#include "daemon/local_addresses.h"
 #include "net/grpc_link_hub.h"
+#include "net/local_addresses.h"
 
 namespace shoal::daemon {
 namespace {
@@ -206,7 +206,7 @@ Status PeerDaemon::OpenConnection(const std::string& invite) {
 }
 
 std::vector<std::string> PeerDaemon::Addresses() const {
-  return config_.advertise.empty() ? LocalAddresses() : config_.advertise;
+  return config_.advertise.empty() ? net::LocalAddresses() : config_.advertise;
 }
 
 control::v1::PeerMessage PeerDaemon::MakeHello() {

@@ -1,7 +1,8 @@
 #include "scheduler/run_config_keys.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "net/host_port.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -114,24 +115,6 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
   }
 }
 
-Status CheckListenAddress(std::string_view key, std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  std::uint32_t port = 0;
-  bool good = colon != std::string_view::npos && colon > 0;
-  if (good) {
-    const std::string_view digits = text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-    good = error == std::errc() && end == digits.data() + digits.size() && port <= 65535;
-    const std::string_view host = text.substr(0, colon);
-    const bool bracketed = host.front() == '[' && host.back() == ']';
-    if (host.find(':') != std::string_view::npos && !bracketed) good = false;
-  }
-  if (good) return Status::Ok();
-  return InvalidArgument(std::string(key) + " = \"" + std::string(text) +
-                         "\" is not host:port; write for example \"0.0.0.0:8781\" or "
-                         "\"[::]:8781\"");
-}
-
 Status CheckRunConfig(const RunConfig& c) {
   if (std::uint64_t{c.stages} * c.pipelines > kPlacesMax) {
     return InvalidArgument("stages x pipelines is above " + std::to_string(kPlacesMax));
@@ -156,8 +139,13 @@ Status CheckRunConfig(const RunConfig& c) {
   if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
-  SHOAL_RETURN_IF_ERROR(CheckListenAddress("listen", c.listen));
-  return CheckListenAddress("status_listen", c.status_listen);
+  for (const auto& [key, text] :
+       {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
+    if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {
+      return parsed.status().WithContext(key);
+    }
+  }
+  return Status::Ok();
 }
 
 }  // namespace shoal::scheduler

@@ -1,4 +1,4 @@
-// The keys of run.toml: one table for reading, checking, printing and documenting. Std only.
+// The keys of run.toml: one table for reading, checking, printing and documenting.
 
 #ifndef SHOAL_SCHEDULER_RUN_CONFIG_KEYS_H_
 #define SHOAL_SCHEDULER_RUN_CONFIG_KEYS_H_
@@ -31,9 +31,6 @@ Status CheckRunConfig(const RunConfig& config);
 // "name" or "name:key=value,...", of small letters, digits and _.-; whether the codec exists is
 // for the peers to say.
 Status CheckCodecText(std::string_view key, std::string_view text);
-
-// "host:port" with port 0 .. 65535; an IPv6 host stands in brackets.
-Status CheckListenAddress(std::string_view key, std::string_view text);
 
 }  // namespace shoal::scheduler
 

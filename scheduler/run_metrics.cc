@@ -1,62 +1,25 @@
 // The run's metrics in Prometheus text format.
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <sstream>
-#include <vector>
-
 #include "common/version.h"
+#include "net/metric_families.h"
 #include "scheduler/run_status.h"
 
 namespace shoal::scheduler {
 namespace {
 
-using Labels = std::vector<prometheus::ClientMetric::Label>;
+using net::MetricFamilies;
 
-class Families {
- public:
-  void Counter(const char* name, const char* help, std::uint64_t value, Labels labels = {}) {
-    Add(name, help, prometheus::MetricType::Counter, std::move(labels)).counter.value =
-        static_cast<double>(value);
-  }
-  void Gauge(const char* name, const char* help, double value, Labels labels = {}) {
-    Add(name, help, prometheus::MetricType::Gauge, std::move(labels)).gauge.value = value;
-  }
-  std::string Text() const {
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families_);
-    return out.str();
-  }
-
- private:
-  // Metrics of one name come one after the other.
-  prometheus::ClientMetric& Add(const char* name, const char* help, prometheus::MetricType type,
-                                Labels labels) {
-    if (families_.empty() || families_.back().name != name) {
-      families_.push_back({name, help, type, {}});
-    }
-    prometheus::ClientMetric& metric = families_.back().metric.emplace_back();
-    metric.label = std::move(labels);
-    return metric;
-  }
-
-  std::vector<prometheus::MetricFamily> families_;
-};
-
-void RunMetrics(const RunView& view, Families* out) {
+void RunMetrics(const RunView& view, MetricFamilies* out) {
   for (const RunState state : {RunState::kWaiting, RunState::kPreparing, RunState::kTraining,
                                RunState::kPaused, RunState::kFinished, RunState::kFailed}) {
     out->Gauge("shoal_run_state", "1 for the state the run is in.", view.state == state ? 1 : 0,
                {{"state", std::string(RunStateName(state))}});
   }
-  out->Gauge("shoal_global_step", "Optimizer steps applied.", static_cast<double>(view.step));
-  out->Gauge("shoal_target_step", "Optimizer steps of the whole run.",
-             static_cast<double>(view.steps));
+  out->Gauge("shoal_global_step", "Optimizer steps applied.", view.step);
+  out->Gauge("shoal_target_step", "Optimizer steps of the whole run.", view.steps);
   out->Gauge("shoal_checkpoint_step", "Steps applied in the newest complete checkpoint.",
-             static_cast<double>(view.checkpoint_step));
-  out->Gauge("shoal_generation", "Number of the newest plan.",
-             static_cast<double>(view.generation));
+             view.checkpoint_step);
+  out->Gauge("shoal_generation", "Number of the newest plan.", view.generation);
   out->Gauge("shoal_training_loss", "Token-mean loss of the last step.", view.loss);
   out->Gauge("shoal_samples_per_second", "Training samples per second, recent steps.",
              view.samples_per_second);
@@ -66,7 +29,7 @@ void RunMetrics(const RunView& view, Families* out) {
              view.seconds_in_control);
 }
 
-void PeerMetrics(const RunConfig& config, const RunView& view, Families* out) {
+void PeerMetrics(const RunConfig& config, const RunView& view, MetricFamilies* out) {
   std::size_t placed = 0, spare = 0, away = 0;
   for (const MemberView& member : view.members) {
     if (!member.connected) {
@@ -79,8 +42,7 @@ void PeerMetrics(const RunConfig& config, const RunView& view, Families* out) {
   }
   for (const auto& [role, count] :
        {std::pair{"stage", placed}, std::pair{"spare", spare}, std::pair{"away", away}}) {
-    out->Gauge("shoal_peers", "Members by what they do.", static_cast<double>(count),
-               {{"role", role}});
+    out->Gauge("shoal_peers", "Members by what they do.", count, {{"role", role}});
   }
   out->Gauge("shoal_peers_needed", "Peers that the run needs.",
              static_cast<double>(config.stages) * config.pipelines);
@@ -89,12 +51,12 @@ void PeerMetrics(const RunConfig& config, const RunView& view, Families* out) {
     for (const MemberView& member : view.members) {
       if (member.connected && member.stage == static_cast<std::int32_t>(s)) ++count;
     }
-    out->Gauge("shoal_stage_peers", "Connected peers of a stage.", static_cast<double>(count),
+    out->Gauge("shoal_stage_peers", "Connected peers of a stage.", count,
                {{"stage", std::to_string(s)}});
   }
 }
 
-void CheckMetrics(const RunView& view, const ServerView& server, Families* out) {
+void CheckMetrics(const RunView& view, const ServerView& server, MetricFamilies* out) {
   out->Counter("shoal_delta_checks_total", "Comparisons of m on both ends of a boundary.",
                view.m_checks);
   out->Counter("shoal_delta_mismatches_total", "Comparisons of m that found a difference.",
@@ -112,14 +74,14 @@ void CheckMetrics(const RunView& view, const ServerView& server, Families* out) 
   out->Counter("shoal_artefact_received_bytes_total", "Of these: checkpoints received.",
                server.control.artefact_received_bytes);
   out->Gauge("shoal_content_store_bytes", "Bytes of weights, data and checkpoints held.",
-             static_cast<double>(server.content_bytes));
+             server.content_bytes);
   out->Gauge("shoal_uptime_seconds", "Since the scheduler was started.", server.uptime_s);
 }
 
 }  // namespace
 
 std::string MetricsText(const RunConfig& config, const RunView& view, const ServerView& server) {
-  Families families;
+  MetricFamilies families;
   families.Gauge("shoal_build_info", "The program's version.", 1, {{"version", kVersion}});
   RunMetrics(view, &families);
   PeerMetrics(config, view, &families);

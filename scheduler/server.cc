@@ -10,7 +10,7 @@
 #include "common/log.h"
 #include "net/host_port.h"
 #include "net/identity.h"
-#include "scheduler/machine_addresses.h"
+#include "scheduler/invite_addresses.h"
 #include "scheduler/run_status.h"
 
 namespace shoal::scheduler {

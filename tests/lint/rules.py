@@ -43,7 +43,7 @@ THIRD_PARTY = [
     ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
     ("CLI11", r"CLI/", r"(daemon|scheduler|client|model|net)/.*\.cc$"),
     ("nlohmann-json", r"nlohmann/", r".*\.cc$"),
-    ("prometheus-cpp", r"prometheus/", r"(common|daemon|scheduler)/.*\.cc$"),
+    ("prometheus-cpp", r"prometheus/", r"net/.*\.cc$"),
     ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),
     ("xxHash", r"xxh", r"common/checksum\.cc$"),
     ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),

@@ -1,4 +1,4 @@
-#include "daemon/local_addresses.h"
+#include "net/local_addresses.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace shoal::daemon {
+namespace shoal::net {
 
 std::vector<std::string> LocalAddresses() {
   std::vector<std::string> v4;
@@ -36,4 +36,4 @@ std::vector<std::string> LocalAddresses() {
   return v4;
 }
 
-}  // namespace shoal::daemon
+}  // namespace shoal::net

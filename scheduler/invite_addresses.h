@@ -1,7 +1,7 @@
 // Under which host:port peers may reach this scheduler.
 
-#ifndef SHOAL_SCHEDULER_MACHINE_ADDRESSES_H_
-#define SHOAL_SCHEDULER_MACHINE_ADDRESSES_H_
+#ifndef SHOAL_SCHEDULER_INVITE_ADDRESSES_H_
+#define SHOAL_SCHEDULER_INVITE_ADDRESSES_H_
 
 #include <cstdint>
 #include <string>
@@ -11,9 +11,6 @@
 
 namespace shoal::scheduler {
 
-// Addresses of the interfaces that are up: IPv4 before global IPv6, loopback last.
-std::vector<std::string> MachineAddresses();
-
 // For the invite: `advertise` with the port added where it is missing; if that is empty, the host
 // listened on, or all of the machine's addresses where that is any.
 Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>& advertise,
@@ -21,4 +18,4 @@ Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>&
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_MACHINE_ADDRESSES_H_
+#endif  // SHOAL_SCHEDULER_INVITE_ADDRESSES_H_
