@@ -98,11 +98,14 @@ std::string RoleText(const Json& role) {
 
 std::string LinkTable(const Json& links) {
   if (!links.is_array() || links.empty()) return "";
-  std::vector<Row> rows = {{"  link", "peer", "up", "down", "sent", "received", "rtt", "queue"}};
+  std::vector<Row> rows = {
+      {"  link", "peer", "up", "down", "ratio", "sent", "received", "rtt", "queue"}};
   for (const Json& link : links) {
     rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
                     At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
-                    RateText(Number(link, "downBps")), FormatBytes(Whole(link, "sentWireBytes")),
+                    RateText(Number(link, "downBps")),
+                    Number(link, "ratio") > 0 ? Decimal("%.1fx", Number(link, "ratio")) : "-",
+                    FormatBytes(Whole(link, "sentWireBytes")),
                     FormatBytes(Whole(link, "receivedWireBytes")),
                     Number(link, "rttMs") > 0 ? Decimal("%.1f ms", Number(link, "rttMs")) : "-",
                     FormatBytes(Whole(link, "queueBytes"))});

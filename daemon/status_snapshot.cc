@@ -1,6 +1,7 @@
 #include "daemon/status_snapshot.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace shoal::daemon {
 namespace {
@@ -27,23 +28,63 @@ Json KindJson(const pipeline::KindBytes& bytes) {
       {"ratio", Ratio(bytes.raw_sent + bytes.raw_received, bytes.wire_sent + bytes.wire_received)}};
 }
 
+// Payload bytes that a boundary link carried, both ways. Forward goes to the next stage and comes
+// from the previous one, backward the other way round; so each kind and direction has one link.
+struct LinkPayload {
+  std::uint64_t raw_sent = 0, wire_sent = 0, raw_received = 0, wire_received = 0;
+};
+
+std::string BoundaryChannel(const StatusSnapshot& snapshot, std::uint32_t boundary) {
+  return "boundary/" + std::to_string(snapshot.pipeline) + "/" + std::to_string(boundary);
+}
+
+// Nothing for links that carry fp32 only (stage group, tied embedding).
+std::optional<LinkPayload> PayloadOf(const StatusSnapshot& snapshot, const net::LinkStats& link) {
+  const pipeline::KindBytes& forward = snapshot.runner.forward;
+  const pipeline::KindBytes& backward = snapshot.runner.backward;
+  if (link.channel == BoundaryChannel(snapshot, snapshot.stage)) {
+    return LinkPayload{forward.raw_sent, forward.wire_sent, backward.raw_received,
+                       backward.wire_received};
+  }
+  if (snapshot.stage > 0 && link.channel == BoundaryChannel(snapshot, snapshot.stage - 1)) {
+    return LinkPayload{backward.raw_sent, backward.wire_sent, forward.raw_received,
+                       forward.wire_received};
+  }
+  return std::nullopt;
+}
+
 Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
   const auto name = snapshot.names.find(link.peer);
-  return {{"peer", link.peer.ToHex()},
-          {"name", name == snapshot.names.end() ? link.peer.ToShort() : name->second},
-          {"channel", link.channel},
-          {"address", link.address},
-          {"connected", link.connected},
-          {"rttMs", link.rtt_ms},
-          {"upBps", link.send_bps},
-          {"downBps", link.receive_bps},
-          {"sentWireBytes", link.sent_wire_bytes},
-          {"receivedWireBytes", link.received_wire_bytes},
-          {"sentFrames", link.sent_frames},
-          {"receivedFrames", link.received_frames},
-          {"queueBytes", link.queued_bytes},
-          {"stallRateLimitMs", link.stall_rate_limit_ms},
-          {"stallNetworkMs", link.stall_network_ms}};
+  const std::optional<LinkPayload> payload = PayloadOf(snapshot, link);
+  Json json = {{"peer", link.peer.ToHex()},
+               {"name", name == snapshot.names.end() ? link.peer.ToShort() : name->second},
+               {"channel", link.channel},
+               {"kind", payload ? "boundary" : "replica"},
+               {"address", link.address},
+               {"connected", link.connected},
+               {"rttMs", link.rtt_ms},
+               {"upBps", link.send_bps},
+               {"downBps", link.receive_bps},
+               {"upCapBps", snapshot.upload_cap.value},
+               {"downCapBps", snapshot.download_cap.value},
+               {"sentWireBytes", link.sent_wire_bytes},
+               {"receivedWireBytes", link.received_wire_bytes},
+               {"sentFrames", link.sent_frames},
+               {"receivedFrames", link.received_frames},
+               {"queueBytes", link.queued_bytes},
+               {"stallRateLimitMs", link.stall_rate_limit_ms},
+               {"stallNetworkMs", link.stall_network_ms}};
+  if (payload) {
+    json["sentRawBytes"] = payload->raw_sent;
+    json["sentPayloadBytes"] = payload->wire_sent;
+    json["receivedRawBytes"] = payload->raw_received;
+    json["receivedPayloadBytes"] = payload->wire_received;
+    json["ratio"] = Ratio(payload->raw_sent + payload->raw_received,
+                          payload->wire_sent + payload->wire_received);
+  } else {
+    json["ratio"] = 1.0;
+  }
+  return json;
 }
 
 Json SwarmJson(const StatusSnapshot& snapshot) {
