@@ -30,6 +30,19 @@ inline ExitCode ExitCodeFor(const Status& status) {
   }
 }
 
+// The same while a program reads what people bring (settings, model, data): what is missing or
+// wrong there is the configuration's fault.
+inline ExitCode ExitCodeForInput(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kNotFound:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnimplemented:
+    case StatusCode::kOutOfRange:
+    case StatusCode::kDataLoss: return ExitCode::kBadConfig;
+    default: return ExitCodeFor(status);
+  }
+}
+
 }  // namespace shoal
 
 #endif  // SHOAL_COMMON_EXIT_CODE_H_

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/status.h"
+#include "common/exit_code.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 
@@ -49,15 +49,14 @@ struct PrepareCommand {
   bool json = false;
 };
 
-// How a command ended, as the program's exit code.
-enum class RunExit : int { kOk = 0, kFailure = 1, kUsage = 2, kBadInput = 78 };
-
+// How a command ended.
 struct RunResult {
-  RunExit exit = RunExit::kOk;
+  ExitCode exit = ExitCode::kOk;
   Status status;
 
-  static RunResult BadInput(Status status) { return {RunExit::kBadInput, std::move(status)}; }
-  static RunResult Failure(Status status) { return {RunExit::kFailure, std::move(status)}; }
+  // Model, config or data are wrong.
+  static RunResult BadInput(Status status) { return {ExitCode::kBadConfig, std::move(status)}; }
+  static RunResult Failure(Status status) { return {ExitCode::kFailure, std::move(status)}; }
 };
 
 RunResult RunEval(const EvalOptions& options);

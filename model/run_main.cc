@@ -1,5 +1,4 @@
-// shoal-run: evaluates, samples from, and makes model directories. Exit codes: 0 done, 1 failure,
-// 2 usage, 78 bad model, config or data.
+// shoal-run: evaluates, samples from, and makes model directories.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,7 +9,6 @@
 
 namespace {
 
-using shoal::model::RunExit;
 using shoal::model::RunOptions;
 using shoal::model::RunResult;
 
@@ -98,14 +96,8 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
 RunResult RunInit(const InitOptions& options) {
   const shoal::Status status =
       shoal::model::InitModelDirectory(options.config, options.output, options.seed);
-  if (status.ok()) {
-    std::printf("%s\n", options.output.c_str());
-    return {};
-  }
-  const bool bad_config = status.code() == shoal::StatusCode::kInvalidArgument ||
-                          status.code() == shoal::StatusCode::kUnimplemented ||
-                          status.code() == shoal::StatusCode::kNotFound;
-  return bad_config ? RunResult::BadInput(status) : RunResult::Failure(status);
+  if (status.ok()) std::printf("%s\n", options.output.c_str());
+  return {shoal::ExitCodeForInput(status), status};
 }
 
 int Main(int argc, char** argv) {
@@ -126,7 +118,7 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Asking for help is no error; everything else here is wrong usage.
-    return app.exit(error) == 0 ? 0 : static_cast<int>(RunExit::kUsage);
+    return app.exit(error) == 0 ? 0 : static_cast<int>(shoal::ExitCode::kUsage);
   }
   const RunResult result = eval_command->parsed()       ? RunEval(eval)
                            : generate_command->parsed() ? RunGenerate(generate)

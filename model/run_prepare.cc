@@ -59,10 +59,7 @@ RunResult RunPrepare(PrepareCommand command) {
     PrintReport(command, *report);
     return {};
   }
-  const StatusCode code = report.status().code();
-  const bool bad_input = code == StatusCode::kInvalidArgument || code == StatusCode::kNotFound ||
-                         code == StatusCode::kUnimplemented || code == StatusCode::kDataLoss;
-  return bad_input ? RunResult::BadInput(report.status()) : RunResult::Failure(report.status());
+  return {ExitCodeForInput(report.status()), report.status()};
 }
 
 }  // namespace shoal::model

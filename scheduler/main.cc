@@ -1,8 +1,5 @@
 // shoal-scheduler: opens a run and serves it until it is told to stop.
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <iostream>
 #include <optional>
 
@@ -11,7 +8,7 @@
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "common/mutex.h"
+#include "common/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
 #include "scheduler/run_config_keys.h"
@@ -28,17 +25,6 @@ struct Flags {
 ExitCode Fail(ExitCode code, const std::string& message) {
   std::cerr << "shoal-scheduler: " << message << "\n";
   return code;
-}
-
-// What is wrong with run.toml, the model or the data is the configuration's fault.
-ExitCode CodeFor(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kNotFound:
-    case StatusCode::kFailedPrecondition:
-    case StatusCode::kUnimplemented:
-    case StatusCode::kOutOfRange: return ExitCode::kBadConfig;
-    default: return ExitCodeFor(status);
-  }
 }
 
 // Nothing: go on. Otherwise the exit code of the program.
@@ -77,17 +63,6 @@ Result<RunConfig> EffectiveConfig(const Flags& flags) {
   return config;
 }
 
-// Signals are taken by sigwait on the main thread: SIGINT and SIGTERM from outside, SIGUSR1 when
-// the server itself wants to end.
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGUSR1);
-  return signals;
-}
-
 void Greet(const SchedulerServer& server) {
   const RunConfig& config = server.config();
   const std::uint64_t needed = std::uint64_t{config.stages} * config.pipelines;
@@ -106,20 +81,10 @@ void Greet(const SchedulerServer& server) {
 }
 
 ExitCode Serve(const Flags& flags, const RunConfig& config) {
-  const sigset_t signals = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads inherit it
-  struct {
-    Mutex mutex;
-    Status status SHOAL_GUARDED_BY(mutex);
-  } request;
-  auto server = SchedulerServer::Open(config, [&request](Status status) {
-    {
-      MutexLock lock(request.mutex);
-      request.status = std::move(status);
-    }
-    kill(getpid(), SIGUSR1);
-  });
-  if (!server.ok()) return Fail(CodeFor(server.status()), server.status().message());
+  StopSignal stop;
+  auto server =
+      SchedulerServer::Open(config, [&stop](Status status) { stop.Request(std::move(status)); });
+  if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
   if (!flags.port_file.empty()) {
     const std::string port = std::to_string((*server)->port()) + "\n";
     if (Status status = WriteFileAtomic(flags.port_file, port); !status.ok()) {
@@ -127,14 +92,9 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
     }
   }
   Greet(**server);
-  int signal = 0;
-  sigwait(&signals, &signal);
-  // A second signal ends the process at once.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  const Status status = stop.Wait();
   std::move(server).value().reset();
-  MutexLock lock(request.mutex);
-  if (signal != SIGUSR1 || request.status.ok()) return ExitCode::kOk;
-  return Fail(ExitCodeFor(request.status), request.status.message());
+  return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }
 
 ExitCode Main(int argc, char** argv) {
