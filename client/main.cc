@@ -22,7 +22,8 @@ struct Parsed {
   Target peer, swarm;
   DemoOptions demo;
   SwarmInitOptions init;
-  std::string invite, upload, download, name, export_path, prompt, model;
+  std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
+      prompt, model;
   std::vector<std::string> settings;
   int lines = 50, rounds = 0;
   double interval_s = 1;
@@ -73,6 +74,10 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   join->add_option("--upload", p->upload, "Cap on uploads, like 20mbit");
   join->add_option("--download", p->download, "Cap on downloads");
   join->add_option("--name", p->name, "Name shown to the organiser");
+  join->add_option("--device", p->device, "cpu, cuda, cuda:N or auto");
+  join->add_option("--listen", p->listen, "host:port for neighbours");
+  join->add_option("--status-listen", p->status_listen, "host:port of the status page");
+  join->add_option("--config", p->config, "Settings file of shoald");
   join->add_flag("--no-start", p->no_start, "Only tell a running shoald");
   PeerOptions(join, p, false);
   PeerOptions(

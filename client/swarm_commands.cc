@@ -34,7 +34,8 @@ ExitCode NotRunning(const Target& target, const Status& status) {
 
 ExitCode SwarmInit(const SwarmInitOptions& options) {
   std::error_code error;
-  const std::string directory = std::filesystem::absolute(options.directory, error).string();
+  const std::string directory =
+      std::filesystem::weakly_canonical(options.directory, error).string();
   const std::string path = directory + "/run.toml";
   if (std::filesystem::exists(path, error)) {
     return Fail(AlreadyExists(path + " exists already; choose another --dir, or edit that file"));
@@ -44,8 +45,8 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   if (Status status = MakeDirectories(directory, 0700); !status.ok()) return Fail(status);
   RunFile file;
   file.name = options.name;
-  file.model = std::filesystem::absolute(options.model, error).string();
-  file.data = std::filesystem::absolute(options.data, error).string();
+  file.model = std::filesystem::weakly_canonical(options.model, error).string();
+  file.data = std::filesystem::weakly_canonical(options.data, error).string();
   file.directory = directory;
   file.stages = options.stages;
   file.pipelines = options.pipelines;

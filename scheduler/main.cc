@@ -76,7 +76,7 @@ void Greet(const SchedulerServer& server) {
   }
   std::cout << "status page: http://" << server.status_address() << "/\n"
             << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
-            << ", start shoald and type\n\n  shoal join " << server.invite() << "\n"
+            << ", type\n\n  shoal join " << server.invite() << "\n"
             << std::endl;
 }
 
