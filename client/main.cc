@@ -46,10 +46,13 @@ void PeerOptions(CLI::App* command, Parsed* parsed, bool json) {
 
 ExitCode JoinNow(Parsed* p) {
   std::vector<std::string> options;
-  for (const auto& [flag, value] :
-       {std::pair{"--upload", p->upload}, std::pair{"--download", p->download},
-        std::pair{"--name", p->name}}) {
-    if (!value.empty()) options.insert(options.end(), {flag, value});
+  const std::pair<const char*, const std::string*> given[] = {
+      {"--upload", &p->upload}, {"--download", &p->download},
+      {"--name", &p->name},     {"--device", &p->device},
+      {"--listen", &p->listen}, {"--status-listen", &p->status_listen},
+      {"--config", &p->config}};
+  for (const auto& [flag, value] : given) {
+    if (!value->empty()) options.insert(options.end(), {flag, *value});
   }
   return Join(p->peer, p->invite, !p->no_start, options);
 }
