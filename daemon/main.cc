@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/stop_signal.h"
 #include "common/trace.h"
+#include "common/waiting_threads.h"
 #include "daemon/args.h"
 #include "daemon/peer_daemon.h"
 
@@ -37,6 +38,7 @@ shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
 
 int main(int argc, char** argv) {
   using namespace shoal;
+  LetWaitingThreadsSleep(argv);
   SetThreadName("main");
   ExitCode exit_code = ExitCode::kOk;
   const auto args = daemon::ReadArgs(argc, argv, &exit_code);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/version.h"
+#include "common/waiting_threads.h"
 #include "model/init_weights.h"
 #include "model/run_commands.h"
 
@@ -133,4 +134,7 @@ int Main(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return Main(argc, argv); }
+int main(int argc, char** argv) {
+  shoal::LetWaitingThreadsSleep(argv);
+  return Main(argc, argv);
+}
