@@ -98,8 +98,8 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status = rocksdb::DB::Open(options, path, families, &handles, &raw);
   if (IsLockHeld(status)) {
-    return FailedPrecondition("another " + user + " uses " + path +
-                              "; stop it, or give this one another folder");
+    return Unavailable("another " + user + " uses " + path +
+                       "; stop it, or give this one another folder");
   }
   if (status.IsCorruption()) {
     return FromRocks(status, "open " + path + " (damaged; move the folder away to start afresh)");

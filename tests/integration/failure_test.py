@@ -23,8 +23,7 @@ class FailureTest(harness.SwarmTest):
                    checkpoint_every=10, forward="aqsgd:bits=4", backward="direct:bits=8") as swarm:
             swarm.start()
             swarm.wait_step(13)
-            victim = next(n for n, s in swarm.peer_statuses().items()
-                          if (s["role"]["stage"], s["role"]["pipeline"]) == (1, 0))
+            victim = swarm.peer_at(stage=1, pipeline=0)
             survivors = [n for n in swarm.peers if n != victim]
             swarm.peers[victim].kill()
             killed = time.monotonic()
@@ -59,14 +58,14 @@ class FailureTest(harness.SwarmTest):
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
                    checkpoint_every=10) as swarm:
             swarm.start()
+            swarm.wait_step(1)
             swarm.start_peer("spare")
             wait_for(lambda: any(m["name"] == "spare" for m in swarm.status()["members"]), 30,
                      "the spare is a member")
             swarm.wait_step(13)
             spare = next(m for m in swarm.status()["members"] if m["name"] == "spare")
             self.assertLess(spare["stage"], 0)
-            victim = next(n for n, s in swarm.peer_statuses().items()
-                          if s["role"] and s["role"]["stage"] == 1)
+            victim = swarm.peer_at(stage=1)
             swarm.peers[victim].kill()
             swarm.wait_run(lambda r: any(
                 m["name"] == "spare" and m["stage"] == 1 for m in swarm.status()["members"]),

@@ -226,7 +226,7 @@ class SwarmTest(unittest.TestCase):
     def assert_refused(self, done, code, *patterns):
         """One line on standard error, beside the log's, with all of `patterns`, and this code."""
         lines = [line for line in done.stderr.splitlines()
-                 if line.strip() and not re.match(r"\d{4}-\d\d-\d\dT[\d:.+]+ (info|debug) ", line)]
+                 if line.strip() and not re.match(r"\d{4}-\d\d-\d\dT[\d:.+]+ \w+ ", line)]
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(len(lines), 1, f"wanted one line, got:\n{done.stderr}")
         for pattern in patterns:

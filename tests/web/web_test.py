@@ -48,7 +48,7 @@ class WebTest(harness.SwarmTest):
         self.assertIsNotNone(match, f"{pattern} is not on the page")
         return match.group(1)
 
-    def check_page(self, address, peers, links):
+    def check_page(self, address, peers, links, kinds_sent):
         page = self.browse(address, "--dump-dom")
         self.assertRegex(self.part(page, r'id="state" class="([^"]*)"'), "good")
         boxes = re.findall(r'class="peer (\w+)"><b>(\w+)</b>\s*<small>training, layers (\d)–(\d)',
@@ -69,7 +69,7 @@ class WebTest(harness.SwarmTest):
             cells = re.findall(r"<td>(.*?)</td>", row)
             self.assertRegex(cells[5], r"^[\d.]+ [KM]iB$")  # sent
         kinds = self.part(page, r'<table id="kinds">(.*?)</table>')
-        for kind in ("forward", "backward"):
+        for kind in kinds_sent:
             self.assertRegex(kinds, rf"<td>{kind}</td><td>[\d.]+ [KMG]iB</td>"
                                     rf"<td>[\d.]+ [KMG]iB</td><td>\d+\.\d×</td>")
         for target in re.findall(r'(?:src|href)="([^"]*)"', page):
@@ -78,11 +78,11 @@ class WebTest(harness.SwarmTest):
 
     @harness.unittest.skipIf(BROWSER is None, "no chromium")
     def test_pages(self):
-        sender = next(n for n, s in self.swarm.peer_statuses().items()
-                      if (s["role"]["stage"], s["role"]["pipeline"]) == (0, 0))
-        page = self.check_page(self.swarm.address(), set(self.swarm.peers), 4)
+        sender = self.swarm.peer_at(stage=0)
+        page = self.check_page(self.swarm.address(), set(self.swarm.peers), 4,
+                               ("forward", "backward"))
         self.assertIn("pipeline 2", page)
-        self.check_page(self.swarm.address(sender), {sender}, 1)
+        self.check_page(self.swarm.address(sender), {sender}, 1, ("forward",))
         picture = self.folder / "page.png"
         self.browse(self.swarm.address(), f"--screenshot={picture}")
         self.assertGreater(picture.stat().st_size, 20_000)  # an empty page has some 5 kB

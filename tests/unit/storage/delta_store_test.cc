@@ -483,7 +483,7 @@ TEST_F(RocksDeltaStore, ASecondOpenerIsToldWhoHoldsTheLock) {
   const auto store = Open();
   const auto second = OpenRocksDeltaStore({path_, 0, 4 << 20});
   ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(second.status().message(), HasSubstr("another shoald uses " + path_));
   EXPECT_EQ(second.status().message().find('\n'), std::string::npos);
 }

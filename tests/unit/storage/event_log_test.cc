@@ -102,7 +102,7 @@ TEST(RocksEventLog, ASecondOpenerIsToldWhoHoldsTheLock) {
   ASSERT_TRUE(log.ok());
   const auto second = OpenRocksEventLog(folder / "events");
   ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(second.status().message(), HasSubstr("another shoal-scheduler uses"));
 }
 
