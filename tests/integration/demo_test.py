@@ -30,7 +30,7 @@ class DemoTest(harness.SwarmTest):
         self.assertEqual(list(report), KEYS)
         self.assertEqual((report["schemaVersion"], report["steps"]), (1, 6))
         self.assertEqual((report["stages"], report["pipelines"]), (2, 2))
-        self.assertEqual(report["forward"], "aqsgd:bits=4")
+        self.assertTrue(report["forward"].startswith("aqsgd:bits=4"), report["forward"])
         self.assertEqual(report["backward"], "direct:bits=8")
         self.assertEqual(len(report["trainLoss"]), 6)
         self.assertAlmostEqual(report["heldOutLossBefore"], 6.93, delta=0.1)  # ln 1024

@@ -62,12 +62,15 @@ class WebTest(harness.SwarmTest):
         self.assertGreaterEqual(len(rates), links)
         for curve in rates:
             self.assertGreaterEqual(len(curve.split()), 3)
-        rows = re.findall(r"<tr><td>.*?</tr>", self.part(page, r'<table id="links">(.*?)</table>'))
+        table = self.part(page, r'<table id="links">(.*?)</table>')
+        names = re.findall(r"<th>(.*?)</th>", table)
+        rows = re.findall(r"<tr><td>.*?</tr>", table)
         self.assertGreaterEqual(len(rows), links)
         for row in rows:
-            self.assertIn("50.0 Mbit/s", row)  # the cap
-            cells = re.findall(r"<td>(.*?)</td>", row)
-            self.assertRegex(cells[5], r"^[\d.]+ [KM]iB$")  # sent
+            cell = dict(zip(names, re.findall(r"<td>(.*?)</td>", row)))
+            self.assertIn("50.0 Mbit/s", cell["cap"])
+            self.assertRegex(cell["sent"], r"^[\d.]+ [KM]iB$")
+            self.assertRegex(cell["ratio"], r"^\d+\.\d×$")
         kinds = self.part(page, r'<table id="kinds">(.*?)</table>')
         for kind in kinds_sent:
             self.assertRegex(kinds, rf"<td>{kind}</td><td>[\d.]+ [KMG]iB</td>"
