@@ -85,10 +85,11 @@ std::string TrainingLine(const Json& swarm, const Json& work) {
 std::string RoleText(const Json& role) {
   if (!role.is_object()) return "none";
   const Json& layers = At(role, "layers");
-  std::string text = "stage " + std::to_string(Whole(role, "stage") + 1) + " of " +
-                     std::to_string(Whole(role, "stages")) + ", pipeline " +
-                     std::to_string(Whole(role, "pipeline") + 1) + " of " +
-                     std::to_string(Whole(role, "pipelines"));
+  // Counted from 0, like in reasons, logs and JSON.
+  std::string text = "stage " + std::to_string(Whole(role, "stage")) + " (of " +
+                     std::to_string(Whole(role, "stages")) + "), pipeline " +
+                     std::to_string(Whole(role, "pipeline")) + " (of " +
+                     std::to_string(Whole(role, "pipelines")) + ")";
   if (layers.is_array() && layers.size() == 2 && layers[0].is_number() && layers[1].is_number()) {
     text += ", layers " + std::to_string(layers[0].get<int>()) + " to " +
             std::to_string(layers[1].get<int>() - 1);
@@ -169,8 +170,8 @@ std::string MemberPlace(const Json& member) {
   const Json& stage = At(member, "stage");
   const Json& pipeline = At(member, "pipeline");
   if (!stage.is_number_integer() || stage.get<int>() < 0) return "spare";
-  return "stage " + std::to_string(stage.get<int>() + 1) + ", pipeline " +
-         std::to_string(pipeline.is_number_integer() ? pipeline.get<int>() + 1 : 1);
+  return "stage " + std::to_string(stage.get<int>()) + ", pipeline " +
+         std::to_string(pipeline.is_number_integer() ? pipeline.get<int>() : 0);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ import json
 import time
 
 import harness
-from harness import wait_for
+from harness import run, wait_for
 from swarm import Swarm
 
 PAUSED_WITHIN = 10  # seconds, a promise to users
@@ -41,6 +41,8 @@ class FailureTest(harness.SwarmTest):
                         return False
                     self.assertIn("stage 1", seen)
                 return True
+            self.assertIn("stage 1, pipeline 0", run("shoal", "swarm", "status", "--dir",
+                                                     swarm.run_folder).stdout)
             wait_for(all_know, PAUSED_WITHIN - (time.monotonic() - killed), "survivors know why")
             checkpoint = paused["checkpointStep"]
             self.assertGreaterEqual(checkpoint, 10)

@@ -84,7 +84,8 @@ class WebTest(harness.SwarmTest):
         sender = self.swarm.peer_at(stage=0)
         page = self.check_page(self.swarm.address(), set(self.swarm.peers), 4,
                                ("forward", "backward"))
-        self.assertIn("pipeline 2", page)
+        self.assertIn("pipeline 1", page)
+        self.assertNotIn("pipeline 2", page)
         self.check_page(self.swarm.address(sender), {sender}, 1, ("forward",))
         picture = self.folder / "page.png"
         self.browse(self.swarm.address(), f"--screenshot={picture}")
