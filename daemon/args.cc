@@ -64,10 +64,14 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
   if (flags.status_allow_remote) config->status_allow_remote = true;
   if (flags.threads > 0) config->threads = flags.threads;
   if (!flags.upload.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(config->upload, ParseRate(flags.upload));
+    const Result<BitsPerSecond> rate = ParseRate(flags.upload);
+    if (!rate.ok()) return rate.status().WithContext("--upload");
+    config->upload = *rate;
   }
   if (!flags.download.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(config->download, ParseRate(flags.download));
+    const Result<BitsPerSecond> rate = ParseRate(flags.download);
+    if (!rate.ok()) return rate.status().WithContext("--download");
+    config->download = *rate;
   }
   SHOAL_RETURN_IF_ERROR(ParseConfig("", "settings", config));  // checks the values together
   SHOAL_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(config->log_level));

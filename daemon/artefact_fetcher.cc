@@ -72,6 +72,7 @@ void ArtefactFetcher::Next(const std::shared_ptr<State>& state) {
         ++state->current;
         Next(state);
       } else if (offset >= state->artefact().size) {
+        state->progress.bytes_done += state->artefact().size;
         Finish(state);
       } else {
         Fetch(state, offset);

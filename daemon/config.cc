@@ -9,8 +9,12 @@
 
 #include <toml++/toml.h>
 
+#include "common/log.h"
+
 namespace shoal::daemon {
 namespace {
+
+constexpr std::size_t kNameBytesMax = 64;  // as the wire allows
 
 // How one key is read and written back. The table below is the only list of keys.
 struct Key {
@@ -19,6 +23,8 @@ struct Key {
   const char* help;
   std::function<Status(const toml::node&, DaemonConfig*)> read;
   std::function<std::string(const DaemonConfig&)> write;
+  // What a value of the right type must also be; empty: nothing more.
+  std::function<Status(const DaemonConfig&)> check;
 };
 
 std::string Quoted(const std::string& text) {
@@ -27,21 +33,44 @@ std::string Quoted(const std::string& text) {
   return out.str();
 }
 
-Key Text(const char* section, const char* name, std::string DaemonConfig::*field,
-         const char* help) {
-  return {section, name, help,
+Key Text(const char* section, const char* name, std::string DaemonConfig::*field, const char* help,
+         std::function<Status(const DaemonConfig&)> check = nullptr) {
+  return {section,
+          name,
+          help,
           [field](const toml::node& node, DaemonConfig* config) -> Status {
             const auto value = node.value_exact<std::string>();
             if (!value) return InvalidArgument("must be a text in quotes");
             config->*field = *value;
             return Status::Ok();
           },
-          [field](const DaemonConfig& config) { return Quoted(config.*field); }};
+          [field](const DaemonConfig& config) { return Quoted(config.*field); },
+          std::move(check)};
+}
+
+struct Unit {
+  const char* name;
+  std::uint64_t factor;
+};
+constexpr Unit kRateUnits[] = {{"gbit", 1'000'000'000}, {"mbit", 1'000'000}, {"kbit", 1000}};
+constexpr Unit kSizeUnits[] = {{"GiB", 1ull << 30}, {"MiB", 1ull << 20}, {"KiB", 1ull << 10}};
+
+// In the largest unit that gives a whole number, so that nothing is rounded.
+template <std::size_t N>
+std::string WithUnit(std::uint64_t value, const Unit (&units)[N], const char* smallest) {
+  for (const Unit& unit : units) {
+    if (value != 0 && value % unit.factor == 0) {
+      return "\"" + std::to_string(value / unit.factor) + unit.name + "\"";
+    }
+  }
+  return "\"" + std::to_string(value) + smallest + "\"";
 }
 
 Key Rate(const char* section, const char* name, BitsPerSecond DaemonConfig::*field,
          const char* help) {
-  return {section, name, help,
+  return {section,
+          name,
+          help,
           [field](const toml::node& node, DaemonConfig* config) -> Status {
             const auto value = node.value_exact<std::string>();
             if (!value) return InvalidArgument("must be a rate in quotes, like \"20mbit\"");
@@ -50,31 +79,32 @@ Key Rate(const char* section, const char* name, BitsPerSecond DaemonConfig::*fie
           },
           [field](const DaemonConfig& config) {
             const BitsPerSecond rate = config.*field;
-            return rate.value == 0 ? std::string("\"off\"")
-                                   : "\"" + std::to_string(rate.value) + "bit\"";
-          }};
+            if (rate.value == 0) return std::string("\"off\"");
+            return WithUnit(rate.value, kRateUnits, "bit");
+          },
+          nullptr};
 }
 
 Key Size(const char* section, const char* name, std::uint64_t DaemonConfig::*field,
          const char* help) {
-  return {section, name, help,
+  return {section,
+          name,
+          help,
           [field](const toml::node& node, DaemonConfig* config) -> Status {
             const auto value = node.value_exact<std::string>();
             if (!value) return InvalidArgument("must be a size in quotes, like \"20GiB\"");
             SHOAL_ASSIGN_OR_RETURN(config->*field, ParseBytes(*value));
             return Status::Ok();
           },
-          [field](const DaemonConfig& config) {
-            const std::uint64_t bytes = config.*field;
-            const std::uint64_t mib = 1ull << 20;
-            return bytes % mib == 0 ? "\"" + std::to_string(bytes / mib) + "MiB\""
-                                    : "\"" + std::to_string(bytes) + "B\"";
-          }};
+          [field](const DaemonConfig& config) { return WithUnit(config.*field, kSizeUnits, "B"); },
+          nullptr};
 }
 
 Key Count(const char* section, const char* name, std::uint32_t DaemonConfig::*field,
           std::uint32_t min, std::uint32_t max, const char* help) {
-  return {section, name, help,
+  return {section,
+          name,
+          help,
           [=](const toml::node& node, DaemonConfig* config) -> Status {
             const auto value = node.value_exact<std::int64_t>();
             if (!value || *value < min || *value > max) {
@@ -84,23 +114,29 @@ Key Count(const char* section, const char* name, std::uint32_t DaemonConfig::*fi
             config->*field = static_cast<std::uint32_t>(*value);
             return Status::Ok();
           },
-          [field](const DaemonConfig& config) { return std::to_string(config.*field); }};
+          [field](const DaemonConfig& config) { return std::to_string(config.*field); },
+          nullptr};
 }
 
 Key Flag(const char* section, const char* name, bool DaemonConfig::*field, const char* help) {
-  return {section, name, help,
+  return {section,
+          name,
+          help,
           [field](const toml::node& node, DaemonConfig* config) -> Status {
             const auto value = node.value_exact<bool>();
             if (!value) return InvalidArgument("must be true or false");
             config->*field = *value;
             return Status::Ok();
           },
-          [field](const DaemonConfig& config) { return config.*field ? "true" : "false"; }};
+          [field](const DaemonConfig& config) { return config.*field ? "true" : "false"; },
+          nullptr};
 }
 
 Key List(const char* section, const char* name, std::vector<std::string> DaemonConfig::*field,
          const char* help) {
-  return {section, name, help,
+  return {section,
+          name,
+          help,
           [field](const toml::node& node, DaemonConfig* config) -> Status {
             const toml::array* array = node.as_array();
             if (array == nullptr) return InvalidArgument("must be a list of texts");
@@ -120,13 +156,39 @@ Key List(const char* section, const char* name, std::vector<std::string> DaemonC
               text += Quoted(item);
             }
             return text + "]";
-          }};
+          },
+          nullptr};
+}
+
+Status CheckName(const DaemonConfig& config) {
+  if (config.name.size() > kNameBytesMax) {
+    return InvalidArgument("must have at most " + std::to_string(kNameBytesMax) + " bytes");
+  }
+  for (const char c : config.name) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
+      return InvalidArgument("must not hold control characters");
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckDevice(const DaemonConfig& config) {
+  const std::string& device = config.device;
+  const bool numbered = device.rfind("cuda:", 0) == 0 && device.size() > 5 &&
+                        device.find_first_not_of("0123456789", 5) == std::string::npos;
+  if (device == "cpu" || device == "cuda" || device == "auto" || numbered) return Status::Ok();
+  return InvalidArgument("'" + device + "' must be cpu, cuda, cuda:N or auto");
+}
+
+Status CheckLogLevel(const DaemonConfig& config) {
+  return ParseLogLevel(config.log_level).status();
 }
 
 const std::vector<Key>& Keys() {
   using C = DaemonConfig;
   static const std::vector<Key> keys = {
-      Text("peer", "name", &C::name, "Shown to the organiser; empty: the machine's name."),
+      Text("peer", "name", &C::name, "Shown to the organiser; empty: the machine's name.",
+           CheckName),
       Text("peer", "directory", &C::directory,
            "Identity, delta store, checkpoints and cache; empty: $XDG_STATE_HOME/shoal."),
       Text("peer", "invite", &C::invite,
@@ -140,13 +202,14 @@ const std::vector<Key>& Keys() {
       Size("limits", "store_cache", &C::store_cache_bytes, "Memory for the delta store's cache."),
       Size("limits", "activations", &C::activation_bytes,
            "Most memory for micro-batches in flight."),
-      Text("compute", "device", &C::device, "cpu, cuda, cuda:N or auto."),
+      Text("compute", "device", &C::device, "cpu, cuda, cuda:N or auto.", CheckDevice),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),
       Text("status", "listen", &C::status_listen, "Status page, JSON and metrics."),
       Flag("status", "allow_remote", &C::status_allow_remote,
            "Let status.listen be other than loopback; nothing asks for a password."),
-      Text("log", "level", &C::log_level, "trace, debug, info, warning, error or off."),
+      Text("log", "level", &C::log_level, "trace, debug, info, warning, error or off.",
+           CheckLogLevel),
   };
   return keys;
 }
@@ -181,7 +244,9 @@ Status ReadSection(const std::string& section, const toml::table& table, const s
       return At(node, name,
                 "unknown key '" + key_name + "' in [" + section + "]; known: " + Allowed(section));
     }
-    if (Status status = found->read(node, config); !status.ok()) {
+    Status status = found->read(node, config);
+    if (status.ok() && found->check) status = found->check(*config);
+    if (!status.ok()) {
       return At(node, name, section + "." + key_name + ": " + status.message());
     }
   }
@@ -189,13 +254,10 @@ Status ReadSection(const std::string& section, const toml::table& table, const s
 }
 
 Status CheckValues(const DaemonConfig& config) {
-  const std::string& device = config.device;
-  const bool numbered = device.rfind("cuda:", 0) == 0 && device.size() > 5 &&
-                        device.find_first_not_of("0123456789", 5) == std::string::npos;
-  if (device != "cpu" && device != "cuda" && device != "auto" && !numbered) {
-    return InvalidArgument("compute.device: '" + device + "' must be cpu, cuda, cuda:N or auto");
+  for (const Key& key : Keys()) {
+    if (!key.check) continue;
+    SHOAL_RETURN_IF_ERROR(key.check(config).WithContext(std::string(key.section) + "." + key.name));
   }
-  if (config.name.size() > 64) return InvalidArgument("peer.name: at most 64 characters");
   return Status::Ok();
 }
 

@@ -225,6 +225,8 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
 }
 
 void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
+  // Only the answer to a hello counts: one that comes while stopping, or twice, changes nothing.
+  if (state_ != PeerState::kJoining) return;
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
@@ -432,6 +434,9 @@ void PeerDaemon::OnCommand(const std::string& name,
                            const std::map<std::string, std::string>& arguments,
                            std::function<void(Result<net::CommandResult>)> reply) {
   SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) {
+    return reply(FailedPrecondition("shoald is stopping; start it again with `shoal join INVITE`"));
+  }
   if (name == "join") return reply(Join(arguments));
   if (name == "pause") return reply(Pause());
   if (name == "resume") return reply(Resume());
