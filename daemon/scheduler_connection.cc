@@ -12,6 +12,14 @@ constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
 constexpr Duration kRetryMax = std::chrono::seconds(15);
 constexpr std::uint32_t kRetryDoublings = 6;
 
+// A refusal is an error whatever the other side wrote into it.
+Status RefusalOf(const control::v1::Refused& refused) {
+  const int code = refused.code();
+  const bool known = code > 0 && code <= static_cast<int>(StatusCode::kUnauthenticated);
+  return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
+                refused.error().empty() ? "refused without a reason" : refused.error());
+}
+
 }  // namespace
 
 SchedulerConnection::SchedulerConnection(Executor* control,
@@ -77,14 +85,13 @@ void SchedulerConnection::Dial() {
 
 void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {
   if (message.has_refused()) {
-    const Status status(static_cast<StatusCode>(message.refused().code()),
-                        message.refused().error());
+    const Status status = RefusalOf(message.refused());
     // The client must not die inside its own callback.
     ++*attempt_;
     control_->Post("connection.refused", [this, status, attempt = *attempt_, current = attempt_] {
       if (*current != attempt) return;
       Close();
-      owner_->OnRefused(status.ok() ? Internal("refused without a reason") : status);
+      owner_->OnRefused(status);
     });
     return;
   }

@@ -193,7 +193,15 @@ Status StageHost::StartRunner() {
     return InvalidArgument("the plan gives this stage no data");
   }
   if (needs_data && loaded_->data->info().row_tokens != config.row_tokens) {
-    return InvalidArgument("the data's rows have another length than the run's");
+    return InvalidArgument("the data's rows have " +
+                           std::to_string(loaded_->data->info().row_tokens) +
+                           " tokens, the run's have " + std::to_string(config.row_tokens));
+  }
+  if (needs_data && loaded_->data->info().vocabulary > loaded_->model->config().vocabulary) {
+    return InvalidArgument("the data was prepared with another tokenizer: it has token ids up to " +
+                           std::to_string(loaded_->data->info().vocabulary - 1) +
+                           ", the model knows " +
+                           std::to_string(loaded_->model->config().vocabulary) + " tokens");
   }
   SHOAL_ASSIGN_OR_RETURN(const auto codec,
                          compression::MakeCodec(config.forward_codec, config.hidden));

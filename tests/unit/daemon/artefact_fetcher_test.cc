@@ -1,0 +1,285 @@
+#include "daemon/artefact_fetcher.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <optional>
+
+#include "daemon_test_util.h"
+
+namespace shoal::daemon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::span<const std::byte> Bytes(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string Blob(std::size_t size, int seed) {
+  std::string blob(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) {
+    blob[i] = static_cast<char>(i * 13 + (i >> 7) + static_cast<std::size_t>(seed));
+  }
+  return blob;
+}
+
+// A scheduler that answers in chunks, one per task of the executor, and misbehaves on demand.
+class FakeClient final : public net::ControlClient {
+ public:
+  explicit FakeClient(Executor* executor) : executor_(executor) {}
+
+  Status Send(control::v1::PeerMessage) override { return Status::Ok(); }
+  void Upload(const std::string&, std::uint64_t,
+              std::function<Result<std::string>(std::uint64_t, std::size_t)>,
+              std::function<void(Status)>) override {
+    FAIL() << "a fetcher uploads nothing";
+  }
+  net::ControlStats stats() const override { return {}; }
+
+  void Fetch(const std::string& hash, std::uint64_t offset,
+             std::function<Status(std::string)> on_chunk,
+             std::function<void(Status)> on_done) override {
+    offsets.push_back(offset);
+    const auto found = blobs.find(hash);
+    if (found == blobs.end()) {
+      executor_->Post("fake", [on_done] { on_done(NotFound("no artefact of this hash")); });
+      return;
+    }
+    Next(found->second, offset, std::move(on_chunk), std::move(on_done));
+  }
+
+  std::map<std::string, std::string> blobs;  // by raw hash
+  std::vector<std::uint64_t> offsets;        // of the fetches so far
+  std::optional<std::size_t> break_after;    // bytes; then the stream breaks, once
+  bool stall = false;                        // sends one chunk and no more
+  std::size_t chunk_bytes = 1000;
+
+ private:
+  void Next(std::string blob, std::uint64_t at, std::function<Status(std::string)> on_chunk,
+            std::function<void(Status)> on_done) {
+    executor_->Post("fake", [this, blob = std::move(blob), at, on_chunk, on_done] {
+      if (break_after && at >= *break_after) {
+        break_after.reset();
+        on_done(Unavailable("the stream broke"));
+        return;
+      }
+      if (at >= blob.size()) {
+        on_done(Status::Ok());
+        return;
+      }
+      const std::string chunk = blob.substr(at, chunk_bytes);
+      const Status status = on_chunk(chunk);
+      if (!status.ok()) {
+        refusals.push_back(status);
+        on_done(status);
+        return;
+      }
+      if (!stall) Next(blob, at + chunk.size(), on_chunk, on_done);
+    });
+  }
+
+  Executor* const executor_;
+
+ public:
+  std::vector<Status> refusals;
+};
+
+class ArtefactFetcherTest : public testing::Test {
+ protected:
+  ArtefactFetcherTest()
+      : content_(storage::OpenFileContentStore(folder_.path()).value()),
+        client_(control_.get()),
+        fetcher_(std::make_unique<ArtefactFetcher>(control_.get(), store_.get(), content_.get())) {}
+  ~ArtefactFetcherTest() override {
+    RunOn(control_.get(), [this] {
+      fetcher_.reset();
+      return 0;
+    });
+  }
+
+  // An artefact of the scheduler; `served` is what it sends under that name.
+  storage::ArtefactRef Offer(const std::string& name, const std::string& blob,
+                             std::optional<std::string> served = std::nullopt) {
+    storage::ArtefactRef ref{name, storage::HashOf(Bytes(blob)), blob.size()};
+    const auto& digest = ref.hash.digest;
+    client_.blobs[std::string(digest.begin(), digest.end())] = served.value_or(blob);
+    return ref;
+  }
+  void Start(const std::vector<storage::ArtefactRef>& artefacts) {
+    RunOn(control_.get(), [&] {
+      done_.reset();
+      fetcher_->Start(&client_, artefacts, [this](Status status) {
+        EXPECT_FALSE(done_) << "done twice";
+        done_ = std::move(status);
+      });
+      return 0;
+    });
+  }
+  Status Fetch(const std::vector<storage::ArtefactRef>& artefacts) {
+    Start(artefacts);
+    EXPECT_TRUE(WaitUntil(control_.get(), [this] { return done_.has_value(); }));
+    return done_.value_or(Internal("not done"));
+  }
+  std::string Stored(const storage::ArtefactRef& ref) {
+    return RunOn(store_.get(), [&] {
+      Result<std::string> bytes = content_->Read(ref.hash, 0, ref.size + 1);
+      return bytes.ok() ? *bytes : "missing: " + bytes.status().message();
+    });
+  }
+  FetchProgress Progress() {
+    return RunOn(control_.get(), [this] { return fetcher_->progress(); });
+  }
+
+  const TempFolder folder_;
+  std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
+  std::unique_ptr<storage::ContentStore> content_;
+  std::unique_ptr<Executor> store_ = NewThreadExecutor("store");
+  FakeClient client_;
+  std::unique_ptr<ArtefactFetcher> fetcher_;
+  std::optional<Status> done_;
+};
+
+TEST_F(ArtefactFetcherTest, BringsAllInOrder) {
+  const std::string layer = Blob(5500, 1);
+  const std::string data = Blob(1, 2);
+  const auto first = Offer("layer.0", layer);
+  const auto second = Offer("data", data);
+  const Status status = Fetch({first, second});
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(Stored(first), layer);
+  EXPECT_EQ(Stored(second), data);
+  EXPECT_EQ(Progress().bytes_done, 5501u);
+  EXPECT_EQ(Progress().bytes_total, 5501u);
+}
+
+TEST_F(ArtefactFetcherTest, NothingToFetchIsDone) {
+  EXPECT_TRUE(Fetch({}).ok());
+  EXPECT_TRUE(client_.offsets.empty());
+}
+
+TEST_F(ArtefactFetcherTest, FetchesNothingThatIsThere) {
+  const std::string blob = Blob(3000, 1);
+  const auto ref = Offer("layer.0", blob);
+  ASSERT_TRUE(Fetch({ref}).ok());
+  ASSERT_TRUE(Fetch({ref, ref}).ok());
+  EXPECT_EQ(client_.offsets.size(), 1u);
+  EXPECT_EQ(Progress().bytes_done, 6000u);
+}
+
+TEST_F(ArtefactFetcherTest, ResumesAfterABreak) {
+  const std::string blob = Blob(9000, 4);
+  const auto ref = Offer("layer.0", blob);
+  client_.break_after = 4000;
+  const Status broken = Fetch({ref});
+  EXPECT_EQ(broken.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(broken.message(), AllOf(HasSubstr("layer.0"), HasSubstr("the stream broke")));
+  const Status status = Fetch({ref});
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_THAT(client_.offsets, testing::ElementsAre(0u, 4000u));
+  EXPECT_EQ(Stored(ref), blob);
+  EXPECT_EQ(Progress().bytes_done, 9000u);
+}
+
+TEST_F(ArtefactFetcherTest, ResumesInANewProcess) {
+  const std::string blob = Blob(9000, 4);
+  const auto ref = Offer("layer.0", blob);
+  client_.break_after = 2000;
+  ASSERT_FALSE(Fetch({ref}).ok());
+  RunOn(store_.get(), [this] {
+    content_ = storage::OpenFileContentStore(folder_.path()).value();
+    return 0;
+  });
+  RunOn(control_.get(), [this] {
+    fetcher_ = std::make_unique<ArtefactFetcher>(control_.get(), store_.get(), content_.get());
+    return 0;
+  });
+  ASSERT_TRUE(Fetch({ref}).ok());
+  EXPECT_THAT(client_.offsets, testing::ElementsAre(0u, 2000u));
+  EXPECT_EQ(Stored(ref), blob);
+}
+
+TEST_F(ArtefactFetcherTest, WrongBytesAreRefusedAndFetchedAfresh) {
+  const std::string blob = Blob(4000, 4);
+  std::string wrong = blob;
+  wrong[3999] ^= 1;
+  const auto ref = Offer("head", blob, wrong);
+  const Status status = Fetch({ref});
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("head"));
+  EXPECT_FALSE(RunOn(store_.get(), [&] { return content_->Has(ref.hash); }));
+  Offer("head", blob);
+  ASSERT_TRUE(Fetch({ref}).ok());
+  EXPECT_THAT(client_.offsets, testing::ElementsAre(0u, 0u));
+  EXPECT_EQ(Stored(ref), blob);
+}
+
+TEST_F(ArtefactFetcherTest, TooManyBytesAreRefusedBeforeTheyAreKept) {
+  const std::string blob = Blob(4000, 4);
+  const auto ref = Offer("head", blob, blob + Blob(100'000, 5));
+  const Status status = Fetch({ref});
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("more bytes than the artefact has"));
+  EXPECT_EQ(client_.refusals.size(), 1u);
+  EXPECT_LE(RunOn(store_.get(), [&] { return content_->PartialSize(ref.hash); }), 4000u);
+}
+
+TEST_F(ArtefactFetcherTest, TooFewBytesAreKeptForTheNextAttempt) {
+  const std::string blob = Blob(4000, 4);
+  const auto ref = Offer("head", blob, blob.substr(0, 2500));
+  EXPECT_FALSE(Fetch({ref}).ok());
+  Offer("head", blob);
+  ASSERT_TRUE(Fetch({ref}).ok());
+  EXPECT_THAT(client_.offsets, testing::ElementsAre(0u, 2500u));
+}
+
+TEST_F(ArtefactFetcherTest, UnknownArtefactIsNamed) {
+  const std::string blob = Blob(40, 4);
+  auto ref = Offer("layer.7", blob);
+  client_.blobs.clear();
+  const Status status = Fetch({ref});
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("fetching artefact layer.7"));
+}
+
+TEST_F(ArtefactFetcherTest, UnwritableStoreEndsTheStream) {
+  const std::string blob = Blob(50'000, 4);
+  const auto ref = Offer("layer.7", blob);
+  // A folder in the place of the partial file: as on a broken disk, opening it fails.
+  std::filesystem::create_directories(folder_.path() + "/partial/" + ref.hash.ToHex());
+  const Status status = Fetch({ref});
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("storing artefact layer.7"));
+}
+
+TEST_F(ArtefactFetcherTest, DestroyedInFlightItSaysNothingMore) {
+  const auto ref = Offer("layer.0", Blob(200'000, 1));
+  client_.chunk_bytes = 10;
+  Start({ref});
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return !client_.offsets.empty(); }));
+  RunOn(control_.get(), [this] {
+    fetcher_.reset();
+    return 0;
+  });
+  // The stream notices at its next chunk.
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return !client_.refusals.empty(); }));
+  EXPECT_EQ(client_.refusals[0].code(), StatusCode::kCancelled);
+  EXPECT_FALSE(done_.has_value());
+}
+
+TEST_F(ArtefactFetcherTest, ANewStartReplacesTheOldOne) {
+  const auto stuck = Offer("layer.0", Blob(5000, 1));
+  client_.stall = true;
+  Start({stuck});
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return !client_.offsets.empty(); }));
+  client_.stall = false;
+  const std::string blob = Blob(2000, 2);
+  const auto ref = Offer("layer.1", blob);
+  ASSERT_TRUE(Fetch({ref}).ok());
+  EXPECT_EQ(Progress().bytes_total, 2000u);
+  EXPECT_EQ(Stored(ref), blob);
+}
+
+}  // namespace
+}  // namespace shoal::daemon

@@ -1,0 +1,229 @@
+#include "daemon/config.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <sstream>
+
+#include "common/file.h"
+#include "daemon_test_util.h"
+
+namespace shoal::daemon {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string ErrorOf(const std::string& toml) {
+  DaemonConfig config;
+  const Status status = ParseConfig(toml, "my.toml", &config);
+  EXPECT_FALSE(status.ok()) << toml;
+  EXPECT_THAT(status.message(), Not(HasSubstr("\n")));
+  return status.message();
+}
+
+// Section, key and value of each line that sets something.
+std::map<std::string, std::string> KeysOf(const std::string& toml) {
+  std::map<std::string, std::string> keys;
+  std::istringstream lines(toml);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("[")) section = line.substr(1, line.size() - 2);
+    const std::size_t equals = line.find(" = ");
+    if (line.starts_with("#") || equals == std::string::npos) continue;
+    keys[section + "." + line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return keys;
+}
+
+TEST(DaemonConfig, ReadsEveryKey) {
+  DaemonConfig config;
+  const Status status = ParseConfig(R"(
+[peer]
+name = "attic"
+directory = "/srv/shoal"
+invite = "file:/srv/invite"
+[network]
+listen = "0.0.0.0:7000"
+advertise = ["attic.example", "10.0.0.2"]
+upload = "20mbit"
+download = "1.5MB/s"
+[limits]
+delta_store = "10GiB"
+store_cache = "100MB"
+activations = "512MiB"
+[compute]
+device = "cuda:1"
+threads = 3
+codec_threads = 4
+[status]
+listen = "127.0.0.1:9999"
+allow_remote = true
+[log]
+level = "debug"
+)",
+                                    "my.toml", &config);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(config.name, "attic");
+  EXPECT_EQ(config.directory, "/srv/shoal");
+  EXPECT_EQ(config.invite, "file:/srv/invite");
+  EXPECT_EQ(config.listen, "0.0.0.0:7000");
+  EXPECT_THAT(config.advertise, ElementsAre("attic.example", "10.0.0.2"));
+  EXPECT_EQ(config.upload.value, 20'000'000u);
+  EXPECT_EQ(config.download.value, 12'000'000u);
+  EXPECT_EQ(config.delta_store_bytes, 10ull << 30);
+  EXPECT_EQ(config.store_cache_bytes, 100'000'000u);
+  EXPECT_EQ(config.activation_bytes, 512ull << 20);
+  EXPECT_EQ(config.device, "cuda:1");
+  EXPECT_EQ(config.threads, 3u);
+  EXPECT_EQ(config.codec_threads, 4u);
+  EXPECT_EQ(config.status_listen, "127.0.0.1:9999");
+  EXPECT_TRUE(config.status_allow_remote);
+  EXPECT_EQ(config.log_level, "debug");
+  // Nothing was left out: the text that names all keys has as many as this one.
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 16u);
+}
+
+TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
+  DaemonConfig config;
+  config.threads = 7;
+  ASSERT_TRUE(ParseConfig("[compute]\ndevice = \"cpu\"\n", "my.toml", &config).ok());
+  EXPECT_EQ(config.threads, 7u);
+  EXPECT_EQ(config.device, "cpu");
+}
+
+TEST(DaemonConfig, NamesLineAndKeyOfWhatItDoesNotKnow) {
+  EXPECT_THAT(ErrorOf("[peer]\nname = \"a\"\nnmae = \"b\"\n"),
+              AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown key 'nmae' in [peer]"),
+                    HasSubstr("known: name, directory, invite")));
+  EXPECT_THAT(ErrorOf("\n\n[ntework]\nlisten = \"x\"\n"),
+              AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown section 'ntework'"),
+                    HasSubstr("peer, network, limits, compute, status, log")));
+  EXPECT_THAT(ErrorOf("name = \"a\"\n"),
+              AllOf(HasSubstr("my.toml line 1"), HasSubstr("unknown section 'name'")));
+}
+
+TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
+  const struct {
+    const char* toml;
+    int line;
+    const char* key;
+    const char* remedy;
+  } cases[] = {
+      {"[peer]\nname = 3\n", 2, "peer.name", "text in quotes"},
+      {"[network]\n\nupload = 20\n", 3, "network.upload", "like \"20mbit\""},
+      {"[network]\nupload = \"20\"\n", 2, "network.upload", "20mbit"},
+      {"[network]\ndownload = \"20 apples\"\n", 2, "network.download", "20mbit"},
+      {"[network]\nadvertise = \"a\"\n", 2, "network.advertise", "list of texts"},
+      {"[network]\nadvertise = [\"a\", 3]\n", 2, "network.advertise", "list of texts"},
+      {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},
+      {"[limits]\nactivations = \"5 mbit\"\n", 2, "limits.activations", "20GiB"},
+      {"[compute]\nthreads = \"two\"\n", 2, "compute.threads", "from 0 to 1024"},
+      {"[compute]\nthreads = 1025\n", 2, "compute.threads", "from 0 to 1024"},
+      {"[compute]\nthreads = -1\n", 2, "compute.threads", "from 0 to 1024"},
+      {"[compute]\nthreads = 1.5\n", 2, "compute.threads", "whole number"},
+      {"[compute]\ncodec_threads = 0\n", 2, "compute.codec_threads", "from 1 to 64"},
+      {"[compute]\ndevice = \"gpu\"\n", 2, "compute.device", "cpu, cuda, cuda:N or auto"},
+      {"[compute]\ndevice = \"cuda:\"\n", 2, "compute.device", "cpu, cuda, cuda:N or auto"},
+      {"[compute]\ndevice = \"cuda:1x\"\n", 2, "compute.device", "cpu, cuda, cuda:N or auto"},
+      {"[status]\nallow_remote = \"yes\"\n", 2, "status.allow_remote", "true or false"},
+      {"[log]\nlevel = \"loud\"\n", 2, "log.level", "debug"},
+      {"[peer]\nname = \"a\\nb\"\n", 2, "peer.name", "control characters"},
+  };
+  for (const auto& [toml, line, key, remedy] : cases) {
+    EXPECT_THAT(ErrorOf(toml), AllOf(HasSubstr("my.toml line " + std::to_string(line) + ": "),
+                                     HasSubstr(key), HasSubstr(remedy)))
+        << toml;
+  }
+  EXPECT_THAT(ErrorOf("[peer]\nname = \"" + std::string(65, 'a') + "\"\n"),
+              HasSubstr("at most 64"));
+}
+
+TEST(DaemonConfig, NamesTheLineOfAFileThatIsNoToml) {
+  EXPECT_THAT(ErrorOf("[peer]\nname = \n"), HasSubstr("my.toml line 2"));
+  EXPECT_THAT(ErrorOf("[peer\n"), HasSubstr("my.toml line 1"));
+}
+
+TEST(DaemonConfig, ChecksValuesThatCameFromElsewhere) {
+  DaemonConfig config;
+  config.device = "toaster";
+  const Status status = ParseConfig("", "settings", &config);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("settings: compute.device: 'toaster'"));
+}
+
+TEST(DaemonConfig, WritesWhatItReads) {
+  DaemonConfig config;
+  config.name = "a \"quoted\" \\ näme";
+  config.directory = "/a b";
+  config.invite = "file:x";
+  config.listen = "[::1]:9";
+  config.advertise = {"one", "t\"wo"};
+  config.upload = BitsPerSecond{1'234'567};
+  config.download = BitsPerSecond{2'500'000'000};
+  config.delta_store_bytes = (1ull << 40) + 1;
+  config.store_cache_bytes = 3ull << 10;
+  config.activation_bytes = 0;
+  config.device = "cuda:12";
+  config.threads = 1024;
+  config.codec_threads = 64;
+  config.status_listen = "0.0.0.0:1";
+  config.status_allow_remote = true;
+  config.log_level = "off";
+  const std::string text = FormatConfig(config);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("upload = \"1234567bit\""), HasSubstr("download = \"2500mbit\""),
+                    HasSubstr("store_cache = \"3KiB\"")));
+  DaemonConfig back;
+  const Status status = ParseConfig(text, "again", &back);
+  ASSERT_TRUE(status.ok()) << status.ToString() << "\n" << text;
+  EXPECT_EQ(FormatConfig(back), text);
+  EXPECT_EQ(back.name, config.name);
+  EXPECT_EQ(back.advertise, config.advertise);
+  EXPECT_EQ(back.upload, config.upload);
+  EXPECT_EQ(back.delta_store_bytes, config.delta_store_bytes);
+  EXPECT_EQ(back.activation_bytes, 0u);
+}
+
+TEST(DaemonConfig, SampleFileHoldsTheDefaults) {
+  const Result<std::string> sample = ReadFile(SourceFile("deploy/shoald.toml"), 1 << 20);
+  ASSERT_TRUE(sample.ok()) << sample.status().ToString();
+  EXPECT_EQ(*sample, FormatConfig(DaemonConfig{})) << "run: shoald --print-config's defaults";
+  DaemonConfig back;
+  back.device = "cpu";
+  back.threads = 9;
+  ASSERT_TRUE(ParseConfig(*sample, "shoald.toml", &back).ok());
+  EXPECT_EQ(FormatConfig(back), *sample);
+}
+
+TEST(DaemonConfig, OperationsPageListsEverySettingWithItsDefault) {
+  const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  for (const auto& [key, value] : KeysOf(FormatConfig(DaemonConfig{}))) {
+    EXPECT_THAT(*page, HasSubstr("| `" + key + "` | `" + value + "` |"));
+  }
+}
+
+TEST(DaemonConfig, FindsNameAndFolderOfTheMachine) {
+  ::setenv("XDG_STATE_HOME", "/state", 1);
+  DaemonConfig config;
+  FillConfigDefaults(&config);
+  EXPECT_FALSE(config.name.empty());
+  EXPECT_EQ(config.directory, "/state/shoal");
+  ::unsetenv("XDG_STATE_HOME");
+  ::setenv("HOME", "/people/me", 1);
+  config.directory.clear();
+  FillConfigDefaults(&config);
+  EXPECT_EQ(config.directory, "/people/me/.local/state/shoal");
+  config = DaemonConfig{};
+  config.name = "kept";
+  config.directory = "/kept";
+  FillConfigDefaults(&config);
+  EXPECT_EQ(config.name, "kept");
+  EXPECT_EQ(config.directory, "/kept");
+}
+
+}  // namespace
+}  // namespace shoal::daemon

@@ -1,0 +1,252 @@
+// The control connection over real sockets on loopback.
+
+#include "daemon/scheduler_connection.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "daemon_test_util.h"
+
+namespace shoal::daemon {
+namespace {
+
+using net::ConnectionId;
+using testing::HasSubstr;
+
+std::shared_ptr<const net::Identity> MakeIdentity() {
+  const TempFolder folder;
+  return net::LoadOrCreateIdentity(folder.path()).value();
+}
+
+struct FakeOwner final : SchedulerConnection::Owner {
+  control::v1::PeerMessage MakeHello() override {
+    control::v1::PeerMessage message;
+    message.mutable_hello()->set_name("attic");
+    ++hellos;
+    return message;
+  }
+  void OnWelcome(const control::v1::Welcome& welcome) override { welcomes.push_back(welcome); }
+  void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override {
+    messages.push_back(message);
+  }
+  void OnConnectionLost(const Status& status, Duration retry_in) override {
+    losses.push_back(status);
+    pauses.push_back(retry_in);
+  }
+  void OnRefused(const Status& status) override { refused = status; }
+
+  int hellos = 0;
+  std::vector<control::v1::Welcome> welcomes;
+  std::vector<control::v1::SchedulerMessage> messages;
+  std::vector<Status> losses;
+  std::vector<Duration> pauses;
+  std::optional<Status> refused;
+};
+
+class SchedulerConnectionTest : public testing::Test {
+ protected:
+  SchedulerConnectionTest() {
+    On([this] {
+      connection_ = std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), limiter_,
+                                                          limiter_, &owner_);
+    });
+  }
+  ~SchedulerConnectionTest() override {
+    On([this] {
+      connection_.reset();
+      server_.reset();
+    });
+  }
+
+  template <typename Task>
+  void On(Task task) {
+    RunOn(control_.get(), [&task] {
+      task();
+      return 0;
+    });
+  }
+  bool Wait(const std::function<bool()>& holds) { return WaitUntil(control_.get(), holds); }
+
+  // Answers every hello by what answer_ makes of it.
+  void StartServer(std::uint16_t port) {
+    On([&] {
+      net::ControlServerHandlers handlers;
+      handlers.on_connect = [this](ConnectionId id, PeerId, const std::string&) { last_ = id; };
+      handlers.on_message = [this](ConnectionId id, control::v1::PeerMessage message) {
+        if (message.has_hello() && answer_) server_->Send(id, answer_());
+        received_.push_back(std::move(message));
+      };
+      handlers.on_disconnect = [this](ConnectionId, const Status&) { ++disconnects_; };
+      handlers.may_fetch = [](PeerId) { return false; };
+      net::ControlServerOptions options;
+      options.listen = "127.0.0.1:" + std::to_string(port);
+      options.identity = scheduler_;
+      auto server = net::NewControlServer(options, control_.get(), blocking_.get(), handlers);
+      ASSERT_TRUE(server.ok()) << server.status().ToString();
+      server_ = std::move(*server);
+      port_ = server_->port();
+    });
+  }
+  void Open() {
+    On([this] {
+      net::Invite invite;
+      invite.addresses = {"127.0.0.1:" + std::to_string(port_)};
+      invite.scheduler = scheduler_->id;
+      connection_->Open(invite);
+    });
+  }
+  static control::v1::SchedulerMessage Welcome(std::uint64_t run) {
+    control::v1::SchedulerMessage message;
+    message.mutable_welcome()->set_run(run);
+    return message;
+  }
+  static control::v1::SchedulerMessage Refusal(StatusCode code, const std::string& why) {
+    control::v1::SchedulerMessage message;
+    message.mutable_refused()->set_code(static_cast<int>(code));
+    message.mutable_refused()->set_error(why);
+    return message;
+  }
+  static control::v1::SchedulerMessage Abort(std::uint64_t generation) {
+    control::v1::SchedulerMessage message;
+    message.mutable_abort()->set_generation(generation);
+    return message;
+  }
+
+  std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
+  std::unique_ptr<Executor> blocking_ = NewThreadExecutor("blocking");
+  const std::shared_ptr<const net::Identity> scheduler_ = MakeIdentity();
+  const std::shared_ptr<net::RateLimiter> limiter_ =
+      std::make_shared<net::RateLimiter>(&SystemClock());
+  std::function<control::v1::SchedulerMessage()> answer_ = [] { return Welcome(77); };
+  std::vector<control::v1::PeerMessage> received_;
+  ConnectionId last_ = 0;
+  int disconnects_ = 0;
+  std::uint16_t port_ = 0;
+  FakeOwner owner_;
+  std::unique_ptr<net::ControlServer> server_;
+  std::unique_ptr<SchedulerConnection> connection_;
+};
+
+TEST_F(SchedulerConnectionTest, SaysHelloAndIsWelcomed) {
+  StartServer(0);
+  On([this] { EXPECT_EQ(connection_->client(), nullptr); });
+  Open();
+  ASSERT_TRUE(Wait([this] { return !owner_.welcomes.empty(); }));
+  EXPECT_EQ(owner_.welcomes[0].run(), 77u);
+  EXPECT_EQ(received_.at(0).hello().name(), "attic");
+  On([this] {
+    EXPECT_NE(connection_->client(), nullptr);
+    control::v1::PeerMessage message;
+    message.mutable_leaving()->set_reason("enough");
+    connection_->Tell(message);
+    server_->Send(last_, Abort(5));
+  });
+  ASSERT_TRUE(Wait([this] { return received_.size() == 2 && owner_.messages.size() == 1; }));
+  EXPECT_EQ(received_[1].leaving().reason(), "enough");
+  EXPECT_EQ(owner_.messages[0].abort().generation(), 5u);
+  On([this] {
+    EXPECT_GT(connection_->stats().sent_wire_bytes, 0u);
+    EXPECT_GT(connection_->stats().received_wire_bytes, 0u);
+  });
+}
+
+TEST_F(SchedulerConnectionTest, NothingCountsBeforeTheWelcome) {
+  answer_ = [] { return Abort(1); };
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return received_.size() == 1; }));
+  On([this] { server_->Send(last_, Welcome(3)); });
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 1; }));
+  EXPECT_TRUE(owner_.messages.empty());
+}
+
+TEST_F(SchedulerConnectionTest, RefusalKeepsCodeAndReasonAndEndsTheAttempts) {
+  answer_ = [] { return Refusal(StatusCode::kPermissionDenied, "the invite is not valid"); };
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.refused.has_value(); }));
+  EXPECT_EQ(owner_.refused->code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(owner_.refused->message(), HasSubstr("the invite is not valid"));
+  ASSERT_TRUE(Wait([this] { return disconnects_ == 1; }));
+  EXPECT_EQ(owner_.hellos, 1);
+  EXPECT_TRUE(owner_.losses.empty());
+  EXPECT_TRUE(owner_.welcomes.empty());
+}
+
+TEST_F(SchedulerConnectionTest, RefusalWithAForeignCodeIsStillAnError) {
+  answer_ = [] {
+    control::v1::SchedulerMessage message = Refusal(StatusCode::kOk, "");
+    message.mutable_refused()->set_code(4711);
+    return message;
+  };
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.refused.has_value(); }));
+  EXPECT_EQ(owner_.refused->code(), StatusCode::kUnknown);
+  EXPECT_THAT(owner_.refused->message(), HasSubstr("without a reason"));
+}
+
+TEST_F(SchedulerConnectionTest, ComesBackAfterARestartOfTheScheduler) {
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 1; }));
+  const std::uint64_t sent =
+      RunOn(control_.get(), [this] { return connection_->stats().sent_wire_bytes; });
+  On([this] { server_.reset(); });
+  ASSERT_TRUE(Wait([this] { return !owner_.losses.empty(); }));
+  On([this] {
+    EXPECT_EQ(connection_->client(), nullptr);
+    EXPECT_FALSE(owner_.losses[0].ok());
+  });
+  StartServer(port_);
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 2; }));
+  On([this] {
+    EXPECT_GT(connection_->stats().sent_wire_bytes, sent);
+    EXPECT_TRUE(std::is_sorted(owner_.pauses.begin(), owner_.pauses.end()));
+  });
+}
+
+TEST_F(SchedulerConnectionTest, PausesGrowWhileNobodyAnswers) {
+  StartServer(0);
+  On([this] { server_.reset(); });
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.pauses.size() >= 3; }));
+  On([this] {
+    EXPECT_EQ(owner_.pauses[1], owner_.pauses[0] * 2);
+    EXPECT_EQ(owner_.pauses[2], owner_.pauses[0] * 4);
+    EXPECT_EQ(owner_.hellos, 0);
+    connection_->Tell(control::v1::PeerMessage());  // dropped, no harm
+  });
+}
+
+TEST_F(SchedulerConnectionTest, AnotherKeyThanTheInvitesIsNotTrusted) {
+  StartServer(0);
+  On([this] {
+    net::Invite invite;
+    invite.addresses = {"127.0.0.1:" + std::to_string(port_)};
+    invite.scheduler = MakeIdentity()->id;
+    connection_->Open(invite);
+  });
+  ASSERT_TRUE(Wait([this] { return !owner_.losses.empty(); }));
+  EXPECT_EQ(owner_.hellos, 0);
+  EXPECT_TRUE(received_.empty());
+}
+
+TEST_F(SchedulerConnectionTest, ClosedItStaysClosed) {
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 1; }));
+  On([this] { connection_->Close(); });
+  ASSERT_TRUE(Wait([this] { return disconnects_ == 1; }));
+  On([this] {
+    EXPECT_EQ(connection_->client(), nullptr);
+    EXPECT_TRUE(owner_.losses.empty());
+  });
+}
+
+}  // namespace
+}  // namespace shoal::daemon

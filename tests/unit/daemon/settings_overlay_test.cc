@@ -1,0 +1,94 @@
+#include "daemon/settings_overlay.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "daemon_test_util.h"
+
+namespace shoal::daemon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SettingsOverlayTest : public testing::Test {
+ protected:
+  const TempFolder folder_;
+  const std::string path_ = folder_.path() + "/overlay.json";
+};
+
+TEST_F(SettingsOverlayTest, MissingFileIsEmpty) {
+  const Result<SettingsOverlay> overlay = ReadOverlay(path_);
+  ASSERT_TRUE(overlay.ok()) << overlay.status().ToString();
+  EXPECT_FALSE(overlay->upload || overlay->download || overlay->invite || overlay->paused);
+}
+
+TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
+  SettingsOverlay overlay;
+  overlay.upload = BitsPerSecond{20'000'000};
+  overlay.download = BitsPerSecond{0};  // "off" is a setting, unlike nothing
+  overlay.invite = "shoal1_abc";
+  overlay.paused = true;
+  ASSERT_TRUE(WriteOverlay(path_, overlay).ok());
+  Result<SettingsOverlay> back = ReadOverlay(path_);
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  EXPECT_EQ(back->upload, overlay.upload);
+  EXPECT_EQ(back->download, overlay.download);
+  EXPECT_EQ(back->invite, overlay.invite);
+  EXPECT_TRUE(back->paused);
+  ASSERT_TRUE(WriteOverlay(path_, SettingsOverlay{}).ok());
+  back = ReadOverlay(path_);
+  ASSERT_TRUE(back.ok());
+  EXPECT_FALSE(back->upload || back->download || back->invite || back->paused);
+}
+
+TEST_F(SettingsOverlayTest, OnlyItsOwnerMayReadIt) {
+  ASSERT_TRUE(WriteOverlay(path_, SettingsOverlay{}).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(SettingsOverlayTest, DamagedFileIsNamedWithTheWayOut) {
+  const char* damaged[] = {"",
+                           "{",
+                           "[]",
+                           "null",
+                           "{\"paused\": 1}",
+                           "{\"upload_bps\": -5}",
+                           "{\"upload_bps\": \"20mbit\"}",
+                           "{\"download_bps\": 1.5}",
+                           "{\"invite\": 3}",
+                           "{\"paused\": true, \"colour\": \"red\"}",
+                           "{\"paused\": true",
+                           "{\"invite\": \"\xff\xfe\"}"};
+  for (const char* text : damaged) {
+    ASSERT_TRUE(WriteFileAtomic(path_, text).ok());
+    const Result<SettingsOverlay> overlay = ReadOverlay(path_);
+    ASSERT_FALSE(overlay.ok()) << text;
+    EXPECT_EQ(overlay.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(overlay.status().message(), AllOf(HasSubstr(path_), HasSubstr("delete it")));
+  }
+}
+
+TEST_F(SettingsOverlayTest, EveryCutOfTheFileIsRefused) {
+  SettingsOverlay overlay;
+  overlay.upload = BitsPerSecond{8'000'000};
+  overlay.invite = "shoal1_abc";
+  ASSERT_TRUE(WriteOverlay(path_, overlay).ok());
+  const std::string whole = ReadFile(path_, 1 << 20).value();
+  const std::size_t closing = whole.rfind('}');
+  for (std::size_t size = 0; size <= closing; ++size) {
+    ASSERT_TRUE(WriteFileAtomic(path_, whole.substr(0, size)).ok());
+    EXPECT_FALSE(ReadOverlay(path_).ok()) << size;
+  }
+}
+
+TEST_F(SettingsOverlayTest, HugeFileIsRefused) {
+  ASSERT_TRUE(WriteFileAtomic(path_, std::string((1 << 20) + 1, ' ')).ok());
+  EXPECT_FALSE(ReadOverlay(path_).ok());
+}
+
+}  // namespace
+}  // namespace shoal::daemon

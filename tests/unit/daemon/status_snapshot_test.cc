@@ -1,0 +1,241 @@
+#include "daemon/status_snapshot.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "common/file.h"
+#include "daemon_test_util.h"
+
+namespace shoal::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Not;
+
+StatusSnapshot Full() {
+  StatusSnapshot s;
+  s.version = "1.2.3";
+  s.peer_id = std::string(64, 'a');
+  s.name = "attic";
+  s.state = PeerState::kTraining;
+  s.state_reasons = {"because"};
+  s.since_unix_ms = 1000;
+  s.time_unix_ms = 4000;
+  s.run_id = "00000000000000ff";
+  s.run_name = "demo";
+  s.run_state = "training";
+  s.step = 7;
+  s.target_step = 100;
+  s.loss = 2.5;
+  s.losses = {{5, 3.0}, {6, 2.5}};
+  s.has_stage = true;
+  s.stage = 1;
+  s.stages = 2;
+  s.pipelines = 2;
+  s.first_layer = 2;
+  s.last_layer = 4;
+  s.generation = 9;
+  s.forward_codec = "aqsgd:bits=4";
+  s.runner.forward_ms = 250;
+  s.samples_per_second = 12.5;
+  net::LinkStats link;
+  link.peer.key[0] = 0xbe;
+  link.channel = "boundary/0/0";
+  link.connected = true;
+  link.sent_wire_bytes = 100;
+  link.received_wire_bytes = 50;
+  link.rtt_ms = 20;
+  link.stall_rate_limit_ms = 1500;
+  s.links = {link};
+  s.names[link.peer] = "cellar";
+  s.totals.forward = {4000, 500, 2000, 250};
+  s.totals.link_sent_wire_bytes = 100;
+  s.totals.link_received_wire_bytes = 50;
+  s.totals.micro_batches = 14;
+  s.control.sent_wire_bytes = 10;
+  s.control.received_wire_bytes = 20;
+  s.upload_cap = BitsPerSecond{20'000'000};
+  s.delta_store.hits = 3;
+  s.delta_store.bytes = 77;
+  s.places = {{0, storage::BoundarySide::kReceiver, 0x1234, 8}};
+  return s;
+}
+
+TEST(StatusJson, SchemaVersionComesFirst) {
+  EXPECT_TRUE(StatusJson(StatusSnapshot{}).starts_with("{\"schemaVersion\":1,"));
+  EXPECT_TRUE(StatusJson(Full()).starts_with("{\"schemaVersion\":1,"));
+}
+
+TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
+  const Json json = Json::parse(StatusJson(Full()));
+  EXPECT_EQ(json["program"], "shoald");
+  EXPECT_EQ(json["state"], "training");
+  EXPECT_EQ(json["stateReasons"], Json({"because"}));
+  EXPECT_EQ(json["time"].get<int>() - json["since"].get<int>(), 3000);
+  EXPECT_EQ(json["swarm"]["step"], 7);
+  EXPECT_EQ(json["swarm"]["targetStep"], 100);
+  EXPECT_EQ(json["swarm"]["losses"], Json::parse("[[5,3.0],[6,2.5]]"));
+  EXPECT_EQ(json["role"]["stage"], 1);
+  EXPECT_EQ(json["role"]["layers"], Json({2, 4}));
+  EXPECT_EQ(json["role"]["generation"], 9);
+  EXPECT_EQ(json["links"][0]["name"], "cellar");
+  EXPECT_EQ(json["links"][0]["rttMs"], 20.0);
+  EXPECT_EQ(json["links"][0]["stallRateLimitMs"], 1500.0);
+  EXPECT_EQ(json["traffic"]["forward"]["wireSentBytes"], 500);
+  EXPECT_EQ(json["traffic"]["forward"]["ratio"], 8.0);
+  EXPECT_EQ(json["traffic"]["backward"]["ratio"], 0.0);
+  EXPECT_EQ(json["traffic"]["sentWireBytes"], 110);
+  EXPECT_EQ(json["traffic"]["receivedWireBytes"], 70);
+  EXPECT_EQ(json["limits"]["upBps"], 20'000'000);
+  EXPECT_EQ(json["limits"]["downBps"], 0);
+  EXPECT_EQ(json["deltaStore"]["hits"], 3);
+  EXPECT_EQ(json["deltaStore"]["places"][0]["side"], "receiver");
+  EXPECT_EQ(json["deltaStore"]["places"][0]["checksum"], "0000000000001234");
+  EXPECT_EQ(json["contribution"]["microBatches"], 14);
+  EXPECT_TRUE(json["health"].empty());
+}
+
+TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
+  const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const Json json = Json::parse(StatusJson(Full()));
+  for (const auto& [name, value] : json.items()) {
+    EXPECT_THAT(*page, HasSubstr("| `" + name + "` |"));
+  }
+}
+
+TEST(StatusJson, WithoutAStageTheRoleIsNull) {
+  StatusSnapshot s = Full();
+  s.has_stage = false;
+  EXPECT_TRUE(Json::parse(StatusJson(s))["role"].is_null());
+}
+
+TEST(StatusJson, UnknownPeersShowTheirShortId) {
+  StatusSnapshot s = Full();
+  s.names.clear();
+  EXPECT_EQ(Json::parse(StatusJson(s))["links"][0]["name"], "be000000");
+}
+
+TEST(StatusJson, StaysJsonWithForeignBytesAndNonFiniteNumbers) {
+  StatusSnapshot s = Full();
+  s.name = "\xff\xfe\"\n";
+  s.state_reasons = {"\x80"};
+  s.loss = std::numeric_limits<double>::quiet_NaN();
+  s.losses = {{1, std::numeric_limits<double>::infinity()}};
+  const Json json = Json::parse(StatusJson(s), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_TRUE(json["swarm"]["loss"].is_null());
+}
+
+TEST(StatusJson, WarnsOfASmallQuotaAndADamagedStore) {
+  StatusSnapshot s = Full();
+  s.budget.delta_store_bytes = 2000;
+  s.delta_store.bytes_limit = 1000;
+  s.delta_store.corrupt = 2;
+  const Json health = Json::parse(StatusJson(s))["health"];
+  ASSERT_EQ(health.size(), 2u);
+  EXPECT_EQ(health[0]["code"], "delta_store_quota");
+  EXPECT_EQ(health[1]["code"], "delta_store_corrupt");
+  s.delta_store.bytes_limit = 0;  // no quota
+  s.delta_store.corrupt = 0;
+  EXPECT_TRUE(Json::parse(StatusJson(s))["health"].empty());
+}
+
+TEST(TrafficTotals, AddUpOverGenerations) {
+  pipeline::RunnerStats stats;
+  stats.forward = {8, 1, 80, 10};
+  stats.replica.wire_sent = 5;
+  stats.micro_batches_done = 3;
+  stats.resends = 1;
+  net::LinkStats link;
+  link.sent_wire_bytes = 100;
+  link.received_wire_bytes = 7;
+  TrafficTotals totals;
+  AddRunner(stats, {link, link}, &totals);
+  AddRunner(stats, {link}, &totals);
+  EXPECT_EQ(totals.forward.raw_sent, 16u);
+  EXPECT_EQ(totals.forward.wire_sent, 2u);
+  EXPECT_EQ(totals.forward.raw_received, 160u);
+  EXPECT_EQ(totals.forward.wire_received, 20u);
+  EXPECT_EQ(totals.replica.wire_sent, 10u);
+  EXPECT_EQ(totals.micro_batches, 6u);
+  EXPECT_EQ(totals.resends, 2u);
+  EXPECT_EQ(totals.link_sent_wire_bytes, 300u);
+  EXPECT_EQ(totals.link_received_wire_bytes, 21u);
+}
+
+TEST(MetricsText, IsWellFormed) {
+  StatusSnapshot s = Full();
+  s.links[0].channel = "od\"d\\na\nme";
+  std::istringstream lines(MetricsText(s));
+  const std::regex sample(
+      R"re(([a-z_][a-z0-9_]*)(\{[a-z_]+="([^"\\\n]|\\["\\n])*"(,[a-z_]+="([^"\\\n]|\\["\\n])*")*\})? ([-+0-9.e]+|NaN|[+-]Inf))re");
+  std::set<std::string> helped;
+  std::set<std::string> typed;
+  std::set<std::string> series;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first, kind, name, type;
+    words >> first >> kind >> name >> type;
+    if (first == "#") {
+      EXPECT_TRUE((kind == "HELP" ? helped : typed).insert(name).second) << line;
+      if (kind == "TYPE" && type == "counter") EXPECT_TRUE(name.ends_with("_total")) << line;
+      continue;
+    }
+    std::smatch match;
+    ASSERT_TRUE(std::regex_match(line, match, sample)) << line;
+    EXPECT_EQ(helped.count(match[1]), 1u) << line;
+    EXPECT_EQ(typed.count(match[1]), 1u) << line;
+    EXPECT_TRUE(series.insert(line.substr(0, line.rfind(' '))).second) << "twice: " << line;
+  }
+  EXPECT_GT(series.size(), 30u);
+}
+
+TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
+  const std::string text = MetricsText(Full());
+  EXPECT_THAT(text, HasSubstr("shoal_build_info{version=\"1.2.3\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_peer_state{state=\"training\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_peer_state{state=\"idle\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_sent_payload_bytes_total{kind=\"activation\"} 500\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_sent_uncompressed_bytes_total{kind=\"activation\"} 4000\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_phase_seconds_total{phase=\"forward\"} 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_link_rtt_seconds{peer=\"be000000\",channel=\"boundary/0/0\"} "
+                              "0.02\n"));
+  EXPECT_THAT(text, HasSubstr("reason=\"rate_limit\"} 1.5\n"));
+  EXPECT_THAT(MetricsText(StatusSnapshot{}), Not(HasSubstr("shoal_link_")));
+}
+
+TEST(MetricsText, OperationsPageListsEveryMetric) {
+  const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  std::istringstream lines(MetricsText(Full()));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    const std::string name = line.substr(7, line.rfind(' ') - 7);
+    EXPECT_THAT(*page, HasSubstr("| `" + name + "` |"));
+  }
+}
+
+TEST(MetricsText, PromtoolAccepts) {
+  if (std::system("promtool --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no promtool";
+  const TempFolder folder;
+  for (const StatusSnapshot& snapshot : {StatusSnapshot{}, Full()}) {
+    ASSERT_TRUE(WriteFileAtomic(folder.path() + "/metrics", MetricsText(snapshot)).ok());
+    const std::string command =
+        "promtool check metrics < " + folder.path() + "/metrics > " + folder.path() + "/said 2>&1";
+    const int code = std::system(command.c_str());
+    EXPECT_EQ(code, 0) << ReadFile(folder.path() + "/said", 1 << 20).value();
+  }
+}
+
+}  // namespace
+}  // namespace shoal::daemon
