@@ -127,7 +127,8 @@ class DemoRun {
     if (g_interrupted != 0) return Interrupted();
     const std::string what = arguments[0];
     arguments.insert(arguments.begin(), run_program_);
-    SHOAL_ASSIGN_OR_RETURN(Captured captured, RunAndCapture(arguments, kOutputBytesMax));
+    SHOAL_ASSIGN_OR_RETURN(Captured captured, RunAndCapture(arguments, kOutputBytesMax,
+                                                            [] { return g_interrupted != 0; }));
     if (g_interrupted != 0) return Interrupted();
     if (captured.exit_code != 0) {
       return Internal("shoal-run " + what + " ended with code " +

@@ -1,15 +1,18 @@
 #include "client/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -17,6 +20,7 @@ namespace shoal::client {
 namespace {
 
 constexpr Duration kPollInterval = std::chrono::milliseconds(20);
+constexpr int kStopPoll_ms = 100;
 constexpr Duration kDefaultGrace = std::chrono::seconds(5);
 
 int ExitCodeOf(int status) {
@@ -50,12 +54,25 @@ std::vector<char*> ToArgv(const std::vector<std::string>& command) {
   ::_exit(127);
 }
 
+// The CLI's environment with `changes` in place of variables of the same name.
+std::vector<std::string> Merged(const std::vector<std::string>& changes) {
+  std::vector<std::string> variables = changes;
+  for (char** item = environ; *item != nullptr; ++item) {
+    const std::string_view variable(*item);
+    const std::string_view name = variable.substr(0, variable.find('=') + 1);
+    const bool changed = std::any_of(changes.begin(), changes.end(), [name](const auto& change) {
+      return !name.empty() && change.starts_with(name);
+    });
+    if (!changed) variables.emplace_back(variable);
+  }
+  return variables;
+}
+
 // Starts `command`; execve's failure comes back as a status.
 Result<pid_t> Spawn(const std::vector<std::string>& command,
                     const std::vector<std::string>& environment, int output,
                     bool output_is_error_too) {
-  std::vector<std::string> variables = environment;
-  for (char** item = environ; *item != nullptr; ++item) variables.emplace_back(*item);
+  const std::vector<std::string> variables = Merged(environment);
   const std::vector<char*> argv = ToArgv(command);
   const std::vector<char*> envp = ToArgv(variables);
   std::array<int, 2> failure{};
@@ -67,7 +84,12 @@ Result<pid_t> Spawn(const std::vector<std::string>& command,
   }
   ::close(failure[1]);
   int error = pid < 0 ? errno : 0;
-  if (pid > 0 && ::read(failure[0], &error, sizeof(error)) > 0) ::waitpid(pid, nullptr, 0);
+  if (pid > 0) {
+    ssize_t got = 0;
+    while ((got = ::read(failure[0], &error, sizeof(error))) < 0 && errno == EINTR) {
+    }
+    if (got > 0) ::waitpid(pid, nullptr, 0);
+  }
   ::close(failure[0]);
   if (error != 0) return FromErrno(error, "start " + command[0]);
   return pid;
@@ -135,7 +157,8 @@ void Process::Stop(Duration grace) {
   Wait();
 }
 
-Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes) {
+Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes,
+                               const std::function<bool()>& stop) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FromErrno(errno, "pipe");
   Result<pid_t> pid = Spawn(command, {}, ends[1], false);
@@ -143,7 +166,13 @@ Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::siz
   Captured captured;
   if (pid.ok()) {
     std::array<char, 65536> chunk;
-    for (;;) {
+    pollfd readable{ends[0], POLLIN, 0};
+    for (bool told = false;;) {
+      if (!told && stop && stop()) {
+        told = true;
+        ::kill(*pid, SIGTERM);
+      }
+      if (::poll(&readable, 1, kStopPoll_ms) <= 0) continue;  // also when a signal came
       const ssize_t got = ::read(ends[0], chunk.data(), chunk.size());
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) break;

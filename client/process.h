@@ -4,6 +4,7 @@
 #ifndef SHOAL_CLIENT_PROCESS_H_
 #define SHOAL_CLIENT_PROCESS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,8 +49,9 @@ struct Captured {
   int exit_code = 0;
   std::string output;  // standard output; standard error is inherited
 };
-// Runs to the end; output over `max_bytes` is an error.
-Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes);
+// Runs to the end; output over `max_bytes` is an error. Once `stop` holds the child gets SIGTERM.
+Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes,
+                               const std::function<bool()>& stop = nullptr);
 
 // Replaces the CLI by `command`; returns only on failure.
 Status Exec(const std::vector<std::string>& command);

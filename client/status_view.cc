@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <vector>
@@ -15,6 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
+constexpr std::uint64_t kLongest_ms = 1000ull * 3600 * 24 * 10'000;
+
 const Json& At(const Json& json, const char* key) {
   static const Json nothing;
   if (!json.is_object()) return nothing;
@@ -24,7 +27,7 @@ const Json& At(const Json& json, const char* key) {
 
 std::string Text(const Json& json, const char* key) {
   const Json& value = At(json, key);
-  return value.is_string() ? value.get<std::string>() : "";
+  return value.is_string() ? Printable(value.get_ref<const std::string&>()) : "";
 }
 
 double Number(const Json& json, const char* key) {
@@ -32,9 +35,19 @@ double Number(const Json& json, const char* key) {
   return value.is_number() ? value.get<double>() : 0;
 }
 
-std::uint64_t Whole(const Json& json, const char* key) {
-  const double value = Number(json, key);
-  return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+// What a double holds of a count; foreign numbers outside of it become its borders.
+std::uint64_t ToWhole(double value) {
+  constexpr double kMost = 9e18;
+  return value > 0 ? static_cast<std::uint64_t>(std::min(value, kMost)) : 0;
+}
+
+std::uint64_t Whole(const Json& json, const char* key) { return ToWhole(Number(json, key)); }
+
+// The elements of a list; of anything else none.
+const Json& List(const Json& json, const char* key) {
+  static const Json none = Json::array();
+  const Json& value = At(json, key);
+  return value.is_array() ? value : none;
 }
 
 std::string Decimal(const char* format, double value) {
@@ -45,7 +58,7 @@ std::string Decimal(const char* format, double value) {
 
 std::string RateText(double bits_per_second) {
   if (bits_per_second < 1) return "-";
-  return FormatRate(BitsPerSecond{static_cast<std::uint64_t>(bits_per_second)});
+  return FormatRate(BitsPerSecond{ToWhole(bits_per_second)});
 }
 
 std::string CapText(const Json& limits, const char* key) {
@@ -62,12 +75,14 @@ std::string StateText(const std::string& state) {
 // "training since 3m 20s", and why when there is a reason.
 std::string PeerHeadline(const Json& json) {
   std::string text = Bold(Text(json, "name")) + "  " + StateText(Text(json, "state"));
-  const auto held_ms = Number(json, "time") - Number(json, "since");
-  if (held_ms > 0) {
-    text += " for " + FormatDuration(std::chrono::milliseconds(static_cast<long long>(held_ms)));
+  const std::uint64_t time_ms = Whole(json, "time");
+  const std::uint64_t since_ms = Whole(json, "since");
+  if (since_ms > 0 && time_ms > since_ms) {
+    const std::uint64_t held_ms = std::min<std::uint64_t>(time_ms - since_ms, kLongest_ms);
+    text += " for " + FormatDuration(std::chrono::milliseconds(held_ms));
   }
-  for (const Json& reason : At(json, "stateReasons")) {
-    if (reason.is_string()) text += ": " + reason.get<std::string>();
+  for (const Json& reason : List(json, "stateReasons")) {
+    if (reason.is_string()) text += ": " + Printable(reason.get_ref<const std::string&>());
   }
   return text + "\n";
 }
@@ -82,17 +97,17 @@ std::string TrainingLine(const Json& swarm, const Json& work) {
   return text;
 }
 
+// Stages, pipelines and layers count from 0, as in the log and in the reasons.
 std::string RoleText(const Json& role) {
   if (!role.is_object()) return "none";
   const Json& layers = At(role, "layers");
-  // Counted from 0, like in reasons, logs and JSON.
   std::string text = "stage " + std::to_string(Whole(role, "stage")) + " (of " +
                      std::to_string(Whole(role, "stages")) + "), pipeline " +
                      std::to_string(Whole(role, "pipeline")) + " (of " +
                      std::to_string(Whole(role, "pipelines")) + ")";
   if (layers.is_array() && layers.size() == 2 && layers[0].is_number() && layers[1].is_number()) {
-    text += ", layers " + std::to_string(layers[0].get<int>()) + " to " +
-            std::to_string(layers[1].get<int>() - 1);
+    text += ", layers " + std::to_string(ToWhole(layers[0].get<double>())) + " to " +
+            std::to_string(std::max<std::uint64_t>(ToWhole(layers[1].get<double>()), 1) - 1);
   }
   return text;
 }
@@ -157,7 +172,8 @@ std::vector<double> Losses(const Json& list) {
 
 Result<Json> Parse(const std::string& text) {
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return DataLoss("the daemon's status is not a JSON object");
+  if (!json.is_object())
+    return DataLoss("the status is not a JSON object; are both programs of the same version?");
   return json;
 }
 
@@ -168,10 +184,9 @@ std::string MemberState(const Json& member) {
 
 std::string MemberPlace(const Json& member) {
   const Json& stage = At(member, "stage");
-  const Json& pipeline = At(member, "pipeline");
-  if (!stage.is_number_integer() || stage.get<int>() < 0) return "spare";
-  return "stage " + std::to_string(stage.get<int>()) + ", pipeline " +
-         std::to_string(pipeline.is_number_integer() ? pipeline.get<int>() : 0);
+  if (!stage.is_number() || stage.get<double>() < 0) return "spare";
+  return "stage " + std::to_string(Whole(member, "stage")) + ", pipeline " +
+         std::to_string(Whole(member, "pipeline"));
 }
 
 }  // namespace
@@ -191,14 +206,22 @@ Result<std::string> PeerView(const std::string& status_json) {
   if (const std::string curve = Sparkline(Losses(At(swarm, "losses")), 40); !curve.empty()) {
     rows.push_back({"  loss", curve});
   }
-  rows.push_back({"  device", Text(json, "device") + ", stage memory " +
-                                  FormatBytes(Whole(At(json, "memory"), "stateBytes"))});
+  std::string device = Text(json, "device");
+  if (const auto bytes = Whole(At(json, "memory"), "stateBytes"); bytes > 0) {
+    device += (device.empty() ? "" : ", ") + FormatBytes(bytes) + " of weights and optimizer";
+  }
+  if (!device.empty()) rows.push_back({"  device", device});
+  const Json& fetch = At(json, "fetch");
+  if (Whole(fetch, "totalBytes") > Whole(fetch, "doneBytes")) {
+    rows.push_back({"  fetched", FormatBytes(Whole(fetch, "doneBytes")) + " of " +
+                                     FormatBytes(Whole(fetch, "totalBytes"))});
+  }
   const Json& limits = At(json, "limits");
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
   rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
   text += FormatTable(rows) + LinkTable(At(json, "links")) + TrafficTable(At(json, "traffic"));
-  for (const Json& item : At(json, "health")) {
+  for (const Json& item : List(json, "health")) {
     text += "  " + Yellow(Text(item, "severity")) + ": " + Text(item, "text") + "; " +
             Text(item, "fix") + "\n";
   }
@@ -225,11 +248,11 @@ Result<std::string> SwarmView(const std::string& status_json) {
   }
   text += FormatTable(rows);
   std::vector<Row> members = {{"  peer", "id", "place", "state", "up", "down", "sent", "ratio"}};
-  for (const Json& member : At(json, "members")) {
+  for (const Json& member : List(json, "members")) {
     const Json& status = At(member, "status");
     double up = 0;
     double down = 0;
-    for (const Json& link : At(status, "links")) {
+    for (const Json& link : List(status, "links")) {
       up += Number(link, "upBps");
       down += Number(link, "downBps");
     }

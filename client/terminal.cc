@@ -42,6 +42,15 @@ std::size_t Width(std::string_view text) {
   return width;
 }
 
+// The beginning of a text without colour codes, at most `cells` wide, never half a character.
+std::string_view FirstCells(std::string_view text, std::size_t cells) {
+  std::size_t end = 0;
+  for (; end < text.size(); ++end) {
+    if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 && cells-- == 0) break;
+  }
+  return text.substr(0, end);
+}
+
 std::size_t TerminalWidth() {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -49,6 +58,19 @@ std::size_t TerminalWidth() {
 }
 
 }  // namespace
+
+std::string Printable(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // C0, DEL, and C1 in UTF-8 (C2 80 to C2 9F).
+    const bool c1 =
+        byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c1) ++i;
+    result += byte < ' ' || byte == 0x7f || c1 ? '?' : text[i];
+  }
+  return result;
+}
 
 bool FancyOutput() {
   static const bool fancy = ::isatty(STDOUT_FILENO) == 1 && ColoursWanted();
@@ -101,6 +123,8 @@ std::string Sparkline(const std::vector<double>& values, std::size_t width) {
     for (std::size_t i = begin; i < end; ++i) sum += values[i];
     means.push_back(sum / static_cast<double>(end - begin));
   }
+  std::erase_if(means, [](double mean) { return !std::isfinite(mean); });
+  if (means.size() < 2) return "";
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
   const double range = *high > *low ? *high - *low : 1;
   std::string text;
@@ -112,9 +136,7 @@ std::string Sparkline(const std::vector<double>& values, std::size_t width) {
 
 void ProgressLine::Show(const std::string& text) {
   if (FancyError()) {
-    std::string line = text;
-    if (Width(line) >= TerminalWidth()) line.resize(TerminalWidth() - 1);
-    std::cerr << "\r\x1b[K" << line << std::flush;
+    std::cerr << "\r\x1b[K" << FirstCells(text, TerminalWidth() - 1) << std::flush;
     shown_ = true;
     return;
   }

@@ -20,6 +20,9 @@ std::string Yellow(std::string_view text);
 std::string Red(std::string_view text);
 std::string Dim(std::string_view text);
 
+// A text from elsewhere without what would steer the terminal: control characters become '?'.
+std::string Printable(std::string_view text);
+
 // Columns padded to their widest cell (colour codes do not count), two spaces between.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 

@@ -188,7 +188,9 @@ TEST(MetricsText, IsWellFormed) {
     words >> first >> kind >> name >> type;
     if (first == "#") {
       EXPECT_TRUE((kind == "HELP" ? helped : typed).insert(name).second) << line;
-      if (kind == "TYPE" && type == "counter") EXPECT_TRUE(name.ends_with("_total")) << line;
+      if (kind == "TYPE" && type == "counter") {
+        EXPECT_TRUE(name.ends_with("_total")) << line;
+      }
       continue;
     }
     std::smatch match;

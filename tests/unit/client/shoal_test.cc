@@ -1,0 +1,189 @@
+// The program shoal as a user starts it, where no daemon runs.
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "common/version.h"
+
+namespace shoal::client {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int exit = -1;
+  std::string out;
+  std::string error;
+};
+
+class Shoal : public testing::Test {
+ protected:
+  Shoal() {
+    std::string pattern = (fs::temp_directory_path() / "shoal-cli-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    ::setenv("HOME", folder_.c_str(), 1);
+    ::setenv("SHOAL_DIR", At("state").c_str(), 1);
+  }
+  ~Shoal() override { fs::remove_all(folder_); }
+
+  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  Outcome Start(const std::string& arguments) const {
+    const std::string command = std::string(std::getenv("SHOAL_BIN")) + "/shoal " + arguments +
+                                " >" + At("out") + " 2>" + At("error") + " </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(At("out"), 1 << 20).value(),
+            ReadFile(At("error"), 1 << 20).value()};
+  }
+  // An error is one line on standard error and nothing elsewhere.
+  static void ExpectOneLine(const Outcome& run) {
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.error, StartsWith("shoal: "));
+    EXPECT_EQ(std::count(run.error.begin(), run.error.end(), '\n'), 1) << run.error;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Shoal, HelpNamesEveryCommand) {
+  const Outcome run = Start("--help");
+  EXPECT_EQ(run.exit, 0);
+  for (const char* command :
+       {"demo", "prepare", "init-model", "swarm", "join", "status", "top", "pause", "resume",
+        "leave", "set", "logs", "version", "doctor", "eval", "try", "health"}) {
+    EXPECT_THAT(run.out, HasSubstr("\n  " + std::string(command) + " ")) << command;
+  }
+  EXPECT_EQ(Start("demo --help").exit, 0);
+  EXPECT_THAT(Start("swarm --help").out,
+              AllOf(HasSubstr("init"), HasSubstr("start"), HasSubstr("export")));
+}
+
+TEST_F(Shoal, WrongUsageExitsWithTwo) {
+  for (const char* arguments :
+       {"", "fly", "status --fly", "demo --stages 0", "demo --link 5", "set", "set upload", "join",
+        "swarm", "swarm status", "try", "logs -n none"}) {
+    const Outcome run = Start(arguments);
+    EXPECT_EQ(run.exit, 2) << arguments << run.error;
+    EXPECT_NE(run.error, "") << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+  }
+}
+
+TEST_F(Shoal, SaysItsVersion) {
+  const Outcome run = Start("version --json");
+  EXPECT_EQ(run.exit, 0);
+  const json version = json::parse(run.out, nullptr, false);
+  EXPECT_EQ(version["schemaVersion"], 1);
+  EXPECT_EQ(version["version"], kVersion);
+  EXPECT_EQ(Start("version").out, std::string("shoal ") + kVersion + "\n");
+  EXPECT_EQ(Start("--version").out, std::string("shoal ") + kVersion + "\n");
+}
+
+TEST_F(Shoal, WithoutDaemonItSaysHowToStartOne) {
+  for (const char* arguments : {"status", "status --json", "top --rounds 1", "pause", "resume",
+                                "leave", "set upload=5mbit", "health"}) {
+    const Outcome run = Start(arguments);
+    EXPECT_EQ(run.exit, 3) << arguments;
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, AllOf(HasSubstr("no shoald runs in " + At("state")),
+                                 HasSubstr("shoal join INVITE")));
+  }
+  const Outcome logs = Start("logs");
+  EXPECT_NE(logs.exit, 0);
+  ExpectOneLine(logs);
+}
+
+TEST_F(Shoal, WithoutSchedulerItSaysHowToStartOne) {
+  for (const char* name : {"status", "start", "pause", "resume", "invite", "stop"}) {
+    const Outcome run = Start(std::string("swarm ") + name + " --dir " + At("run"));
+    EXPECT_EQ(run.exit, 3) << name;
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, HasSubstr("shoal-scheduler --config " + At("run") + "/run.toml"));
+  }
+}
+
+TEST_F(Shoal, MalformedInvitesAreRefusedBeforeAnythingStarts) {
+  for (const char* invite : {"hello", "shoal1_", "shoal1_AAAA", "shoal2_AAAA", "-"}) {
+    const Outcome run = Start(std::string("join ") + invite);
+    EXPECT_EQ(run.exit, 2) << invite;
+    ExpectOneLine(run);
+  }
+  const Outcome missing = Start("join file:" + At("nothing"));
+  EXPECT_EQ(missing.exit, 2);
+  EXPECT_THAT(missing.error, HasSubstr(At("nothing")));
+  EXPECT_FALSE(fs::exists(At("state")));
+}
+
+TEST_F(Shoal, DoctorFindsTheProgramsAndPrintsJson) {
+  const Outcome run = Start("doctor --json");
+  EXPECT_TRUE(run.exit == 0 || run.exit == 1) << run.exit;
+  const json report = json::parse(run.out, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << run.out;
+  EXPECT_EQ(report["schemaVersion"], 1);
+  bool bad = false;
+  std::map<std::string, json> findings;
+  for (const json& finding : report["findings"]) {
+    findings[finding["check"].get<std::string>()] = finding;
+    EXPECT_THAT((std::vector<std::string>{"ok", "hint", "bad"}),
+                testing::Contains(finding["verdict"].get<std::string>()));
+    if (finding["verdict"] != "ok") {
+      EXPECT_NE(finding["fix"], "") << finding;
+    }
+    bad = bad || finding["verdict"] == "bad";
+  }
+  EXPECT_EQ(run.exit, bad ? 1 : 0);
+  EXPECT_EQ(findings["shoal-run"]["verdict"], "ok");
+  EXPECT_EQ(findings["daemon"]["text"], "does not run");
+  for (const char* check :
+       {"shoald", "shoal-scheduler", "cores", "memory", "disk", "gpu", "tcp", "identity"}) {
+    EXPECT_EQ(findings.count(check), 1u) << check;
+  }
+  EXPECT_FALSE(fs::exists(At("state"))) << "looking must not change anything";
+}
+
+TEST_F(Shoal, DoctorFindsAKeyThatOthersCanRead) {
+  fs::create_directories(At("state"));
+  ASSERT_TRUE(WriteFileAtomic(At("state/identity.key"), "secret", 0644).ok());
+  const Outcome run = Start("doctor");
+  EXPECT_EQ(run.exit, 1);
+  EXPECT_THAT(run.out, HasSubstr("chmod 600 " + At("state/identity.key")));
+}
+
+TEST_F(Shoal, PassesArgumentsOnToShoalRun) {
+  const Outcome help = Start("eval --help");
+  EXPECT_EQ(help.exit, 0) << help.error;
+  EXPECT_THAT(help.out, HasSubstr("--model"));
+  const Outcome missing = Start("eval --model " + At("nothing") + " --data " + At("nothing"));
+  EXPECT_NE(missing.exit, 0);
+  EXPECT_THAT(missing.error, HasSubstr("nothing"));
+}
+
+TEST_F(Shoal, InitKeepsARunFileThatExists) {
+  fs::create_directories(At("run"));
+  ASSERT_TRUE(WriteFileAtomic(At("run/run.toml"), "precious").ok());
+  const Outcome run = Start("swarm init --model m --data d --dir " + At("run"));
+  EXPECT_NE(run.exit, 0);
+  ExpectOneLine(run);
+  EXPECT_EQ(ReadFile(At("run/run.toml"), 100).value(), "precious");
+}
+
+TEST_F(Shoal, DemoLeavesAFullFolderAlone) {
+  fs::create_directories(At("demo"));
+  ASSERT_TRUE(WriteFileAtomic(At("demo/mine"), "precious").ok());
+  const Outcome run = Start("demo --dir " + At("demo"));
+  EXPECT_NE(run.exit, 0);
+  ExpectOneLine(run);
+  EXPECT_THAT(run.error, HasSubstr("choose another --dir"));
+}
+
+}  // namespace
+}  // namespace shoal::client

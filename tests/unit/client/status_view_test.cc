@@ -1,0 +1,153 @@
+#include "client/status_view.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+namespace shoal::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"training",
+"stateReasons":[],"since":1000,"time":201000,
+"swarm":{"name":"demo","state":"training","reason":"","step":40,"targetStep":200,"loss":3.25,
+ "losses":[[38,4.0],[39,3.25]]},
+"role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2]},
+"device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
+"work":{"samplesPerSecond":12.34},
+"links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"upBps":5000000,
+ "downBps":2500000,"sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0},
+ {"channel":"embedding/1","name":"cellar","connected":false}],
+"traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
+ "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
+ "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
+"limits":{"upBps":20000000,"downBps":0},
+"deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
+"health":[{"severity":"warning","text":"the disk is slow","fix":"buy another"}]})";
+
+constexpr const char* kPeerText =
+    "attic  training for 3m 20s\n"
+    "  run          demo, training\n"
+    "  progress     step 40 of 200, loss 3.2500, 12.3 samples/s\n"
+    "  role         stage 0 of 2, pipeline 1 of 2, layers 0 to 1\n"
+    "  loss         █▁\n"
+    "  device       cpu, 2.00 MiB of weights and optimizer\n"
+    "  limits       upload cap 20 Mbit/s, download no cap\n"
+    "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
+    "  link          peer    up          down        sent      received  rtt      queue\n"
+    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  1.00 MiB  1.00 KiB  12.5 ms  0 B\n"
+    "  embedding/1   cellar  connecting  -           0 B       0 B       -        0 B\n"
+    "  traffic  sent      received  as fp32   ratio\n"
+    "  forward  1.00 KiB  0 B       8.00 KiB  8.0x\n"
+    "  control  100 B     200 B               \n"
+    "  warning: the disk is slow; buy another\n";
+
+constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
+"reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
+"checkpointStep":5,"losses":[3,2.5]},
+"members":[
+ {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,"state":"waiting",
+  "status":{"links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
+  "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}}}},
+ {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}]})";
+
+constexpr const char* kRunText =
+    "demo  paused: attic of stage 0 left\n"
+    "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s\n"
+    "  checkpoint  step 5\n"
+    "  loss        █▁\n"
+    "  peer    id        place                state    up        down        sent      ratio\n"
+    "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
+    "  cellar  fedcba98  spare                gone     -         -           0 B       -\n";
+
+TEST(StatusView, ShowsAPeer) {
+  const Result<std::string> view = PeerView(kPeer);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(*view, kPeerText);
+}
+
+TEST(StatusView, ShowsARun) {
+  const Result<std::string> view = SwarmView(kRun);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(*view, kRunText);
+}
+
+TEST(StatusView, LeavesOutWhatIsMissing) {
+  const Result<std::string> peer = PeerView(R"({"name":"attic","state":"idle",)"
+                                            R"("stateReasons":["no invite yet"]})");
+  ASSERT_TRUE(peer.ok());
+  EXPECT_THAT(*peer, AllOf(HasSubstr("attic  idle: no invite yet\n"), Not(HasSubstr("run ")),
+                           Not(HasSubstr("device")), Not(HasSubstr("loss"))));
+  EXPECT_TRUE(PeerView("{}").ok());
+  EXPECT_TRUE(SwarmView("{}").ok());
+}
+
+TEST(StatusView, ShowsHowFarAFetchIs) {
+  const auto view = PeerView(R"({"fetch":{"doneBytes":1048576,"totalBytes":4194304}})");
+  EXPECT_THAT(view.value(), HasSubstr("fetched      1.00 MiB of 4.00 MiB"));
+}
+
+TEST(StatusView, RefusesWhatIsNoStatus) {
+  for (const char* text : {"", "[]", "3", "\"text\"", "null", "{", "{\"a\":", "\xff"}) {
+    EXPECT_EQ(PeerView(text).status().code(), StatusCode::kDataLoss) << text;
+    EXPECT_EQ(SwarmView(text).status().code(), StatusCode::kDataLoss) << text;
+  }
+}
+
+TEST(StatusView, ForeignNamesCannotSteerTheTerminal) {
+  const auto view = SwarmView(
+      "{\"members\":[{\"name\":\"a\\u001b[2Jb\\nc\",\"peer\":\"x\",\"connected\":true}]}");
+  ASSERT_TRUE(view.ok());
+  EXPECT_THAT(*view, HasSubstr("a?[2Jb?c"));
+  EXPECT_EQ(view->find('\x1b'), std::string::npos);
+}
+
+TEST(StatusView, ValuesOfOtherTypesDoNoHarm) {
+  const char* values[] = {
+      "null", "true",    "-1", "1e300", "-1e300",           "\"x\"",
+      "[]",   "[1,2,3]", "{}", "[[]]",  "[null,[1,1e300]]", "18446744073709551615"};
+  const std::string texts[] = {kPeer, kRun};
+  // Every value after a colon is replaced by every other kind of value in turn.
+  for (const std::string& text : texts) {
+    for (std::size_t at = text.find(':'); at != std::string::npos; at = text.find(':', at + 1)) {
+      int depth = 0;
+      std::size_t end = at + 1;
+      bool quoted = false;
+      for (; end < text.size(); ++end) {
+        const char c = text[end];
+        if (c == '"') quoted = !quoted;
+        if (quoted) continue;
+        if (c == '{' || c == '[') ++depth;
+        if ((c == '}' || c == ']' || c == ',') && depth == 0) break;
+        if (c == '}' || c == ']') --depth;
+      }
+      for (const char* value : values) {
+        const std::string changed = text.substr(0, at + 1) + value + text.substr(end);
+        EXPECT_TRUE(PeerView(changed).ok()) << changed;
+        EXPECT_TRUE(SwarmView(changed).ok()) << changed;
+      }
+    }
+  }
+}
+
+TEST(StatusView, RandomAndCutTextsDoNoHarm) {
+  std::mt19937_64 random(7);
+  const std::string texts[] = {kPeer, kRun};
+  for (const std::string& text : texts) {
+    for (std::size_t size = 0; size < text.size(); ++size) {
+      EXPECT_FALSE(PeerView(text.substr(0, size)).ok());
+    }
+    for (int round = 0; round < 2000; ++round) {
+      std::string changed = text;
+      for (int i = 0; i < 3; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+      (void)PeerView(changed);
+      (void)SwarmView(changed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::client
