@@ -25,14 +25,12 @@ constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr std::uint64_t kSmallFileBytesMax = 1 << 20;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
 
-std::string LastLines(const std::string& path, int lines) {
-  const Result<std::string> text = ReadFile(path, kLogBytesMax);
+// Programs end with the line that says why.
+std::string LastLine(const std::string& path) {
+  Result<std::string> text = ReadFile(path, kLogBytesMax);
   if (!text.ok()) return "";
-  std::size_t begin = text->size();
-  for (int seen = 0; begin > 0; --begin) {
-    if ((*text)[begin - 1] == '\n' && begin != text->size() && ++seen == lines) break;
-  }
-  return text->substr(begin);
+  while (!text->empty() && text->back() == '\n') text->pop_back();
+  return text->substr(text->rfind('\n') + 1);  // npos + 1 is 0
 }
 
 std::uint64_t Whole(const Json& json, const char* key) {
@@ -125,11 +123,9 @@ Status DemoSwarm::CheckAlive() {
     const std::optional<int> code = processes_[i].Poll();
     if (!code) continue;
     const auto bad_input = static_cast<int>(ExitCode::kBadConfig);
-    std::string last = LastLines(logs_[i], 1);
-    while (!last.empty() && last.back() == '\n') last.pop_back();
     return Status(*code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kUnavailable,
-                  processes_[i].name() + " ended with code " + std::to_string(*code) + ": " + last +
-                      " (all of it: " + logs_[i] + ")");
+                  processes_[i].name() + " ended with code " + std::to_string(*code) + ": " +
+                      LastLine(logs_[i]) + " (all of it: " + logs_[i] + ")");
   }
   return Status::Ok();
 }

@@ -36,7 +36,10 @@ constexpr std::uint64_t kDiskWanted_bytes = 5ull << 30;
 
 Finding CheckProgram(const std::string& name) {
   const Result<std::string> path = FindProgram(name);
-  if (!path.ok()) return {Verdict::kBad, name, "not found", path.status().message()};
+  if (!path.ok()) {
+    return {Verdict::kBad, name, "not found beside shoal",
+            "build it with ./x build, or install all of shoal"};
+  }
   const Result<Captured> ran = RunAndCapture({*path, "--version"}, 4096);
   if (!ran.ok() || ran->exit_code != 0) {
     return {Verdict::kBad, name, "does not start",
@@ -48,7 +51,8 @@ Finding CheckProgram(const std::string& name) {
 
 Finding CheckMemory() {
   struct sysinfo info {};
-  if (::sysinfo(&info) != 0) return {Verdict::kHint, "memory", "unknown", ""};
+  if (::sysinfo(&info) != 0)
+    return {Verdict::kHint, "memory", "unknown", "look with `free -h`: a stage wants 2 GiB"};
   const std::uint64_t total = std::uint64_t{info.totalram} * info.mem_unit;
   const bool enough = total >= kMemoryWanted_bytes;
   return {enough ? Verdict::kGood : Verdict::kHint, "memory", FormatBytes(total),
@@ -94,13 +98,13 @@ Finding CheckSlowStart() {
   if (!value.ok() || value->empty()) return {Verdict::kGood, "tcp", "unknown", ""};
   if ((*value)[0] == '0') return {Verdict::kGood, "tcp", "keeps its window when idle", ""};
   return {Verdict::kHint, "tcp", "connections slow down after every pause",
-          "sysctl net.ipv4.tcp_slow_start_after_idle=0 makes bursts faster"};
+          "`sysctl net.ipv4.tcp_slow_start_after_idle=0` (as root) makes bursts faster"};
 }
 
 Finding CheckDaemon(const Target& target) {
   const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
   if (status.ok()) return {Verdict::kGood, "daemon", "runs in " + target.directory, ""};
-  return {Verdict::kHint, "daemon", "does not run", "shoal join INVITE"};
+  return {Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"};
 }
 
 Finding CheckIdentity(const Target& target) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <utility>
@@ -211,6 +212,24 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
   attempt->add_flag("--json", p->json, "Print JSON");
 }
 
+// One line: what is wrong with the command line and where its help is.
+ExitCode WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "shoal";
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) {
+    deepest = deepest->get_subcommands().front();
+    command += " " + deepest->get_name();
+  }
+  const std::vector<std::string> rest = app.remaining(true);
+  const bool wants_command = deepest->get_require_subcommand_min() > 0;
+  std::string what = error.what();
+  if (wants_command) {
+    what = rest.empty() ? "a command is missing" : "there is no command '" + rest.front() + "'";
+  }
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return Fail(ExitCode::kUsage, what + "; see `" + command + " --help`");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -237,7 +256,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // help or version
+    return static_cast<int>(WrongUsage(app, error));
   }
   return static_cast<int>(parsed.run());
 }

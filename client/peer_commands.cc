@@ -47,11 +47,15 @@ Result<std::string> InviteText(const std::string& argument) {
   if (argument == "-") {
     std::getline(std::cin, text);
   } else if (argument.rfind("file:", 0) == 0) {
-    SHOAL_ASSIGN_OR_RETURN(text, ReadFile(argument.substr(5), kInviteBytesMax));
+    Result<std::string> content = ReadFile(argument.substr(5), kInviteBytesMax);
+    if (!content.ok()) {
+      return InvalidArgument("the invite cannot be read: " + content.status().message() +
+                             "; give the file that holds it, or the line shoal1_... itself");
+    }
+    text = std::move(*content);
   }
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  SHOAL_RETURN_IF_ERROR(net::ParseInvite(text).ok() ? Status::Ok()
-                                                    : net::ParseInvite(text).status());
+  SHOAL_RETURN_IF_ERROR(net::ParseInvite(text).status());
   return text;
 }
 
@@ -135,6 +139,11 @@ ExitCode PeerCommand(const Target& target, const std::string& name,
 ExitCode Logs(const Target& target, int lines, bool follow) {
   const std::string path = target.directory + "/shoald.log";
   const Result<std::string> text = ReadFile(path, kLogBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return Fail(ExitCode::kDaemonNotRunning, "there is no log " + path +
+                                                 ", so no shoald has run there yet; start one with "
+                                                 "`shoal join INVITE`");
+  }
   if (!text.ok()) return Fail(text.status());
   std::size_t begin = text->size();
   for (int seen = 0; begin > 0; --begin) {

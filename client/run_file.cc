@@ -7,17 +7,22 @@
 namespace shoal::client {
 namespace {
 
+// A JSON string is a TOML basic string. TOML knows UTF-8 only: other bytes are replaced, and the
+// scheduler then says that there is no such file.
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // One section; keys without value are left out, and so is a section without keys.
 class Section {
  public:
   explicit Section(const char* name) : name_(name) {}
   void Text(const char* key, const std::string& value) {
-    // A JSON string is a TOML basic string.
-    if (!value.empty()) body_ << key << " = " << nlohmann::json(value).dump() << "\n";
+    if (!value.empty()) body_ << key << " = " << Quoted(value) << "\n";
   }
   // A list of one text.
   void List(const char* key, const std::string& value) {
-    if (!value.empty()) body_ << key << " = [" << nlohmann::json(value).dump() << "]\n";
+    if (!value.empty()) body_ << key << " = [" << Quoted(value) << "]\n";
   }
   void Number(const char* key, std::uint64_t value) {
     if (value != 0) body_ << key << " = " << value << "\n";

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <sstream>
 
 #include <toml++/toml.h>
+#include <nlohmann/json.hpp>
 
 #include "common/log.h"
 
@@ -27,10 +27,9 @@ struct Key {
   std::function<Status(const DaemonConfig&)> check;
 };
 
+// A JSON string is a TOML basic string.
 std::string Quoted(const std::string& text) {
-  std::ostringstream out;
-  out << toml::value<std::string>(text);
-  return out.str();
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Key Text(const char* section, const char* name, std::string DaemonConfig::*field, const char* help,

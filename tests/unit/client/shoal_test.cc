@@ -73,9 +73,16 @@ TEST_F(Shoal, WrongUsageExitsWithTwo) {
         "swarm", "swarm status", "try", "logs -n none"}) {
     const Outcome run = Start(arguments);
     EXPECT_EQ(run.exit, 2) << arguments << run.error;
-    EXPECT_NE(run.error, "") << arguments;
-    EXPECT_EQ(run.out, "") << arguments;
+    ExpectOneLine(run);
   }
+}
+
+TEST_F(Shoal, WrongUsageNamesTheHelpToRead) {
+  EXPECT_THAT(Start("fly").error, AllOf(HasSubstr("'fly'"), HasSubstr("`shoal --help`")));
+  EXPECT_THAT(Start("").error, HasSubstr("a command is missing"));
+  EXPECT_THAT(Start("swarm").error, HasSubstr("`shoal swarm --help`"));
+  EXPECT_THAT(Start("status --fly").error,
+              AllOf(HasSubstr("--fly"), HasSubstr("`shoal status --help`")));
 }
 
 TEST_F(Shoal, SaysItsVersion) {
@@ -98,8 +105,9 @@ TEST_F(Shoal, WithoutDaemonItSaysHowToStartOne) {
                                  HasSubstr("shoal join INVITE")));
   }
   const Outcome logs = Start("logs");
-  EXPECT_NE(logs.exit, 0);
+  EXPECT_EQ(logs.exit, 3);
   ExpectOneLine(logs);
+  EXPECT_THAT(logs.error, HasSubstr("shoal join INVITE"));
 }
 
 TEST_F(Shoal, WithoutSchedulerItSaysHowToStartOne) {

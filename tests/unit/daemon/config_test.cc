@@ -202,7 +202,8 @@ TEST(DaemonConfig, OperationsPageListsEverySettingWithItsDefault) {
   const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   for (const auto& [key, value] : KeysOf(FormatConfig(DaemonConfig{}))) {
-    EXPECT_THAT(*page, HasSubstr("| `" + key + "` | `" + value + "` |"));
+    const std::string row = "| `" + key + "` | `" + value + "` |";
+    EXPECT_NE(page->find(row), std::string::npos) << row;
   }
 }
 

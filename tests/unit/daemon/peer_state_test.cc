@@ -1,6 +1,6 @@
 #include "daemon/peer_state.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <map>
 #include <set>
@@ -13,7 +13,6 @@
 namespace shoal::daemon {
 namespace {
 
-using testing::HasSubstr;
 using S = PeerState;
 
 constexpr S kAll[] = {S::kStarting, S::kIdle,   S::kJoining,  S::kWaiting, S::kSyncing,
@@ -59,7 +58,8 @@ TEST(PeerState, ArchitecturePageHasTheSameTable) {
       if (to == S::kDraining || to == S::kStopped || !CanChange(from, to)) continue;
       list += (list.empty() ? "" : ", ") + std::string(PeerStateName(to));
     }
-    EXPECT_THAT(*page, HasSubstr("| " + std::string(PeerStateName(from)) + " | " + list + " |"));
+    const std::string row = "| " + std::string(PeerStateName(from)) + " | " + list + " |";
+    EXPECT_NE(page->find(row), std::string::npos) << row;
   }
 }
 

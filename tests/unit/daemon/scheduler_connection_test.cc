@@ -204,7 +204,7 @@ TEST_F(SchedulerConnectionTest, ComesBackAfterARestartOfTheScheduler) {
   });
   StartServer(port_);
   ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 2; }));
-  On([this] {
+  On([this, sent] {
     EXPECT_GT(connection_->stats().sent_wire_bytes, sent);
     EXPECT_TRUE(std::is_sorted(owner_.pauses.begin(), owner_.pauses.end()));
   });

@@ -109,7 +109,7 @@ TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   const Json json = Json::parse(StatusJson(Full()));
   for (const auto& [name, value] : json.items()) {
-    EXPECT_THAT(*page, HasSubstr("| `" + name + "` |"));
+    EXPECT_NE(page->find("| `" + name + "` |"), std::string::npos) << name;
   }
 }
 
@@ -223,7 +223,7 @@ TEST(MetricsText, OperationsPageListsEveryMetric) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# TYPE ")) continue;
     const std::string name = line.substr(7, line.rfind(' ') - 7);
-    EXPECT_THAT(*page, HasSubstr("| `" + name + "` |"));
+    EXPECT_NE(page->find("| `" + name + "` |"), std::string::npos) << name;
   }
 }
 
