@@ -49,8 +49,8 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
 "checkpointStep":5,"losses":[3,2.5]},
 "members":[
- {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,"state":"waiting",
-  "status":{"links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
+ {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
+  "state":"waiting","status":{"links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
   "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}}}},
  {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}]})";
 

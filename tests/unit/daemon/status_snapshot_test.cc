@@ -177,8 +177,9 @@ TEST(MetricsText, IsWellFormed) {
   StatusSnapshot s = Full();
   s.links[0].channel = "od\"d\\na\nme";
   std::istringstream lines(MetricsText(s));
-  const std::regex sample(
-      R"re(([a-z_][a-z0-9_]*)(\{[a-z_]+="([^"\\\n]|\\["\\n])*"(,[a-z_]+="([^"\\\n]|\\["\\n])*")*\})? ([-+0-9.e]+|NaN|[+-]Inf))re");
+  const std::string label = R"re([a-z_]+="([^"\\\n]|\\["\\n])*")re";
+  const std::regex sample("([a-z_][a-z0-9_]*)(\\{" + label + "(," + label +
+                          ")*\\})? ([-+0-9.e]+|NaN|[+-]Inf)");
   std::set<std::string> helped;
   std::set<std::string> typed;
   std::set<std::string> series;
