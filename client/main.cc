@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
-#include <utility>
 
 #include "client/commands.h"
 #include "client/demo.h"
@@ -246,13 +245,6 @@ int main(int argc, char** argv) {
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);
   })->add_flag("--json", parsed.json, "Print JSON");
-  const std::function<bool(const CLI::App*)> named = [argv](const CLI::App* command) {
-    return command->check_name(argv[1]);
-  };
-  if (argc > 1 && argv[1][0] != '-' && std::as_const(app).get_subcommands(named).empty()) {
-    return static_cast<int>(Fail(ExitCode::kUsage, "there is no command '" + std::string(argv[1]) +
-                                                       "'; `shoal --help` lists them"));
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
