@@ -50,7 +50,8 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "checkpointStep":5,"losses":[3,2.5]},
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
-  "state":"waiting","status":{"links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
+  "state":"waiting","status":{
+  "links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
   "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}}}},
  {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}]})";
 

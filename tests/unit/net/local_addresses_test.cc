@@ -1,11 +1,11 @@
-#include "daemon/local_addresses.h"
+#include "net/local_addresses.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 
 #include <set>
 
-namespace shoal::daemon {
+namespace shoal::net {
 namespace {
 
 TEST(LocalAddresses, AreNumericDifferentAndLoopbackLast) {
@@ -32,4 +32,4 @@ TEST(LocalAddresses, AreNumericDifferentAndLoopbackLast) {
 }
 
 }  // namespace
-}  // namespace shoal::daemon
+}  // namespace shoal::net
