@@ -50,7 +50,7 @@ void SchedulerConnection::Close() {
 }
 
 void SchedulerConnection::DropClient() {
-  welcomed_ = false;
+  greeted_ = welcomed_ = false;
   if (!client_) return;
   const net::ControlStats stats = client_->stats();
   past_.sent_wire_bytes += stats.sent_wire_bytes;
@@ -70,6 +70,7 @@ void SchedulerConnection::Dial() {
   net::ControlClientHandlers handlers;
   handlers.on_open = [this, live] {
     if (!live()) return;
+    greeted_ = true;
     if (Status status = client_->Send(owner_->MakeHello()); !status.ok()) {
       SHOAL_LOG(kWarning, "daemon", "hello.failed", {"error", status.ToString()});
     }
@@ -120,7 +121,7 @@ void SchedulerConnection::OnClosed(const Status& status) {
 }
 
 void SchedulerConnection::Tell(control::v1::PeerMessage message) {
-  if (!client_) return;
+  if (!client_ || !greeted_) return;  // nothing may go before the hello
   if (Status status = client_->Send(std::move(message)); !status.ok()) {
     SHOAL_LOG(kDebug, "daemon", "control.send_failed", {"error", status.ToString()});
   }

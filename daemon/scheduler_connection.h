@@ -60,6 +60,7 @@ class SchedulerConnection {
   std::optional<net::Invite> invite_;
   std::unique_ptr<net::ControlClient> client_;
   std::shared_ptr<std::uint64_t> attempt_;  // number of the live attempt; callbacks compare
+  bool greeted_ = false;                    // the hello is on its way
   bool welcomed_ = false;
   std::uint32_t failures_ = 0;  // in a row
   net::ControlStats past_;      // of closed streams

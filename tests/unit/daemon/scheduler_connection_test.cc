@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon_test_util.h"
+#include "net/grpc_link_hub.h"
 
 namespace shoal::daemon {
 namespace {
@@ -51,6 +52,11 @@ class SchedulerConnectionTest : public testing::Test {
  protected:
   SchedulerConnectionTest() {
     On([this] {
+      net::LinkHubOptions options;
+      options.listen = "127.0.0.1:0";
+      options.identity = scheduler_;
+      options.upload = options.download = limiter_;
+      hub_ = net::NewGrpcLinkHub(options, control_.get()).value();
       connection_ = std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), limiter_,
                                                           limiter_, &owner_);
     });
@@ -59,6 +65,7 @@ class SchedulerConnectionTest : public testing::Test {
     On([this] {
       connection_.reset();
       server_.reset();
+      hub_.reset();
     });
   }
 
@@ -127,6 +134,9 @@ class SchedulerConnectionTest : public testing::Test {
   int disconnects_ = 0;
   std::uint16_t port_ = 0;
   FakeOwner owner_;
+  // As in shoald, where the listening port lives longer than any connection: gRPC 1.51 may abort
+  // when the last user of its callback threads goes while they still run.
+  std::unique_ptr<net::LinkHub> hub_;
   std::unique_ptr<net::ControlServer> server_;
   std::unique_ptr<SchedulerConnection> connection_;
 };
