@@ -19,7 +19,8 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
 "work":{"samplesPerSecond":12.34},
 "links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"upBps":5000000,
- "downBps":2500000,"sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0},
+ "downBps":2500000,"ratio":7.96,
+ "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0},
  {"channel":"embedding/1","name":"cellar","connected":false}],
 "traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
@@ -37,9 +38,9 @@ constexpr const char* kPeerText =
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
     "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
-    "  link          peer    up          down        sent      received  rtt      queue\n"
-    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  1.00 MiB  1.00 KiB  12.5 ms  0 B\n"
-    "  embedding/1   cellar  connecting  -           0 B       0 B       -        0 B\n"
+    "  link          peer    up          down        ratio  sent      received  rtt      queue\n"
+    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  0 B\n"
+    "  embedding/1   cellar  connecting  -           -      0 B       0 B       -        0 B\n"
     "  traffic  sent      received  as fp32   ratio\n"
     "  forward  1.00 KiB  0 B       8.00 KiB  8.0x\n"
     "  control  100 B     200 B               \n"
