@@ -33,7 +33,7 @@ constexpr const char* kPeerText =
     "attic  training for 3m 20s\n"
     "  run          demo, training\n"
     "  progress     step 40 of 200, loss 3.2500, 12.3 samples/s\n"
-    "  role         stage 0 of 2, pipeline 1 of 2, layers 0 to 1\n"
+    "  role         stage 0 (of 2), pipeline 1 (of 2), layers 0 to 1\n"
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
