@@ -86,7 +86,6 @@ std::string Bold(std::string_view text) { return Wrapped("1", text); }
 std::string Green(std::string_view text) { return Wrapped("32", text); }
 std::string Yellow(std::string_view text) { return Wrapped("33", text); }
 std::string Red(std::string_view text) { return Wrapped("31", text); }
-std::string Dim(std::string_view text) { return Wrapped("2", text); }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;

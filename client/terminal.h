@@ -18,7 +18,6 @@ std::string Bold(std::string_view text);  // plain when not FancyOutput()
 std::string Green(std::string_view text);
 std::string Yellow(std::string_view text);
 std::string Red(std::string_view text);
-std::string Dim(std::string_view text);
 
 // A text from elsewhere without what would steer the terminal: control characters become '?'.
 std::string Printable(std::string_view text);

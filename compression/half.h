@@ -15,8 +15,7 @@ namespace shoal::compression {
 inline constexpr std::uint32_t kAbsMask = 0x7fffffff;
 inline constexpr std::uint32_t kFloatInfinity = 0x7f800000;
 inline constexpr std::uint16_t kHalfInfinity = 0x7c00;
-// The largest finite fp16 value, 65504, and the smallest fp32 value that rounds beyond it, 65520.
-inline constexpr float kHalfMax = 65504.0F;
+// 65520, the smallest fp32 value that rounds beyond fp16's largest, 65504.
 inline constexpr std::uint32_t kHalfOverflowBits = 0x477ff000;
 
 inline bool FiniteBits(std::uint32_t bits) { return (bits & kAbsMask) < kFloatInfinity; }

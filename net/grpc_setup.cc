@@ -112,13 +112,4 @@ std::string PeerAddress(const std::string& grpc_peer) {
   return address;
 }
 
-std::string JoinAddresses(const std::vector<std::string>& addresses) {
-  std::string text;
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (i > 0) text += i + 1 == addresses.size() ? " and " : ", ";
-    text += addresses[i];
-  }
-  return text;
-}
-
 }  // namespace shoal::net

@@ -47,9 +47,6 @@ grpc::Status ToGrpc(const Status& status);
 // "ipv4:127.0.0.1:1234" -> "127.0.0.1:1234"; an IPv6 address gets its brackets back.
 std::string PeerAddress(const std::string& grpc_peer);
 
-// "203.0.113.7:8781 and 10.0.0.2:8781", for error messages.
-std::string JoinAddresses(const std::vector<std::string>& addresses);
-
 }  // namespace shoal::net
 
 #endif  // SHOAL_NET_GRPC_SETUP_H_

@@ -52,6 +52,4 @@ Duration RateLimiter::WaitFor(Place place) {
       std::chrono::duration<double>(missing / rate_.bytes_per_second()));
 }
 
-Duration RateLimiter::Reserve(std::uint64_t bytes) { return WaitFor(Take(bytes)); }
-
 }  // namespace shoal::net

@@ -16,17 +16,13 @@ class RateLimiter {
  public:
   explicit RateLimiter(const Clock* clock) : clock_(clock) {}
 
-  // 0: no limit. Takes effect on what is reserved from then on, and on waits in progress.
+  // 0: no limit. Takes effect on what is taken from then on, and on waits in progress.
   void SetRate(BitsPerSecond rate);
   BitsPerSecond rate() const;
 
-  // Takes `bytes` from the bucket (it may go into debt, so that a chunk larger than the burst
-  // passes whole) and returns how long to wait before sending them.
-  Duration Reserve(std::uint64_t bytes);
-
-  // The same in two parts, for who wants to see a change of the rate while waiting: Take queues
-  // `bytes` and returns their place; WaitFor tells how long that place still has to wait, at the
-  // present rate.
+  // Take queues `bytes` (the bucket may go into debt, so that a chunk larger than the burst passes
+  // whole) and returns their place; WaitFor tells how long that place still has to wait before it
+  // is sent, at the present rate.
   using Place = std::uint64_t;
   Place Take(std::uint64_t bytes);
   Duration WaitFor(Place place);

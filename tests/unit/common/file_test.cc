@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
+
 namespace shoal {
 namespace {
 
@@ -20,13 +22,6 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = std::filesystem::temp_directory_path() / "shoal-file-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
   std::vector<std::string> Names() const {
@@ -37,7 +32,8 @@ class FileTest : public testing::Test {
     return names;
   }
 
-  std::string folder_;
+  const test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(FileTest, ReadsBackWhatWasWritten) {

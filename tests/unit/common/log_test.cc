@@ -2,15 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/temporary_folder.h"
 
 namespace shoal {
 namespace {
@@ -118,9 +118,8 @@ std::vector<std::string> LinesOf(const std::string& path) {
 
 // Files are added while other threads log; every line arrives whole.
 TEST_F(LogTest, FilesGetEveryLineFromEveryThread) {
-  std::string folder = std::filesystem::temp_directory_path() / "shoal-log-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/shoald.log";
+  const test_support::TemporaryFolder folder;
+  const std::string path = folder / "shoald.log";
   testing::internal::CaptureStderr();
   std::thread noise([] {
     for (int i = 0; i < 200; ++i) SHOAL_LOG(kInfo, "c", "noise", {"i", i});
@@ -143,7 +142,6 @@ TEST_F(LogTest, FilesGetEveryLineFromEveryThread) {
     ++whole;
   }
   EXPECT_EQ(whole, 400);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(LogTest, FileThatCannotBeOpenedIsAnError) {

@@ -3,16 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal {
 namespace {
@@ -83,16 +82,14 @@ TEST(TraceTest, ManyThreadsRecordWithoutLoss) {
 }
 
 TEST(TraceTest, FileIsWhatChromeReads) {
-  std::string folder = std::filesystem::temp_directory_path() / "shoal-trace-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const test_support::TemporaryFolder folder;
   const TimePoint zero{};
   const std::vector<TraceEvent> events = {
       {"mb.forward", "compute", {3, 1}, zero + microseconds(10), microseconds(5)},
       {"act.sent", "control", {3, 1}, zero + microseconds(15), Duration::zero()},
   };
-  ASSERT_TRUE(WriteTraceFile(folder + "/t.json", events).ok());
-  const auto json = nlohmann::json::parse(ReadFile(folder + "/t.json", 1 << 20).value());
-  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(WriteTraceFile(folder / "t.json", events).ok());
+  const auto json = nlohmann::json::parse(ReadFile(folder / "t.json", 1 << 20).value());
   const auto& list = json.at("traceEvents");
   ASSERT_EQ(list.size(), 5u);  // two events, two thread names, the process name
   EXPECT_EQ(list[0].at("name"), "mb.forward");
@@ -107,11 +104,9 @@ TEST(TraceTest, FileIsWhatChromeReads) {
 }
 
 TEST(TraceTest, AnEmptyTraceIsAFileToo) {
-  std::string folder = std::filesystem::temp_directory_path() / "shoal-trace-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  ASSERT_TRUE(WriteTraceFile(folder + "/t.json", {}).ok());
-  EXPECT_TRUE(nlohmann::json::accept(ReadFile(folder + "/t.json", 1 << 20).value()));
-  std::filesystem::remove_all(folder);
+  const test_support::TemporaryFolder folder;
+  ASSERT_TRUE(WriteTraceFile(folder / "t.json", {}).ok());
+  EXPECT_TRUE(nlohmann::json::accept(ReadFile(folder / "t.json", 1 << 20).value()));
 }
 
 }  // namespace

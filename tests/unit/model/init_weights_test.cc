@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::model {
 namespace {
@@ -19,15 +20,14 @@ namespace fs = std::filesystem;
 class InitWeights : public ::testing::Test {
  protected:
   InitWeights() {
-    folder_ = ::testing::TempDir() + "/init_weights." + std::to_string(getpid());
     fs::create_directories(folder_ + "/in");
-    const std::string source = std::string(std::getenv("SHOAL_TEST_DATA")) + "/gpt2_mini_random";
+    const std::string source = test_support::Environment("SHOAL_TEST_DATA") + "/gpt2_mini_random";
     fs::copy_file(source + "/config.json", folder_ + "/in/config.json");
     EXPECT_TRUE(WriteFileAtomic(folder_ + "/in/vocab.json", "{}").ok());
   }
-  ~InitWeights() override { fs::remove_all(folder_); }
 
-  std::string folder_;
+  const test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 std::vector<float> Values(const storage::ModelDirectory& directory, const std::string& part,

@@ -45,7 +45,7 @@ f+Y7
 )";
 
 TEST(Identity, IsMadeOnceAndKept) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto first = LoadOrCreateIdentity(folder.path() + "/state").value();
   struct stat info {};
   ASSERT_EQ(::stat((folder.path() + "/state/identity.key").c_str(), &info), 0);
@@ -62,7 +62,7 @@ TEST(Identity, CertificateTellsTheKey) {
 }
 
 TEST(Identity, WiderModeIsRefused) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   ASSERT_TRUE(LoadOrCreateIdentity(folder.path()).ok());
   const std::string path = folder.path() + "/identity.key";
   for (const mode_t mode : {0640, 0604, 0660, 0644}) {
@@ -74,7 +74,7 @@ TEST(Identity, WiderModeIsRefused) {
 }
 
 TEST(Identity, DamagedKeyIsRefusedAndKept) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/identity.key";
   ASSERT_TRUE(WriteFileAtomic(path, "nonsense", 0600).ok());
   const auto refused = LoadOrCreateIdentity(folder.path());

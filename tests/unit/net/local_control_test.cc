@@ -48,7 +48,7 @@ class LocalControlTest : public testing::Test {
     return server.status();
   }
 
-  const TempFolder folder_;
+  const TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/shoald.sock";
   std::unique_ptr<Executor> executor_ = NewThreadExecutor("control");
   std::function<void(Result<CommandResult>)> kept_;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -16,24 +15,14 @@
 #include "common/executor.h"
 #include "net/grpc_link_hub.h"
 #include "net/identity.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::net {
 
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "shoal-net-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test_support::TemporaryFolder;
 
 inline std::shared_ptr<const Identity> MakeIdentity() {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   return LoadOrCreateIdentity(folder.path()).value();
 }
 

@@ -23,7 +23,7 @@ double Ms(Duration duration) { return std::chrono::duration<double, std::milli>(
 TEST(RateLimiter, NoRateNeverWaits) {
   const FakeClock clock;
   RateLimiter limiter(&clock);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(limiter.Reserve(1 << 30), Duration::zero());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(limiter.WaitFor(limiter.Take(1 << 30)), Duration::zero());
 }
 
 TEST(RateLimiter, LongRunRateIsTheRate) {
@@ -35,7 +35,7 @@ TEST(RateLimiter, LongRunRateIsTheRate) {
   // A sender that waits as told; chunks of many sizes, below and above the burst of 20 000 bytes.
   for (const std::uint64_t chunk : {100u, 5'000u, 30'000u, 250'000u, 1u, 64'000u}) {
     for (int i = 0; i < 50; ++i) {
-      clock.now += limiter.Reserve(chunk);
+      clock.now += limiter.WaitFor(limiter.Take(chunk));
       sent += chunk;
     }
   }
@@ -50,9 +50,10 @@ TEST(RateLimiter, IdleTimeBuysNoMoreThanTheBurst) {
   RateLimiter limiter(&clock);
   limiter.SetRate(kMegabytePerSecond);
   clock.now += seconds(3600);
-  EXPECT_EQ(limiter.Reserve(20'000), Duration::zero());
-  EXPECT_EQ(limiter.Reserve(10'000), Duration::zero()) << "exactly the burst is used up";
-  EXPECT_NEAR(Ms(limiter.Reserve(1)), 10, 0.01) << "the debt of 10 000 bytes";
+  EXPECT_EQ(limiter.WaitFor(limiter.Take(20'000)), Duration::zero());
+  EXPECT_EQ(limiter.WaitFor(limiter.Take(10'000)), Duration::zero())
+      << "exactly the burst is used up";
+  EXPECT_NEAR(Ms(limiter.WaitFor(limiter.Take(1))), 10, 0.01) << "the debt of 10 000 bytes";
 }
 
 TEST(RateLimiter, DebtLetsALargeChunkPassWhole) {
@@ -60,10 +61,10 @@ TEST(RateLimiter, DebtLetsALargeChunkPassWhole) {
   RateLimiter limiter(&clock);
   limiter.SetRate(kMegabytePerSecond);
   clock.now += seconds(1);
-  EXPECT_EQ(limiter.Reserve(1'020'000), Duration::zero());
-  EXPECT_NEAR(Ms(limiter.Reserve(1000)), 1000, 0.01);
+  EXPECT_EQ(limiter.WaitFor(limiter.Take(1'020'000)), Duration::zero());
+  EXPECT_NEAR(Ms(limiter.WaitFor(limiter.Take(1000))), 1000, 0.01);
   clock.now += milliseconds(400);
-  EXPECT_NEAR(Ms(limiter.Reserve(1000)), 601, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(limiter.Take(1000))), 601, 0.01);
 }
 
 TEST(RateLimiter, NewRateChangesWaitsInProgress) {
@@ -87,7 +88,7 @@ TEST(RateLimiter, NewRateChangesWaitsInProgress) {
   limiter.Take(1 << 30);
   clock.now += milliseconds(1);
   limiter.SetRate(kMegabytePerSecond);
-  EXPECT_EQ(limiter.Reserve(1000), Duration::zero());
+  EXPECT_EQ(limiter.WaitFor(limiter.Take(1000)), Duration::zero());
 }
 
 }  // namespace

@@ -5,28 +5,20 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
 using ::testing::HasSubstr;
-namespace fs = std::filesystem;
-
 class ProgramTest : public ::testing::Test {
  protected:
-  ProgramTest() {
-    std::string pattern = (fs::temp_directory_path() / "shoal-program-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ProgramTest() override { fs::remove_all(folder_); }
-
   // Exit code; output_ has what it wrote.
   int Run(const std::string& arguments) {
-    const char* bin = std::getenv("SHOAL_BIN");
-    const std::string command = std::string(bin == nullptr ? "." : bin) + "/shoal-scheduler " +
-                                arguments + " > " + folder_ + "/output 2>&1";
+    const std::string command = shoal::test_support::Environment("SHOAL_BIN") +
+                                "/shoal-scheduler " + arguments + " > " + folder_ + "/output 2>&1";
     const int status = std::system(command.c_str());
     std::ostringstream text;
     text << std::ifstream(folder_ + "/output").rdbuf();
@@ -42,7 +34,9 @@ class ProgramTest : public ::testing::Test {
     EXPECT_THAT(output_, HasSubstr("shoal-scheduler: "));
   }
 
-  std::string folder_, output_;
+  const shoal::test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
+  std::string output_;
 };
 
 TEST_F(ProgramTest, UsageIsTwo) {

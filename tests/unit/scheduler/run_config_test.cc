@@ -11,6 +11,7 @@
 
 #include "common/file.h"
 #include "scheduler/run_config_keys.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -19,12 +20,6 @@ using ::testing::HasSubstr;
 
 class RunConfigTest : public ::testing::Test {
  protected:
-  RunConfigTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "shoal-config-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~RunConfigTest() override { std::filesystem::remove_all(folder_); }
-
   std::string Path() const { return folder_ + "/run.toml"; }
   Result<RunConfig> Read(const std::string& text) {
     std::ofstream(Path(), std::ios::binary) << text;
@@ -40,7 +35,8 @@ class RunConfigTest : public ::testing::Test {
     EXPECT_EQ(config.status().message().find('\n'), std::string::npos);
   }
 
-  std::string folder_;
+  const test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(RunConfigTest, SampleIsTheDefaultsAndReadsBack) {

@@ -24,6 +24,7 @@
 #include "net/identity.h"
 #include "net/rate_limiter.h"
 #include "storage/safetensors.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -102,8 +103,6 @@ std::string HttpGet(const std::string& address, const std::string& path) {
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
-    std::string pattern = (fs::temp_directory_path() / "shoal-server-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
     WriteModel(folder_ + "/model");
     dataset::PrepareOptions options;
     options.tokenizer_directory = folder_ + "/model";
@@ -122,7 +121,6 @@ class ServerTest : public ::testing::Test {
     config_.listen = "127.0.0.1:0";
     config_.status_listen = "127.0.0.1:0";
   }
-  ~ServerTest() override { fs::remove_all(folder_); }
 
   static std::string Text() {
     std::string text;
@@ -151,7 +149,8 @@ class ServerTest : public ::testing::Test {
     return net::LocalCommand(config_.directory + "/scheduler.sock", name, arguments, kCall);
   }
 
-  std::string folder_;
+  const test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
   RunConfig config_;
   std::atomic<bool> stopped_ = false;
 };

@@ -39,7 +39,7 @@ class CheckpointStoreTest : public ::testing::Test {
   }
   using Numbers = std::vector<std::uint64_t>;
 
-  TempFolder folder_;
+  TemporaryFolder folder_;
   const std::string path_ = folder_ / "checkpoints";
   std::unique_ptr<CheckpointStore> store_;
 };

@@ -23,7 +23,7 @@ class ContentStoreTest : public ::testing::Test {
     EXPECT_TRUE(path.ok());
     return path.ok() ? ReadAll(*path) : "";
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<ContentStore> store_;
 };
 

@@ -76,7 +76,7 @@ class DeltaStoreSuite : public ::testing::TestWithParam<Backend> {
     EXPECT_OK(store_->Commit(place, updates, &evicted));
     return evicted;
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<DeltaStore> store_;
 };
 
@@ -436,7 +436,7 @@ class RocksDeltaStore : public ::testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     return std::move(*opened);
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
   const std::string path_ = folder_ / "deltas";
 };
 

@@ -39,7 +39,7 @@ class DiskFull : public ::testing::Test {
   }
   void Free() { std::filesystem::remove(disk_ / "ballast"); }
 
-  TempFolder disk_;
+  TemporaryFolder disk_;
   bool mounted_ = false;
 };
 

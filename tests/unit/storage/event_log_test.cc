@@ -21,7 +21,7 @@ class EventLogSuite : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     log_ = std::move(*opened);
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<EventLog> log_;
 };
 
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, EventLogSuite, ::testing::Bool(),
                          [](const auto& given) { return given.param ? "rocks" : "memory"; });
 
 TEST(RocksEventLog, SurvivesReopenAndGoesOnCounting) {
-  TempFolder folder;
+  TemporaryFolder folder;
   for (std::uint64_t i = 1; i <= 5; ++i) {
     auto log = OpenRocksEventLog(folder / "events");
     ASSERT_TRUE(log.ok()) << log.status().ToString();
@@ -83,7 +83,7 @@ TEST(RocksEventLog, SurvivesReopenAndGoesOnCounting) {
 
 TEST(RocksEventLog, WhatWasAppendedSurvivesACrash) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  TempFolder folder;
+  TemporaryFolder folder;
   // The crashing process is this test run again, so the folder's name must be handed to it.
   const char* inherited = std::getenv("SHOAL_CRASH_FOLDER");
   const std::string path = inherited == nullptr ? folder / "events" : inherited;
@@ -97,7 +97,7 @@ TEST(RocksEventLog, WhatWasAppendedSurvivesACrash) {
 }
 
 TEST(RocksEventLog, ASecondOpenerIsToldWhoHoldsTheLock) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto log = OpenRocksEventLog(folder / "events");
   ASSERT_TRUE(log.ok());
   const auto second = OpenRocksEventLog(folder / "events");
@@ -107,7 +107,7 @@ TEST(RocksEventLog, ASecondOpenerIsToldWhoHoldsTheLock) {
 }
 
 TEST(RocksEventLog, AFileInTheWayIsAClearError) {
-  TempFolder folder;
+  TemporaryFolder folder;
   WriteAll(folder / "events", "x");
   const auto log = OpenRocksEventLog(folder / "events");
   ASSERT_FALSE(log.ok());

@@ -170,7 +170,7 @@ class ModelDirectoryTest : public ::testing::Test {
       }
     }
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ModelDirectoryTest, PrefixOrNotAndEveryDType) {
@@ -330,8 +330,8 @@ class ExportTest : public ModelDirectoryTest {
     return options;
   }
   std::shared_ptr<const ModelDirectory> source_;
-  TempFolder parts_;
-  TempFolder out_;
+  TemporaryFolder parts_;
+  TemporaryFolder out_;
 };
 
 TEST_F(ExportTest, ExportOfPartsEqualsTheSource) {

@@ -155,7 +155,7 @@ TEST(Safetensors, ForeignNamesDoNotBreakTheLine) {
 }
 
 TEST(Safetensors, WritesTheDocumentedBytes) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string a = "\x01\x02\x03";
   const float b[] = {1.0f, -2.0f};
   const TensorToWrite tensors[] = {{"b", DType::kF32, {2}, std::as_bytes(std::span(b))},
@@ -171,7 +171,7 @@ TEST(Safetensors, WritesTheDocumentedBytes) {
 }
 
 TEST(Safetensors, RoundTripsEveryDTypeAndShape) {
-  TempFolder folder;
+  TemporaryFolder folder;
   TensorSet set;
   int number = 0;
   for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kU16,
@@ -196,7 +196,7 @@ TEST(Safetensors, RoundTripsEveryDTypeAndShape) {
 }
 
 TEST(Safetensors, WriterRefusesWhatNoReaderTakes) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string data(8, 'x');
   const auto refused = [&](std::vector<TensorToWrite> tensors) {
     const Status status = WriteSafetensors(folder / "x", tensors, {});
@@ -211,7 +211,7 @@ TEST(Safetensors, WriterRefusesWhatNoReaderTakes) {
 }
 
 TEST(Safetensors, AFailedWriteLeavesTheOldFile) {
-  TempFolder folder;
+  TemporaryFolder folder;
   WriteAll(folder / "x", "old");
   const Status status = WriteSafetensors(folder / "missing/x", {}, {});
   EXPECT_EQ(status.code(), StatusCode::kNotFound);

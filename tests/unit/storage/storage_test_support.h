@@ -19,6 +19,7 @@
 
 #include "storage/model_directory.h"
 #include "storage/safetensors.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::storage {
 
@@ -33,29 +34,8 @@ namespace shoal::storage {
     EXPECT_TRUE(expect_ok_.ok()) << expect_ok_.ToString(); \
   } while (false)
 
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "shoal-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-inline std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
+using test_support::Environment;
+using test_support::TemporaryFolder;
 
 inline std::string ReadAll(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
