@@ -32,8 +32,7 @@ def main():
         if ids != ours["ids"]:
             print(f"ids differ: {ids} and {ours['ids']}")
             return 1
-    model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32)
-    model.eval()
+    model = AutoModelForCausalLM.from_pretrained(given.model).float().eval()
     with torch.no_grad():
         theirs = model(torch.tensor([ours["ids"]])).logits[0]
     mine = torch.tensor(ours["logits"], dtype=torch.float32)
