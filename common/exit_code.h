@@ -12,9 +12,6 @@ enum class ExitCode : int {
   kFailure = 1,
   kUsage = 2,
   kDaemonNotRunning = 3,
-  kNotMember = 4,
-  kSchedulerUnreachable = 69,
-  kTryLater = 75,
   kPermission = 77,
   kBadConfig = 78,
 };

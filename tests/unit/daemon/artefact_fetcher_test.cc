@@ -132,7 +132,7 @@ class ArtefactFetcherTest : public testing::Test {
     return RunOn(control_.get(), [this] { return fetcher_->progress(); });
   }
 
-  const TempFolder folder_;
+  const TemporaryFolder folder_;
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<Executor> store_ = NewThreadExecutor("store");

@@ -19,7 +19,7 @@ using net::ConnectionId;
 using testing::HasSubstr;
 
 std::shared_ptr<const net::Identity> MakeIdentity() {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   return net::LoadOrCreateIdentity(folder.path()).value();
 }
 

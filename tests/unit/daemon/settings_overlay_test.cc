@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class SettingsOverlayTest : public testing::Test {
  protected:
-  const TempFolder folder_;
+  const TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/overlay.json";
 };
 

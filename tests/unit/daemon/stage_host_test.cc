@@ -276,7 +276,7 @@ class StageHostTest : public testing::Test {
     return applied.weight_checksum();
   }
 
-  const TempFolder folder_;
+  const TemporaryFolder folder_;
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<storage::CheckpointStore> checkpoints_;

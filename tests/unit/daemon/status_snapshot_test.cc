@@ -230,7 +230,7 @@ TEST(MetricsText, OperationsPageListsEveryMetric) {
 
 TEST(MetricsText, PromtoolAccepts) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no promtool";
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const StatusSnapshot& snapshot : {StatusSnapshot{}, Full()}) {
     ASSERT_TRUE(WriteFileAtomic(folder.path() + "/metrics", MetricsText(snapshot)).ok());
     const std::string command =

@@ -15,34 +15,18 @@
 #include "common/executor.h"
 #include "net/grpc_link_hub.h"
 #include "net/identity.h"
+#include "tests/support/on_executor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::net {
 
+using test_support::RunOn;
 using test_support::TemporaryFolder;
+using test_support::WaitUntil;
 
 inline std::shared_ptr<const Identity> MakeIdentity() {
   const TemporaryFolder folder;
   return LoadOrCreateIdentity(folder.path()).value();
-}
-
-// Runs `task` on the executor and returns what it returns.
-template <typename Task>
-auto RunOn(Executor* executor, Task task) {
-  using Value = decltype(task());
-  std::packaged_task<Value()> packaged(std::move(task));
-  auto future = packaged.get_future();
-  executor->Post("test", [&packaged] { packaged(); });
-  return future.get();
-}
-
-// Asks on the executor until it holds; false after a time that no healthy machine needs.
-inline bool WaitUntil(Executor* executor, const std::function<bool()>& holds) {
-  for (int i = 0; i < 12000; ++i) {
-    if (RunOn(executor, holds)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
 }
 
 struct HubPeer {
