@@ -42,6 +42,11 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(shoal_flags INTERFACE -Wthread-safety)
 endif()
+# What a sanitized program is started with, by tests too: the libraries that it cannot see into.
+set(shoal_sanitizer_env "")
+if(SHOAL_SANITIZE MATCHES "thread")
+  set(shoal_sanitizer_env "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
+endif()
 
 # A LibTorch file needs 1.5 GB of memory to compile: never more than two at a time.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_pool=2)
@@ -77,6 +82,6 @@ function(shoal_test name)
   endif()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "SHOAL_TEST_DATA=${CMAKE_SOURCE_DIR}/tests/data;SHOAL_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data;SHOAL_SOURCE_DIR=${CMAKE_SOURCE_DIR};SHOAL_BIN=${CMAKE_BINARY_DIR}/bin;${ARG_ENV}"
+    ENVIRONMENT "SHOAL_TEST_DATA=${CMAKE_SOURCE_DIR}/tests/data;SHOAL_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data;SHOAL_SOURCE_DIR=${CMAKE_SOURCE_DIR};SHOAL_BIN=${CMAKE_BINARY_DIR}/bin;${shoal_sanitizer_env};${ARG_ENV}"
     SKIP_REGULAR_EXPRESSION "skipped: needs root")
 endfunction()
