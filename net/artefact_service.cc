@@ -40,10 +40,17 @@ class SharedReactor : public Reactor, public std::enable_shared_from_this<Shared
       : backend_(std::move(backend)), peer_(std::move(peer)) {}
 
   void OnCancel() override { End(Cancelled("the other end left")); }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    std::shared_ptr<SharedReactor> self;  // let go of after the lock: it may hold the mutex
+    MutexLock lock(mutex_);
+    self = std::move(self_);
+  }
 
  protected:
-  void Hold() { self_ = this->shared_from_this(); }
+  void Hold() {
+    MutexLock lock(mutex_);
+    self_ = this->shared_from_this();
+  }
 
   void End(const Status& status) {
     MutexLock lock(mutex_);
@@ -75,7 +82,7 @@ class SharedReactor : public Reactor, public std::enable_shared_from_this<Shared
  private:
   Mutex mutex_;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<SharedReactor> self_;
+  std::shared_ptr<SharedReactor> self_ SHOAL_GUARDED_BY(mutex_);
 };
 
 class FetchReactor final : public SharedReactor<grpc::ServerWriteReactor<pb::Chunk>> {
@@ -100,7 +107,7 @@ class FetchReactor final : public SharedReactor<grpc::ServerWriteReactor<pb::Chu
       End(Cancelled("the other end left"));
       return;
     }
-    RunBlocking("artefact.read", [this] { ReadNext(); });
+    IfAlive([this] { RunBlocking("artefact.read", [this] { ReadNext(); }); });
   }
 
  private:
@@ -172,7 +179,7 @@ class UploadReactor final : public SharedReactor<grpc::ServerReadReactor<pb::Upl
       return;
     }
     backend_->received_wire_bytes += WireBytes(chunk_.ByteSizeLong());
-    RunBlocking("artefact.write", [this] { WriteChunk(); });
+    IfAlive([this] { RunBlocking("artefact.write", [this] { WriteChunk(); }); });
   }
 
  private:
@@ -187,11 +194,20 @@ class UploadReactor final : public SharedReactor<grpc::ServerReadReactor<pb::Upl
     return Status::Ok();
   }
 
+  // A call that broke may still write its last chunk after the next call has asked where to go on;
+  // what it wrote then comes twice, and is the same bytes. `refused`: why the chunk does not fit.
+  Result<std::uint64_t> AlreadyHeld(const Status& refused) const {
+    const auto held = backend_->handlers.upload_offset(chunk_.hash(), chunk_.size());
+    if (held.ok() && chunk_.offset() + chunk_.data().size() <= *held) return *held;
+    return refused;
+  }
+
   void WriteChunk() {
     Status status = Check();
     if (status.ok()) {
-      const auto offset = backend_->handlers.write_artefact(chunk_.hash(), chunk_.size(),
-                                                            chunk_.offset(), chunk_.data());
+      auto offset = backend_->handlers.write_artefact(chunk_.hash(), chunk_.size(), chunk_.offset(),
+                                                      chunk_.data());
+      if (offset.status().code() == StatusCode::kOutOfRange) offset = AlreadyHeld(offset.status());
       status = offset.status();
       if (offset.ok()) offset_ = *offset;
     }

@@ -134,6 +134,11 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
     // Handled one by one; a peer that sends faster than we handle waits.
     const auto message = std::make_shared<pb::PeerMessage>(std::move(read_));
     read_ = pb::PeerMessage();
+    {
+      MutexLock lock(mutex_);
+      reading_ = false;
+      ++unhandled_;
+    }
     hall_->executor->Post("control.message", [self = shared_from_this(), message] {
       if (!self->hall_->closed && self->hall_->handlers.on_message) {
         self->hall_->handlers.on_message(self->id_, std::move(*message));
@@ -143,8 +148,6 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
       self->ReadNext();
     });
     MutexLock lock(mutex_);
-    reading_ = false;
-    ++unhandled_;
     ReadNext();
   }
 

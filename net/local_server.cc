@@ -38,7 +38,10 @@ class LocalCall final : public grpc::ServerUnaryReactor,
  public:
   explicit LocalCall(Reply* reply) : reply_(reply) {}
 
-  void Hold() { self_ = this->shared_from_this(); }
+  void Hold() {
+    MutexLock lock(mutex_);
+    self_ = this->shared_from_this();
+  }
 
   // Fills the reply and ends the call, unless it has ended.
   template <typename Fill>
@@ -53,13 +56,17 @@ class LocalCall final : public grpc::ServerUnaryReactor,
   void OnCancel() override {
     Answer(Cancelled("the caller left"), [](Reply*) {});
   }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    std::shared_ptr<LocalCall> self;  // let go of after the lock: it may hold the mutex
+    MutexLock lock(mutex_);
+    self = std::move(self_);
+  }
 
  private:
   Reply* const reply_;  // gRPC's, valid until the call is finished
-  std::shared_ptr<LocalCall> self_;
   Mutex mutex_;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<LocalCall> self_ SHOAL_GUARDED_BY(mutex_);
 };
 
 class LocalService final : public pb::Local::CallbackService {

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <utility>
 
+#include "common/mutex.h"
 #include "net/control.h"
 #include "net_test_util.h"
 
@@ -16,10 +18,13 @@ using testing::HasSubstr;
 
 constexpr std::size_t kChunk = 256 * 1024;
 
-// What a scheduler would keep; `blocking` thread only, but for the atomics.
+// What a scheduler would keep; used by the `blocking` threads and by the tests.
 struct Store {
-  std::map<std::string, std::string> blobs;
-  std::map<std::string, std::string> uploads;
+  std::map<std::string, std::string> blobs;  // set before the client connects
+  Mutex mutex;
+  std::map<std::string, std::string> uploads SHOAL_GUARDED_BY(mutex);
+  // What the first question for the offset of an upload is answered with, if not the truth.
+  std::optional<std::uint64_t> first_answer SHOAL_GUARDED_BY(mutex);
   std::atomic<bool> members_only = false;
   std::atomic<int> reads = 0;
 };
@@ -57,10 +62,13 @@ struct ServerSide {
     };
     handlers.upload_offset = [store](const std::string& hash,
                                      std::uint64_t) -> Result<std::uint64_t> {
-      return store->uploads[hash].size();
+      MutexLock lock(store->mutex);
+      const std::uint64_t held = store->uploads[hash].size();
+      return std::exchange(store->first_answer, std::nullopt).value_or(held);
     };
     handlers.write_artefact = [store](const std::string& hash, std::uint64_t, std::uint64_t offset,
                                       const std::string& data) -> Result<std::uint64_t> {
+      MutexLock lock(store->mutex);
       std::string& blob = store->uploads[hash];
       if (offset != blob.size()) return OutOfRange("not where the upload stands");
       blob += data;
@@ -388,9 +396,34 @@ TEST_F(ControlTest, UploadBreaksAndResumes) {
   EXPECT_EQ(UploadAll(hash, blob, SIZE_MAX).ToString(), "ok");
   // Again: complete already, nothing is read.
   EXPECT_EQ(UploadAll(hash, blob, 0).ToString(), "ok");
-  std::promise<std::string> stored;
-  blocking_->Post("test", [&] { stored.set_value(store_.uploads[hash]); });
-  EXPECT_EQ(stored.get_future().get(), blob);
+  MutexLock lock(store_.mutex);
+  EXPECT_EQ(store_.uploads[hash], blob);
+}
+
+// The last chunk of a call that broke may be written after the next call has asked where to go on.
+TEST_F(ControlTest, ChunksThatAreAlreadyThereDoNotStopAnUpload) {
+  const std::string hash(32, 'u');
+  const std::string blob = Blob(1'000'003);
+  {
+    MutexLock lock(store_.mutex);
+    store_.uploads[hash] = blob.substr(0, 2 * kChunk);
+    store_.first_answer = kChunk;
+  }
+  Connect();
+  EXPECT_EQ(UploadAll(hash, blob, SIZE_MAX).ToString(), "ok");
+  MutexLock lock(store_.mutex);
+  EXPECT_FALSE(store_.first_answer);
+  EXPECT_EQ(store_.uploads[hash], blob);
+}
+
+TEST_F(ControlTest, ChunksThatLeaveAHoleStopAnUpload) {
+  const std::string hash(32, 'u');
+  {
+    MutexLock lock(store_.mutex);
+    store_.first_answer = kChunk;
+  }
+  Connect();
+  EXPECT_EQ(UploadAll(hash, Blob(1'000'003), SIZE_MAX).code(), StatusCode::kOutOfRange);
 }
 
 TEST_F(ControlTest, EmptyUploadAndRefusals) {
