@@ -122,10 +122,10 @@ template <typename Work, typename Then>
 void DirectAllReduce::OnCompute(const char* name, Work work, Then then) {
   const std::uint64_t mine = *epoch_;
   auto task = std::make_shared<Work>(std::move(work));  // shared: std::function must be copyable
-  compute_->Post(name, [this, name, mine, epoch = epoch_, control = control_, task, then] {
+  compute_->Post(name, [name, mine, epoch = epoch_, control = control_, task, then] {
     if (*epoch != mine) return;
     auto result = std::make_shared<decltype((*task)())>((*task)());
-    control->Post(name, [this, mine, epoch, result, then] {
+    control->Post(name, [mine, epoch, result, then] {
       if (*epoch == mine) then(std::move(*result));
     });
   });
