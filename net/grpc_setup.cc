@@ -2,11 +2,14 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <chrono>
 #include <mutex>
 #include <vector>
 
@@ -35,20 +38,39 @@ void ProtobufLine(google::protobuf::LogLevel, const char*, int, const std::strin
   SHOAL_LOG(kDebug, "protobuf", "line", {"text", text});
 }
 
+// gRPC's callback threads end with their last user, and the one who drops the last reference joins
+// them. When that is one of these threads itself (a reaction that ends the last call), gRPC 1.51
+// aborts. One call on a channel that is never destroyed keeps the threads for the process's life.
+void KeepCallbackThreads() {
+  struct Holder {
+    std::shared_ptr<grpc::Channel> channel =
+        grpc::CreateChannel("unix:shoal-nobody-listens", grpc::InsecureChannelCredentials());
+    grpc::GenericStub stub{channel};
+    grpc::ClientContext context;
+    grpc::ByteBuffer request{nullptr, 0};  // empty, but a message
+    grpc::ByteBuffer response;
+  };
+  static Holder* const holder = new Holder;
+  holder->context.set_deadline(std::chrono::system_clock::now());
+  holder->stub.UnaryCall(&holder->context, "/shoal.none/None", grpc::StubOptions(),
+                         &holder->request, &holder->response, [](const grpc::Status&) {});
+}
+
 }  // namespace
 
-void RouteGrpcLog() {
+void PrepareGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function(&LogLine);
     google::protobuf::SetLogHandler(&ProtobufLine);
+    KeepCallbackThreads();
   });
 }
 
 std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
                                                 const Identity& identity, const PeerId& peer,
                                                 int message_bytes_max) {
-  RouteGrpcLog();
+  PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -66,7 +88,7 @@ std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
 Result<std::unique_ptr<grpc::Server>> StartServer(
     const std::string& listen, const Identity& identity, int message_bytes_max,
     const std::function<void(grpc::ServerBuilder*)>& add, std::uint16_t* port) {
-  RouteGrpcLog();
+  PrepareGrpc();
   grpc::ServerBuilder builder;
   int bound = 0;
   builder.AddListeningPort(listen, ServerTls(identity), &bound);

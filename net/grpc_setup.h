@@ -26,9 +26,10 @@ namespace shoal::net {
 inline constexpr int kControlMessageBytesMax = 16 << 20;
 inline constexpr std::size_t kArtefactChunkBytes = 256 * 1024;
 
-// gRPC's and protobuf's own log lines become debug lines of categories "grpc" and "protobuf".
-// Idempotent. Thread: any.
-void RouteGrpcLog();
+// Before the first use of gRPC: its and protobuf's own log lines become debug lines of categories
+// "grpc" and "protobuf", and its callback threads stay for the life of the process. Idempotent.
+// Thread: any.
+void PrepareGrpc();
 
 // A connection of its own to `address` (never shared with another channel), pinned to `peer`.
 std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,

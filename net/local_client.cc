@@ -19,7 +19,7 @@ namespace pb = local::v1;
 using Call = std::function<grpc::Status(pb::Local::Stub*, grpc::ClientContext*)>;
 
 Status Ask(const std::string& socket_path, Duration timeout, const Call& call) {
-  RouteGrpcLog();
+  PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kControlMessageBytesMax);

@@ -172,7 +172,7 @@ Status ClearSocket(const std::string& path) {
 
 Result<std::unique_ptr<LocalServer>> NewLocalServer(const std::string& socket_path,
                                                     Executor* executor, LocalHandlers handlers) {
-  RouteGrpcLog();
+  PrepareGrpc();
   SHOAL_RETURN_IF_ERROR(ClearSocket(socket_path));
   auto state = std::make_shared<LocalState>();
   state->handlers = std::move(handlers);
