@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kLossesKept = 2000;
 constexpr double kRateSmoothing = 0.2;
+constexpr Duration kFarewell = std::chrono::seconds(1);
 constexpr Duration kStopTimeout = std::chrono::seconds(10);
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
 
@@ -275,8 +276,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
   }
   if (message.has_finished()) {
     if (!stage_ || message.finished().generation() != generation) return;
-    EndStage();
-    ChangeState(PeerState::kWaiting, "the run is finished");
+    OnFinished(generation);
     return;
   }
   if (!stage_) return;
@@ -315,6 +315,15 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   StageHost::Owner* const owner = this;
   stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
   stage_->Start();
+}
+
+// The links stay a moment longer, so that no neighbour takes our end for a break.
+void PeerDaemon::OnFinished(std::uint64_t generation) {
+  stage_->OnFinished();
+  ChangeState(PeerState::kWaiting, "the run is finished");
+  control_->PostAfter("daemon.finished", kFarewell, [this, generation] {
+    if (stage_ && stage_->plan().generation() == generation) EndStage();
+  });
 }
 
 void PeerDaemon::EndStage() {

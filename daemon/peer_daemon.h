@@ -63,6 +63,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
 
   void OnPlan(const control::v1::Plan& plan);
   void OnApply(const control::v1::Apply& apply);
+  void OnFinished(std::uint64_t generation);
   void OnRunStatus(const control::v1::RunStatus& status);
   void EndStage();
   void ChangeState(PeerState state, const std::string& reason);

@@ -300,6 +300,11 @@ void StageHost::OnApply(const control::v1::Apply& apply) {
   runner_->OnApply({apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels()});
 }
 
+void StageHost::OnFinished() {
+  failed_ = true;  // nothing that comes now is worth a report
+  if (runner_) runner_->OnFinished();
+}
+
 pipeline::RunnerStats StageHost::stats() const {
   return runner_ ? runner_->stats() : pipeline::RunnerStats{};
 }

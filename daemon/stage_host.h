@@ -65,6 +65,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnStepPlan(const control::v1::StepPlan& plan);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
+  // The run is over; destroy the host a moment later, when the neighbours have heard it, too.
+  void OnFinished();
 
   const control::v1::Plan& plan() const { return plan_; }
   const control::v1::Position& position() const { return own_; }

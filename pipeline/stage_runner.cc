@@ -51,6 +51,7 @@ class Runner final : public StageRunner {
   void OnStepPlan(StepPlan plan) override;
   void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) override;
   void OnApply(const ApplyOrder& order) override;
+  void OnFinished() override { core_.scope.Cancel(); }
   RunnerStats stats() const override { return core_.stats; }
   std::vector<net::LinkStats> link_stats() const override;
 

@@ -137,6 +137,10 @@ class StageRunner {
   // Optimizer step, staged m becomes m; OnApplied.
   virtual void OnApply(const ApplyOrder& order) = 0;
 
+  // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
+  // called; destroy the runner once the neighbours know, too.
+  virtual void OnFinished() = 0;
+
   virtual RunnerStats stats() const = 0;
   virtual std::vector<net::LinkStats> link_stats() const = 0;
 };

@@ -31,8 +31,6 @@ Status CheckHello(const control::v1::Hello& hello) {
       return TooLong("address", address.size(), kAddressCharactersMax);
     }
   }
-  const auto checkpoints = static_cast<std::size_t>(hello.checkpoints_size());
-  if (checkpoints > kCheckpointsMax) return TooLong("checkpoints", checkpoints, kCheckpointsMax);
   if (hello.listen_port() > 65535) return InvalidArgument("malformed message: listen_port");
   return Status::Ok();
 }

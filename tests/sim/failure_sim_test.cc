@@ -211,6 +211,16 @@ TEST(FailureSimTest, DestructionAtAnyMomentIsSilentAndTheNextGenerationTrains) {
   }
 }
 
+TEST(FailureSimTest, AfterTheEndOfTheRunClosedLinksAreNoFailure) {
+  SimSwarm swarm(Quantised(3, 2));
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(2)) << Why(swarm);
+  for (const auto& peer : swarm.peers()) peer->runner_->OnFinished();
+  swarm.at(1, 0).runner_.reset();  // its four neighbours see closed links
+  swarm.Run(std::chrono::seconds(300));
+  EXPECT_FALSE(swarm.AnyFailed()) << Why(swarm);
+}
+
 TEST(FailureSimTest, SilenceEndsTheGenerationAndNamesWhatIsAwaited) {
   SimSwarm swarm(Quantised(2, 1));
   ASSERT_TRUE(swarm.Open(0));
