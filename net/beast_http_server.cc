@@ -167,9 +167,10 @@ class BeastHttpServer final : public HttpServer {
     if (error)
       return InvalidArgument("status listen address '" + listen + "' is not an IP address");
     if (!address.is_loopback() && !allow_remote_) {
-      return InvalidArgument("the status page listens on loopback only, not on " + listen +
-                             "; write 127.0.0.1:" + std::to_string(target.port) +
-                             "; the setting status_allow_remote is for places where only friends can connect");
+      return InvalidArgument(
+          "the status page listens on loopback only, not on " + listen +
+          "; write 127.0.0.1:" + std::to_string(target.port) +
+          "; the setting status_allow_remote is for places where only friends can connect");
     }
     const tcp::endpoint endpoint(address, target.port);
     acceptor_.open(endpoint.protocol(), error);
