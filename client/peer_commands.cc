@@ -28,7 +28,6 @@ namespace shoal::client {
 namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
-constexpr Duration kDaemonStartTimeout = std::chrono::seconds(20);
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
 

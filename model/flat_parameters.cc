@@ -145,8 +145,10 @@ FlatParameters::~FlatParameters() = default;
 void FlatParameters::AddPart(const storage::ModelConfig& config, const std::string& part) {
   StagePart added{part, {}};
   for (const auto& [name, shape] : storage::PartShapes(config, part)) {
-    const auto same = std::find_if(entries_.begin(), entries_.end(),
-                                   [&](const ParameterEntry& entry) { return entry.name == name; });
+    const auto is_it = [&wanted = name](const ParameterEntry& entry) {
+      return entry.name == wanted;
+    };
+    const auto same = std::find_if(entries_.begin(), entries_.end(), is_it);
     if (same != entries_.end()) {
       added.entries.push_back(static_cast<std::size_t>(same - entries_.begin()));
       continue;
