@@ -1,0 +1,179 @@
+#include "compression/symbol_stream.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "compression/kernels.h"
+
+namespace shoal::compression {
+namespace {
+
+enum class Kind : std::uint8_t { kPacked = 0, kZstd = 1, kRans = 2 };
+
+constexpr std::size_t kGroup = 8;
+// Negative levels skip the entropy coder, higher ones gain 1 % at most.
+constexpr int kZstdLevel = 1;
+
+Status Wrong(std::string_view spec, const std::string& what) {
+  return InvalidArgument("codec " + std::string(spec) + ": codes: " + what +
+                         "; drop the message and ask for it again");
+}
+
+std::size_t PackedBytes(std::size_t n, int bits) {
+  return (n + kGroup - 1) / kGroup * static_cast<std::size_t>(bits);
+}
+
+void WritePacked(std::span<const std::uint8_t> codes, int bits, std::byte* out) {
+  const std::size_t groups = codes.size() / kGroup;
+  PackCodes(codes.data(), groups, bits, out);
+  const auto rest = codes.subspan(groups * kGroup);
+  if (rest.empty()) return;
+  std::uint8_t last[kGroup] = {};
+  std::copy(rest.begin(), rest.end(), last);
+  PackCodes(last, 1, bits, out + groups * static_cast<std::size_t>(bits));
+}
+
+Status ReadPacked(std::span<const std::byte> in, int bits, std::span<std::uint8_t> codes,
+                  std::string_view spec) {
+  if (in.size() != PackedBytes(codes.size(), bits)) {
+    return Wrong(spec, std::to_string(in.size()) + " packed bytes, expected " +
+                           std::to_string(PackedBytes(codes.size(), bits)));
+  }
+  const std::size_t groups = codes.size() / kGroup;
+  UnpackCodes(in.data(), groups, bits, codes.data());
+  const auto rest = codes.subspan(groups * kGroup);
+  if (rest.empty()) return Status::Ok();
+  std::uint8_t last[kGroup];
+  UnpackCodes(in.data() + groups * static_cast<std::size_t>(bits), 1, bits, last);
+  std::copy_n(last, rest.size(), rest.begin());
+  const bool clean = std::all_of(last + rest.size(), last + kGroup, [](auto c) { return c == 0; });
+  return clean ? Status::Ok() : Wrong(spec, "padding bits of the last group are not 0");
+}
+
+// zstd sees bytes that hold as many whole codes as fit: its entropy coder then works on tuples of
+// codes, where single small ones would cost it at least a bit each and tempt it into matches.
+std::size_t CodesPerByte(int bits) { return kGroup / static_cast<std::size_t>(bits); }
+
+std::vector<std::uint8_t> JoinCodes(std::span<const std::uint8_t> codes, int bits) {
+  const std::size_t per = CodesPerByte(bits);
+  std::vector<std::uint8_t> joined((codes.size() + per - 1) / per);
+  for (std::size_t i = 0; i < codes.size() / per; ++i) {
+    unsigned byte = 0;
+    for (std::size_t j = per; j-- > 0;) byte = byte << bits | codes[i * per + j];
+    joined[i] = static_cast<std::uint8_t>(byte);
+  }
+  for (std::size_t i = codes.size() / per * per; i < codes.size(); ++i) {
+    const auto shift = i % per * static_cast<std::size_t>(bits);
+    joined.back() = static_cast<std::uint8_t>(joined.back() | codes[i] << shift);
+  }
+  return joined;
+}
+
+// False if a bit is set that belongs to no code.
+bool SplitCodes(std::span<const std::uint8_t> joined, int bits, std::span<std::uint8_t> codes) {
+  const std::size_t per = CodesPerByte(bits);
+  const auto mask = static_cast<std::uint8_t>((1U << bits) - 1);
+  unsigned rest = 0;
+  for (std::size_t i = 0; i < codes.size() / per; ++i) {
+    unsigned byte = joined[i];
+    for (std::size_t j = 0; j < per; ++j, byte >>= bits) codes[i * per + j] = byte & mask;
+    rest |= byte;
+  }
+  if (codes.size() % per != 0) {
+    unsigned byte = joined.back();
+    for (std::size_t i = codes.size() / per * per; i < codes.size(); ++i, byte >>= bits) {
+      codes[i] = byte & mask;
+    }
+    rest |= byte;
+  }
+  return rest == 0;
+}
+
+// Bytes of a zstd frame in `out`, or 0 if it does not fit there.
+std::size_t WriteZstd(std::span<const std::uint8_t> codes, int bits, std::span<std::byte> out) {
+  const auto joined = JoinCodes(codes, bits);
+  const std::size_t bytes =
+      ZSTD_compress(out.data(), out.size(), joined.data(), joined.size(), kZstdLevel);
+  return ZSTD_isError(bytes) != 0 ? 0 : bytes;
+}
+
+Status ReadZstd(std::span<const std::byte> in, int bits, std::span<std::uint8_t> codes,
+                std::string_view spec) {
+  const std::size_t per = CodesPerByte(bits);
+  const std::size_t bytes = (codes.size() + per - 1) / per;
+  if (ZSTD_getFrameContentSize(in.data(), in.size()) != bytes ||
+      ZSTD_findFrameCompressedSize(in.data(), in.size()) != in.size()) {
+    return Wrong(spec, "not one zstd frame of " + std::to_string(bytes) + " bytes");
+  }
+  std::vector<std::uint8_t> joined(bytes);
+  const std::size_t got = ZSTD_decompress(joined.data(), bytes, in.data(), in.size());
+  if (got != bytes) {
+    return Wrong(spec, ZSTD_isError(got) != 0
+                           ? std::string("zstd says '") + ZSTD_getErrorName(got) + "'"
+                           : std::to_string(got) + " bytes in the zstd frame, expected " +
+                                 std::to_string(bytes));
+  }
+  if (SplitCodes(joined, bits, codes)) return Status::Ok();
+  return Wrong(spec, "bits are set that belong to no code of " + std::to_string(bits) + " bits");
+}
+
+}  // namespace
+
+Result<EntropyStage> ParseEntropyStage(std::string_view suffix) {
+  if (suffix.empty()) return EntropyStage::kNone;
+  if (suffix == "zstd") return EntropyStage::kZstd;
+  if (suffix == "rans") return EntropyStage::kRans;
+  return InvalidArgument("entropy stage '+" + std::string(suffix.substr(0, 32)) +
+                         "' is unknown; allowed are +zstd, +rans or none");
+}
+
+std::string_view EntropySuffix(EntropyStage stage) {
+  switch (stage) {
+    case EntropyStage::kNone: return "";
+    case EntropyStage::kZstd: return "+zstd";
+    case EntropyStage::kRans: return "+rans";
+  }
+  return "";
+}
+
+std::size_t SymbolBytesMax(EntropyStage, std::size_t n, int bits) {
+  return 1 + PackedBytes(n, bits);
+}
+
+std::size_t WriteSymbols(EntropyStage stage, std::span<const std::uint8_t> codes, int bits,
+                         std::span<std::byte> out) {
+  SHOAL_CHECK(bits >= 1 && bits <= 8);
+  SHOAL_CHECK(out.size() >= SymbolBytesMax(stage, codes.size(), bits));
+  const std::size_t packed = PackedBytes(codes.size(), bits);
+  const auto body = out.subspan(1, packed);
+  if (stage == EntropyStage::kZstd) {
+    const std::size_t bytes = WriteZstd(codes, bits, body);
+    if (bytes != 0 && bytes < packed) {
+      out[0] = static_cast<std::byte>(Kind::kZstd);
+      return 1 + bytes;
+    }
+  }
+  out[0] = static_cast<std::byte>(Kind::kPacked);
+  WritePacked(codes, bits, body.data());
+  return 1 + packed;
+}
+
+Status ReadSymbols(std::span<const std::byte> in, int bits, std::span<std::uint8_t> codes,
+                   std::string_view spec) {
+  SHOAL_CHECK(bits >= 1 && bits <= 8);
+  if (in.empty()) return Wrong(spec, "no bytes");
+  const auto body = in.subspan(1);
+  switch (static_cast<Kind>(in[0])) {
+    case Kind::kPacked: return ReadPacked(body, bits, codes, spec);
+    case Kind::kZstd: return ReadZstd(body, bits, codes, spec);
+    case Kind::kRans: break;
+  }
+  return Wrong(spec, "kind " + std::to_string(std::to_integer<int>(in[0])) +
+                         " is unknown, known are 0 (packed) and 1 (zstd)");
+}
+
+}  // namespace shoal::compression
