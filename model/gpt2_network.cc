@@ -47,6 +47,11 @@ void AddRows(const at::Tensor& gradient, const at::Tensor& ids, const at::Tensor
   }
 }
 
+// Weyl steps of the golden ratio keep the seeds of different steps apart.
+std::uint64_t MaskSeed(const StageOptions& options, MicroBatchId id) {
+  return options.fresh_masks ? options.seed + (id.step + 1) * 0x9e3779b97f4a7c15 : options.seed;
+}
+
 }  // namespace
 
 struct Gpt2Network::Embedding {
@@ -88,7 +93,7 @@ std::shared_ptr<Gpt2Network::Kept> Gpt2Network::Begin(const MicroBatch& micro_ba
                                                       bool training) const {
   auto kept = std::make_shared<Kept>();
   kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
-                   training ? options_.dropout : 0, options_.seed};
+                   training ? options_.dropout : 0, MaskSeed(options_, micro_batch.id)};
   const std::int64_t places = std::int64_t{micro_batch.rows} * micro_batch.tokens;
   if (embedding_) kept->token_ids = ToDevice(micro_batch.token_ids, device_);
   if (!embedding_) kept->input = ToDevice(micro_batch.input, places, device_);

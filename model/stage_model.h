@@ -41,6 +41,7 @@ struct StageOptions {
   std::string device = "auto";   // cpu | cuda | cuda:N | auto
   std::string compute = "fp32";  // fp32 | bf16
   double dropout = 0;            // masks drawn by counter from (seed, sample id, layer)
+  bool fresh_masks = false;      // from the step, too: a sample gets another mask at each visit
   std::uint64_t seed = 0;
   bool recompute = false;  // keep inputs only and run the forward again in backward
   int threads = 0;         // intra-op threads of the process; 0: LibTorch's choice

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/sim/sim_swarm.h"
+#include "tests/support/sim_swarm.h"
 
 namespace shoal::pipeline {
 namespace {
+
+using test_support::SimSwarm;
+using test_support::SwarmOptions;
 
 using net::Frame;
 using net::FrameKind;

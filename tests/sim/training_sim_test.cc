@@ -4,10 +4,13 @@
 
 #include <cmath>
 
-#include "tests/sim/sim_swarm.h"
+#include "tests/support/sim_swarm.h"
 
 namespace shoal::pipeline {
 namespace {
+
+using test_support::SimSwarm;
+using test_support::SwarmOptions;
 
 std::string Why(SimSwarm& swarm) {
   for (const auto& peer : swarm.peers()) {
@@ -33,7 +36,7 @@ Trained Train(const SwarmOptions& options, std::uint64_t steps, SimSwarm* swarm)
   Trained trained{swarm->losses_, {}};
   for (const auto& peer : swarm->peers()) {
     trained.checksums.push_back(peer->model_->WeightChecksum());
-    EXPECT_EQ(peer->model_->kept(), 0u);
+    EXPECT_EQ(peer->tiny().kept(), 0u);
   }
   return trained;
 }
@@ -61,13 +64,13 @@ TEST_P(Grid, RawTrainsAsASingleStageDoesAndRepeatsBitForBit) {
     for (std::uint32_t s = 0; s < options.stages; ++s) {
       EXPECT_EQ(swarm.at(s, p).model_->WeightChecksum(), swarm.at(s, 0).model_->WeightChecksum());
       for (std::uint32_t l = 0; l < swarm.shape_.layers; ++l) {
-        const std::vector<float> layer = swarm.at(s, p).model_->Layer(l);
-        if (!layer.empty()) ExpectNear(layer, reference.at(0, 0).model_->Layer(l), 1e-5);
+        const std::vector<float> layer = swarm.at(s, p).tiny().Layer(l);
+        if (!layer.empty()) ExpectNear(layer, reference.at(0, 0).tiny().Layer(l), 1e-5);
       }
     }
-    const auto& weights = swarm.at(options.stages - 1, p).model_->weights();
-    const std::vector<float> first = swarm.at(0, p).model_->Embedding();
-    ExpectNear(first, reference.at(0, 0).model_->Embedding(), 1e-5);
+    const auto& weights = swarm.at(options.stages - 1, p).tiny().weights();
+    const std::vector<float> first = swarm.at(0, p).tiny().Embedding();
+    ExpectNear(first, reference.at(0, 0).tiny().Embedding(), 1e-5);
     if (options.stages > 1) {
       EXPECT_TRUE(std::equal(first.begin(), first.end(), weights.end() - first.size()))
           << "the tied embedding differs between first and last stage";

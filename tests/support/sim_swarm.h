@@ -1,11 +1,13 @@
 // SimSwarm: S x D StageRunners and a minimal scheduler in virtual time, on one thread.
 //
 // Everything random (delays, costs) comes from one seed; two swarms of equal options do the same.
+// Stages are TinyStages on made-up rows, or what the options bring.
 
-#ifndef SHOAL_TESTS_SIM_SIM_SWARM_H_
-#define SHOAL_TESTS_SIM_SIM_SWARM_H_
+#ifndef SHOAL_TESTS_SUPPORT_SIM_SWARM_H_
+#define SHOAL_TESTS_SUPPORT_SIM_SWARM_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,13 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "dataset/sampler.h"
 #include "pipeline/stage_runner.h"
 #include "storage/delta_store.h"
 #include "tests/support/sim_executor.h"
 #include "tests/support/sim_links.h"
 #include "tests/support/tiny_stage.h"
 
-namespace shoal::pipeline {
+namespace shoal::test_support {
 
 struct SwarmOptions {
   std::uint32_t stages = 2, pipelines = 1;
@@ -35,6 +38,12 @@ struct SwarmOptions {
   bool random_delays = true;
   // Operations take no virtual time as the runner sees it; plans say these instead.
   double forward_ms = 0, backward_ms = 0;
+
+  // All or none: a stage's model, the rows that all read, and which of them a step takes.
+  std::function<std::unique_ptr<model::StageModel>(std::uint32_t stage)> new_model;
+  std::shared_ptr<const dataset::PreparedData> data;
+  std::function<std::vector<dataset::MicroBatchSamples>(std::uint64_t step)> samples;
+  std::function<double(std::uint64_t step)> learning_rate;  // null: 0.1
 };
 
 class SimSwarm {
@@ -70,9 +79,9 @@ class SimSwarm {
 
   SwarmOptions options_;
   std::mt19937 random_;
-  test_support::SimWorld world_;
-  test_support::TinyShape shape_;
-  test_support::SimNetwork network_;
+  SimWorld world_;
+  TinyShape shape_;
+  SimNetwork network_;
   std::shared_ptr<const dataset::PreparedData> data_;
   std::uint64_t generation_ = 0;
   std::vector<double> losses_;                        // per step, mean over labels
@@ -89,21 +98,22 @@ class SimSwarm {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
   };
   Duration Delay(int micros);
-  StepPlan PlanOf(std::uint64_t step, std::uint32_t pipeline) const;
+  pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);
   // Runs `order` on the control thread of every runner, after a delay each.
   void ToAll(std::function<void(Peer*)> order);
-  void OnStepReady(Peer* peer, const StepReady& ready);
+  void OnStepReady(Peer* peer, const pipeline::StepReady& ready);
   void OnSyncDone(std::uint64_t step, double squared_norm);
-  void OnApplied(Peer* peer, std::uint64_t step, const std::vector<PlaceChecksum>& places);
+  void OnApplied(Peer* peer, std::uint64_t step,
+                 const std::vector<pipeline::PlaceChecksum>& places);
 
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
-  std::vector<StageTimes> timings_;
+  std::vector<pipeline::StageTimes> timings_;
 };
 
-class SimSwarm::Peer final : public StageRunner::Mediator {
+class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
  public:
   Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipeline);
   ~Peer() override;
@@ -111,10 +121,12 @@ class SimSwarm::Peer final : public StageRunner::Mediator {
   void Make(std::uint64_t resume_step);
   void Start();
 
+  TinyStage& tiny() const;  // only without options.new_model
+
   void OnReady() override { ready_ = true; }
-  void OnStepReady(const StepReady& ready) override { swarm_->OnStepReady(this, ready); }
+  void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
   void OnSyncDone(std::uint64_t step, double norm) override { swarm_->OnSyncDone(step, norm); }
-  void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) override {
+  void OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) override {
     swarm_->OnApplied(this, step, places);
   }
   void OnFailed(Status status, const PeerId* peer) override;
@@ -124,13 +136,13 @@ class SimSwarm::Peer final : public StageRunner::Mediator {
   PeerId id_;
   std::unique_ptr<Executor> control_, compute_, codec_, store_executor_;
   std::unique_ptr<net::LinkHub> hub_;
-  std::unique_ptr<test_support::TinyStage> model_;
+  std::unique_ptr<model::StageModel> model_;
   std::unique_ptr<storage::DeltaStore> store_;
-  std::unique_ptr<StageRunner> runner_;
+  std::unique_ptr<pipeline::StageRunner> runner_;
   bool ready_ = false;
   std::optional<Failure> failure_;
 };
 
-}  // namespace shoal::pipeline
+}  // namespace shoal::test_support
 
-#endif  // SHOAL_TESTS_SIM_SIM_SWARM_H_
+#endif  // SHOAL_TESTS_SUPPORT_SIM_SWARM_H_

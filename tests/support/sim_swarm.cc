@@ -1,12 +1,18 @@
-#include "tests/sim/sim_swarm.h"
-
-#include <gtest/gtest.h>
+#include "tests/support/sim_swarm.h"
 
 #include <cmath>
 #include <utility>
 
-namespace shoal::pipeline {
+namespace shoal::test_support {
 namespace {
+
+using pipeline::ApplyOrder;
+using pipeline::MicroBatchPlan;
+using pipeline::PlaceChecksum;
+using pipeline::RunnerConfig;
+using pipeline::StageRunner;
+using pipeline::StepPlan;
+using pipeline::StepReady;
 
 constexpr RunId kRun{0x5a5a1234};
 constexpr std::uint64_t kPlansAhead = 2;
@@ -18,8 +24,11 @@ SimSwarm::SimSwarm(const SwarmOptions& options)
       random_(options.seed),
       shape_{.tied = options.tied},
       network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
-  data_ = test_support::NewTinyData(
-      shape_, std::uint64_t{options.micro_batches} * options.rows * options.steps_per_epoch);
+  data_ = options.data;
+  if (data_ == nullptr) {
+    data_ = NewTinyData(
+        shape_, std::uint64_t{options.micro_batches} * options.rows * options.steps_per_epoch);
+  }
   for (std::uint32_t p = 0; p < options.pipelines; ++p) {
     for (std::uint32_t s = 0; s < options.stages; ++s) {
       peers_.push_back(std::make_unique<Peer>(this, s, p));
@@ -47,15 +56,24 @@ SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipelin
   store_executor_ = swarm->world_.NewExecutor("store", cost(3000));
   hub_ = swarm->network_.NewHub(id_, control_.get());
   store_ = storage::NewMemoryDeltaStore(swarm->options_.store_bytes_max);
+  if (swarm->options_.new_model) {
+    model_ = swarm->options_.new_model(stage);
+    return;
+  }
   const std::uint32_t layers = swarm->shape_.layers, stages = swarm->options_.stages;
-  model_ = std::make_unique<test_support::TinyStage>(
+  model_ = std::make_unique<TinyStage>(
       swarm->shape_, model::StageRange{layers * stage / stages, layers * (stage + 1) / stages}, 77);
 }
 
 SimSwarm::Peer::~Peer() = default;
 
+TinyStage& SimSwarm::Peer::tiny() const {
+  SHOAL_CHECK(!swarm_->options_.new_model);
+  return static_cast<TinyStage&>(*model_);
+}
+
 void SimSwarm::Peer::OnFailed(Status status, const PeerId* peer) {
-  EXPECT_FALSE(failure_.has_value()) << "OnFailed came twice";
+  SHOAL_CHECK(!failure_.has_value());  // it comes once
   failure_ = Failure{std::move(status), peer != nullptr ? std::optional(*peer) : std::nullopt};
 }
 
@@ -69,8 +87,8 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.pipeline = pipeline_;
   config.pipelines = options.pipelines;
   config.micro_batch_rows = options.rows;
-  config.row_tokens = swarm_->shape_.row_tokens;
-  config.hidden = swarm_->shape_.hidden;
+  config.row_tokens = swarm_->data_->info().row_tokens;
+  config.hidden = model_->config().hidden;
   config.forward_codec = options.forward;
   config.backward_codec = options.backward;
   config.in_flight_max = options.in_flight_max;
@@ -85,11 +103,14 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   deps.delta_store = store_.get();
   deps.data = swarm_->data_;
   deps.mediator = this;
-  auto runner = NewStageRunner(config, deps);
-  ASSERT_TRUE(runner.ok()) << runner.status().ToString();
-  runner_ = std::move(*runner);
   ready_ = false;
   failure_.reset();
+  auto runner = NewStageRunner(config, deps);
+  if (!runner.ok()) {
+    failure_ = Failure{runner.status(), std::nullopt};
+    return;
+  }
+  runner_ = std::move(*runner);
 }
 
 void SimSwarm::Peer::Start() {
@@ -170,6 +191,13 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t pipeline) const {
   StepPlan plan;
   plan.step = step;
   plan.timings = timings_;
+  if (options_.samples) {
+    for (const dataset::MicroBatchSamples& taken : options_.samples(step)) {
+      if (taken.global_index % options_.pipelines != pipeline) continue;
+      plan.micro_batches.push_back({taken.global_index, taken.samples});
+    }
+    return plan;
+  }
   for (std::uint32_t j = pipeline; j < options_.micro_batches; j += options_.pipelines) {
     MicroBatchPlan micro_batch;
     micro_batch.global_index = j;
@@ -229,7 +257,7 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
   order.step = step;
   order.labels = account.labels;
   order.global_norm = std::sqrt(account.squared_norm) / static_cast<double>(account.labels);
-  order.learning_rate = 0.1;
+  order.learning_rate = options_.learning_rate ? options_.learning_rate(step) : 0.1;
   losses_.push_back(account.loss / static_cast<double>(account.labels));
   ToAll([order](Peer* to) { to->runner_->OnApply(order); });
 }
@@ -250,12 +278,12 @@ void SimSwarm::OnApplied(Peer* peer, std::uint64_t step, const std::vector<Place
 
 std::vector<std::vector<float>> SimSwarm::SaveWeights() const {
   std::vector<std::vector<float>> weights;
-  for (const auto& peer : peers_) weights.push_back(peer->model_->weights());
+  for (const auto& peer : peers_) weights.push_back(peer->tiny().weights());
   return weights;
 }
 
 void SimSwarm::LoadWeights(const std::vector<std::vector<float>>& weights) {
-  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i]->model_->weights() = weights[i];
+  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i]->tiny().weights() = weights[i];
 }
 
-}  // namespace shoal::pipeline
+}  // namespace shoal::test_support

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""What is lost at k bits? Trains one small model with every codec pair of rows.py through the
+pipeline of shoal, prints the losses beside fp32 and judges them; see docs/quality/README.md.
+
+Finished rows are kept in build/quality/ and not trained again.
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import report
+from checks import Results, checks, wire_bytes
+from rows import FOUR, ROWS, SETUPS
+
+SOURCE = Path(__file__).resolve().parents[2]
+# Part of every key: raise it when figures of before are no longer what the harness would find.
+HARNESS_VERSION = 1
+BASE = {"firstSteps": 2000, "secondSteps": 800, "firstDecay": "none", "secondDecay": "none"}
+QUICK_BASE = {"firstSteps": 100, "secondSteps": 50, "firstDecay": "none", "secondDecay": "none"}
+QUICK_EPOCHS = 3
+
+
+def key_of(value):
+    text = json.dumps([HARNESS_VERSION, value], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./x bench quality", description=__doc__)
+    parser.add_argument("--only", metavar="PATTERN", action="append",
+                        help="rows whose 'setup: name' matches, * as in file names; repeatable")
+    parser.add_argument("--seed", type=int, action="append", help="only this seed; repeatable")
+    parser.add_argument("--jobs", type=int, default=2, help="trainings at a time (default: 2)")
+    parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
+    parser.add_argument("--fresh", action="store_true", help="train again what is finished")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    parser.add_argument("--docs", action="store_true",
+                        help="rewrite docs/quality/ from what is finished")
+    parser.add_argument("--quick", action="store_true",
+                        help="a tiny base model and 3 epochs of a few rows, in 2 minutes: shows "
+                             "that all runs; its figures mean nothing and are not judged")
+    parser.add_argument("--list", action="store_true", help="print the rows and stop")
+    parser.add_argument("--binary", default=str(SOURCE / "build/release/bench/quality_run"),
+                        help="the training program")
+    parser.add_argument("--cache", default=str(SOURCE / "build/quality"), help="kept rows")
+    return parser.parse_args()
+
+
+class Data:
+    """Paths of the texts; WikiText-2 is unpacked on first use."""
+
+    def __init__(self, cache):
+        folder = Path(os.environ.get("SHOAL_SHARED_DATA") or SOURCE.parent / "shared/data")
+        self.shakespeare = str(folder / "tinyshakespeare/input.txt")
+        packed = {name: folder / f"wikitext-2/{name}.txt.zst" for name in ("train", "valid")}
+        for path in [Path(self.shakespeare), *packed.values()]:
+            if not path.exists():
+                sys.exit(f"quality: {path} is not there; set SHOAL_SHARED_DATA to a folder with "
+                         "tinyshakespeare/input.txt and wikitext-2/{train,valid}.txt.zst")
+        self.wikitext = {}
+        for name, path in packed.items():
+            target = cache / f"wikitext-{name}.txt"
+            if not target.exists():
+                subprocess.run(["zstd", "-dqf", str(path), "-o", f"{target}.part"], check=True)
+                os.replace(f"{target}.part", target)
+            self.wikitext[name] = str(target)
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.cache = Path(args.cache)
+        for folder in ("rows", "specs"):
+            (self.cache / folder).mkdir(parents=True, exist_ok=True)
+        self.data = Data(self.cache)
+        self.lock = threading.Lock()
+        self.base_locks = {layers: threading.Lock() for layers in (4, 8)}
+        self.failures = []
+
+    def base_key(self, layers):
+        return key_of(dict(QUICK_BASE if self.args.quick else BASE, layers=layers))
+
+    def row_spec(self, row, seed):
+        spec = row.spec(seed)
+        if self.args.quick:
+            spec["epochs"] = QUICK_EPOCHS
+        return spec
+
+    def row_file(self, row, seed):
+        spec = self.row_spec(row, seed)
+        return self.cache / "rows" / f"{key_of([spec, self.base_key(spec['layers'])])}.json"
+
+    def execute(self, spec, target, label):
+        """Runs one training; its figures go to `target` whole or not at all."""
+        name = target.stem
+        path = self.cache / "specs" / f"{name}.json"
+        path.write_text(json.dumps(spec, indent=1))
+        with open(self.cache / "specs" / f"{name}.log", "w", encoding="utf-8") as log:
+            done = subprocess.run([self.args.binary, str(path)], stdout=subprocess.PIPE,
+                                  stderr=log, check=False)
+        if done.returncode != 0:
+            lines = (self.cache / "specs" / f"{name}.log").read_text().strip().splitlines()
+            raise RuntimeError(f"{label}: {lines[-1] if lines else 'no message'}")
+        figures = json.loads(done.stdout)
+        part = target.with_suffix(".part")
+        part.write_text(json.dumps({"label": label, "figures": figures}, indent=1))
+        os.replace(part, target)
+        return figures
+
+    def base(self, layers):
+        """The folder of the base model, trained if it is not there."""
+        key = self.base_key(layers)
+        folder = self.cache / f"base-{key}"
+        done = folder / "done.json"
+        with self.base_locks[layers]:
+            if not done.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                self.say(f"training the base model of {layers} blocks")
+                spec = dict(QUICK_BASE if self.args.quick else BASE, action="base", layers=layers,
+                            folder=str(folder), shakespeare=self.data.shakespeare,
+                            wikitext=self.data.wikitext["train"],
+                            wikitextValidation=self.data.wikitext["valid"])
+                figures = self.execute(spec, done, f"base model of {layers} blocks")
+                self.say(f"base model of {layers} blocks: {figures['wikitextLoss']:.4f} nats per "
+                         f"byte on WikiText-2, {figures['shakespeareLoss']:.4f} held out")
+        return folder
+
+    def train(self, row, seed):
+        spec = self.row_spec(row, seed)
+        target = self.row_file(row, seed)
+        spec["weights"] = str(self.base(spec["layers"]) / spec["weights"])
+        spec["shakespeare"] = self.data.shakespeare
+        label = f"{row.setup}: {row.name}, seed {seed}"
+        try:
+            figures = self.execute(spec, target, label)
+        except RuntimeError as error:
+            with self.lock:
+                self.failures.append(str(error))
+            self.say(f"FAILED {error}")
+            return
+        self.say(f"{label}: train {figures['trainLoss'][-1]:.4f}, held out "
+                 f"{figures['heldOutLoss'][-1]:.4f}")
+
+    def say(self, words):
+        with self.lock:
+            print(words, file=sys.stderr, flush=True)
+
+    def selected(self):
+        rows = ROWS
+        if self.args.quick:
+            wanted = {"fp32", "aqsgd fw2 bw4", "direct fw2 bw4"}
+            rows = [row for row in ROWS if row.setup == FOUR and row.name in wanted]
+        for row in rows:
+            name = f"{row.setup}: {row.name}"
+            if self.args.only and not any(fnmatch.fnmatch(name, p) for p in self.args.only):
+                continue
+            for seed in row.seeds[:1] if self.args.quick else row.seeds:
+                if not self.args.seed or seed in self.args.seed:
+                    yield row, seed
+
+    def run(self):
+        todo = [(row, seed) for row, seed in self.selected()
+                if self.args.fresh or not self.row_file(row, seed).exists()]
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            list(pool.map(lambda one: self.train(*one), todo))
+
+    def results(self):
+        results = Results()
+        for row in ROWS:
+            for seed in row.seeds:
+                path = self.row_file(row, seed)
+                if path.exists():
+                    results.add(row, seed, json.loads(path.read_text())["figures"])
+        return results
+
+
+def machine():
+    model = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    return {"cpu": model or platform.processor(), "cores": os.cpu_count(),
+            "system": platform.system()}
+
+
+def as_json(results):
+    rows = []
+    for row in ROWS:
+        for seed, run in sorted(results.seeds(row.setup, row.name).items()):
+            rows.append({"setup": row.setup, "name": row.name, "forward": row.forward,
+                         "backward": row.backward,
+                         "firstEpochBackward": row.first_epoch_backward or row.backward,
+                         "m": row.m, "firstVisit": row.first_visit, "seed": seed,
+                         "wireBytes": wire_bytes(run), **run})
+    return {"schemaVersion": 1, "bench": "quality", "machine": machine(), "rows": rows}
+
+
+def main():
+    args = arguments()
+    if args.list:
+        for row in ROWS:
+            print(f"{row.setup}: {row.name}  [{row.forward} | {row.backward}]  seeds {row.seeds}")
+        return 0
+    bench = Bench(args)
+    if not args.report_only:
+        bench.run()
+    results = bench.results()
+    print(report.table(results))
+    found = [] if args.quick else checks(results)
+    if found:
+        print(report.check_table(found))
+    if args.json:
+        Path(args.json).write_text(json.dumps(as_json(results), indent=1) + "\n")
+    if args.docs:
+        report.write_docs(SOURCE / "docs/quality", results, found, machine())
+        path = SOURCE / "docs/quality/results.json"
+        path.write_text(json.dumps(as_json(results)) + "\n")
+    for failure in bench.failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    missed = [c for c in found if c.ok is False or (c.ok is None and not args.only)]
+    return 1 if bench.failures or missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

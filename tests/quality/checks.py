@@ -1,0 +1,121 @@
+"""Figures of finished rows, and the thresholds that the quality bench holds them to."""
+
+from rows import EIGHT, FOUR
+
+
+class Results:
+    """Finished rows: figures by (setup, name) and seed."""
+
+    def __init__(self):
+        self.runs = {}
+
+    def add(self, row, seed, figures):
+        self.runs.setdefault((row.setup, row.name), {})[seed] = figures
+
+    def seeds(self, setup, name):
+        return self.runs.get((setup, name), {})
+
+    def excess(self, setup, name, what="trainLoss"):
+        """Last-epoch loss against fp32 with the same seed, in percent, by seed."""
+        base = self.seeds(setup, "fp32")
+        return {seed: 100 * (run[what][-1] / base[seed][what][-1] - 1)
+                for seed, run in self.seeds(setup, name).items() if seed in base}
+
+    def last(self, setup, name, what):
+        values = [run[what][-1] for run in self.seeds(setup, name).values()]
+        return [v for v in values if v is not None]
+
+
+def bits_per_value(figures, epoch=-1):
+    """Wire bits, both directions, per value that crossed a boundary forward in that epoch."""
+    return 8 * (figures["forwardBytes"][epoch] + figures["backwardBytes"][epoch]
+                + figures["otherBytes"][epoch]) / figures["values"][epoch]
+
+
+def wire_bytes(figures):
+    return sum(sum(figures[k]) for k in ("forwardBytes", "backwardBytes", "otherBytes"))
+
+
+class Check:
+    """A threshold: `value` is None while its rows are missing."""
+
+    def __init__(self, text, value, limit, at_least=False, unit=" %"):
+        self.text, self.value, self.limit = text, value, limit
+        self.at_least, self.unit = at_least, unit
+
+    @property
+    def ok(self):
+        if self.value is None:
+            return None
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+    def line(self):
+        sign = "at least" if self.at_least else "at most"
+        found = "not measured" if self.value is None else f"{self.value:.3g}{self.unit}"
+        word = {None: "-", True: "holds", False: "MISSED"}[self.ok]
+        return self.text, f"{sign} {self.limit:g}{self.unit}", found, word
+
+
+def _worst(values, at_least=False):
+    values = list(values)
+    return None if not values else (min(values) if at_least else max(values))
+
+
+def _share_closed(results, setup, pair):
+    direct = results.excess(setup, f"direct {pair}")
+    ours = results.excess(setup, f"aqsgd {pair}")
+    return _worst(((direct[s] - ours[s]) / direct[s] for s in ours if direct.get(s, 0) > 0), True)
+
+
+def _frontier(results, setup):
+    """The fewest bits of a pair whose training loss is within 1 % of fp32 for every seed."""
+    found = None
+    for (where, name), runs in results.runs.items():
+        excess = results.excess(where, name)
+        if where != setup or name == "fp32" or not excess or max(excess.values()) > 1:
+            continue
+        bits = max(bits_per_value(run) for run in runs.values())
+        if found is None or bits < found[0]:
+            found = (bits, name)
+    return found
+
+
+def _within(results, setup, name, limit):
+    return Check(f"{setup}: {name}, training loss above fp32",
+                 _worst(results.excess(setup, name).values()), limit)
+
+
+def checks(results):
+    out = [_within(results, FOUR, f"aqsgd {pair}", limit)
+           for pair, limit in (("fw4 bw8", 0.3), ("fw3 bw6", 0.5), ("fw2 bw4", 1.5))]
+    for pair in ("fw4 bw8", "fw3 bw6", "fw2 bw4"):
+        held = results.excess(FOUR, f"aqsgd {pair}", "heldOutLoss").values()
+        out.append(Check(f"{FOUR}: aqsgd {pair}, held-out loss off fp32",
+                         _worst(abs(v) for v in held), 0.5))
+    for pair, limit in (("fw2 bw4", 10), ("fw3 bw6", 4)):
+        worst = _worst(results.excess(FOUR, f"direct {pair}").values(), True)
+        out.append(Check(f"{FOUR}: direct {pair}, training loss above fp32", worst, limit, True))
+        out.append(Check(f"{FOUR}: {pair}, share of the gap closed",
+                         _share_closed(results, FOUR, pair), 0.9, True, ""))
+    for name, limit in (("m in 8 bits", 0.5), ("m in 4 bits", 1), ("m in 2 bits", 6),
+                        ("first visit direct 8 bits", 0.5), ("first visit tiles 4 bits", 0.8)):
+        out.append(_within(results, FOUR, name, limit))
+    for name, limit in (("aqsgd fw2 bw4", 0.04), ("aqsgd fw3 bw6", 0.015)):
+        out.append(Check(f"{FOUR}: {name}, delta norm in the last epoch",
+                         _worst(results.last(FOUR, name, "deltaNorm")), 0.10, unit=""))
+        out.append(Check(f"{FOUR}: {name}, error of the received activation",
+                         _worst(results.last(FOUR, name, "receivedError")), limit, unit=""))
+    ours, direct = (results.last("from scratch", f"{codec} fw2 bw4", "trainLoss")
+                    for codec in ("aqsgd", "direct"))
+    out.append(Check("from scratch: fw2 bw4, aqsgd against direct, training loss",
+                     100 * (max(ours) / min(direct) - 1) if ours and direct else None, 0))
+    out += [_within(results, EIGHT, "aqsgd fw3 bw6", 0.8),
+            _within(results, EIGHT, "aqsgd fw2 bw4", 4),
+            Check(f"{EIGHT}: direct fw3 bw6, training loss above fp32",
+                  _worst(results.excess(EIGHT, "direct fw3 bw6").values(), True), 15, True)]
+    for setup, limit in ((FOUR, 4.0), (EIGHT, 5.2)):
+        found = _frontier(results, setup)
+        name = f" ({found[1]})" if found else ""
+        out.append(Check(f"{setup}: fewest bits per boundary value within 1 %{name}",
+                         found and found[0], limit, unit=" bits"))
+    return out

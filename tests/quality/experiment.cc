@@ -1,0 +1,343 @@
+#include "tests/quality/experiment.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "common/file.h"
+#include "dataset/sampler.h"
+#include "model/init_weights.h"
+#include "model/stage_model.h"
+#include "net/send_queue.h"
+#include "net/wire_bytes.h"
+#include "scheduler/run_config.h"
+#include "tests/quality/byte_windows.h"
+#include "tests/support/sim_swarm.h"
+
+namespace shoal::quality {
+namespace {
+
+using test_support::SimSwarm;
+using test_support::SwarmOptions;
+
+constexpr std::uint64_t kTextBytesMax = 1ull << 30;
+constexpr std::uint32_t kHidden = 128;
+constexpr std::uint32_t kBatch = 16;
+constexpr std::uint32_t kMicroBatches = 2;
+// Where tinyshakespeare is cut: base training, fine-tuning, held out.
+constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
+constexpr std::uint64_t kFineTuneRows = 640, kHeldOutRows = 128;
+
+using Text = std::shared_ptr<const std::string>;
+using Stages = std::vector<model::StageModel*>;
+
+std::string ConfigJson(std::uint32_t layers) {
+  return R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": )" +
+         std::to_string(layers) +
+         R"(, "n_embd": 128, "n_head": 4, "n_positions": 128, "vocab_size": 256,
+"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "initializer_range": 0.02,
+"tie_word_embeddings": false})";
+}
+
+Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min) {
+  SHOAL_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kTextBytesMax));
+  if (text.size() < bytes_min) {
+    return InvalidArgument(path + " has " + std::to_string(text.size()) + " bytes, " +
+                           std::to_string(bytes_min) + " are needed; is it the right file?");
+  }
+  return std::make_shared<const std::string>(std::move(text));
+}
+
+std::vector<Window> HeldOutWindows(const Text& shakespeare) {
+  return SpacedWindows(shakespeare, kHeldOutBegin, shakespeare->size(), kHeldOutRows);
+}
+
+Result<std::unique_ptr<model::StageModel>> NewStage(const storage::ModelConfig& config,
+                                                    model::StageOptions options,
+                                                    const std::string& weights) {
+  options.device = "cpu";
+  options.threads = 1;
+  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(config, options));
+  std::map<std::string, std::string> files;
+  for (const std::string& part : stage->parts()) {
+    files[part] = weights + "/" + part + ".safetensors";
+  }
+  SHOAL_RETURN_IF_ERROR(stage->Load(files, {}));
+  return stage;
+}
+
+// Mean loss of the validation rows of `data` through all stages, nothing compressed.
+Result<double> HeldOutLoss(const Stages& stages, const dataset::PreparedData& data) {
+  model::StepLoss total;
+  const std::uint64_t first = data.info().train_rows;
+  for (std::uint64_t row = 0; row < data.info().validation_rows; row += kBatch) {
+    model::MicroBatch micro_batch;
+    micro_batch.tokens = kRowTokens;
+    std::vector<std::int32_t> tokens, labels;
+    for (std::uint64_t i = row; i < std::min(row + kBatch, data.info().validation_rows); ++i) {
+      micro_batch.samples.push_back({first + i});
+      SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels));
+    }
+    micro_batch.rows = static_cast<std::uint32_t>(micro_batch.samples.size());
+    micro_batch.token_ids = tokens;
+    micro_batch.labels = labels;
+    std::vector<float> input, output;
+    model::StepLoss loss;
+    for (model::StageModel* stage : stages) {
+      const bool last = stage == stages.back();
+      output.resize(last ? 0 : tokens.size() * kHidden);
+      SHOAL_RETURN_IF_ERROR(stage->Evaluate(micro_batch, output, &loss));
+      input.swap(output);
+      micro_batch.input = input;
+      micro_batch.token_ids = {};
+    }
+    total.sum += loss.sum;
+    total.labels += loss.labels;
+  }
+  return total.sum / static_cast<double>(total.labels);
+}
+
+std::function<double(std::uint64_t)> LearningRateRule(double rate, std::uint64_t warmup,
+                                                      std::uint64_t steps,
+                                                      const std::string& decay) {
+  scheduler::RunConfig config;
+  config.learning_rate = rate;
+  config.warmup_steps = warmup;
+  config.steps = steps;
+  config.decay = decay;
+  return [config](std::uint64_t step) { return scheduler::LearningRate(config, step); };
+}
+
+Status WhyFailed(SimSwarm* swarm) {
+  for (const auto& peer : swarm->peers()) {
+    if (peer->failure_) return peer->failure_->status;
+  }
+  return Internal("the swarm stands still");
+}
+
+// One phase of base training: a swarm of one stage; rows in the order of `data`.
+Status TrainPhase(std::unique_ptr<model::StageModel>* model,
+                  std::shared_ptr<const ByteWindows> data, std::uint64_t steps,
+                  std::function<double(std::uint64_t)> rate) {
+  SwarmOptions options;
+  options.stages = 1;
+  options.micro_batches = 1;
+  options.rows = kBatch;
+  options.tied = false;
+  options.random_delays = false;
+  options.new_model = [model](std::uint32_t) { return std::move(*model); };
+  options.data = data;
+  options.learning_rate = std::move(rate);
+  options.samples = [](std::uint64_t step) {
+    dataset::MicroBatchSamples rows;
+    for (std::uint32_t i = 0; i < kBatch; ++i) rows.samples.push_back({step * kBatch + i});
+    return std::vector{rows};
+  };
+  SimSwarm swarm(options);
+  bool ok = swarm.Open(0);
+  for (std::uint64_t done = 0; ok && done < steps;) {
+    done = std::min(done + 100, steps);
+    ok = swarm.TrainTo(done);
+    if (!ok) break;
+    const double sum = std::accumulate(swarm.losses_.end() - 20, swarm.losses_.end(), 0.0);
+    std::fprintf(stderr, "base: step %llu, loss %.4f\n", static_cast<unsigned long long>(done),
+                 sum / 20);
+  }
+  if (!ok) return WhyFailed(&swarm);
+  swarm.Close();
+  swarm.Run(std::chrono::seconds(1));
+  *model = std::move(swarm.peers()[0]->model_);
+  return Status::Ok();
+}
+
+model::StageOptions WholeModel(std::uint32_t layers, double beta2) {
+  model::StageOptions options;
+  options.range = {0, layers};
+  options.optimizer.beta2 = beta2;
+  return options;
+}
+
+// Writes fresh weights as part files to `folder`.
+Status WriteInitialParts(const storage::ModelConfig& config, const std::string& folder) {
+  const std::string config_path = folder + "/config.json", model_path = folder + "/model";
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(folder));
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_path, config.json));
+  std::error_code error;
+  std::filesystem::remove_all(model_path, error);
+  SHOAL_RETURN_IF_ERROR(model::InitModelDirectory(config_path, model_path, 1));
+  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(model_path));
+  model::StageOptions options = WholeModel(config.layers, 0.99);
+  options.device = "cpu";
+  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(config, options));
+  SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*directory));
+  return stage->Save(folder);
+}
+
+// Bytes that leave a peer, by direction of the pipeline.
+struct WireCounter {
+  std::uint64_t forward = 0, backward = 0, other = 0, values = 0;
+
+  void Count(const net::Frame& frame) {
+    const net::LinkLimits limits;
+    net::SendQueue queue(limits.frame_bytes_max, limits.queue_bytes_max);
+    const Status pushed = queue.Push(test_support::CopyOf(frame), {});
+    SHOAL_CHECK(pushed.ok());
+    std::uint64_t bytes = 0;
+    while (const auto chunk = queue.Next(limits.chunk_bytes)) {
+      bytes += net::WireBytes(chunk->bytes());
+    }
+    if (frame.kind == net::FrameKind::kActivation) {
+      forward += bytes;
+      values += std::uint64_t{frame.tokens} * frame.hidden * frame.samples.size();
+    } else {
+      (frame.kind == net::FrameKind::kGradient ? backward : other) += bytes;
+    }
+  }
+};
+
+Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(
+    const storage::ModelConfig& config, const RowSpec& spec) {
+  std::vector<std::unique_ptr<model::StageModel>> models;
+  for (std::uint32_t s = 0; s < spec.stages; ++s) {
+    model::StageOptions options;
+    options.range = {spec.layers * s / spec.stages, spec.layers * (s + 1) / spec.stages};
+    options.dropout = spec.dropout;
+    options.fresh_masks = spec.fresh_masks;
+    options.seed = 1;
+    SHOAL_ASSIGN_OR_RETURN(auto stage, NewStage(config, options, spec.weights));
+    models.push_back(std::move(stage));
+  }
+  return models;
+}
+
+SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
+  SwarmOptions options;
+  options.stages = spec.stages;
+  options.micro_batches = kMicroBatches;
+  options.rows = kBatch / kMicroBatches;
+  options.tied = false;
+  options.random_delays = false;
+  options.forward = spec.forward;
+  options.samples = [sampler](std::uint64_t step) { return sampler.Step(step); };
+  const std::uint64_t epoch = sampler.steps_per_epoch();
+  options.learning_rate =
+      LearningRateRule(spec.learning_rate, epoch, epoch * spec.epochs, "linear");
+  return options;
+}
+
+}  // namespace
+
+Result<BaseFigures> TrainBase(const BaseSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const Text wikitext, ReadText(spec.wikitext, 1 << 20));
+  SHOAL_ASSIGN_OR_RETURN(const Text validation, ReadText(spec.wikitext_validation, 1 << 20));
+  SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
+  const std::string json = ConfigJson(spec.layers);
+  SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
+  SHOAL_RETURN_IF_ERROR(WriteInitialParts(config, spec.folder + "/init"));
+  SHOAL_ASSIGN_OR_RETURN(auto model,
+                         NewStage(config, WholeModel(spec.layers, 0.99), spec.folder + "/init"));
+
+  BaseFigures figures;
+  const auto first = std::make_shared<ByteWindows>(
+      RandomWindows(wikitext, 0, wikitext->size(), spec.first_steps * kBatch, 1),
+      SpacedWindows(validation, 0, validation->size(), 256));
+  SHOAL_RETURN_IF_ERROR(TrainPhase(
+      &model, first, spec.first_steps,
+      LearningRateRule(spec.first_rate, spec.first_warmup, spec.first_steps, spec.first_decay)));
+  SHOAL_ASSIGN_OR_RETURN(figures.wikitext_loss, HeldOutLoss({model.get()}, *first));
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(spec.folder + "/wikitext"));
+  SHOAL_RETURN_IF_ERROR(model->Save(spec.folder + "/wikitext"));
+
+  // Half of each step's windows from either text; the optimizer starts anew.
+  SHOAL_ASSIGN_OR_RETURN(
+      model, NewStage(config, WholeModel(spec.layers, 0.99), spec.folder + "/wikitext"));
+  const std::uint64_t half = spec.second_steps * kBatch / 2;
+  const auto old_text = RandomWindows(wikitext, 0, wikitext->size(), half, 2);
+  const auto new_text = RandomWindows(shakespeare, 0, kFineTuneBegin, half, 3);
+  std::vector<Window> mixed;
+  for (std::uint64_t i = 0; i < half; ++i) {
+    mixed.push_back(old_text[i]);
+    mixed.push_back(new_text[i]);
+  }
+  const auto second = std::make_shared<ByteWindows>(mixed, HeldOutWindows(shakespeare));
+  SHOAL_RETURN_IF_ERROR(TrainPhase(&model, second, spec.second_steps,
+                                   LearningRateRule(spec.second_rate, spec.second_warmup,
+                                                    spec.second_steps, spec.second_decay)));
+  SHOAL_ASSIGN_OR_RETURN(figures.shakespeare_loss, HeldOutLoss({model.get()}, *second));
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(spec.folder + "/base"));
+  SHOAL_RETURN_IF_ERROR(model->Save(spec.folder + "/base"));
+  return figures;
+}
+
+Result<RowFigures> TrainRow(const RowSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
+  const std::string json = ConfigJson(spec.layers);
+  SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
+  const auto data = std::make_shared<ByteWindows>(
+      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, kFineTuneRows),
+      HeldOutWindows(shakespeare));
+  SHOAL_ASSIGN_OR_RETURN(
+      const dataset::Sampler sampler,
+      dataset::Sampler::Make({spec.seed, kFineTuneRows, kMicroBatches, kBatch / kMicroBatches}));
+  SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(config, spec));
+  Stages stages;
+  for (const auto& model : models) stages.push_back(model.get());
+  SwarmOptions options = RowOptions(spec, sampler);
+  options.new_model = [&models](std::uint32_t stage) { return std::move(models[stage]); };
+  options.data = data;
+  SimSwarm swarm(options);
+  WireCounter counter;
+  swarm.network_.tap = [&counter](const PeerId&, const PeerId&, net::Frame* frame) {
+    counter.Count(*frame);
+    return 1;
+  };
+
+  RowFigures figures;
+  const auto count_visits = [&] {
+    for (const auto& peer : swarm.peers()) {
+      const pipeline::RunnerStats stats = peer->runner_->stats();
+      figures.delta_hits += stats.delta_hits;
+      figures.first_visits += stats.first_visits;
+      figures.resends += stats.resends;
+    }
+  };
+  SHOAL_ASSIGN_OR_RETURN(figures.held_out_before, HeldOutLoss(stages, *data));
+  const std::uint64_t steps = sampler.steps_per_epoch();
+  for (std::uint64_t epoch = 0; epoch < spec.epochs; ++epoch) {
+    // The first epoch may have its own gradient codec: the next one is a new generation then.
+    if (epoch == 0 || (epoch == 1 && !spec.first_epoch_backward.empty())) {
+      if (epoch > 0) count_visits();
+      swarm.Close();
+      swarm.Run(std::chrono::seconds(1));
+      swarm.options_.backward = epoch == 0 && !spec.first_epoch_backward.empty()
+                                    ? spec.first_epoch_backward
+                                    : spec.backward;
+      if (!swarm.Open(epoch * steps)) return WhyFailed(&swarm);
+    }
+    counter = {};
+    if (!swarm.TrainTo((epoch + 1) * steps)) return WhyFailed(&swarm);
+    EpochFigures now;
+    now.train_loss = std::accumulate(swarm.losses_.end() - static_cast<std::ptrdiff_t>(steps),
+                                     swarm.losses_.end(), 0.0) /
+                     static_cast<double>(steps);
+    SHOAL_ASSIGN_OR_RETURN(now.held_out_loss, HeldOutLoss(stages, *data));
+    now.forward_bytes = counter.forward;
+    now.backward_bytes = counter.backward;
+    now.other_bytes = counter.other;
+    now.values = counter.values;
+    figures.epochs.push_back(now);
+    std::fprintf(stderr, "epoch %llu: train %.4f, held out %.4f\n",
+                 static_cast<unsigned long long>(epoch + 1), now.train_loss, now.held_out_loss);
+  }
+  count_visits();
+  for (const auto& [step, count] : swarm.checksum_mismatches_) {
+    figures.mismatches += static_cast<std::uint64_t>(count);
+  }
+  return figures;
+}
+
+}  // namespace shoal::quality

@@ -1,0 +1,69 @@
+// The experiment of `./x bench quality`: a small GPT-2 over bytes is trained on one text, then
+// fine-tuned on another by a pipeline of real StageRunners whose links lie in this process.
+//
+// One thread, virtual time (tests/support/sim_swarm.h): equal specs on equal machines give equal
+// figures. Set-up: docs/quality/README.md.
+
+#ifndef SHOAL_TESTS_QUALITY_EXPERIMENT_H_
+#define SHOAL_TESTS_QUALITY_EXPERIMENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace shoal::quality {
+
+struct BaseSpec {
+  std::uint32_t layers = 4;
+  std::string wikitext, wikitext_validation, shakespeare;  // plain text files
+  std::uint64_t first_steps = 2000, second_steps = 800;
+  double first_rate = 2e-3, second_rate = 1e-3;
+  std::uint64_t first_warmup = 100, second_warmup = 0;
+  std::string first_decay = "none", second_decay = "none";  // as in a run file
+  std::string folder;  // receives init/ (fresh weights), wikitext/ and base/, one file per part
+};
+
+struct BaseFigures {
+  double wikitext_loss = 0;     // nats per byte on validation text after the first phase
+  double shakespeare_loss = 0;  // on the held-out windows, after both
+};
+
+Result<BaseFigures> TrainBase(const BaseSpec& spec);
+
+struct RowSpec {
+  std::uint32_t layers = 4, stages = 4;
+  std::string weights;  // folder of part files to start from
+  std::string shakespeare;
+  std::string forward, backward;     // codec specs
+  std::string first_epoch_backward;  // empty: as `backward`
+  std::uint64_t epochs = 8;
+  double learning_rate = 3e-4;
+  std::uint64_t seed = 1;  // order of samples
+  double dropout = 0;
+  bool fresh_masks = false;
+};
+
+struct EpochFigures {
+  double train_loss = 0;     // mean of its steps, codecs on
+  double held_out_loss = 0;  // after it, uncompressed activations
+  // Bytes on the wire, over all boundaries: frame and chunk headers, TLS and TCP included.
+  std::uint64_t forward_bytes = 0, backward_bytes = 0, other_bytes = 0;
+  std::uint64_t values = 0;  // that crossed a boundary forward
+  // Over all boundaries: |x - m| / |x|, and |x - received| / |x|.
+  std::optional<double> delta_norm, received_error;
+};
+
+struct RowFigures {
+  double held_out_before = 0;
+  std::vector<EpochFigures> epochs;
+  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0, mismatches = 0;
+};
+
+Result<RowFigures> TrainRow(const RowSpec& spec);
+
+}  // namespace shoal::quality
+
+#endif  // SHOAL_TESTS_QUALITY_EXPERIMENT_H_
