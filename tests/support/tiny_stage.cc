@@ -20,6 +20,8 @@ void Draw(unsigned seed, float scale, std::span<float> out) {
 
 TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned seed)
     : shape_(shape) {
+  config_.layers = shape.layers;
+  config_.hidden = shape.hidden;
   options_.range = range;
   const std::size_t matrix = std::size_t{shape.hidden} * shape.hidden;
   const auto add = [this](const std::string& name, std::size_t size, unsigned from, float scale) {
