@@ -190,6 +190,23 @@ TEST(TorchGpt2Stage, InterleavingDoesNotChangeABit) {
   EXPECT_NE(Interleaved({0, 1, 2}, false, options), want);
 }
 
+TEST(TorchGpt2Stage, FreshMasksFollowTheStepAsWell) {
+  const TestBatch batch = RandomBatch(2, 12, 512, 0, 6);
+  const auto loss = [&](bool fresh, bool recompute, std::uint64_t step) {
+    StageOptions options;
+    options.dropout = 0.3;
+    options.fresh_masks = fresh;
+    options.recompute = recompute;
+    StagePipeline pipeline(MiniModel(), 2, options);
+    const double sum = pipeline.RunMicroBatch({step, 0}, batch).sum;
+    return std::pair(sum, ExportGradients(pipeline.stage(0)));
+  };
+  EXPECT_EQ(loss(false, false, 0), loss(false, false, 1));
+  EXPECT_NE(loss(true, false, 0).first, loss(true, false, 1).first);
+  EXPECT_NE(loss(true, false, 0).first, loss(false, false, 0).first);
+  EXPECT_EQ(loss(true, false, 1), loss(true, true, 1)) << "backward took other masks";
+}
+
 TEST(TorchGpt2Stage, DropoutMasksFollowTheSampleNotTheMicroBatch) {
   StageOptions options;
   options.dropout = 0.3;
