@@ -5,8 +5,8 @@
 
 namespace shoal::quality {
 
-std::vector<Window> SpacedWindows(const std::shared_ptr<const std::string>& text,
-                                  std::uint64_t begin, std::uint64_t end, std::uint64_t count) {
+std::vector<Window> SpacedWindows(const Text& text, std::uint64_t begin, std::uint64_t end,
+                                  std::uint64_t count) {
   SHOAL_CHECK(count > 1 && end <= text->size() && begin + kWindowBytes <= end);
   std::vector<Window> windows;
   const std::uint64_t span = end - begin - kWindowBytes;
@@ -16,9 +16,8 @@ std::vector<Window> SpacedWindows(const std::shared_ptr<const std::string>& text
   return windows;
 }
 
-std::vector<Window> RandomWindows(const std::shared_ptr<const std::string>& text,
-                                  std::uint64_t begin, std::uint64_t end, std::uint64_t count,
-                                  std::uint64_t seed) {
+std::vector<Window> RandomWindows(const Text& text, std::uint64_t begin, std::uint64_t end,
+                                  std::uint64_t count, std::uint64_t seed) {
   SHOAL_CHECK(end <= text->size() && begin + kWindowBytes <= end);
   std::mt19937_64 random(seed);
   std::vector<Window> windows;

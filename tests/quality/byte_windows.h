@@ -18,18 +18,19 @@ namespace shoal::quality {
 inline constexpr std::uint32_t kRowTokens = 128;
 inline constexpr std::uint64_t kWindowBytes = kRowTokens + 1;
 
+using Text = std::shared_ptr<const std::string>;
+
 struct Window {
-  std::shared_ptr<const std::string> text;
+  Text text;
   std::uint64_t offset = 0;
 };
 
 // `count` windows whose starts are evenly spaced over bytes [begin, end) of `text`.
-std::vector<Window> SpacedWindows(const std::shared_ptr<const std::string>& text,
-                                  std::uint64_t begin, std::uint64_t end, std::uint64_t count);
+std::vector<Window> SpacedWindows(const Text& text, std::uint64_t begin, std::uint64_t end,
+                                  std::uint64_t count);
 // `count` windows at random places of bytes [begin, end), drawn from `seed`.
-std::vector<Window> RandomWindows(const std::shared_ptr<const std::string>& text,
-                                  std::uint64_t begin, std::uint64_t end, std::uint64_t count,
-                                  std::uint64_t seed);
+std::vector<Window> RandomWindows(const Text& text, std::uint64_t begin, std::uint64_t end,
+                                  std::uint64_t count, std::uint64_t seed);
 
 class ByteWindows final : public dataset::PreparedData {
  public:

@@ -32,7 +32,6 @@ constexpr std::uint32_t kMicroBatches = 2;
 constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
 constexpr std::uint64_t kFineTuneRows = 640, kHeldOutRows = 128;
 
-using Text = std::shared_ptr<const std::string>;
 using Stages = std::vector<model::StageModel*>;
 
 std::string ConfigJson(std::uint32_t layers) {

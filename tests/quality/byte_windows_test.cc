@@ -1,0 +1,63 @@
+#include "tests/quality/byte_windows.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace shoal::quality {
+namespace {
+
+Text Numbered(std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) text.push_back(static_cast<char>(i * 31 % 251));
+  return std::make_shared<const std::string>(text);
+}
+
+TEST(ByteWindows, ARowIsItsBytesAndEachLabelTheNextByte) {
+  const Text text = Numbered(1000);
+  const ByteWindows data({{text, 5}, {text, 300}}, {{text, 871}});
+  EXPECT_EQ(data.info().train_rows, 2u);
+  EXPECT_EQ(data.info().validation_rows, 1u);
+  const std::uint64_t offsets[] = {5, 300, 871};
+  for (std::uint64_t row = 0; row < 3; ++row) {
+    std::vector<std::int32_t> tokens, labels;
+    ASSERT_TRUE(data.AppendRow({row}, &tokens, &labels).ok());
+    ASSERT_EQ(tokens.size(), kRowTokens);
+    ASSERT_EQ(labels.size(), kRowTokens);
+    for (std::size_t i = 0; i < kRowTokens; ++i) {
+      EXPECT_EQ(tokens[i], static_cast<std::int32_t>((offsets[row] + i) * 31 % 251));
+      EXPECT_EQ(labels[i], static_cast<std::int32_t>((offsets[row] + i + 1) * 31 % 251));
+    }
+  }
+  std::vector<std::int32_t> tokens, labels;
+  EXPECT_FALSE(data.AppendRow({3}, &tokens, &labels).ok());
+}
+
+TEST(ByteWindows, SpacedWindowsReachBothEndsAndNoFurther) {
+  const Text text = Numbered(2000);
+  const auto windows = SpacedWindows(text, 100, 1500, 8);
+  ASSERT_EQ(windows.size(), 8u);
+  EXPECT_EQ(windows.front().offset, 100u);
+  EXPECT_EQ(windows.back().offset + kWindowBytes, 1500u);
+  for (std::size_t i = 1; i < windows.size(); ++i) {
+    const std::uint64_t step = windows[i].offset - windows[i - 1].offset;
+    EXPECT_NEAR(static_cast<double>(step), (1400.0 - 129) / 7, 1);
+  }
+}
+
+TEST(ByteWindows, RandomWindowsStayInsideAndFollowTheSeed) {
+  const Text text = Numbered(2000);
+  const auto windows = RandomWindows(text, 700, 900, 500, 3);
+  std::set<std::uint64_t> offsets;
+  for (const Window& window : windows) {
+    EXPECT_GE(window.offset, 700u);
+    EXPECT_LE(window.offset + kWindowBytes, 900u);
+    offsets.insert(window.offset);
+  }
+  EXPECT_EQ(offsets.size(), 72u) << "every place of so few is drawn";
+  EXPECT_EQ(RandomWindows(text, 700, 900, 500, 3)[77].offset, windows[77].offset);
+  EXPECT_NE(RandomWindows(text, 700, 900, 500, 4)[77].offset, windows[77].offset);
+}
+
+}  // namespace
+}  // namespace shoal::quality

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The judging and drawing half of the quality bench, on figures made by hand."""
+
+import tempfile
+import unittest
+import xml.dom.minidom
+from pathlib import Path
+
+import report
+from checks import Results, bits_per_value, checks, wire_bytes
+from rows import EIGHT, FOUR, RAW, ROWS
+from svg_plot import plot
+
+# (setup, name) -> training loss in the last epoch; what the calibration found, about.
+TRAIN = {"fp32": 1.400, "aqsgd fw4 bw8": 1.401, "aqsgd fw3 bw6": 1.402, "aqsgd fw2 bw4": 1.407,
+         "direct fw4 bw8": 1.445, "direct fw3 bw6": 1.526, "direct fw2 bw4": 1.710}
+BITS = {"fp32": (32, 32), "fw4 bw8": (4, 8), "fw3 bw6": (3, 6), "fw2 bw4": (2, 4)}
+
+
+def figures(train, forward_bits, backward_bits, held=1.76, delta=0.05, error=0.01):
+    return {"trainLoss": [2.0, train], "heldOutLoss": [1.9, held], "heldOutBefore": 1.95,
+            "deltaNorm": [None, delta], "receivedError": [None, error], "values": [1000, 1000],
+            "forwardBytes": [4000, 125 * forward_bits], "otherBytes": [16, 0],
+            "backwardBytes": [4000, 125 * backward_bits]}
+
+
+def results(**changes):
+    found = Results()
+    for row in ROWS:
+        if row.setup not in (FOUR, EIGHT) or row.name not in TRAIN:
+            continue
+        pair = row.name.split(" ", 1)[-1] if " " in row.name else row.name
+        for seed in row.seeds:
+            made = figures(TRAIN[row.name] + 0.001 * seed, *BITS[pair])
+            made.update(changes.get(row.name.replace(" ", "_"), {}))
+            found.add(row, seed, made)
+    return found
+
+
+def check(found, words):
+    matching = [c for c in checks(found) if words in c.text]
+    assert len(matching) == 1, (words, [c.text for c in matching])
+    return matching[0]
+
+
+class ChecksTest(unittest.TestCase):
+    def test_figures_as_in_the_calibration_hold(self):
+        for words in ("aqsgd fw3 bw6, training", "4 stages: direct fw2 bw4", "fw2 bw4, share"):
+            one = [c for c in checks(results()) if c.text.startswith("4") and words in c.text]
+            self.assertTrue(one and one[0].ok, words)
+        self.assertAlmostEqual(check(results(), "4 stages: fw2 bw4, share").value,
+                               (1.710 - 1.407) / (1.710 - 1.400), places=6)
+
+    def test_the_worst_seed_decides(self):
+        found = results()
+        found.seeds(FOUR, "aqsgd fw3 bw6")[2]["trainLoss"] = [2.0, 1.402 * 1.01]
+        self.assertFalse(check(found, "4 stages: aqsgd fw3 bw6, training").ok)
+        self.assertTrue(check(found, "4 stages: aqsgd fw2 bw4, training").ok)
+
+    def test_a_direct_that_is_as_good_proves_nothing(self):
+        found = results(direct_fw3_bw6={"trainLoss": [2.0, 1.403]})
+        self.assertFalse(check(found, "4 stages: direct fw3 bw6").ok)
+
+    def test_held_out_loss_counts_both_ways(self):
+        found = results(aqsgd_fw2_bw4={"heldOutLoss": [1.9, 1.76 * 0.99]})
+        self.assertFalse(check(found, "aqsgd fw2 bw4, held-out").ok)
+
+    def test_what_is_not_measured_neither_holds_nor_fails(self):
+        self.assertIsNone(check(Results(), "4 stages: aqsgd fw3 bw6, training").ok)
+        one_sided = Results()
+        row = next(r for r in ROWS if r.name == "aqsgd fw3 bw6")
+        one_sided.add(row, 1, figures(1.4, 3, 6))  # no fp32 beside it
+        self.assertIsNone(check(one_sided, "4 stages: aqsgd fw3 bw6, training").ok)
+        no_norm = results(aqsgd_fw2_bw4={"deltaNorm": [None, None]})
+        self.assertIsNone(check(no_norm, "aqsgd fw2 bw4, delta").ok)
+
+    def test_the_frontier_is_the_cheapest_pair_within_one_percent(self):
+        self.assertEqual(bits_per_value(figures(1, 2, 4)), 6)
+        self.assertEqual(wire_bytes(figures(1, 2, 4)), 8016 + 750)
+        four = check(results(), "4 stages: fewest bits")
+        self.assertIn("aqsgd fw2 bw4", four.text)
+        self.assertEqual(four.value, 6)
+        self.assertFalse(four.ok)
+        worse = results(aqsgd_fw2_bw4={"trainLoss": [2.0, 1.43]})
+        self.assertEqual(check(worse, "4 stages: fewest bits").value, 9)
+
+
+class ReportTest(unittest.TestCase):
+    def test_tables_name_every_finished_row(self):
+        text = report.table(results())
+        for name in TRAIN:
+            self.assertIn(name, text)
+        self.assertIn("+0.14 %", text)
+        self.assertIn("MISSED", report.check_table(checks(results())))
+
+    def test_docs_are_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = results()
+            report.write_docs(Path(folder), found, checks(found), {"cpu": "c", "system": "s"})
+            page = (Path(folder) / "README.md").read_text()
+            for plotted in Path(folder).glob("*.svg"):
+                self.assertIn(f"({plotted.name})", page)
+                xml.dom.minidom.parse(str(plotted))
+            self.assertGreaterEqual(len(list(Path(folder).glob("*.svg"))), 3)
+
+    def test_points_lie_in_order_on_the_page(self):
+        svg = plot("t", "x", "y", [("<&>", [(1, 1.0), (10, 2.0), (100, 3.0)])], log_x=True)
+        page = xml.dom.minidom.parseString(svg)
+        dots = [c for c in page.getElementsByTagName("circle") if c.getAttribute("r") == "3"]
+        xs = [float(c.getAttribute("cx")) for c in dots]
+        ys = [float(c.getAttribute("cy")) for c in dots]
+        self.assertAlmostEqual(xs[1] - xs[0], xs[2] - xs[1], delta=0.2)
+        self.assertTrue(ys[0] > ys[1] > ys[2])
+
+
+class RowsTest(unittest.TestCase):
+    def test_every_row_has_a_name_of_its_own_and_fp32_beside_it(self):
+        names = [(row.setup, row.name) for row in ROWS]
+        self.assertEqual(len(names), len(set(names)))
+        for row in ROWS:
+            base = next(r for r in ROWS if (r.setup, r.name) == (row.setup, "fp32"))
+            self.assertEqual((base.forward, base.backward), (RAW, RAW))
+            self.assertTrue(set(row.seeds) <= set(base.seeds), row.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
