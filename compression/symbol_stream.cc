@@ -3,11 +3,16 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compression/bit_stream.h"
 #include "compression/kernels.h"
+#include "compression/rans.h"
+#include "compression/rans_table.h"
 
 namespace shoal::compression {
 namespace {
@@ -121,6 +126,86 @@ Status ReadZstd(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
   return Wrong(spec, "bits are set that belong to no code of " + std::to_string(bits) + " bits");
 }
 
+// The frequencies that levels stand for. A coder needs two symbols, so a single one gets company.
+std::array<std::uint16_t, 256> TableOf(std::span<std::uint8_t> levels) {
+  std::size_t present = 0;
+  std::size_t last = 0;
+  for (std::size_t s = 0; s < levels.size(); ++s) {
+    if (levels[s] == kLevelAbsent) continue;
+    ++present;
+    last = s;
+  }
+  if (present < 2) levels[last ^ 1] = kLevelMax;
+  std::array<std::uint16_t, 256> frequencies{};
+  FrequenciesOf(levels, kRansTotal, std::span(frequencies).first(levels.size()));
+  return frequencies;
+}
+
+// An upper estimate of the rANS bytes of codes with these counts and frequencies.
+std::size_t EstimateRans(std::span<const std::uint32_t, 256> counts,
+                         const std::array<std::uint16_t, 256>& frequencies) {
+  std::uint64_t eighths = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    if (counts[s] != 0) eighths += std::uint64_t{counts[s]} * LevelOf(frequencies[s], kRansTotal);
+  }
+  return static_cast<std::size_t>(eighths / 64);
+}
+
+// Table, words and states in `out`, or 0 bytes if they do not fit there.
+std::size_t WriteRans(std::span<const std::uint8_t> codes, int bits, std::span<std::byte> out) {
+  if (codes.empty()) return 0;
+  std::array<std::uint32_t, 256> counts{};
+  CountCells(codes, counts);
+  const std::size_t alphabet = std::size_t{1} << bits;
+  std::array<std::uint8_t, 256> levels;
+  for (std::size_t s = 0; s < alphabet; ++s) levels[s] = LevelOf(counts[s], codes.size());
+  BitWriter table_bits;
+  WriteLevels(std::span(levels).first(alphabet), &table_bits);
+  const auto frequencies = TableOf(std::span(levels).first(alphabet));
+  const std::size_t table_bytes = table_bits.bytes().size();
+  // Levels are within 5 % of a bit's probability; no need to code what will be thrown away.
+  const std::size_t estimate = EstimateRans(counts, frequencies);
+  if (table_bytes + estimate - estimate / 16 >= out.size()) return 0;
+
+  RansEncodeTable table;
+  table.Set(std::span(frequencies).first(alphabet), 0);
+  RansLanes lanes(RansLanesFor(codes.size()));
+  const auto words = std::make_unique_for_overwrite<std::byte[]>(2 * codes.size() + kRansSlack);
+  const std::byte* end = RansEncode(table, codes.data(), codes.size(), &lanes, words.get());
+  const auto word_bytes = static_cast<std::size_t>(end - words.get());
+  const std::size_t bytes = table_bytes + word_bytes + lanes.bytes();
+  if (bytes > out.size()) return 0;
+  std::memcpy(out.data(), table_bits.bytes().data(), table_bytes);
+  std::memcpy(out.data() + table_bytes, words.get(), word_bytes);
+  lanes.Store(out.data() + table_bytes + word_bytes);
+  return bytes;
+}
+
+Status ReadRans(std::span<const std::byte> in, int bits, std::span<std::uint8_t> codes,
+                std::string_view spec) {
+  std::array<std::uint8_t, 256> all_levels;
+  const auto levels = std::span(all_levels).first(std::size_t{1} << bits);
+  BitReader reader(in);
+  if (!ReadLevels(&reader, levels) || !reader.RestIsZero() ||
+      std::all_of(levels.begin(), levels.end(), [](auto l) { return l == kLevelAbsent; })) {
+    return Wrong(spec, "the rANS table is broken");
+  }
+  const auto frequencies = TableOf(levels);
+  auto slots = std::make_unique_for_overwrite<std::uint32_t[]>(kRansTotal);
+  FillRansSlots(std::span(frequencies).first(levels.size()), slots.get());
+
+  RansLanes lanes(RansLanesFor(codes.size()));
+  const auto words = in.subspan(reader.bytes_used());
+  if (words.size() < lanes.bytes() || !lanes.Load(words.data() + words.size() - lanes.bytes())) {
+    return Wrong(spec, "the rANS states are broken");
+  }
+  const std::byte* begin = words.data();
+  const std::byte* end = RansDecode(slots.get(), nullptr, codes.size(), &lanes, begin,
+                                    begin + (words.size() - lanes.bytes()), codes.data());
+  if (end == begin && lanes.AtStart()) return Status::Ok();
+  return Wrong(spec, "the rANS words do not give " + std::to_string(codes.size()) + " codes");
+}
+
 }  // namespace
 
 Result<EntropyStage> ParseEntropyStage(std::string_view suffix) {
@@ -150,10 +235,17 @@ std::size_t WriteSymbols(EntropyStage stage, std::span<const std::uint8_t> codes
   SHOAL_CHECK(out.size() >= SymbolBytesMax(stage, codes.size(), bits));
   const std::size_t packed = PackedBytes(codes.size(), bits);
   const auto body = out.subspan(1, packed);
+  // One byte less than packed, so that what is not smaller does not fit.
+  const auto smaller = body.first(packed - std::min<std::size_t>(packed, 1));
   if (stage == EntropyStage::kZstd) {
-    const std::size_t bytes = WriteZstd(codes, bits, body);
-    if (bytes != 0 && bytes < packed) {
+    if (const std::size_t bytes = WriteZstd(codes, bits, smaller); bytes != 0) {
       out[0] = static_cast<std::byte>(Kind::kZstd);
+      return 1 + bytes;
+    }
+  }
+  if (stage == EntropyStage::kRans) {
+    if (const std::size_t bytes = WriteRans(codes, bits, smaller); bytes != 0) {
+      out[0] = static_cast<std::byte>(Kind::kRans);
       return 1 + bytes;
     }
   }
@@ -170,10 +262,10 @@ Status ReadSymbols(std::span<const std::byte> in, int bits, std::span<std::uint8
   switch (static_cast<Kind>(in[0])) {
     case Kind::kPacked: return ReadPacked(body, bits, codes, spec);
     case Kind::kZstd: return ReadZstd(body, bits, codes, spec);
-    case Kind::kRans: break;
+    case Kind::kRans: return ReadRans(body, bits, codes, spec);
   }
   return Wrong(spec, "kind " + std::to_string(std::to_integer<int>(in[0])) +
-                         " is unknown, known are 0 (packed) and 1 (zstd)");
+                         " is unknown, known are 0 (packed), 1 (zstd) and 2 (rANS)");
 }
 
 }  // namespace shoal::compression

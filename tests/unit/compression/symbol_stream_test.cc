@@ -88,6 +88,9 @@ TEST(SymbolStream, AStageComesCloseToTheEntropy) {
     const double n = static_cast<double>(codes.size());
     const double zstd = 8 * static_cast<double>(Write(EntropyStage::kZstd, codes, bits).size()) / n;
     EXPECT_LT(zstd, bound * 1.04 + 0.06) << bits;
+    const double rans = 8 * static_cast<double>(Write(EntropyStage::kRans, codes, bits).size()) / n;
+    EXPECT_LT(rans, bound * 1.005 + 0.01) << bits;
+    RecordProperty("rans_" + std::to_string(bits), std::to_string(rans / bound));
     RecordProperty("zstd_" + std::to_string(bits), std::to_string(zstd / bound));
   }
 }

@@ -1,0 +1,377 @@
+#include "compression/rans.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/bytes.h"
+#include "common/status.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/rans.cc"
+// Vectors of a length unknown to the compiler would need other loops than these.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef SHOAL_COMPRESSION_RANS_SHARED
+#define SHOAL_COMPRESSION_RANS_SHARED
+namespace shoal::compression {
+namespace {
+
+constexpr std::uint32_t kFrequencyMask = kRansTotal - 1;
+constexpr int kBiasShift = kRansBits;
+constexpr int kSymbolShift = 2 * kRansBits;
+constexpr std::uint32_t kPackedBiasMask = 0xfff;
+constexpr int kPackedRestShift = 12;
+constexpr int kPackedShiftShift = 24;
+constexpr int kFullShift = 31 - kRansBits;
+// Which of four tables: bits 13 and 14 of a context word, as an offset of slots.
+constexpr int kContextShift = 13;
+constexpr std::uint32_t kContextMask = 3;
+
+inline std::byte* EncodeOne(const RansEncodeTable& table, std::uint8_t cell, std::uint32_t* state,
+                            std::byte* to) {
+  const std::uint32_t packed = table.packed[cell];
+  const std::uint32_t rest = packed >> kPackedRestShift & kFrequencyMask;
+  std::uint32_t x = *state;
+  if (x >= (kRansTotal - rest) << kFullShift) {
+    StoreLittle(to, static_cast<std::uint16_t>(x));
+    to += 2;
+    x >>= 16;
+  }
+  const auto high = static_cast<std::uint32_t>(std::uint64_t{x} * table.reciprocals[cell] >> 32);
+  const std::uint32_t quotient = high >> (packed >> kPackedShiftShift);
+  *state = x + (packed & kPackedBiasMask) + quotient * rest;
+  return to;
+}
+
+// One symbol; nullptr if it needs a word and there is none.
+inline const std::byte* DecodeOne(const std::uint32_t* slots, std::uint32_t context,
+                                  std::uint32_t* state, const std::byte* begin,
+                                  const std::byte* end, std::uint8_t* symbol) {
+  const std::uint32_t table = (context >> kContextShift & kContextMask) << kRansBits;
+  const std::uint32_t slot = slots[table + (*state & kFrequencyMask)];
+  std::uint32_t x =
+      (slot & kFrequencyMask) * (*state >> kRansBits) + (slot >> kBiasShift & kFrequencyMask);
+  if (x < kRansLow) {
+    if (end - begin < 2) return nullptr;
+    end -= 2;
+    x = x << 16 | LoadLittle<std::uint16_t>(end);
+  }
+  *symbol = static_cast<std::uint8_t>(slot >> kSymbolShift);
+  *state = x;
+  return end;
+}
+
+std::byte* EncodePlain(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
+                       std::uint32_t* states, std::byte* to) {
+  for (std::size_t lane = 0; lane < n; ++lane) {
+    to = EncodeOne(table, cells[lane], &states[lane], to);
+  }
+  return to;
+}
+
+const std::byte* DecodePlain(const std::uint32_t* slots, const std::uint16_t* contexts,
+                             std::size_t n, std::uint32_t* states, const std::byte* begin,
+                             const std::byte* end, std::uint8_t* symbols) {
+  for (std::size_t lane = n; lane-- > 0 && end != nullptr;) {
+    const std::uint32_t context = contexts == nullptr ? 0U : contexts[lane];
+    end = DecodeOne(slots, context, &states[lane], begin, end, &symbols[lane]);
+  }
+  return end;
+}
+
+// kExpand[mask]: the byte shuffle that puts 16-bit words 0, 1, ... to the lanes that `mask` has.
+constexpr auto MakeExpand() {
+  std::array<std::array<std::uint8_t, 16>, 256> shuffles{};
+  for (unsigned mask = 0; mask < 256; ++mask) {
+    unsigned word = 0;
+    for (unsigned lane = 0; lane < 8; ++lane) {
+      const bool takes = (mask >> lane & 1) != 0;
+      shuffles[mask][2 * lane] = takes ? static_cast<std::uint8_t>(2 * word) : 0x80;
+      shuffles[mask][2 * lane + 1] = takes ? static_cast<std::uint8_t>(2 * word + 1) : 0x80;
+      word += takes ? 1 : 0;
+    }
+  }
+  return shuffles;
+}
+alignas(64) constexpr auto kExpand = MakeExpand();
+
+}  // namespace
+}  // namespace shoal::compression
+#endif  // SHOAL_COMPRESSION_RANS_SHARED
+
+HWY_BEFORE_NAMESPACE();
+namespace shoal::compression {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Without gathers the plain loops are as fast.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET <= HWY_AVX3
+constexpr std::size_t kWidth = 16;
+#else
+constexpr std::size_t kWidth = 8;
+#endif
+constexpr std::size_t kVectors = kRansLanes / kWidth;
+using Words = hn::FixedTag<std::uint32_t, kWidth>;
+using Signed = hn::RebindToSigned<Words>;
+using Bytes = hn::Rebind<std::uint8_t, Words>;
+using Halves = hn::Rebind<std::uint16_t, Words>;
+using States = hn::Vec<Words>;
+
+inline States MulHigh(States a, States b) {
+  const hn::RepartitionToWide<Words> wide;
+  const auto even = hn::MulEven(a, b);
+  const auto odd = hn::MulEven(hn::BitCast(Words(), hn::ShiftRight<32>(hn::BitCast(wide, a))),
+                               hn::BitCast(Words(), hn::ShiftRight<32>(hn::BitCast(wide, b))));
+  return hn::OddEven(hn::BitCast(Words(), odd), hn::BitCast(Words(), hn::ShiftRight<32>(even)));
+}
+
+inline States Gather(const std::uint32_t* from, States index) {
+  return hn::GatherIndex(Words(), from, hn::BitCast(Signed(), index));
+}
+
+// The low halves of the lanes in `mask`, one after the other.
+inline std::byte* Emit(States x, hn::Mask<Words> mask, std::byte* to) {
+  const auto low = hn::Compress(hn::And(x, hn::Set(Words(), 0xffff)), mask);
+  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(Signed(), low)), Halves(),
+             reinterpret_cast<std::uint16_t*>(to));
+  return to + 2 * hn::CountTrue(Words(), mask);
+}
+
+// The words in front of `end` to the lanes in `mask`, which are as many as words are taken.
+inline States TakeWords(hn::Mask<Words> mask, const std::byte** end) {
+  *end -= 2 * hn::CountTrue(Words(), mask);
+#if HWY_TARGET <= HWY_AVX3
+  const auto words =
+      hn::PromoteTo(Words(), hn::LoadU(Halves(), reinterpret_cast<const std::uint16_t*>(*end)));
+  return States{_mm512_maskz_expand_epi32(mask.raw, words.raw)};
+#else
+  std::uint8_t bits[8];
+  hn::StoreMaskBits(Words(), mask, bits);
+  const hn::Repartition<std::uint8_t, Halves> octets;
+  const auto words = hn::LoadU(octets, reinterpret_cast<const std::uint8_t*>(*end));
+  const auto spread = hn::TableLookupBytes(words, hn::Load(octets, kExpand[bits[0]].data()));
+  return hn::PromoteTo(Words(), hn::BitCast(Halves(), spread));
+#endif
+}
+
+struct EncodeSteps {
+  const RansEncodeTable& table;
+
+  inline States operator()(States x, const std::uint8_t* cells, std::byte** to) const {
+    const auto cell = hn::PromoteTo(Words(), hn::LoadU(Bytes(), cells));
+    const auto packed = Gather(table.packed.data(), cell);
+    const auto reciprocal = Gather(table.reciprocals.data(), cell);
+    const auto rest =
+        hn::And(hn::ShiftRight<kPackedRestShift>(packed), hn::Set(Words(), kFrequencyMask));
+    const auto full = hn::ShiftLeft<kFullShift>(hn::Sub(hn::Set(Words(), kRansTotal), rest));
+    // States and limits stay below 2^31, so the signed comparison is right.
+    const auto over =
+        hn::RebindMask(Words(), hn::Not(hn::BitCast(Signed(), x) < hn::BitCast(Signed(), full)));
+    *to = Emit(x, over, *to);
+    x = hn::IfThenElse(over, hn::ShiftRight<16>(x), x);
+    const auto quotient =
+        hn::Shr(MulHigh(x, reciprocal), hn::ShiftRight<kPackedShiftShift>(packed));
+    const auto bias = hn::And(packed, hn::Set(Words(), kPackedBiasMask));
+    return hn::Add(hn::Add(x, bias), hn::Mul(quotient, rest));
+  }
+};
+
+std::byte* EncodeLanes(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
+                       std::uint32_t* states, std::byte* to) {
+  const std::size_t whole = n / kRansLanes * kRansLanes;
+  to = EncodePlain(table, cells + whole, n - whole, states, to);
+  const EncodeSteps step{table};
+  States x[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(Words(), states + v * kWidth);
+  for (std::size_t first = whole; first > 0;) {
+    first -= kRansLanes;
+    for (std::size_t v = 0; v < kVectors; ++v) x[v] = step(x[v], cells + first + v * kWidth, &to);
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::Store(x[v], Words(), states + v * kWidth);
+  return to;
+}
+
+template <bool kContexts>
+inline States DecodeStep(States x, const std::uint32_t* slots, const std::uint16_t* contexts,
+                         const std::byte** end, std::uint8_t* symbols) {
+  const auto mask = hn::Set(Words(), kFrequencyMask);
+  auto index = hn::And(x, mask);
+  if constexpr (kContexts) {
+    const auto context = hn::PromoteTo(Words(), hn::LoadU(Halves(), contexts));
+    const auto tables = hn::And(hn::ShiftRight<kContextShift - kRansBits>(context),
+                                hn::Set(Words(), kContextMask << kRansBits));
+    index = hn::Or(index, tables);
+  }
+  const auto slot = Gather(slots, index);
+  x = hn::Add(hn::Mul(hn::And(slot, mask), hn::ShiftRight<kRansBits>(x)),
+              hn::And(hn::ShiftRight<kBiasShift>(slot), mask));
+  const auto under =
+      hn::RebindMask(Words(), hn::BitCast(Signed(), x) < hn::Set(Signed(), std::int32_t{kRansLow}));
+  const auto words = TakeWords(under, end);
+  const auto symbol = hn::BitCast(Signed(), hn::ShiftRight<kSymbolShift>(slot));
+  hn::StoreU(hn::DemoteTo(Bytes(), symbol), Bytes(), symbols);
+  return hn::IfThenElse(under, hn::Or(hn::ShiftLeft<16>(x), words), x);
+}
+
+template <bool kContexts>
+const std::byte* DecodeLanes(const std::uint32_t* slots, const std::uint16_t* contexts,
+                             std::size_t n, std::uint32_t* states, const std::byte* begin,
+                             const std::byte* end, std::uint8_t* symbols) {
+  States x[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(Words(), states + v * kWidth);
+  std::size_t first = 0;
+  // A step takes at most one word a lane.
+  constexpr auto kStepBytes = static_cast<std::ptrdiff_t>(2 * kRansLanes);
+  for (; first + kRansLanes <= n && end - begin >= kStepBytes; first += kRansLanes) {
+    for (std::size_t v = kVectors; v-- > 0;) {
+      const std::size_t at = first + v * kWidth;
+      x[v] = DecodeStep<kContexts>(x[v], slots, kContexts ? contexts + at : nullptr, &end,
+                                   symbols + at);
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::Store(x[v], Words(), states + v * kWidth);
+  for (; first < n && end != nullptr; first += kRansLanes) {
+    end = DecodePlain(slots, kContexts ? contexts + first : nullptr,
+                      std::min(kRansLanes, n - first), states, begin, end, symbols + first);
+  }
+  return end;
+}
+#else
+std::byte* EncodeLanes(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
+                       std::uint32_t* states, std::byte* to) {
+  for (std::size_t first = (n + kRansLanes - 1) / kRansLanes * kRansLanes; first > 0;) {
+    first -= kRansLanes;
+    to = EncodePlain(table, cells + first, std::min(kRansLanes, n - first), states, to);
+  }
+  return to;
+}
+
+template <bool kContexts>
+const std::byte* DecodeLanes(const std::uint32_t* slots, const std::uint16_t* contexts,
+                             std::size_t n, std::uint32_t* states, const std::byte* begin,
+                             const std::byte* end, std::uint8_t* symbols) {
+  for (std::size_t first = 0; first < n && end != nullptr; first += kRansLanes) {
+    end = DecodePlain(slots, kContexts ? contexts + first : nullptr,
+                      std::min(kRansLanes, n - first), states, begin, end, symbols + first);
+  }
+  return end;
+}
+#endif
+
+std::byte* EncodeImpl(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
+                      std::uint32_t* states, std::byte* to) {
+  return EncodeLanes(table, cells, n, states, to);
+}
+
+const std::byte* DecodeImpl(const std::uint32_t* slots, const std::uint16_t* contexts,
+                            std::size_t n, std::uint32_t* states, const std::byte* begin,
+                            const std::byte* end, std::uint8_t* symbols) {
+  return contexts == nullptr ? DecodeLanes<false>(slots, contexts, n, states, begin, end, symbols)
+                             : DecodeLanes<true>(slots, contexts, n, states, begin, end, symbols);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace shoal::compression
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace shoal::compression {
+
+HWY_EXPORT(EncodeImpl);
+HWY_EXPORT(DecodeImpl);
+
+void RansLanes::Store(std::byte* to) const {
+  for (std::size_t i = 0; i < count; ++i) StoreLittle(to + 4 * i, states[i]);
+}
+
+bool RansLanes::Load(const std::byte* from) {
+  bool valid = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    states[i] = LoadLittle<std::uint32_t>(from + 4 * i);
+    valid = valid && states[i] >= kRansLow && states[i] < kRansLow << 16;
+  }
+  return valid;
+}
+
+bool RansLanes::AtStart() const {
+  return std::all_of(states.begin(), states.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](std::uint32_t x) { return x == kRansLow; });
+}
+
+void CountCells(std::span<const std::uint8_t> cells, std::span<std::uint32_t, 256> counts) {
+  // Four tables, so that equal neighbours do not wait for each other.
+  constexpr std::size_t kTables = 4;
+  std::array<std::array<std::uint32_t, 256>, kTables> tables{};
+  std::size_t i = 0;
+  for (; i + kTables <= cells.size(); i += kTables) {
+    for (std::size_t t = 0; t < kTables; ++t) ++tables[t][cells[i + t]];
+  }
+  for (; i < cells.size(); ++i) ++tables[0][cells[i]];
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    for (const auto& table : tables) counts[c] += table[c];
+  }
+}
+
+void RansEncodeTable::Set(std::span<const std::uint16_t> frequencies, std::size_t first) {
+  std::uint32_t start = 0;
+  for (std::size_t s = 0; s < frequencies.size(); ++s) {
+    const std::uint32_t f = frequencies[s];
+    SHOAL_CHECK(f < kRansTotal);
+    // Division by multiplication, exact for states below 2^31 (Alverson, "Integer division using
+    // reciprocals", 1991). For f = 1 the quotient comes out as x - 1, which the bias makes good.
+    const int shift = f < 2 ? 0 : std::bit_width(f - 1) - 1;
+    const std::uint64_t power = std::uint64_t{1} << (shift + 32);
+    reciprocals[first + s] = f < 2 ? 0xffffffffU : static_cast<std::uint32_t>((power + f - 1) / f);
+    const std::uint32_t bias = f == 1 ? start + kRansTotal - 1 : start;
+    packed[first + s] = bias | (kRansTotal - std::max(f, 1U)) << kPackedRestShift |
+                        static_cast<std::uint32_t>(shift) << kPackedShiftShift;
+    start += f;
+  }
+  SHOAL_CHECK(start == kRansTotal);
+}
+
+void FillRansSlots(std::span<const std::uint16_t> frequencies, std::uint32_t* slots) {
+  std::uint32_t start = 0;
+  for (std::uint32_t s = 0; s < frequencies.size(); ++s) {
+    const std::uint32_t f = frequencies[s];
+    SHOAL_CHECK(f < kRansTotal && start + f <= kRansTotal);
+    for (std::uint32_t i = 0; i < f; ++i) {
+      slots[start + i] = f | i << kBiasShift | s << kSymbolShift;
+    }
+    start += f;
+  }
+  SHOAL_CHECK(start == kRansTotal);
+}
+
+std::byte* RansEncode(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
+                      RansLanes* lanes, std::byte* to) {
+  if (lanes->count == kRansLanes) {
+    return HWY_DYNAMIC_DISPATCH(EncodeImpl)(table, cells, n, lanes->states.data(), to);
+  }
+  for (std::size_t i = n; i-- > 0;) to = EncodeOne(table, cells[i], lanes->states.data(), to);
+  return to;
+}
+
+const std::byte* RansDecode(const std::uint32_t* slots, const std::uint16_t* contexts,
+                            std::size_t n, RansLanes* lanes, const std::byte* begin,
+                            const std::byte* end, std::uint8_t* symbols) {
+  if (lanes->count == kRansLanes) {
+    return HWY_DYNAMIC_DISPATCH(DecodeImpl)(slots, contexts, n, lanes->states.data(), begin, end,
+                                            symbols);
+  }
+  for (std::size_t i = 0; i < n && end != nullptr; ++i) {
+    const std::uint32_t context = contexts == nullptr ? 0U : contexts[i];
+    end = DecodeOne(slots, context, lanes->states.data(), begin, end, &symbols[i]);
+  }
+  return end;
+}
+
+}  // namespace shoal::compression
+#endif  // HWY_ONCE
