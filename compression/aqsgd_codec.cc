@@ -4,195 +4,254 @@
 #include <utility>
 #include <vector>
 
-#include "compression/half.h"
-#include "compression/kernels.h"
+#include "common/bytes.h"
+#include "compression/delta_section.h"
 #include "compression/sample_layout.h"
 
 namespace shoal::compression {
 namespace {
 
-// A delta is a value up to 2^118 minus an m up to 65504 * 2^104.
-constexpr float kDeltaMax = 0x1p121F;
+constexpr std::size_t kMessageHeaderBytes = 16;
 
-class AqsgdCodec : public SampleCodec {
- public:
-  AqsgdCodec(BucketCode code, std::shared_ptr<const SampleCodec> first_visit)
-      : code_(code), first_visit_(std::move(first_visit)) {
-    std::string nested = first_visit_->spec();
-    std::replace(nested.begin(), nested.end(), ',', '/');
-    spec_ = "aqsgd:bits=" + std::to_string(code.bits()) +
-            ",bucket=" + std::to_string(code.bucket()) + ",first_visit=" + nested;
+// The samples of a message that one section carries, in order, and where they stand in it.
+template <typename Sample>
+struct Group {
+  std::vector<std::size_t> positions;
+  std::vector<Sample> samples;
+  std::vector<Buffer> next_m;
+
+  void Add(std::size_t position, const Sample& sample) {
+    positions.push_back(position);
+    samples.push_back(sample);
+    next_m.emplace_back();
   }
-
-  const std::string& spec() const override { return spec_; }
-  bool keeps_m() const override { return true; }
-  std::size_t EncodedBytesMax(SampleShape shape) const override {
-    return std::max(DeltaBytes(shape), first_visit_->EncodedBytesMax(shape));
+  void MoveTo(std::span<Buffer> all) {
+    for (std::size_t i = 0; i < positions.size(); ++i) all[positions[i]] = std::move(next_m[i]);
   }
-
-  Result<std::size_t> Encode(std::span<const float> values, SampleShape shape,
-                             std::span<const std::byte> m, const RandomKey& key,
-                             std::span<std::byte> out, Buffer* next_m) const override;
-  Status Decode(std::span<const std::byte> payload, SampleShape shape, std::span<const std::byte> m,
-                const RandomKey& key, std::span<float> values, Buffer* next_m) const override;
-
- private:
-  struct Scratch {
-    explicit Scratch(std::size_t block) : codes(block + 7), floats(block) {}
-    std::vector<std::uint8_t> codes;
-    std::vector<float> floats;
-  };
-
-  std::size_t DeltaBytes(SampleShape shape) const {
-    return kPayloadHeaderBytes + code_.Bytes(shape.values());
-  }
-  PayloadHeader HeaderFor(SampleShape shape) const {
-    PayloadHeader header;
-    header.codec = CodecId::kAqsgd;
-    header.bits = static_cast<std::uint8_t>(code_.bits());
-    header.type = ValueType::kBf16;
-    header.bucket = code_.bucket();
-    header.values = shape.values();
-    return header;
-  }
-  Status Check(SampleShape shape, std::size_t given) const {
-    SHOAL_RETURN_IF_ERROR(CheckShape(shape, given, spec_));
-    return CheckBucketFits(code_, shape, spec_);
-  }
-
-  Result<std::size_t> EncodeFirst(std::span<const float> values, SampleShape shape,
-                                  const RandomKey& key, std::span<std::byte> out,
-                                  Buffer* next_m) const;
-  Status DecodeFirst(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
-                     std::span<float> values, Buffer* next_m) const;
-  Result<int> Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
-                      int exponent, std::span<float> values, std::byte* image) const;
-  Status Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n, int exponent,
-                std::span<float> values, std::byte* image) const;
-
-  BucketCode code_;
-  std::shared_ptr<const SampleCodec> first_visit_;
-  std::string spec_;
 };
 
-Result<std::size_t> AqsgdCodec::EncodeFirst(std::span<const float> values, SampleShape shape,
-                                            const RandomKey& key, std::span<std::byte> out,
-                                            Buffer* next_m) const {
+class AqsgdCodec : public MessageCodec {
+ public:
+  explicit AqsgdCodec(AqsgdParts parts) : parts_(std::move(parts)) {}
+
+  const std::string& spec() const override { return parts_.spec; }
+  bool keeps_m() const override { return true; }
+  bool guarded() const override { return parts_.guarded; }
+  std::size_t MImageBytes(SampleShape shape) const override { return parts_.m.Bytes(shape); }
+  Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const override {
+    return parts_.m.Check(image, shape);
+  }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
+    const auto most = [&](const PlainCodec& codec) {
+      return codec.EncodedBytesMax(shape, samples);
+    };
+    return kMessageHeaderBytes + std::max(most(*parts_.delta), most(*parts_.wide)) +
+           std::max(most(*parts_.first_visit), most(*parts_.full));
+  }
+
+  Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
+                             const RandomKey& key, DeltaMode mode, std::span<std::byte> out,
+                             std::span<Buffer> next_m, CodingStats* stats) const override;
+  Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
+                SampleShape shape, const RandomKey& key, std::span<Buffer> next_m) const override;
+
+ private:
+  struct Header {
+    DeltaMode mode = DeltaMode::kDelta;
+    std::size_t deltas = 0;       // samples
+    std::size_t delta_bytes = 0;  // of their section
+  };
+  // The bucket format of the changes if they are coded in one pass, else null.
+  const BucketFormat* OnePass(DeltaMode mode) const {
+    if (parts_.one_pass == nullptr) return nullptr;
+    return mode == DeltaMode::kWideDelta ? &parts_.wide->format() : &parts_.one_pass->format();
+  }
+  const PlainCodec& Deltas(DeltaMode mode) const {
+    if (mode == DeltaMode::kWideDelta) return *parts_.wide;
+    return *parts_.delta;
+  }
+  const PlainCodec& Firsts(DeltaMode mode) const {
+    return mode == DeltaMode::kFull ? *parts_.full : *parts_.first_visit;
+  }
+  Result<std::size_t> EncodeFirsts(Group<SampleToEncode>* group, const DeltaContext& context,
+                                   DeltaMode mode, std::span<std::byte> out,
+                                   CodingStats* stats) const;
+  Status DecodeFirsts(std::span<const std::byte> section, Group<SampleToDecode>* group,
+                      const DeltaContext& context, DeltaMode mode) const;
+  Result<Header> ReadHeader(std::span<const std::byte> payload, std::size_t deltas) const;
+
+  AqsgdParts parts_;
+};
+
+Result<std::size_t> AqsgdCodec::EncodeFirsts(Group<SampleToEncode>* group,
+                                             const DeltaContext& context, DeltaMode mode,
+                                             std::span<std::byte> out, CodingStats* stats) const {
+  const std::size_t n = context.shape.values();
+  std::vector<float> values(group->samples.size() * n);
+  std::vector<float> delta;
+  std::vector<std::span<const float>> sources;
+  std::vector<std::span<float>> decoded;
+  for (std::size_t i = 0; i < group->samples.size(); ++i) {
+    sources.push_back(group->samples[i].values);
+    decoded.push_back(std::span(values).subspan(i * n, n));
+  }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                         first_visit_->Encode(values, shape, {}, key, out, nullptr));
-  std::vector<float> decoded(values.size());
-  SHOAL_RETURN_IF_ERROR(DecodeFirst(out.first(bytes), shape, key, decoded, next_m));
+                         Firsts(mode).Encode(sources, context.shape, context.key, out, decoded));
+  for (std::size_t i = 0; i < group->samples.size(); ++i) {
+    SHOAL_ASSIGN_OR_RETURN(group->next_m[i],
+                           parts_.m.Make(decoded[i], context.shape, context.spec));
+    if (stats == nullptr) continue;
+    const std::span<const std::byte> m = group->samples[i].m;
+    delta.resize(m.empty() ? 0 : n);
+    if (!m.empty()) {
+      SHOAL_RETURN_IF_ERROR(parts_.m.CheckAll(m, context.shape, context.spec));
+      parts_.m.Read(m, context.shape, delta);
+      for (std::size_t j = 0; j < n; ++j) delta[j] = sources[i][j] - delta[j];
+    }
+    CountSample(i, sources[i], decoded[i].data(), m.empty() ? nullptr : delta.data(), stats);
+  }
   return bytes;
 }
 
-Status AqsgdCodec::DecodeFirst(std::span<const std::byte> payload, SampleShape shape,
-                               const RandomKey& key, std::span<float> values,
-                               Buffer* next_m) const {
-  if (Status s = first_visit_->Decode(payload, shape, {}, key, values, nullptr); !s.ok()) {
-    return s.WithContext("first visit of codec " + spec_);
+Status AqsgdCodec::DecodeFirsts(std::span<const std::byte> section, Group<SampleToDecode>* group,
+                                const DeltaContext& context, DeltaMode mode) const {
+  std::vector<std::span<float>> decoded;
+  for (const SampleToDecode& sample : group->samples) decoded.push_back(sample.values);
+  if (Status s = Firsts(mode).Decode(section, context.shape, context.key, decoded); !s.ok()) {
+    return s.WithContext("first visits of codec " + spec());
   }
-  SHOAL_ASSIGN_OR_RETURN(*next_m, MakeMImage(values, shape, spec_));
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    if (decoded[i].empty()) continue;
+    SHOAL_ASSIGN_OR_RETURN(group->next_m[i],
+                           parts_.m.Make(decoded[i], context.shape, context.spec));
+  }
   return Status::Ok();
 }
 
-// Adds one block of decoded deltas to m and stores it at `exponent` in `halves`; returns the
-// largest magnitude bits. The one place that makes a next m, for both ends.
-std::uint32_t AdvanceBlock(std::span<const std::byte> m, std::size_t first, std::size_t count,
-                           int exponent, const float* delta, std::byte* halves) {
-  return AddToHalf(delta, MImageValues(m) + 2 * first, PowerOfTwo(MImageExponent(m)),
-                   PowerOfTwo(-exponent), count, halves + 2 * first);
-}
-
-// Writes the next image's values, stored at `exponent`, and, if `values` is not empty, what they
-// stand for. Returns the exponent that they need: if it is another, the result is void and the
-// call must be repeated with it.
-Result<int> AqsgdCodec::Rebuild(const std::byte* body, std::span<const std::byte> m, std::size_t n,
-                                int exponent, std::span<float> values, std::byte* image) const {
-  const std::size_t block = code_.BlockValues(n);
-  Scratch scratch(block);
-  std::uint32_t most = 0;
-  std::byte* halves = image + kMImageHeaderBytes;
-  for (std::size_t first = 0; first < n; first += block) {
-    const std::size_t count = std::min(block, n - first);
-    float* delta = scratch.floats.data();
-    code_.DecodeBlock(body, first, count, n, scratch.codes.data(), delta);
-    most = std::max(most, AdvanceBlock(m, first, count, exponent, delta, halves));
-    if (values.empty()) continue;
-    FromHalf(halves + 2 * first, PowerOfTwo(exponent), count, values.data() + first);
+Result<std::size_t> AqsgdCodec::Encode(std::span<const SampleToEncode> samples, SampleShape shape,
+                                       const RandomKey& key, DeltaMode mode,
+                                       std::span<std::byte> out, std::span<Buffer> next_m,
+                                       CodingStats* stats) const {
+  SHOAL_CHECK(next_m.size() == samples.size());
+  Group<SampleToEncode> deltas, firsts;
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    sizes.push_back(samples[i].values.size());
+    const bool delta = !samples[i].m.empty() && mode != DeltaMode::kFull;
+    (delta ? deltas : firsts).Add(i, samples[i]);
   }
-  return ExponentFor(most, spec_);
-}
-
-// Completes an image whose values were stored at exponent 0, which nearly always fits: otherwise
-// they are made again.
-Status AqsgdCodec::Finish(const std::byte* body, std::span<const std::byte> m, std::size_t n,
-                          int exponent, std::span<float> values, std::byte* image) const {
-  if (exponent != 0) {
-    SHOAL_ASSIGN_OR_RETURN(const int again, Rebuild(body, m, n, exponent, values, image));
-    SHOAL_CHECK(again == exponent);
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, std::span<const std::size_t>(sizes), false, spec()));
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
+  const DeltaContext context{shape, key, spec()};
+  CodingStats seen;
+  CodingStats* const counted = stats == nullptr ? nullptr : &seen;
+  std::size_t delta_bytes = 0;
+  if (const auto body = out.subspan(kMessageHeaderBytes); !deltas.samples.empty()) {
+    const BucketFormat* format = OnePass(mode);
+    const Result<std::size_t> bytes =
+        format != nullptr
+            ? EncodeDeltasOnePass(*format, deltas.samples, context, body, deltas.next_m, counted)
+            : EncodeDeltas(Deltas(mode), parts_.m, deltas.samples, context, body, deltas.next_m,
+                           counted);
+    if (!bytes.ok()) return bytes.status();
+    delta_bytes = *bytes;
   }
-  WriteMImageHeader(exponent, n, image);
-  return Status::Ok();
-}
-
-Result<std::size_t> AqsgdCodec::Encode(std::span<const float> values, SampleShape shape,
-                                       std::span<const std::byte> m, const RandomKey& key,
-                                       std::span<std::byte> out, Buffer* next_m) const {
-  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
-  SHOAL_CHECK(next_m != nullptr);
-  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape));
-  if (m.empty()) return EncodeFirst(values, shape, key, out, next_m);
-  SHOAL_RETURN_IF_ERROR(CheckMImageValues(m, shape, spec_));
-  const std::size_t n = values.size();
-  const std::size_t block = code_.BlockValues(n);
-  const float base = PowerOfTwo(MImageExponent(m));
-  std::byte* body = out.data() + kPayloadHeaderBytes;
-  Scratch scratch(block);
-  float* delta = scratch.floats.data();
-  Buffer image(MImageBytes(shape));
-  std::byte* halves = image.data() + kMImageHeaderBytes;
-  std::uint32_t most = 0;
-  for (std::size_t first = 0; first < n; first += block) {
-    const std::size_t count = std::min(block, n - first);
-    const std::uint32_t largest =
-        SubtractHalf(values.data() + first, MImageValues(m) + 2 * first, base, count, delta);
-    SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, kMagnitudeMax, spec_));
-    SHOAL_RETURN_IF_ERROR(
-        code_.EncodeBlock(delta, first, count, n, kDeltaMax, spec_, scratch.codes.data(), body));
-    code_.LevelsOfBlock(body, first, count, scratch.codes.data(), delta);
-    most = std::max(most, AdvanceBlock(m, first, count, 0, delta, halves));
+  std::size_t written = kMessageHeaderBytes + delta_bytes;
+  if (!firsts.samples.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                           EncodeFirsts(&firsts, context, mode, out.subspan(written), counted));
+    written += bytes;
   }
-  SHOAL_ASSIGN_OR_RETURN(const int exponent, ExponentFor(most, spec_));
-  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, exponent, {}, image.data()));
-  *next_m = std::move(image);
-  WritePayloadHeader(HeaderFor(shape), out.data());
-  return DeltaBytes(shape);
+  out[0] = static_cast<std::byte>(CodecId::kAqsgd);
+  out[1] = std::byte{kPayloadLayoutVersion};
+  out[2] = static_cast<std::byte>(parts_.m.bits());
+  out[3] = static_cast<std::byte>(mode);
+  StoreLittle<std::uint32_t>(out.data() + 4, static_cast<std::uint32_t>(deltas.samples.size()));
+  StoreLittle<std::uint64_t>(out.data() + 8, delta_bytes);
+  deltas.MoveTo(next_m);
+  firsts.MoveTo(next_m);
+  if (stats != nullptr) stats->Add(seen);
+  return written;
 }
 
-Status AqsgdCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
-                          std::span<const std::byte> m, const RandomKey& key,
-                          std::span<float> values, Buffer* next_m) const {
-  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
-  SHOAL_CHECK(next_m != nullptr);
-  if (m.empty()) return DecodeFirst(payload, shape, key, values, next_m);
-  SHOAL_RETURN_IF_ERROR(CheckMImageValues(m, shape, spec_));
-  const auto header = CheckPayload(payload, HeaderFor(shape), DeltaBytes(shape), spec_);
-  if (!header.ok()) return header.status();
-  const std::byte* body = payload.data() + kPayloadHeaderBytes;
-  SHOAL_RETURN_IF_ERROR(code_.CheckBody(body, values.size(), spec_));
-  const std::size_t n = values.size();
-  Buffer image(MImageBytes(shape));
-  SHOAL_ASSIGN_OR_RETURN(const int exponent, Rebuild(body, m, n, 0, values, image.data()));
-  SHOAL_RETURN_IF_ERROR(Finish(body, m, n, exponent, values, image.data()));
-  *next_m = std::move(image);
+Result<AqsgdCodec::Header> AqsgdCodec::ReadHeader(std::span<const std::byte> payload,
+                                                  std::size_t deltas) const {
+  const auto wrong = [&](const std::string& what) {
+    return InvalidArgument("codec " + spec() + ": " + what +
+                           "; both ends of a boundary must use the same codec, shape and m");
+  };
+  if (payload.size() < kMessageHeaderBytes) {
+    return wrong("payload of " + std::to_string(payload.size()) + " bytes has no header");
+  }
+  const std::byte expected[] = {static_cast<std::byte>(CodecId::kAqsgd),
+                                std::byte{kPayloadLayoutVersion},
+                                static_cast<std::byte>(parts_.m.bits())};
+  static constexpr std::string_view kNames[] = {"codec id", "layout version", "bits of m"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (payload[i] == expected[i]) continue;
+    return wrong("payload header has " + std::string(kNames[i]) + " " +
+                 std::to_string(std::to_integer<int>(payload[i])) + ", expected " +
+                 std::to_string(std::to_integer<int>(expected[i])));
+  }
+  Header header;
+  header.mode = static_cast<DeltaMode>(payload[3]);
+  if (header.mode > DeltaMode::kFull) {
+    return wrong("unknown mode " + std::to_string(std::to_integer<int>(payload[3])));
+  }
+  header.deltas = LoadLittle<std::uint32_t>(payload.data() + 4);
+  const auto bytes = LoadLittle<std::uint64_t>(payload.data() + 8);
+  if (header.deltas != deltas) {
+    return wrong("message has " + std::to_string(header.deltas) + " changes, its frame names " +
+                 std::to_string(deltas));
+  }
+  if (bytes > payload.size() - kMessageHeaderBytes || (bytes == 0) != (deltas == 0)) {
+    return wrong("a section of " + std::to_string(bytes) + " bytes does not fit the payload of " +
+                 std::to_string(payload.size()));
+  }
+  if (header.mode == DeltaMode::kFull && deltas != 0) return wrong("changes in a full message");
+  header.delta_bytes = static_cast<std::size_t>(bytes);
+  return header;
+}
+
+Status AqsgdCodec::Decode(std::span<const std::byte> payload,
+                          std::span<const SampleToDecode> samples, SampleShape shape,
+                          const RandomKey& key, std::span<Buffer> next_m) const {
+  SHOAL_CHECK(next_m.size() == samples.size());
+  Group<SampleToDecode> deltas, firsts;
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    sizes.push_back(samples[i].values.size());
+    (samples[i].delta ? deltas : firsts).Add(i, samples[i]);
+  }
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, std::span<const std::size_t>(sizes), true, spec()));
+  SHOAL_ASSIGN_OR_RETURN(const Header header, ReadHeader(payload, deltas.samples.size()));
+  const DeltaContext context{shape, key, spec()};
+  const auto section = payload.subspan(kMessageHeaderBytes, header.delta_bytes);
+  const auto rest = payload.subspan(kMessageHeaderBytes + header.delta_bytes);
+  if (!deltas.samples.empty()) {
+    const BucketFormat* format = OnePass(header.mode);
+    const Status decoded = format != nullptr ? DecodeDeltasOnePass(*format, section, deltas.samples,
+                                                                   context, deltas.next_m)
+                                             : DecodeDeltas(Deltas(header.mode), parts_.m, section,
+                                                            deltas.samples, context, deltas.next_m);
+    if (!decoded.ok()) return decoded.WithContext("changes of codec " + spec());
+  }
+  if (!firsts.samples.empty()) {
+    SHOAL_RETURN_IF_ERROR(DecodeFirsts(rest, &firsts, context, header.mode));
+  } else if (!rest.empty()) {
+    return InvalidArgument("codec " + spec() + ": " + std::to_string(rest.size()) +
+                           " bytes too many behind the changes; drop the message and ask for it "
+                           "again");
+  }
+  deltas.MoveTo(next_m);
+  firsts.MoveTo(next_m);
   return Status::Ok();
 }
 
 }  // namespace
 
-std::shared_ptr<const SampleCodec> NewAqsgdCodec(BucketCode code,
-                                                 std::shared_ptr<const SampleCodec> first_visit) {
-  return std::make_shared<AqsgdCodec>(code, std::move(first_visit));
+std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts) {
+  return std::make_shared<AqsgdCodec>(std::move(parts));
 }
 
 }  // namespace shoal::compression

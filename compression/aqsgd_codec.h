@@ -1,27 +1,39 @@
-// AqsgdCodec: quantises the change of a sample's activation since its last visit ("Fine-tuning
-// Language Models over Slow Networks using Activation Quantization with Guarantees", AQ-SGD,
-// section 3, algorithm 1).
+// AqsgdCodec: sends the quantised change of a sample's activation against m, the activation that
+// both ends last agreed on ("Fine-tuning Language Models over Slow Networks using Activation
+// Quantization with Guarantees", section 3, algorithm 1).
 //
-// State kept: m per sample and boundary on both ends (not here: m goes in and comes out), fp16
-// with one exponent per sample. Bytes on the wire: 16 + 2 per bucket + b bits per value, on a
-// first visit those of the first-visit codec. Numerics: delta = values - m coded as in
-// compression/bucket_code.h; value = m + decoded delta in fp32, rounded once to fp16: that is the
-// next m and what the receiver gets. The sender makes its next m by the same arithmetic from the
-// codes it sends, so both ends hold the same bits.
+// State kept: m per sample, as an image that enters and leaves as an argument (m_format.h). Bytes
+// on the wire: 16, one section of changes and one of first visits, whichever there are.
+// Numerics: m' = m + decoded change, one fp32 addition per value; with a 16-bit m it is rounded
+// once to fp16, and that is the next m and what the receiver's layers get. The sender makes its
+// next m by the same arithmetic from the codes it sends, so both ends hold the same bits.
 
 #ifndef SHOAL_COMPRESSION_AQSGD_CODEC_H_
 #define SHOAL_COMPRESSION_AQSGD_CODEC_H_
 
 #include <memory>
+#include <string>
 
-#include "compression/bucket_code.h"
 #include "compression/codec.h"
+#include "compression/direct_codec.h"
+#include "compression/m_format.h"
+#include "compression/plain_codec.h"
 
 namespace shoal::compression {
 
-// `first_visit` codes samples without m; it keeps no m itself and marks its payloads.
-std::shared_ptr<const SampleCodec> NewAqsgdCodec(BucketCode code,
-                                                 std::shared_ptr<const SampleCodec> first_visit);
+struct AqsgdParts {
+  std::string spec;
+  MFormat m{16};
+  std::shared_ptr<const PlainCodec> delta;        // of the changes
+  std::shared_ptr<const DirectCodec> wide;        // the same in DeltaMode::kWideDelta
+  std::shared_ptr<const PlainCodec> first_visit;  // of samples without m
+  std::shared_ptr<const PlainCodec> full;         // of all samples in DeltaMode::kFull
+  bool guarded = true;
+  // `delta` if it is a DirectCodec and m has 16 bits: coded in one pass over each block.
+  std::shared_ptr<const DirectCodec> one_pass;
+};
+
+std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts);
 
 }  // namespace shoal::compression
 

@@ -35,12 +35,11 @@ std::string BucketsAllowed(std::uint32_t hidden) {
   return list;
 }
 
-Status CheckBucketFits(const BucketCode& code, SampleShape shape, std::string_view spec) {
-  if (shape.hidden % code.bucket() == 0) return Status::Ok();
-  return InvalidArgument("codec " + std::string(spec) + ": bucket " +
-                         std::to_string(code.bucket()) + " does not divide the hidden size " +
-                         std::to_string(shape.hidden) + "; allowed are " +
-                         BucketsAllowed(shape.hidden));
+Status CheckBucketFits(std::uint32_t bucket, SampleShape shape, std::string_view spec) {
+  if (shape.hidden % bucket == 0) return Status::Ok();
+  return InvalidArgument("codec " + std::string(spec) + ": bucket " + std::to_string(bucket) +
+                         " does not divide the hidden size " + std::to_string(shape.hidden) +
+                         "; allowed are " + BucketsAllowed(shape.hidden));
 }
 
 std::size_t BucketCode::BlockValues(std::size_t n) const {
@@ -48,55 +47,75 @@ std::size_t BucketCode::BlockValues(std::size_t n) const {
   return std::min(std::max<std::size_t>(kBlockTarget / unit, 1) * unit, n);
 }
 
-Status BucketCode::EncodeBlock(const float* x, std::size_t first, std::size_t count, std::size_t n,
-                               float most, std::string_view spec, std::uint8_t* codes,
-                               std::byte* body) const {
-  std::byte* scales_out = body + ScaleBytes(first);
+Status BucketCode::Quantise(const float* x, std::size_t count, float most, const float* noise,
+                            std::string_view spec, std::uint8_t* codes, std::byte* scales) const {
   const std::size_t buckets = count / bucket_;
-  std::uint16_t scales[kScalesAtOnce];
+  std::uint32_t magnitudes[kScalesAtOnce];
+  float inverse[kScalesAtOnce];
+  float bias[kScalesAtOnce];
   for (std::size_t done = 0; done < buckets; done += kScalesAtOnce) {
     const std::size_t now = std::min(buckets - done, kScalesAtOnce);
     const float* from = x + done * bucket_;
-    SHOAL_RETURN_IF_ERROR(CheckMagnitude(BucketScales(from, now, bucket_, scales), most, spec));
-    QuantiseBuckets(from, now, bucket_, bits_, scales, codes + done * bucket_);
-    std::memcpy(scales_out + 2 * done, scales, 2 * now);
+    SHOAL_RETURN_IF_ERROR(
+        CheckMagnitude(BucketMagnitudes(from, now, bucket_, magnitudes), most, spec));
+    for (std::size_t b = 0; b < now; ++b, scales += rule_.scale_bytes()) {
+      rule_.Choose(from + b * bucket_, bucket_, 1, magnitudes[b], scales);
+      rule_.EncoderConstants(scales, &inverse[b], &bias[b]);
+    }
+    QuantiseBuckets(from, now, bucket_, rule_.top(), inverse, bias,
+                    noise == nullptr ? nullptr : noise + done * bucket_, codes + done * bucket_);
   }
+  return Status::Ok();
+}
+
+void BucketCode::Levels(const std::uint8_t* codes, const std::byte* scales, std::size_t count,
+                        float* x) const {
+  const std::size_t buckets = count / bucket_;
+  float step[kScalesAtOnce];
+  float offset[kScalesAtOnce];
+  for (std::size_t done = 0; done < buckets; done += kScalesAtOnce) {
+    const std::size_t now = std::min(buckets - done, kScalesAtOnce);
+    for (std::size_t b = 0; b < now; ++b, scales += rule_.scale_bytes()) {
+      rule_.DecoderConstants(scales, &step[b], &offset[b]);
+    }
+    DequantiseBuckets(codes + done * bucket_, now, bucket_, step, offset, x + done * bucket_);
+  }
+}
+
+void BucketCode::Pack(std::uint8_t* codes, std::size_t count, std::byte* packed) const {
   const std::size_t groups = (count + 7) / 8;
   std::fill(codes + count, codes + groups * 8, std::uint8_t{0});
-  PackCodes(codes, groups, bits_, body + ScaleBytes(n) + first / 8 * bits_);
-  return Status::Ok();
+  PackCodes(codes, groups, bits(), packed);
 }
 
-void BucketCode::DecodeBlock(const std::byte* body, std::size_t first, std::size_t count,
-                             std::size_t n, std::uint8_t* codes, float* x) const {
-  UnpackCodes(body + ScaleBytes(n) + first / 8 * bits_, (count + 7) / 8, bits_, codes);
-  LevelsOfBlock(body, first, count, codes, x);
+void BucketCode::Unpack(const std::byte* packed, std::size_t count, std::uint8_t* codes) const {
+  UnpackCodes(packed, (count + 7) / 8, bits(), codes);
 }
 
-void BucketCode::LevelsOfBlock(const std::byte* body, std::size_t first, std::size_t count,
-                               const std::uint8_t* codes, float* x) const {
-  DequantiseBuckets(codes, count / bucket_, bucket_, bits_, body + ScaleBytes(first), x);
-}
-
-Status BucketCode::CheckBody(const std::byte* body, std::size_t n, std::string_view spec) const {
-  const auto wrong = [&](const std::string& what) {
-    return InvalidArgument("codec " + std::string(spec) + ": " + what +
-                           "; drop the message and ask for it again");
-  };
+Status BucketCode::CheckScales(const std::byte* scales, std::size_t n,
+                               std::string_view spec) const {
+  const std::size_t bytes = rule_.scale_bytes();
   for (std::size_t i = 0; i < n / bucket_; ++i) {
-    const auto scale = LoadLittle<std::uint16_t>(body + 2 * i);
-    if (scale != 0 && (scale < kScaleBitsMin || scale > kScaleBitsMax)) {
-      return wrong("scale " + std::to_string(i) + " has the bits " + std::to_string(scale) +
-                   ", allowed is 0 or " + std::to_string(kScaleBitsMin) + " to " +
-                   std::to_string(kScaleBitsMax));
-    }
-  }
-  if (n % 8 != 0) {
-    std::uint64_t group = 0;
-    std::memcpy(&group, body + Bytes(n) - bits_, static_cast<std::size_t>(bits_));
-    if ((group >> (n % 8 * bits_)) != 0) return wrong("padding bits of the last group are not 0");
+    if (rule_.Allowed(scales + bytes * i)) continue;
+    const auto bits = LoadLittle<std::uint16_t>(scales + bytes * i);
+    return InvalidArgument("codec " + std::string(spec) + ": scale " + std::to_string(i) +
+                           " has the bits " + std::to_string(bits) + ", allowed is 0 or " +
+                           std::to_string(kScaleBitsMin) + " to " + std::to_string(kScaleBitsMax) +
+                           "; drop the message and ask for it again");
   }
   return Status::Ok();
+}
+
+Status BucketCode::CheckPadding(const std::byte* packed, std::size_t n,
+                                std::string_view spec) const {
+  if (n % 8 == 0) return Status::Ok();
+  const auto bytes = static_cast<std::size_t>(bits());
+  std::uint64_t group = 0;
+  std::memcpy(&group, packed + CodeBytes(n) - bytes, bytes);
+  if ((group >> (n % 8 * bytes)) == 0) return Status::Ok();
+  return InvalidArgument("codec " + std::string(spec) +
+                         ": padding bits of the last group are not 0; drop the message and ask "
+                         "for it again");
 }
 
 }  // namespace shoal::compression

@@ -1,170 +1,186 @@
-// MakeCodec: the spec grammar (docs/ALGORITHMS.md, "Codec specs").
+// MakeCodec: which codec a spec names (docs/ALGORITHMS.md, "Codec specs").
 
 #include "compression/codec.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "compression/aqsgd_codec.h"
 #include "compression/bucket_code.h"
+#include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
+#include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
-#include "compression/sample_layout.h"
 
 namespace shoal::compression {
 namespace {
 
+using PlainPointer = std::shared_ptr<const PlainCodec>;
+
 constexpr std::uint32_t kHiddenMax = 1U << 20;
-constexpr std::size_t kSpecBytesMax = 256;
-constexpr int kBitsMin = 2;
 constexpr int kBitsMax = 8;
+constexpr char kKnown[] =
+    "raw:dtype=fp32|fp16|bf16, direct:bits=1..8[,bucket=N][,levels=][,scale=][,rounding=], "
+    "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
+    "+zstd or +rans behind direct or aqsgd adds an entropy stage";
 
-// One spec, taken apart: the name and its options in the order given.
-struct ParsedSpec {
-  std::string_view text;
-  std::string_view name;
-  std::vector<std::pair<std::string_view, std::string_view>> options;
-};
-
-Status SpecError(std::string_view spec, const std::string& what) {
-  return InvalidArgument("codec spec '" + std::string(spec.substr(0, kSpecBytesMax)) +
-                         "': " + what);
+Result<LevelRule> ParseRule(const CodecSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
+                         ChoiceOption(spec, "levels", {"midrise", "midtread", "affine"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t scale,
+                         ChoiceOption(spec, "scale", {"absmax", "optimal"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t rounding,
+                         ChoiceOption(spec, "rounding", {"nearest", "stochastic"}));
+  const LevelRule rule(static_cast<int>(bits), static_cast<Levels>(levels),
+                       static_cast<ScaleRule>(scale), static_cast<Rounding>(rounding));
+  if (rule.levels() == Levels::kMidTread && bits == 1) {
+    return SpecError(spec.text, "levels=midtread with bits=1 has only the level 0; use midrise");
+  }
+  if (rule.levels() == Levels::kAffine && rule.scale() == ScaleRule::kOptimal) {
+    return SpecError(spec.text, "scale=optimal needs levels=midrise or levels=midtread");
+  }
+  return rule;
 }
 
-// name[:key=value,key=value...]; `separator` stands for the comma inside a nested spec.
-Result<ParsedSpec> Parse(std::string_view text, char separator) {
-  if (text.size() > kSpecBytesMax) {
-    return SpecError(text.substr(0, 32), "longer than " + std::to_string(kSpecBytesMax) + " bytes");
-  }
-  ParsedSpec parsed;
-  parsed.text = text;
-  const std::size_t colon = text.find(':');
-  parsed.name = text.substr(0, colon);
-  if (colon == std::string_view::npos) return parsed;
-  std::string_view rest = text.substr(colon + 1);
-  while (true) {
-    const std::size_t end = rest.find(separator);
-    const std::string_view option = rest.substr(0, end);
-    const std::size_t equals = option.find('=');
-    if (equals == std::string_view::npos || equals == 0 || equals + 1 == option.size()) {
-      return SpecError(text, "'" + std::string(option) + "' is not key=value; write " +
-                                 "name:key=value" + separator + "key=value");
-    }
-    const std::string_view key = option.substr(0, equals);
-    for (const auto& [seen, value] : parsed.options) {
-      if (seen == key) return SpecError(text, "option '" + std::string(key) + "' is given twice");
-    }
-    parsed.options.emplace_back(key, option.substr(equals + 1));
-    if (end == std::string_view::npos) return parsed;
-    rest = rest.substr(end + 1);
-  }
+Result<std::uint32_t> ParseBucket(const CodecSpec& spec, std::uint32_t hidden) {
+  const std::string_view text = spec.Option("bucket");
+  if (text.empty()) return DefaultBucket(hidden);
+  const auto number = SpecNumber(text);
+  if (number && hidden % *number == 0) return *number;
+  return SpecError(spec.text, "bucket=" + std::string(text) + " does not divide the hidden size " +
+                                  std::to_string(hidden) + "; allowed are " +
+                                  BucketsAllowed(hidden));
 }
 
-// The value of `key`, empty if absent.
-std::string_view Option(const ParsedSpec& spec, std::string_view key) {
-  for (const auto& [name, value] : spec.options) {
-    if (name == key) return value;
-  }
-  return {};
-}
-
-Status CheckKeys(const ParsedSpec& spec, std::initializer_list<std::string_view> allowed) {
-  for (const auto& [key, value] : spec.options) {
-    if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    std::string list;
-    for (const std::string_view name : allowed) {
-      list += (list.empty() ? "" : ", ") + std::string(name);
-    }
-    return SpecError(spec.text, "unknown option '" + std::string(key) + "'; " +
-                                    std::string(spec.name) + " knows " + list);
-  }
-  return Status::Ok();
-}
-
-// A plain decimal number without sign or leading zero, or nothing.
-std::optional<std::uint32_t> Number(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.front() == '0') return {};
-  return value;
-}
-
-Result<BucketCode> ParseBucketCode(const ParsedSpec& spec, std::uint32_t hidden) {
-  const std::string_view bits_text = Option(spec, "bits");
-  const auto bits = bits_text.empty() ? std::nullopt : Number(bits_text);
-  if (!bits || *bits < kBitsMin || *bits > kBitsMax) {
-    return SpecError(spec.text, (bits_text.empty() ? std::string("no bits given")
-                                                   : "bits=" + std::string(bits_text)) +
-                                    "; allowed are bits=2 to bits=8");
-  }
-  std::uint32_t bucket = DefaultBucket(hidden);
-  if (const std::string_view text = Option(spec, "bucket"); !text.empty()) {
-    const auto number = Number(text);
-    if (!number || hidden % *number != 0) {
-      return SpecError(spec.text, "bucket=" + std::string(text) +
-                                      " does not divide the hidden size " + std::to_string(hidden) +
-                                      "; allowed are " + BucketsAllowed(hidden));
-    }
-    bucket = *number;
-  }
-  return BucketCode(static_cast<int>(*bits), bucket);
-}
-
-Result<std::shared_ptr<const SampleCodec>> MakeRaw(const ParsedSpec& spec, bool first_visit) {
+Result<PlainPointer> MakeRaw(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"dtype"}));
-  const std::string_view type = Option(spec, "dtype");
-  if (type == "fp32") return NewRawCodec(ValueType::kFp32, first_visit);
-  if (type == "fp16") return NewRawCodec(ValueType::kFp16, first_visit);
-  if (type == "bf16") return NewRawCodec(ValueType::kBf16, first_visit);
+  const std::string_view type = spec.Option("dtype");
+  if (type == "fp32") return NewRawCodec(ValueType::kFp32);
+  if (type == "fp16") return NewRawCodec(ValueType::kFp16);
+  if (type == "bf16") return NewRawCodec(ValueType::kBf16);
   return SpecError(spec.text,
                    (type.empty() ? std::string("no dtype given") : "dtype=" + std::string(type)) +
                        "; allowed are dtype=fp32, dtype=fp16, dtype=bf16");
 }
 
-Result<std::shared_ptr<const SampleCodec>> MakeDirect(const ParsedSpec& spec, std::uint32_t hidden,
-                                                      bool first_visit) {
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket"}));
-  SHOAL_ASSIGN_OR_RETURN(const BucketCode code, ParseBucketCode(spec, hidden));
-  return NewDirectCodec(code, first_visit);
+// The bucket codec of the options that `direct` and `aqsgd` share.
+Result<std::shared_ptr<const DirectCodec>> MakeBuckets(const CodecSpec& spec,
+                                                       std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, ParseBucket(spec, hidden));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), *stage);
 }
 
-Result<std::shared_ptr<const SampleCodec>> MakeAqsgd(const ParsedSpec& spec, std::uint32_t hidden) {
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "first_visit"}));
-  SHOAL_ASSIGN_OR_RETURN(const BucketCode code, ParseBucketCode(spec, hidden));
-  std::string_view nested_text = Option(spec, "first_visit");
-  if (nested_text.empty()) nested_text = "raw:dtype=fp16";
-  SHOAL_ASSIGN_OR_RETURN(const ParsedSpec nested, Parse(nested_text, '/'));
-  Result<std::shared_ptr<const SampleCodec>> first = SpecError(
-      spec.text, "first_visit=" + std::string(nested_text) +
-                     "; allowed are first_visit=raw:dtype=... and first_visit=direct:bits=..., " +
-                     "further options after '/', as in direct:bits=8/bucket=64");
-  if (nested.name == "raw") first = MakeRaw(nested, true);
-  if (nested.name == "direct") first = MakeDirect(nested, hidden, true);
-  if (!first.ok()) {
-    if (nested.name != "raw" && nested.name != "direct") return first.status();
-    return first.status().WithContext("first_visit of '" + std::string(spec.text) + "'");
+// Nothing if `spec` names no codec without m.
+Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
+  if (spec.name == "raw") return MakeRaw(spec);
+  if (spec.name == "direct") {
+    SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "levels", "scale", "rounding"}));
+    SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeBuckets(spec, hidden));
+    return PlainPointer(direct);
   }
-  return NewAqsgdCodec(code, std::move(first).value());
+  return PlainPointer();
 }
+
+// A codec without m that an option of `outer` names.
+Result<PlainPointer> MakeNested(const CodecSpec& outer, std::string_view key, std::string_view text,
+                                std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, '/'));
+  Result<PlainPointer> made = MakePlain(spec, hidden);
+  if (made.ok() && *made != nullptr) return made;
+  const std::string name(key);
+  if (!made.ok()) {
+    return made.status().WithContext(name + " of '" + std::string(outer.text) + "'");
+  }
+  return SpecError(outer.text, name + "=" + std::string(text) + "; allowed are " + name +
+                                   "=raw:dtype=... and " + name + "=direct:bits=..., further " +
+                                   "options after '/', as in direct:bits=8/bucket=64");
+}
+
+std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyStage stage) {
+  const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
+}
+
+Result<std::shared_ptr<const MessageCodec>> MakeAqsgd(const CodecSpec& spec, std::uint32_t hidden) {
+  AqsgdParts parts;
+  std::uint32_t bucket = DefaultBucket(hidden);
+  EntropyStage stage = EntropyStage::kNone;
+  int bits = 2;
+  std::string options;
+  std::shared_ptr<const DirectCodec> buckets;
+  if (const std::string_view delta = spec.Option("delta"); !delta.empty()) {
+    SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+    SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"delta", "m", "first_visit", "guard"}));
+    SHOAL_ASSIGN_OR_RETURN(parts.delta, MakeNested(spec, "delta", delta, hidden));
+    options = "delta=" + Nested(parts.delta->spec());
+  } else {
+    SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "first_visit", "levels", "scale",
+                                           "rounding", "m", "guard", "delta"}));
+    SHOAL_ASSIGN_OR_RETURN(buckets, MakeBuckets(spec, hidden));
+    parts.delta = buckets;
+    bucket = buckets->format().code.bucket();
+    stage = buckets->format().stage;
+    bits = buckets->format().code.bits();
+    options = buckets->spec().substr(buckets->spec().find(':') + 1);
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
+  parts.m = MFormat(16 >> m);
+  parts.wide = MidRise(std::min(2 * bits, kBitsMax), bucket, stage);
+  if (parts.m.bits() == 16) parts.one_pass = buckets;
+  std::string_view first = spec.Option("first_visit");
+  if (first.empty()) first = "raw:dtype=fp16";
+  SHOAL_ASSIGN_OR_RETURN(parts.first_visit, MakeNested(spec, "first_visit", first, hidden));
+  const bool raw = first.substr(0, 4) == "raw:";
+  parts.full = raw ? PlainPointer(MidRise(kBitsMax, bucket, stage)) : parts.first_visit;
+  parts.spec = "aqsgd" + std::string(EntropySuffix(stage)) + ":" + options +
+               ",first_visit=" + Nested(parts.first_visit->spec());
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
+  parts.guarded = guard == 0;
+  if (!parts.guarded) parts.spec += ",guard=off";
+  if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
+  return NewAqsgdCodec(std::move(parts));
+}
+
+double Ratio(double part, double whole) { return whole > 0 ? std::sqrt(part / whole) : 0.0; }
 
 }  // namespace
 
-Result<std::shared_ptr<const SampleCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
+std::string_view DeltaModeName(DeltaMode mode) {
+  switch (mode) {
+    case DeltaMode::kDelta: return "delta";
+    case DeltaMode::kWideDelta: return "wide delta";
+    case DeltaMode::kFull: return "full";
+  }
+  return "unknown";
+}
+
+void CodingStats::Add(const CodingStats& other) {
+  values += other.values;
+  errors += other.errors;
+  based += other.based;
+  deltas += other.deltas;
+}
+double CodingStats::relative_error() const { return Ratio(errors, values); }
+double CodingStats::relative_delta() const { return Ratio(deltas, based); }
+
+Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
   if (hidden < 1 || hidden > kHiddenMax) {
     return InvalidArgument("codec: hidden size " + std::to_string(hidden) +
                            " is outside 1 to 1048576");
   }
-  SHOAL_ASSIGN_OR_RETURN(const ParsedSpec parsed, Parse(spec, ','));
-  if (parsed.name == "raw") return MakeRaw(parsed, false);
-  if (parsed.name == "direct") return MakeDirect(parsed, hidden, false);
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec parsed, ParseCodecSpec(spec, ','));
   if (parsed.name == "aqsgd") return MakeAqsgd(parsed, hidden);
-  return SpecError(spec,
-                   "unknown codec '" + std::string(parsed.name) +
-                       "'; known are raw:dtype=fp32|fp16|bf16, direct:bits=2..8[,bucket=N], "
-                       "aqsgd:bits=2..8[,bucket=N][,first_visit=raw:dtype=...|direct:bits=...]");
+  SHOAL_ASSIGN_OR_RETURN(PlainPointer plain, MakePlain(parsed, hidden));
+  if (plain != nullptr) return NewPlainMessageCodec(std::move(plain));
+  return SpecError(spec, "unknown codec '" + std::string(parsed.name) + "'; known are " + kKnown);
 }
 
 }  // namespace shoal::compression

@@ -1,10 +1,12 @@
-// SampleCodec: turns one sample's activation (or activation gradient) into wire bytes and back.
+// MessageCodec: turns the activations (or activation gradients) of a micro-batch into wire bytes
+// and back.
 //
-// Unit of coding: one sample of a micro-batch, `tokens x hidden` fp32 values, row-major. A
-// micro-batch payload is the concatenation of its samples' payloads, so that each sample can be a
-// first visit or a delta on its own. Encoding may differ between machines; decoding is specified
-// arithmetic (docs/WIRE.md) and gives the same bits everywhere. Pure: no clock, no I/O, no state;
-// m goes in and comes out. Thread: any; one codec object may be used by several threads at once.
+// Unit of coding: one message, the samples of a micro-batch that travel together, so that a scale,
+// a step or an entropy table can serve all of them. A sample is `tokens x hidden` fp32 values,
+// row-major. Each sample of a message is a first visit or a change against its own m. Encoding may
+// differ between machines; decoding is specified arithmetic (docs/WIRE.md) and gives the same bits
+// everywhere. Pure: no clock, no I/O, no state; m goes in and comes out. Thread: any; one codec
+// object may be used by several threads at once.
 
 #ifndef SHOAL_COMPRESSION_CODEC_H_
 #define SHOAL_COMPRESSION_CODEC_H_
@@ -36,12 +38,48 @@ struct RandomKey {
   std::uint32_t micro_batch = 0;
   std::uint32_t boundary = 0;
   std::uint32_t direction = 0;  // 0 forward, 1 backward
-  std::uint32_t sample = 0;     // position within the micro-batch
 };
 
-class SampleCodec {
+// How a codec with m sends the samples that have one. The sender chooses per message.
+enum class DeltaMode : std::uint8_t {
+  kDelta = 0,      // the change, as the spec says
+  kWideDelta = 1,  // the change with twice the bits (8 at most)
+  kFull = 2,       // the activation itself; m starts anew from it
+};
+
+std::string_view DeltaModeName(DeltaMode mode);  // "delta", "wide delta", "full"
+
+// One sample at the sender. `m` is the image that both ends agreed on, empty on a first visit (and
+// always for codecs without m).
+struct SampleToEncode {
+  std::span<const float> values;
+  std::span<const std::byte> m;
+};
+
+// One sample at the receiver. `values` empty: not wanted, its part of the message is passed over.
+struct SampleToDecode {
+  std::span<float> values;
+  bool delta = false;            // the sender built on m
+  std::span<const std::byte> m;  // the same image, if `delta` and wanted
+};
+
+// Sums of squares over a fixed share of the values (blocks chosen by position, the same for all
+// members), so that ratios of them estimate those of the whole message.
+struct CodingStats {
+  double values = 0;  // of x, all samples
+  double errors = 0;  // of x - decoded, all samples
+  double based = 0;   // of x, samples with an m
+  double deltas = 0;  // of x - m, samples with an m
+
+  void Add(const CodingStats& other);
+  // ||x - decoded|| / ||x||, ||x - m|| / ||x||; 0 where nothing was seen.
+  double relative_error() const;
+  double relative_delta() const;
+};
+
+class MessageCodec {
  public:
-  virtual ~SampleCodec() = default;
+  virtual ~MessageCodec() = default;
 
   // The canonical spec, every option present: "aqsgd:bits=4,bucket=128,first_visit=raw:dtype=fp16".
   virtual const std::string& spec() const = 0;
@@ -49,38 +87,38 @@ class SampleCodec {
   // Whether decoding builds on m. Then Encode and Decode return the next m.
   virtual bool keeps_m() const = 0;
 
-  // Most bytes that Encode writes for a sample of this shape.
-  virtual std::size_t EncodedBytesMax(SampleShape shape) const = 0;
+  // Whether the sender may leave DeltaMode::kDelta by itself (delta_guard.h).
+  virtual bool guarded() const { return false; }
 
-  // Encodes `values` (shape.values() of them) into `out` (at least EncodedBytesMax) and returns
-  // the number of bytes written. `m` is the image both ends agreed on, empty on a first visit (and
-  // always for codecs without m). With keeps_m(), `*next_m` becomes the image that Decode will
-  // make from these bytes, to the bit. Non-finite values are an error (invalid argument): nothing
-  // is sent.
-  virtual Result<std::size_t> Encode(std::span<const float> values, SampleShape shape,
-                                     std::span<const std::byte> m, const RandomKey& key,
-                                     std::span<std::byte> out, Buffer* next_m) const = 0;
+  // Most bytes that Encode writes for `samples` samples of this shape.
+  virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
+
+  // Bytes of an m image (0 for codecs without m), header included (docs/WIRE.md, "m image").
+  virtual std::size_t MImageBytes(SampleShape shape) const = 0;
+  // Checks a foreign or stored image's header and size against `shape`.
+  virtual Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const = 0;
+
+  // Encodes the samples (at least one, of shape.values() each) into `out` (at least
+  // EncodedBytesMax) and returns the number of bytes written. With keeps_m(), `next_m[i]` becomes
+  // the image that Decode will make of sample i, to the bit. With `mode` kFull every sample is
+  // decoded without m, whether it was given here or not. `stats` may be null. Values that are not
+  // finite are an error (invalid argument): nothing is sent, next_m is as it was.
+  virtual Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
+                                     const RandomKey& key, DeltaMode mode, std::span<std::byte> out,
+                                     std::span<Buffer> next_m, CodingStats* stats) const = 0;
 
   // Decodes exactly `payload` (foreign bytes: every size, count and scale is checked; a wrong one
-  // is an error, never a crash) into `values`. With keeps_m(), `*next_m` becomes the new image and
-  // `values` are exactly what it stores. `key` is the one given to Encode. After an error `values`
-  // hold nothing of use and `*next_m` is as it was.
-  virtual Status Decode(std::span<const std::byte> payload, SampleShape shape,
-                        std::span<const std::byte> m, const RandomKey& key, std::span<float> values,
-                        Buffer* next_m) const = 0;
+  // is an error, never a crash). With keeps_m(), `next_m[i]` becomes the new image of every wanted
+  // sample i. `key` is the one given to Encode. After an error no value and no image is of use.
+  virtual Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
+                        SampleShape shape, const RandomKey& key,
+                        std::span<Buffer> next_m) const = 0;
 };
 
 // Makes the codec that `spec` names; `hidden` is the model's hidden size (bucket defaults depend
-// on it). Known: raw:dtype=fp32|fp16|bf16, direct:bits=2..8[,bucket=], aqsgd:bits=2..8[,bucket=]
-// [,first_visit=raw:dtype=fp16|direct:bits=8...]. A nested spec has '/' in place of ',':
-// first_visit=direct:bits=8/bucket=64. An unknown name, option or value is an error that lists
-// what is allowed.
-Result<std::shared_ptr<const SampleCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
-
-// Bytes of an fp16 m image of this shape, its header included (docs/WIRE.md, "m image").
-std::size_t MImageBytes(SampleShape shape);
-// Checks a foreign or stored image's header and size against `shape`.
-Status CheckMImage(std::span<const std::byte> image, SampleShape shape);
+// on it). The grammar and every codec's options: docs/ALGORITHMS.md, "Codec specs". An unknown
+// name, option or value is an error that lists what is allowed.
+Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
 
 }  // namespace shoal::compression
 

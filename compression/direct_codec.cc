@@ -1,95 +1,59 @@
 #include "compression/direct_codec.h"
 
 #include <algorithm>
-#include <vector>
-
-#include "compression/sample_layout.h"
 
 namespace shoal::compression {
-namespace {
 
-class DirectCodec : public SampleCodec {
- public:
-  DirectCodec(BucketCode code, bool first_visit)
-      : code_(code),
-        first_visit_(first_visit),
-        spec_("direct:bits=" + std::to_string(code.bits()) +
-              ",bucket=" + std::to_string(code.bucket())) {}
-
-  const std::string& spec() const override { return spec_; }
-  bool keeps_m() const override { return false; }
-  std::size_t EncodedBytesMax(SampleShape shape) const override {
-    return kPayloadHeaderBytes + code_.Bytes(shape.values());
-  }
-
-  Result<std::size_t> Encode(std::span<const float> values, SampleShape shape,
-                             std::span<const std::byte> m, const RandomKey& key,
-                             std::span<std::byte> out, Buffer* next_m) const override;
-  Status Decode(std::span<const std::byte> payload, SampleShape shape, std::span<const std::byte> m,
-                const RandomKey& key, std::span<float> values, Buffer* next_m) const override;
-
- private:
-  PayloadHeader HeaderFor(SampleShape shape) const {
-    PayloadHeader header;
-    header.codec = CodecId::kDirect;
-    header.bits = static_cast<std::uint8_t>(code_.bits());
-    header.type = ValueType::kBf16;
-    header.first_visit = first_visit_;
-    header.bucket = code_.bucket();
-    header.values = shape.values();
-    return header;
-  }
-  Status Check(SampleShape shape, std::size_t given) const {
-    SHOAL_RETURN_IF_ERROR(CheckShape(shape, given, spec_));
-    return CheckBucketFits(code_, shape, spec_);
-  }
-
-  BucketCode code_;
-  bool first_visit_;
-  std::string spec_;
-};
-
-Result<std::size_t> DirectCodec::Encode(std::span<const float> values, SampleShape shape,
-                                        std::span<const std::byte> m, const RandomKey&,
-                                        std::span<std::byte> out, Buffer*) const {
-  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
-  SHOAL_CHECK(m.empty());
-  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape));
-  const std::size_t n = values.size();
-  const std::size_t block = code_.BlockValues(n);
-  std::vector<std::uint8_t> codes(block + 7);
-  for (std::size_t first = 0; first < n; first += block) {
-    const std::size_t count = std::min(block, n - first);
-    SHOAL_RETURN_IF_ERROR(code_.EncodeBlock(values.data() + first, first, count, n, kMagnitudeMax,
-                                            spec_, codes.data(), out.data() + kPayloadHeaderBytes));
-  }
-  WritePayloadHeader(HeaderFor(shape), out.data());
-  return EncodedBytesMax(shape);
+std::string RuleOptions(const LevelRule& rule) {
+  std::string text;
+  if (rule.levels() == Levels::kMidTread) text += ",levels=midtread";
+  if (rule.levels() == Levels::kAffine) text += ",levels=affine";
+  if (rule.scale() == ScaleRule::kOptimal) text += ",scale=optimal";
+  if (rule.rounding() == Rounding::kStochastic) text += ",rounding=stochastic";
+  return text;
 }
 
-Status DirectCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
-                           std::span<const std::byte> m, const RandomKey&, std::span<float> values,
-                           Buffer*) const {
-  SHOAL_RETURN_IF_ERROR(Check(shape, values.size()));
-  SHOAL_CHECK(m.empty());
-  const auto header = CheckPayload(payload, HeaderFor(shape), EncodedBytesMax(shape), spec_);
-  if (!header.ok()) return header.status();
-  const std::byte* body = payload.data() + kPayloadHeaderBytes;
-  const std::size_t n = values.size();
-  SHOAL_RETURN_IF_ERROR(code_.CheckBody(body, n, spec_));
-  const std::size_t block = code_.BlockValues(n);
-  std::vector<std::uint8_t> codes(block + 7);
-  for (std::size_t first = 0; first < n; first += block) {
-    code_.DecodeBlock(body, first, std::min(block, n - first), n, codes.data(),
-                      values.data() + first);
+DirectCodec::DirectCodec(const BucketCode& code, EntropyStage stage)
+    : format_{code, stage,
+              "direct" + std::string(EntropySuffix(stage)) +
+                  ":bits=" + std::to_string(code.bits()) +
+                  ",bucket=" + std::to_string(code.bucket()) + RuleOptions(code.rule())} {}
+
+Result<std::size_t> DirectCodec::Encode(std::span<const std::span<const float>> samples,
+                                        SampleShape shape, const RandomKey& key,
+                                        std::span<std::byte> out,
+                                        std::span<const std::span<float>> decoded) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec()));
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(format_.code.bucket(), shape, spec()));
+  SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
+  const std::size_t n = shape.values();
+  const std::size_t block = format_.code.BlockValues(n);
+  BucketWriter writer(format_, shape, samples.size(), key, out);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    for (std::size_t first = 0; first < n; first += block) {
+      const std::size_t count = std::min(block, n - first);
+      SHOAL_RETURN_IF_ERROR(
+          writer.Block(i, first, count, samples[i].data() + first, kMagnitudeMax));
+      if (!decoded.empty()) writer.Levels(decoded[i].data() + first);
+    }
+  }
+  return writer.Finish();
+}
+
+Status DirectCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey&,
+                           std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec()));
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(format_.code.bucket(), shape, spec()));
+  const std::size_t n = shape.values();
+  const std::size_t block = format_.code.BlockValues(n);
+  BucketReader reader(format_, shape, samples.size());
+  SHOAL_RETURN_IF_ERROR(reader.Open(payload));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    for (std::size_t first = 0; first < samples[i].size(); first += block) {
+      reader.Levels(i, first, std::min(block, n - first), samples[i].data() + first);
+    }
   }
   return Status::Ok();
-}
-
-}  // namespace
-
-std::shared_ptr<const SampleCodec> NewDirectCodec(BucketCode code, bool first_visit) {
-  return std::make_shared<DirectCodec>(code, first_visit);
 }
 
 }  // namespace shoal::compression

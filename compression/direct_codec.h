@@ -2,21 +2,43 @@
 // AQ-SGD: "Fine-tuning Language Models over Slow Networks using Activation Quantization with
 // Guarantees", section 3, algorithm 1, lines for the backward pass).
 //
-// State kept: none. Bytes on the wire: 16 + 2 per bucket + b bits per value. Numerics:
-// compression/bucket_code.h; decoded values are fp32 levels.
+// State kept: none. Bytes on the wire: 16 + one scale per bucket + b bits per value or, with an
+// entropy stage, what its codes need. Numerics: compression/level_rule.h; decoded values are fp32.
 
 #ifndef SHOAL_COMPRESSION_DIRECT_CODEC_H_
 #define SHOAL_COMPRESSION_DIRECT_CODEC_H_
 
 #include <memory>
 
-#include "compression/bucket_code.h"
-#include "compression/codec.h"
+#include "compression/bucket_section.h"
+#include "compression/plain_codec.h"
 
 namespace shoal::compression {
 
-// `first_visit` marks the payloads as first visits of a codec that keeps m.
-std::shared_ptr<const SampleCodec> NewDirectCodec(BucketCode code, bool first_visit);
+class DirectCodec final : public PlainCodec {
+ public:
+  DirectCodec(const BucketCode& code, EntropyStage stage);
+
+  // For aqsgd, which writes its sections block by block.
+  const BucketFormat& format() const { return format_; }
+
+  const std::string& spec() const override { return format_.spec; }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
+    return format_.BytesMax(shape, samples);
+  }
+  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
+                             const RandomKey& key, std::span<std::byte> out,
+                             std::span<const std::span<float>> decoded) const override;
+  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                std::span<const std::span<float>> samples) const override;
+
+ private:
+  BucketFormat format_;
+};
+
+// ",levels=..." and so on: the options of a rule that are not the defaults (midrise, absmax,
+// nearest).
+std::string RuleOptions(const LevelRule& rule);
 
 }  // namespace shoal::compression
 

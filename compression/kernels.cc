@@ -45,46 +45,86 @@ std::uint16_t AbsMaxBits16Impl(const std::byte* x, std::size_t n) {
   return most;
 }
 
-std::uint32_t BucketScalesImpl(const float* x, std::size_t buckets, std::size_t bucket,
-                               std::uint16_t* scales) {
-  std::uint32_t most = 0;
+std::uint32_t BucketMagnitudesImpl(const float* x, std::size_t buckets, std::size_t bucket,
+                                   std::uint32_t* most) {
+  std::uint32_t largest = 0;
   for (std::size_t b = 0; b < buckets; ++b) {
-    const std::uint32_t bits = AbsMaxBitsImpl(x + b * bucket, bucket);
-    most = std::max(most, bits);
-    const std::uint16_t scale = FloatToBf16Up(std::bit_cast<float>(bits));
-    const bool counts = bits >= (static_cast<std::uint32_t>(kScaleBitsMin) << 16);
-    scales[b] = counts ? scale : std::uint16_t{0};
+    most[b] = AbsMaxBitsImpl(x + b * bucket, bucket);
+    largest = std::max(largest, most[b]);
   }
-  return most;
+  return largest;
 }
 
-void QuantiseBucketsImpl(const float* x, std::size_t buckets, std::size_t bucket, int bits,
-                         const std::uint16_t* scales, std::uint8_t* codes) {
-  const float half = PowerOfTwo(bits - 1);
-  const std::int32_t most = (1 << bits) - 1;
+void ColumnMagnitudesImpl(const float* x, std::size_t rows, std::size_t columns,
+                          std::uint32_t* most) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* from = x + r * columns;
+    for (std::size_t c = 0; c < columns; ++c) {
+      most[c] = std::max(most[c], static_cast<std::uint32_t>(Magnitude(from[c])));
+    }
+  }
+}
+
+inline std::uint8_t Code(float x, float inverse, float bias, std::int32_t top) {
+  const std::int32_t code = static_cast<std::int32_t>(x * inverse + bias);
+  return static_cast<std::uint8_t>(std::max(std::min(code, top), std::int32_t{0}));
+}
+
+inline float Level(std::uint8_t code, float step, float offset) {
+  return static_cast<float>(static_cast<std::int32_t>(code)) * step + offset;
+}
+
+void QuantiseBucketsImpl(const float* x, std::size_t buckets, std::size_t bucket, int top,
+                         const float* inverse, const float* bias, const float* noise,
+                         std::uint8_t* codes) {
   for (std::size_t b = 0; b < buckets; ++b) {
-    const float inverse = scales[b] == 0 ? 0.0F : half / Bf16ToFloat(scales[b]);
+    const float by = inverse[b];
+    const float plus = bias[b];
     const float* from = x + b * bucket;
     std::uint8_t* to = codes + b * bucket;
-    for (std::size_t i = 0; i < bucket; ++i) {
-      const std::int32_t code = static_cast<std::int32_t>(from[i] * inverse + half);
-      to[i] = static_cast<std::uint8_t>(std::min(code, most));
+    if (noise == nullptr) {
+      for (std::size_t i = 0; i < bucket; ++i) to[i] = Code(from[i], by, plus, top);
+      continue;
+    }
+    const float* add = noise + b * bucket;
+    for (std::size_t i = 0; i < bucket; ++i) to[i] = Code(from[i], by, plus + add[i], top);
+  }
+}
+
+void QuantiseColumnsImpl(const float* x, std::size_t rows, std::size_t columns, int top,
+                         const float* inverse, const float* bias, const float* noise,
+                         std::uint8_t* codes) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* from = x + r * columns;
+    std::uint8_t* to = codes + r * columns;
+    if (noise == nullptr) {
+      for (std::size_t c = 0; c < columns; ++c) to[c] = Code(from[c], inverse[c], bias[c], top);
+      continue;
+    }
+    const float* add = noise + r * columns;
+    for (std::size_t c = 0; c < columns; ++c) {
+      to[c] = Code(from[c], inverse[c], bias[c] + add[c], top);
     }
   }
 }
 
 void DequantiseBucketsImpl(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket,
-                           int bits, const std::byte* scales, float* x) {
-  const float unit = PowerOfTwo(1 - bits);
+                           const float* step, const float* offset, float* x) {
   for (std::size_t b = 0; b < buckets; ++b) {
-    const float scale = Bf16ToFloat(LoadLittle<std::uint16_t>(scales + 2 * b));
-    const float step = scale * unit;
-    const float offset = step * 0.5F - scale;
+    const float by = step[b];
+    const float plus = offset[b];
     const std::uint8_t* from = codes + b * bucket;
     float* to = x + b * bucket;
-    for (std::size_t i = 0; i < bucket; ++i) {
-      to[i] = static_cast<float>(static_cast<std::int32_t>(from[i])) * step + offset;
-    }
+    for (std::size_t i = 0; i < bucket; ++i) to[i] = Level(from[i], by, plus);
+  }
+}
+
+void DequantiseColumnsImpl(const std::uint8_t* codes, std::size_t rows, std::size_t columns,
+                           const float* step, const float* offset, float* x) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::uint8_t* from = codes + r * columns;
+    float* to = x + r * columns;
+    for (std::size_t c = 0; c < columns; ++c) to[c] = Level(from[c], step[c], offset[c]);
   }
 }
 
@@ -110,6 +150,9 @@ inline std::uint64_t Spread(std::uint64_t v) {
 }
 
 constexpr std::size_t kGroupsAtOnce = 64;
+// Groups at the end of a run behind which 8 bytes would reach beyond it.
+template <int kBits>
+constexpr std::size_t kNarrow = (8 - 1) / kBits;
 
 template <int kBits>
 void Pack(const std::uint8_t* codes, std::size_t groups, std::byte* packed) {
@@ -119,7 +162,7 @@ void Pack(const std::uint8_t* codes, std::size_t groups, std::byte* packed) {
     std::memcpy(merged, codes, now * 8);
     for (std::size_t g = 0; g < now; ++g) merged[g] = Merge<kBits>(merged[g]);
     // A store of 8 bytes is one instruction; the bytes too many are overwritten by the next groups.
-    const std::size_t wide = now > 3 ? now - 3 : 0;
+    const std::size_t wide = now > kNarrow<kBits> ? now - kNarrow<kBits> : 0;
     for (std::size_t g = 0; g < wide; ++g) std::memcpy(packed + g * kBits, &merged[g], 8);
     for (std::size_t g = wide; g < now; ++g) std::memcpy(packed + g * kBits, &merged[g], kBits);
     codes += now * 8;
@@ -133,7 +176,7 @@ void Unpack(const std::byte* packed, std::size_t groups, std::uint8_t* codes) {
   std::uint64_t spread[kGroupsAtOnce];
   while (groups > 0) {
     const std::size_t now = std::min(groups, kGroupsAtOnce);
-    const std::size_t wide = now > 3 ? now - 3 : 0;
+    const std::size_t wide = now > kNarrow<kBits> ? now - kNarrow<kBits> : 0;
     for (std::size_t g = 0; g < wide; ++g) std::memcpy(&spread[g], packed + g * kBits, 8);
     for (std::size_t g = wide; g < now; ++g) {
       spread[g] = 0;
@@ -149,6 +192,7 @@ void Unpack(const std::byte* packed, std::size_t groups, std::uint8_t* codes) {
 
 void PackCodesImpl(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed) {
   switch (bits) {
+    case 1: return Pack<1>(codes, groups, packed);
     case 2: return Pack<2>(codes, groups, packed);
     case 3: return Pack<3>(codes, groups, packed);
     case 4: return Pack<4>(codes, groups, packed);
@@ -162,6 +206,7 @@ void PackCodesImpl(const std::uint8_t* codes, std::size_t groups, int bits, std:
 
 void UnpackCodesImpl(const std::byte* packed, std::size_t groups, int bits, std::uint8_t* codes) {
   switch (bits) {
+    case 1: return Unpack<1>(packed, groups, codes);
     case 2: return Unpack<2>(packed, groups, codes);
     case 3: return Unpack<3>(packed, groups, codes);
     case 4: return Unpack<4>(packed, groups, codes);
@@ -291,9 +336,12 @@ namespace shoal::compression {
 
 HWY_EXPORT(AbsMaxBitsImpl);
 HWY_EXPORT(AbsMaxBits16Impl);
-HWY_EXPORT(BucketScalesImpl);
+HWY_EXPORT(BucketMagnitudesImpl);
+HWY_EXPORT(ColumnMagnitudesImpl);
 HWY_EXPORT(QuantiseBucketsImpl);
+HWY_EXPORT(QuantiseColumnsImpl);
 HWY_EXPORT(DequantiseBucketsImpl);
+HWY_EXPORT(DequantiseColumnsImpl);
 HWY_EXPORT(PackCodesImpl);
 HWY_EXPORT(UnpackCodesImpl);
 HWY_EXPORT(SubtractHalfImpl);
@@ -309,17 +357,30 @@ std::uint32_t AbsMaxBits(const float* x, std::size_t n) {
 std::uint16_t AbsMaxBits16(const std::byte* x, std::size_t n) {
   return HWY_DYNAMIC_DISPATCH(AbsMaxBits16Impl)(x, n);
 }
-std::uint32_t BucketScales(const float* x, std::size_t buckets, std::size_t bucket,
-                           std::uint16_t* scales) {
-  return HWY_DYNAMIC_DISPATCH(BucketScalesImpl)(x, buckets, bucket, scales);
+std::uint32_t BucketMagnitudes(const float* x, std::size_t buckets, std::size_t bucket,
+                               std::uint32_t* most) {
+  return HWY_DYNAMIC_DISPATCH(BucketMagnitudesImpl)(x, buckets, bucket, most);
 }
-void QuantiseBuckets(const float* x, std::size_t buckets, std::size_t bucket, int bits,
-                     const std::uint16_t* scales, std::uint8_t* codes) {
-  HWY_DYNAMIC_DISPATCH(QuantiseBucketsImpl)(x, buckets, bucket, bits, scales, codes);
+void ColumnMagnitudes(const float* x, std::size_t rows, std::size_t columns, std::uint32_t* most) {
+  HWY_DYNAMIC_DISPATCH(ColumnMagnitudesImpl)(x, rows, columns, most);
 }
-void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket, int bits,
-                       const std::byte* scales, float* x) {
-  HWY_DYNAMIC_DISPATCH(DequantiseBucketsImpl)(codes, buckets, bucket, bits, scales, x);
+void QuantiseBuckets(const float* x, std::size_t buckets, std::size_t bucket, int top,
+                     const float* inverse, const float* bias, const float* noise,
+                     std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantiseBucketsImpl)(x, buckets, bucket, top, inverse, bias, noise, codes);
+}
+void QuantiseColumns(const float* x, std::size_t rows, std::size_t columns, int top,
+                     const float* inverse, const float* bias, const float* noise,
+                     std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantiseColumnsImpl)(x, rows, columns, top, inverse, bias, noise, codes);
+}
+void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket,
+                       const float* step, const float* offset, float* x) {
+  HWY_DYNAMIC_DISPATCH(DequantiseBucketsImpl)(codes, buckets, bucket, step, offset, x);
+}
+void DequantiseColumns(const std::uint8_t* codes, std::size_t rows, std::size_t columns,
+                       const float* step, const float* offset, float* x) {
+  HWY_DYNAMIC_DISPATCH(DequantiseColumnsImpl)(codes, rows, columns, step, offset, x);
 }
 void PackCodes(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed) {
   HWY_DYNAMIC_DISPATCH(PackCodesImpl)(codes, groups, bits, packed);

@@ -22,16 +22,26 @@ std::uint32_t AbsMaxBits(const float* x, std::size_t n);
 // The largest magnitude bits of n 16-bit floats.
 std::uint16_t AbsMaxBits16(const std::byte* x, std::size_t n);
 
-// Writes one bf16 scale per bucket, its absmax rounded up; returns AbsMaxBits of all values.
-std::uint32_t BucketScales(const float* x, std::size_t buckets, std::size_t bucket,
-                           std::uint16_t* scales);
+// Writes the largest magnitude bits of every bucket; returns that of all values.
+std::uint32_t BucketMagnitudes(const float* x, std::size_t buckets, std::size_t bucket,
+                               std::uint32_t* most);
 
-// Mid-rise codes: k = trunc(x * (2^(bits-1) / scale) + 2^(bits-1)), at most 2^bits - 1.
-void QuantiseBuckets(const float* x, std::size_t buckets, std::size_t bucket, int bits,
-                     const std::uint16_t* scales, std::uint8_t* codes);
-// Level of code k: fma(k, step, offset), step = scale * 2^(1-bits), offset = step / 2 - scale.
-void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket, int bits,
-                       const std::byte* scales, float* x);
+// Codes of 8 bits at most: k = trunc(x * inverse + (bias + noise)), between 0 and `top`. The
+// constants belong to a bucket each, or to a column each of a matrix of rows x columns values;
+// `noise` is null (none) or one per value.
+void QuantiseBuckets(const float* x, std::size_t buckets, std::size_t bucket, int top,
+                     const float* inverse, const float* bias, const float* noise,
+                     std::uint8_t* codes);
+void QuantiseColumns(const float* x, std::size_t rows, std::size_t columns, int top,
+                     const float* inverse, const float* bias, const float* noise,
+                     std::uint8_t* codes);
+// Level of code k: k * step + offset, a multiplication and an addition of fp32.
+void DequantiseBuckets(const std::uint8_t* codes, std::size_t buckets, std::size_t bucket,
+                       const float* step, const float* offset, float* x);
+void DequantiseColumns(const std::uint8_t* codes, std::size_t rows, std::size_t columns,
+                       const float* step, const float* offset, float* x);
+// most[c] = the larger of most[c] and the largest magnitude bits of column c.
+void ColumnMagnitudes(const float* x, std::size_t rows, std::size_t columns, std::uint32_t* most);
 
 // Groups of 8 codes <-> groups of `bits` bytes; code j sits at bit j * bits of its group.
 void PackCodes(const std::uint8_t* codes, std::size_t groups, int bits, std::byte* packed);

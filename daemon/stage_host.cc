@@ -211,7 +211,7 @@ Status StageHost::StartRunner() {
   if (codec->keeps_m() && loaded_->data != nullptr) {
     const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
     budget_.delta_store_bytes =
-        boundaries * compression::MImageBytes({config.row_tokens, config.hidden}) *
+        boundaries * codec->MImageBytes({config.row_tokens, config.hidden}) *
         ((loaded_->data->info().train_rows + config.pipelines - 1) / config.pipelines);
   }
   SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},

@@ -40,8 +40,7 @@ Frame FrameOf(const bulk::v1::FrameHeader& header) {
   frame.hidden = header.hidden();
   frame.samples.reserve(static_cast<std::size_t>(header.samples_size()));
   for (const bulk::v1::SampleHeader& sample : header.samples()) {
-    frame.samples.push_back(
-        {{sample.sample()}, sample.base_version(), sample.base_checksum(), sample.bytes()});
+    frame.samples.push_back({{sample.sample()}, sample.base_version(), sample.base_checksum()});
   }
   return frame;
 }
@@ -97,7 +96,6 @@ bulk::v1::FrameHeader FrameHeaderOf(const Frame& frame) {
     out->set_sample(sample.sample.value);
     out->set_base_version(sample.base_version);
     out->set_base_checksum(sample.base_checksum);
-    out->set_bytes(sample.bytes);
   }
   header.set_payload_bytes(frame.payload.size());
   header.set_payload_checksum(Checksum64(frame.payload.bytes()));
@@ -115,11 +113,6 @@ Status CheckFrameHeader(const bulk::v1::FrameHeader& header, std::uint64_t frame
   }
   if (header.samples_size() > kFrameSamplesMax) return InvalidArgument("too many samples in frame");
   if (header.codec().size() > kCodecNameBytesMax) return InvalidArgument("codec name too long");
-  std::uint64_t sample_bytes = 0;  // 65536 times a u32: no overflow
-  for (const auto& sample : header.samples()) sample_bytes += sample.bytes();
-  if (sample_bytes > header.payload_bytes()) {
-    return InvalidArgument("a frame's samples are larger than its payload");
-  }
   return Status::Ok();
 }
 

@@ -26,7 +26,6 @@ struct FrameSample {
   SampleId sample;
   std::uint64_t base_version = 0;  // 0: first visit
   std::uint64_t base_checksum = 0;
-  std::uint32_t bytes = 0;  // of the payload, in order
 };
 
 struct Frame {

@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "compression/delta_guard.h"
 #include "pipeline/delta_stage.h"
 #include "pipeline/runner_core.h"
 
@@ -68,12 +69,12 @@ std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event);
 struct LaneConfig {
   net::FrameKind kind = net::FrameKind::kActivation;
   std::uint32_t boundary = 0;
-  std::shared_ptr<const compression::SampleCodec> codec;
+  std::shared_ptr<const compression::MessageCodec> codec;
 
   bool forward() const { return kind == net::FrameKind::kActivation; }
   compression::RandomKey Key(const RunnerConfig& config, std::uint64_t step,
                              std::uint32_t global_index) const {
-    return {config.run.value, step, global_index, boundary, forward() ? 0u : 1u, 0};
+    return {config.run.value, step, global_index, boundary, forward() ? 0u : 1u};
   }
 };
 
@@ -113,6 +114,7 @@ class SendLane {
   void Fetched(std::uint32_t micro_batch, DeltaStage::Records records);
   void Encode(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
   void Encoded(std::uint32_t micro_batch, net::Frame frame, std::vector<MImage> images);
+  void Count(const compression::CodingStats& stats);
   void Go(ActivationSend* send, SendEvent event);
 
   RunnerCore* const core_;
@@ -122,19 +124,14 @@ class SendLane {
   StepPlan plan_;
   std::vector<ActivationSend> sends_;  // by micro-batch
   std::uint32_t window_ = 0;
+  compression::DeltaGuard guard_;
 };
 
 struct ActivationReceive {
-  // Where the bytes of one sample are.
-  struct Part {
-    std::size_t frame = 0, offset = 0;
-    net::FrameSample header;
-  };
   ReceiveState state = ReceiveState::kIdle;
   DeltaStage::Records records;
   // Shared with the decoding task. The second one holds what was sent again.
   std::vector<std::shared_ptr<const net::Frame>> frames;
-  std::vector<Part> parts;             // by position
   std::vector<std::uint32_t> missing;  // positions asked for again
   Buffer values;
 };

@@ -27,38 +27,53 @@ struct DecodeTask {
   compression::RandomKey key;
   MicroBatchId id;
   std::vector<std::shared_ptr<const net::Frame>> frames;
-  std::vector<ActivationReceive::Part> parts;
-  DeltaStage::Records records;  // empty: the codec keeps no m
+  std::size_t rows;                    // of the micro-batch
+  std::vector<std::uint32_t> missing;  // positions that the second frame holds
+  DeltaStage::Records records;         // empty: the codec keeps no m
   const Clock* clock;
 };
 
-Status DecodeSample(DecodeTask* task, std::uint32_t position, Decoding* result) {
-  const ActivationReceive::Part& part = task->parts[position];
-  const bool delta = part.header.base_version != 0;
+// Decodes the samples at `positions`, which `frame` carries in this order, without those at
+// `without`.
+Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
+                   std::span<const std::uint32_t> positions, std::span<const std::uint32_t> without,
+                   Decoding* result) {
   const std::size_t count = task->shape.values();
-  task->key.sample = position;
-  Buffer next_m;
-  SHOAL_RETURN_IF_ERROR(task->lane.codec->Decode(
-      task->frames[part.frame]->payload.bytes().subspan(part.offset, part.header.bytes),
-      task->shape, delta ? task->records[position]->image.bytes() : std::span<const std::byte>(),
-      task->key, result->values.floats().subspan(position * count, count), &next_m));
-  result->deltas += delta ? 1 : 0;
-  if (task->lane.codec->keeps_m()) {
-    const std::uint64_t checksum = Checksum64(next_m.bytes());
-    result->images.push_back({position, std::move(next_m), checksum});
+  std::vector<compression::SampleToDecode> samples(positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    samples[i].delta = frame.samples[i].base_version != 0;
+    if (std::find(without.begin(), without.end(), positions[i]) != without.end()) continue;
+    samples[i].values = result->values.floats().subspan(positions[i] * count, count);
+    if (!samples[i].delta) continue;
+    samples[i].m = task->records[positions[i]]->image.bytes();
+    ++result->deltas;
+  }
+  std::vector<Buffer> next_m(task->lane.codec->keeps_m() ? samples.size() : 0);
+  SHOAL_RETURN_IF_ERROR(
+      task->lane.codec->Decode(frame.payload.bytes(), samples, task->shape, task->key, next_m));
+  for (std::size_t i = 0; i < next_m.size(); ++i) {
+    if (samples[i].values.empty()) continue;
+    const std::uint64_t checksum = Checksum64(next_m[i].bytes());
+    result->images.push_back({positions[i], std::move(next_m[i]), checksum});
   }
   return Status::Ok();
+}
+
+Status DecodeFrames(DecodeTask* task, Decoding* result) {
+  std::vector<std::uint32_t> all(task->rows);
+  std::iota(all.begin(), all.end(), 0u);
+  SHOAL_RETURN_IF_ERROR(DecodeFrame(task, *task->frames[0], all, task->missing, result));
+  if (task->missing.empty()) return Status::Ok();
+  return DecodeFrame(task, *task->frames[1], task->missing, {}, result);
 }
 
 Decoding DecodeNow(DecodeTask* task) {
   const TimePoint start = task->clock->Now();
   const TimePoint traced = SystemClock().Now();
   Decoding result;
-  result.values = Buffer(task->parts.size() * task->shape.values() * sizeof(float));
-  for (std::uint32_t position = 0; position < task->parts.size(); ++position) {
-    result.status = DecodeSample(task, position, &result);
-    if (!result.status.ok()) return result;
-  }
+  result.values = Buffer(task->rows * task->shape.values() * sizeof(float));
+  result.status = DecodeFrames(task, &result);
+  if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
   TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced);
   return result;
@@ -126,12 +141,6 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
   KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
   bytes.raw_received += positions.size() * core_->shape().values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
-  receive.parts.resize(plan.samples.size());
-  std::size_t offset = 0;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    receive.parts[positions[i]] = {receive.frames.size(), offset, frame.samples[i]};
-    offset += frame.samples[i].bytes;
-  }
   receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
   Go(&receive, ReceiveEvent::kFrame);
   if (receive.state == ReceiveState::kMatching) Match(mb);
@@ -140,9 +149,12 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
 
 void ReceiveLane::Match(std::uint32_t mb) {
   ActivationReceive& receive = receives_[mb];
+  const bool again = !receive.missing.empty();
+  const std::vector<net::FrameSample>& headers = receive.frames.back()->samples;
   std::vector<std::uint32_t> differing;
-  for (std::uint32_t position = 0; position < receive.parts.size(); ++position) {
-    const net::FrameSample& header = receive.parts[position].header;
+  for (std::uint32_t i = 0; i < headers.size(); ++i) {
+    const net::FrameSample& header = headers[i];
+    const std::uint32_t position = again ? receive.missing[i] : i;
     if (header.base_version == 0) continue;
     const std::optional<storage::DeltaRecord>& own = receive.records[position];
     if (!own || own->version != header.base_version || own->checksum != header.base_checksum) {
@@ -153,7 +165,7 @@ void ReceiveLane::Match(std::uint32_t mb) {
     Go(&receive, ReceiveEvent::kMatch);
     return Decode(mb);
   }
-  if (!receive.missing.empty()) {
+  if (again) {
     return handlers_.on_bad(InvalidArgument("what was sent again of " + Describe(Id(mb)) +
                                             " builds on an earlier activation once more"));
   }
@@ -186,7 +198,8 @@ void ReceiveLane::Decode(std::uint32_t mb) {
                   .key = lane_.Key(core_->config, plan_.step, plan.global_index),
                   .id = Id(mb),
                   .frames = std::exchange(receive.frames, {}),
-                  .parts = std::exchange(receive.parts, {}),
+                  .rows = plan.samples.size(),
+                  .missing = std::exchange(receive.missing, {}),
                   .records = std::exchange(receive.records, {}),
                   .clock = &core_->deps.control->clock()};
   core_->scope.Run(

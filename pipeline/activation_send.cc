@@ -6,16 +6,21 @@
 #include <utility>
 
 #include "common/checksum.h"
+#include "common/log.h"
 #include "common/trace.h"
 #include "pipeline/activation_link.h"
 
 namespace shoal::pipeline {
 namespace {
 
+// Gradients are decoded once more to know their error: not every message.
+constexpr std::uint32_t kCountedGradients = 8;
+
 struct Encoding {
   Status status;
   net::Frame frame;
   std::vector<MImage> images;
+  compression::CodingStats stats;
   std::uint64_t deltas = 0;
   double ms = 0;
 };
@@ -29,34 +34,45 @@ struct EncodeTask {
   std::vector<std::uint32_t> positions;
   std::vector<SampleId> samples;  // of the whole micro-batch, as `records`
   DeltaStage::Records records;    // empty: all are first visits
+  compression::DeltaMode mode;
+  bool counted;
   net::Frame frame;
   const Clock* clock;
 };
 
-Status EncodeSample(EncodeTask* task, std::uint32_t position, Encoding* result,
-                    std::size_t* written) {
-  const std::optional<storage::DeltaRecord>* const record =
-      task->records.empty() ? nullptr : &task->records[position];
-  const bool delta = record != nullptr && record->has_value();
+Status EncodeSamples(EncodeTask* task, Encoding* result) {
   const std::size_t count = task->shape.values();
-  task->key.sample = position;
-  Buffer next_m;
-  const Result<std::size_t> bytes =
-      task->lane.codec->Encode(task->values->floats().subspan(position * count, count), task->shape,
-                               delta ? (*record)->image.bytes() : std::span<const std::byte>(),
-                               task->key, result->frame.payload.bytes().subspan(*written), &next_m);
-  if (!bytes.ok()) return bytes.status();
-  *written += *bytes;
-  net::FrameSample header;
-  header.sample = task->samples[position];
-  header.base_version = delta ? (*record)->version : 0;
-  header.base_checksum = delta ? (*record)->checksum : 0;
-  header.bytes = static_cast<std::uint32_t>(*bytes);
-  result->frame.samples.push_back(header);
-  result->deltas += delta ? 1 : 0;
-  if (task->lane.codec->keeps_m()) {
-    const std::uint64_t checksum = Checksum64(next_m.bytes());
-    result->images.push_back({position, std::move(next_m), checksum});
+  std::vector<compression::SampleToEncode> samples;
+  for (const std::uint32_t position : task->positions) {
+    const std::optional<storage::DeltaRecord>* const record =
+        task->records.empty() ? nullptr : &task->records[position];
+    const bool known = record != nullptr && record->has_value();
+    samples.push_back({task->values->floats().subspan(position * count, count),
+                       known ? (*record)->image.bytes() : std::span<const std::byte>()});
+    net::FrameSample header;
+    header.sample = task->samples[position];
+    if (known && task->mode != compression::DeltaMode::kFull) {
+      header.base_version = (*record)->version;
+      header.base_checksum = (*record)->checksum;
+      ++result->deltas;
+    }
+    result->frame.samples.push_back(header);
+  }
+  const bool keeps_m = task->lane.codec->keeps_m();
+  std::vector<Buffer> next_m(keeps_m ? samples.size() : 0);
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                         task->lane.codec->Encode(samples, task->shape, task->key, task->mode,
+                                                  result->frame.payload.bytes(), next_m,
+                                                  task->counted ? &result->stats : nullptr));
+  for (std::size_t i = 0; i < next_m.size(); ++i) {
+    const std::uint64_t checksum = Checksum64(next_m[i].bytes());
+    result->images.push_back({task->positions[i], std::move(next_m[i]), checksum});
+  }
+  if (bytes < result->frame.payload.size() / 2) {
+    // A queue of small messages should not hold the memory of large ones.
+    result->frame.payload = Buffer::CopyOf(result->frame.payload.bytes().first(bytes));
+  } else {
+    result->frame.payload.Truncate(bytes);
   }
   return Status::Ok();
 }
@@ -67,18 +83,9 @@ Encoding EncodeNow(EncodeTask* task) {
   Encoding result;
   result.frame = std::move(task->frame);
   result.frame.payload =
-      Buffer(task->positions.size() * task->lane.codec->EncodedBytesMax(task->shape));
-  std::size_t written = 0;
-  for (const std::uint32_t position : task->positions) {
-    result.status = EncodeSample(task, position, &result, &written);
-    if (!result.status.ok()) return result;
-  }
-  if (written < result.frame.payload.size() / 2) {
-    // A queue of small messages should not hold the memory of large ones.
-    result.frame.payload = Buffer::CopyOf(result.frame.payload.bytes().first(written));
-  } else {
-    result.frame.payload.Truncate(written);
-  }
+      Buffer(task->lane.codec->EncodedBytesMax(task->shape, task->positions.size()));
+  result.status = EncodeSamples(task, &result);
+  if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
   TraceSpan(task->lane.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch,
             traced);
@@ -157,6 +164,8 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
                   .positions = std::move(positions),
                   .samples = plan.samples,
                   .records = std::exchange(send.records, {}),
+                  .mode = guard_.mode(),
+                  .counted = delta_ != nullptr || mb % kCountedGradients == 0,
                   .frame = core_->NewFrame(lane_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
   task.frame.codec = lane_.codec->spec();
@@ -170,12 +179,26 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
                              nullptr);
         }
         core_->stats.encode_ms += encoding.ms;
+        Count(encoding.stats);
         if (delta_ != nullptr) {
           core_->stats.delta_hits += encoding.deltas;
           core_->stats.first_visits += encoding.images.size() - encoding.deltas;
         }
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });
+}
+
+void SendLane::Count(const compression::CodingStats& stats) {
+  (lane_.forward() ? core_->stats.forward_coding : core_->stats.backward_coding).Add(stats);
+  if (delta_ == nullptr || !lane_.codec->guarded()) return;
+  const compression::DeltaMode before = guard_.mode();
+  guard_.Observe(stats);
+  core_->stats.relative_delta = guard_.relative_delta();
+  core_->stats.delta_mode = guard_.mode();
+  if (guard_.mode() == before) return;
+  SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", lane_.boundary},
+            {"mode", compression::DeltaModeName(guard_.mode())},
+            {"relative_delta", guard_.relative_delta()});
 }
 
 void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> images) {

@@ -143,7 +143,7 @@ Status Boundary::AcceptOfStep(net::Frame frame) {
                            std::to_string(next_step_) + " is next");
   }
   const std::size_t most =
-      core_->config.micro_batch_rows * core_->forward_codec->EncodedBytesMax(core_->shape());
+      core_->forward_codec->EncodedBytesMax(core_->shape(), core_->config.micro_batch_rows);
   if (early_.size() >= kEarlyFramesMax || frame.payload.size() > most) {
     return ResourceExhausted("too much came ahead of step " + std::to_string(step));
   }

@@ -15,9 +15,10 @@ struct Fetched {
 };
 
 // A record of another shape (the run's rows changed) or with a broken image counts as missing.
-bool Usable(const storage::DeltaRecord& record, compression::SampleShape shape) {
+bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& record,
+            compression::SampleShape shape) {
   return record.version != 0 && record.tokens == shape.tokens && record.hidden == shape.hidden &&
-         compression::CheckMImage(record.image.bytes(), shape).ok();
+         codec.CheckMImage(record.image.bytes(), shape).ok();
 }
 
 struct Committed {
@@ -68,7 +69,8 @@ void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> do
 void DeltaStage::Prefetch(MicroBatchId id, std::vector<SampleId> samples,
                           std::function<void(Records)> done) {
   auto fetch = [store = core_->deps.delta_store, place = place_, shape = core_->shape(), id,
-                samples = std::move(samples), clock = &core_->deps.control->clock()] {
+                codec = core_->forward_codec, samples = std::move(samples),
+                clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     Fetched fetched;
@@ -78,7 +80,7 @@ void DeltaStage::Prefetch(MicroBatchId id, std::vector<SampleId> samples,
         fetched.status = record.status();
         return fetched;
       }
-      if (record->has_value() && !Usable(**record, shape)) record->reset();
+      if (record->has_value() && !Usable(*codec, **record, shape)) record->reset();
       fetched.records.push_back(std::move(*record));
     }
     fetched.ms = Milliseconds(clock->Now() - start);

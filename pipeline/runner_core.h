@@ -22,7 +22,7 @@ struct RunnerCore {
 
   const RunnerConfig config;
   const StageRunner::Dependencies deps;
-  std::shared_ptr<const compression::SampleCodec> forward_codec, backward_codec;
+  std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
   TaskScope scope;  // ends with the generation: destruction or first failure
   RunnerStats stats;
   TimePoint last_progress{};

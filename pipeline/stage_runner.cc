@@ -38,8 +38,8 @@ struct Gradients {
 class Runner final : public StageRunner {
  public:
   Runner(const RunnerConfig& config, const Dependencies& dependencies,
-         std::shared_ptr<const compression::SampleCodec> forward,
-         std::shared_ptr<const compression::SampleCodec> backward)
+         std::shared_ptr<const compression::MessageCodec> forward,
+         std::shared_ptr<const compression::MessageCodec> backward)
       : core_(config, dependencies), notices_(dependencies.control) {
     core_.forward_codec = std::move(forward);
     core_.backward_codec = std::move(backward);
@@ -524,8 +524,8 @@ Status CheckConfig(const RunnerConfig& c) {
 }
 
 Status CheckDependencies(const RunnerConfig& config, const StageRunner::Dependencies& d,
-                         const compression::SampleCodec& forward,
-                         const compression::SampleCodec& backward) {
+                         const compression::MessageCodec& forward,
+                         const compression::MessageCodec& backward) {
   SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model && d.mediator);
   if (backward.keeps_m()) {
     return InvalidArgument("codec " + backward.spec() +
@@ -535,8 +535,11 @@ Status CheckDependencies(const RunnerConfig& config, const StageRunner::Dependen
     return FailedPrecondition("codec " + forward.spec() + " needs a delta store");
   }
   const compression::SampleShape shape{config.row_tokens, config.hidden};
-  if (forward.EncodedBytesMax(shape) > UINT32_MAX || backward.EncodedBytesMax(shape) > UINT32_MAX) {
-    return InvalidArgument("a sample of " + std::to_string(config.row_tokens) + " x " +
+  const std::size_t rows = config.micro_batch_rows;
+  if (forward.EncodedBytesMax(shape, rows) > UINT32_MAX ||
+      backward.EncodedBytesMax(shape, rows) > UINT32_MAX) {
+    return InvalidArgument("a micro-batch of " + std::to_string(rows) + " x " +
+                           std::to_string(config.row_tokens) + " x " +
                            std::to_string(config.hidden) + " values does not fit a frame");
   }
   const bool reads = config.stage == 0 || config.stage + 1 == config.stages;

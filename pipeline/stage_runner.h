@@ -86,6 +86,9 @@ struct RunnerStats {
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
+  compression::CodingStats forward_coding, backward_coding;  // of what was sent
+  double relative_delta = 0;  // ||x - m|| / ||x|| of sent activations, averaged over messages
+  compression::DeltaMode delta_mode = compression::DeltaMode::kDelta;
   double wait_input_ms = 0, wait_gradient_ms = 0;  // compute idle, by reason, in total
   double forward_ms = 0, backward_ms = 0, encode_ms = 0, decode_ms = 0, store_ms = 0;  // totals
   std::uint64_t micro_batches_done = 0;

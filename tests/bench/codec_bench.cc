@@ -80,13 +80,17 @@ void BM_Codec(benchmark::State& state, bool decode) {
   const Input& input = SharedInput();
   const auto codec = MakeCodec(kSpecs[state.range(0)], kShape.hidden).value();
   state.SetLabel(codec->spec());
-  std::vector<std::byte> out(codec->EncodedBytesMax(kShape));
+  std::vector<std::byte> out(codec->EncodedBytesMax(kShape, 1));
   Buffer m;
   Buffer next;
-  if (codec->keeps_m() && !codec->Encode(input.samples[0], kShape, {}, {}, out, &m).ok()) {
+  const auto encode = [&](std::size_t i, std::span<const std::byte> base, Buffer* made) {
+    const SampleToEncode sample{input.samples[i], base};
+    return codec->Encode({&sample, 1}, kShape, {}, DeltaMode::kDelta, out, {made, 1}, nullptr);
+  };
+  if (codec->keeps_m() && !encode(0, {}, &m).ok()) {
     return state.SkipWithError("first visit failed");
   }
-  auto bytes = codec->Encode(input.samples[0], kShape, m.bytes(), {}, out, &next);
+  const auto bytes = encode(0, m.bytes(), &next);
   std::vector<std::vector<float>> values(decode ? kSamples : 0,
                                          std::vector<float>(kShape.values()));
   std::size_t at = 0;
@@ -95,10 +99,10 @@ void BM_Codec(benchmark::State& state, bool decode) {
   for (auto _ : state) {
     const std::size_t i = at++ % kSamples;
     if (decode) {
-      ok &=
-          codec->Decode(std::span(out).first(*bytes), kShape, m.bytes(), {}, values[i], &next).ok();
+      const SampleToDecode sample{values[i], !m.empty(), m.bytes()};
+      ok &= codec->Decode(std::span(out).first(*bytes), {&sample, 1}, kShape, {}, {&next, 1}).ok();
     } else {
-      ok &= codec->Encode(input.samples[i], kShape, m.bytes(), {}, out, &next).ok();
+      ok &= encode(i, m.bytes(), &next).ok();
     }
   }
   const double took = CpuSeconds() - start;

@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "compression/codec.h"
+#include "tests/unit/compression/one_sample.h"
 
 namespace {
 
 using shoal::Buffer;
 using shoal::compression::MakeCodec;
-using shoal::compression::SampleCodec;
+using shoal::compression::OneSample;
 using shoal::compression::SampleShape;
 
 constexpr const char* kSpecs[] = {
@@ -34,7 +35,7 @@ void FuzzSpec(std::string_view text) {
 }
 
 // What Encode makes of zeros, to borrow its header and length from.
-std::vector<std::byte> Valid(const SampleCodec& codec, SampleShape shape, const Buffer& m) {
+std::vector<std::byte> Valid(const OneSample& codec, SampleShape shape, const Buffer& m) {
   std::vector<std::byte> out(codec.EncodedBytesMax(shape));
   Buffer next;
   const auto bytes =
@@ -53,17 +54,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzSpec({reinterpret_cast<const char*>(data), size});
   if (size < 3) return 0;
   const SampleShape shape{1U + data[1] % 5U, 3U * (1U + data[1] / 8U % 9U)};
-  const auto codec = MakeCodec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
-  if (!codec.ok()) abort();
+  const OneSample codec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
   const auto rest = std::as_bytes(std::span(data + 3, size - 3));
-  const bool with_m = (*codec)->keeps_m() && data[2] % 2 != 0;
+  const bool with_m = codec.keeps_m() && data[2] % 2 != 0;
   const std::size_t m_bytes = with_m ? rest.size() / 2 : 0;
 
   Buffer m = Buffer::CopyOf(rest.first(m_bytes));
   if (m_bytes != 0 && data[2] % 4 == 3) {
     // An image of the right size and header with foreign values.
-    const std::size_t bytes = shoal::compression::MImageBytes(shape);
-    const auto head = std::uint64_t{1} | std::uint64_t{data[2]} % 128 << 8;
+    const std::size_t bytes = codec.codec().MImageBytes(shape);
+    const auto head =
+        std::uint64_t{2} | std::uint64_t{data[2]} % 128 << 8 | std::uint64_t{16} << 16;
     const std::uint64_t count = shape.values();
     m = Buffer(bytes);
     std::memset(m.data(), 0, bytes);
@@ -73,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   Buffer payload = Buffer::CopyOf(rest.subspan(m_bytes));
   if (data[0] % 3 != 0 && !payload.empty()) {
-    const auto valid = Valid(**codec, shape, m);
+    const auto valid = Valid(codec, shape, m);
     if (!valid.empty()) {
       Buffer mixed = Buffer::CopyOf(valid);
       std::memcpy(mixed.data() + 16, payload.data(), std::min(payload.size(), mixed.size() - 16));
@@ -82,8 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::vector<float> values(shape.values());
   Buffer next;
-  if (!(*codec)->Decode(payload.bytes(), shape, m.bytes(), {}, values, &next).ok()) return 0;
+  if (!codec.Decode(payload.bytes(), shape, m.bytes(), {}, values, &next).ok()) return 0;
   CheckDecoded(values);
-  if ((*codec)->keeps_m() && !shoal::compression::CheckMImage(next.bytes(), shape).ok()) abort();
+  if (codec.keeps_m() && !codec.codec().CheckMImage(next.bytes(), shape).ok()) abort();
   return 0;
 }

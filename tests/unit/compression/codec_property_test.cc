@@ -7,22 +7,24 @@
 #include <limits>
 
 #include "compression/codec.h"
+#include "tests/unit/compression/one_sample.h"
 #include "tests/unit/compression/reference.h"
 
 namespace shoal::compression {
 namespace {
 
-constexpr std::size_t kHeader = 16;
+constexpr std::size_t kHeader = 16;         // of a section
+constexpr std::size_t kMessageHeader = 16;  // of aqsgd
 
-std::shared_ptr<const SampleCodec> Make(const std::string& spec, std::uint32_t hidden) {
+OneSample Make(const std::string& spec, std::uint32_t hidden) {
   auto codec = MakeCodec(spec, hidden);
   EXPECT_TRUE(codec.ok()) << codec.status().ToString();
-  return codec.value();
+  return OneSample(codec.value());
 }
 
 // Both ends of one boundary for one sample.
 struct Ends {
-  std::shared_ptr<const SampleCodec> codec;
+  OneSample codec;
   SampleShape shape;
   Buffer sender_m;
   Buffer receiver_m;
@@ -31,22 +33,22 @@ struct Ends {
 
   void Visit(std::span<const float> values) {
     // One byte off: neither payload nor m needs alignment.
-    std::vector<std::byte> out(codec->EncodedBytesMax(shape) + 1);
+    std::vector<std::byte> out(codec.EncodedBytesMax(shape) + 1);
     Buffer next;
     auto bytes =
-        codec->Encode(values, shape, sender_m.bytes(), {}, std::span(out).subspan(1), &next);
+        codec.Encode(values, shape, sender_m.bytes(), {}, std::span(out).subspan(1), &next);
     ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
-    ASSERT_LE(*bytes, codec->EncodedBytesMax(shape));
+    ASSERT_LE(*bytes, codec.EncodedBytesMax(shape));
     payload.assign(out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(*bytes));
     received.assign(shape.values(), std::numeric_limits<float>::quiet_NaN());
     Buffer got;
-    const Status status = codec->Decode(std::span(out).subspan(1, *bytes), shape,
-                                        receiver_m.bytes(), {}, received, &got);
+    const Status status = codec.Decode(std::span(out).subspan(1, *bytes), shape, receiver_m.bytes(),
+                                       {}, received, &got);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    if (!codec->keeps_m()) return;
+    if (!codec.keeps_m()) return;
     ASSERT_EQ(next.size(), got.size());
-    ASSERT_EQ(std::memcmp(next.data(), got.data(), got.size()), 0) << codec->spec();
-    ASSERT_TRUE(CheckMImage(got.bytes(), shape).ok());
+    ASSERT_EQ(std::memcmp(next.data(), got.data(), got.size()), 0) << codec.spec();
+    ASSERT_TRUE(codec.codec().CheckMImage(got.bytes(), shape).ok());
     const auto image = reference::ReadImage(got.bytes());
     for (std::size_t i = 0; i < received.size(); ++i) {
       ASSERT_EQ(received[i], reference::ImageValue(image, i)) << i;
@@ -116,7 +118,7 @@ TEST(AqsgdCodec, EveryVisitIsTheReferenceArithmeticOnBothEnds) {
         if (visit == 0) {
           ASSERT_EQ(image, reference::ImageOf(x));
         } else {
-          const auto body = std::span(ends.payload).subspan(kHeader);
+          const auto body = std::span(ends.payload).subspan(kMessageHeader + kHeader);
           ASSERT_EQ(image, reference::NextImage(m, reference::Levels(body, n, c.bucket, bits)));
         }
       }
@@ -155,7 +157,7 @@ TEST(AqsgdCodec, BothEndsAgreeOverWildVisits) {
       const auto image = reference::ReadImage(ends.receiver_m.bytes());
       exponents_seen += image.exponent > 0;
       if (!m.halves.empty()) {
-        const auto body = std::span(ends.payload).subspan(kHeader);
+        const auto body = std::span(ends.payload).subspan(kMessageHeader + kHeader);
         ASSERT_EQ(image, reference::NextImage(m, reference::Levels(body, x.size(), 16, 3)));
       }
       if (random() % 10 == 0) {
@@ -241,9 +243,9 @@ TEST(Codecs, NonFiniteAndTooLargeValuesAreRefused) {
       for (const float bad : {infinity, -infinity, std::nanf(""), 0x1.1p118F}) {
         if (bad == 0x1.1p118F && only_finite) continue;
         x[119] = bad;
-        std::vector<std::byte> out(ends.codec->EncodedBytesMax(ends.shape));
+        std::vector<std::byte> out(ends.codec.EncodedBytesMax(ends.shape));
         Buffer next;
-        const auto bytes = ends.codec->Encode(x, ends.shape, ends.sender_m.bytes(), {}, out, &next);
+        const auto bytes = ends.codec.Encode(x, ends.shape, ends.sender_m.bytes(), {}, out, &next);
         ASSERT_FALSE(bytes.ok()) << spec << " " << bad;
         EXPECT_EQ(bytes.status().code(), StatusCode::kInvalidArgument);
         EXPECT_TRUE(next.empty());

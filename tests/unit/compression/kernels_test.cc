@@ -67,7 +67,7 @@ TEST(Kernels, AbsMaxFindsTheLargestAndWhatIsNotFinite) {
 TEST(Kernels, PackAndUnpackAgreeWithOneBitAtATime) {
   AtEveryLevel([] {
     std::mt19937_64 random(3);
-    for (int bits = 2; bits <= 8; ++bits) {
+    for (int bits = 1; bits <= 8; ++bits) {
       for (const std::size_t groups : {1, 2, 3, 4, 5, 63, 64, 65, 67, 200}) {
         std::vector<std::uint8_t> codes(groups * 8);
         for (auto& code : codes) code = static_cast<std::uint8_t>(random() & ((1U << bits) - 1));
@@ -85,47 +85,65 @@ TEST(Kernels, PackAndUnpackAgreeWithOneBitAtATime) {
   });
 }
 
-TEST(Kernels, ScalesAreTheAbsmaxRoundedUp) {
+TEST(Kernels, MagnitudesAreTheLargestOfBucketsAndColumns) {
   AtEveryLevel([] {
-    for (const std::size_t bucket : {1, 3, 8, 100, 128}) {
-      auto x = reference::Gaussian(5 * bucket, bucket);
-      std::fill_n(x.begin(), bucket, 0x1p-101F);
-      std::vector<std::uint16_t> scales(5);
-      const std::uint32_t most = BucketScales(x.data(), 5, bucket, scales.data());
-      EXPECT_EQ(most, AbsMaxBits(x.data(), x.size()));
-      EXPECT_EQ(scales[0], 0);
-      for (std::size_t b = 1; b < 5; ++b) {
-        const float absmax = std::bit_cast<float>(AbsMaxBits(x.data() + b * bucket, bucket));
-        const auto up = std::bit_cast<float>(std::uint32_t{scales[b]} << 16);
-        const auto below = std::bit_cast<float>((std::uint32_t{scales[b]} - 1) << 16);
-        EXPECT_LE(absmax, up);
-        EXPECT_GT(absmax, below);
+    for (const std::size_t side : {1, 3, 8, 100, 128}) {
+      const auto x = reference::Gaussian(5 * side, side);
+      std::vector<std::uint32_t> buckets(5);
+      EXPECT_EQ(BucketMagnitudes(x.data(), 5, side, buckets.data()),
+                AbsMaxBits(x.data(), x.size()));
+      std::vector<std::uint32_t> columns(side);
+      ColumnMagnitudes(x.data(), 5, side, columns.data());
+      for (std::size_t r = 0; r < 5; ++r) {
+        EXPECT_EQ(buckets[r], AbsMaxBits(x.data() + r * side, side));
+      }
+      for (std::size_t c = 0; c < side; ++c) {
+        float most = 0;
+        for (std::size_t r = 0; r < 5; ++r) most = std::max(most, std::fabs(x[r * side + c]));
+        EXPECT_EQ(std::bit_cast<float>(columns[c]), most);
       }
     }
   });
 }
 
-TEST(Kernels, QuantiseTakesTheNearestLevelAndDequantiseItsFma) {
+// The kernel's arithmetic, one value at a time.
+std::uint8_t ReferenceCode(float x, float inverse, float bias, int top) {
+  const float at = x * inverse + bias;
+  if (at < 0) return 0;
+  return static_cast<std::uint8_t>(std::min(static_cast<int>(at), top));
+}
+
+TEST(Kernels, CodesAndLevelsOfBucketsAndColumnsAreTheReference) {
   AtEveryLevel([] {
-    for (int bits = 2; bits <= 8; ++bits) {
-      for (const std::size_t bucket : {1, 7, 64, 100, 128}) {
-        const std::size_t n = 4 * bucket;
-        const auto x = reference::Gaussian(n, static_cast<std::uint64_t>(bits) * 1000 + bucket);
-        std::vector<std::uint16_t> scales(4);
-        BucketScales(x.data(), 4, bucket, scales.data());
-        std::vector<std::uint8_t> codes(n);
-        QuantiseBuckets(x.data(), 4, bucket, bits, scales.data(), codes.data());
-        std::vector<std::byte> scale_bytes(8);
-        std::memcpy(scale_bytes.data(), scales.data(), 8);
-        std::vector<float> back(n);
-        DequantiseBuckets(codes.data(), 4, bucket, bits, scale_bytes.data(), back.data());
-        for (std::size_t i = 0; i < n; ++i) {
-          const double scale = reference::ScaleAt(scale_bytes, i / bucket);
-          const float step = static_cast<float>(std::ldexp(scale, 1 - bits));
-          const float offset = static_cast<float>(std::ldexp(scale, -bits) - scale);
-          ASSERT_EQ(back[i], std::fma(static_cast<float>(codes[i]), step, offset));
-          // No level is nearer; rounding of the product may swap two that are equally near.
-          ASSERT_LE(std::fabs(back[i] - x[i]), std::ldexp(scale, -bits) * (1 + 1e-4)) << bits;
+    for (const std::size_t side : {1, 7, 64, 100, 129}) {
+      constexpr std::size_t kRows = 4;
+      const std::size_t n = kRows * side;
+      const auto x = reference::Gaussian(n, side);
+      const auto noise = reference::Gaussian(n, side + 1);
+      const auto inverse = reference::Gaussian(std::max(side, kRows), side + 2);
+      const auto bias = reference::Gaussian(std::max(side, kRows), side + 3, 4.0F);
+      std::vector<std::uint8_t> codes(n);
+      std::vector<float> levels(n);
+      for (const int top : {1, 3, 6, 255}) {
+        for (const float* add : {static_cast<const float*>(nullptr), noise.data()}) {
+          QuantiseBuckets(x.data(), kRows, side, top, inverse.data(), bias.data(), add,
+                          codes.data());
+          DequantiseBuckets(codes.data(), kRows, side, inverse.data(), bias.data(), levels.data());
+          for (std::size_t i = 0; i < n; ++i) {
+            const std::size_t b = i / side;
+            const float plus = add == nullptr ? bias[b] : bias[b] + add[i];
+            ASSERT_EQ(codes[i], ReferenceCode(x[i], inverse[b], plus, top));
+            ASSERT_EQ(levels[i], static_cast<float>(codes[i]) * inverse[b] + bias[b]);
+          }
+          QuantiseColumns(x.data(), kRows, side, top, inverse.data(), bias.data(), add,
+                          codes.data());
+          DequantiseColumns(codes.data(), kRows, side, inverse.data(), bias.data(), levels.data());
+          for (std::size_t i = 0; i < n; ++i) {
+            const std::size_t c = i % side;
+            const float plus = add == nullptr ? bias[c] : bias[c] + add[i];
+            ASSERT_EQ(codes[i], ReferenceCode(x[i], inverse[c], plus, top));
+            ASSERT_EQ(levels[i], static_cast<float>(codes[i]) * inverse[c] + bias[c]);
+          }
         }
       }
     }
