@@ -1,4 +1,4 @@
-// Pins every byte of every payload and m image (docs/WIRE.md, "Sample payloads"). The vectors were
+// Pins every byte of every payload and m image (docs/WIRE.md, "Payloads"). The vectors were
 // made by a separate program from the document, not by these codecs. A change here is a change of
 // the wire: it needs a new layout version.
 

@@ -76,12 +76,12 @@ TEST(Chunk, GoldenVector) {
   frame.tokens = 2;
   frame.hidden = 3;
   frame.tag = 9;
-  frame.samples = {{SampleId{11}, 2, 0x1122334455667788, 5}};
+  frame.samples = {{SampleId{11}, 2, 0x1122334455667788}};
   ASSERT_TRUE(queue.Push(std::move(frame), {}).ok());
   EXPECT_EQ(Hex(Message(*queue.Next(3))),
-            "4700000008011a43080211080706050403020118072003280130093a0e7261773a64747970653d66703332"
+            "4500000008011a41080211080706050403020118072003280130093a0e7261773a64747970653d66703332"
             "40024803"
-            "520f080b1002198877665544332211200558056126553b5a5c5ca3a5000306");
+            "520d080b100219887766554433221158056126553b5a5c5ca3a5000306");
   EXPECT_EQ(Hex(Message(*queue.Next(3))), "0400000008011003090c");
 }
 
