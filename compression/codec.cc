@@ -11,6 +11,7 @@
 #include "compression/bucket_code.h"
 #include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
+#include "compression/dithered_codec.h"
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
 
@@ -23,6 +24,7 @@ constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, direct:bits=1..8[,bucket=N][,levels=][,scale=][,rounding=], "
+    "dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
     "+zstd or +rans behind direct or aqsgd adds an entropy stage";
 
@@ -78,6 +80,16 @@ Result<std::shared_ptr<const DirectCodec>> MakeBuckets(const CodecSpec& spec,
   return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), *stage);
 }
 
+Result<PlainPointer> MakeDithered(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  if (spec.options.size() != 1) {
+    return SpecError(spec.text, "give one of step=, rate= (bits a value) and error=");
+  }
+  const auto& [key, value] = spec.options.front();
+  Result<PlainPointer> made = MakeDitheredCodec(key, value);
+  return made.ok() ? made : SpecError(spec.text, std::string(made.status().message()));
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -86,6 +98,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
     SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeBuckets(spec, hidden));
     return PlainPointer(direct);
   }
+  if (spec.name == "dithered") return MakeDithered(spec);
   return PlainPointer();
 }
 

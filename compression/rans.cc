@@ -305,18 +305,20 @@ bool RansLanes::AtStart() const {
                      [](std::uint32_t x) { return x == kRansLow; });
 }
 
-void CountCells(std::span<const std::uint8_t> cells, std::span<std::uint32_t, 256> counts) {
-  // Four tables, so that equal neighbours do not wait for each other.
-  constexpr std::size_t kTables = 4;
-  std::array<std::array<std::uint32_t, 256>, kTables> tables{};
+void CellCounter::Add(std::span<const std::uint8_t> cells) {
   std::size_t i = 0;
-  for (; i + kTables <= cells.size(); i += kTables) {
-    for (std::size_t t = 0; t < kTables; ++t) ++tables[t][cells[i + t]];
+  for (; i + tables_.size() <= cells.size(); i += tables_.size()) {
+    for (std::size_t t = 0; t < tables_.size(); ++t) ++tables_[t][cells[i + t]];
   }
-  for (; i < cells.size(); ++i) ++tables[0][cells[i]];
-  for (std::size_t c = 0; c < counts.size(); ++c) {
-    for (const auto& table : tables) counts[c] += table[c];
+  for (; i < cells.size(); ++i) ++tables_[0][cells[i]];
+}
+
+std::array<std::uint32_t, 256> CellCounter::Totals() const {
+  std::array<std::uint32_t, 256> totals{};
+  for (const auto& table : tables_) {
+    for (std::size_t c = 0; c < totals.size(); ++c) totals[c] += table[c];
   }
+  return totals;
 }
 
 void RansEncodeTable::Set(std::span<const std::uint16_t> frequencies, std::size_t first) {

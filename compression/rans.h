@@ -46,8 +46,16 @@ struct RansLanes {
   std::size_t count;  // 1 or kRansLanes
 };
 
-// Adds to counts[c] how often c occurs.
-void CountCells(std::span<const std::uint8_t> cells, std::span<std::uint32_t, 256> counts);
+// How often each byte occurs.
+class CellCounter {
+ public:
+  void Add(std::span<const std::uint8_t> cells);
+  std::array<std::uint32_t, 256> Totals() const;
+
+ private:
+  // Several tables, so that equal neighbours do not wait for each other.
+  std::array<std::array<std::uint32_t, 256>, 4> tables_{};
+};
 
 // What the encoder needs of a cell: a symbol of one of the tables. Frequencies of a table add up to
 // kRansTotal, each at most kRansTotal - 1; cells of frequency 0 may not be encoded.
