@@ -236,24 +236,27 @@ Result<BaseFigures> TrainBase(const BaseSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
   const std::string json = ConfigJson(spec.layers);
   SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
-  SHOAL_RETURN_IF_ERROR(WriteInitialParts(config, spec.folder + "/init"));
-  SHOAL_ASSIGN_OR_RETURN(auto model,
-                         NewStage(config, WholeModel(spec.layers, 0.99), spec.folder + "/init"));
-
-  BaseFigures figures;
+  const std::string init = spec.folder + "/init", middle = spec.folder + "/wikitext";
+  const std::string middle_done = middle + "/complete";
   const auto first = std::make_shared<ByteWindows>(
       RandomWindows(wikitext, 0, wikitext->size(), spec.first_steps * kBatch, 1),
       SpacedWindows(validation, 0, validation->size(), 256));
-  SHOAL_RETURN_IF_ERROR(TrainPhase(
-      &model, first, spec.first_steps,
-      LearningRateRule(spec.first_rate, spec.first_warmup, spec.first_steps, spec.first_decay)));
+  if (!std::filesystem::exists(middle_done)) {
+    SHOAL_RETURN_IF_ERROR(WriteInitialParts(config, init));
+    SHOAL_ASSIGN_OR_RETURN(auto fresh, NewStage(config, WholeModel(spec.layers, 0.99), init));
+    SHOAL_RETURN_IF_ERROR(TrainPhase(
+        &fresh, first, spec.first_steps,
+        LearningRateRule(spec.first_rate, spec.first_warmup, spec.first_steps, spec.first_decay)));
+    SHOAL_RETURN_IF_ERROR(MakeDirectories(middle));
+    SHOAL_RETURN_IF_ERROR(fresh->Save(middle));
+    SHOAL_RETURN_IF_ERROR(WriteFileAtomic(middle_done, ""));
+  }
+  // The optimizer starts anew.
+  SHOAL_ASSIGN_OR_RETURN(auto model, NewStage(config, WholeModel(spec.layers, 0.99), middle));
+  BaseFigures figures;
   SHOAL_ASSIGN_OR_RETURN(figures.wikitext_loss, HeldOutLoss({model.get()}, *first));
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(spec.folder + "/wikitext"));
-  SHOAL_RETURN_IF_ERROR(model->Save(spec.folder + "/wikitext"));
 
-  // Half of each step's windows from either text; the optimizer starts anew.
-  SHOAL_ASSIGN_OR_RETURN(
-      model, NewStage(config, WholeModel(spec.layers, 0.99), spec.folder + "/wikitext"));
+  // Half of each step's windows from either text.
   const std::uint64_t half = spec.second_steps * kBatch / 2;
   const auto old_text = RandomWindows(wikitext, 0, wikitext->size(), half, 2);
   const auto new_text = RandomWindows(shakespeare, 0, kFineTuneBegin, half, 3);

@@ -16,11 +16,11 @@ missing (about 90 s a row on one core) and exits with an error if a threshold is
 **Set-up.** A GPT-2 over bytes (vocabulary 256, hidden 128, 4 heads, rows of 128 tokens, untied
 head; 4 blocks with 875,264 parameters, or 8 blocks), one block per stage, so 3 or 7 boundaries.
 It learns WikiText-2 (2,000 steps of 16 random windows, AdamW 2e-3, betas .9 and .99, 100 steps of
-warm-up, clip 1), then half WikiText-2, half the first half of tinyshakespeare (800 steps at
-1e-3). That base model is fine-tuned on 640 fixed windows of the other half of tinyshakespeare: 8
-epochs of 40 steps, 2 micro-batches of 8 samples, AdamW 3e-4, betas .9 and .999, one epoch of
-warm-up, then linearly to 0, clip 1. "From scratch" starts from fresh weights instead (1e-3, 12
-epochs). The seed sets the order of the samples, nothing else.
+warm-up, clip 1), then half WikiText-2, half the first half of tinyshakespeare (800 steps, from
+1e-3 linearly to 0). That base model is fine-tuned on 640 fixed windows of the other half of
+tinyshakespeare: 8 epochs of 40 steps, 2 micro-batches of 8 samples, AdamW 3e-4, betas .9 and
+.999, one epoch of warm-up, then linearly to 0, clip 1. "From scratch" starts from fresh weights
+instead (1e-3, 12 epochs). The seed sets the order of the samples, nothing else.
 
 **Through what.** Stage runners, boundary lanes, codecs, delta store, sampler and learning-rate
 rule are the product's; links and time are simulated in one process (`tests/support/sim_swarm.h`),

@@ -20,7 +20,7 @@ class Row:
     """One codec pair in one setup; trained once per seed."""
 
     def __init__(self, setup, name, forward, backward, seeds=(1,), first_epoch_backward="",
-                 m="fp16", first_visit=""):
+                 m="16", first_visit=""):
         self.setup, self.name, self.seeds = setup, name, tuple(seeds)
         self.forward, self.backward = forward, backward
         self.first_epoch_backward = first_epoch_backward
@@ -42,21 +42,22 @@ def direct(setup, forward, backward, seeds=(1,), name=""):
                f"direct:bits={backward}", seeds, m="", first_visit="")
 
 
-def aqsgd(setup, forward, backward, seeds=(1,), name="", options="", m="", first=RAW,
-          first_backward=RAW):
-    """`forward`: bits; `backward`: bits, or a codec spec. The first epoch's gradients are fp32
-    unless said, as the figures of the paper are."""
-    keep = f",m={m}" if m else ""
-    spec = f"aqsgd:bits={forward}{options}{keep},first_visit={first}"
+def aqsgd(setup, forward, backward, seeds=(1,), name="", m="", first=RAW, first_backward=RAW,
+          guard=True):
+    """`forward`: bits, or the spec of the changes' codec; `backward`: bits, or a codec spec. The
+    first epoch's gradients are fp32 unless said, as behind the figures of the paper."""
+    changes = f"bits={forward}" if isinstance(forward, int) else f"delta={forward}"
+    spec = f"aqsgd:{changes}" + (f",m={m}" if m else "") + f",first_visit={first}"
     if isinstance(backward, int):
         name = name or f"aqsgd fw{forward} bw{backward}"
         backward = f"direct:bits={backward}"
-    return Row(setup, name, spec, backward, seeds, first_backward, m or "fp16", first)
+    return Row(setup, name, spec + ("" if guard else ",guard=off"), backward, seeds,
+               first_backward, m or "16", first)
 
 
 FOUR, EIGHT = "4 stages", "8 stages"
 
-ROWS = [
+MAIN = [
     fp32(FOUR, (1, 2)),
     aqsgd(FOUR, 3, 6, (1, 2)),
     direct(FOUR, 3, 6, (1, 2)),
@@ -64,12 +65,77 @@ ROWS = [
     direct(FOUR, 2, 4, (1, 2)),
     aqsgd(FOUR, 4, 8, (1, 2)),
     direct(FOUR, 4, 8, (1, 2)),
+]
+
+DEEP = [
     fp32(EIGHT),
     aqsgd(EIGHT, 3, 6),
     direct(EIGHT, 3, 6),
     aqsgd(EIGHT, 2, 4),
+    direct(EIGHT, 2, 4),
+]
+
+SCRATCH = [
     fp32("from scratch"),
     aqsgd("from scratch", 2, 4),
     direct("from scratch", 2, 4),
-    aqsgd(FOUR, 3, 6, name="first visit direct 8 bits", first="direct:bits=8", first_backward=""),
 ]
+
+# How m is kept, and how a sample is sent that has none.
+VARIANTS = [
+    aqsgd(FOUR, 3, 6, name="m in 8 bits", m="8"),
+    aqsgd(FOUR, 3, 6, name="m in 4 bits", m="4"),
+    aqsgd(FOUR, 3, 6, name="m in 2 bits", m="2"),
+    aqsgd(FOUR, 3, 6, name="first visit direct 8 bits", first="direct:bits=8", first_backward=""),
+    aqsgd(FOUR, 3, 6, name="first visit tiles 4 bits", first="tiles:bits=4", first_backward=""),
+]
+
+
+def frontier(setup, forward, forward_name, step):
+    return aqsgd(setup, forward, f"dithered:step={step}",
+                 name=f"aqsgd {forward_name} | dithered {step}")
+
+
+# The fewest bits within 1 % of fp32.
+FRONTIER = [
+    frontier(FOUR, "direct+rans:bits=2", "2 bits+rans", 1.0),
+    frontier(FOUR, "direct+rans:bits=2", "2 bits+rans", 0.7),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0),
+    frontier(FOUR, "dithered:step=1.0", "dithered 1.0", 1.0),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 0.7),
+    frontier(EIGHT, "direct+rans:bits=3", "3 bits+rans", 0.7),
+    frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
+    frontier(EIGHT, "direct+rans:bits=3", "3 bits+rans", 0.5),
+    frontier(EIGHT, "dithered:step=0.5", "dithered 0.5", 0.7),
+]
+
+# Without m, and the way of the authors' code (one scale per channel of a message).
+OTHERS = [
+    Row(FOUR, "tiles fw4 bw6", "tiles:bits=4", "direct:bits=6", m=""),
+    Row(FOUR, "tiles fw3 bw6", "tiles:bits=3", "direct:bits=6", m=""),
+    Row(FOUR, "dithered 0.5 | dithered 0.7", "dithered:step=0.5", "dithered:step=0.7", m=""),
+    aqsgd(FOUR, "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
+          name="aqsgd fw2 bw4 channel"),
+    direct(FOUR, "2,bucket=channel", "4,bucket=channel", name="direct fw2 bw4 channel"),
+]
+
+# Deltas grow with the steps: the guard has to notice.
+RATE = [
+    fp32("high rate"),
+    aqsgd("high rate", "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
+          name="aqsgd fw2 bw4 channel"),
+    aqsgd("high rate", "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
+          name="aqsgd fw2 bw4 channel, no guard", guard=False),
+    direct("high rate", "2,bucket=channel", "4,bucket=channel", name="direct fw2 bw4 channel"),
+    aqsgd("high rate", 2, 4),
+    direct("high rate", 2, 4),
+]
+
+DROPOUT = [
+    row
+    for setup in ("fresh masks", "keyed masks")
+    for row in (fp32(setup), aqsgd(setup, 2, 4),
+                aqsgd(setup, 2, 4, name="aqsgd fw2 bw4, no guard", guard=False))
+]
+
+ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT
