@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "compression/codec.h"
 #include "dataset/sampler.h"
 #include "model/init_weights.h"
 #include "model/stage_model.h"
@@ -213,6 +214,39 @@ Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(
   return models;
 }
 
+// What the senders counted since the call before, over all boundaries.
+class CodingCounter {
+ public:
+  // The runners are new and count from zero.
+  void Restart() { forward_ = backward_ = {}; }
+
+  void Read(SimSwarm* swarm, EpochFigures* epoch) {
+    compression::CodingStats forward, backward;
+    for (const auto& peer : swarm->peers()) {
+      const pipeline::RunnerStats stats = peer->runner_->stats();
+      forward.Add(stats.forward_coding);
+      backward.Add(stats.backward_coding);
+      if (peer != swarm->peers().back()) {
+        epoch->delta_modes.emplace_back(compression::DeltaModeName(stats.delta_mode));
+      }
+    }
+    const compression::CodingStats sent = Since(forward, &forward_);
+    const compression::CodingStats returned = Since(backward, &backward_);
+    if (sent.based > 0) epoch->delta_norm = sent.relative_delta();
+    if (sent.values > 0) epoch->received_error = sent.relative_error();
+    if (returned.values > 0) epoch->gradient_error = returned.relative_error();
+  }
+
+ private:
+  static compression::CodingStats Since(const compression::CodingStats& now,
+                                        compression::CodingStats* before) {
+    const compression::CodingStats was = std::exchange(*before, now);
+    return {now.values - was.values, now.errors - was.errors, now.based - was.based,
+            now.deltas - was.deltas};
+  }
+  compression::CodingStats forward_, backward_;
+};
+
 SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   SwarmOptions options;
   options.stages = spec.stages;
@@ -299,6 +333,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   };
 
   RowFigures figures;
+  CodingCounter coding;
   const auto count_visits = [&] {
     for (const auto& peer : swarm.peers()) {
       const pipeline::RunnerStats stats = peer->runner_->stats();
@@ -319,6 +354,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
                                     ? spec.first_epoch_backward
                                     : spec.backward;
       if (!swarm.Open(epoch * steps)) return WhyFailed(&swarm);
+      coding.Restart();
     }
     counter = {};
     if (!swarm.TrainTo((epoch + 1) * steps)) return WhyFailed(&swarm);
@@ -331,6 +367,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     now.backward_bytes = counter.backward;
     now.other_bytes = counter.other;
     now.values = counter.values;
+    coding.Read(&swarm, &now);
     figures.epochs.push_back(now);
     std::fprintf(stderr, "epoch %llu: train %.4f, held out %.4f\n",
                  static_cast<unsigned long long>(epoch + 1), now.train_loss, now.held_out_loss);

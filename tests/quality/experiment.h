@@ -54,6 +54,8 @@ struct EpochFigures {
   std::uint64_t values = 0;  // that crossed a boundary forward
   // Over all boundaries: |x - m| / |x|, and |x - received| / |x|.
   std::optional<double> delta_norm, received_error;
+  std::optional<double> gradient_error;  // |g - received| / |g|
+  std::vector<std::string> delta_modes;  // of each boundary's sender after the epoch
 };
 
 struct RowFigures {

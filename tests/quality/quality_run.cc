@@ -65,6 +65,8 @@ Result<json> Row(const json& from) {
     out["heldOutLoss"].push_back(epoch.held_out_loss);
     out["deltaNorm"].push_back(Optional(epoch.delta_norm));
     out["receivedError"].push_back(Optional(epoch.received_error));
+    out["gradientError"].push_back(Optional(epoch.gradient_error));
+    out["deltaModes"].push_back(epoch.delta_modes);
     out["forwardBytes"].push_back(epoch.forward_bytes);
     out["backwardBytes"].push_back(epoch.backward_bytes);
     out["otherBytes"].push_back(epoch.other_bytes);
