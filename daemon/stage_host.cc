@@ -142,6 +142,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
   options.threads = static_cast<int>(resources_.config->threads);
   options.compute = run.compute();
   options.dropout = run.dropout();
+  options.fresh_masks = run.dropout_masks() == "fresh";
   options.seed = run.seed();
   options.recompute = run.recompute();
   options.optimizer = {run.beta1(), run.beta2(), run.epsilon(), run.weight_decay(),

@@ -23,6 +23,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_replica_method(from.replica_method);
   to->set_compute(from.compute);
   to->set_dropout(from.dropout);
+  to->set_dropout_masks(from.dropout_masks);
   to->set_recompute(from.recompute);
   to->set_beta1(from.beta1);
   to->set_beta2(from.beta2);

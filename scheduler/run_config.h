@@ -29,6 +29,7 @@ struct RunConfig {
   std::uint32_t micro_batch_rows = 2;
   std::string compute = "fp32";
   double dropout = 0;
+  std::string dropout_masks = "keyed";  // keyed: one mask per sample | fresh: another at each visit
   bool recompute = false;
   std::uint64_t checkpoint_every = 50;  // steps
   std::uint32_t checkpoint_keep = 2;

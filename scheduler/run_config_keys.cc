@@ -46,6 +46,9 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("micro_batch_rows", &c->micro_batch_rows, 1, 65536, "", "samples per micro-batch");
   add("compute", &c->compute, 0, 0, "fp32|bf16", "number format of the layers' arithmetic");
   add("dropout", &c->dropout, 0, 0.99, "", "probability; 0 switches it off");
+  add("dropout_masks", &c->dropout_masks, 0, 0, "keyed|fresh",
+      "keyed: one mask per sample, so that aqsgd's changes stay small; fresh: another at each "
+      "visit");
   add("recompute", &c->recompute, 0, 0, "",
       "run the forward again in backward: less memory, more time");
   add("checkpoint_every", &c->checkpoint_every, 1, kCountMax, "", "steps between checkpoints");
