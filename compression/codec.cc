@@ -9,6 +9,7 @@
 
 #include "compression/aqsgd_codec.h"
 #include "compression/bucket_code.h"
+#include "compression/channel_codec.h"
 #include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
 #include "compression/dithered_codec.h"
@@ -23,7 +24,8 @@ using PlainPointer = std::shared_ptr<const PlainCodec>;
 constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
 constexpr char kKnown[] =
-    "raw:dtype=fp32|fp16|bf16, direct:bits=1..8[,bucket=N][,levels=][,scale=][,rounding=], "
+    "raw:dtype=fp32|fp16|bf16, "
+    "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
     "dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
     "+zstd or +rans behind direct or aqsgd adds an entropy stage";
@@ -54,7 +56,7 @@ Result<std::uint32_t> ParseBucket(const CodecSpec& spec, std::uint32_t hidden) {
   const auto number = SpecNumber(text);
   if (number && hidden % *number == 0) return *number;
   return SpecError(spec.text, "bucket=" + std::string(text) + " does not divide the hidden size " +
-                                  std::to_string(hidden) + "; allowed are " +
+                                  std::to_string(hidden) + "; allowed are channel, " +
                                   BucketsAllowed(hidden));
 }
 
@@ -68,6 +70,22 @@ Result<PlainPointer> MakeRaw(const CodecSpec& spec) {
   return SpecError(spec.text,
                    (type.empty() ? std::string("no dtype given") : "dtype=" + std::string(type)) +
                        "; allowed are dtype=fp32, dtype=fp16, dtype=bf16");
+}
+
+// The codec of `bucket=channel`.
+Result<PlainPointer> MakeChannel(const CodecSpec& spec) {
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  if (spec.Option("levels") != "authors") {
+    SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec));
+    return NewChannelCodec(rule, *stage);
+  }
+  if (!spec.Option("scale").empty() || !spec.Option("rounding").empty()) {
+    return SpecError(spec.text, "levels=authors fixes scale and rounding; leave them out");
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 2, kBitsMax, std::nullopt));
+  return NewAuthorsChannelCodec(static_cast<int>(bits), *stage);
 }
 
 // The bucket codec of the options that `direct` and `aqsgd` share.
@@ -95,6 +113,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
   if (spec.name == "direct") {
     SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "levels", "scale", "rounding"}));
+    if (spec.Option("bucket") == "channel") return MakeChannel(spec);
     SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeBuckets(spec, hidden));
     return PlainPointer(direct);
   }
@@ -137,12 +156,16 @@ Result<std::shared_ptr<const MessageCodec>> MakeAqsgd(const CodecSpec& spec, std
   } else {
     SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "first_visit", "levels", "scale",
                                            "rounding", "m", "guard", "delta"}));
-    SHOAL_ASSIGN_OR_RETURN(buckets, MakeBuckets(spec, hidden));
-    parts.delta = buckets;
-    bucket = buckets->format().code.bucket();
-    stage = buckets->format().stage;
-    bits = buckets->format().code.bits();
-    options = buckets->spec().substr(buckets->spec().find(':') + 1);
+    if (spec.Option("bucket") == "channel") {
+      SHOAL_ASSIGN_OR_RETURN(parts.delta, MakeChannel(spec));
+    } else {
+      SHOAL_ASSIGN_OR_RETURN(buckets, MakeBuckets(spec, hidden));
+      parts.delta = buckets;
+      bucket = buckets->format().code.bucket();
+    }
+    SHOAL_ASSIGN_OR_RETURN(stage, ParseEntropyStage(spec.stage));
+    bits = static_cast<int>(*SpecNumber(spec.Option("bits")));
+    options = parts.delta->spec().substr(parts.delta->spec().find(':') + 1);
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
   parts.m = MFormat(16 >> m);
