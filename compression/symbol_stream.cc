@@ -34,7 +34,7 @@ std::size_t PackedBytes(std::size_t n, int bits) {
 
 void WritePacked(std::span<const std::uint8_t> codes, int bits, std::byte* out) {
   const std::size_t groups = codes.size() / kGroup;
-  PackCodes(codes.data(), groups, bits, out);
+  if (groups > 0) PackCodes(codes.data(), groups, bits, out);
   const auto rest = codes.subspan(groups * kGroup);
   if (rest.empty()) return;
   std::uint8_t last[kGroup] = {};
@@ -49,7 +49,7 @@ Status ReadPacked(std::span<const std::byte> in, int bits, std::span<std::uint8_
                            std::to_string(PackedBytes(codes.size(), bits)));
   }
   const std::size_t groups = codes.size() / kGroup;
-  UnpackCodes(in.data(), groups, bits, codes.data());
+  if (groups > 0) UnpackCodes(in.data(), groups, bits, codes.data());
   const auto rest = codes.subspan(groups * kGroup);
   if (rest.empty()) return Status::Ok();
   std::uint8_t last[kGroup];

@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RansEncodeTable table;
   table.Set(frequencies, 0);
   std::vector<std::byte> again(2 * n + kRansSlack);
-  const std::byte* to = RansEncode(table, symbols.data(), n, &lanes, again.data());
-  if (!std::equal(end, states, again.data(), to)) abort();
+  std::byte* const to = RansEncode(table, symbols.data(), n, &lanes, again.data());
+  if (!std::ranges::equal(std::span(end, states), std::span(again.data(), to))) abort();
   if (lanes.states != before.states) abort();
   return 0;
 }
