@@ -109,24 +109,34 @@ FRONTIER = [
     frontier(EIGHT, "dithered:step=0.5", "dithered 0.5", 0.7),
 ]
 
-# Without m, and the way of the authors' code (one scale per channel of a message).
+# Without m, and the arithmetic of the AQ-SGD authors' code (one scale per channel of a message).
+AUTHORS = "bucket=channel,levels=authors"
+
+
+def authors(setup, codec, forward, backward, more="", name=""):
+    m = dict(m="") if codec == "direct" else dict(first_visit=RAW)
+    return Row(setup, f"{codec} fw{forward} bw{backward} authors{name}",
+               f"{codec}:bits={forward},{AUTHORS}" + ("" if m.get("m") == "" else more),
+               f"direct:bits={backward},{AUTHORS}",
+               first_epoch_backward="" if codec == "direct" else RAW, **m)
+
+
+FIRST = f",first_visit={RAW}"
+
 OTHERS = [
     Row(FOUR, "tiles fw4 bw6", "tiles:bits=4", "direct:bits=6", m=""),
     Row(FOUR, "tiles fw3 bw6", "tiles:bits=3", "direct:bits=6", m=""),
     Row(FOUR, "dithered 0.5 | dithered 0.7", "dithered:step=0.5", "dithered:step=0.7", m=""),
-    aqsgd(FOUR, "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
-          name="aqsgd fw2 bw4 channel"),
-    direct(FOUR, "2,bucket=channel", "4,bucket=channel", name="direct fw2 bw4 channel"),
+    authors(FOUR, "aqsgd", 2, 4, FIRST),
+    authors(FOUR, "direct", 2, 4),
 ]
 
 # Deltas grow with the steps: the guard has to notice.
 RATE = [
     fp32("high rate"),
-    aqsgd("high rate", "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
-          name="aqsgd fw2 bw4 channel"),
-    aqsgd("high rate", "direct:bits=2/bucket=channel", "direct:bits=4,bucket=channel",
-          name="aqsgd fw2 bw4 channel, no guard", guard=False),
-    direct("high rate", "2,bucket=channel", "4,bucket=channel", name="direct fw2 bw4 channel"),
+    authors("high rate", "aqsgd", 2, 4, FIRST),
+    authors("high rate", "aqsgd", 2, 4, FIRST + ",guard=off", ", no guard"),
+    authors("high rate", "direct", 2, 4),
     aqsgd("high rate", 2, 4),
     direct("high rate", 2, 4),
 ]
