@@ -4,14 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/bytes.h"
+#include "compression/aqsgd_header.h"
 #include "compression/delta_section.h"
 #include "compression/sample_layout.h"
 
 namespace shoal::compression {
 namespace {
-
-constexpr std::size_t kMessageHeaderBytes = 16;
 
 // The samples of a message that one section carries, in order, and where they stand in it.
 template <typename Sample>
@@ -56,11 +54,6 @@ class AqsgdCodec : public MessageCodec {
                 SampleShape shape, const RandomKey& key, std::span<Buffer> next_m) const override;
 
  private:
-  struct Header {
-    DeltaMode mode = DeltaMode::kDelta;
-    std::size_t deltas = 0;       // samples
-    std::size_t delta_bytes = 0;  // of their section
-  };
   // The bucket format of the changes if they are coded in one pass, else null.
   const BucketFormat* OnePass(DeltaMode mode) const {
     if (parts_.one_pass == nullptr) return nullptr;
@@ -78,7 +71,6 @@ class AqsgdCodec : public MessageCodec {
                                    CodingStats* stats) const;
   Status DecodeFirsts(std::span<const std::byte> section, Group<SampleToDecode>* group,
                       const DeltaContext& context, DeltaMode mode) const;
-  Result<Header> ReadHeader(std::span<const std::byte> payload, std::size_t deltas) const;
 
   AqsgdParts parts_;
 };
@@ -162,55 +154,11 @@ Result<std::size_t> AqsgdCodec::Encode(std::span<const SampleToEncode> samples, 
                            EncodeFirsts(&firsts, context, mode, out.subspan(written), counted));
     written += bytes;
   }
-  out[0] = static_cast<std::byte>(CodecId::kAqsgd);
-  out[1] = std::byte{kPayloadLayoutVersion};
-  out[2] = static_cast<std::byte>(parts_.m.bits());
-  out[3] = static_cast<std::byte>(mode);
-  StoreLittle<std::uint32_t>(out.data() + 4, static_cast<std::uint32_t>(deltas.samples.size()));
-  StoreLittle<std::uint64_t>(out.data() + 8, delta_bytes);
+  WriteAqsgdHeader({mode, deltas.samples.size(), delta_bytes}, parts_.m.bits(), out.data());
   deltas.MoveTo(next_m);
   firsts.MoveTo(next_m);
   if (stats != nullptr) stats->Add(seen);
   return written;
-}
-
-Result<AqsgdCodec::Header> AqsgdCodec::ReadHeader(std::span<const std::byte> payload,
-                                                  std::size_t deltas) const {
-  const auto wrong = [&](const std::string& what) {
-    return InvalidArgument("codec " + spec() + ": " + what +
-                           "; both ends of a boundary must use the same codec, shape and m");
-  };
-  if (payload.size() < kMessageHeaderBytes) {
-    return wrong("payload of " + std::to_string(payload.size()) + " bytes has no header");
-  }
-  const std::byte expected[] = {static_cast<std::byte>(CodecId::kAqsgd),
-                                std::byte{kPayloadLayoutVersion},
-                                static_cast<std::byte>(parts_.m.bits())};
-  static constexpr std::string_view kNames[] = {"codec id", "layout version", "bits of m"};
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (payload[i] == expected[i]) continue;
-    return wrong("payload header has " + std::string(kNames[i]) + " " +
-                 std::to_string(std::to_integer<int>(payload[i])) + ", expected " +
-                 std::to_string(std::to_integer<int>(expected[i])));
-  }
-  Header header;
-  header.mode = static_cast<DeltaMode>(payload[3]);
-  if (header.mode > DeltaMode::kFull) {
-    return wrong("unknown mode " + std::to_string(std::to_integer<int>(payload[3])));
-  }
-  header.deltas = LoadLittle<std::uint32_t>(payload.data() + 4);
-  const auto bytes = LoadLittle<std::uint64_t>(payload.data() + 8);
-  if (header.deltas != deltas) {
-    return wrong("message has " + std::to_string(header.deltas) + " changes, its frame names " +
-                 std::to_string(deltas));
-  }
-  if (bytes > payload.size() - kMessageHeaderBytes || (bytes == 0) != (deltas == 0)) {
-    return wrong("a section of " + std::to_string(bytes) + " bytes does not fit the payload of " +
-                 std::to_string(payload.size()));
-  }
-  if (header.mode == DeltaMode::kFull && deltas != 0) return wrong("changes in a full message");
-  header.delta_bytes = static_cast<std::size_t>(bytes);
-  return header;
 }
 
 Status AqsgdCodec::Decode(std::span<const std::byte> payload,
@@ -224,7 +172,8 @@ Status AqsgdCodec::Decode(std::span<const std::byte> payload,
     (samples[i].delta ? deltas : firsts).Add(i, samples[i]);
   }
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, std::span<const std::size_t>(sizes), true, spec()));
-  SHOAL_ASSIGN_OR_RETURN(const Header header, ReadHeader(payload, deltas.samples.size()));
+  SHOAL_ASSIGN_OR_RETURN(const AqsgdHeader header,
+                         ReadAqsgdHeader(payload, parts_.m.bits(), deltas.samples.size(), spec()));
   const DeltaContext context{shape, key, spec()};
   const auto section = payload.subspan(kMessageHeaderBytes, header.delta_bytes);
   const auto rest = payload.subspan(kMessageHeaderBytes + header.delta_bytes);

@@ -10,6 +10,7 @@
 #include "compression/aqsgd_codec.h"
 #include "compression/bucket_code.h"
 #include "compression/channel_codec.h"
+#include "compression/codec_parts.h"
 #include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
 #include "compression/dithered_codec.h"
@@ -141,7 +142,7 @@ std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, Entro
   return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
 }
 
-Result<std::shared_ptr<const MessageCodec>> MakeAqsgd(const CodecSpec& spec, std::uint32_t hidden) {
+Result<AqsgdParts> MakeAqsgd(const CodecSpec& spec, std::uint32_t hidden) {
   AqsgdParts parts;
   std::uint32_t bucket = DefaultBucket(hidden);
   EntropyStage stage = EntropyStage::kNone;
@@ -182,7 +183,7 @@ Result<std::shared_ptr<const MessageCodec>> MakeAqsgd(const CodecSpec& spec, std
   parts.guarded = guard == 0;
   if (!parts.guarded) parts.spec += ",guard=off";
   if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
-  return NewAqsgdCodec(std::move(parts));
+  return parts;
 }
 
 double Ratio(double part, double whole) { return whole > 0 ? std::sqrt(part / whole) : 0.0; }
@@ -207,16 +208,26 @@ void CodingStats::Add(const CodingStats& other) {
 double CodingStats::relative_error() const { return Ratio(errors, values); }
 double CodingStats::relative_delta() const { return Ratio(deltas, based); }
 
-Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
+Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden) {
   if (hidden < 1 || hidden > kHiddenMax) {
     return InvalidArgument("codec: hidden size " + std::to_string(hidden) +
                            " is outside 1 to 1048576");
   }
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec parsed, ParseCodecSpec(spec, ','));
-  if (parsed.name == "aqsgd") return MakeAqsgd(parsed, hidden);
-  SHOAL_ASSIGN_OR_RETURN(PlainPointer plain, MakePlain(parsed, hidden));
-  if (plain != nullptr) return NewPlainMessageCodec(std::move(plain));
+  CodecParts parts;
+  if (parsed.name == "aqsgd") {
+    SHOAL_ASSIGN_OR_RETURN(parts.aqsgd, MakeAqsgd(parsed, hidden));
+    return parts;
+  }
+  SHOAL_ASSIGN_OR_RETURN(parts.plain, MakePlain(parsed, hidden));
+  if (parts.plain != nullptr) return parts;
   return SpecError(spec, "unknown codec '" + std::string(parsed.name) + "'; known are " + kKnown);
+}
+
+Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(CodecParts parts, ParseCodec(spec, hidden));
+  if (parts.aqsgd) return NewAqsgdCodec(std::move(*parts.aqsgd));
+  return NewPlainMessageCodec(std::move(parts.plain));
 }
 
 }  // namespace shoal::compression

@@ -18,11 +18,11 @@ inline constexpr std::uint16_t kHalfInfinity = 0x7c00;
 // 65520, the smallest fp32 value that rounds beyond fp16's largest, 65504.
 inline constexpr std::uint32_t kHalfOverflowBits = 0x477ff000;
 
-inline bool FiniteBits(std::uint32_t bits) { return (bits & kAbsMask) < kFloatInfinity; }
+constexpr bool FiniteBits(std::uint32_t bits) { return (bits & kAbsMask) < kFloatInfinity; }
 
 // fp32 -> fp16, round to nearest, ties to even; 65520 and more become infinity; a NaN becomes the
 // quiet NaN 0x7e00 with the sign kept.
-inline std::uint16_t FloatToHalf(float value) {
+constexpr std::uint16_t FloatToHalf(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000;
   const std::uint32_t magnitude = bits & kAbsMask;
@@ -38,7 +38,7 @@ inline std::uint16_t FloatToHalf(float value) {
 }
 
 // fp16 -> fp32, exact.
-inline float HalfToFloat(std::uint16_t half) {
+constexpr float HalfToFloat(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
   const std::uint32_t shifted = static_cast<std::uint32_t>(half & 0x7fff) << 13;
   const std::uint32_t exponent = shifted & (31U << 23);
@@ -51,7 +51,7 @@ inline float HalfToFloat(std::uint16_t half) {
 }
 
 // fp32 -> bf16, round to nearest, ties to even; a NaN becomes the quiet NaN 0x7fc0 with its sign.
-inline std::uint16_t FloatToBf16(float value) {
+constexpr std::uint16_t FloatToBf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const std::uint32_t nan = ((bits >> 16) & 0x8000) | 0x7fc0;
@@ -59,17 +59,17 @@ inline std::uint16_t FloatToBf16(float value) {
 }
 
 // The smallest bf16 that is not below `value`, which must be 0 or positive and not NaN.
-inline std::uint16_t FloatToBf16Up(float value) {
+constexpr std::uint16_t FloatToBf16Up(float value) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + 0xffff) >> 16);
 }
 
 // bf16 -> fp32, exact.
-inline float Bf16ToFloat(std::uint16_t value) {
+constexpr float Bf16ToFloat(std::uint16_t value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
 }
 
 // 2^exponent for -126 <= exponent <= 127.
-inline float PowerOfTwo(int exponent) {
+constexpr float PowerOfTwo(int exponent) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 

@@ -8,13 +8,19 @@
 // ScaleRule::kOptimal the scale is one that makes the bucket's squared error small, and values
 // beyond it clip. A bucket whose absmax is below 2^-100 has scale 0 and decodes to zeros.
 // Rounding::kStochastic adds noise in [0, 1) before it rounds down: unbiased wherever the value
-// lies between two levels. Internal to compression/. Pure. Thread: any.
+// lies between two levels. The arithmetic is here, constexpr, so that GPU code compiles the same
+// lines. Internal to compression/. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_LEVEL_RULE_H_
 #define SHOAL_COMPRESSION_LEVEL_RULE_H_
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "compression/half.h"
+#include "compression/kernels.h"
 
 namespace shoal::compression {
 
@@ -22,18 +28,30 @@ enum class Levels : std::uint8_t { kMidRise = 0, kMidTread = 1, kAffine = 2 };
 enum class ScaleRule : std::uint8_t { kAbsMax, kOptimal };
 enum class Rounding : std::uint8_t { kNearest, kStochastic };
 
+// Encoder: code = trunc(x * factor + offset). Decoder: level = code * factor + offset.
+struct LevelConstants {
+  float factor = 0;
+  float offset = 0;
+};
+
+// The scale of a bucket as bf16 bits; `high` belongs to kAffine.
+struct ScaleBits {
+  std::uint16_t first = 0;
+  std::uint16_t high = 0;
+};
+
 class LevelRule {
  public:
-  LevelRule(int bits, Levels levels, ScaleRule scale, Rounding rounding)
+  constexpr LevelRule(int bits, Levels levels, ScaleRule scale, Rounding rounding)
       : bits_(bits), levels_(levels), scale_(scale), rounding_(rounding) {}
 
-  int bits() const { return bits_; }
-  Levels levels() const { return levels_; }
-  ScaleRule scale() const { return scale_; }
-  Rounding rounding() const { return rounding_; }
+  constexpr int bits() const { return bits_; }
+  constexpr Levels levels() const { return levels_; }
+  constexpr ScaleRule scale() const { return scale_; }
+  constexpr Rounding rounding() const { return rounding_; }
   // The largest code.
-  int top() const { return (1 << bits_) - (levels_ == Levels::kMidTread ? 2 : 1); }
-  std::size_t scale_bytes() const { return levels_ == Levels::kAffine ? 4 : 2; }
+  constexpr int top() const { return (1 << bits_) - (levels_ == Levels::kMidTread ? 2 : 1); }
+  constexpr std::size_t scale_bytes() const { return levels_ == Levels::kAffine ? 4 : 2; }
 
   // Writes the scale of n values whose largest magnitude has the bits `most`: x[0], x[stride], ...
   void Choose(const float* x, std::size_t n, std::size_t stride, std::uint32_t most,
@@ -44,12 +62,85 @@ class LevelRule {
   // Whether foreign bytes are a scale that Choose can have written.
   bool Allowed(const std::byte* scale) const;
 
+  // The scales that Choose finds: kAffine from the extremes of the values, else absmax.
+  static constexpr ScaleBits AffineScale(float low, float high) {
+    return {BoundBits(low, low < 0), BoundBits(high, high > 0)};
+  }
+  static constexpr std::uint16_t AbsMaxScale(std::uint32_t most) {
+    return most < kSmallest ? std::uint16_t{0} : FloatToBf16Up(std::bit_cast<float>(most));
+  }
+  // ScaleRule::kOptimal takes the first of these with the least SquaredError, among those that
+  // are at least kScaleBitsMin.
+  static constexpr int kScaleTries = 20;
+  static constexpr std::uint16_t TriedScale(std::uint16_t largest, int t) {
+    return FloatToBf16(Bf16ToFloat(largest) * (static_cast<float>(32 - t) / 32.0F));
+  }
+  // Of the values at(0) ... at(n - 1), added up in this order, in units of `largest`, so that no
+  // square leaves fp32.
+  template <typename At>
+  constexpr float SquaredError(const At& at, std::size_t n, std::uint16_t largest,
+                               std::uint16_t scale) const {
+    const float unit = 1.0F / Bf16ToFloat(largest);
+    LevelConstants encoder = Encoder({scale, 0});
+    const LevelConstants decoder = Decoder({scale, 0});
+    if (rounding_ == Rounding::kStochastic) encoder.offset += 0.5F;
+    float error = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float x = at(i);
+      const int code = Clamped(static_cast<int>(x * encoder.factor + encoder.offset));
+      const float missed =
+          (x - (static_cast<float>(code) * decoder.factor + decoder.offset)) * unit;
+      error += missed * missed;
+    }
+    return error;
+  }
+
+  constexpr int Clamped(int code) const { return std::max(std::min(code, top()), 0); }
+  constexpr LevelConstants Encoder(ScaleBits scale) const {
+    const float nearest = rounding_ == Rounding::kNearest ? 0.5F : 0.0F;
+    const float first = Bf16ToFloat(scale.first);
+    if (levels_ == Levels::kAffine) {
+      const float width = Bf16ToFloat(scale.high) - first;
+      const float factor = width == 0 ? 0.0F : static_cast<float>(top()) / width;
+      return {factor, nearest - first * factor};
+    }
+    const bool rise = levels_ == Levels::kMidRise;
+    const float middle = rise ? PowerOfTwo(bits_ - 1) : static_cast<float>(center());
+    return {first == 0 ? 0.0F : middle / first, (rise ? middle - 0.5F : middle) + nearest};
+  }
+  constexpr LevelConstants Decoder(ScaleBits scale) const {
+    const float first = Bf16ToFloat(scale.first);
+    if (levels_ == Levels::kAffine) {
+      return {(Bf16ToFloat(scale.high) - first) / static_cast<float>(top()), first};
+    }
+    if (levels_ == Levels::kMidRise) {
+      const float step = first * PowerOfTwo(1 - bits_);
+      return {step, step * 0.5F - first};
+    }
+    const auto middle = static_cast<float>(center());
+    const float step = first / middle;
+    return {step, -(middle * step)};  // so that the middle code is exactly 0
+  }
+
  private:
-  int center() const { return (1 << (bits_ - 1)) - 1; }
+  static constexpr std::uint32_t kSmallest = std::uint32_t{kScaleBitsMin} << 16;
+  static constexpr std::uint16_t kSign = 0x8000;
+
+  // The nearest bf16 not nearer to zero than `value` (`outward`), or not farther; magnitudes below
+  // 2^-100 become 2^-100 or 0.
+  static constexpr std::uint16_t BoundBits(float value, bool outward) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((bits >> 16) & kSign);
+    const std::uint32_t magnitude = bits & kAbsMask;
+    if (magnitude == 0) return 0;
+    if (magnitude < kSmallest) {
+      return outward ? static_cast<std::uint16_t>(sign | kScaleBitsMin) : std::uint16_t{0};
+    }
+    return static_cast<std::uint16_t>(sign | ((magnitude + (outward ? 0xffff : 0)) >> 16));
+  }
+  constexpr int center() const { return (1 << (bits_ - 1)) - 1; }
   std::uint16_t OptimalScale(const float* x, std::size_t n, std::size_t stride,
                              std::uint16_t largest) const;
-  void SymmetricEncoder(float scale, float* inverse, float* bias) const;
-  void SymmetricDecoder(float scale, float* step, float* offset) const;
 
   int bits_;
   Levels levels_;

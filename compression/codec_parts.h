@@ -1,0 +1,30 @@
+// What a spec stands for, for codecs that build on the same parts as MakeCodec's (device_codec.h).
+//
+// Internal to compression/. Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_CODEC_PARTS_H_
+#define SHOAL_COMPRESSION_CODEC_PARTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "common/status.h"
+#include "compression/aqsgd_codec.h"
+#include "compression/plain_codec.h"
+
+namespace shoal::compression {
+
+// One of the two.
+struct CodecParts {
+  std::shared_ptr<const PlainCodec> plain;
+  std::optional<AqsgdParts> aqsgd;
+};
+
+// As MakeCodec.
+Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODEC_PARTS_H_
