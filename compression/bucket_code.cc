@@ -8,6 +8,7 @@
 #include "common/bytes.h"
 #include "compression/kernels.h"
 #include "compression/sample_layout.h"
+#include "compression/tile_kernels.h"
 
 namespace shoal::compression {
 namespace {
@@ -53,13 +54,21 @@ Status BucketCode::Quantise(const float* x, std::size_t count, float most, const
   std::uint32_t magnitudes[kScalesAtOnce];
   float inverse[kScalesAtOnce];
   float bias[kScalesAtOnce];
+  float low[kScalesAtOnce];
+  float high[kScalesAtOnce];
+  const bool affine = rule_.levels() == Levels::kAffine;
   for (std::size_t done = 0; done < buckets; done += kScalesAtOnce) {
     const std::size_t now = std::min(buckets - done, kScalesAtOnce);
     const float* from = x + done * bucket_;
     SHOAL_RETURN_IF_ERROR(
         CheckMagnitude(BucketMagnitudes(from, now, bucket_, magnitudes), most, spec));
+    if (affine) BucketRanges(from, now, bucket_, low, high);
     for (std::size_t b = 0; b < now; ++b, scales += rule_.scale_bytes()) {
-      rule_.Choose(from + b * bucket_, bucket_, 1, magnitudes[b], scales);
+      if (affine) {
+        rule_.ChooseBounds(low[b], high[b], scales);
+      } else {
+        rule_.Choose(from + b * bucket_, bucket_, 1, magnitudes[b], scales);
+      }
       rule_.EncoderConstants(scales, &inverse[b], &bias[b]);
     }
     QuantiseBuckets(from, now, bucket_, rule_.top(), inverse, bias,
@@ -98,10 +107,10 @@ Status BucketCode::CheckScales(const std::byte* scales, std::size_t n,
   for (std::size_t i = 0; i < n / bucket_; ++i) {
     if (rule_.Allowed(scales + bytes * i)) continue;
     const auto bits = LoadLittle<std::uint16_t>(scales + bytes * i);
-    return InvalidArgument("codec " + std::string(spec) + ": scale " + std::to_string(i) +
-                           " has the bits " + std::to_string(bits) + ", allowed is 0 or " +
-                           std::to_string(kScaleBitsMin) + " to " + std::to_string(kScaleBitsMax) +
-                           "; drop the message and ask for it again");
+    return InvalidArgument(
+        "codec " + std::string(spec) + ": scale " + std::to_string(i) + " has the bits " +
+        std::to_string(bits) + ", allowed is 0 or " + std::to_string(rule_.least_scale()) + " to " +
+        std::to_string(kScaleBitsMax) + "; drop the message and ask for it again");
   }
   return Status::Ok();
 }

@@ -20,7 +20,7 @@ std::size_t BucketFormat::BytesMax(SampleShape shape, std::size_t samples) const
 
 PayloadHeader BucketFormat::HeaderFor(SampleShape shape, std::size_t samples) const {
   PayloadHeader header;
-  header.codec = CodecId::kDirect;
+  header.codec = id;
   header.bits = static_cast<std::uint8_t>(code.bits());
   header.type = ValueType::kBf16;
   header.variant = static_cast<std::uint8_t>(code.rule().levels());

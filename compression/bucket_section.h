@@ -24,6 +24,7 @@ struct BucketFormat {
   BucketCode code;
   EntropyStage stage = EntropyStage::kNone;
   std::string spec;
+  CodecId id = CodecId::kDirect;
 
   std::size_t BytesMax(SampleShape shape, std::size_t samples) const;
   PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) const;

@@ -3,6 +3,7 @@
 #include "compression/codec.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "compression/dithered_codec.h"
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
+#include "compression/tiles_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -24,14 +26,17 @@ using PlainPointer = std::shared_ptr<const PlainCodec>;
 
 constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
+constexpr std::uint32_t kDefaultTile = 64;
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
+    "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=], "
     "dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct or aqsgd adds an entropy stage";
+    "+zstd or +rans behind direct, tiles or aqsgd adds an entropy stage";
 
-Result<LevelRule> ParseRule(const CodecSpec& spec) {
+// `usual`: the levels of a spec that names none.
+Result<LevelRule> ParseRule(const CodecSpec& spec, Levels usual) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
@@ -40,8 +45,9 @@ Result<LevelRule> ParseRule(const CodecSpec& spec) {
                          ChoiceOption(spec, "scale", {"absmax", "optimal"}));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t rounding,
                          ChoiceOption(spec, "rounding", {"nearest", "stochastic"}));
-  const LevelRule rule(static_cast<int>(bits), static_cast<Levels>(levels),
-                       static_cast<ScaleRule>(scale), static_cast<Rounding>(rounding));
+  const Levels named = spec.Option("levels").empty() ? usual : static_cast<Levels>(levels);
+  const LevelRule rule(static_cast<int>(bits), named, static_cast<ScaleRule>(scale),
+                       static_cast<Rounding>(rounding));
   if (rule.levels() == Levels::kMidTread && bits == 1) {
     return SpecError(spec.text, "levels=midtread with bits=1 has only the level 0; use midrise");
   }
@@ -78,7 +84,7 @@ Result<PlainPointer> MakeChannel(const CodecSpec& spec) {
   Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
   if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
   if (spec.Option("levels") != "authors") {
-    SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec));
+    SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec, Levels::kMidRise));
     return NewChannelCodec(rule, *stage);
   }
   if (!spec.Option("scale").empty() || !spec.Option("rounding").empty()) {
@@ -92,7 +98,7 @@ Result<PlainPointer> MakeChannel(const CodecSpec& spec) {
 // The bucket codec of the options that `direct` and `aqsgd` share.
 Result<std::shared_ptr<const DirectCodec>> MakeBuckets(const CodecSpec& spec,
                                                        std::uint32_t hidden) {
-  SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec));
+  SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec, Levels::kMidRise));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, ParseBucket(spec, hidden));
   Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
   if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
@@ -109,6 +115,30 @@ Result<PlainPointer> MakeDithered(const CodecSpec& spec) {
   return made.ok() ? made : SpecError(spec.text, std::string(made.status().message()));
 }
 
+// The largest power of two that divides the hidden size, 64 at most, unless the spec names one.
+Result<std::uint32_t> ParseTile(const CodecSpec& spec, std::uint32_t hidden) {
+  const std::string_view text = spec.Option("tile");
+  if (text.empty()) return LargestTile(hidden, kDefaultTile);
+  const auto number = SpecNumber(text);
+  if (number && std::has_single_bit(*number) && *number <= LargestTile(hidden, kTileMax)) {
+    return *number;
+  }
+  return SpecError(spec.text, "tile=" + std::string(text) +
+                                  "; allowed are powers of two that divide the hidden size " +
+                                  std::to_string(hidden) + ", here 1 to " +
+                                  std::to_string(LargestTile(hidden, kTileMax)));
+}
+
+Result<PlainPointer> MakeTiles(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "tile", "levels", "scale", "rounding"}));
+  SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec, Levels::kAffine));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t tile, ParseTile(spec, hidden));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  const BucketCode code(rule.WithLeastScale(kTileScaleBitsMin), tile);
+  return PlainPointer(std::make_shared<const TilesCodec>(code, *stage));
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -119,6 +149,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
     return PlainPointer(direct);
   }
   if (spec.name == "dithered") return MakeDithered(spec);
+  if (spec.name == "tiles") return MakeTiles(spec, hidden);
   return PlainPointer();
 }
 
@@ -132,9 +163,10 @@ Result<PlainPointer> MakeNested(const CodecSpec& outer, std::string_view key, st
   if (!made.ok()) {
     return made.status().WithContext(name + " of '" + std::string(outer.text) + "'");
   }
-  return SpecError(outer.text, name + "=" + std::string(text) + "; allowed are " + name +
-                                   "=raw:dtype=... and " + name + "=direct:bits=..., further " +
-                                   "options after '/', as in direct:bits=8/bucket=64");
+  return SpecError(outer.text,
+                   name + "=" + std::string(text) + "; allowed are " + name + "=raw:dtype=..., " +
+                       name + "=direct:bits=... and " + name +
+                       "=tiles:bits=..., further options after '/', as in direct:bits=8/bucket=64");
 }
 
 std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyStage stage) {

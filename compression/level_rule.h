@@ -6,7 +6,8 @@
 //
 // Scales are bf16, rounded so that no value leaves the range (fp16 underflows on gradients). With
 // ScaleRule::kOptimal the scale is one that makes the bucket's squared error small, and values
-// beyond it clip. A bucket whose absmax is below 2^-100 has scale 0 and decodes to zeros.
+// beyond it clip. A bucket whose absmax is below the least scale, 2^-100 unless said otherwise, has
+// scale 0 and decodes to zeros; a bound of an affine bucket below it becomes it or 0.
 // Rounding::kStochastic adds noise in [0, 1) before it rounds down: unbiased wherever the value
 // lies between two levels. The arithmetic is here, constexpr, so that GPU code compiles the same
 // lines. Internal to compression/. Pure. Thread: any.
@@ -44,11 +45,18 @@ class LevelRule {
  public:
   constexpr LevelRule(int bits, Levels levels, ScaleRule scale, Rounding rounding)
       : bits_(bits), levels_(levels), scale_(scale), rounding_(rounding) {}
+  // The same with another least scale (bf16 bits).
+  constexpr LevelRule WithLeastScale(std::uint16_t least) const {
+    LevelRule rule = *this;
+    rule.least_scale_ = least;
+    return rule;
+  }
 
   constexpr int bits() const { return bits_; }
   constexpr Levels levels() const { return levels_; }
   constexpr ScaleRule scale() const { return scale_; }
   constexpr Rounding rounding() const { return rounding_; }
+  constexpr std::uint16_t least_scale() const { return least_scale_; }
   // The largest code.
   constexpr int top() const { return (1 << bits_) - (levels_ == Levels::kMidTread ? 2 : 1); }
   constexpr std::size_t scale_bytes() const { return levels_ == Levels::kAffine ? 4 : 2; }
@@ -56,6 +64,8 @@ class LevelRule {
   // Writes the scale of n values whose largest magnitude has the bits `most`: x[0], x[stride], ...
   void Choose(const float* x, std::size_t n, std::size_t stride, std::uint32_t most,
               std::byte* scale) const;
+  // The same, affine only, of values from `low` to `high`.
+  void ChooseBounds(float low, float high, std::byte* scale) const;
   // What QuantiseBuckets and DequantiseBuckets (kernels.h) take.
   void EncoderConstants(const std::byte* scale, float* inverse, float* bias) const;
   void DecoderConstants(const std::byte* scale, float* step, float* offset) const;
@@ -63,14 +73,17 @@ class LevelRule {
   bool Allowed(const std::byte* scale) const;
 
   // The scales that Choose finds: kAffine from the extremes of the values, else absmax.
-  static constexpr ScaleBits AffineScale(float low, float high) {
-    return {BoundBits(low, low < 0), BoundBits(high, high > 0)};
+  static constexpr ScaleBits AffineScale(float low, float high,
+                                         std::uint16_t least = kScaleBitsMin) {
+    return {BoundBits(low, low < 0, least), BoundBits(high, high > 0, least)};
   }
-  static constexpr std::uint16_t AbsMaxScale(std::uint32_t most) {
-    return most < kSmallest ? std::uint16_t{0} : FloatToBf16Up(std::bit_cast<float>(most));
+  static constexpr std::uint16_t AbsMaxScale(std::uint32_t most,
+                                             std::uint16_t least = kScaleBitsMin) {
+    if (most < std::uint32_t{least} << 16) return 0;
+    return FloatToBf16Up(std::bit_cast<float>(most));
   }
   // ScaleRule::kOptimal takes the first of these with the least SquaredError, among those that
-  // are at least kScaleBitsMin.
+  // are at least the least scale.
   static constexpr int kScaleTries = 20;
   static constexpr std::uint16_t TriedScale(std::uint16_t largest, int t) {
     return FloatToBf16(Bf16ToFloat(largest) * (static_cast<float>(32 - t) / 32.0F));
@@ -123,18 +136,17 @@ class LevelRule {
   }
 
  private:
-  static constexpr std::uint32_t kSmallest = std::uint32_t{kScaleBitsMin} << 16;
   static constexpr std::uint16_t kSign = 0x8000;
 
   // The nearest bf16 not nearer to zero than `value` (`outward`), or not farther; magnitudes below
-  // 2^-100 become 2^-100 or 0.
-  static constexpr std::uint16_t BoundBits(float value, bool outward) {
+  // `least` become `least` or 0.
+  static constexpr std::uint16_t BoundBits(float value, bool outward, std::uint16_t least) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint16_t>((bits >> 16) & kSign);
     const std::uint32_t magnitude = bits & kAbsMask;
     if (magnitude == 0) return 0;
-    if (magnitude < kSmallest) {
-      return outward ? static_cast<std::uint16_t>(sign | kScaleBitsMin) : std::uint16_t{0};
+    if (magnitude < std::uint32_t{least} << 16) {
+      return outward ? static_cast<std::uint16_t>(sign | least) : std::uint16_t{0};
     }
     return static_cast<std::uint16_t>(sign | ((magnitude + (outward ? 0xffff : 0)) >> 16));
   }
@@ -146,6 +158,7 @@ class LevelRule {
   Levels levels_;
   ScaleRule scale_;
   Rounding rounding_;
+  std::uint16_t least_scale_ = kScaleBitsMin;
 };
 
 }  // namespace shoal::compression

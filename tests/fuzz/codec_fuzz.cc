@@ -21,10 +21,18 @@ using shoal::compression::MakeCodec;
 using shoal::compression::OneSample;
 using shoal::compression::SampleShape;
 
-constexpr const char* kSpecs[] = {
-    "raw:dtype=fp32", "raw:dtype=fp16",        "raw:dtype=bf16",
-    "direct:bits=2",  "direct:bits=5",         "direct:bits=8",
-    "aqsgd:bits=2",   "aqsgd:bits=7,bucket=3", "aqsgd:bits=4,first_visit=direct:bits=3"};
+constexpr const char* kSpecs[] = {"raw:dtype=fp32",
+                                  "raw:dtype=fp16",
+                                  "raw:dtype=bf16",
+                                  "direct:bits=2",
+                                  "direct:bits=5",
+                                  "direct:bits=8",
+                                  "aqsgd:bits=2",
+                                  "aqsgd:bits=7,bucket=3",
+                                  "aqsgd:bits=4,first_visit=direct:bits=3",
+                                  "tiles:bits=4",
+                                  "tiles+rans:bits=3,levels=midtread",
+                                  "aqsgd:bits=2,first_visit=tiles:bits=5"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {
