@@ -380,5 +380,50 @@ TEST(Dithered, SpecsAreCanonicalAndBounded) {
   for (const auto& [key, value] : wrong) EXPECT_FALSE(MakeDitheredCodec(key, value).ok()) << value;
 }
 
+TEST(Dithered, IsACodecOfMessagesAndOfChanges) {
+  const SampleShape shape{64, 64};
+  const Samples samples = Gradients(2, shape, 21);
+  const Samples next = Gradients(2, shape, 22, 0.1F);
+  for (const char* spec : {"dithered:rate=2.5",
+                           "aqsgd:delta=dithered:step=1.5,"
+                           "first_visit=dithered:step=0.25"}) {
+    const auto codec = MakeCodec(spec, shape.hidden);
+    ASSERT_TRUE(codec.ok()) << codec.status().ToString();
+    EXPECT_EQ((*codec)->spec(), spec);
+    std::vector<Buffer> sent(2), got(2);
+    for (int visit = 0; visit < 3; ++visit) {
+      std::vector<std::vector<float>> values = samples;
+      for (std::size_t s = 0; s < 2; ++s) {
+        for (std::size_t i = 0; visit == 2 && i < values[s].size(); ++i) values[s][i] += next[s][i];
+      }
+      std::vector<SampleToEncode> in;
+      std::vector<SampleToDecode> out;
+      std::vector<std::vector<float>> back(2, std::vector<float>(shape.values()));
+      for (std::size_t s = 0; s < 2; ++s) {
+        in.push_back({values[s], sent[s].bytes()});
+        out.push_back({back[s], !got[s].empty(), got[s].bytes()});
+      }
+      std::vector<Buffer> next_sent(2), next_got(2);
+      const std::span<Buffer> keep_sent = (*codec)->keeps_m() ? next_sent : std::span<Buffer>();
+      const std::span<Buffer> keep_got = (*codec)->keeps_m() ? next_got : std::span<Buffer>();
+      std::vector<std::byte> bytes((*codec)->EncodedBytesMax(shape, 2));
+      const auto size =
+          (*codec)->Encode(in, shape, kKey, DeltaMode::kDelta, bytes, keep_sent, nullptr);
+      ASSERT_TRUE(size.ok()) << size.status().ToString();
+      const Status status =
+          (*codec)->Decode(std::span(bytes).first(*size), out, shape, kKey, keep_got);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      for (std::size_t s = 0; s < 2 && (*codec)->keeps_m(); ++s) {
+        const auto a = next_sent[s].bytes();
+        const auto b = next_got[s].bytes();
+        ASSERT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << visit;
+      }
+      EXPECT_LT(Compare(values, back).Relative(), 0.35) << visit;
+      sent = std::move(next_sent);
+      got = std::move(next_got);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoal::compression
