@@ -179,6 +179,11 @@ Status CheckDevice(const DaemonConfig& config) {
   return InvalidArgument("'" + device + "' must be cpu, cuda, cuda:N or auto");
 }
 
+Status CheckStoreSpace(const DaemonConfig& config) {
+  if (config.store_space == "default" || config.store_space == "tight") return Status::Ok();
+  return InvalidArgument("'" + config.store_space + "' is none of default, tight");
+}
+
 Status CheckLogLevel(const DaemonConfig& config) {
   return ParseLogLevel(config.log_level).status();
 }
@@ -197,10 +202,15 @@ const std::vector<Key>& Keys() {
            "Names or addresses that neighbours can reach; empty: found."),
       Rate("network", "upload", &C::upload, "Cap on all uploads, like \"20mbit\"; \"off\": none."),
       Rate("network", "download", &C::download, "Cap on all downloads."),
-      Size("limits", "delta_store", &C::delta_store_bytes, "Most disk space for the delta store."),
-      Size("limits", "store_cache", &C::store_cache_bytes, "Memory for the delta store's cache."),
+      Size("limits", "delta_store", &C::delta_store_bytes,
+           "Most bytes of m in the delta store; its files may take up to store.space times that."),
       Size("limits", "activations", &C::activation_bytes,
            "Most memory for micro-batches in flight."),
+      Size("store", "memory", &C::store_memory_bytes,
+           "Memory of the delta store: its index, buffers, and m read ahead."),
+      Text("store", "space", &C::store_space,
+           "default: files below 2.2 times the m they hold; tight: below 1.5, more of them.",
+           CheckStoreSpace),
       Text("compute", "device", &C::device, "cpu, cuda, cuda:N or auto.", CheckDevice),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),

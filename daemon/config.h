@@ -26,8 +26,10 @@ struct DaemonConfig {
   BitsPerSecond download;
   // [limits]
   std::uint64_t delta_store_bytes = 50ull << 30;
-  std::uint64_t store_cache_bytes = 64ull << 20;
   std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight
+  // [store]
+  std::uint64_t store_memory_bytes = 256ull << 20;
+  std::string store_space = "default";  // default | tight
   // [compute]
   std::string device = "auto";  // cpu | cuda | cuda:N | auto
   std::uint32_t threads = 0;    // 0: LibTorch's choice

@@ -58,7 +58,7 @@ void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> do
   auto agree = [store = core_->deps.delta_store, place = place_, own = std::move(own),
                 theirs = std::move(theirs)] {
     const std::vector<SampleId> differing = Disagreeing(own, theirs);
-    return differing.empty() ? Status::Ok() : store->Drop(place, differing);
+    return differing.empty() ? Status::Ok() : store->Drop(place, differing, UINT64_MAX);
   };
   core_->scope.Run(core_->deps.store, "delta.agree", std::move(agree), [this, done](Status status) {
     if (!status.ok()) return core_->fail(status.WithContext("delta store"), nullptr);
@@ -140,7 +140,7 @@ void DeltaStage::Commit(std::uint64_t step,
 
 void DeltaStage::Drop(std::vector<SampleId> samples) {
   auto drop = [store = core_->deps.delta_store, place = place_, samples = std::move(samples)] {
-    return store->Drop(place, samples);
+    return store->Drop(place, samples, UINT64_MAX);
   };
   core_->scope.Run(core_->deps.store, "delta.drop", std::move(drop), [this](Status status) {
     if (!status.ok()) core_->fail(status.WithContext("delta store"), nullptr);

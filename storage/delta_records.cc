@@ -1,6 +1,8 @@
 #include "storage/delta_records.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "common/bytes.h"
 #include "common/checksum.h"
@@ -11,6 +13,7 @@ namespace {
 // "SDR" and the number of the layout.
 constexpr std::byte kMagic[4] = {std::byte{'S'}, std::byte{'D'}, std::byte{'R'}, std::byte{1}};
 constexpr std::size_t kHeaderChecksumAt = 40;
+constexpr std::size_t kHeaderInHead = 24;  // behind the key, at a multiple of 8
 
 std::uint64_t HeaderChecksum(std::string_view key, std::span<const std::byte> header) {
   return Checksum64(header.first(kHeaderChecksumAt),
@@ -72,12 +75,12 @@ std::optional<DeltaHeader> DecodeDeltaHeader(std::string_view key,
   return header;
 }
 
-std::optional<DeltaRecord> DecodeDeltaValue(std::string_view key,
-                                            std::span<const std::byte> bytes) {
-  const std::optional<DeltaHeader> header = DecodeDeltaHeader(key, bytes);
-  if (!header) return std::nullopt;
-  const auto image = bytes.subspan(kDeltaHeaderBytes);
-  if (image.size() != header->image_bytes || Checksum64(image) != header->checksum) {
+std::optional<DeltaRecord> DecodeDeltaRecord(std::string_view key,
+                                             std::span<const std::byte> header_bytes,
+                                             Buffer image) {
+  const std::optional<DeltaHeader> header = DecodeDeltaHeader(key, header_bytes);
+  if (!header || image.size() != header->image_bytes ||
+      Checksum64(image.bytes()) != header->checksum) {
     return std::nullopt;
   }
   DeltaRecord record;
@@ -85,8 +88,44 @@ std::optional<DeltaRecord> DecodeDeltaValue(std::string_view key,
   record.checksum = header->checksum;
   record.tokens = header->tokens;
   record.hidden = header->hidden;
-  record.image = Buffer::CopyOf(image);
+  record.image = std::move(image);
   return record;
+}
+
+ImageHeadBytes EncodeImageHead(std::string_view key, const DeltaHeaderBytes& header) {
+  SHOAL_CHECK(key.size() == kDeltaKeyBytes);
+  ImageHeadBytes bytes{};
+  std::memcpy(bytes.data(), key.data(), key.size());
+  std::copy(header.begin(), header.end(), bytes.begin() + kHeaderInHead);
+  return bytes;
+}
+
+std::optional<ImageHead> DecodeImageHead(std::span<const std::byte> bytes) {
+  if (bytes.size() < kImageHeadBytes) return std::nullopt;
+  ImageHead head;
+  head.key.assign(reinterpret_cast<const char*>(bytes.data()), kDeltaKeyBytes);
+  const auto header = DecodeDeltaHeader(head.key, bytes.subspan(kHeaderInHead));
+  if (!header || !DecodeDeltaKey(head.key)) return std::nullopt;
+  head.header = *header;
+  return head;
+}
+
+std::string EncodeDeltaEntry(const DeltaEntry& entry) {
+  std::string bytes(kDeltaEntryBytes, '\0');
+  auto* to = reinterpret_cast<std::byte*>(bytes.data());
+  std::copy(entry.header.begin(), entry.header.end(), to);
+  StoreLittle(to + kDeltaHeaderBytes, entry.file);
+  StoreLittle(to + kDeltaHeaderBytes + 8, entry.offset);
+  return bytes;
+}
+
+std::optional<DeltaEntry> DecodeDeltaEntry(std::span<const std::byte> bytes) {
+  if (bytes.size() != kDeltaEntryBytes) return std::nullopt;
+  DeltaEntry entry;
+  std::copy_n(bytes.begin(), kDeltaHeaderBytes, entry.header.begin());
+  entry.file = LoadLittle<std::uint64_t>(bytes.data() + kDeltaHeaderBytes);
+  entry.offset = LoadLittle<std::uint64_t>(bytes.data() + kDeltaHeaderBytes + 8);
+  return entry;
 }
 
 }  // namespace shoal::storage

@@ -42,8 +42,29 @@ DeltaHeaderBytes EncodeDeltaHeader(std::string_view key, const DeltaHeader& head
 // Nothing unless the bytes begin with a valid header of this key.
 std::optional<DeltaHeader> DecodeDeltaHeader(std::string_view key,
                                              std::span<const std::byte> bytes);
-// A whole value (header, image); nothing unless every checksum and size holds.
-std::optional<DeltaRecord> DecodeDeltaValue(std::string_view key, std::span<const std::byte> bytes);
+// A whole record; nothing unless every checksum and size holds.
+std::optional<DeltaRecord> DecodeDeltaRecord(std::string_view key,
+                                             std::span<const std::byte> header, Buffer image);
+
+// What stands before an image in an image file: its key and its header.
+inline constexpr std::size_t kImageHeadBytes = 72;
+using ImageHeadBytes = std::array<std::byte, kImageHeadBytes>;
+ImageHeadBytes EncodeImageHead(std::string_view key, const DeltaHeaderBytes& header);
+struct ImageHead {
+  std::string key;
+  DeltaHeader header;
+};
+// Nothing unless key and header are valid and belong together.
+std::optional<ImageHead> DecodeImageHead(std::span<const std::byte> bytes);
+
+// A value in the database of headers: the header, then where the image is.
+inline constexpr std::size_t kDeltaEntryBytes = 64;
+struct DeltaEntry {
+  DeltaHeaderBytes header{};
+  std::uint64_t file = 0, offset = 0;
+};
+std::string EncodeDeltaEntry(const DeltaEntry& entry);
+std::optional<DeltaEntry> DecodeDeltaEntry(std::span<const std::byte> bytes);
 
 }  // namespace shoal::storage
 

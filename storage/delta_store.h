@@ -2,7 +2,8 @@
 //
 // AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends; every record carries the
 // version (the step whose Apply made it) and an XXH3-64 checksum, so that a mismatch is found and
-// becomes a first visit. Values may be lost (no write-ahead log), never be wrong.
+// becomes a first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or
+// gone), never be wrong: a failing disk makes records missing, it does not fail the calls.
 // Thread: store (calls block on disk); safe from one thread at a time.
 
 #ifndef SHOAL_STORAGE_DELTA_STORE_H_
@@ -53,7 +54,16 @@ struct DeltaStoreStats {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;  // payload bytes of live records
   std::uint64_t bytes_limit = 0;
-  std::uint64_t evicted = 0;
+  std::uint64_t evicted = 0;  // by the quota
+  std::uint64_t lost = 0;     // the disk refused to write or to read them
+  // Since opening: image bytes that Commit kept, and what the disk was given to hold them.
+  std::uint64_t committed_bytes = 0;
+  std::uint64_t disk_written_bytes = 0;
+  std::uint64_t disk_bytes = 0;  // of the files, records no longer live included
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_limit = 0;
+  std::string trouble;  // why records were lost, until a later write succeeds; one line
+  std::string notice;   // what was found at opening and lasts, one line
 };
 
 struct DeltaUpdate {
@@ -61,21 +71,27 @@ struct DeltaUpdate {
   DeltaRecord record;
 };
 
+// What the files may take beyond the live records while an epoch rewrites all of them in random
+// order: default below 2.2 times, tight below 1.5 times, for a larger number of files.
+enum class StoreSpace : std::uint8_t { kDefault, kTight };
+
 struct DeltaStoreOptions {
   std::string path;
-  std::uint64_t bytes_max = 0;  // quota of image bytes; 0: none
-  std::uint64_t cache_bytes = 64ull << 20;
+  std::uint64_t bytes_max = 0;                // quota of image bytes; 0: none
+  std::uint64_t memory_bytes = 256ull << 20;  // of write buffers, cache and index
+  StoreSpace space = StoreSpace::kDefault;
 };
 
 class DeltaStore {
  public:
   virtual ~DeltaStore() = default;
 
-  // The record of a sample, or nothing (missing, or dropped because header or checksum is wrong).
+  // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
   virtual Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) = 0;
 
-  // Replaces the records of one step, all or (after a crash) a prefix of whole records. Over the
-  // quota, records are evicted or refused; `evicted` tells which samples of `place` lost theirs.
+  // Replaces the records of one step. `evicted` gets the samples of `place` that have no record
+  // any more: refused by the quota, refused by the disk, or found unreadable since the last
+  // Commit. Quota: what is there stays, as long as it is of this run; other runs go first.
   virtual Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
                         std::vector<SampleId>* evicted) = 0;
 
@@ -84,19 +100,29 @@ class DeltaStore {
 
   // Forgets the records of a run whose version is above `version` (rollback to a checkpoint).
   virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
-  // Forgets single records (the other end no longer has them).
-  virtual Status Drop(const DeltaPlace& place, std::span<const SampleId> samples) = 0;
+  // Forgets single records up to a version (the other end no longer has them).
+  virtual Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+                      std::uint64_t version_max) = 0;
+  // Forgets all records of a run.
+  virtual Status DropRun(RunId run) = 0;
+  // Every place that has records.
+  virtual std::vector<DeltaPlace> Places() const = 0;
 
-  // XXH3-64 over (sample, version, checksum) of all records of a place in order: equal on both
-  // ends of a boundary after every step.
+  // Sum of the XXH3-64 of (sample, version, checksum) of all records of a place: equal on both ends
+  // of a boundary after every step.
   virtual Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) = 0;
 
-  // Makes everything committed durable (called at checkpoints and on shutdown).
+  // Makes everything committed durable (called at checkpoints and on shutdown). Fails if the disk
+  // refuses; what was committed is then still there until the process ends.
   virtual Status Flush() = 0;
+  // Copies what is live together and unlinks the rest. Long.
+  virtual Status Compact() = 0;
   virtual DeltaStoreStats stats() const = 0;  // Thread: any.
 };
 
-// A store in folder options.path (made if missing; locked: a second opener gets a clear error).
+// A store in folder options.path (made if missing; locked: a second opener gets a clear error). If
+// the folder's files are damaged, it is renamed to `<path>.damaged` (one such is kept), and the
+// store begins empty with a notice in stats().
 Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStore(const DeltaStoreOptions& options);
 // In memory, same behaviour, for tests and benches.
 std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max);

@@ -1,7 +1,9 @@
 #include "storage/indexed_delta_store.h"
 
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "common/checksum.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "storage/delta_tuning.h"
 
 namespace shoal::storage {
 namespace {
@@ -19,13 +22,28 @@ struct IndexEntry {
   std::uint64_t image_bytes = 0;
 };
 
-using PlaceIndex = std::map<SampleId, IndexEntry>;
+struct PlaceIndex {
+  std::map<SampleId, IndexEntry> entries;
+  std::uint64_t checksum = 0;  // sum of RowChecksum
+};
+
+// XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
+std::uint64_t RowChecksum(SampleId sample, const IndexEntry& entry) {
+  std::byte row[24];
+  StoreLittle(row, sample.value);
+  StoreLittle(row + 8, entry.version);
+  StoreLittle(row + 16, entry.checksum);
+  return Checksum64(row);
+}
 
 class IndexedDeltaStore final : public DeltaStore {
  public:
-  IndexedDeltaStore(std::unique_ptr<DeltaBackend> backend, std::uint64_t bytes_max)
-      : backend_(std::move(backend)) {
-    stats_.bytes_limit = bytes_max;
+  IndexedDeltaStore(std::unique_ptr<DeltaBackend> backend, const DeltaLimits& limits,
+                    std::string notice)
+      : backend_(std::move(backend)), limits_(limits) {
+    stats_.bytes_limit = limits.bytes;
+    stats_.memory_limit = limits.memory_bytes;
+    stats_.notice = std::move(notice);
   }
 
   Status Load();
@@ -35,13 +53,14 @@ class IndexedDeltaStore final : public DeltaStore {
                 std::vector<SampleId>* evicted) override;
   Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override;
   Status DropNewerThan(RunId run, std::uint64_t version) override;
-  Status Drop(const DeltaPlace& place, std::span<const SampleId> samples) override;
+  Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+              std::uint64_t version_max) override;
+  Status DropRun(RunId run) override;
+  std::vector<DeltaPlace> Places() const override;
   Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) override;
-  Status Flush() override { return backend_->Flush(); }
-  DeltaStoreStats stats() const override {
-    MutexLock lock(mutex_);
-    return stats_;
-  }
+  Status Flush() override { return Noted(backend_->Flush()); }
+  Status Compact() override { return Noted(backend_->Compact()); }
+  DeltaStoreStats stats() const override;
 
  private:
   // What a Commit will do, decided before anything is written.
@@ -49,20 +68,39 @@ class IndexedDeltaStore final : public DeltaStore {
     std::vector<DeltaBackend::Put> puts;
     std::vector<std::pair<SampleId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
+    std::vector<DeltaKey> displaced;  // of other runs
     std::vector<SampleId> refused;
   };
+  using Wanted = std::map<SampleId, const DeltaRecord*>;
+  struct Room {
+    std::uint64_t bytes = 0, records = 0;
+  };
 
-  Plan MakePlan(const DeltaPlace& place, const std::map<SampleId, const DeltaRecord*>& wanted);
+  Plan MakePlan(const DeltaPlace& place, const Wanted& wanted);
+  bool Fits(const Room& used, std::uint64_t size) const;
+  void Displace(RunId keep, std::uint64_t size, Room* used, Plan* plan) const;
+  void CarryOut(const DeltaPlace& place, const Plan& plan);
+  void LoseAll(const DeltaPlace& place, const Plan& plan);
+  template <typename Condition>
+  Status Forget(const Condition& condition);
   const IndexEntry* Find(const DeltaPlace& place, SampleId sample) const;
   void Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry);
   void Erase(const DeltaPlace& place, SampleId sample);
-  void Count(std::uint64_t DeltaStoreStats::*counter) {
+  void Note(const Status& status);
+  Status Noted(Status status) {
+    Note(status);
+    return status;
+  }
+  void Count(std::uint64_t DeltaStoreStats::*counter, std::uint64_t by = 1) {
     MutexLock lock(mutex_);
-    ++(stats_.*counter);
+    stats_.*counter += by;
   }
 
   const std::unique_ptr<DeltaBackend> backend_;
+  const DeltaLimits limits_;
   std::map<DeltaPlace, PlaceIndex> index_;
+  // Records that vanished and whose other end does not know it yet.
+  std::map<DeltaPlace, std::set<SampleId>> lost_;
   mutable Mutex mutex_;
   DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
 };
@@ -81,19 +119,59 @@ Status IndexedDeltaStore::Load() {
       }));
   if (damaged.empty()) return Status::Ok();
   SHOAL_LOG(kWarning, "storage", "delta.damaged", {"records", damaged.size()});
-  for (std::size_t i = 0; i < damaged.size(); ++i) Count(&DeltaStoreStats::corrupt);
+  Count(&DeltaStoreStats::corrupt, damaged.size());
   return backend_->Write({}, damaged);
+}
+
+// Remembers why the disk refuses, for the status. If everything is gone, forgets it, too.
+void IndexedDeltaStore::Note(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    const bool is_new = stats_.trouble != status.message();
+    stats_.trouble = status.message();
+    if (status.ok()) return;
+    if (is_new) {
+      SHOAL_LOG(kWarning, "storage", "delta.trouble", {"reason", status.message()});
+    }
+  }
+  if (!backend_->BeginAnewIfGone()) return;
+  std::uint64_t count = 0;
+  for (auto& [place, of_place] : index_) {
+    count += of_place.entries.size();
+    for (const auto& [sample, entry] : of_place.entries) lost_[place].insert(sample);
+  }
+  index_.clear();
+  SHOAL_LOG(kWarning, "storage", "delta.gone", {"records", count});
+  MutexLock lock(mutex_);
+  stats_.records = stats_.bytes = 0;
+  stats_.lost += count;
+  stats_.trouble.clear();
+  stats_.notice = "the folder of the delta store was deleted while in use; " +
+                  std::to_string(count) + " records became first visits";
+}
+
+DeltaStoreStats IndexedDeltaStore::stats() const {
+  const DeltaBackend::Usage usage = backend_->usage();
+  MutexLock lock(mutex_);
+  DeltaStoreStats stats = stats_;
+  stats.disk_bytes = usage.disk_bytes;
+  stats.disk_written_bytes = usage.disk_written_bytes;
+  stats.memory_bytes = usage.memory_bytes + stats_.records * kIndexBytesPerRecord;
+  return stats;
 }
 
 const IndexEntry* IndexedDeltaStore::Find(const DeltaPlace& place, SampleId sample) const {
   const auto of_place = index_.find(place);
   if (of_place == index_.end()) return nullptr;
-  const auto found = of_place->second.find(sample);
-  return found == of_place->second.end() ? nullptr : &found->second;
+  const auto found = of_place->second.entries.find(sample);
+  return found == of_place->second.entries.end() ? nullptr : &found->second;
 }
 
 void IndexedDeltaStore::Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry) {
-  const auto [at, is_new] = index_[place].try_emplace(sample);
+  PlaceIndex& of_place = index_[place];
+  const auto [at, is_new] = of_place.entries.try_emplace(sample);
+  if (!is_new) of_place.checksum -= RowChecksum(sample, at->second);
+  of_place.checksum += RowChecksum(sample, entry);
   MutexLock lock(mutex_);
   stats_.records += is_new ? 1 : 0;
   stats_.bytes += entry.image_bytes - at->second.image_bytes;
@@ -103,15 +181,16 @@ void IndexedDeltaStore::Insert(const DeltaPlace& place, SampleId sample, const I
 void IndexedDeltaStore::Erase(const DeltaPlace& place, SampleId sample) {
   const auto of_place = index_.find(place);
   if (of_place == index_.end()) return;
-  const auto found = of_place->second.find(sample);
-  if (found == of_place->second.end()) return;
+  const auto found = of_place->second.entries.find(sample);
+  if (found == of_place->second.entries.end()) return;
   {
     MutexLock lock(mutex_);
     --stats_.records;
     stats_.bytes -= found->second.image_bytes;
   }
-  of_place->second.erase(found);
-  if (of_place->second.empty()) index_.erase(of_place);
+  of_place->second.checksum -= RowChecksum(sample, found->second);
+  of_place->second.entries.erase(found);
+  if (of_place->second.entries.empty()) index_.erase(of_place);
 }
 
 Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const DeltaPlace& place,
@@ -122,54 +201,84 @@ Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const DeltaPlace& plac
     return std::optional<DeltaRecord>();
   }
   const std::string key = EncodeDeltaKey({place, sample});
+  DeltaHeaderBytes header;
+  Buffer image;
+  const Status status = backend_->Read(key, &header, &image);
   std::optional<DeltaRecord> record;
-  const Status status = backend_->Read(key, [&](std::span<const std::byte> value) {
-    record = DecodeDeltaValue(key, value);
-    // A whole but older image under a newer header must not pass either.
-    if (record && (record->version != entry->version || record->checksum != entry->checksum)) {
-      record.reset();
-    }
-  });
-  if (!status.ok() && status.code() != StatusCode::kNotFound &&
-      status.code() != StatusCode::kDataLoss) {
-    return status;
+  if (status.ok()) record = DecodeDeltaRecord(key, header, std::move(image));
+  // A whole but older image under a newer header must not pass either.
+  if (record && (record->version != entry->version || record->checksum != entry->checksum)) {
+    record.reset();
   }
   if (record) {
     Count(&DeltaStoreStats::hits);
     return record;
   }
+  const bool unreadable = !status.ok() && status.code() != StatusCode::kNotFound &&
+                          status.code() != StatusCode::kDataLoss;
   Count(&DeltaStoreStats::misses);
-  Count(&DeltaStoreStats::corrupt);
-  SHOAL_LOG(kWarning, "storage", "delta.corrupt", {"boundary", place.boundary},
-            {"sample", sample.value});
+  Count(unreadable ? &DeltaStoreStats::lost : &DeltaStoreStats::corrupt);
+  SHOAL_LOG(kWarning, "storage", unreadable ? "delta.unreadable" : "delta.corrupt",
+            {"boundary", place.boundary}, {"sample", sample.value});
   // The index forgets the record even if the disk refuses the removal: it is never served again.
   Erase(place, sample);
-  SHOAL_RETURN_IF_ERROR(backend_->Write({}, std::span(&key, 1)));
+  lost_[place].insert(sample);
+  if (!status.ok()) Note(status);
+  Note(backend_->Write({}, std::span(&key, 1)));
   return std::optional<DeltaRecord>();
 }
 
-IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(
-    const DeltaPlace& place, const std::map<SampleId, const DeltaRecord*>& wanted) {
-  std::uint64_t bytes = 0;
-  std::uint64_t limit = 0;
+bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
+  return (limits_.records == 0 || used.records < limits_.records) &&
+         (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
+}
+
+// Takes records of other runs out until `size` bytes fit, or there are none left.
+void IndexedDeltaStore::Displace(RunId keep, std::uint64_t size, Room* used, Plan* plan) const {
+  if (limits_.bytes != 0 && size > limits_.bytes) return;
+  std::size_t taken = plan->displaced.size();  // in the order of this loop
+  for (const auto& [place, of_place] : index_) {
+    if (place.run == keep) continue;
+    if (taken >= of_place.entries.size()) {
+      taken -= of_place.entries.size();
+      continue;
+    }
+    auto at = std::next(of_place.entries.begin(), static_cast<std::ptrdiff_t>(taken));
+    taken = 0;
+    for (; at != of_place.entries.end(); ++at) {
+      if (Fits(*used, size)) return;
+      used->bytes -= at->second.image_bytes;
+      --used->records;
+      plan->displaced.push_back({place, at->first});
+      plan->removals.push_back(EncodeDeltaKey({place, at->first}));
+    }
+  }
+}
+
+IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place, const Wanted& wanted) {
+  Room used;
   {
     MutexLock lock(mutex_);
-    bytes = stats_.bytes;
-    limit = stats_.bytes_limit;
+    used = {stats_.bytes, stats_.records};
   }
   Plan plan;
   for (const auto& [sample, record] : wanted) {
     const IndexEntry* old = Find(place, sample);
-    bytes -= old == nullptr ? 0 : old->image_bytes;
+    if (old != nullptr) {
+      used.bytes -= old->image_bytes;
+      --used.records;
+    }
     std::string key = EncodeDeltaKey({place, sample});
     const std::uint64_t size = record->image.size();
-    if (limit != 0 && (size > limit || bytes > limit - size)) {
+    if (!Fits(used, size)) Displace(place.run, size, &used, &plan);
+    if (!Fits(used, size)) {
       plan.refused.push_back(sample);
       // The old record must go: the other end already holds a newer m.
       if (old != nullptr) plan.removals.push_back(std::move(key));
       continue;
     }
-    bytes += size;
+    used.bytes += size;
+    ++used.records;
     plan.entries.push_back({sample, {record->version, record->checksum, size}});
     const DeltaHeaderBytes header = EncodeDeltaHeader(
         key, {record->version, record->checksum, size, record->tokens, record->hidden});
@@ -180,7 +289,7 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(
 
 Status IndexedDeltaStore::Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
                                  std::vector<SampleId>* evicted) {
-  std::map<SampleId, const DeltaRecord*> wanted;
+  Wanted wanted;
   for (const DeltaUpdate& update : updates) {
     if (update.record.version == 0 ||
         update.record.checksum != Checksum64(update.record.image.bytes())) {
@@ -190,79 +299,120 @@ Status IndexedDeltaStore::Commit(const DeltaPlace& place, std::span<const DeltaU
     wanted[update.sample] = &update.record;  // of two records for a sample the later one counts
   }
   const Plan plan = MakePlan(place, wanted);
-  SHOAL_RETURN_IF_ERROR(backend_->Write(plan.puts, plan.removals));
-  for (const auto& [sample, entry] : plan.entries) Insert(place, sample, entry);
-  for (const SampleId sample : plan.refused) {
-    Erase(place, sample);
-    Count(&DeltaStoreStats::evicted);
+  if (Noted(backend_->Write(plan.puts, plan.removals)).ok()) {
+    CarryOut(place, plan);
+  } else {
+    LoseAll(place, plan);
   }
-  if (evicted != nullptr) {
-    evicted->insert(evicted->end(), plan.refused.begin(), plan.refused.end());
+  if (auto lost = lost_.extract(place); !lost.empty() && evicted != nullptr) {
+    evicted->insert(evicted->end(), lost.mapped().begin(), lost.mapped().end());
   }
   return Status::Ok();
 }
 
+void IndexedDeltaStore::CarryOut(const DeltaPlace& place, const Plan& plan) {
+  std::set<SampleId>& lost = lost_[place];
+  for (const DeltaKey& key : plan.displaced) Erase(key.place, key.sample);
+  std::uint64_t bytes = 0;
+  for (const auto& [sample, entry] : plan.entries) {
+    Insert(place, sample, entry);
+    lost.erase(sample);
+    bytes += entry.image_bytes;
+  }
+  Count(&DeltaStoreStats::committed_bytes, bytes);
+  for (const SampleId sample : plan.refused) {
+    Erase(place, sample);
+    lost.insert(sample);
+  }
+  Count(&DeltaStoreStats::evicted, plan.refused.size() + plan.displaced.size());
+}
+
+// The other end has the newer m of all of them, so neither old nor new records may stay.
+void IndexedDeltaStore::LoseAll(const DeltaPlace& place, const Plan& plan) {
+  std::set<SampleId>& lost = lost_[place];
+  for (const auto& [sample, entry] : plan.entries) {
+    Erase(place, sample);
+    lost.insert(sample);
+  }
+  for (const SampleId sample : plan.refused) {
+    Erase(place, sample);
+    lost.insert(sample);
+  }
+  Count(&DeltaStoreStats::lost, plan.entries.size());
+}
+
+std::vector<DeltaPlace> IndexedDeltaStore::Places() const {
+  std::vector<DeltaPlace> places;
+  for (const auto& [place, of_place] : index_) places.push_back(place);
+  return places;
+}
+
 Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const DeltaPlace& place) {
+  lost_.erase(place);  // the other end learns from the inventory what is not there
   std::vector<DeltaInventoryEntry> entries;
   const auto of_place = index_.find(place);
   if (of_place == index_.end()) return entries;
-  entries.reserve(of_place->second.size());
-  for (const auto& [sample, entry] : of_place->second) {
+  entries.reserve(of_place->second.entries.size());
+  for (const auto& [sample, entry] : of_place->second.entries) {
     entries.push_back({sample, entry.version, entry.checksum});
   }
   return entries;
 }
 
-Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
-  std::vector<std::pair<DeltaPlace, SampleId>> dropped;
+// Removes all records for which `condition(place, sample, entry)` holds. They are never served
+// again, even if the disk refuses.
+template <typename Condition>
+Status IndexedDeltaStore::Forget(const Condition& condition) {
+  std::vector<DeltaKey> dropped;
   std::vector<std::string> keys;
-  for (const auto& [place, samples] : index_) {
-    if (place.run != run) continue;
-    for (const auto& [sample, entry] : samples) {
-      if (entry.version <= version) continue;
+  for (const auto& [place, of_place] : index_) {
+    for (const auto& [sample, entry] : of_place.entries) {
+      if (!condition(place, entry)) continue;
       dropped.push_back({place, sample});
       keys.push_back(EncodeDeltaKey({place, sample}));
     }
   }
-  if (keys.empty()) return Status::Ok();
-  SHOAL_RETURN_IF_ERROR(backend_->Write({}, keys));
-  for (const auto& [place, sample] : dropped) Erase(place, sample);
+  for (const DeltaKey& key : dropped) Erase(key.place, key.sample);
+  if (keys.empty() || !Noted(backend_->Write({}, keys)).ok()) return Status::Ok();
   // A crash must not bring the abandoned history back.
-  return backend_->Flush();
+  Note(backend_->Flush());
+  return Status::Ok();
 }
 
-Status IndexedDeltaStore::Drop(const DeltaPlace& place, std::span<const SampleId> samples) {
+Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
+  return Forget([&](const DeltaPlace& place, const IndexEntry& entry) {
+    return place.run == run && entry.version > version;
+  });
+}
+
+Status IndexedDeltaStore::DropRun(RunId run) {
+  return Forget([&](const DeltaPlace& place, const IndexEntry&) { return place.run == run; });
+}
+
+Status IndexedDeltaStore::Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+                               std::uint64_t version_max) {
   std::vector<std::string> keys;
   for (const SampleId sample : samples) {
-    if (Find(place, sample) != nullptr) keys.push_back(EncodeDeltaKey({place, sample}));
+    const IndexEntry* entry = Find(place, sample);
+    if (entry == nullptr || entry->version > version_max) continue;
+    keys.push_back(EncodeDeltaKey({place, sample}));
+    Erase(place, sample);
   }
-  if (keys.empty()) return Status::Ok();
-  SHOAL_RETURN_IF_ERROR(backend_->Write({}, keys));
-  for (const SampleId sample : samples) Erase(place, sample);
+  if (!keys.empty()) Note(backend_->Write({}, keys));
   return Status::Ok();
 }
 
 Result<std::uint64_t> IndexedDeltaStore::PlaceChecksum(const DeltaPlace& place) {
-  constexpr std::size_t kRowBytes = 24;
-  std::vector<std::byte> rows;
-  if (const auto of_place = index_.find(place); of_place != index_.end()) {
-    rows.resize(of_place->second.size() * kRowBytes);
-    std::byte* to = rows.data();
-    for (const auto& [sample, entry] : of_place->second) {
-      StoreLittle(to, sample.value);
-      StoreLittle(to + 8, entry.version);
-      StoreLittle(to + 16, entry.checksum);
-      to += kRowBytes;
-    }
-  }
-  return Checksum64(rows);
+  const auto of_place = index_.find(place);
+  return of_place == index_.end() ? 0 : of_place->second.checksum;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<DeltaStore>> NewIndexedDeltaStore(std::unique_ptr<DeltaBackend> backend,
-                                                         std::uint64_t bytes_max) {
-  auto store = std::make_unique<IndexedDeltaStore>(std::move(backend), bytes_max);
+                                                         const DeltaLimits& limits,
+                                                         std::string notice) {
+  auto store = std::make_unique<IndexedDeltaStore>(std::move(backend), limits, std::move(notice));
   SHOAL_RETURN_IF_ERROR(store->Load());
   return std::unique_ptr<DeltaStore>(std::move(store));
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -16,11 +17,12 @@ class MemoryDeltaBackend final : public DeltaBackend {
     }
     return Status::Ok();
   }
-  Status Read(const std::string& key,
-              const std::function<void(std::span<const std::byte>)>& visit) override {
+  Status Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) override {
     const auto found = values_.find(key);
     if (found == values_.end()) return NotFound("no such record");
-    visit(std::as_bytes(std::span(found->second)));
+    const auto value = std::as_bytes(std::span(found->second));
+    std::copy_n(value.begin(), header->size(), header->begin());
+    *image = Buffer::CopyOf(value.subspan(header->size()));
     return Status::Ok();
   }
   Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
@@ -33,6 +35,9 @@ class MemoryDeltaBackend final : public DeltaBackend {
     return Status::Ok();
   }
   Status Flush() override { return Status::Ok(); }
+  Status Compact() override { return Status::Ok(); }
+  bool BeginAnewIfGone() override { return false; }
+  Usage usage() const override { return {}; }
 
  private:
   std::map<std::string, std::string> values_;
@@ -41,7 +46,7 @@ class MemoryDeltaBackend final : public DeltaBackend {
 }  // namespace
 
 std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max) {
-  auto store = NewIndexedDeltaStore(std::make_unique<MemoryDeltaBackend>(), bytes_max);
+  auto store = NewIndexedDeltaStore(std::make_unique<MemoryDeltaBackend>(), {.bytes = bytes_max});
   SHOAL_CHECK(store.ok());
   return std::move(store).value();
 }

@@ -101,8 +101,10 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(
     return Unavailable("another " + user + " uses " + path +
                        "; stop it, or give this one another folder");
   }
-  if (status.IsCorruption()) {
-    return FromRocks(status, "open " + path + " (damaged; move the folder away to start afresh)");
+  // A file that the manifest names and that is not there is damage, too.
+  if (status.IsCorruption() || status.IsPathNotFound()) {
+    return DataLoss("open " + path +
+                    " (damaged; move the folder away to start afresh): " + OneLine(status));
   }
   if (!status.ok()) return FromRocks(status, "open " + path);
   std::unique_ptr<RocksDatabase> database(new RocksDatabase(std::unique_ptr<rocksdb::DB>(raw)));

@@ -1,99 +1,42 @@
+// The delta store on disk: RocksDB holds the headers and where the images are, ImageFiles hold the
+// images.
+//
+// RocksDB's own blob files were measured first (docs/BENCHMARKS.md "Store"): every value is copied
+// three times and its CRC is computed in software, so that they reach a quarter of what the disk
+// can do.
+
+#include <errno.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "common/log.h"
+#include "common/mutex.h"
+#include "storage/delta_tuning.h"
+#include "storage/image_files.h"
 #include "storage/indexed_delta_store.h"
 #include "storage/rocks_database.h"
 
 namespace shoal::storage {
 namespace {
 
-// Column families by position; the names are on disk and never change.
-enum Family : std::size_t { kDefault = 0, kHeaders = 1, kImages = 2 };
-constexpr const char* kHeadersName = "headers";
-constexpr const char* kImagesName = "images";
-
-constexpr std::uint64_t kBlobBytesMin = 4096;
-
-rocksdb::Slice ToSlice(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 std::span<const std::byte> ToBytes(const rocksdb::Slice& slice) {
   return std::as_bytes(std::span(slice.data(), slice.size()));
 }
 
-class RocksDeltaBackend final : public DeltaBackend {
- public:
-  RocksDeltaBackend(std::string path, std::unique_ptr<RocksDatabase> database)
-      : path_(std::move(path)), database_(std::move(database)) {
-    // Lost tails are found by their versions and cost one full resend (AQ-SGD state rules), so the
-    // log, which would double the bytes written, is off.
-    write_options_.disableWAL = true;
-  }
-
-  Status VisitHeaders(
-      const std::function<void(std::string_view, std::span<const std::byte>)>& visit) override {
-    const std::unique_ptr<rocksdb::Iterator> at(
-        database_->db().NewIterator(rocksdb::ReadOptions(), database_->family(kHeaders)));
-    for (at->SeekToFirst(); at->Valid(); at->Next()) {
-      visit(std::string_view(at->key().data(), at->key().size()), ToBytes(at->value()));
-    }
-    return FromRocks(at->status(), "read the headers in " + path_);
-  }
-
-  Status Read(const std::string& key,
-              const std::function<void(std::span<const std::byte>)>& visit) override {
-    rocksdb::PinnableSlice value;
-    const rocksdb::Status status =
-        database_->db().Get(rocksdb::ReadOptions(), database_->family(kImages), key, &value);
-    if (!status.ok()) return FromRocks(status, "read a record in " + path_);
-    visit(ToBytes(value));
-    return Status::Ok();
-  }
-
-  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
-    rocksdb::WriteBatch batch;
-    rocksdb::Status status;
-    for (const Put& put : puts) {
-      const rocksdb::Slice key(put.key);
-      const rocksdb::Slice value[] = {ToSlice(put.header), ToSlice(put.image)};
-      if (status.ok()) status = batch.Put(database_->family(kHeaders), key, value[0]);
-      if (status.ok()) {
-        status = batch.Put(database_->family(kImages), rocksdb::SliceParts(&key, 1),
-                           rocksdb::SliceParts(value, 2));
-      }
-    }
-    for (const std::string& key : removals) {
-      if (status.ok()) status = batch.Delete(database_->family(kHeaders), key);
-      if (status.ok()) status = batch.Delete(database_->family(kImages), key);
-    }
-    if (!status.ok()) return FromRocks(status, "prepare records for " + path_);
-    return database_->Write([&] { return database_->db().Write(write_options_, &batch); },
-                            "write records to " + path_);
-  }
-
-  Status Flush() override {
-    return database_->Write(
-        [&] {
-          return database_->db().Flush(rocksdb::FlushOptions(),
-                                       {database_->family(kHeaders), database_->family(kImages)});
-        },
-        "flush " + path_);
-  }
-
- private:
-  const std::string path_;
-  const std::unique_ptr<RocksDatabase> database_;
-  rocksdb::WriteOptions write_options_;
-};
-
-rocksdb::ColumnFamilyOptions HeaderOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
+rocksdb::ColumnFamilyOptions HeaderOptions(const std::shared_ptr<rocksdb::Cache>& cache,
+                                           const DeltaMemory& memory) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   table.cache_index_and_filter_blocks = true;
@@ -101,41 +44,322 @@ rocksdb::ColumnFamilyOptions HeaderOptions(const std::shared_ptr<rocksdb::Cache>
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = rocksdb::kNoCompression;
   options.bottommost_compression = rocksdb::kNoCompression;
-  options.write_buffer_size = 8ull << 20;
+  options.write_buffer_size = memory.write_buffer;
+  options.max_write_buffer_number = kWriteBuffersMax;
+  options.level0_file_num_compaction_trigger = 8;
   return options;
 }
 
-rocksdb::ColumnFamilyOptions ImageOptions(const std::shared_ptr<rocksdb::Cache>& cache,
-                                          std::uint64_t cache_bytes) {
-  rocksdb::ColumnFamilyOptions options = HeaderOptions(cache);
-  options.write_buffer_size = std::clamp<std::uint64_t>(cache_bytes / 4, 1ull << 20, 64ull << 20);
-  options.max_write_buffer_number = 3;
-  options.enable_blob_files = true;
-  options.min_blob_size = kBlobBytesMin;
-  options.blob_file_size = 256ull << 20;
-  options.blob_compression_type = rocksdb::kNoCompression;
-  // Every epoch rewrites every record, so most blob files become garbage as a whole.
-  options.enable_blob_garbage_collection = true;
-  options.blob_garbage_collection_age_cutoff = 0.25;
-  options.blob_garbage_collection_force_threshold = 0.5;
-  return options;
+// The two parts of a store, opened together.
+class Disk {
+ public:
+  Disk(const DeltaStoreOptions& options, std::unique_ptr<RocksDatabase> opened,
+       std::shared_ptr<rocksdb::Statistics> statistics, std::shared_ptr<rocksdb::Cache> cache)
+      : files(options.path + "/images", options.space,
+              DivideDeltaMemory(options.memory_bytes).image_files / kBytesPerImageFile),
+        headers(std::move(opened)),
+        statistics_(std::move(statistics)),
+        cache_(std::move(cache)) {}
+
+  static Result<std::shared_ptr<Disk>> Open(const DeltaStoreOptions& options) {
+    const DeltaMemory memory = DivideDeltaMemory(options.memory_bytes);
+    const auto cache = rocksdb::NewLRUCache(memory.block_cache);
+    const auto statistics = rocksdb::CreateDBStatistics();
+    statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
+    rocksdb::DBOptions db_options = CommonRocksOptions();
+    db_options.statistics = statistics;
+    SHOAL_ASSIGN_OR_RETURN(
+        auto database,
+        RocksDatabase::Open(options.path + "/headers", "shoald", db_options,
+                            {{rocksdb::kDefaultColumnFamilyName, HeaderOptions(cache, memory)}}));
+    auto disk = std::make_shared<Disk>(options, std::move(database), statistics, cache);
+    SHOAL_RETURN_IF_ERROR(disk->files.Open());
+    return disk;
+  }
+
+  DeltaBackend::Usage usage() const {
+    using Properties = rocksdb::DB::Properties;
+    const auto property = [this](const std::string& name) {
+      std::uint64_t value = 0;
+      headers->db().GetIntProperty(name, &value);
+      return value;
+    };
+    const ImageFiles::Usage images = files.usage();
+    DeltaBackend::Usage usage;
+    usage.disk_bytes = images.bytes + property(Properties::kTotalSstFilesSize);
+    usage.disk_written_bytes = images.written_bytes +
+                               statistics_->getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
+                               statistics_->getTickerCount(rocksdb::COMPACT_WRITE_BYTES);
+    usage.memory_bytes = property(Properties::kSizeAllMemTables) +
+                         property(Properties::kEstimateTableReadersMem) + cache_->GetUsage() +
+                         images.files * kBytesPerImageFile;
+    return usage;
+  }
+
+  ImageFiles files;
+  const std::unique_ptr<RocksDatabase> headers;
+
+ private:
+  const std::shared_ptr<rocksdb::Statistics> statistics_;
+  const std::shared_ptr<rocksdb::Cache> cache_;
+};
+
+class RocksDeltaBackend final : public DeltaBackend {
+ public:
+  RocksDeltaBackend(const DeltaStoreOptions& options, std::shared_ptr<Disk> disk)
+      : options_(options), path_(options.path), disk_(std::move(disk)) {
+    // Lost tails are found by their versions and cost one full resend (AQ-SGD state rules), so the
+    // log, which would double the bytes written, is off.
+    write_options_.disableWAL = true;
+  }
+
+  Status VisitHeaders(
+      const std::function<void(std::string_view, std::span<const std::byte>)>& visit) override;
+  Status Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) override;
+  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override;
+  Status Flush() override;
+  Status Compact() override;
+  bool BeginAnewIfGone() override;
+  Usage usage() const override;
+
+ private:
+  using Locations = std::vector<ImageLocation>;
+
+  Result<std::shared_ptr<Disk>> OpenDisk();
+  Status Find(Disk* disk, const std::string& key, DeltaEntry* entry, ImageLocation* location);
+  Status WriteRecords(Disk* disk, std::span<const Put> puts, std::span<const std::string> removals,
+                      Locations* appended);
+  Status FlushDisk(Disk* disk);
+  Status CollectFile(Disk* disk, std::uint64_t file, std::uint64_t* copied);
+  Status CollectSome(Disk* disk, std::uint64_t bytes_max);
+
+  const DeltaStoreOptions options_;
+  const std::string path_;
+  rocksdb::WriteOptions write_options_;
+  // Replaced by the store thread alone; usage() takes a copy.
+  mutable Mutex mutex_;
+  std::shared_ptr<Disk> disk_ SHOAL_GUARDED_BY(mutex_);
+};
+
+// Opens it anew after it was gone.
+Result<std::shared_ptr<Disk>> RocksDeltaBackend::OpenDisk() {
+  MutexLock lock(mutex_);
+  if (disk_ == nullptr) {
+    SHOAL_ASSIGN_OR_RETURN(disk_, Disk::Open(options_));
+  }
+  return disk_;
+}
+
+Status RocksDeltaBackend::VisitHeaders(
+    const std::function<void(std::string_view, std::span<const std::byte>)>& visit) {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  const std::unique_ptr<rocksdb::Iterator> at(
+      disk->headers->db().NewIterator(rocksdb::ReadOptions()));
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const auto value = ToBytes(at->value());
+    const std::string_view key(at->key().data(), at->key().size());
+    if (const auto entry = DecodeDeltaEntry(value)) {
+      const auto header = DecodeDeltaHeader(key, entry->header);
+      if (header) {
+        disk->files.Adopt({entry->file, entry->offset, kImageHeadBytes + header->image_bytes});
+      }
+    }
+    visit(key, value);
+  }
+  SHOAL_RETURN_IF_ERROR(FromRocks(at->status(), "read the headers in " + path_));
+  disk->files.UnlinkUnknown();
+  return Status::Ok();
+}
+
+Status RocksDeltaBackend::Find(Disk* disk, const std::string& key, DeltaEntry* entry,
+                               ImageLocation* location) {
+  std::string value;
+  const rocksdb::Status status = disk->headers->db().Get(rocksdb::ReadOptions(), key, &value);
+  if (!status.ok()) return FromRocks(status, "read a header in " + path_);
+  const auto decoded = DecodeDeltaEntry(std::as_bytes(std::span(value)));
+  const auto header = decoded ? DecodeDeltaHeader(key, decoded->header) : std::nullopt;
+  if (!header) return DataLoss("a header in " + path_ + " is damaged");
+  *entry = *decoded;
+  *location = {decoded->file, decoded->offset, kImageHeadBytes + header->image_bytes};
+  return Status::Ok();
+}
+
+Status RocksDeltaBackend::Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  DeltaEntry entry;
+  ImageLocation location;
+  SHOAL_RETURN_IF_ERROR(Find(disk.get(), key, &entry, &location));
+  ImageHeadBytes head;
+  SHOAL_RETURN_IF_ERROR(disk->files.Read(location, head, image));
+  if (head != EncodeImageHead(key, entry.header)) {
+    return DataLoss("an image in " + path_ + " is not the one its header names");
+  }
+  *header = entry.header;
+  return Status::Ok();
+}
+
+Status RocksDeltaBackend::WriteRecords(Disk* disk, std::span<const Put> puts,
+                                       std::span<const std::string> removals, Locations* appended) {
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
+  for (const Put& put : puts) {
+    SHOAL_ASSIGN_OR_RETURN(const ImageLocation location,
+                           disk->files.Append(EncodeImageHead(put.key, put.header), put.image));
+    appended->push_back(location);
+    if (status.ok()) {
+      status = batch.Put(put.key, EncodeDeltaEntry({put.header, location.file, location.offset}));
+    }
+  }
+  for (const std::string& key : removals) {
+    if (status.ok()) status = batch.Delete(key);
+  }
+  if (!status.ok()) return FromRocks(status, "prepare records for " + path_);
+  return disk->headers->Write([&] { return disk->headers->db().Write(write_options_, &batch); },
+                              "write headers to " + path_);
+}
+
+Status RocksDeltaBackend::Write(std::span<const Put> puts, std::span<const std::string> removals) {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  Locations outdated, appended;
+  const auto replace = [&](const std::string& key) {
+    DeltaEntry entry;
+    ImageLocation location;
+    if (Find(disk.get(), key, &entry, &location).ok()) outdated.push_back(location);
+  };
+  std::uint64_t bytes = 0;
+  for (const Put& put : puts) {
+    replace(put.key);
+    bytes += put.image.size();
+  }
+  for (const std::string& key : removals) replace(key);
+  const Status status = WriteRecords(disk.get(), puts, removals, &appended);
+  for (const ImageLocation& location : status.ok() ? outdated : appended) {
+    disk->files.Forget(location);
+  }
+  SHOAL_RETURN_IF_ERROR(status);
+  SHOAL_RETURN_IF_ERROR(CollectSome(disk.get(), 2 * bytes));
+  if (disk->files.waiting_bytes() > WaitingBytesMax(disk->files.live_bytes())) {
+    return FlushDisk(disk.get());
+  }
+  return Status::Ok();
+}
+
+Status RocksDeltaBackend::Flush() {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  return FlushDisk(disk.get());
+}
+
+// Images first, so that a durable header has a durable image; then nothing durable names what the
+// unlinked files held.
+Status RocksDeltaBackend::FlushDisk(Disk* disk) {
+  SHOAL_RETURN_IF_ERROR(disk->files.Sync());
+  SHOAL_RETURN_IF_ERROR(disk->headers->Write(
+      [&] { return disk->headers->db().Flush(rocksdb::FlushOptions()); }, "flush " + path_));
+  disk->files.UnlinkDead();
+  return Status::Ok();
+}
+
+// Copies the live records of a file to the end and forgets the file.
+Status RocksDeltaBackend::CollectFile(Disk* disk, std::uint64_t file, std::uint64_t* copied) {
+  for (std::uint64_t offset = 0;;) {
+    SHOAL_ASSIGN_OR_RETURN(const Buffer head_bytes,
+                           disk->files.ReadPart(file, offset, kImageHeadBytes));
+    const auto head = DecodeImageHead(head_bytes.bytes());
+    if (!head) return Status::Ok();  // the end, or damage: then what follows is a miss when read
+    const ImageLocation here{file, offset, kImageHeadBytes + head->header.image_bytes};
+    offset += here.bytes;
+    DeltaEntry entry;
+    ImageLocation current;
+    if (!Find(disk, head->key, &entry, &current).ok() || current.file != file ||
+        current.offset != here.offset) {
+      continue;
+    }
+    ImageHeadBytes ignored;
+    Buffer image;
+    SHOAL_RETURN_IF_ERROR(disk->files.Read(here, ignored, &image));
+    const Put put{head->key, entry.header, image.bytes()};
+    Locations appended;
+    const Status status = WriteRecords(disk, std::span(&put, 1), {}, &appended);
+    if (status.ok()) appended = {here};
+    for (const ImageLocation& location : appended) disk->files.Forget(location);
+    SHOAL_RETURN_IF_ERROR(status);
+    *copied += here.bytes;
+  }
+}
+
+// As long as there is more garbage than epochs alone leave.
+Status RocksDeltaBackend::CollectSome(Disk* disk, std::uint64_t bytes_max) {
+  const double share = GarbageShareMax(options_.space);
+  std::uint64_t copied = 0;
+  while (copied<bytes_max&& static_cast<double>(disk->files.garbage_bytes())> share *
+         static_cast<double>(disk->files.live_bytes())) {
+    const std::optional<std::uint64_t> file = disk->files.MostGarbage();
+    if (!file) break;
+    const std::uint64_t live_before = disk->files.garbage_bytes();
+    SHOAL_RETURN_IF_ERROR(CollectFile(disk, *file, &copied));
+    if (disk->files.garbage_bytes() >= live_before) break;  // a damaged file
+  }
+  return Status::Ok();
+}
+
+Status RocksDeltaBackend::Compact() {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  std::uint64_t copied = 0;
+  while (const std::optional<std::uint64_t> file = disk->files.MostGarbage()) {
+    const std::uint64_t before = disk->files.garbage_bytes();
+    SHOAL_RETURN_IF_ERROR(CollectFile(disk.get(), *file, &copied));
+    if (disk->files.garbage_bytes() >= before) break;
+    if (disk->files.waiting_bytes() > WaitingBytesMax(disk->files.live_bytes())) {
+      SHOAL_RETURN_IF_ERROR(FlushDisk(disk.get()));
+    }
+  }
+  SHOAL_RETURN_IF_ERROR(FlushDisk(disk.get()));
+  return disk->headers->Write(
+      [&] {
+        return disk->headers->db().CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr);
+      },
+      "compact " + path_);
+}
+
+bool RocksDeltaBackend::BeginAnewIfGone() {
+  if (::access((path_ + "/headers/CURRENT").c_str(), F_OK) == 0 || errno != ENOENT) return false;
+  MutexLock lock(mutex_);
+  const bool was_open = disk_ != nullptr;
+  disk_.reset();
+  return was_open;
+}
+
+DeltaBackend::Usage RocksDeltaBackend::usage() const {
+  std::shared_ptr<Disk> disk;
+  {
+    MutexLock lock(mutex_);
+    disk = disk_;
+  }
+  return disk == nullptr ? Usage() : disk->usage();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStore(const DeltaStoreOptions& options) {
-  const auto cache = rocksdb::NewLRUCache(options.cache_bytes);
-  rocksdb::DBOptions db_options = CommonRocksOptions();
-  // Header and image of a record must reach the disk together or not at all.
-  db_options.atomic_flush = true;
-  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {rocksdb::kDefaultColumnFamilyName, HeaderOptions(cache)},
-      {kHeadersName, HeaderOptions(cache)},
-      {kImagesName, ImageOptions(cache, options.cache_bytes)}};
-  SHOAL_ASSIGN_OR_RETURN(auto database,
-                         RocksDatabase::Open(options.path, "shoald", db_options, families));
-  return NewIndexedDeltaStore(
-      std::make_unique<RocksDeltaBackend>(options.path, std::move(database)), options.bytes_max);
+  const DeltaLimits limits{options.bytes_max,
+                           DivideDeltaMemory(options.memory_bytes).index / kIndexBytesPerRecord,
+                           std::max(options.memory_bytes, kDeltaMemoryMin)};
+  const auto open = [&](std::string notice) -> Result<std::unique_ptr<DeltaStore>> {
+    SHOAL_ASSIGN_OR_RETURN(auto disk, Disk::Open(options));
+    return NewIndexedDeltaStore(std::make_unique<RocksDeltaBackend>(options, std::move(disk)),
+                                limits, std::move(notice));
+  };
+  auto store = open({});
+  if (store.ok() || store.status().code() != StatusCode::kDataLoss) return store;
+  const std::string aside = options.path + ".damaged";
+  SHOAL_LOG(kWarning, "storage", "delta.set_aside", {"folder", aside},
+            {"reason", store.status().message()});
+  std::error_code error;
+  std::filesystem::remove_all(aside, error);
+  std::filesystem::rename(options.path, aside, error);
+  if (error) return store;
+  return open("the files of the delta store were damaged and lie in " + aside +
+              " now; its samples became first visits");
 }
 
 }  // namespace shoal::storage

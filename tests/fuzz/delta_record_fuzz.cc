@@ -1,4 +1,5 @@
-// Delta records: key, header and value of arbitrary bytes; what is accepted encodes to the same.
+// Delta records: key, header, image head and entry of arbitrary bytes; what is accepted encodes to
+// the same.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +15,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string key(reinterpret_cast<const char*>(data), key_bytes);
   const auto value = std::as_bytes(std::span(data, size)).subspan(key_bytes);
   if (const auto decoded = DecodeDeltaKey(key); decoded && EncodeDeltaKey(*decoded) != key) abort();
-  const auto record = DecodeDeltaValue(key, value);
-  if (record && record->image.size() + kDeltaHeaderBytes != value.size()) abort();
+  const auto header = value.first(std::min(value.size(), kDeltaHeaderBytes));
+  const auto image = value.subspan(header.size());
+  const auto record = DecodeDeltaRecord(key, header, shoal::Buffer::CopyOf(image));
+  if (record && record->image.size() != image.size()) abort();
+  const auto bytes = std::as_bytes(std::span(data, size));
+  if (const auto head = DecodeImageHead(bytes); head && head->key != key) abort();
+  if (const auto entry = DecodeDeltaEntry(bytes);
+      entry && !std::ranges::equal(std::as_bytes(std::span(EncodeDeltaEntry(*entry))), bytes)) {
+    abort();
+  }
   return 0;
 }

@@ -67,7 +67,7 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
     std::vector<SampleId> evicted;
     ASSERT_TRUE(victim.store_->Commit(place, updates, &evicted).ok());
   } else {
-    ASSERT_TRUE(victim.store_->Drop(place, std::vector{sample}).ok());
+    ASSERT_TRUE(victim.store_->Drop(place, std::vector{sample}, UINT64_MAX).ok());
   }
   const std::uint64_t first_visits = victim.runner_->stats().first_visits;
   swarm.checksum_mismatches_.clear();
@@ -94,7 +94,7 @@ TEST(FailureSimTest, RandomLossOfStateNeverStopsTraining) {
           const auto side = peer->stage_ == boundary ? storage::BoundarySide::kSender
                                                      : storage::BoundarySide::kReceiver;
           const std::vector<SampleId> lost{{swarm.random_() % 36}, {swarm.random_() % 36}};
-          ASSERT_TRUE(peer->store_->Drop(Place(boundary, side), lost).ok());
+          ASSERT_TRUE(peer->store_->Drop(Place(boundary, side), lost, UINT64_MAX).ok());
         }
       }
       swarm.checksum_mismatches_.clear();
@@ -139,8 +139,10 @@ TEST(FailureSimTest, LinkUpKeepsWhatBothEndsHaveAndDropsTheRest) {
   swarm.Run(std::chrono::seconds(1));
   const storage::DeltaPlace sender = Place(0, storage::BoundarySide::kSender);
   const storage::DeltaPlace receiver = Place(0, storage::BoundarySide::kReceiver);
-  ASSERT_TRUE(swarm.at(0, 0).store_->Drop(sender, std::vector<SampleId>{{1}, {7}}).ok());
-  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{7}, {9}}).ok());
+  ASSERT_TRUE(
+      swarm.at(0, 0).store_->Drop(sender, std::vector<SampleId>{{1}, {7}}, UINT64_MAX).ok());
+  ASSERT_TRUE(
+      swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{7}, {9}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   for (const auto& [peer, place] : {std::pair(0, sender), std::pair(1, receiver)}) {
     const auto inventory = swarm.at(peer, 0).store_->Inventory(place);

@@ -52,8 +52,10 @@ upload = "20mbit"
 download = "1.5MB/s"
 [limits]
 delta_store = "10GiB"
-store_cache = "100MB"
 activations = "512MiB"
+[store]
+memory = "100MB"
+space = "tight"
 [compute]
 device = "cuda:1"
 threads = 3
@@ -74,7 +76,8 @@ level = "debug"
   EXPECT_EQ(config.upload.value, 20'000'000u);
   EXPECT_EQ(config.download.value, 12'000'000u);
   EXPECT_EQ(config.delta_store_bytes, 10ull << 30);
-  EXPECT_EQ(config.store_cache_bytes, 100'000'000u);
+  EXPECT_EQ(config.store_memory_bytes, 100'000'000u);
+  EXPECT_EQ(config.store_space, "tight");
   EXPECT_EQ(config.activation_bytes, 512ull << 20);
   EXPECT_EQ(config.device, "cuda:1");
   EXPECT_EQ(config.threads, 3u);
@@ -83,7 +86,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 16u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 17u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
@@ -100,7 +103,7 @@ TEST(DaemonConfig, NamesLineAndKeyOfWhatItDoesNotKnow) {
                     HasSubstr("known: name, directory, invite")));
   EXPECT_THAT(ErrorOf("\n\n[ntework]\nlisten = \"x\"\n"),
               AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown section 'ntework'"),
-                    HasSubstr("peer, network, limits, compute, status, log")));
+                    HasSubstr("peer, network, limits, store, compute, status, log")));
   EXPECT_THAT(ErrorOf("name = \"a\"\n"),
               AllOf(HasSubstr("my.toml line 1"), HasSubstr("unknown section 'name'")));
 }
@@ -164,7 +167,8 @@ TEST(DaemonConfig, WritesWhatItReads) {
   config.upload = BitsPerSecond{1'234'567};
   config.download = BitsPerSecond{2'500'000'000};
   config.delta_store_bytes = (1ull << 40) + 1;
-  config.store_cache_bytes = 3ull << 10;
+  config.store_memory_bytes = 3ull << 10;
+  config.store_space = "tight";
   config.activation_bytes = 0;
   config.device = "cuda:12";
   config.threads = 1024;
@@ -173,9 +177,8 @@ TEST(DaemonConfig, WritesWhatItReads) {
   config.status_allow_remote = true;
   config.log_level = "off";
   const std::string text = FormatConfig(config);
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("upload = \"1234567bit\""), HasSubstr("download = \"2500mbit\""),
-                    HasSubstr("store_cache = \"3KiB\"")));
+  EXPECT_THAT(text, AllOf(HasSubstr("upload = \"1234567bit\""),
+                          HasSubstr("download = \"2500mbit\""), HasSubstr("memory = \"3KiB\"")));
   DaemonConfig back;
   const Status status = ParseConfig(text, "again", &back);
   ASSERT_TRUE(status.ok()) << status.ToString() << "\n" << text;

@@ -1,52 +1,17 @@
 #include "storage/delta_store.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <functional>
+#include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 
-#include "common/checksum.h"
-#include "storage/delta_records.h"
-#include "storage/indexed_delta_store.h"
-#include "storage_test_support.h"
+#include "delta_store_test_support.h"
 
 namespace shoal::storage {
 namespace {
-
-using ::testing::HasSubstr;
-
-constexpr DeltaPlace kPlace{RunId{0x0102030405060708}, 0x0a0b0c0d, BoundarySide::kReceiver};
-
-DeltaUpdate Update(std::uint64_t sample, std::uint64_t version, std::string_view image) {
-  DeltaUpdate update;
-  update.sample.value = sample;
-  update.record.version = version;
-  update.record.checksum = Checksum64(Bytes(image));
-  update.record.tokens = 3;
-  update.record.hidden = 5;
-  update.record.image = Buffer::CopyOf(Bytes(image));
-  return update;
-}
-
-// Big enough for a blob file, and different for every sample and version.
-std::string Image(std::uint64_t sample, std::uint64_t version, std::size_t size = 8192) {
-  std::mt19937_64 random(sample * 1000003 + version);
-  return RandomBytes(random, size);
-}
-
-template <typename... Updates>
-std::vector<DeltaUpdate> List(Updates... updates) {
-  std::vector<DeltaUpdate> list;
-  (list.push_back(std::move(updates)), ...);
-  return list;
-}
-
-std::string TextOf(const Buffer& buffer) {
-  return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
-}
 
 struct Backend {
   const char* name;
@@ -144,20 +109,67 @@ TEST_P(DeltaStoreSuite, PlaceChecksumIsThatOfTheDocumentedRows) {
   Commit(other_end, List(Update(4, 3, "y")));
   Commit(other_end, List(Update(9, 2, "x")));
   EXPECT_EQ(*store_->PlaceChecksum(kPlace), *store_->PlaceChecksum(other_end));
-  const std::uint64_t rows[] = {4, 3, Checksum64(Bytes("y")), 9, 2, Checksum64(Bytes("x"))};
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), Checksum64(std::as_bytes(std::span(rows))));
+  const std::uint64_t rows[2][3] = {{4, 3, Checksum64(Bytes("y"))}, {9, 2, Checksum64(Bytes("x"))}};
+  EXPECT_EQ(*store_->PlaceChecksum(kPlace), Checksum64(std::as_bytes(std::span(rows[0]))) +
+                                                Checksum64(std::as_bytes(std::span(rows[1]))));
+  const SampleId both[] = {SampleId{4}, SampleId{9}};
+  EXPECT_OK(store_->Drop(kPlace, both, 3));
+  EXPECT_EQ(*store_->PlaceChecksum(kPlace), 0u);
 }
 
 TEST_P(DeltaStoreSuite, DropForgetsSingleRecords) {
   Commit(kPlace, List(Update(1, 1, "a"), Update(2, 1, "b"), Update(3, 1, "c")));
   const SampleId gone[] = {SampleId{1}, SampleId{3}, SampleId{99}, SampleId{3}};
-  EXPECT_OK(store_->Drop(kPlace, gone));
+  EXPECT_OK(store_->Drop(kPlace, gone, 9));
   EXPECT_FALSE(Get(kPlace, 1).has_value());
   EXPECT_TRUE(Get(kPlace, 2).has_value());
   EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
   EXPECT_EQ(store_->stats().records, 1u);
   EXPECT_EQ(store_->stats().bytes, 1u);
   EXPECT_EQ(store_->stats().corrupt, 0u);
+}
+
+// What the other end evicted in step 3 may arrive after step 4 made the record anew.
+TEST_P(DeltaStoreSuite, DropSparesNewerRecords) {
+  Commit(kPlace, List(Update(1, 3, "a"), Update(2, 4, "b")));
+  const SampleId gone[] = {SampleId{1}, SampleId{2}};
+  EXPECT_OK(store_->Drop(kPlace, gone, 3));
+  EXPECT_FALSE(Get(kPlace, 1).has_value());
+  EXPECT_TRUE(Get(kPlace, 2).has_value());
+}
+
+TEST_P(DeltaStoreSuite, DropRunForgetsAllPlacesOfARunAndNoOther) {
+  DeltaPlace other = kPlace;
+  other.run.value += 1;
+  DeltaPlace sender = kPlace;
+  sender.side = BoundarySide::kSender;
+  for (const DeltaPlace& place : {kPlace, sender, other}) {
+    Commit(place, List(Update(1, 1, "a"), Update(2, 1, "b")));
+  }
+  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{sender, kPlace, other}));
+  EXPECT_OK(store_->DropRun(kPlace.run));
+  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{other});
+  EXPECT_EQ(store_->stats().records, 2u);
+  EXPECT_TRUE(Get(other, 2).has_value());
+}
+
+TEST_P(DeltaStoreSuite, CompactKeepsEveryRecord) {
+  for (std::uint64_t version = 1; version <= 3; ++version) {
+    for (std::uint64_t sample = 0; sample < 40; ++sample) {
+      if (version > 1 && sample % version == 0) continue;
+      Commit(kPlace, List(Update(sample, version, Image(sample, version))));
+    }
+  }
+  const std::uint64_t checksum = *store_->PlaceChecksum(kPlace);
+  EXPECT_OK(store_->Compact());
+  EXPECT_EQ(*store_->PlaceChecksum(kPlace), checksum);
+  const auto inventory = store_->Inventory(kPlace);
+  ASSERT_EQ(inventory->size(), 40u);
+  for (const DeltaInventoryEntry& entry : *inventory) {
+    const auto got = Get(kPlace, entry.sample.value);
+    ASSERT_TRUE(got.has_value());
+    EXPECT_EQ(TextOf(got->image), Image(entry.sample.value, entry.version));
+  }
 }
 
 TEST_P(DeltaStoreSuite, DropNewerThanIsARollbackOfOneRun) {
@@ -199,6 +211,52 @@ TEST_P(DeltaStoreSuite, QuotaRefusesNewSamplesAndKeepsTheOld) {
   EXPECT_EQ(Get(kPlace, 1)->version, 2u);
 }
 
+TEST_P(DeltaStoreSuite, AtTheQuotaRecordsOfOtherRunsGoFirst) {
+  Open(1000);
+  DeltaPlace old = kPlace;
+  old.run.value -= 1;
+  Commit(old, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300)),
+                   Update(3, 1, Image(3, 1, 300))));
+  EXPECT_TRUE(Commit(kPlace, List(Update(7, 1, Image(7, 1, 600)))).empty());
+  EXPECT_EQ(store_->Inventory(old)->size(), 1u);
+  EXPECT_EQ(store_->stats().bytes, 900u);
+  EXPECT_EQ(store_->stats().evicted, 2u);
+  EXPECT_TRUE(Commit(kPlace, List(Update(8, 1, Image(8, 1, 400)))).empty());
+  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{kPlace});
+  EXPECT_EQ(Commit(kPlace, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SampleId>{SampleId{9}});
+}
+
+// Each epoch visits every sample once in a new order. The best possible policy knows all orders and
+// evicts what will be visited last; keeping what is there has as many hits.
+TEST_P(DeltaStoreSuite, TheQuotaHitsAsOftenAsEvictingWhatIsVisitedLast) {
+  constexpr std::uint64_t kSamples = 60, kHeld = 21, kEpochs = 8;
+  Open(kHeld);
+  std::vector<std::uint64_t> visits;
+  std::mt19937_64 random(3);
+  for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    std::vector<std::uint64_t> order(kSamples);
+    std::iota(order.begin(), order.end(), 0ull);
+    std::shuffle(order.begin(), order.end(), random);
+    visits.insert(visits.end(), order.begin(), order.end());
+  }
+  std::uint64_t hits = 0, best_hits = 0;
+  std::set<std::uint64_t> best;
+  for (std::size_t at = 0; at < visits.size(); ++at) {
+    hits += Get(kPlace, visits[at]).has_value() ? 1 : 0;
+    Commit(kPlace, List(Update(visits[at], at + 1, "m")));
+    best_hits += best.count(visits[at]);
+    best.insert(visits[at]);
+    if (best.size() <= kHeld) continue;
+    const auto next = [&](std::uint64_t sample) {
+      return std::find(visits.begin() + static_cast<std::ptrdiff_t>(at) + 1, visits.end(), sample);
+    };
+    best.erase(*std::max_element(best.begin(), best.end(),
+                                 [&](auto a, auto b) { return next(a) < next(b); }));
+  }
+  EXPECT_EQ(hits, kHeld * (kEpochs - 1));
+  EXPECT_EQ(best_hits, hits);
+}
+
 TEST_P(DeltaStoreSuite, OfTwoRecordsForASampleTheLaterCounts) {
   Open(10);
   EXPECT_TRUE(Commit(kPlace, List(Update(1, 3, "12345678"), Update(1, 3, "87654321"))).empty());
@@ -229,7 +287,7 @@ TEST_P(DeltaStoreSuite, AgreesWithAPlainMap) {
     const std::uint64_t sample = random() % 20;
     if (random() % 8 == 0) {
       const SampleId one[] = {SampleId{sample}};
-      ASSERT_OK(store_->Drop(place(boundary), one));
+      ASSERT_OK(store_->Drop(place(boundary), one, step));
       model.erase({boundary, sample});
     } else if (random() % 50 == 0) {
       ASSERT_OK(store_->DropNewerThan(kPlace.run, step - 5));
@@ -308,281 +366,54 @@ TEST(DeltaRecords, HeaderBytesArePinned) {
   EXPECT_EQ(header->hidden, 0x41u);
 }
 
-std::string Value(const std::string& key, const DeltaRecord& record) {
-  const DeltaHeaderBytes header = EncodeDeltaHeader(
-      key, {record.version, record.checksum, record.image.size(), record.tokens, record.hidden});
-  return std::string(reinterpret_cast<const char*>(header.data()), header.size()) +
-         TextOf(record.image);
+TEST(DeltaRecords, ImageHeadAndEntryArePinned) {
+  const std::string key = EncodeDeltaKey({kPlace, SampleId{5}});
+  const DeltaHeaderBytes header = EncodeDeltaHeader(key, {1, 2, 3, 4, 5});
+  const ImageHeadBytes head = EncodeImageHead(key, header);
+  EXPECT_EQ(Hex(head), Hex(Bytes(key)) + "000000" + Hex(header));
+  const std::string entry = EncodeDeltaEntry({header, 0x0102, 0x0304});
+  EXPECT_EQ(Hex(Bytes(entry)), Hex(header) + "0201000000000000" + "0403000000000000");
+  const auto decoded = DecodeDeltaEntry(Bytes(entry));
+  ASSERT_TRUE(decoded.has_value());
+  EXPECT_EQ(decoded->file, 0x0102u);
+  EXPECT_EQ(decoded->offset, 0x0304u);
+  EXPECT_EQ(decoded->header, header);
+  EXPECT_FALSE(DecodeDeltaEntry(Bytes(entry.substr(1))).has_value());
+  ASSERT_TRUE(DecodeImageHead(head).has_value());
+  EXPECT_EQ(DecodeImageHead(head)->key, key);
+  EXPECT_EQ(DecodeImageHead(head)->header.image_bytes, 3u);
+  for (std::size_t bit = 0; bit < 8 * head.size(); ++bit) {
+    ImageHeadBytes flipped = head;
+    flipped[bit / 8] ^= std::byte{1} << bit % 8;
+    const bool padding = bit / 8 >= kDeltaKeyBytes && bit / 8 < 24;
+    EXPECT_EQ(DecodeImageHead(flipped).has_value(), padding) << bit;
+  }
+}
+
+std::optional<DeltaRecord> Decode(const std::string& key, std::string_view value) {
+  const auto bytes = Bytes(value);
+  const auto header = bytes.first(std::min(bytes.size(), kDeltaHeaderBytes));
+  return DecodeDeltaRecord(key, header, Buffer::CopyOf(bytes.subspan(header.size())));
 }
 
 TEST(DeltaRecords, EveryFlippedBitAndTruncationIsFound) {
   const std::string key = EncodeDeltaKey({kPlace, SampleId{5}});
   const std::string value = Value(key, Update(5, 9, "an image of m").record);
-  ASSERT_TRUE(DecodeDeltaValue(key, Bytes(value)).has_value());
-  EXPECT_FALSE(DecodeDeltaValue(EncodeDeltaKey({kPlace, SampleId{6}}), Bytes(value)).has_value());
+  ASSERT_TRUE(Decode(key, value).has_value());
+  EXPECT_FALSE(Decode(EncodeDeltaKey({kPlace, SampleId{6}}), value).has_value());
   for (std::size_t bit = 0; bit < 8 * value.size(); ++bit) {
     std::string flipped = value;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-    EXPECT_FALSE(DecodeDeltaValue(key, Bytes(flipped)).has_value()) << bit;
+    EXPECT_FALSE(Decode(key, flipped).has_value()) << bit;
   }
   for (std::size_t size = 0; size < value.size(); ++size) {
-    EXPECT_FALSE(DecodeDeltaValue(key, Bytes(value.substr(0, size))).has_value());
+    EXPECT_FALSE(Decode(key, value.substr(0, size)).has_value());
   }
-  EXPECT_FALSE(DecodeDeltaValue(key, Bytes(value + "x")).has_value());
+  EXPECT_FALSE(Decode(key, value + "x").has_value());
   std::mt19937_64 random(5);
   for (int i = 0; i < 5000; ++i) {
-    EXPECT_FALSE(DecodeDeltaValue(key, Bytes(RandomBytes(random, random() % 128))).has_value());
+    EXPECT_FALSE(Decode(key, RandomBytes(random, random() % 128)).has_value());
   }
-}
-
-// --- damage below the store ---
-
-// A backend whose bytes the test can change.
-class OpenBackend final : public DeltaBackend {
- public:
-  using Values = std::map<std::string, std::string>;
-  OpenBackend(Values* headers, Values* values) : headers_(headers), values_(values) {}
-  Status VisitHeaders(
-      const std::function<void(std::string_view, std::span<const std::byte>)>& visit) override {
-    for (const auto& [key, header] : *headers_) visit(key, Bytes(header));
-    return Status::Ok();
-  }
-  Status Read(const std::string& key,
-              const std::function<void(std::span<const std::byte>)>& visit) override {
-    if (values_->count(key) == 0) return NotFound("gone");
-    visit(Bytes(values_->at(key)));
-    return Status::Ok();
-  }
-  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
-    for (const Put& put : puts) {
-      const std::string header(reinterpret_cast<const char*>(put.header.data()), put.header.size());
-      (*headers_)[put.key] = header;
-      (*values_)[put.key] =
-          header + std::string(reinterpret_cast<const char*>(put.image.data()), put.image.size());
-    }
-    for (const std::string& key : removals) {
-      headers_->erase(key);
-      values_->erase(key);
-    }
-    return Status::Ok();
-  }
-  Status Flush() override { return Status::Ok(); }
-
- private:
-  Values* const headers_;
-  Values* const values_;
-};
-
-class DamagedDeltaStore : public ::testing::Test {
- protected:
-  void SetUp() override {
-    Open();
-    ASSERT_OK(store_->Commit(kPlace, List(Update(1, 1, "one"), Update(2, 2, "two")), nullptr));
-  }
-  void Open() {
-    store_ = *NewIndexedDeltaStore(std::make_unique<OpenBackend>(&headers_, &values_), 0);
-  }
-  // Sample 1 is a counted miss and is gone; sample 2 is not touched.
-  void ExpectMissOfSampleOne() {
-    const auto got = store_->Get(kPlace, SampleId{1});
-    ASSERT_TRUE(got.ok());
-    EXPECT_FALSE(got->has_value());
-    EXPECT_EQ(store_->stats().corrupt, 1u);
-    EXPECT_EQ(store_->stats().misses, 1u);
-    EXPECT_EQ(store_->stats().records, 1u);
-    EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
-    EXPECT_EQ(headers_.count(key_), 0u);
-    EXPECT_EQ(values_.count(key_), 0u);
-    EXPECT_TRUE((*store_->Get(kPlace, SampleId{2})).has_value());
-  }
-  const std::string key_ = EncodeDeltaKey({kPlace, SampleId{1}});
-  OpenBackend::Values headers_;
-  OpenBackend::Values values_;
-  std::unique_ptr<DeltaStore> store_;
-};
-
-TEST_F(DamagedDeltaStore, AFlippedImageBitIsAMiss) {
-  values_[key_].back() = static_cast<char>(values_[key_].back() ^ 1);
-  ExpectMissOfSampleOne();
-}
-
-TEST_F(DamagedDeltaStore, AMissingImageIsAMiss) {
-  values_.erase(key_);
-  ExpectMissOfSampleOne();
-}
-
-TEST_F(DamagedDeltaStore, AnotherVersionThanTheIndexSaysIsAMiss) {
-  values_[key_] = Value(key_, Update(1, 7, "one").record);
-  ExpectMissOfSampleOne();
-}
-
-TEST_F(DamagedDeltaStore, ADamagedHeaderIsDroppedAtOpen) {
-  headers_[key_][20] = static_cast<char>(headers_[key_][20] ^ 1);
-  headers_["short"] = "x";
-  Open();
-  EXPECT_EQ(store_->stats().corrupt, 2u);
-  EXPECT_EQ(store_->stats().records, 1u);
-  EXPECT_EQ(headers_.size(), 1u);
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
-  EXPECT_TRUE((*store_->Get(kPlace, SampleId{2})).has_value());
-}
-
-// --- RocksDB on disk ---
-
-class RocksDeltaStore : public ::testing::Test {
- protected:
-  std::unique_ptr<DeltaStore> Open() {
-    auto opened = OpenRocksDeltaStore({path_, 0, 4 << 20});
-    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-    return std::move(*opened);
-  }
-  TemporaryFolder folder_;
-  const std::string path_ = folder_ / "deltas";
-};
-
-TEST_F(RocksDeltaStore, SurvivesCloseAndReopen) {
-  std::uint64_t checksum = 0;
-  {
-    const auto store = Open();
-    for (std::uint64_t sample = 0; sample < 50; ++sample) {
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, 1, Image(sample, 1))), nullptr));
-    }
-    const SampleId dropped[] = {SampleId{3}};
-    ASSERT_OK(store->Drop(kPlace, dropped));
-    checksum = *store->PlaceChecksum(kPlace);
-  }
-  const auto store = Open();
-  EXPECT_EQ(*store->PlaceChecksum(kPlace), checksum);
-  EXPECT_EQ(store->stats().records, 49u);
-  EXPECT_EQ(store->stats().bytes, 49u * 8192);
-  for (std::uint64_t sample = 0; sample < 50; ++sample) {
-    const auto got = store->Get(kPlace, SampleId{sample});
-    ASSERT_TRUE(got.ok());
-    ASSERT_EQ(got->has_value(), sample != 3) << sample;
-    if (got->has_value()) {
-      EXPECT_EQ(TextOf((*got)->image), Image(sample, 1));
-    }
-  }
-}
-
-TEST_F(RocksDeltaStore, LargeImagesLieInBlobFilesAndNoLogIsKept) {
-  const auto store = Open();
-  ASSERT_OK(store->Commit(kPlace, List(Update(1, 1, Image(1, 1, 100000))), nullptr));
-  ASSERT_OK(store->Flush());
-  std::uintmax_t blob_bytes = 0;
-  std::uintmax_t log_bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    if (entry.path().extension() == ".blob") blob_bytes += entry.file_size();
-    if (entry.path().extension() == ".log") log_bytes += entry.file_size();
-  }
-  EXPECT_GT(blob_bytes, 100000u);
-  EXPECT_EQ(log_bytes, 0u);
-}
-
-TEST_F(RocksDeltaStore, ASecondOpenerIsToldWhoHoldsTheLock) {
-  const auto store = Open();
-  const auto second = OpenRocksDeltaStore({path_, 0, 4 << 20});
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
-  EXPECT_THAT(second.status().message(), HasSubstr("another shoald uses " + path_));
-  EXPECT_EQ(second.status().message().find('\n'), std::string::npos);
-}
-
-TEST_F(RocksDeltaStore, AFlippedBitOnDiskIsAMissAndTheOthersStay) {
-  {
-    const auto store = Open();
-    ASSERT_OK(
-        store->Commit(kPlace, List(Update(1, 1, Image(1, 1)), Update(2, 1, Image(2, 1))), nullptr));
-    ASSERT_OK(store->Flush());
-  }
-  int flipped = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    if (entry.path().extension() != ".blob") continue;
-    std::string bytes = ReadAll(entry.path().string());
-    const std::size_t at = bytes.find(Image(1, 1));
-    if (at == std::string::npos) continue;
-    bytes[at + 4000] = static_cast<char>(bytes[at + 4000] ^ 0x10);
-    WriteAll(entry.path().string(), bytes);
-    ++flipped;
-  }
-  ASSERT_EQ(flipped, 1);
-  {
-    const auto store = Open();
-    const auto got = store->Get(kPlace, SampleId{1});
-    ASSERT_TRUE(got.ok()) << got.status().ToString();
-    EXPECT_FALSE(got->has_value());
-    EXPECT_EQ(store->stats().corrupt, 1u);
-    EXPECT_EQ(TextOf((*store->Get(kPlace, SampleId{2}))->image), Image(2, 1));
-    ASSERT_OK(store->Flush());
-  }
-  EXPECT_EQ(Open()->Inventory(kPlace)->size(), 1u);  // dropped for good
-}
-
-constexpr std::uint64_t kCrashSteps = 60;
-constexpr std::uint64_t kSamplesPerStep = 4;
-constexpr std::uint64_t kFlushedStep = 5;
-
-// Ends without closing the store, as a power cut would end it.
-[[noreturn]] void CommitAndCrash(const std::string& path) {
-  auto store = OpenRocksDeltaStore({path, 0, 4 << 20});
-  if (!store.ok()) ::_exit(1);
-  for (std::uint64_t step = 1; step <= kCrashSteps; ++step) {
-    std::vector<DeltaUpdate> updates;
-    for (std::uint64_t i = 0; i < kSamplesPerStep; ++i) {
-      const std::uint64_t sample = step * kSamplesPerStep + i;
-      updates.push_back(Update(sample, step, Image(sample, step, 32768)));
-    }
-    if (!(*store)->Commit(kPlace, updates, nullptr).ok()) ::_exit(2);
-    if (step == kFlushedStep && !(*store)->Flush().ok()) ::_exit(3);
-  }
-  ::_exit(7);
-}
-
-TEST_F(RocksDeltaStore, ACrashLeavesAPrefixOfWholeSteps) {
-  // The crashing process is this test run again, so the folder's name must be handed to it.
-  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  const char* inherited = std::getenv("SHOAL_CRASH_FOLDER");
-  const std::string path = inherited == nullptr ? path_ : inherited;
-  if (inherited != nullptr) std::filesystem::remove_all(folder_.path());  // nobody else will
-  ASSERT_EQ(::setenv("SHOAL_CRASH_FOLDER", path.c_str(), 1), 0);
-  EXPECT_EXIT(CommitAndCrash(path), ::testing::ExitedWithCode(7), "");
-  ::unsetenv("SHOAL_CRASH_FOLDER");
-  const auto store = Open();
-  const auto inventory = store->Inventory(kPlace);
-  ASSERT_TRUE(inventory.ok());
-  EXPECT_EQ(inventory->size() % kSamplesPerStep, 0u);
-  EXPECT_GE(inventory->size(), kFlushedStep * kSamplesPerStep);
-  EXPECT_LT(inventory->size(), kCrashSteps * kSamplesPerStep);  // the tail was in memory only
-  std::uint64_t expected = kSamplesPerStep;
-  for (const DeltaInventoryEntry& entry : *inventory) {
-    EXPECT_EQ(entry.sample.value, expected);
-    EXPECT_EQ(entry.version, expected / kSamplesPerStep);
-    const auto got = store->Get(kPlace, entry.sample);
-    ASSERT_TRUE(got.ok() && got->has_value());
-    EXPECT_EQ(TextOf((*got)->image), Image(expected, entry.version, 32768));
-    ++expected;
-  }
-  EXPECT_EQ(store->stats().corrupt, 0u);
-}
-
-TEST_F(RocksDeltaStore, ManyEpochsDoNotGrowTheFolderWithoutEnd) {
-  const auto store = Open();
-  constexpr std::uint64_t kSamples = 64;
-  constexpr std::size_t kBytes = 64 << 10;  // 4 MiB live
-  for (std::uint64_t epoch = 1; epoch <= 12; ++epoch) {
-    for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, epoch, Image(sample, epoch, kBytes))),
-                              nullptr));
-    }
-    ASSERT_OK(store->Flush());
-  }
-  std::uintmax_t blob_bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    std::error_code error;
-    const auto size = entry.file_size(error);
-    if (!error && entry.path().extension() == ".blob") blob_bytes += size;
-  }
-  EXPECT_LT(blob_bytes, 6 * kSamples * kBytes);  // 12 epochs were written
 }
 
 }  // namespace
