@@ -91,22 +91,21 @@ VARIANTS = [
 ]
 
 
-def frontier(setup, forward, forward_name, step):
-    return aqsgd(setup, forward, f"dithered:step={step}",
-                 name=f"aqsgd {forward_name} | dithered {step}")
+def frontier(setup, forward, name, step):
+    return aqsgd(setup, forward, f"dithered:step={step}", name=f"aqsgd {name} | dithered {step}")
 
 
 # The fewest bits within 1 % of fp32.
+TWO, THREE = "direct+rans:bits=2", "direct+rans:bits=3"
 FRONTIER = [
-    frontier(FOUR, "direct+rans:bits=2", "2 bits+rans", 1.0),
-    frontier(FOUR, "direct+rans:bits=2", "2 bits+rans", 0.7),
+    frontier(FOUR, TWO, "2 bits+rans", 1.0),
+    frontier(FOUR, TWO, "2 bits+rans", 1.25),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0),
-    frontier(FOUR, "dithered:step=1.0", "dithered 1.0", 1.0),
-    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 0.7),
-    frontier(EIGHT, "direct+rans:bits=3", "3 bits+rans", 0.7),
+    frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.0),
+    frontier(EIGHT, THREE, "3 bits+rans", 0.7),
+    frontier(EIGHT, THREE, "3 bits+rans", 0.5),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
-    frontier(EIGHT, "direct+rans:bits=3", "3 bits+rans", 0.5),
-    frontier(EIGHT, "dithered:step=0.5", "dithered 0.5", 0.7),
+    frontier(EIGHT, THREE, "3 bits+rans", 1.0),
 ]
 
 # Without m, and the arithmetic of the AQ-SGD authors' code (one scale per channel of a message).
