@@ -101,6 +101,56 @@ TEST(CodecGolden, Direct) {
   }
 }
 
+TEST(CodecGolden, OtherLevelsAndScales) {
+  const struct {
+    const char* spec;
+    const char* payload;
+  } cases[] = {
+      {"direct:bits=1,bucket=3",
+       "02020103030000001200000000000000"
+       "803f803e414040400000894775f503"},
+      {"direct:bits=2,bucket=3,levels=midtread",
+       "02020213030000001200000000000000"
+       "803f803e4140404000008947225526550600"},
+      {"direct:bits=4,bucket=3,levels=midtread",
+       "02020413030000001200000000000000"
+       "803f803e41404040000089470e0b7a696e0c77777e000000"},
+      {"direct:bits=1,bucket=3,levels=affine",
+       "02020123030000001200000000000000"
+       "80bf803f80becd3d1abf414040c000400000000000008947350701"},
+      {"direct:bits=4,bucket=3,levels=affine",
+       "02020423030000001200000000000000"
+       "80bf803f80becd3d1abf414040c0004000000000000089470f0bbf068f0f00000f000000"},
+      {"direct:bits=4,bucket=channel",
+       "04020403000000001200000000000000"
+       "803f803f41409a3e894740400f19883e0f0888888f000000"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(Encode(c.spec, kFirst, {}).payload, c.payload) << c.spec;
+  auto small = kFirst;
+  small[16] = -7.5F;  // the authors' scales are fp16
+  EXPECT_EQ(Encode("direct:bits=3,bucket=channel,levels=authors", small, {}).payload,
+            "04020332000000001200000000000000"
+            "003c003c0542cd348047004247435e474192200000");
+}
+
+TEST(CodecGolden, ImagesOfFewBits) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"8",
+       "02000800000000001200000000000000"
+       "803f803f41409a3e89474040ff0095158080e033ff00800080808080ff80000000000000"},
+      {"4",
+       "02000400000000001200000000000000"
+       "803f803f41409a3e894740400f19883e0f0888888f000000"},
+      {"2",
+       "02000200000000001200000000000000"
+       "803f803f41409a3e89474040233a23aa0b00"}};
+  for (const auto& [bits, image] : cases) {
+    const std::string spec =
+        "aqsgd:bits=4,bucket=3,first_visit=raw:dtype=fp32,m=" + std::string(bits);
+    EXPECT_EQ(Hex(Encode(spec, kFirst, {}).image.bytes()), image) << bits;
+  }
+}
+
 TEST(CodecGolden, AqsgdFirstVisit) {
   const Visit fp16 = Encode("aqsgd:bits=4,bucket=3", kFirst, {});
   EXPECT_EQ(fp16.payload, Message(0, 0) + "01021002000000011200000000000000" + kHalves);
