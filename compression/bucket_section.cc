@@ -81,7 +81,6 @@ Status BucketReader::Open(std::span<const std::byte> payload) {
   const PayloadHeader want = format_.HeaderFor(shape_, samples_);
   const std::size_t n = shape_.values();
   const std::size_t head = kPayloadHeaderBytes + samples_ * code.ScaleBytes(n);
-  scales_ = payload.data() + kPayloadHeaderBytes;
   if (format_.stage == EntropyStage::kNone) {
     const auto exponent =
         CheckPayload(payload, want, format_.BytesMax(shape_, samples_), format_.spec);
@@ -102,6 +101,7 @@ Status BucketReader::Open(std::span<const std::byte> payload) {
     codes_.resize(samples_ * n);
     SHOAL_RETURN_IF_ERROR(ReadSymbols(payload.subspan(head), code.bits(), codes_, format_.spec));
   }
+  scales_ = payload.data() + kPayloadHeaderBytes;
   return code.CheckScales(scales_, samples_ * n, format_.spec);
 }
 

@@ -1,6 +1,7 @@
-// Codec specs, sample payloads and m images from foreign hands. Input: a byte that chooses the
-// codec, one for the shape, one for how much of the rest is m; then payload and m. A valid header
-// is put in front of two thirds of the payloads, so that the bodies are reached too.
+// Codec specs, payloads and m images from foreign hands. Input: a byte that chooses the codec, one
+// for the shape, one for the samples (how many, which are changes, which are wanted), one for where
+// m comes from; then m and payload. What Encode makes of zeros is put in front of two thirds of the
+// payloads, so that the bodies are reached too.
 
 #include <algorithm>
 #include <cmath>
@@ -12,27 +13,40 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "tests/unit/compression/one_sample.h"
 
 namespace {
 
 using shoal::Buffer;
+using shoal::compression::DeltaMode;
 using shoal::compression::MakeCodec;
-using shoal::compression::OneSample;
+using shoal::compression::MessageCodec;
 using shoal::compression::SampleShape;
+using shoal::compression::SampleToDecode;
+using shoal::compression::SampleToEncode;
 
 constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "raw:dtype=fp16",
                                   "raw:dtype=bf16",
+                                  "direct:bits=1",
                                   "direct:bits=2",
-                                  "direct:bits=5",
+                                  "direct:bits=5,levels=midtread",
                                   "direct:bits=8",
+                                  "direct:bits=4,levels=affine",
+                                  "direct:bits=3,bucket=channel",
+                                  "direct:bits=3,bucket=channel,levels=authors",
+                                  "direct+zstd:bits=3",
+                                  "direct+rans:bits=3",
                                   "aqsgd:bits=2",
                                   "aqsgd:bits=7,bucket=3",
+                                  "aqsgd:bits=3,m=8",
+                                  "aqsgd+rans:bits=2,m=4",
+                                  "aqsgd:bits=2,m=2,bucket=channel",
                                   "aqsgd:bits=4,first_visit=direct:bits=3",
+                                  "aqsgd:delta=dithered:step=1,first_visit=tiles:bits=4",
                                   "tiles:bits=4",
                                   "tiles+rans:bits=3,levels=midtread",
-                                  "aqsgd:bits=2,first_visit=tiles:bits=5"};
+                                  "aqsgd:bits=2,first_visit=tiles:bits=5",
+                                  "dithered:step=1"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {
@@ -42,57 +56,85 @@ void FuzzSpec(std::string_view text) {
   if (!again.ok() || (*again)->spec() != (*codec)->spec()) abort();
 }
 
-// What Encode makes of zeros, to borrow its header and length from.
-std::vector<std::byte> Valid(const OneSample& codec, SampleShape shape, const Buffer& m) {
-  std::vector<std::byte> out(codec.EncodedBytesMax(shape));
-  Buffer next;
-  const auto bytes =
-      codec.Encode(std::vector<float>(shape.values()), shape, m.bytes(), {}, out, &next);
+// What Encode makes of zeros, to borrow its head and length from.
+std::vector<std::byte> Valid(const MessageCodec& codec, SampleShape shape,
+                             std::span<const SampleToDecode> samples, DeltaMode mode) {
+  const std::vector<float> zeros(shape.values());
+  std::vector<SampleToEncode> in;
+  for (const SampleToDecode& sample : samples) {
+    in.push_back({zeros, sample.delta ? sample.m : std::span<const std::byte>()});
+  }
+  std::vector<std::byte> out(codec.EncodedBytesMax(shape, in.size()));
+  std::vector<Buffer> next(in.size());
+  const auto bytes = codec.Encode(in, shape, {}, mode, out, next, nullptr);
   out.resize(bytes.ok() ? *bytes : 0);
   return out;
 }
 
-void CheckDecoded(std::span<const float> values) {
-  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) abort();
+// An image of the right size and head with foreign values; for some choices all of it is foreign.
+Buffer MImage(const MessageCodec& codec, SampleShape shape, std::span<const std::byte> foreign,
+              std::uint8_t choice) {
+  const std::vector<float> zeros(shape.values());
+  const SampleToEncode first{zeros, {}};
+  std::vector<std::byte> out(codec.EncodedBytesMax(shape, 1));
+  Buffer image;
+  if (!codec.Encode({&first, 1}, shape, {}, DeltaMode::kDelta, out, {&image, 1}, nullptr).ok()) {
+    abort();
+  }
+  const std::size_t from = choice % 8 == 0 ? 0 : choice % 8 == 1 ? 1 : 16;
+  if (from < image.size()) {
+    std::memcpy(image.data() + from, foreign.data(), std::min(foreign.size(), image.size() - from));
+  }
+  return image;
+}
+
+void CheckDecoded(const MessageCodec& codec, SampleShape shape,
+                  std::span<const SampleToDecode> samples, std::span<const Buffer> next) {
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto& values = samples[i].values;
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      abort();
+    }
+    if (!codec.keeps_m() || values.empty()) continue;
+    if (!codec.CheckMImage(next[i].bytes(), shape).ok()) abort();
+  }
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzSpec({reinterpret_cast<const char*>(data), size});
-  if (size < 3) return 0;
+  if (size < 4) return 0;
   const SampleShape shape{1U + data[1] % 5U, 3U * (1U + data[1] / 8U % 9U)};
-  const OneSample codec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
-  const auto rest = std::as_bytes(std::span(data + 3, size - 3));
-  const bool with_m = codec.keeps_m() && data[2] % 2 != 0;
-  const std::size_t m_bytes = with_m ? rest.size() / 2 : 0;
+  const auto made = MakeCodec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
+  if (!made.ok()) abort();
+  const MessageCodec& codec = **made;
+  const auto rest = std::as_bytes(std::span(data + 4, size - 4));
+  const auto foreign_m = rest.first(codec.keeps_m() ? rest.size() / 2 : 0);
 
-  Buffer m = Buffer::CopyOf(rest.first(m_bytes));
-  if (m_bytes != 0 && data[2] % 4 == 3) {
-    // An image of the right size and header with foreign values.
-    const std::size_t bytes = codec.codec().MImageBytes(shape);
-    const auto head =
-        std::uint64_t{2} | std::uint64_t{data[2]} % 128 << 8 | std::uint64_t{16} << 16;
-    const std::uint64_t count = shape.values();
-    m = Buffer(bytes);
-    std::memset(m.data(), 0, bytes);
-    std::memcpy(m.data(), &head, 8);
-    std::memcpy(m.data() + 8, &count, 8);
-    std::memcpy(m.data() + 16, rest.data(), std::min(m_bytes, bytes - 16));
+  std::vector<SampleToDecode> samples(1 + data[2] % 3);
+  std::vector<std::vector<float>> values(samples.size(), std::vector<float>(shape.values()));
+  std::vector<Buffer> m(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if ((data[2] >> (2 + i) & 1) == 0 || i == 0) samples[i].values = values[i];
+    samples[i].delta = codec.keeps_m() && (data[2] >> (5 + i) & 1) != 0;
+    if (!samples[i].delta) continue;
+    m[i] = MImage(codec, shape, foreign_m, data[3]);
+    samples[i].m = m[i].bytes();
   }
-  Buffer payload = Buffer::CopyOf(rest.subspan(m_bytes));
+  Buffer payload = Buffer::CopyOf(rest.subspan(foreign_m.size()));
   if (data[0] % 3 != 0 && !payload.empty()) {
-    const auto valid = Valid(codec, shape, m);
+    const auto valid = Valid(codec, shape, samples, static_cast<DeltaMode>(data[3] / 8 % 2));
     if (!valid.empty()) {
       Buffer mixed = Buffer::CopyOf(valid);
-      std::memcpy(mixed.data() + 16, payload.data(), std::min(payload.size(), mixed.size() - 16));
+      const std::size_t head = std::min<std::size_t>(codec.keeps_m() ? 32 : 16, mixed.size());
+      std::memcpy(mixed.data() + head, payload.data(),
+                  std::min(payload.size(), mixed.size() - head));
       payload = std::move(mixed);
     }
   }
-  std::vector<float> values(shape.values());
-  Buffer next;
-  if (!codec.Decode(payload.bytes(), shape, m.bytes(), {}, values, &next).ok()) return 0;
-  CheckDecoded(values);
-  if (codec.keeps_m() && !codec.codec().CheckMImage(next.bytes(), shape).ok()) abort();
+  std::vector<Buffer> next(codec.keeps_m() ? samples.size() : 0);
+  if (!codec.Decode(payload.bytes(), samples, shape, {}, next).ok()) return 0;
+  CheckDecoded(codec, shape, samples, next);
   return 0;
 }
