@@ -95,34 +95,63 @@ inline Lanes Product(Lanes a, Lanes b) {
   return hn::MulEven(hn::BitCast(Narrow(), a), hn::BitCast(Narrow(), b));
 }
 
+struct Block {
+  Lanes c0, c1, c2, c3;
+};
+
+// All rounds of several blocks a lane; the keys are those of each round, in turn.
+template <std::size_t kBlocks>
+inline void Rounds(const Lanes* keys, Block* blocks) {
+  const auto m0 = hn::Set(Words(), kMultiplier0);
+  const auto m1 = hn::Set(Words(), kMultiplier1);
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t j = 0; j < kBlocks; ++j) {
+      Block& b = blocks[j];
+      const auto p0 = Product(b.c0, m0);
+      const auto p1 = Product(b.c2, m1);
+      b.c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), b.c1), keys[2 * round]);
+      b.c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), b.c3), keys[2 * round + 1]);
+      b.c1 = p1;
+      b.c3 = p0;
+    }
+  }
+}
+
 void DitherWordsImpl(const std::uint32_t* key, std::uint64_t token, std::uint32_t first,
                      std::size_t groups, std::uint16_t* words) {
   const Words d;
-  const auto m0 = hn::Set(d, kMultiplier0);
-  const auto m1 = hn::Set(d, kMultiplier1);
   const auto low = hn::Set(d, 0xffffffffU);
-  constexpr std::size_t kLanes =
-      hn::MaxLanes(d) < kBlocksPerGroup ? hn::MaxLanes(d) : kBlocksPerGroup;
-  std::uint64_t block = std::uint64_t{first} * kBlocksPerGroup;
+  constexpr std::size_t kLanes = hn::MaxLanes(d);
+  // Two vectors at a time hide the latency of the multiplications.
+  constexpr std::size_t kAtOnce = 2;
+  static_assert(kBlocksPerGroup % (kAtOnce * kLanes) == 0);
+  Lanes keys[2 * kRounds];
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    keys[2 * round] = hn::Set(d, std::uint64_t{key[0] + round * kWeyl0} & 0xffffffffU);
+    keys[2 * round + 1] = hn::Set(d, std::uint64_t{key[1] + round * kWeyl1} & 0xffffffffU);
+  }
+  const Block start = {hn::Iota(d, std::uint64_t{first} * kBlocksPerGroup),
+                       hn::Set(d, token & 0xffffffffU), hn::Set(d, kDitherStream),
+                       hn::Set(d, token >> 32)};
+  const auto step = hn::Set(d, kLanes);
+  auto counter = start.c0;
   auto* out = reinterpret_cast<std::uint64_t*>(words);
   for (std::size_t g = 0; g < groups; ++g, out += 2 * kBlocksPerGroup) {
-    for (std::size_t b = 0; b < kBlocksPerGroup; b += kLanes, block += kLanes) {
-      auto c0 = hn::Iota(d, block);
-      auto c1 = hn::Set(d, token & 0xffffffffU);
-      auto c2 = hn::Set(d, kDitherStream);
-      auto c3 = hn::Set(d, token >> 32);
-      std::uint32_t k0 = key[0];
-      std::uint32_t k1 = key[1];
-      for (int round = 0; round < kRounds; ++round, k0 += kWeyl0, k1 += kWeyl1) {
-        const auto p0 = Product(c0, m0);
-        const auto p1 = Product(c2, m1);
-        c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c1), hn::Set(d, k0));
-        c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Set(d, k1));
-        c1 = p1;
-        c3 = p0;
+    for (std::size_t b = 0; b < kBlocksPerGroup; b += kAtOnce * kLanes) {
+      Block blocks[kAtOnce];
+      for (Block& block : blocks) {
+        block = start;
+        block.c0 = counter;
+        counter = hn::Add(counter, step);
       }
-      hn::StoreU(hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)), d, out + b);
-      hn::StoreU(hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3)), d, out + kBlocksPerGroup + b);
+      Rounds<kAtOnce>(keys, blocks);
+      for (std::size_t j = 0; j < kAtOnce; ++j) {
+        const Block& block = blocks[j];
+        std::uint64_t* to = out + b + j * kLanes;
+        hn::StoreU(hn::Or(hn::And(block.c0, low), hn::ShiftLeft<32>(block.c1)), d, to);
+        hn::StoreU(hn::Or(hn::And(block.c2, low), hn::ShiftLeft<32>(block.c3)), d,
+                   to + kBlocksPerGroup);
+      }
     }
   }
 }

@@ -98,6 +98,22 @@ constexpr auto MakeExpand() {
 }
 alignas(64) constexpr auto kExpand = MakeExpand();
 
+// kCompress[mask]: the byte shuffle that puts the words of the lanes in `mask` one after the other.
+constexpr auto MakeCompress() {
+  std::array<std::array<std::uint8_t, 16>, 256> shuffles{};
+  for (unsigned mask = 0; mask < 256; ++mask) {
+    unsigned word = 0;
+    for (unsigned lane = 0; lane < 8; ++lane) {
+      if ((mask >> lane & 1) == 0) continue;
+      shuffles[mask][2 * word] = static_cast<std::uint8_t>(2 * lane);
+      shuffles[mask][2 * word + 1] = static_cast<std::uint8_t>(2 * lane + 1);
+      ++word;
+    }
+  }
+  return shuffles;
+}
+alignas(64) constexpr auto kCompress = MakeCompress();
+
 }  // namespace
 }  // namespace shoal::compression
 #endif  // SHOAL_COMPRESSION_RANS_SHARED
@@ -137,9 +153,18 @@ inline States Gather(const std::uint32_t* from, States index) {
 
 // The low halves of the lanes in `mask`, one after the other.
 inline std::byte* Emit(States x, hn::Mask<Words> mask, std::byte* to) {
-  const auto low = hn::Compress(hn::And(x, hn::Set(Words(), 0xffff)), mask);
-  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(Signed(), low)), Halves(),
-             reinterpret_cast<std::uint16_t*>(to));
+  const auto low = hn::And(x, hn::Set(Words(), 0xffff));
+#if HWY_TARGET <= HWY_AVX3
+  const auto halves = hn::DemoteTo(Halves(), hn::BitCast(Signed(), hn::Compress(low, mask)));
+#else
+  std::uint8_t bits[8];
+  hn::StoreMaskBits(Words(), mask, bits);
+  const hn::Repartition<std::uint8_t, Halves> octets;
+  const auto all = hn::BitCast(octets, hn::DemoteTo(Halves(), hn::BitCast(Signed(), low)));
+  const auto halves =
+      hn::BitCast(Halves(), hn::TableLookupBytes(all, hn::Load(octets, kCompress[bits[0]].data())));
+#endif
+  hn::StoreU(halves, Halves(), reinterpret_cast<std::uint16_t*>(to));
   return to + 2 * hn::CountTrue(Words(), mask);
 }
 
