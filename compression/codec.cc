@@ -18,6 +18,7 @@
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
 #include "compression/tiles_codec.h"
+#include "compression/topk_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -27,13 +28,14 @@ using PlainPointer = std::shared_ptr<const PlainCodec>;
 constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
 constexpr std::uint32_t kDefaultTile = 64;
+constexpr std::uint32_t kDefaultTopKBucket = 128;
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=], "
-    "dithered:step=N|rate=N|error=N, "
+    "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct, tiles or aqsgd adds an entropy stage";
+    "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage";
 
 // `usual`: the levels of a spec that names none.
 Result<LevelRule> ParseRule(const CodecSpec& spec, Levels usual) {
@@ -139,6 +141,19 @@ Result<PlainPointer> MakeTiles(const CodecSpec& spec, std::uint32_t hidden) {
   return PlainPointer(std::make_shared<const TilesCodec>(code, *stage));
 }
 
+Result<PlainPointer> MakeTopK(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"ratio", "bits", "bucket"}));
+  SHOAL_ASSIGN_OR_RETURN(const double ratio, FractionOption(spec, "ratio", 1e-4, 1, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 1, kHiddenMax, kDefaultTopKBucket));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  return PlainPointer(
+      std::make_shared<const TopKCodec>(ratio, static_cast<int>(bits), bucket, *stage));
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -150,6 +165,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   }
   if (spec.name == "dithered") return MakeDithered(spec);
   if (spec.name == "tiles") return MakeTiles(spec, hidden);
+  if (spec.name == "topk") return MakeTopK(spec);
   return PlainPointer();
 }
 

@@ -58,10 +58,16 @@ Status Decode(const Sent& sent, std::span<const std::byte> payload) {
   return Decode(sent, payload, sent.m.bytes());
 }
 
-const char* const kSpecs[] = {
-    "raw:dtype=fp32",        "raw:dtype=fp16", "raw:dtype=bf16",
-    "direct:bits=3",         "direct:bits=8",  "aqsgd:bits=2",
-    "aqsgd:bits=5,bucket=4", "tiles:bits=3",   "aqsgd:bits=2,first_visit=tiles:bits=4"};
+const char* const kSpecs[] = {"raw:dtype=fp32",
+                              "raw:dtype=fp16",
+                              "raw:dtype=bf16",
+                              "direct:bits=3",
+                              "direct:bits=8",
+                              "aqsgd:bits=2",
+                              "aqsgd:bits=5,bucket=4",
+                              "tiles:bits=3",
+                              "aqsgd:bits=2,first_visit=tiles:bits=4",
+                              "topk:ratio=0.3,bits=4,bucket=4"};
 
 TEST(ForeignBytes, EveryWrongLengthIsRefused) {
   for (const char* spec : kSpecs) {
