@@ -72,7 +72,8 @@ def _aligned(head, lines):
 
 
 def _markdown(head, lines):
-    rows = ["| " + " | ".join(line) + " |" for line in [head, *lines]]
+    rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+            for line in [head, *lines]]
     return [rows[0], "|" + "---|" * len(head), *rows[1:]]
 
 
@@ -124,7 +125,9 @@ def _against_bits(results, setup):
         if row.name.startswith(("m in", "first visit")):
             forward = row.name.split(" in")[0] + " variants of aqsgd"
         name = f"{forward} | {row.backward.split(':')[0]}"
-        point = (bits_per_value(next(iter(runs.values()))), sum(excess.values()) / len(excess))
+        # Below a hundredth of a percent there is only noise, and no place on a logarithmic axis.
+        above = max(sum(excess.values()) / len(excess), 0.01)
+        point = (bits_per_value(next(iter(runs.values()))), above)
         groups.setdefault(name, []).append(point)
     return [(name, sorted(points)) for name, points in groups.items()]
 
@@ -156,7 +159,7 @@ def plots(results):
             out[f"bits-{slug}.svg"] = plot(
                 f"Training loss above fp32 against bits, {setup}",
                 "wire bits per boundary value, forward + backward", "percent above fp32",
-                points, log_x=True, y_max=10)
+                points, log_x=True, log_y=True)
     return out
 
 

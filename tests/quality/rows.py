@@ -91,8 +91,10 @@ VARIANTS = [
 ]
 
 
-def frontier(setup, forward, name, step):
-    return aqsgd(setup, forward, f"dithered:step={step}", name=f"aqsgd {name} | dithered {step}")
+def frontier(setup, forward, name, step, **first):
+    return aqsgd(setup, forward, f"dithered:step={step}",
+                 name=f"aqsgd {name} | dithered {step}{', from the start' if first else ''}",
+                 **first)
 
 
 # The fewest bits within 1 % of fp32.
@@ -102,6 +104,9 @@ FRONTIER = [
     frontier(FOUR, TWO, "2 bits+rans", 1.25),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0),
     frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.0),
+    frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.25),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="tiles:bits=4",
+             first_backward=""),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 0.5),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),

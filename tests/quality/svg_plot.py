@@ -11,7 +11,8 @@ COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8e5ea2", "#e08e0b", "#4a4a4a", "#1
 
 def _ticks(low, high, log):
     if log:
-        steps = [m * 10.0 ** e for e in range(-3, 13) for m in (1, 2, 5)]
+        digits = (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
+        steps = [m * 10.0 ** e for e in range(-3, 13) for m in digits]
         return [t for t in steps if low * 0.999 <= t <= high * 1.001]
     raw = (high - low) / 6 or 1
     size = 10.0 ** math.floor(math.log10(raw))
@@ -25,35 +26,43 @@ def _text(x, y, words, anchor="middle", size=12, more=""):
             f"{escape(words)}</text>")
 
 
-class _Axes:
-    def __init__(self, xs, ys, log_x, y_max):
-        self.log_x = log_x
-        self.x0, self.x1 = min(xs), max(xs)
-        if log_x:
-            self.x0, self.x1 = self.x0 / 1.15, self.x1 * 1.15
-        ys = [min(y, y_max) if y_max else y for y in ys]
-        pad = (max(ys) - min(ys)) * 0.05 or 0.01
-        self.y0, self.y1 = min(ys) - pad, max(ys) + pad
+class _Axis:
+    """Values of one direction onto pixels from `start` to `end`."""
 
-    def x(self, value):
-        a, b, v = self.x0, self.x1, value
-        if self.log_x:
+    def __init__(self, values, log, start, end):
+        self.log, self.start, self.end = log, start, end
+        self.low, self.high = min(values), max(values)
+        if log:
+            self.low, self.high = self.low / 1.15, self.high * 1.15
+        else:
+            pad = (self.high - self.low) * 0.05 or 0.01
+            self.low, self.high = self.low - pad, self.high + pad
+
+    def place(self, value):
+        a, b, v = self.low, self.high, value
+        if self.log:
             a, b, v = math.log(a), math.log(b), math.log(v)
-        return LEFT + (v - a) / ((b - a) or 1) * (WIDTH - LEFT - RIGHT)
+        return self.start + (v - a) / (b - a) * (self.end - self.start)
 
-    def y(self, value):
-        value = min(value, self.y1)
-        return HEIGHT - BOTTOM - (value - self.y0) / (self.y1 - self.y0) * (HEIGHT - TOP - BOTTOM)
+    def ticks(self):
+        return _ticks(self.low, self.high, self.log)
+
+
+class _Axes:
+    def __init__(self, xs, ys, log_x, log_y):
+        self._x = _Axis(xs, log_x, LEFT, WIDTH - RIGHT)
+        self._y = _Axis(ys, log_y, HEIGHT - BOTTOM, TOP)
+        self.x, self.y = self._x.place, self._y.place
 
     def frame(self, title, x_label, y_label):
         out = [_text((LEFT + WIDTH - RIGHT) / 2, 22, title, size=15)]
         bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-        for t in _ticks(self.x0, self.x1, self.log_x):
+        for t in self._x.ticks():
             x = self.x(t)
             out.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{bottom}" '
                        'stroke="#e4e4e4"/>')
             out.append(_text(x, bottom + 17, f"{t:g}"))
-        for t in _ticks(self.y0, self.y1, False):
+        for t in self._y.ticks():
             y = self.y(t)
             out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" '
                        'stroke="#e4e4e4"/>')
@@ -67,11 +76,11 @@ class _Axes:
         return out
 
 
-def plot(title, x_label, y_label, series, log_x=False, lines=True, y_max=None):
-    """SVG text. `series`: (name, [(x, y), ...]) each; `y_max`: higher points lie on the edge."""
+def plot(title, x_label, y_label, series, log_x=False, log_y=False):
+    """SVG text. `series`: (name, [(x, y), ...]) each, drawn as points joined by lines."""
     series = [(name, points) for name, points in series if points]
     axes = _Axes([x for _, points in series for x, _ in points],
-                 [y for _, points in series for _, y in points], log_x, y_max)
+                 [y for _, points in series for _, y in points], log_x, log_y)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
            f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" fill="#222">',
            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>']
@@ -80,7 +89,7 @@ def plot(title, x_label, y_label, series, log_x=False, lines=True, y_max=None):
         colour = COLOURS[i % len(COLOURS)]
         dash = ' stroke-dasharray="5 3"' if i >= len(COLOURS) else ""
         places = [(axes.x(x), axes.y(y)) for x, y in points]
-        if lines and len(places) > 1:
+        if len(places) > 1:
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
             out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" '
                        f'stroke-width="1.8"{dash}/>')
