@@ -87,7 +87,7 @@ Status PeerDaemon::OpenStores() {
   storage::DeltaStoreOptions options;
   options.path = directory + "/deltas";
   options.bytes_max = config_.delta_store_bytes;
-  options.memory_bytes = config_.store_memory_bytes;
+  options.memory_bytes = config_.store_memory_bytes - config_.store_memory_bytes / 4;
   options.space =
       config_.store_space == "tight" ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault;
   SHOAL_ASSIGN_OR_RETURN(delta_store_, storage::OpenRocksDeltaStore(options));

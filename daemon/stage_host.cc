@@ -183,6 +183,8 @@ pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
   config.backward_codec = run.backward_codec();
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = resources_.config->activation_bytes;
+  // A quarter of the store's memory, for two boundaries.
+  config.read_ahead_bytes = resources_.config->store_memory_bytes / 8;
   config.resume_step = plan_.resume_step();
   return config;
 }

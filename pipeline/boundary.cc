@@ -12,7 +12,6 @@ namespace {
 // Frames of the next step that may wait for it. The neighbour's bound on micro-batches in flight
 // keeps it far below.
 constexpr std::size_t kEarlyFramesMax = 1024;
-constexpr std::size_t kEarlyEvictionsMax = 64;
 
 }  // namespace
 
@@ -22,8 +21,7 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
       side_(side),
       target_(target),
       handlers_(std::move(handlers)),
-      next_step_(core->config.resume_step),
-      committed_(core->config.resume_step) {
+      next_step_(core->config.resume_step) {
   const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
   if (core->forward_codec->keeps_m()) {
     delta_ =
@@ -159,21 +157,13 @@ Status Boundary::OnInventory(const net::Frame& frame) {
 }
 
 Status Boundary::OnEvicted(const net::Frame& frame) {
-  if (delta_ == nullptr) return InvalidArgument("evictions, but the codec keeps no m");
-  if (frame.micro_batch.step >= committed_) {
-    // The other end has committed a step that is still to be committed here.
-    if (early_evictions_.size() >= kEarlyEvictionsMax) {
-      return ResourceExhausted("evictions of too many steps ahead");
-    }
-    net::Frame held = core_->NewFrame(frame.kind, frame.micro_batch);
-    held.samples = frame.samples;
-    early_evictions_.push_back(std::move(held));
-    return Status::Ok();
-  }
-  std::vector<SampleId> samples;
-  for (const net::FrameSample& sample : frame.samples) samples.push_back(sample.sample);
-  if (!samples.empty()) delta_->Drop(std::move(samples));
-  return Status::Ok();
+  if (delta_ == nullptr) return InvalidArgument("losses of m, but the codec keeps none");
+  SHOAL_ASSIGN_OR_RETURN(std::vector<SampleId> samples, DecodeLosses(frame.payload.bytes()));
+  return delta_->OnTheirLosses(frame.micro_batch.step, std::move(samples));
+}
+
+void Boundary::PlanAhead(const StepPlan& plan) {
+  if (delta_ != nullptr) delta_->PlanAhead(plan);
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {
@@ -191,26 +181,19 @@ void Boundary::DropStaged() {
 }
 
 bool Boundary::Commit(std::uint64_t step, std::function<void(PlaceChecksum)> done) {
-  committed_ = step + 1;
   if (delta_ == nullptr) return false;
-  delta_->Commit(step, [this, step, done](PlaceChecksum place, std::vector<SampleId> evicted) {
-    SendEvicted(step, evicted);
-    done(place);
-  });
-  for (net::Frame& frame : std::exchange(early_evictions_, {})) OnFrame(std::move(frame));
+  const auto stored = [this, step](std::vector<SampleId> lost) {
+    SendLosses(step, std::move(lost));
+  };
+  delta_->Commit(step, {stored, std::move(done)});
   return true;
 }
 
-void Boundary::SendEvicted(std::uint64_t step, const std::vector<SampleId>& samples) {
-  if (samples.empty()) return;
+void Boundary::SendLosses(std::uint64_t step, std::vector<SampleId> samples) {
   net::Frame frame = core_->NewFrame(net::FrameKind::kEvicted, {step, 0});
-  for (const SampleId sample : samples) {
-    net::FrameSample named;
-    named.sample = sample;
-    frame.samples.push_back(named);
-  }
+  frame.payload = EncodeLosses(std::move(samples));
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
-    core_->fail(sent.WithContext("cannot send evictions to " + peer_name()), nullptr);
+    core_->fail(sent.WithContext("cannot send losses of m to " + peer_name()), nullptr);
   }
 }
 

@@ -41,6 +41,8 @@ class Boundary {
   // What has not happened yet during link-up.
   std::string Missing() const;
 
+  // A step that will start later: its m may be read.
+  void PlanAhead(const StepPlan& plan);
   // Errors are those of the lanes.
   Status StartStep(const StepPlan& plan);
   SendLane& out() { return *out_; }
@@ -62,7 +64,7 @@ class Boundary {
   Status OnEvicted(const net::Frame& frame);
   void SendInventory(DeltaStage::Inventory inventory);
   void MaybeAgree();
-  void SendEvicted(std::uint64_t step, const std::vector<SampleId>& samples);
+  void SendLosses(std::uint64_t step, std::vector<SampleId> samples);
   void OnSent(net::FrameKind kind, double elapsed_ms);
   Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
   void FailByPeer(const Status& status);
@@ -80,9 +82,7 @@ class Boundary {
   bool step_running_ = false;
   std::uint64_t step_ = 0;       // running or last
   std::uint64_t next_step_ = 0;  // whose frames wait
-  std::uint64_t committed_ = 0;  // steps
   std::vector<net::Frame> early_;
-  std::vector<net::Frame> early_evictions_;
   TimePoint last_sent_{};
   std::unique_ptr<net::Link> link_;  // last: its handlers use everything above
 };

@@ -1,5 +1,6 @@
 #include "pipeline/delta_stage.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "common/trace.h"
@@ -8,8 +9,12 @@
 namespace shoal::pipeline {
 namespace {
 
+// Micro-batches read ahead of use, whatever their size.
+constexpr std::size_t kAheadMax = 16;
+// Steps that the other end may have committed before us.
+constexpr std::size_t kTheirStepsMax = 64;
+
 struct Fetched {
-  Status status;
   DeltaStage::Records records;
   double ms = 0;
 };
@@ -23,23 +28,9 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
 
 struct Committed {
   Status status;
-  std::uint64_t checksum = 0;
-  std::uint64_t records = 0;
-  std::vector<SampleId> evicted;
+  std::vector<SampleId> lost;
   double ms = 0;
 };
-
-Committed CommitNow(storage::DeltaStore* store, const storage::DeltaPlace& place,
-                    const std::vector<storage::DeltaUpdate>& updates) {
-  Committed result;
-  result.status = store->Commit(place, updates, &result.evicted);
-  if (!result.status.ok()) return result;
-  const Result<std::uint64_t> checksum = store->PlaceChecksum(place);
-  result.status = checksum.ok() ? Status::Ok() : checksum.status();
-  if (checksum.ok()) result.checksum = *checksum;
-  result.records = updates.size();
-  return result;
-}
 
 }  // namespace
 
@@ -64,50 +55,182 @@ void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> do
     if (!status.ok()) return core_->fail(status.WithContext("delta store"), nullptr);
     done();
   });
+  agreed_ = true;
+  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+}
+
+// ---- reading ----
+
+void DeltaStage::PlanAhead(const StepPlan& plan) {
+  std::set<SampleId>& samples = uncommitted_[plan.step];
+  std::uint32_t index = 0;
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    samples.insert(micro_batch.samples.begin(), micro_batch.samples.end());
+    planned_.push_back({{plan.step, index++}, micro_batch.samples});
+  }
+  OpenAhead();
+}
+
+bool DeltaStage::Blocked(std::uint64_t step, SampleId sample) const {
+  for (auto at = uncommitted_.begin(); at != uncommitted_.end() && at->first < step; ++at) {
+    if (at->second.contains(sample)) return true;
+  }
+  return false;
+}
+
+std::size_t DeltaStage::RoomAhead() const {
+  const std::size_t bytes =
+      core_->config.micro_batch_rows * core_->forward_codec->MImageBytes(core_->shape());
+  // One is always allowed: else a step would begin by waiting.
+  const std::size_t most =
+      std::clamp<std::size_t>(core_->config.read_ahead_bytes / bytes, 1, kAheadMax);
+  return most - std::min(most, ahead_);
+}
+
+void DeltaStage::OpenAhead() {
+  while (!planned_.empty() && RoomAhead() > 0) {
+    auto [key, samples] = std::move(planned_.front());
+    planned_.pop_front();
+    ++ahead_;
+    ReadWhatIsFree(key, &Open(key, std::move(samples)));
+  }
+}
+
+DeltaStage::Wanted& DeltaStage::Open(WantedKey key, std::vector<SampleId> samples) {
+  Wanted& wanted = wanted_[key];
+  wanted.states.assign(samples.size(), ReadState::kLater);
+  wanted.records.resize(samples.size());
+  wanted.left = samples.size();
+  wanted.samples = std::move(samples);
+  return wanted;
 }
 
 void DeltaStage::Prefetch(MicroBatchId id, std::vector<SampleId> samples,
                           std::function<void(Records)> done) {
-  auto fetch = [store = core_->deps.delta_store, place = place_, shape = core_->shape(), id,
-                codec = core_->forward_codec, samples = std::move(samples),
+  const WantedKey key(id.step, id.index);
+  auto found = wanted_.find(key);
+  if (found == wanted_.end()) {
+    while (!planned_.empty() && planned_.front().first <= key) planned_.pop_front();
+    Open(key, std::move(samples));
+    found = wanted_.find(key);
+  } else {
+    --ahead_;
+  }
+  found->second.done = std::move(done);
+  ReadWhatIsFree(key, &found->second);
+  OpenAhead();
+  Finish(key);
+}
+
+void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
+  if (!agreed_) return;
+  std::vector<std::size_t> positions;
+  std::vector<SampleId> samples;
+  for (std::size_t i = 0; i < wanted->samples.size(); ++i) {
+    if (wanted->states[i] != ReadState::kLater || Blocked(key.first, wanted->samples[i])) continue;
+    wanted->states[i] = ReadState::kReading;
+    positions.push_back(i);
+    samples.push_back(wanted->samples[i]);
+  }
+  if (samples.empty()) return;
+  const bool last = positions.size() == wanted->left;
+  auto fetch = [store = core_->deps.delta_store, place = place_, codec = core_->forward_codec,
+                shape = core_->shape(), key, last, samples = std::move(samples),
                 clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     Fetched fetched;
     for (const SampleId sample : samples) {
+      // The store says in its own status why it cannot read; here it is a first visit.
       Result<std::optional<storage::DeltaRecord>> record = store->Get(place, sample);
-      if (!record.ok()) {
-        fetched.status = record.status();
-        return fetched;
+      if (!record.ok() || (record->has_value() && !Usable(*codec, **record, shape))) {
+        fetched.records.emplace_back();
+      } else {
+        fetched.records.push_back(std::move(*record));
       }
-      if (record->has_value() && !Usable(*codec, **record, shape)) record->reset();
-      fetched.records.push_back(std::move(*record));
     }
     fetched.ms = Milliseconds(clock->Now() - start);
-    TraceSpan("delta.prefetched", id, traced);
+    if (last) TraceSpan("delta.prefetched", {key.first, key.second}, traced);
     return fetched;
   };
+  ++reading_;
   core_->scope.Run(core_->deps.store, "delta.prefetch", std::move(fetch),
-                   [this, done](Fetched fetched) {
-                     if (!fetched.status.ok()) {
-                       return core_->fail(fetched.status.WithContext("delta store"), nullptr);
-                     }
+                   [this, key, positions = std::move(positions)](Fetched fetched) {
                      core_->stats.store_ms += fetched.ms;
-                     done(std::move(fetched.records));
+                     OnRead(key, positions, std::move(fetched.records));
                    });
 }
+
+void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records) {
+  Wanted& wanted = wanted_.at(key);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t position = positions[i];
+    const auto forgotten = forgotten_.find(wanted.samples[position]);
+    if (forgotten != forgotten_.end() && records[i] && records[i]->version <= forgotten->second) {
+      records[i].reset();
+    }
+    if (records[i]) core_->stats.ahead_bytes += records[i]->image.size();
+    wanted.records[position] = std::move(records[i]);
+    wanted.states[position] = ReadState::kRead;
+  }
+  wanted.left -= positions.size();
+  if (--reading_ == 0) forgotten_.clear();
+  Finish(key);
+}
+
+// Hands a micro-batch out that was asked for and is complete.
+void DeltaStage::Finish(WantedKey key) {
+  const auto found = wanted_.find(key);
+  if (found == wanted_.end() || found->second.left > 0 || !found->second.done) return;
+  Wanted wanted = std::move(found->second);
+  wanted_.erase(found);
+  for (const auto& record : wanted.records) {
+    if (record) core_->stats.ahead_bytes -= record->image.size();
+  }
+  wanted.done(std::move(wanted.records));
+}
+
+// m of these samples up to `version` is gone at one end: what was read of it must not be built on.
+void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t version) {
+  if (samples.empty()) return;
+  const std::set<SampleId> gone(samples.begin(), samples.end());
+  for (auto& [key, wanted] : wanted_) {
+    for (std::size_t i = 0; i < wanted.samples.size(); ++i) {
+      std::optional<storage::DeltaRecord>& record = wanted.records[i];
+      if (!record || record->version > version || !gone.contains(wanted.samples[i])) continue;
+      core_->stats.ahead_bytes -= record->image.size();
+      record.reset();
+    }
+  }
+  if (reading_ == 0) return;
+  for (const SampleId sample : gone) {
+    std::uint64_t& up_to = forgotten_[sample];
+    up_to = std::max(up_to, version);
+  }
+}
+
+// ---- committing ----
 
 void DeltaStage::Stage(MicroBatchId id, SampleId sample, MImage image) {
   Staged& staged = staged_[sample];
   const std::pair order(id.index, image.position);
   if (!staged.image.image.empty() && order < staged.order) return;
+  core_->stats.staged_bytes += image.image.size() - staged.image.image.size();
   staged = {order, std::move(image)};
 }
 
-void DeltaStage::Commit(std::uint64_t step,
-                        std::function<void(PlaceChecksum, std::vector<SampleId>)> done) {
-  std::vector<storage::DeltaUpdate> updates;
-  updates.reserve(staged_.size());
+void DeltaStage::DropStaged() {
+  for (const auto& [sample, staged] : staged_) {
+    core_->stats.staged_bytes -= staged.image.image.size();
+  }
+  staged_.clear();
+}
+
+void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
+  Committing commit;
+  commit.step = step;
+  commit.handlers = std::move(handlers);
+  commit.updates.reserve(staged_.size());
   for (auto& [sample, staged] : staged_) {
     storage::DeltaRecord record;
     record.version = step + 1;
@@ -115,36 +238,86 @@ void DeltaStage::Commit(std::uint64_t step,
     record.tokens = core_->config.row_tokens;
     record.hidden = core_->config.hidden;
     record.image = std::move(staged.image.image);
-    updates.push_back({sample, std::move(record)});
+    commit.updates.push_back({sample, std::move(record)});
   }
   staged_.clear();
-  auto commit = [store = core_->deps.delta_store, place = place_, updates = std::move(updates),
-                 step, clock = &core_->deps.control->clock()] {
+  commit.records = commit.updates.size();
+  commits_.push_back(std::move(commit));
+  PumpCommits();
+}
+
+void DeltaStage::PumpCommits() {
+  while (!commits_.empty()) {
+    Committing& first = commits_.front();
+    if (!first.posted) return PostCommit(&first);
+    if (!first.stored || !theirs_.contains(first.step)) return;
+    PostSettle();
+  }
+}
+
+void DeltaStage::PostCommit(Committing* commit) {
+  commit->posted = true;
+  std::uint64_t bytes = 0;
+  for (const storage::DeltaUpdate& update : commit->updates) bytes += update.record.image.size();
+  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step,
+                updates = std::move(commit->updates), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
-    Committed committed = CommitNow(store, place, updates);
+    Committed committed;
+    committed.status = store->Commit(place, updates, &committed.lost);
     committed.ms = Milliseconds(clock->Now() - start);
     TraceSpan("delta.committed", {step, 0}, traced);
     return committed;
   };
-  core_->scope.Run(core_->deps.store, "delta.commit", std::move(commit),
-                   [this, done](Committed committed) {
+  core_->scope.Run(core_->deps.store, "delta.commit", std::move(write),
+                   [this, bytes, step = commit->step](Committed committed) {
                      if (!committed.status.ok()) {
                        return core_->fail(committed.status.WithContext("delta store"), nullptr);
                      }
                      core_->stats.store_ms += committed.ms;
-                     done({place_.boundary, place_.side, committed.checksum, committed.records},
-                          std::move(committed.evicted));
+                     core_->stats.staged_bytes -= bytes;
+                     Forget(committed.lost, step + 1);
+                     commits_.front().stored = true;
+                     commits_.front().handlers.on_stored(std::move(committed.lost));
+                     PumpCommits();
+                   });
+  // What the step made is read behind its commit.
+  uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
+  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+}
+
+void DeltaStage::PostSettle() {
+  const Committing commit = std::move(commits_.front());
+  commits_.pop_front();
+  std::vector<SampleId> theirs = std::move(theirs_.extract(commit.step).mapped());
+  Forget(theirs, commit.step + 1);
+  auto settle = [store = core_->deps.delta_store, place = place_, version = commit.step + 1,
+                 theirs = std::move(theirs)]() -> Result<std::uint64_t> {
+    SHOAL_RETURN_IF_ERROR(store->Drop(place, theirs, version));
+    return store->PlaceChecksum(place);
+  };
+  core_->scope.Run(core_->deps.store, "delta.settle", std::move(settle),
+                   [this, records = commit.records,
+                    settled = commit.handlers.on_settled](Result<std::uint64_t> checksum) {
+                     if (!checksum.ok()) {
+                       return core_->fail(checksum.status().WithContext("delta store"), nullptr);
+                     }
+                     settled({place_.boundary, place_.side, *checksum, records});
                    });
 }
 
-void DeltaStage::Drop(std::vector<SampleId> samples) {
-  auto drop = [store = core_->deps.delta_store, place = place_, samples = std::move(samples)] {
-    return store->Drop(place, samples, UINT64_MAX);
-  };
-  core_->scope.Run(core_->deps.store, "delta.drop", std::move(drop), [this](Status status) {
-    if (!status.ok()) core_->fail(status.WithContext("delta store"), nullptr);
-  });
+Status DeltaStage::OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples) {
+  if (step != their_next_) {
+    return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
+                           std::to_string(their_next_) + " are next");
+  }
+  if (theirs_.size() >= kTheirStepsMax) {
+    return ResourceExhausted("losses of too many steps ahead");
+  }
+  ++their_next_;
+  theirs_[step] = std::move(samples);
+  PumpCommits();
+  return Status::Ok();
 }
 
 }  // namespace shoal::pipeline

@@ -1,16 +1,25 @@
-// DeltaStage: the m of one place (boundary and side) during a run: read ahead per micro-batch,
-// the m' of the running step staged, committed at Apply (DESIGN section 6).
+// DeltaStage: the m of one place (boundary and side) during a run: read ahead of use, the m' of the
+// running step staged, committed behind it, in agreement with the other end (DESIGN section 6).
 //
-// All store calls are posted to the store executor in order, so that a read posted after a commit
-// sees it. Thread: control.
+// Reading: as soon as a step is planned, its micro-batches are read, in order and while there is
+// room, but for samples of an earlier step whose commit is still to come: these are read after it.
+// So a step does not wait for the store, nor for the commit of the step before it.
+//
+// Committing, one step after the other, at both ends:
+//   staged --Apply--> queued --store--> stored, own losses told --theirs came--> settled, checksum
+// Only after that does the next commit begin. So both ends compute the checksum of a step over the
+// same samples, though each may lose others (quota, damage, full disk).
+// All store calls are posted to the store executor in order. Thread: control.
 
 #ifndef SHOAL_PIPELINE_DELTA_STAGE_H_
 #define SHOAL_PIPELINE_DELTA_STAGE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,34 +41,83 @@ class DeltaStage {
   using Records = std::vector<std::optional<storage::DeltaRecord>>;
   using Inventory = std::vector<storage::DeltaInventoryEntry>;
 
-  DeltaStage(RunnerCore* core, storage::DeltaPlace place) : core_(core), place_(place) {}
+  DeltaStage(RunnerCore* core, storage::DeltaPlace place)
+      : core_(core), place_(place), their_next_(core->config.resume_step) {}
 
   void ReadInventory(std::function<void(Inventory)> done);
   // Forgets all of `own` that `theirs` does not confirm.
   void Agree(Inventory own, Inventory theirs, std::function<void()> done);
 
+  // What a later step will ask for; steps in order, before it starts.
+  void PlanAhead(const StepPlan& plan);
+  // The m of a micro-batch, at once if it was read ahead.
   void Prefetch(MicroBatchId id, std::vector<SampleId> samples, std::function<void(Records)> done);
 
   // Stages the m' of one sample of the running step. If a sample is in several micro-batches, the
   // last one counts on both ends, whatever order codecs finish in.
   void Stage(MicroBatchId id, SampleId sample, MImage image);
-  void DropStaged() { staged_.clear(); }
-  // Staged m' become m of version step + 1; then `done` gets the checksum of the place and the
-  // samples that lost their m to the quota.
-  void Commit(std::uint64_t step,
-              std::function<void(PlaceChecksum, std::vector<SampleId> evicted)> done);
-  // Forgets m of samples that the other end no longer has.
-  void Drop(std::vector<SampleId> samples);
+  void DropStaged();
+  struct CommitHandlers {
+    // Samples of the place that have no m on this end any more: the other end must be told.
+    std::function<void(std::vector<SampleId>)> on_stored;
+    std::function<void(PlaceChecksum)> on_settled;
+  };
+  // Staged m' become m of version step + 1.
+  void Commit(std::uint64_t step, CommitHandlers handlers);
+  // The other end's losses at its commit of `step`, which may be ahead of ours. Each step once, in
+  // order; anything else is its fault.
+  Status OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples);
 
  private:
   struct Staged {
     std::pair<std::uint32_t, std::uint32_t> order;  // micro-batch, position
     MImage image;
   };
+  enum class ReadState : std::uint8_t { kLater, kReading, kRead };
+  // A micro-batch whose m is being read.
+  struct Wanted {
+    std::vector<SampleId> samples;
+    std::vector<ReadState> states;
+    Records records;
+    std::size_t left = 0;               // not kRead
+    std::function<void(Records)> done;  // null: ahead of use
+  };
+  using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, micro-batch
+  struct Committing {
+    std::uint64_t step = 0;
+    std::vector<storage::DeltaUpdate> updates;
+    std::uint64_t records = 0;
+    CommitHandlers handlers;
+    bool posted = false, stored = false;
+  };
+
+  bool Blocked(std::uint64_t step, SampleId sample) const;
+  std::size_t RoomAhead() const;  // micro-batches that may be opened ahead
+  Wanted& Open(WantedKey key, std::vector<SampleId> samples);
+  void OpenAhead();
+  void ReadWhatIsFree(WantedKey key, Wanted* wanted);
+  void OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records);
+  void Finish(WantedKey key);
+  void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
+  void PumpCommits();
+  void PostCommit(Committing* commit);
+  void PostSettle();
 
   RunnerCore* const core_;
   const storage::DeltaPlace place_;
   std::map<SampleId, Staged> staged_;
+
+  std::deque<std::pair<WantedKey, std::vector<SampleId>>> planned_;  // not opened yet
+  std::map<WantedKey, Wanted> wanted_;
+  std::size_t ahead_ = 0;                                    // of wanted_, without `done`
+  std::map<std::uint64_t, std::set<SampleId>> uncommitted_;  // by step: planned, commit not posted
+  bool agreed_ = false;      // the store holds what both ends have: reading may begin
+  std::size_t reading_ = 0;  // tasks
+  std::map<SampleId, std::uint64_t> forgotten_;  // while something is read: up to which version
+
+  std::deque<Committing> commits_;
+  std::map<std::uint64_t, std::vector<SampleId>> theirs_;  // by step
+  std::uint64_t their_next_ = 0;                           // step
 };
 
 }  // namespace shoal::pipeline

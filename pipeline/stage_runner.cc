@@ -249,6 +249,9 @@ void Runner::OnStepPlan(StepPlan plan) {
   if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
   if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
   ++planned_;
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary != nullptr) boundary->PlanAhead(plan);
+  }
   plans_.push_back(std::move(plan));
   MaybeStartStep();
 }

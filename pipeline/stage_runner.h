@@ -36,9 +36,10 @@ struct RunnerConfig {
   std::uint32_t row_tokens = 0;
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
-  std::uint32_t in_flight_max = 0;                    // 0: chosen from measured times
-  std::uint64_t activation_memory_bytes = 0;          // bound on kept micro-batches; 0: none
-  std::uint64_t resume_step = 0;                      // steps applied; m newer than this is dropped
+  std::uint32_t in_flight_max = 0;               // 0: chosen from measured times
+  std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none
+  std::uint64_t read_ahead_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
+  std::uint64_t resume_step = 0;                 // steps applied; m newer than this is dropped
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
 };
 
@@ -86,6 +87,7 @@ struct RunnerStats {
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
+  std::uint64_t ahead_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
   double relative_delta = 0;  // ||x - m|| / ||x|| of sent activations, averaged over messages
   compression::DeltaMode delta_mode = compression::DeltaMode::kDelta;

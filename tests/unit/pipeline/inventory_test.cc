@@ -46,6 +46,25 @@ TEST(InventoryTest, BytesAreAsDocumented) {
   EXPECT_EQ(Hex(EncodeInventory({}).bytes()), "010000000000000000000000");
 }
 
+TEST(LossesTest, BytesAreAsDocumentedAndForeignOnesAreChecked) {
+  EXPECT_EQ(Hex(EncodeLosses({}).bytes()), "010000000000000000000000");
+  const Buffer payload = EncodeLosses({{0x1ff}, {1}});
+  EXPECT_EQ(Hex(payload.bytes()),
+            "01000000"
+            "0200000000000000"
+            "0100000000000000"
+            "ff01000000000000");
+  EXPECT_EQ(*DecodeLosses(payload.bytes()), (std::vector<SampleId>{{1}, {0x1ff}}));
+  for (std::size_t size = 0; size < payload.size(); ++size) {
+    EXPECT_FALSE(DecodeLosses(payload.bytes().first(size)).ok()) << size;
+  }
+  for (const std::size_t at : {0, 4, 19}) {  // layout, count, order
+    Buffer wrong = Buffer::CopyOf(payload.bytes());
+    wrong.data()[at] ^= std::byte{0x80};
+    EXPECT_FALSE(DecodeLosses(wrong.bytes()).ok()) << at;
+  }
+}
+
 TEST(InventoryTest, DecodesWhatWasEncoded) {
   std::mt19937_64 random(3);
   for (std::size_t count = 0; count < 50; ++count) {
