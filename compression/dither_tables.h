@@ -34,11 +34,17 @@ inline bool IsWideClass(std::size_t energy_class) { return energy_class > kNarro
 // The class of a token of `hidden` values whose squares sum to `energy`.
 std::uint8_t EnergyClassOf(double energy, std::size_t hidden, float step);
 
-// The density of a class: levels (rans_table.h) at `count` points of the grid, 0 outward.
+// The density of a class: levels (rans_table.h) at `count` points of the grid, 0 outward. Only
+// every 2^spacing-th is sent, the others lie on the line between two of those.
 struct DensityTable {
   std::size_t count = 0;
+  int spacing = 0;                        // 0 .. 3
+  std::array<std::uint8_t, 256> knots{};  // the levels that are sent
   std::array<std::uint8_t, 256> levels{};
 };
+
+// Gives classes with few values to their neighbour: a table would cost more than it saves.
+void MergeSmallClasses(std::size_t hidden, std::span<std::uint8_t> classes);
 
 // The table with which the counted cells and the table itself take about the fewest bits.
 DensityTable FitDensity(std::span<const std::uint32_t, 256> counts, bool wide);

@@ -484,6 +484,7 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
     for (std::size_t t = 0; t < classes.size(); ++t) {
       classes[t] = EnergyClassOf(energies[t], shape.hidden, step);
     }
+    MergeSmallClasses(shape.hidden, classes);
   }
   if (!decoded.empty()) {
     for (std::size_t t = 0; t < classes.size(); ++t) {
