@@ -1,0 +1,211 @@
+// m is the same on both ends of every boundary, to the bit, through 100 steps in which records are
+// lost, evicted and damaged on either end and the swarm is restarted, also from an older step.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "common/checksum.h"
+#include "tests/support/sim_swarm.h"
+
+namespace shoal::pipeline {
+namespace {
+
+using compression::DeltaMode;
+using test_support::SimSwarm;
+using test_support::SwarmOptions;
+
+constexpr RunId kRun{0x5a5a1234};
+constexpr std::uint64_t kEpoch = 3;  // steps
+constexpr std::uint64_t kSteps = 100;
+
+storage::DeltaPlace Place(std::uint32_t boundary, storage::BoundarySide side) {
+  return {kRun, boundary, side};
+}
+
+std::string Why(SimSwarm& swarm) {
+  for (const auto& peer : swarm.peers()) {
+    if (peer->failure_) return peer->failure_->status.ToString();
+  }
+  return "no failure";
+}
+
+// Every record of one end of a boundary, byte for byte.
+std::map<std::uint64_t, std::vector<std::byte>> Images(SimSwarm::Peer& peer,
+                                                       const storage::DeltaPlace& place) {
+  std::map<std::uint64_t, std::vector<std::byte>> images;
+  const auto inventory = peer.store_->Inventory(place);
+  EXPECT_TRUE(inventory.ok());
+  for (const auto& entry : *inventory) {
+    auto record = peer.store_->Get(place, entry.sample);
+    EXPECT_TRUE(record.ok() && record->has_value());
+    const auto bytes = (*record)->image.bytes();
+    images[entry.sample.value].assign(bytes.begin(), bytes.end());
+  }
+  return images;
+}
+
+// How many images both ends have; all must be equal.
+std::size_t CompareEnds(SimSwarm& swarm) {
+  swarm.Run(std::chrono::milliseconds(100));  // evictions are on their way
+  std::size_t compared = 0;
+  for (std::uint32_t p = 0; p < swarm.options_.pipelines; ++p) {
+    for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
+      const auto ours = Images(swarm.at(b, p), Place(b, storage::BoundarySide::kSender));
+      const auto theirs = Images(swarm.at(b + 1, p), Place(b, storage::BoundarySide::kReceiver));
+      EXPECT_TRUE(ours == theirs) << "pipeline " << p << " boundary " << b << ": " << ours.size()
+                                  << " and " << theirs.size() << " images";
+      compared += ours.size();
+    }
+  }
+  return compared;
+}
+
+// Loses a record, or puts another version or other values in its place.
+void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::DeltaPlace& place) {
+  const SampleId sample{swarm.random_() % 36};
+  auto record = peer.store_->Get(place, sample);
+  ASSERT_TRUE(record.ok());
+  const unsigned kind = swarm.random_() % 3;
+  if (!record->has_value() || kind == 0) {
+    ASSERT_TRUE(peer.store_->Drop(place, std::vector{sample}, UINT64_MAX).ok());
+    return;
+  }
+  storage::DeltaRecord wrong = std::move(**record);
+  if (kind == 1) {
+    ++wrong.version;
+  } else {
+    // The last value's code or half, in place: a valid image that nobody agreed on.
+    wrong.image.data()[wrong.image.size() - 2] ^= std::byte{1};
+    wrong.checksum = Checksum64(wrong.image.bytes());
+  }
+  std::vector<storage::DeltaUpdate> updates;
+  updates.push_back({sample, std::move(wrong)});
+  std::vector<SampleId> evicted;
+  ASSERT_TRUE(peer.store_->Commit(place, updates, &evicted).ok());
+}
+
+void SpoilSome(SimSwarm& swarm) {
+  for (const auto& peer : swarm.peers()) {
+    for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
+      if (peer->stage_ != b && peer->stage_ != b + 1) continue;
+      const auto side =
+          peer->stage_ == b ? storage::BoundarySide::kSender : storage::BoundarySide::kReceiver;
+      for (unsigned i = swarm.random_() % 4; i > 0; --i) Spoil(swarm, *peer, Place(b, side));
+    }
+  }
+}
+
+struct Scenario {
+  const char* name;
+  const char* forward;
+  std::uint64_t store_bytes_max = 0;
+};
+
+class SameM : public testing::TestWithParam<Scenario> {};
+
+TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.pipelines = 2;
+  options.forward = GetParam().forward;
+  options.backward = "direct:bits=8";
+  options.store_bytes_max = GetParam().store_bytes_max;
+  options.steps_per_epoch = kEpoch;
+  options.seed = 20 + static_cast<unsigned>(std::string_view(GetParam().forward).size());
+  SCOPED_TRACE("seed " + std::to_string(options.seed));
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  std::uint64_t step = 0;
+  std::uint64_t trained = 0;
+  while (trained < kSteps) {
+    ASSERT_TRUE(swarm.TrainTo(step + kEpoch)) << Why(swarm);
+    step += kEpoch;
+    const auto weights = swarm.SaveWeights();
+    const unsigned accident = swarm.random_() % 3;
+    if (accident == 0) SpoilSome(swarm);
+    if (accident == 1) {
+      // Back to the weights of this step, from later ones.
+      ASSERT_TRUE(swarm.TrainTo(step + 1 + swarm.random_() % 3)) << Why(swarm);
+      swarm.Close();
+      swarm.Run(std::chrono::seconds(1));
+      swarm.LoadWeights(weights);
+      ASSERT_TRUE(swarm.Open(step)) << Why(swarm);
+    }
+    if (accident == 2) {
+      swarm.Close();
+      swarm.Run(std::chrono::seconds(1));
+      SpoilSome(swarm);
+      ASSERT_TRUE(swarm.Open(step)) << Why(swarm);
+    }
+    // Within an epoch every sample is visited, and what differs is found and sent in full.
+    ASSERT_TRUE(swarm.TrainTo(step + kEpoch)) << Why(swarm);
+    step += kEpoch;
+    trained += 2 * kEpoch;
+    swarm.checksum_mismatches_.clear();
+    const std::size_t compared = CompareEnds(swarm);
+    if (options.store_bytes_max == 0) {
+      EXPECT_EQ(compared, 2u * 36) << "step " << step;
+    } else {
+      EXPECT_GT(compared, 0u);
+    }
+    ASSERT_TRUE(swarm.TrainTo(step + 1)) << Why(swarm);
+    ++step;
+    // An eviction is announced after the step that both ends compare.
+    if (options.store_bytes_max == 0) {
+      EXPECT_TRUE(swarm.checksum_mismatches_.empty()) << "step " << step;
+    }
+    CompareEnds(swarm);
+  }
+  std::uint64_t hits = 0;
+  std::uint64_t evicted = 0;
+  for (const auto& peer : swarm.peers()) {
+    const RunnerStats stats = peer->runner_->stats();
+    hits += stats.delta_hits;
+    evicted += peer->store_->stats().evicted;
+  }
+  EXPECT_GT(hits, 0u);
+  if (options.store_bytes_max != 0) {
+    EXPECT_GT(evicted, 0u);
+  }
+}
+
+// Learning rates that come and go take the links through all modes and back.
+TEST(SameMTest, InEveryDeltaMode) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.forward = "aqsgd:bits=2,m=8,first_visit=tiles:bits=4";
+  options.backward = "direct:bits=8";
+  options.steps_per_epoch = kEpoch;
+  options.learning_rate = [](std::uint64_t step) { return step / 20 % 2 == 0 ? 0.05 : 3.0; };
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  std::vector<DeltaMode> modes;
+  for (std::uint64_t step = 1; step <= kSteps; ++step) {
+    ASSERT_TRUE(swarm.TrainTo(step)) << Why(swarm);
+    const DeltaMode mode = swarm.at(0, 0).runner_->stats().delta_mode;
+    if (modes.empty() || modes.back() != mode) modes.push_back(mode);
+    CompareEnds(swarm);
+  }
+  EXPECT_EQ(modes, (std::vector{DeltaMode::kDelta, DeltaMode::kWideDelta, DeltaMode::kFull,
+                                DeltaMode::kWideDelta, DeltaMode::kDelta}));
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Codecs, SameM,
+    testing::Values(
+        Scenario{"TwoBits", "aqsgd:bits=2"}, Scenario{"Evictions", "aqsgd:bits=4", 1500},
+        Scenario{"MInEightBits", "aqsgd:bits=3,m=8"}, Scenario{"MInFourBits", "aqsgd:bits=3,m=4"},
+        Scenario{"MInTwoBits", "aqsgd:bits=2,m=2"},
+        Scenario{"EvictionsOfCodes", "aqsgd:bits=2,m=4,first_visit=tiles:bits=4", 900},
+        Scenario{"Tiles", "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4"},
+        Scenario{"TopK", "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=8"},
+        Scenario{"Dithered", "aqsgd:delta=dithered:step=1,first_visit=direct:bits=8,m=8"},
+        Scenario{"Channel", "aqsgd+rans:bits=4,bucket=channel,m=8"}),
+    [](const auto& scenario) { return std::string(scenario.param.name); });
+
+}  // namespace
+}  // namespace shoal::pipeline
