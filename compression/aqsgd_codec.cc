@@ -79,13 +79,13 @@ Result<std::size_t> AqsgdCodec::EncodeFirsts(Group<SampleToEncode>* group,
                                              const DeltaContext& context, DeltaMode mode,
                                              std::span<std::byte> out, CodingStats* stats) const {
   const std::size_t n = context.shape.values();
-  std::vector<float> values(group->samples.size() * n);
+  Buffer values(group->samples.size() * n * sizeof(float));
   std::vector<float> delta;
   std::vector<std::span<const float>> sources;
   std::vector<std::span<float>> decoded;
   for (std::size_t i = 0; i < group->samples.size(); ++i) {
     sources.push_back(group->samples[i].values);
-    decoded.push_back(std::span(values).subspan(i * n, n));
+    decoded.push_back(values.floats().subspan(i * n, n));
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                          Firsts(mode).Encode(sources, context.shape, context.key, out, decoded));

@@ -1,6 +1,7 @@
 #include "compression/delta_section.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,20 @@ std::uint32_t AdvanceBlock(std::span<const std::byte> m, std::size_t first, std:
                    PowerOfTwo(-exponent), count, halves + 2 * first);
 }
 
+// An m whose values were not looked at: one that is not finite shows in the change (sender) or the
+// sum (receiver), so no pass is spent on it.
+Status CheckHead(std::span<const std::byte> m, const DeltaContext& context) {
+  Status status = kHalves.Check(m, context.shape);
+  return status.ok() ? status : status.WithContext("codec " + std::string(context.spec));
+}
+
+Status CheckSum(std::uint32_t most, const DeltaContext& context) {
+  if (FiniteBits(most)) return Status::Ok();
+  return InvalidArgument("codec " + std::string(context.spec) +
+                         ": m image: a value is not finite; drop this m, the sample becomes a "
+                         "first visit");
+}
+
 // Writes the next image of a sample, stored at `exponent`, and, if `values` is not empty, what it
 // stands for. Returns the exponent that it needs: if that is another, the result is void.
 Result<int> RebuildOnce(BucketReader* reader, std::size_t sample, std::span<const std::byte> m,
@@ -56,6 +71,7 @@ Result<int> RebuildOnce(BucketReader* reader, std::size_t sample, std::span<cons
     if (values.empty()) continue;
     FromHalf(halves + 2 * first, PowerOfTwo(exponent), count, values.data() + first);
   }
+  SHOAL_RETURN_IF_ERROR(CheckSum(most, context));
   return ExponentFor(most, context.spec);
 }
 
@@ -106,6 +122,45 @@ Result<int> EncodeSample(BucketWriter* writer, std::size_t index, const SampleTo
   return ExponentFor(most, context.spec);
 }
 
+// delta = x - m of a whole sample; checks both.
+Status Subtract(const MFormat& format, const SampleToEncode& sample, const DeltaContext& context,
+                std::span<float> delta) {
+  SHOAL_RETURN_IF_ERROR(format.CheckAll(sample.m, context.shape, context.spec));
+  const float* x = sample.values.data();
+  if (format.bits() == kHalves.bits()) {
+    const float base = PowerOfTwo(MFormat::Exponent(sample.m));
+    const std::uint32_t most =
+        SubtractHalf(x, MFormat::Halves(sample.m), base, delta.size(), delta.data());
+    return CheckMagnitude(most, kMagnitudeMax, context.spec);
+  }
+  SHOAL_RETURN_IF_ERROR(CheckMagnitude(AbsMaxBits(x, delta.size()), kMagnitudeMax, context.spec));
+  format.Read(sample.m, context.shape, delta);
+  for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = x[i] - delta[i];
+  return Status::Ok();
+}
+
+// The next image of a whole sample. `delta` holds the decoded changes and becomes, where `wanted`,
+// what the layers get.
+Result<Buffer> Advance(const MFormat& format, std::span<const std::byte> m,
+                       const DeltaContext& context, bool wanted, std::span<float> delta) {
+  const std::size_t n = delta.size();
+  if (format.bits() != kHalves.bits()) {
+    Buffer base(n * sizeof(float));
+    format.Read(m, context.shape, base.floats());
+    for (std::size_t i = 0; i < n; ++i) delta[i] = base.floats()[i] + delta[i];
+    return format.Make(delta, context.shape, context.spec);
+  }
+  Buffer image(format.Bytes(context.shape));
+  std::byte* halves = image.data() + kMImageHeaderBytes;
+  const std::uint32_t most = AdvanceBlock(m, 0, n, 0, delta.data(), halves);
+  SHOAL_RETURN_IF_ERROR(CheckMagnitude(most, kDeltaMax, context.spec));
+  SHOAL_ASSIGN_OR_RETURN(const int exponent, ExponentFor(most, context.spec));
+  if (exponent != 0) AdvanceBlock(m, 0, n, exponent, delta.data(), halves);
+  format.WriteHeader(exponent, context.shape, image.data());
+  if (wanted) FromHalf(halves, PowerOfTwo(exponent), n, delta.data());
+  return image;
+}
+
 }  // namespace
 
 void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
@@ -138,7 +193,7 @@ Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
   std::vector<float> scratch(block);
   std::vector<int> exponents(samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    SHOAL_RETURN_IF_ERROR(kHalves.CheckAll(samples[i].m, context.shape, context.spec));
+    SHOAL_RETURN_IF_ERROR(CheckHead(samples[i].m, context));
     next_m[i] = Buffer(kHalves.Bytes(context.shape));
     SHOAL_ASSIGN_OR_RETURN(exponents[i], EncodeSample(&writer, i, samples[i], block, context,
                                                       scratch, &next_m[i], stats));
@@ -166,7 +221,7 @@ Status DecodeDeltasOnePass(const BucketFormat& format, std::span<const std::byte
   SHOAL_RETURN_IF_ERROR(reader.Open(section));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (samples[i].values.empty()) continue;
-    SHOAL_RETURN_IF_ERROR(kHalves.CheckAll(samples[i].m, context.shape, context.spec));
+    SHOAL_RETURN_IF_ERROR(CheckHead(samples[i].m, context));
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
                            Rebuild(&reader, i, samples[i].m, block, context, samples[i].values));
   }
@@ -178,36 +233,26 @@ Result<std::size_t> EncodeDeltas(const PlainCodec& codec, const MFormat& m,
                                  const DeltaContext& context, std::span<std::byte> out,
                                  std::span<Buffer> next_m, CodingStats* stats) {
   const std::size_t n = context.shape.values();
-  std::vector<float> bases(samples.size() * n);
-  std::vector<float> deltas(samples.size() * n);
+  Buffer deltas(samples.size() * n * sizeof(float));
   std::vector<std::span<const float>> sources;
   std::vector<std::span<float>> decoded;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::span<const float> x = samples[i].values;
-    SHOAL_RETURN_IF_ERROR(m.CheckAll(samples[i].m, context.shape, context.spec));
-    SHOAL_RETURN_IF_ERROR(CheckMagnitude(AbsMaxBits(x.data(), n), kMagnitudeMax, context.spec));
-    const std::span<float> base = std::span(bases).subspan(i * n, n);
-    const std::span<float> delta = std::span(deltas).subspan(i * n, n);
-    m.Read(samples[i].m, context.shape, base);
-    for (std::size_t j = 0; j < n; ++j) delta[j] = x[j] - base[j];
+    const std::span<float> delta = deltas.floats().subspan(i * n, n);
+    SHOAL_RETURN_IF_ERROR(Subtract(m, samples[i], context, delta));
     sources.push_back(delta);
     decoded.push_back(delta);
-  }
-  if (stats != nullptr) {
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      CodingStats one;
-      CountSample(i, samples[i].values, samples[i].values.data(), sources[i].data(), &one);
-      stats->based += one.based;
-      stats->deltas += one.deltas;
-    }
+    if (stats == nullptr) continue;
+    CodingStats one;
+    CountSample(i, samples[i].values, samples[i].values.data(), delta.data(), &one);
+    stats->based += one.based;
+    stats->deltas += one.deltas;
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                          codec.Encode(sources, context.shape, context.key, out, decoded));
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::span<float> sum = std::span(bases).subspan(i * n, n);
-    for (std::size_t j = 0; j < n; ++j) sum[j] += decoded[i][j];
-    SHOAL_ASSIGN_OR_RETURN(next_m[i], m.Make(sum, context.shape, context.spec));
-    if (stats != nullptr) CountSample(i, samples[i].values, sum.data(), nullptr, stats);
+    SHOAL_ASSIGN_OR_RETURN(next_m[i],
+                           Advance(m, samples[i].m, context, stats != nullptr, decoded[i]));
+    if (stats != nullptr) CountSample(i, samples[i].values, decoded[i].data(), nullptr, stats);
   }
   return bytes;
 }
@@ -218,13 +263,10 @@ Status DecodeDeltas(const PlainCodec& codec, const MFormat& m, std::span<const s
   std::vector<std::span<float>> decoded;
   for (const SampleToDecode& sample : samples) decoded.push_back(sample.values);
   SHOAL_RETURN_IF_ERROR(codec.Decode(section, context.shape, context.key, decoded));
-  std::vector<float> base(context.shape.values());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (decoded[i].empty()) continue;
     SHOAL_RETURN_IF_ERROR(m.CheckAll(samples[i].m, context.shape, context.spec));
-    m.Read(samples[i].m, context.shape, base);
-    for (std::size_t j = 0; j < base.size(); ++j) decoded[i][j] = base[j] + decoded[i][j];
-    SHOAL_ASSIGN_OR_RETURN(next_m[i], m.Make(decoded[i], context.shape, context.spec));
+    SHOAL_ASSIGN_OR_RETURN(next_m[i], Advance(m, samples[i].m, context, true, decoded[i]));
   }
   return Status::Ok();
 }

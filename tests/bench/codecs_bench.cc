@@ -47,6 +47,8 @@ const char* const kSpecs[] = {
     "direct:bits=4,bucket=channel",
     "direct+zstd:bits=4",
     "direct+rans:bits=4",
+    "tiles:bits=4",
+    "topk:ratio=0.2,bits=8",
     "dithered:step=0.7",
     "dithered:step=1",
     "dithered:step=1.5",
