@@ -18,9 +18,9 @@ endif()
 # One interface target carries warnings and sanitizers, so that no global flags exist.
 add_library(shoal_flags INTERFACE)
 target_include_directories(shoal_flags INTERFACE "${CMAKE_SOURCE_DIR}")
-target_compile_options(shoal_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wunused-result
-  -fno-omit-frame-pointer -ffp-contract=off)
+# nvcc has flags of its own (compression/CMakeLists.txt).
+target_compile_options(shoal_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;\
+-Werror;-Wshadow;-Wnon-virtual-dtor;-Wunused-result;-fno-omit-frame-pointer;-ffp-contract=off>")
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(shoal_flags INTERFACE -fsanitize=${SHOAL_SANITIZE})
@@ -31,9 +31,8 @@ if(SHOAL_FUZZ)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports false positives deep inside libstdc++ at -O2.
-  target_compile_options(shoal_flags INTERFACE
-    -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
-    -Wno-dangling-pointer)
+  target_compile_options(shoal_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;\
+-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-dangling-pointer>")
 endif()
 if(SHOAL_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Asio's fences, which the sanitizer does not model; its locks carry the order as well.

@@ -10,7 +10,6 @@ add_library(shoal::torch ALIAS shoal_torch)
 target_include_directories(shoal_torch SYSTEM INTERFACE
   "${SHOAL_TORCH_DIR}/include" "${SHOAL_TORCH_DIR}/include/torch/csrc/api/include")
 if(SHOAL_CUDA)
-  find_package(CUDAToolkit 13 REQUIRED)
   target_compile_definitions(shoal_torch INTERFACE SHOAL_CUDA)
   # Nothing refers to libtorch_cuda by name: it registers its kernels when it is loaded, so the
   # linker must keep it although nobody seems to need it.

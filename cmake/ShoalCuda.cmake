@@ -1,0 +1,20 @@
+# nvcc and the CUDA runtime, for the kernels of compression/cuda/. LibTorch is not needed for them.
+
+# From the GeForce 20 and T4 (75) to the GeForce 50 (120), whose PTX also serves what comes later.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;120" CACHE STRING
+      "GPU architectures to compile for")
+endif()
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
+endif()
+set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+# One runtime in a program: LibTorch brings the shared one.
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+enable_language(CUDA)
+find_package(CUDAToolkit 13 REQUIRED)
+if(SHOAL_CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${SHOAL_CCACHE}")
+endif()

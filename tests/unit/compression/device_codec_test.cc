@@ -1,0 +1,449 @@
+// A device codec gives the bytes, values and images of the CPU codec, to the bit. Every test runs
+// twice: on loops over the lanes on the host, and on the GPU where there is one.
+
+#include "compression/device_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "compression/device_queue.h"
+#include "compression/message_noise.h"
+#include "tests/unit/compression/host_queue.h"
+
+namespace shoal::compression {
+namespace {
+
+enum class Where { kHost, kGpu };
+
+std::unique_ptr<DeviceQueue> NewQueue(Where where) {
+  if (where == Where::kHost) return std::make_unique<HostQueue>();
+  auto queue = NewCudaQueue();
+  return queue.ok() ? std::move(queue).value() : nullptr;
+}
+
+// Device memory of a test, freed at its end.
+class Arena {
+ public:
+  explicit Arena(Where where) : queue_(NewQueue(where)) {}
+  ~Arena() {
+    for (std::byte* memory : all_) queue_->Free(memory);
+  }
+  std::byte* New(std::size_t bytes) { return all_.emplace_back(queue_->Allocate(bytes).value()); }
+  std::byte* CopyOf(const void* from, std::size_t bytes) {
+    std::byte* to = New(bytes);
+    queue_->ToDevice(to, from, bytes);
+    EXPECT_TRUE(queue_->Wait().ok());
+    return to;
+  }
+  std::vector<std::byte> Fetch(const std::byte* from, std::size_t bytes) {
+    std::vector<std::byte> to(bytes);
+    queue_->ToHost(to.data(), from, bytes);
+    EXPECT_TRUE(queue_->Wait().ok());
+    return to;
+  }
+
+ private:
+  std::unique_ptr<DeviceQueue> queue_;
+  std::vector<std::byte*> all_;
+};
+
+using Values = std::vector<float>;
+using Bytes = std::vector<std::byte>;
+
+Bytes BytesOf(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+Bytes BytesOf(const Values& values) { return BytesOf(std::as_bytes(std::span(values))); }
+
+// What one end made of a message.
+struct Coded {
+  Bytes payload;
+  std::vector<Bytes> next_m;
+  std::vector<Bytes> values;  // of a receiver
+};
+
+struct Message {
+  std::string spec;
+  SampleShape shape;
+  RandomKey key;
+  DeltaMode mode = DeltaMode::kDelta;
+};
+
+Result<Coded> HostEncode(const Message& message, const std::vector<Values>& x,
+                         const std::vector<Bytes>& m) {
+  SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(message.spec, message.shape.hidden));
+  std::vector<SampleToEncode> samples;
+  for (std::size_t i = 0; i < x.size(); ++i) samples.push_back({x[i], m[i]});
+  Coded coded;
+  coded.payload.resize(codec->EncodedBytesMax(message.shape, x.size()));
+  std::vector<Buffer> next(x.size());
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                         codec->Encode(samples, message.shape, message.key, message.mode,
+                                       coded.payload, next, nullptr));
+  coded.payload.resize(bytes);
+  for (const Buffer& image : next) coded.next_m.push_back(BytesOf(image.bytes()));
+  return coded;
+}
+
+Result<Coded> HostDecode(const Message& message, const Bytes& payload,
+                         const std::vector<Bytes>& m) {
+  SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(message.spec, message.shape.hidden));
+  std::vector<Values> values(m.size(), Values(message.shape.values()));
+  std::vector<SampleToDecode> samples;
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const bool delta = !m[i].empty() && message.mode != DeltaMode::kFull;
+    samples.push_back({values[i], delta, m[i]});
+  }
+  std::vector<Buffer> next(m.size());
+  SHOAL_RETURN_IF_ERROR(codec->Decode(payload, samples, message.shape, message.key, next));
+  Coded coded;
+  for (const Buffer& image : next) coded.next_m.push_back(BytesOf(image.bytes()));
+  for (const Values& v : values) coded.values.push_back(BytesOf(v));
+  return coded;
+}
+
+class DeviceCodecTest : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::kHost) return;
+    const auto queue = NewCudaQueue();
+    if (!queue.ok()) GTEST_SKIP() << "no GPU to compare with: " << queue.status().message();
+  }
+
+  Result<std::unique_ptr<DeviceCodec>> Make(const std::string& spec, std::uint32_t hidden) {
+    return NewDeviceCodec(spec, hidden, NewQueue(GetParam()));
+  }
+
+  Result<Coded> Encode(const Message& message, const std::vector<Values>& x,
+                       const std::vector<Bytes>& m) {
+    SHOAL_ASSIGN_OR_RETURN(const auto codec, Make(message.spec, message.shape.hidden));
+    Arena arena(GetParam());
+    std::vector<DeviceSampleToEncode> samples;
+    std::vector<std::byte*> next;
+    const std::size_t image = codec->MImageBytes(message.shape);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto* values =
+          reinterpret_cast<const float*>(arena.CopyOf(x[i].data(), 4 * x[i].size()));
+      samples.push_back({values, m[i].empty() ? nullptr : arena.CopyOf(m[i].data(), m[i].size())});
+      next.push_back(arena.New(image));
+    }
+    Coded coded;
+    coded.payload.resize(codec->EncodedBytesMax(message.shape, x.size()));
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                           codec->Encode(samples, message.shape, message.key, message.mode,
+                                         coded.payload, next, nullptr));
+    coded.payload.resize(bytes);
+    for (const std::byte* at : next) coded.next_m.push_back(arena.Fetch(at, image));
+    return coded;
+  }
+
+  Result<Coded> Decode(const Message& message, const Bytes& payload, const std::vector<Bytes>& m) {
+    SHOAL_ASSIGN_OR_RETURN(const auto codec, Make(message.spec, message.shape.hidden));
+    Arena arena(GetParam());
+    std::vector<DeviceSampleToDecode> samples;
+    std::vector<std::byte*> next;
+    const std::size_t image = codec->MImageBytes(message.shape);
+    for (const Bytes& base : m) {
+      const bool delta = !base.empty() && message.mode != DeltaMode::kFull;
+      samples.push_back({reinterpret_cast<float*>(arena.New(4 * message.shape.values())), delta,
+                         delta ? arena.CopyOf(base.data(), base.size()) : nullptr});
+      next.push_back(arena.New(image));
+    }
+    SHOAL_RETURN_IF_ERROR(
+        codec->Decode(payload, samples, message.shape, message.key, next, nullptr));
+    Coded coded;
+    for (const std::byte* at : next) coded.next_m.push_back(arena.Fetch(at, image));
+    for (const auto& sample : samples) {
+      coded.values.push_back(arena.Fetch(reinterpret_cast<const std::byte*>(sample.values),
+                                         4 * message.shape.values()));
+    }
+    return coded;
+  }
+
+  // Both codecs over these samples, to the bit. `m` becomes the next one.
+  void Compare(const Message& message, const std::vector<Values>& x, std::vector<Bytes>* m) {
+    SCOPED_TRACE(message.spec + " tokens " + std::to_string(message.shape.tokens) + " hidden " +
+                 std::to_string(message.shape.hidden) + " mode " +
+                 std::string(DeltaModeName(message.mode)));
+    const auto want = HostEncode(message, x, *m);
+    ASSERT_TRUE(want.ok()) << want.status().ToString();
+    const auto got = Encode(message, x, *m);
+    ASSERT_TRUE(got.ok()) << got.status().ToString();
+    ASSERT_EQ(got->payload, want->payload);
+    ASSERT_EQ(got->next_m, want->next_m);
+    const auto want_values = HostDecode(message, want->payload, *m);
+    ASSERT_TRUE(want_values.ok()) << want_values.status().ToString();
+    const auto got_values = Decode(message, want->payload, *m);
+    ASSERT_TRUE(got_values.ok()) << got_values.status().ToString();
+    ASSERT_EQ(got_values->values, want_values->values);
+    ASSERT_EQ(got_values->next_m, want_values->next_m);
+    if (!want->next_m.front().empty()) *m = want->next_m;
+  }
+};
+
+// Gaussian values with a bit of everything that is awkward.
+Values Awkward(std::size_t n, std::uint64_t seed, float scale = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  Values x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    x[i] = normal(random) * scale;
+    switch (random() % 64) {
+      case 0: x[i] = 0; break;
+      case 1: x[i] = -0.0F; break;
+      case 2: x[i] *= 0x1p-130F; break;  // subnormal
+      case 3: x[i] *= 0x1p-20F; break;
+      case 4: x[i] *= 30; break;
+      default: break;
+    }
+    if (i / 256 % 7 == 3) x[i] = 0;                 // buckets of zeros
+    if (i / 256 % 7 == 5) x[i] = x[i] * 0x1p-110F;  // buckets that count as zero
+  }
+  return x;
+}
+
+std::vector<Values> Samples(std::size_t count, std::size_t n, std::uint64_t seed, float scale = 1) {
+  std::vector<Values> samples;
+  for (std::size_t i = 0; i < count; ++i) samples.push_back(Awkward(n, seed * 100 + i, scale));
+  return samples;
+}
+
+TEST_P(DeviceCodecTest, BucketsOfAllWidthsAndSizes) {
+  struct Case {
+    std::uint32_t tokens, hidden, bucket;
+  };
+  for (const Case& c :
+       {Case{3, 64, 32}, Case{2, 256, 64}, Case{5, 384, 96}, Case{3, 256, 128}, Case{1, 200, 200},
+        Case{2, 512, 256}, Case{1, 1600, 400}, Case{2, 512, 512}, Case{1, 1024, 1024},
+        Case{1, 2048, 2048}, Case{2, 4096, 4096}, Case{3, 8, 8}, Case{1, 4104, 4104}, Case{5, 7, 1},
+        Case{3, 129, 43}, Case{3, 300, 100}, Case{2, 20, 4}, Case{1, 5001, 5001}}) {
+    for (int bits = 1; bits <= 8; ++bits) {
+      const SampleShape shape{c.tokens, c.hidden};
+      const std::string options =
+          ":bits=" + std::to_string(bits) + ",bucket=" + std::to_string(c.bucket);
+      const auto x = Samples(3, shape.values(), c.hidden + static_cast<std::uint64_t>(bits));
+      std::vector<Bytes> none(3);
+      ASSERT_NO_FATAL_FAILURE(Compare({"direct" + options, shape, {}}, x, &none));
+      std::vector<Bytes> m(3);
+      ASSERT_NO_FATAL_FAILURE(Compare({"aqsgd" + options, shape, {}}, x, &m));
+      for (std::uint64_t visit = 0; visit < 2; ++visit) {
+        if (visit == 1) m[1].clear();  // a first visit among changes
+        const auto next = Samples(3, shape.values(), 77 + visit);
+        ASSERT_NO_FATAL_FAILURE(Compare({"aqsgd" + options, shape, {}}, next, &m));
+      }
+    }
+  }
+}
+
+TEST_P(DeviceCodecTest, EveryLevelRule) {
+  for (const SampleShape shape : {SampleShape{3, 256}, SampleShape{3, 86}, SampleShape{1, 8192}}) {
+    const std::uint32_t bucket = shape.hidden == 256 ? 128 : shape.hidden == 86 ? 43 : 8192;
+    for (int bits = 2; bits <= 8; ++bits) {
+      for (const char* rule :
+           {"levels=midtread", "levels=affine", "scale=optimal", "rounding=stochastic",
+            "levels=midtread,scale=optimal", "levels=affine,rounding=stochastic",
+            "scale=optimal,rounding=stochastic"}) {
+        const std::string options =
+            ":bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket) + "," + rule;
+        const RandomKey key{11, 12, 13, 14, 1};
+        const auto x = Samples(2, shape.values(), static_cast<std::uint64_t>(bits));
+        std::vector<Bytes> none(2);
+        ASSERT_NO_FATAL_FAILURE(Compare({"direct" + options, shape, key}, x, &none));
+        std::vector<Bytes> m(2);
+        ASSERT_NO_FATAL_FAILURE(Compare({"aqsgd" + options, shape, key}, x, &m));
+        const auto next = Samples(2, shape.values(), static_cast<std::uint64_t>(bits) + 50);
+        ASSERT_NO_FATAL_FAILURE(Compare({"aqsgd" + options, shape, key}, next, &m));
+      }
+    }
+  }
+}
+
+TEST_P(DeviceCodecTest, PlainValues) {
+  for (const char* spec : {"raw:dtype=fp32", "raw:dtype=fp16", "raw:dtype=bf16"}) {
+    for (const SampleShape shape : {SampleShape{1, 1}, SampleShape{3, 129}, SampleShape{4, 256}}) {
+      for (const float scale : {1.0F, 0x1p-14F, 1e4F, 1e30F}) {
+        std::vector<Bytes> none(3);
+        ASSERT_NO_FATAL_FAILURE(
+            Compare({spec, shape, {}}, Samples(3, shape.values(), 5, scale), &none));
+      }
+    }
+  }
+}
+
+TEST_P(DeviceCodecTest, ModesAndFirstVisits) {
+  const SampleShape shape{3, 192};
+  for (const char* first : {"raw:dtype=fp16", "raw:dtype=fp32", "raw:dtype=bf16",
+                            "direct:bits=8/bucket=64", "direct:bits=4/levels=affine"}) {
+    for (const DeltaMode mode : {DeltaMode::kDelta, DeltaMode::kWideDelta, DeltaMode::kFull}) {
+      const std::string spec = std::string("aqsgd:bits=3,bucket=64,first_visit=") + first;
+      std::vector<Bytes> m(3);
+      Message message{spec, shape, {}, mode};
+      for (std::uint64_t visit = 0; visit < 3; ++visit) {
+        ASSERT_NO_FATAL_FAILURE(Compare(message, Samples(3, shape.values(), visit), &m));
+      }
+    }
+  }
+  std::vector<Bytes> m(2);
+  const std::string nested = "aqsgd:delta=direct:bits=2/bucket=64";
+  ASSERT_NO_FATAL_FAILURE(Compare({nested, shape, {}}, Samples(2, shape.values(), 1), &m));
+  ASSERT_NO_FATAL_FAILURE(Compare({nested, shape, {}}, Samples(2, shape.values(), 2), &m));
+}
+
+TEST_P(DeviceCodecTest, EntropyStages) {
+  const SampleShape shape{3, 86};
+  for (const char* stage : {"+zstd", "+rans"}) {
+    for (const int bits : {2, 3, 6}) {
+      const std::string options =
+          std::string(stage) + ":bits=" + std::to_string(bits) + ",bucket=43";
+      std::vector<Bytes> none(3);
+      ASSERT_NO_FATAL_FAILURE(
+          Compare({"direct" + options, shape, {}}, Samples(3, shape.values(), 1), &none));
+      std::vector<Bytes> m(3);
+      for (std::uint64_t visit = 0; visit < 2; ++visit) {
+        ASSERT_NO_FATAL_FAILURE(
+            Compare({"aqsgd" + options, shape, {}}, Samples(3, shape.values(), visit), &m));
+      }
+    }
+  }
+}
+
+// Values beyond fp16: each sample's image has an exponent of its own, which comes and goes.
+TEST_P(DeviceCodecTest, ExponentsBeyondHalf) {
+  for (const std::uint32_t bucket : {64U, 43U}) {
+    const SampleShape shape{3, bucket == 64 ? 192U : 129U};
+    std::vector<Bytes> m(4);
+    const float scales[][4] = {{1, 1e5F, 1, 1e30F}, {1e5F, 1, 1, 1e33F}, {1e20F, 1, 1e5F, 1}};
+    for (const auto& scale : scales) {
+      std::vector<Values> x;
+      for (std::size_t i = 0; i < 4; ++i) x.push_back(Awkward(shape.values(), i, scale[i]));
+      const std::string spec = "aqsgd:bits=4,bucket=" + std::to_string(bucket);
+      ASSERT_NO_FATAL_FAILURE(Compare({spec, shape, {}}, x, &m));
+    }
+    EXPECT_NE(m[0][1], std::byte{0});
+  }
+}
+
+TEST_P(DeviceCodecTest, RefusesWhatTheHostRefuses) {
+  const SampleShape shape{2, 128};
+  const auto x = Samples(2, shape.values(), 1);
+  const Message message{"aqsgd:bits=4,bucket=64", shape, {}};
+  const auto first = HostEncode(message, x, std::vector<Bytes>(2)).value();
+  for (const float bad : {std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(), 0x1p119F}) {
+    auto wrong = x;
+    wrong[1][131] = bad;
+    for (const auto& m : {std::vector<Bytes>(2), first.next_m}) {
+      const auto want = HostEncode(message, wrong, m);
+      const auto got = Encode(message, wrong, m);
+      ASSERT_FALSE(got.ok());
+      EXPECT_EQ(got.status().ToString(), want.status().ToString());
+    }
+  }
+  for (const std::size_t byte : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{5},
+                                 std::size_t{9}, std::size_t{17 + 2 * 133}}) {
+    auto m = first.next_m;
+    m[1][byte] = std::byte{0xfc};
+    if (byte > 16) m[1][byte] = std::byte{0x7c};  // infinity
+    EXPECT_FALSE(HostEncode(message, x, m).ok()) << byte;
+    EXPECT_EQ(Encode(message, x, m).status().code(), StatusCode::kInvalidArgument) << byte;
+  }
+}
+
+TEST_P(DeviceCodecTest, RefusesForeignBytes) {
+  const SampleShape shape{3, 86};
+  for (const char* spec : {"raw:dtype=fp16", "raw:dtype=fp32", "direct:bits=3,bucket=43",
+                           "direct+rans:bits=2,bucket=43", "aqsgd:bits=3,bucket=43"}) {
+    const Message message{spec, shape, {}};
+    const auto x = Samples(2, shape.values(), 3);
+    std::vector<Bytes> m(2);
+    Coded coded = HostEncode(message, x, m).value();
+    if (!coded.next_m[0].empty()) {
+      m = coded.next_m;
+      coded = HostEncode(message, x, m).value();
+    }
+    std::mt19937_64 random(9);
+    for (int round = 0; round < 200; ++round) {
+      Bytes payload = coded.payload;
+      if (round % 4 == 0) {
+        payload.resize(random() % payload.size());
+      } else {
+        const std::size_t at = round % 2 == 0 ? random() % 64 : random() % payload.size();
+        payload[at] ^= static_cast<std::byte>(1 + random() % 255);
+      }
+      const auto want = HostDecode(message, payload, m);
+      const auto got = Decode(message, payload, m);
+      ASSERT_EQ(got.ok(), want.ok()) << spec << " round " << round;
+      if (!want.ok()) continue;
+      ASSERT_EQ(got->values, want->values);
+      ASSERT_EQ(got->next_m, want->next_m);
+    }
+  }
+}
+
+TEST_P(DeviceCodecTest, PassesOverSamplesThatAreNotWanted) {
+  const SampleShape shape{2, 64};
+  const Message message{"aqsgd:bits=4,bucket=32", shape, {}};
+  const auto x = Samples(3, shape.values(), 2);
+  std::vector<Bytes> m = HostEncode(message, x, std::vector<Bytes>(3)).value().next_m;
+  m[0].clear();
+  const Coded coded = HostEncode(message, x, m).value();
+  const auto want = HostDecode(message, coded.payload, m).value();
+  const auto codec = Make(message.spec, shape.hidden).value();
+  Arena arena(GetParam());
+  std::vector<DeviceSampleToDecode> samples(3);
+  samples[1].delta = samples[2].delta = true;
+  samples[2].m = arena.CopyOf(m[2].data(), m[2].size());
+  samples[2].values = reinterpret_cast<float*>(arena.New(4 * shape.values()));
+  std::vector<std::byte*> next(3, nullptr);
+  next[2] = arena.New(m[2].size());
+  ASSERT_TRUE(codec->Decode(coded.payload, samples, shape, {}, next, nullptr).ok());
+  EXPECT_EQ(arena.Fetch(next[2], m[2].size()), want.next_m[2]);
+  EXPECT_EQ(arena.Fetch(reinterpret_cast<std::byte*>(samples[2].values), 4 * shape.values()),
+            want.values[2]);
+  // An image that the device could not write with wide stores.
+  next[2] += 2;
+  const Status unaligned = codec->Decode(coded.payload, samples, shape, {}, next, nullptr);
+  EXPECT_EQ(unaligned.code(), StatusCode::kInvalidArgument) << unaligned.ToString();
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, DeviceCodecTest, testing::Values(Where::kHost));
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceCodecTest, testing::Values(Where::kGpu));
+
+TEST(DeviceCodec, RefusesSpecsWithoutADeviceForm) {
+  for (const char* spec :
+       {"direct:bits=4,bucket=channel", "aqsgd:bits=2,m=8", "dithered:rate=2",
+        "aqsgd:bits=2,first_visit=dithered:rate=2", "aqsgd:delta=raw:dtype=fp16"}) {
+    const auto codec = NewDeviceCodec(spec, 128, std::make_unique<HostQueue>());
+    ASSERT_FALSE(codec.ok()) << spec;
+    EXPECT_EQ(codec.status().code(), StatusCode::kUnimplemented) << codec.status().ToString();
+  }
+  const auto wrong = NewDeviceCodec("direct:bits=9", 128, std::make_unique<HostQueue>());
+  EXPECT_EQ(wrong.status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(DeviceCodec, SaysWhyThereIsNoDevice) {
+  const auto codec = MakeDeviceCodec("direct:bits=4", 128);
+  if (codec.ok()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_EQ(codec.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(codec.status().message().find("use the codec on the CPU"), std::string::npos);
+}
+
+TEST(LaneValues, NoiseIsThatOfTheMessage) {
+  const RandomKey key{1, 2, 3, 4, 1};
+  const auto words = MessageKeyWords(key);
+  const std::uint32_t of_message[2] = {words[0], words[1]};
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7},
+                                    std::uint64_t{1022}, (std::uint64_t{1} << 34) - 3}) {
+    float want[kLaneGroup];
+    FillUniform(key, 0, first, want);
+    float got[kLaneGroup];
+    GroupNoise(of_message, first, got);
+    for (int j = 0; j < kLaneGroup; ++j) ASSERT_EQ(got[j], want[j]) << first << " " << j;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::compression
