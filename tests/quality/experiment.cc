@@ -31,7 +31,7 @@ constexpr std::uint32_t kBatch = 16;
 constexpr std::uint32_t kMicroBatches = 2;
 // Where tinyshakespeare is cut: base training, fine-tuning, held out.
 constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
-constexpr std::uint64_t kFineTuneRows = 640, kHeldOutRows = 128;
+constexpr std::uint64_t kHeldOutRows = 128;
 
 using Stages = std::vector<model::StageModel*>;
 
@@ -52,8 +52,8 @@ Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min) {
   return std::make_shared<const std::string>(std::move(text));
 }
 
-std::vector<Window> HeldOutWindows(const Text& shakespeare) {
-  return SpacedWindows(shakespeare, kHeldOutBegin, shakespeare->size(), kHeldOutRows);
+std::vector<Window> HeldOutWindows(const Text& shakespeare, std::uint64_t rows) {
+  return SpacedWindows(shakespeare, kHeldOutBegin, shakespeare->size(), rows);
 }
 
 Result<std::unique_ptr<model::StageModel>> NewStage(const storage::ModelConfig& config,
@@ -299,7 +299,8 @@ Result<BaseFigures> TrainBase(const BaseSpec& spec) {
     mixed.push_back(old_text[i]);
     mixed.push_back(new_text[i]);
   }
-  const auto second = std::make_shared<ByteWindows>(mixed, HeldOutWindows(shakespeare));
+  const auto second =
+      std::make_shared<ByteWindows>(mixed, HeldOutWindows(shakespeare, kHeldOutRows));
   SHOAL_RETURN_IF_ERROR(TrainPhase(&model, second, spec.second_steps,
                                    LearningRateRule(spec.second_rate, spec.second_warmup,
                                                     spec.second_steps, spec.second_decay)));
@@ -314,11 +315,11 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   const std::string json = ConfigJson(spec.layers);
   SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
   const auto data = std::make_shared<ByteWindows>(
-      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, kFineTuneRows),
-      HeldOutWindows(shakespeare));
+      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, spec.rows),
+      HeldOutWindows(shakespeare, spec.held_out_rows));
   SHOAL_ASSIGN_OR_RETURN(
       const dataset::Sampler sampler,
-      dataset::Sampler::Make({spec.seed, kFineTuneRows, kMicroBatches, kBatch / kMicroBatches}));
+      dataset::Sampler::Make({spec.seed, spec.rows, kMicroBatches, kBatch / kMicroBatches}));
   SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(config, spec));
   Stages stages;
   for (const auto& model : models) stages.push_back(model.get());

@@ -37,8 +37,10 @@ struct RowSpec {
   std::uint32_t layers = 4, stages = 4;
   std::string weights;  // folder of part files to start from
   std::string shakespeare;
-  std::string forward, backward;     // codec specs
-  std::string first_epoch_backward;  // empty: as `backward`
+  std::string forward, backward;      // codec specs
+  std::string first_epoch_backward;   // empty: as `backward`
+  std::uint64_t rows = 640;           // samples of an epoch, a multiple of 16
+  std::uint64_t held_out_rows = 128;  // 2 or more
   std::uint64_t epochs = 8;
   double learning_rate = 3e-4;
   std::uint64_t seed = 1;  // order of samples
