@@ -1,8 +1,9 @@
 # nvcc and the CUDA runtime, for the kernels of compression/cuda/. LibTorch is not needed for them.
 
-# From the GeForce 20 and T4 (75) to the GeForce 50 (120), whose PTX also serves what comes later.
+# From the GeForce 20 and T4 (75) to the GeForce 50 (120). PTX of 90 and 120 serves what lies
+# between and what comes later.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;120" CACHE STRING
+  set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90;120" CACHE STRING
       "GPU architectures to compile for")
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})

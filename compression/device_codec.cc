@@ -146,6 +146,7 @@ Result<std::size_t> SectionsDeviceCodec::Encode(std::span<const DeviceSampleToEn
     }
     if (delta) {
       sample.m = samples[i].m;
+      SHOAL_CHECK(sample.m != sample.next_m);
       SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.m, i, spec()));
     }
     std::vector<DeviceSample>& group = delta ? deltas : firsts;
@@ -223,6 +224,7 @@ Status SectionsDeviceCodec::Decode(std::span<const std::byte> payload,
     }
     if (samples[i].delta) {
       sample.m = samples[i].m;
+      SHOAL_CHECK(sample.m != sample.next_m);
       SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.m, i, spec()));
     }
     (samples[i].delta ? deltas : firsts).push_back(sample);

@@ -56,7 +56,7 @@ class DeviceCodec {
                                      std::span<std::byte> out, std::span<std::byte* const> next_m,
                                      void* stream) = 0;
 
-  // As MessageCodec::Decode; `payload` is memory of the host.
+  // As MessageCodec::Decode; `payload` is memory of the host, `next_m` as in Encode.
   virtual Status Decode(std::span<const std::byte> payload,
                         std::span<const DeviceSampleToDecode> samples, SampleShape shape,
                         const RandomKey& key, std::span<std::byte* const> next_m, void* stream) = 0;

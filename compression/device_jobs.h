@@ -60,19 +60,32 @@ struct RawJob {
   Extremes* extremes = nullptr;  // one per sample of this job
 };
 
-// Buckets up to this size whose codes fill whole bytes stay in the registers of a warp.
-inline constexpr std::uint32_t kRegisterBucketMax = 4096;
+// What lanes of a warp hold in registers is a unit: one bucket whose codes fill whole groups of 8,
+// or two that share a group (a bucket of 100).
+inline constexpr std::uint32_t kUnitMax = 4096;  // values
+inline constexpr std::uint32_t kSharedUnitMax = 1024;
+constexpr std::uint32_t BucketsOfUnit(std::uint32_t bucket) { return bucket % 8 == 0 ? 1 : 2; }
 
-// One pass over the values; otherwise one for the scales and one for the codes.
+// One pass over the values; otherwise one for the scales and one for the codes. Noise takes the
+// registers that a unit needs, and more time than the memory.
 constexpr bool OnePassJob(const BucketJob& job) {
-  return job.bucket % 8 == 0 && job.bucket <= kRegisterBucketMax &&
-         job.rule.scale() == ScaleRule::kAbsMax;
+  if (job.rule.scale() != ScaleRule::kAbsMax || job.bucket % 4 != 0) return false;
+  if (job.rule.rounding() != Rounding::kNearest) return false;
+  return job.bucket <= (job.bucket % 8 == 0 ? kUnitMax : kSharedUnitMax / 2);
 }
-// Lanes that share a bucket in one pass, a power of two; each has groups of 8 adjacent values.
-constexpr std::uint32_t LanesOfBucket(std::uint32_t bucket) {
+constexpr std::uint32_t UnitsOf(const BucketJob& job) {
+  const std::uint32_t buckets = BucketsOfUnit(job.bucket);
+  return (job.buckets + buckets - 1) / buckets;
+}
+// Lanes that share a unit, a power of two, and how many groups of 8 adjacent values each has.
+constexpr std::uint32_t LanesOfUnit(std::uint32_t bucket) {
   std::uint32_t lanes = 1;
-  while (lanes < 32 && lanes * 8 < bucket) lanes *= 2;
+  while (lanes < 32 && lanes * 8 < bucket * BucketsOfUnit(bucket)) lanes *= 2;
   return lanes;
+}
+constexpr std::uint32_t GroupsOfLane(std::uint32_t bucket) {
+  const std::uint32_t groups = bucket * BucketsOfUnit(bucket) / 8;
+  return (groups + LanesOfUnit(bucket) - 1) / LanesOfUnit(bucket);
 }
 
 }  // namespace shoal::compression

@@ -1,9 +1,9 @@
 // Bucket codes as lanes of a GPU's warp make and read them (lane_values.h says how this is built
 // and tested; level_rule.h has the arithmetic).
 //
-// One pass: LoadLane in every lane, the largest range over the lanes of the bucket, CodeLane in
-// every lane; between the two the bucket is in registers. Two passes: RangeOfLane and BucketScale,
-// then EncodeGroup. DecodeGroup reads both. Internal to compression/.
+// One pass: LoadLane in every lane, the largest range over the lanes of a unit, CodeLane in every
+// lane; between the two the unit's buckets are in registers. Two passes: RangeOfLane and
+// BucketScale, then EncodeGroup. DecodeGroup reads both. Internal to compression/.
 
 #ifndef SHOAL_COMPRESSION_LANE_BUCKETS_H_
 #define SHOAL_COMPRESSION_LANE_BUCKETS_H_
@@ -76,6 +76,10 @@ SHOAL_LANE std::uint64_t LoadCodes(const std::byte* from, int bits) {
     codes |= part << (8 * i);
   }
   return codes;
+}
+
+SHOAL_LANE int GroupCount(std::uint32_t values, std::uint32_t position) {
+  return values - position < kLaneGroup ? static_cast<int>(values - position) : kLaneGroup;
 }
 
 // ---- steps that all ways share ---------------------------------------------------------------

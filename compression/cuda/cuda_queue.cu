@@ -1,17 +1,19 @@
-// DeviceQueue on a CUDA device. What a lane does is in lane_passes.h and lane_raw.h; here are the
-// kernels around it: which lane does what, and the largest over lanes.
+// DeviceQueue on a CUDA device. What a lane does is in lane_units.h, lane_groups.h and lane_raw.h;
+// here are the kernels around it: which lane does what, and the largest over lanes.
 //
-// A bucket in one pass is shared by a tile of lanes, a power of two, so that several small buckets
-// fill a warp. Everything else is one thread per group of 8 values. blockIdx.y counts samples.
+// A unit of buckets in one pass is shared by a tile of lanes, a power of two, so that several small
+// ones fill a warp. Everything else is one thread per group of 8 values. blockIdx.y counts samples.
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "compression/device_queue.h"
-#include "compression/lane_passes.h"
+#include "compression/lane_groups.h"
 #include "compression/lane_raw.h"
+#include "compression/lane_units.h"
 
 namespace shoal::compression {
 namespace {
@@ -73,19 +75,21 @@ __device__ ScaleTry BestOfWarp(ScaleTry tried) {
 // ---- kernels ---------------------------------------------------------------------------------
 
 // One pass: reads x (and m) once, writes scale, codes (and next m).
-template <int kGroups, bool kDelta>
+template <int kBuckets, int kGroups, bool kDelta>
 __global__ void __launch_bounds__(kThreads) EncodeInRegisters(BucketJob job, std::uint32_t lanes) {
   const DeviceSample sample = job.samples[blockIdx.y];
   const std::uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
-  const std::uint32_t bucket = thread / lanes;
+  const std::uint32_t unit = thread / lanes;
   const std::uint32_t lane = thread % lanes;
-  const bool active = bucket < job.buckets;
+  const bool active = unit < UnitsOf(job);
   Extremes extremes;
   LaneState<kGroups, kDelta> state;
-  LaneRange range;
-  if (active) range = LoadLane(job, sample, bucket, lane, lanes, state, extremes);
-  range = RangeOfTile(range, lanes, job.rule.levels() == Levels::kAffine);
-  if (active) CodeLane(job, sample, bucket, lane, lanes, range, state, extremes);
+  UnitRange<kBuckets> range;
+  if (active) range = LoadLane<kBuckets>(job, sample, unit, lane, lanes, state, extremes);
+  for (LaneRange& of : range.of) {
+    of = RangeOfTile(of, lanes, job.rule.levels() == Levels::kAffine);
+  }
+  if (active) CodeLane(job, sample, unit, lane, lanes, range, state, extremes);
   ReportExtremes(extremes, job.extremes[blockIdx.y]);
 }
 
@@ -177,15 +181,28 @@ void LaunchGroups(const Job& job, cudaStream_t stream) {
       [&](const Job& part, dim3 grid) { OverGroups<Pass><<<grid, kThreads, 0, stream>>>(part); });
 }
 
-template <int kGroups>
-void LaunchInRegisters(const BucketJob& job, std::uint32_t lanes, cudaStream_t stream) {
-  InParts(job, std::uint64_t{job.buckets} * lanes, [&](const BucketJob& part, dim3 grid) {
+template <int kBuckets, int kGroups>
+void LaunchInRegisters(const BucketJob& job, cudaStream_t stream) {
+  const std::uint32_t lanes = LanesOfUnit(job.bucket);
+  InParts(job, std::uint64_t{UnitsOf(job)} * lanes, [&](const BucketJob& part, dim3 grid) {
     if (job.delta) {
-      EncodeInRegisters<kGroups, true><<<grid, kThreads, 0, stream>>>(part, lanes);
+      EncodeInRegisters<kBuckets, kGroups, true><<<grid, kThreads, 0, stream>>>(part, lanes);
     } else {
-      EncodeInRegisters<kGroups, false><<<grid, kThreads, 0, stream>>>(part, lanes);
+      EncodeInRegisters<kBuckets, kGroups, false><<<grid, kThreads, 0, stream>>>(part, lanes);
     }
   });
+}
+
+template <int kBuckets>
+void LaunchOnePass(const BucketJob& job, cudaStream_t stream) {
+  const std::uint32_t groups = GroupsOfLane(job.bucket);
+  if (groups <= 1) return LaunchInRegisters<kBuckets, 1>(job, stream);
+  if (groups <= 2) return LaunchInRegisters<kBuckets, 2>(job, stream);
+  if (groups <= 4) return LaunchInRegisters<kBuckets, 4>(job, stream);
+  if constexpr (kBuckets == 1) {
+    if (groups <= 8) return LaunchInRegisters<kBuckets, 8>(job, stream);
+    LaunchInRegisters<kBuckets, 16>(job, stream);
+  }
 }
 
 class CudaQueue : public DeviceQueue {
@@ -225,18 +242,10 @@ class CudaQueue : public DeviceQueue {
       }
       return Note(cudaGetLastError());
     }
-    const std::uint32_t lanes = LanesOfBucket(job.bucket);
-    const std::uint32_t groups = (job.bucket / kLaneGroup + lanes - 1) / lanes;
-    if (groups <= 1) {
-      LaunchInRegisters<1>(job, lanes, stream_);
-    } else if (groups <= 2) {
-      LaunchInRegisters<2>(job, lanes, stream_);
-    } else if (groups <= 4) {
-      LaunchInRegisters<4>(job, lanes, stream_);
-    } else if (groups <= 8) {
-      LaunchInRegisters<8>(job, lanes, stream_);
+    if (BucketsOfUnit(job.bucket) == 1) {
+      LaunchOnePass<1>(job, stream_);
     } else {
-      LaunchInRegisters<16>(job, lanes, stream_);
+      LaunchOnePass<2>(job, stream_);
     }
     Note(cudaGetLastError());
   }

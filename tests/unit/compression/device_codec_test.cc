@@ -216,10 +216,12 @@ TEST_P(DeviceCodecTest, BucketsOfAllWidthsAndSizes) {
     std::uint32_t tokens, hidden, bucket;
   };
   for (const Case& c :
-       {Case{3, 64, 32}, Case{2, 256, 64}, Case{5, 384, 96}, Case{3, 256, 128}, Case{1, 200, 200},
-        Case{2, 512, 256}, Case{1, 1600, 400}, Case{2, 512, 512}, Case{1, 1024, 1024},
-        Case{1, 2048, 2048}, Case{2, 4096, 4096}, Case{3, 8, 8}, Case{1, 4104, 4104}, Case{5, 7, 1},
-        Case{3, 129, 43}, Case{3, 300, 100}, Case{2, 20, 4}, Case{1, 5001, 5001}}) {
+       {Case{3, 64, 32},     Case{2, 256, 64},    Case{5, 384, 96},    Case{3, 256, 128},
+        Case{1, 200, 200},   Case{2, 512, 256},   Case{1, 1600, 400},  Case{2, 512, 512},
+        Case{1, 1024, 1024}, Case{1, 2048, 2048}, Case{2, 4096, 4096}, Case{3, 8, 8},
+        Case{1, 4104, 4104}, Case{5, 7, 1},       Case{3, 129, 43},    Case{3, 300, 100},
+        Case{1, 1600, 100},  Case{3, 500, 500},   Case{1, 4, 4},       Case{3, 12, 12},
+        Case{1, 516, 516},   Case{2, 20, 4},      Case{1, 5001, 5001}}) {
     for (int bits = 1; bits <= 8; ++bits) {
       const SampleShape shape{c.tokens, c.hidden};
       const std::string options =
@@ -239,8 +241,10 @@ TEST_P(DeviceCodecTest, BucketsOfAllWidthsAndSizes) {
 }
 
 TEST_P(DeviceCodecTest, EveryLevelRule) {
-  for (const SampleShape shape : {SampleShape{3, 256}, SampleShape{3, 86}, SampleShape{1, 8192}}) {
-    const std::uint32_t bucket = shape.hidden == 256 ? 128 : shape.hidden == 86 ? 43 : 8192;
+  for (const SampleShape shape :
+       {SampleShape{3, 256}, SampleShape{3, 86}, SampleShape{1, 8192}, SampleShape{3, 100}}) {
+    const std::map<std::uint32_t, int> buckets{{256, 128}, {86, 43}, {8192, 8192}, {100, 100}};
+    const int bucket = buckets.at(shape.hidden);
     for (int bits = 2; bits <= 8; ++bits) {
       for (const char* rule :
            {"levels=midtread", "levels=affine", "scale=optimal", "rounding=stochastic",

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "compression/device_queue.h"
-#include "compression/lane_passes.h"
+#include "compression/lane_groups.h"
 #include "compression/lane_raw.h"
+#include "compression/lane_units.h"
 
 namespace shoal::compression {
 
@@ -38,13 +39,7 @@ class HostQueue : public DeviceQueue {
 
   void EncodeBuckets(const BucketJob& job) override {
     if (OnePassJob(job)) {
-      const std::uint32_t lanes = LanesOfBucket(job.bucket);
-      const std::uint32_t groups = (job.bucket / kLaneGroup + lanes - 1) / lanes;
-      if (groups <= 1) return OnePass<1>(job);
-      if (groups <= 2) return OnePass<2>(job);
-      if (groups <= 4) return OnePass<4>(job);
-      if (groups <= 8) return OnePass<8>(job);
-      return OnePass<16>(job);
+      return BucketsOfUnit(job.bucket) == 1 ? OnePass<1>(job) : OnePass<2>(job);
     }
     FindScales(job);
     Over(job, [&](const DeviceSample& sample, std::uint32_t group, Extremes& extremes) {
@@ -98,23 +93,34 @@ class HostQueue : public DeviceQueue {
     }
   }
 
-  template <int kGroups>
+  template <int kBuckets>
   static void OnePass(const BucketJob& job) {
-    job.delta ? OnePass<kGroups, true>(job) : OnePass<kGroups, false>(job);
+    const std::uint32_t groups = GroupsOfLane(job.bucket);
+    if (groups <= 1) return OnePass<kBuckets, 1>(job);
+    if (groups <= 2) return OnePass<kBuckets, 2>(job);
+    if (groups <= 4) return OnePass<kBuckets, 4>(job);
+    if (groups <= 8) return OnePass<kBuckets, 8>(job);
+    OnePass<kBuckets, 16>(job);
   }
-  template <int kGroups, bool kDelta>
+  template <int kBuckets, int kGroups>
   static void OnePass(const BucketJob& job) {
-    const std::uint32_t lanes = LanesOfBucket(job.bucket);
+    job.delta ? OnePass<kBuckets, kGroups, true>(job) : OnePass<kBuckets, kGroups, false>(job);
+  }
+  template <int kBuckets, int kGroups, bool kDelta>
+  static void OnePass(const BucketJob& job) {
+    const std::uint32_t lanes = LanesOfUnit(job.bucket);
     std::vector<LaneState<kGroups, kDelta>> states(lanes);
     for (std::uint32_t s = 0; s < job.count; ++s) {
-      for (std::uint32_t bucket = 0; bucket < job.buckets; ++bucket) {
+      for (std::uint32_t unit = 0; unit < UnitsOf(job); ++unit) {
         Extremes extremes;
-        LaneRange range;
+        UnitRange<kBuckets> range;
         for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-          range.Add(LoadLane(job, job.samples[s], bucket, lane, lanes, states[lane], extremes));
+          const auto part =
+              LoadLane<kBuckets>(job, job.samples[s], unit, lane, lanes, states[lane], extremes);
+          for (int b = 0; b < kBuckets; ++b) range.of[b].Add(part.of[b]);
         }
         for (std::uint32_t lane = lanes; lane-- > 0;) {
-          CodeLane(job, job.samples[s], bucket, lane, lanes, range, states[lane], extremes);
+          CodeLane(job, job.samples[s], unit, lane, lanes, range, states[lane], extremes);
         }
         Report(extremes, job.extremes[s]);
       }

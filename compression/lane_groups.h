@@ -1,82 +1,12 @@
-// The passes over sections and images that a device makes, as seen by one lane (lane_buckets.h).
-//
-// Internal to compression/.
+// Bucket codes in two passes, and decoding, as seen by one lane (lane_buckets.h). Internal to
+// compression/.
 
-#ifndef SHOAL_COMPRESSION_LANE_PASSES_H_
-#define SHOAL_COMPRESSION_LANE_PASSES_H_
+#ifndef SHOAL_COMPRESSION_LANE_GROUPS_H_
+#define SHOAL_COMPRESSION_LANE_GROUPS_H_
 
 #include "compression/lane_buckets.h"
 
 namespace shoal::compression {
-
-// ---- one pass: the bucket stays in registers -------------------------------------------------
-
-// kGroups groups of 8 values of one bucket: lane l of L has groups l, l + L, l + 2 L, ...
-template <int kGroups, bool kDelta>
-struct LaneState {
-  float coded[kGroups][kLaneGroup];
-  EightHalves m[kDelta ? kGroups : 1];
-};
-
-template <int kGroups, bool kDelta>
-SHOAL_LANE LaneRange LoadLane(const BucketJob& job, const DeviceSample& sample,
-                              std::uint32_t bucket, std::uint32_t lane, std::uint32_t lanes,
-                              LaneState<kGroups, kDelta>& state, Extremes& extremes) {
-  const float factor = FactorOf(job, sample);
-  const std::uint32_t start = bucket * job.bucket;
-  LaneRange range;
-  if (start == 0 && lane == 0) BeginImages(job, sample, extremes);
-  SHOAL_UNROLL
-  for (int g = 0; g < kGroups; ++g) {
-    const std::uint32_t group = static_cast<std::uint32_t>(g) * lanes + lane;
-    if (group * kLaneGroup >= job.bucket) continue;
-    const std::uint32_t position = start + group * kLaneGroup;
-    float x[kLaneGroup];
-    LoadFloats(sample.x + position, kLaneGroup, x);
-    if constexpr (kDelta) {
-      state.m[g] = LoadEightHalves(sample.m + HalfPlace(position), kLaneGroup);
-    }
-    CodedValues(x, state.m[kDelta ? g : 0], kDelta, factor, state.coded[g], extremes);
-    SHOAL_UNROLL
-    for (int j = 0; j < kLaneGroup; ++j) range.Add(state.coded[g][j]);
-  }
-  return range;
-}
-
-// `range` is that of the whole bucket.
-template <int kGroups, bool kDelta>
-SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::uint32_t bucket,
-                         std::uint32_t lane, std::uint32_t lanes, const LaneRange& range,
-                         const LaneState<kGroups, kDelta>& state, Extremes& extremes) {
-  const ScaleBits scale = RangeScale(job.rule, range);
-  const LevelConstants encoder = job.rule.Encoder(scale);
-  const LevelConstants decoder = job.rule.Decoder(scale);
-  const float factor = FactorOf(job, sample);
-  const bool noisy = job.rule.rounding() == Rounding::kStochastic;
-  const std::uint32_t start = bucket * job.bucket;
-  if (lane == 0) StoreScale(job, sample.index, bucket, scale);
-  SHOAL_UNROLL
-  for (int g = 0; g < kGroups; ++g) {
-    const std::uint32_t group = static_cast<std::uint32_t>(g) * lanes + lane;
-    if (group * kLaneGroup >= job.bucket) continue;
-    const std::uint32_t position = start + group * kLaneGroup;
-    float noise[kLaneGroup] = {};
-    if (noisy) GroupNoise(job.key, std::uint64_t{sample.index} * job.values + position, noise);
-    std::uint64_t codes = 0;
-    float level[kLaneGroup];
-    SHOAL_UNROLL
-    for (int j = kLaneGroup - 1; j >= 0; --j) {
-      const float offset = noisy ? encoder.offset + noise[j] : encoder.offset;
-      const std::uint32_t code = CodeOf(job.rule, state.coded[g][j], {encoder.factor, offset});
-      codes = codes << job.rule.bits() | code;
-      level[j] = static_cast<float>(code) * decoder.factor + decoder.offset;
-    }
-    StoreCodes(codes, job.rule.bits(), CodePlace(job, sample.index, position / kLaneGroup));
-    if constexpr (kDelta) {
-      AdvanceGroup(sample, position, kLaneGroup, state.m[g], factor, level, extremes);
-    }
-  }
-}
 
 // ---- two passes: any bucket ------------------------------------------------------------------
 
@@ -183,10 +113,6 @@ struct UseCode {
   }
 };
 
-SHOAL_LANE int GroupCount(std::uint32_t values, std::uint32_t position) {
-  return values - position < kLaneGroup ? static_cast<int>(values - position) : kLaneGroup;
-}
-
 // Group `group` of a sample from codes and scales: values, or m + level.
 template <bool kDelta>
 SHOAL_LANE void DecodeGroup(const BucketJob& job, const DeviceSample& sample, std::uint32_t group,
@@ -231,4 +157,4 @@ SHOAL_LANE void EncodeGroup(const BucketJob& job, const DeviceSample& sample, st
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_LANE_PASSES_H_
+#endif  // SHOAL_COMPRESSION_LANE_GROUPS_H_
