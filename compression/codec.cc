@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "compression/adaptive_tiles.h"
 #include "compression/aqsgd_codec.h"
 #include "compression/bucket_code.h"
 #include "compression/channel_codec.h"
@@ -32,7 +33,7 @@ constexpr std::uint32_t kDefaultTopKBucket = 128;
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
-    "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=], "
+    "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
     "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage";
@@ -132,13 +133,24 @@ Result<std::uint32_t> ParseTile(const CodecSpec& spec, std::uint32_t hidden) {
 }
 
 Result<PlainPointer> MakeTiles(const CodecSpec& spec, std::uint32_t hidden) {
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "tile", "levels", "scale", "rounding"}));
-  SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, ParseRule(spec, Levels::kAffine));
+  SHOAL_RETURN_IF_ERROR(
+      CheckKeys(spec, {"bits", "tile", "levels", "scale", "rounding", "adaptive"}));
+  SHOAL_ASSIGN_OR_RETURN(const LevelRule parsed, ParseRule(spec, Levels::kAffine));
+  const LevelRule rule = parsed.WithLeastScale(kTileScaleBitsMin);
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t tile, ParseTile(spec, hidden));
   Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
   if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
-  const BucketCode code(rule.WithLeastScale(kTileScaleBitsMin), tile);
-  return PlainPointer(std::make_shared<const TilesCodec>(code, *stage));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t adaptive, ChoiceOption(spec, "adaptive", {"off", "on"}));
+  if (adaptive == 0) {
+    return PlainPointer(std::make_shared<const TilesCodec>(BucketCode(rule, tile), *stage));
+  }
+  if (*stage != EntropyStage::kNone || rule.levels() == Levels::kMidTread ||
+      rule.scale() == ScaleRule::kOptimal || tile < kAdaptiveTileMin) {
+    return SpecError(spec.text,
+                     "adaptive=on needs a tile of 8 or more, levels=affine or midrise and "
+                     "scale=absmax, and takes no entropy stage");
+  }
+  return PlainPointer(std::make_shared<const AdaptiveTilesCodec>(rule, tile));
 }
 
 Result<PlainPointer> MakeTopK(const CodecSpec& spec) {

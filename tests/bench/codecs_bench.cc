@@ -47,8 +47,15 @@ const char* const kSpecs[] = {
     "direct:bits=4,bucket=channel",
     "direct+zstd:bits=4",
     "direct+rans:bits=4",
+    "tiles:bits=2",
+    "tiles:bits=2,levels=midrise",
+    "tiles:bits=3",
     "tiles:bits=4",
+    "tiles:bits=8",
+    "tiles:bits=4,adaptive=on",
+    "tiles+rans:bits=4",
     "topk:ratio=0.2,bits=8",
+    "topk:ratio=0.05,bits=4",
     "dithered:step=0.7",
     "dithered:step=1",
     "dithered:step=1.5",
@@ -64,6 +71,8 @@ const char* const kSpecs[] = {
     "aqsgd+rans:bits=3",
     "aqsgd:bits=3,m=8",
     "aqsgd:delta=dithered:step=1",
+    "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4",
+    "aqsgd:delta=topk:ratio=0.2/bits=8",
 };
 
 struct Row {

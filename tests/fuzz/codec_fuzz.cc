@@ -47,6 +47,8 @@ constexpr const char* kSpecs[] = {
     "tiles:bits=4",
     "tiles+rans:bits=3,levels=midtread",
     "aqsgd:bits=2,first_visit=tiles:bits=5",
+    "tiles:bits=4,adaptive=on",
+    "tiles:bits=2,levels=midrise,adaptive=on",
     "topk:ratio=0.3,bits=4,bucket=4",
     "topk+rans:ratio=0.05,bits=8",
     "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=3",
@@ -109,8 +111,10 @@ void CheckDecoded(const MessageCodec& codec, SampleShape shape,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzSpec({reinterpret_cast<const char*>(data), size});
   if (size < 4) return 0;
-  const SampleShape shape{1U + data[1] % 5U, 3U * (1U + data[1] / 8U % 9U)};
-  const auto made = MakeCodec(kSpecs[data[0] % std::size(kSpecs)], shape.hidden);
+  const std::string_view spec = kSpecs[data[0] % std::size(kSpecs)];
+  SampleShape shape{1U + data[1] % 5U, 3U * (1U + data[1] / 8U % 9U)};
+  if (spec.find("adaptive") != std::string_view::npos) shape.hidden *= 8;  // tiles of 8 or more
+  const auto made = MakeCodec(spec, shape.hidden);
   if (!made.ok()) abort();
   const MessageCodec& codec = **made;
   const auto rest = std::as_bytes(std::span(data + 4, size - 4));

@@ -454,6 +454,7 @@ TEST(RoundTrip, EverySimdLevelMakesTheSameBytesValuesAndImages) {
                                     "direct+zstd:bits=3",
                                     "direct+rans:bits=3",
                                     "tiles+rans:bits=3",
+                                    "tiles:bits=3,adaptive=on",
                                     "tiles:bits=4,tile=16,rounding=stochastic",
                                     "direct:bits=3,levels=affine,bucket=48",
                                     "direct:bits=3,levels=midtread,scale=optimal"};
