@@ -35,6 +35,9 @@ ExitCode Logs(const Target& target, int lines, bool follow);
 ExitCode Health(const Target& target);
 ExitCode Doctor(const Target& target);
 ExitCode Version(bool json);
+// stats, verify, compact or drop, on the delta store of a peer that does not run.
+ExitCode StoreCommand(const Target& target, const std::string& name,
+                      const std::vector<std::string>& arguments);
 
 // ---- the run, on the scheduler's machine ----
 struct SwarmInitOptions {

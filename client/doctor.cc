@@ -101,10 +101,25 @@ Finding CheckSlowStart() {
           "`sysctl net.ipv4.tcp_slow_start_after_idle=0` (as root) makes bursts faster"};
 }
 
-Finding CheckDaemon(const Target& target) {
+// Whether a daemon runs, and what it wants somebody to look at.
+std::vector<Finding> CheckDaemon(const Target& target) {
   const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
-  if (status.ok()) return {Verdict::kGood, "daemon", "runs in " + target.directory, ""};
-  return {Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"};
+  if (!status.ok()) {
+    return {{Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"}};
+  }
+  std::vector<Finding> findings = {{Verdict::kGood, "daemon", "runs in " + target.directory, ""}};
+  const auto json = nlohmann::json::parse(*status, nullptr, false);
+  if (!json.is_object() || !json.contains("health") || !json["health"].is_array()) return findings;
+  for (const auto& item : json["health"]) {
+    const auto text = [&item](const char* name) {
+      const auto found = item.is_object() ? item.find(name) : item.end();
+      const bool there = item.is_object() && found != item.end() && found->is_string();
+      return there ? Printable(found->get<std::string>()) : std::string();
+    };
+    findings.push_back({text("severity") == "error" ? Verdict::kBad : Verdict::kHint, "running",
+                        text("text"), text("fix")});
+  }
+  return findings;
 }
 
 Finding CheckIdentity(const Target& target) {
@@ -146,7 +161,7 @@ ExitCode Doctor(const Target& target) {
   findings.push_back(CheckGpu());
   findings.push_back(CheckSlowStart());
   findings.push_back(CheckIdentity(target));
-  findings.push_back(CheckDaemon(target));
+  for (Finding& finding : CheckDaemon(target)) findings.push_back(std::move(finding));
   bool bad = false;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;

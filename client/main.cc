@@ -23,11 +23,11 @@ struct Parsed {
   DemoOptions demo;
   SwarmInitOptions init;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      prompt, model;
+      prompt, model, store_run;
   std::vector<std::string> settings;
   int lines = 50, rounds = 0;
   double interval_s = 1;
-  bool follow = false, json = false, no_start = false;
+  bool follow = false, json = false, no_start = false, store_all = false;
   std::function<ExitCode()> run;
 };
 
@@ -116,6 +116,36 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   PeerOptions(Add(app, p, "doctor", "Look at this machine and say what to mend",
                   [p] { return Doctor(p->peer); }),
               p, true);
+}
+
+ExitCode DropNow(Parsed* p) {
+  if (p->store_run.empty() && !p->store_all) {
+    return Fail(ExitCode::kUsage,
+                "which records? give --run RUN (see `shoal store stats`) or --all");
+  }
+  return StoreCommand(p->peer, "drop",
+                      p->store_all ? std::vector<std::string>{"--all"}
+                                   : std::vector<std::string>{"--run", p->store_run});
+}
+
+void AddStoreCommands(CLI::App* app, Parsed* p) {
+  CLI::App* store =
+      app->add_subcommand("store", "The delta store of this machine's peer, while it is stopped");
+  store->require_subcommand(1);
+  const std::pair<const char*, const char*> plain[] = {
+      {"stats", "What it holds, by run and boundary"},
+      {"verify", "Read every record; drop what is damaged"},
+      {"compact", "Give space back that no record uses"}};
+  for (const auto& [name, help] : plain) {
+    PeerOptions(
+        Add(store, p, name, help, [p, name = name] { return StoreCommand(p->peer, name, {}); }), p,
+        true);
+  }
+  CLI::App* drop =
+      Add(store, p, "drop", "Forget the records of a run, or all", [p] { return DropNow(p); });
+  CLI::Option* all = drop->add_flag("--all", p->store_all, "The records of all runs");
+  drop->add_option("--run", p->store_run, "Run, 16 hexadecimal digits")->excludes(all);
+  PeerOptions(drop, p, true);
 }
 
 void AddSwarmInit(CLI::App* swarm, Parsed* p) {
@@ -240,6 +270,7 @@ int main(int argc, char** argv) {
   parsed.peer.directory = DefaultDirectory();
   AddDemo(&app, &parsed);
   AddPeerCommands(&app, &parsed);
+  AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);
   AddRunCommands(&app, &parsed);
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {

@@ -271,4 +271,35 @@ Result<std::string> SwarmView(const std::string& status_json) {
   return text + FormatTable(members);
 }
 
+Result<std::string> StoreView(const std::string& command, const std::string& output) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, Parse(output));
+  std::string text = Bold(Text(json, "directory")) + "  " + std::to_string(Whole(json, "records")) +
+                     " records, " + FormatBytes(Whole(json, "bytes")) + " of m in " +
+                     FormatBytes(Whole(json, "diskBytes")) + " of files\n";
+  if (command == "stats") {
+    std::vector<Row> rows = {{"  run", "boundary", "side", "records", "steps"}};
+    for (const Json& place : List(json, "places")) {
+      rows.push_back({"  " + Text(place, "run"), std::to_string(Whole(place, "boundary")),
+                      Text(place, "side"), std::to_string(Whole(place, "records")),
+                      std::to_string(Whole(place, "oldestStep")) + " to " +
+                          std::to_string(Whole(place, "newestStep"))});
+    }
+    if (rows.size() > 1) text += FormatTable(rows);
+  } else if (command == "verify") {
+    const std::uint64_t damaged = Whole(json, "damaged");
+    text += damaged == 0 ? "  " + Green("ok") + ": every record is as it was written\n"
+                         : "  " + Red("damaged") + ": " + std::to_string(damaged) +
+                               " records were dropped and become first visits; check the disk\n";
+  } else if (command == "compact") {
+    text += "  files were " + FormatBytes(Whole(json, "diskBytesBefore")) + " before\n";
+  } else if (command == "drop") {
+    text += "  dropped " + std::to_string(Whole(json, "dropped")) +
+            " records; their samples become first visits\n";
+  }
+  if (const std::string notice = Text(json, "notice"); !notice.empty()) {
+    text += "  " + Yellow("warning") + ": " + notice + "\n";
+  }
+  return text;
+}
+
 }  // namespace shoal::client

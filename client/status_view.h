@@ -1,4 +1,4 @@
-// Human views of the status JSON of shoald and shoal-scheduler.
+// Human views of the JSON of shoald and shoal-scheduler.
 
 #ifndef SHOAL_CLIENT_STATUS_VIEW_H_
 #define SHOAL_CLIENT_STATUS_VIEW_H_
@@ -13,6 +13,8 @@ namespace shoal::client {
 Result<std::string> PeerView(const std::string& status_json);
 // What `shoal swarm status` prints.
 Result<std::string> SwarmView(const std::string& status_json);
+// What `shoal store COMMAND` prints of shoald's output.
+Result<std::string> StoreView(const std::string& command, const std::string& output);
 
 }  // namespace shoal::client
 

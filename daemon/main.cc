@@ -1,6 +1,7 @@
 // shoald: the peer daemon.
 
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "common/log.h"
@@ -9,6 +10,7 @@
 #include "common/waiting_threads.h"
 #include "daemon/args.h"
 #include "daemon/peer_daemon.h"
+#include "daemon/store_tool.h"
 
 namespace {
 
@@ -40,6 +42,9 @@ int main(int argc, char** argv) {
   using namespace shoal;
   LetWaitingThreadsSleep(argv);
   SetThreadName("main");
+  if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
+    return static_cast<int>(daemon::RunStoreTool(argc - 2, argv + 2));
+  }
   ExitCode exit_code = ExitCode::kOk;
   const auto args = daemon::ReadArgs(argc, argv, &exit_code);
   if (!args) return static_cast<int>(exit_code);

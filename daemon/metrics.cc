@@ -80,6 +80,21 @@ void StoreMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
     out->Counter("shoal_delta_store_lookups_total", "Lookups by result.", count,
                  {{"result", result}});
   }
+  out->Gauge("shoal_delta_store_disk_bytes", "Size of the delta store's files.", store.disk_bytes);
+  out->Gauge("shoal_delta_store_memory_bytes", "Memory of the delta store and of m read ahead.",
+             store.memory_bytes + snapshot.runner.ahead_bytes);
+  out->Counter("shoal_delta_store_committed_bytes_total", "Bytes of m committed.",
+               store.committed_bytes);
+  out->Counter("shoal_delta_store_disk_written_bytes_total",
+               "Bytes written to disk to hold what was committed.", store.disk_written_bytes);
+  const std::pair<const char*, std::uint64_t> gone[] = {
+      {"quota", store.evicted}, {"disk", store.lost}, {"damage", store.corrupt}};
+  for (const auto& [reason, count] : gone) {
+    out->Counter("shoal_delta_store_dropped_total", "Records dropped, by reason.", count,
+                 {{"reason", reason}});
+  }
+  out->Gauge("shoal_delta_store_trouble", "1 while the disk refuses what the store writes.",
+             store.trouble.empty() ? 0 : 1);
   out->Counter("shoal_first_visits_total", "Samples sent or received without m.",
                snapshot.totals.first_visits);
   out->Counter("shoal_resends_total", "Samples sent again in full after a mismatch.",

@@ -397,6 +397,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.delta_store = delta_store_->stats();
+  s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();
   s.samples_per_second = samples_per_second_;
   if (!stage_) return s;

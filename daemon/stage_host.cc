@@ -431,7 +431,12 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
           if (!hash.ok()) return hash.status();
         }
         SHOAL_RETURN_IF_ERROR(content->KeepOnly(keep));
-        return deltas->Flush();
+        // A checkpoint is whole without m: what is not durable is a first visit after a crash. The
+        // store says in the status what its disk refuses.
+        if (Status flushed = deltas->Flush(); !flushed.ok()) {
+          SHOAL_LOG(kWarning, "daemon", "delta.flush", {"reason", flushed.message()});
+        }
+        return Status::Ok();
       },
       [this, saved](Status status) {
         if (!status.ok() || !saved->upload) return TellCheckpoint(*saved, status);

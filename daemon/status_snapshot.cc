@@ -144,6 +144,16 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"misses", store.misses},
           {"corrupt", store.corrupt},
           {"evicted", store.evicted},
+          {"lost", store.lost},
+          {"diskBytes", store.disk_bytes},
+          {"diskWrittenBytes", store.disk_written_bytes},
+          {"committedBytes", store.committed_bytes},
+          {"memoryBytes", store.memory_bytes + snapshot.runner.ahead_bytes},
+          {"memoryLimit", snapshot.store_memory_limit},
+          {"aheadBytes", snapshot.runner.ahead_bytes},
+          {"stagedBytes", snapshot.runner.staged_bytes},
+          {"trouble", store.trouble},
+          {"notice", store.notice},
           {"firstVisits", snapshot.totals.first_visits},
           {"resends", snapshot.totals.resends},
           {"expectedBytes", snapshot.budget.delta_store_bytes},
@@ -161,6 +171,27 @@ Json HealthJson(const StatusSnapshot& snapshot) {
                       " but may use " + FormatBytes(store.bytes_limit) +
                       ": samples beyond it travel as first visits"},
          {"fix", "raise limits.delta_store in shoald.toml"}});
+  }
+  if (!store.trouble.empty()) {
+    health.push_back({{"code", "delta_store_trouble"},
+                      {"severity", "error"},
+                      {"text", "the delta store loses records: " + store.trouble +
+                                   "; the run goes on with first visits"},
+                      {"fix", "give the disk space or repair it; training need not stop"}});
+  }
+  if (!store.notice.empty()) {
+    health.push_back({{"code", "delta_store_notice"},
+                      {"severity", "warning"},
+                      {"text", store.notice},
+                      {"fix", "nothing to do now; look for why if it happens again"}});
+  }
+  if (store.trouble.empty() && store.lost > 0) {
+    health.push_back({{"code", "delta_store_lost"},
+                      {"severity", "warning"},
+                      {"text", std::to_string(store.lost) +
+                                   " records of the delta store were lost to a failing disk and "
+                                   "became first visits"},
+                      {"fix", "check free space and health of the disk"}});
   }
   if (store.corrupt > 0) {
     health.push_back({{"code", "delta_store_corrupt"},

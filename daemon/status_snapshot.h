@@ -67,6 +67,7 @@ struct StatusSnapshot {
   net::ControlStats control;
   BitsPerSecond upload_cap, download_cap;
   storage::DeltaStoreStats delta_store;
+  std::uint64_t store_memory_limit = 0;  // of the store and of m read ahead
   std::uint64_t content_bytes = 0;
 };
 

@@ -59,7 +59,7 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
   EXPECT_EQ(run.exit, 0);
   for (const char* command :
        {"demo", "prepare", "init-model", "swarm", "join", "status", "top", "pause", "resume",
-        "leave", "set", "logs", "version", "doctor", "eval", "try", "health"}) {
+        "leave", "set", "logs", "version", "doctor", "eval", "try", "health", "store"}) {
     EXPECT_THAT(run.out, HasSubstr("\n  " + std::string(command) + " ")) << command;
   }
   EXPECT_EQ(Start("demo --help").exit, 0);
@@ -68,9 +68,9 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
 }
 
 TEST_F(Shoal, WrongUsageExitsWithTwo) {
-  for (const char* arguments :
-       {"", "fly", "status --fly", "demo --stages 0", "demo --link 5", "set", "set upload", "join",
-        "swarm", "swarm status", "try", "logs -n none"}) {
+  for (const char* arguments : {"", "fly", "status --fly", "demo --stages 0", "demo --link 5",
+                                "set", "set upload", "join", "swarm", "swarm status", "store",
+                                "store drop", "store drop --all --run 1", "try", "logs -n none"}) {
     const Outcome run = Start(arguments);
     EXPECT_EQ(run.exit, 2) << arguments << run.error;
     ExpectOneLine(run);

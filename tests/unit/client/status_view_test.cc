@@ -92,6 +92,23 @@ TEST(StatusView, ShowsHowFarAFetchIs) {
   EXPECT_THAT(view.value(), HasSubstr("fetched      1.00 MiB of 4.00 MiB"));
 }
 
+TEST(StatusView, ShowsADeltaStore) {
+  const std::string stats = StoreView("stats", R"({"directory":"/srv/shoal","records":3,
+      "bytes":3072,"diskBytes":4096,"notice":"","places":[{"run":"00000000000000ff","boundary":1,
+      "side":"receiver","records":3,"oldestStep":4,"newestStep":9}]})")
+                                .value();
+  EXPECT_THAT(stats, HasSubstr("/srv/shoal  3 records, 3.00 KiB of m in 4.00 KiB of files\n"));
+  EXPECT_THAT(stats, HasSubstr("00000000000000ff  1         receiver  3        4 to 9"));
+  EXPECT_THAT(StoreView("verify", R"({"records":3,"good":3,"damaged":0})").value(),
+              HasSubstr("every record is as it was written"));
+  EXPECT_THAT(StoreView("verify", R"({"records":2,"good":2,"damaged":1})").value(),
+              HasSubstr("1 records were dropped"));
+  EXPECT_THAT(StoreView("compact", R"({"diskBytesBefore":2048})").value(), HasSubstr("2.00 KiB"));
+  EXPECT_THAT(StoreView("drop", R"({"dropped":7,"notice":"look"})").value(),
+              testing::AllOf(HasSubstr("dropped 7 records"), HasSubstr("warning: look")));
+  EXPECT_FALSE(StoreView("stats", "[]").ok());
+}
+
 TEST(StatusView, RefusesWhatIsNoStatus) {
   for (const char* text : {"", "[]", "3", "\"text\"", "null", "{", "{\"a\":", "\xff"}) {
     EXPECT_EQ(PeerView(text).status().code(), StatusCode::kDataLoss) << text;

@@ -119,6 +119,25 @@ TEST(StatusJson, WithoutAStageTheRoleIsNull) {
   EXPECT_TRUE(Json::parse(StatusJson(s))["role"].is_null());
 }
 
+TEST(StatusJson, ADiskThatRefusesAndAFreshStoreAreHealthFindings) {
+  StatusSnapshot s = Full();
+  s.delta_store.trouble = "the disk is full";
+  s.delta_store.lost = 5;
+  s.delta_store.notice = "the folder was deleted";
+  const Json json = Json::parse(StatusJson(s));
+  ASSERT_EQ(json["health"].size(), 2u);
+  EXPECT_EQ(json["health"][0]["code"], "delta_store_trouble");
+  EXPECT_EQ(json["health"][0]["severity"], "error");
+  EXPECT_EQ(json["health"][1]["code"], "delta_store_notice");
+  EXPECT_EQ(json["deltaStore"]["lost"], 5);
+  EXPECT_NE(MetricsText(s).find("shoal_delta_store_trouble 1"), std::string::npos);
+  EXPECT_NE(MetricsText(s).find("shoal_delta_store_dropped_total{reason=\"disk\"} 5"),
+            std::string::npos);
+  s.delta_store.trouble.clear();
+  s.delta_store.notice.clear();
+  EXPECT_EQ(Json::parse(StatusJson(s))["health"][0]["code"], "delta_store_lost");
+}
+
 TEST(StatusJson, UnknownPeersShowTheirShortId) {
   StatusSnapshot s = Full();
   s.names.clear();
