@@ -181,6 +181,13 @@ double SumOfSquaresImpl(const float* x, std::size_t n) {
   return all[0];
 }
 
+void AddScaledSquaresImpl(const float* x, float scale, std::size_t n, float* sums) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float scaled = x[i] * scale;
+    sums[i] += scaled * scaled;
+  }
+}
+
 template <bool kWide>
 bool Quantise(const float* x, const std::uint16_t* words, std::size_t n, float inverse_step,
               std::uint8_t* cells) {
@@ -222,6 +229,7 @@ namespace shoal::compression {
 
 HWY_EXPORT(DitherWordsImpl);
 HWY_EXPORT(SumOfSquaresImpl);
+HWY_EXPORT(AddScaledSquaresImpl);
 HWY_EXPORT(QuantiseImpl);
 HWY_EXPORT(DequantiseImpl);
 
@@ -231,6 +239,9 @@ void DitherWords(const std::array<std::uint32_t, 2>& key, std::uint64_t token, s
 }
 double SumOfSquares(const float* x, std::size_t n) {
   return HWY_DYNAMIC_DISPATCH(SumOfSquaresImpl)(x, n);
+}
+void AddScaledSquares(const float* x, float scale, std::size_t n, float* sums) {
+  HWY_DYNAMIC_DISPATCH(AddScaledSquaresImpl)(x, scale, n, sums);
 }
 bool QuantiseDithered(const float* x, const std::uint16_t* words, std::size_t n, float inverse_step,
                       bool wide, std::uint8_t* cells) {

@@ -28,6 +28,9 @@ void DitherWords(const std::array<std::uint32_t, 2>& key, std::uint64_t token, s
 // finite exactly if a value is not.
 double SumOfSquares(const float* x, std::size_t n);
 
+// sums[i] += (x[i] * scale)^2, in fp32.
+void AddScaledSquares(const float* x, float scale, std::size_t n, float* sums);
+
 // How folded codes become symbols of a byte: symbol = code + most + 1 for -most <= code <= most,
 // 0 (an escape) for others. A narrow cell has bits 13 and 14 of the dither word, the leading bits
 // of the magnitude, above six bits of symbol; a wide cell is the symbol.

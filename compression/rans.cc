@@ -30,6 +30,12 @@ constexpr int kFullShift = 31 - kRansBits;
 constexpr int kContextShift = 13;
 constexpr std::uint32_t kContextMask = 3;
 
+// Tables of one row: an encoder's, or a decoder's slots.
+constexpr int kRowCellsShift = 9;
+static_assert(sizeof(RansEncodeTable) == sizeof(std::uint32_t) << kRowCellsShift);
+constexpr int kRowSlotsShift = kRansBits + 2;
+static_assert(kRansRowSlots == std::size_t{1} << kRowSlotsShift);
+
 inline std::byte* EncodeOne(const RansEncodeTable& table, std::uint8_t cell, std::uint32_t* state,
                             std::byte* to) {
   const std::uint32_t packed = table.packed[cell];
@@ -64,20 +70,37 @@ inline const std::byte* DecodeOne(const std::uint32_t* slots, std::uint32_t cont
   return end;
 }
 
-std::byte* EncodePlain(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                       std::uint32_t* states, std::byte* to) {
+// The numbers from which a run's symbols begin; absent arrays stay absent.
+inline const std::uint16_t* Skip(const std::uint16_t* numbers, std::size_t n) {
+  return numbers == nullptr ? nullptr : numbers + n;
+}
+
+std::byte* EncodePlain(const RansEncodeTable* tables, const std::uint16_t* rows,
+                       const std::uint8_t* cells, std::size_t n, std::uint32_t* states,
+                       std::byte* to) {
   for (std::size_t lane = 0; lane < n; ++lane) {
-    to = EncodeOne(table, cells[lane], &states[lane], to);
+    const std::size_t row = rows == nullptr ? 0 : rows[lane];
+    to = EncodeOne(tables[row], cells[lane], &states[lane], to);
   }
   return to;
 }
 
-const std::byte* DecodePlain(const std::uint32_t* slots, const std::uint16_t* contexts,
-                             std::size_t n, std::uint32_t* states, const std::byte* begin,
-                             const std::byte* end, std::uint8_t* symbols) {
+// What a decoder looks symbols up in.
+struct Lookup {
+  const std::uint32_t* slots;
+  const std::uint16_t* rows;
+  const std::uint16_t* contexts;
+
+  Lookup Behind(std::size_t n) const { return {slots, Skip(rows, n), Skip(contexts, n)}; }
+};
+
+const std::byte* DecodePlain(const Lookup& from, std::size_t n, std::uint32_t* states,
+                             const std::byte* begin, const std::byte* end, std::uint8_t* symbols) {
   for (std::size_t lane = n; lane-- > 0 && end != nullptr;) {
-    const std::uint32_t context = contexts == nullptr ? 0U : contexts[lane];
-    end = DecodeOne(slots, context, &states[lane], begin, end, &symbols[lane]);
+    const std::size_t row = from.rows == nullptr ? 0 : from.rows[lane];
+    const std::uint32_t context = from.contexts == nullptr ? 0U : from.contexts[lane];
+    end = DecodeOne(from.slots + row * kRansRowSlots, context, &states[lane], begin, end,
+                    &symbols[lane]);
   }
   return end;
 }
@@ -185,69 +208,77 @@ inline States TakeWords(hn::Mask<Words> mask, const std::byte** end) {
 #endif
 }
 
-struct EncodeSteps {
-  const RansEncodeTable& table;
-
-  inline States operator()(States x, const std::uint8_t* cells, std::byte** to) const {
-    const auto cell = hn::PromoteTo(Words(), hn::LoadU(Bytes(), cells));
-    const auto packed = Gather(table.packed.data(), cell);
-    const auto reciprocal = Gather(table.reciprocals.data(), cell);
-    const auto rest =
-        hn::And(hn::ShiftRight<kPackedRestShift>(packed), hn::Set(Words(), kFrequencyMask));
-    const auto full = hn::ShiftLeft<kFullShift>(hn::Sub(hn::Set(Words(), kRansTotal), rest));
-    // States and limits stay below 2^31, so the signed comparison is right.
-    const auto over =
-        hn::RebindMask(Words(), hn::Not(hn::BitCast(Signed(), x) < hn::BitCast(Signed(), full)));
-    *to = Emit(x, over, *to);
-    x = hn::IfThenElse(over, hn::ShiftRight<16>(x), x);
-    const auto quotient =
-        hn::Shr(MulHigh(x, reciprocal), hn::ShiftRight<kPackedShiftShift>(packed));
-    const auto bias = hn::And(packed, hn::Set(Words(), kPackedBiasMask));
-    return hn::Add(hn::Add(x, bias), hn::Mul(quotient, rest));
+template <bool kRows>
+inline States EncodeStep(const RansEncodeTable* tables, const std::uint16_t* rows, States x,
+                         const std::uint8_t* cells, std::byte** to) {
+  auto cell = hn::PromoteTo(Words(), hn::LoadU(Bytes(), cells));
+  if constexpr (kRows) {
+    const auto row = hn::PromoteTo(Words(), hn::LoadU(Halves(), rows));
+    cell = hn::Or(cell, hn::ShiftLeft<kRowCellsShift>(row));
   }
-};
+  const auto packed = Gather(tables->packed.data(), cell);
+  const auto reciprocal = Gather(tables->reciprocals.data(), cell);
+  const auto rest =
+      hn::And(hn::ShiftRight<kPackedRestShift>(packed), hn::Set(Words(), kFrequencyMask));
+  const auto full = hn::ShiftLeft<kFullShift>(hn::Sub(hn::Set(Words(), kRansTotal), rest));
+  // States and limits stay below 2^31, so the signed comparison is right.
+  const auto over =
+      hn::RebindMask(Words(), hn::Not(hn::BitCast(Signed(), x) < hn::BitCast(Signed(), full)));
+  *to = Emit(x, over, *to);
+  x = hn::IfThenElse(over, hn::ShiftRight<16>(x), x);
+  const auto quotient = hn::Shr(MulHigh(x, reciprocal), hn::ShiftRight<kPackedShiftShift>(packed));
+  const auto bias = hn::And(packed, hn::Set(Words(), kPackedBiasMask));
+  return hn::Add(hn::Add(x, bias), hn::Mul(quotient, rest));
+}
 
-std::byte* EncodeLanes(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                       std::uint32_t* states, std::byte* to) {
+template <bool kRows>
+std::byte* EncodeLanes(const RansEncodeTable* tables, const std::uint16_t* rows,
+                       const std::uint8_t* cells, std::size_t n, std::uint32_t* states,
+                       std::byte* to) {
   const std::size_t whole = n / kRansLanes * kRansLanes;
-  to = EncodePlain(table, cells + whole, n - whole, states, to);
-  const EncodeSteps step{table};
+  to = EncodePlain(tables, Skip(rows, whole), cells + whole, n - whole, states, to);
   States x[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(Words(), states + v * kWidth);
   for (std::size_t first = whole; first > 0;) {
     first -= kRansLanes;
-    for (std::size_t v = 0; v < kVectors; ++v) x[v] = step(x[v], cells + first + v * kWidth, &to);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const std::size_t at = first + v * kWidth;
+      x[v] = EncodeStep<kRows>(tables, kRows ? rows + at : nullptr, x[v], cells + at, &to);
+    }
   }
   for (std::size_t v = 0; v < kVectors; ++v) hn::Store(x[v], Words(), states + v * kWidth);
   return to;
 }
 
-template <bool kContexts>
-inline States DecodeStep(States x, const std::uint32_t* slots, const std::uint16_t* contexts,
-                         const std::byte** end, std::uint8_t* symbols) {
+template <bool kRows, bool kContexts>
+inline States DecodeStep(States x, const Lookup& from, std::size_t at, const std::byte** end,
+                         std::uint8_t* symbols) {
   const auto mask = hn::Set(Words(), kFrequencyMask);
   auto index = hn::And(x, mask);
   if constexpr (kContexts) {
-    const auto context = hn::PromoteTo(Words(), hn::LoadU(Halves(), contexts));
+    const auto context = hn::PromoteTo(Words(), hn::LoadU(Halves(), from.contexts + at));
     const auto tables = hn::And(hn::ShiftRight<kContextShift - kRansBits>(context),
                                 hn::Set(Words(), kContextMask << kRansBits));
     index = hn::Or(index, tables);
   }
-  const auto slot = Gather(slots, index);
+  if constexpr (kRows) {
+    const auto row = hn::PromoteTo(Words(), hn::LoadU(Halves(), from.rows + at));
+    index = hn::Or(index, hn::ShiftLeft<kRowSlotsShift>(row));
+  }
+  const auto slot = Gather(from.slots, index);
   x = hn::Add(hn::Mul(hn::And(slot, mask), hn::ShiftRight<kRansBits>(x)),
               hn::And(hn::ShiftRight<kBiasShift>(slot), mask));
   const auto under =
       hn::RebindMask(Words(), hn::BitCast(Signed(), x) < hn::Set(Signed(), std::int32_t{kRansLow}));
   const auto words = TakeWords(under, end);
   const auto symbol = hn::BitCast(Signed(), hn::ShiftRight<kSymbolShift>(slot));
-  hn::StoreU(hn::DemoteTo(Bytes(), symbol), Bytes(), symbols);
+  hn::StoreU(hn::DemoteTo(Bytes(), symbol), Bytes(), symbols + at);
   return hn::IfThenElse(under, hn::Or(hn::ShiftLeft<16>(x), words), x);
 }
 
-template <bool kContexts>
-const std::byte* DecodeLanes(const std::uint32_t* slots, const std::uint16_t* contexts,
-                             std::size_t n, std::uint32_t* states, const std::byte* begin,
-                             const std::byte* end, std::uint8_t* symbols) {
+template <bool kRows, bool kContexts>
+const std::byte* DecodeLanes(const Lookup& from, std::size_t n, std::uint32_t* states,
+                             const std::byte* begin, const std::byte* end, std::uint8_t* symbols) {
   States x[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(Words(), states + v * kWidth);
   std::size_t first = 0;
@@ -255,51 +286,55 @@ const std::byte* DecodeLanes(const std::uint32_t* slots, const std::uint16_t* co
   constexpr auto kStepBytes = static_cast<std::ptrdiff_t>(2 * kRansLanes);
   for (; first + kRansLanes <= n && end - begin >= kStepBytes; first += kRansLanes) {
     for (std::size_t v = kVectors; v-- > 0;) {
-      const std::size_t at = first + v * kWidth;
-      x[v] = DecodeStep<kContexts>(x[v], slots, kContexts ? contexts + at : nullptr, &end,
-                                   symbols + at);
+      x[v] = DecodeStep<kRows, kContexts>(x[v], from, first + v * kWidth, &end, symbols);
     }
   }
   for (std::size_t v = 0; v < kVectors; ++v) hn::Store(x[v], Words(), states + v * kWidth);
   for (; first < n && end != nullptr; first += kRansLanes) {
-    end = DecodePlain(slots, kContexts ? contexts + first : nullptr,
-                      std::min(kRansLanes, n - first), states, begin, end, symbols + first);
+    end = DecodePlain(from.Behind(first), std::min(kRansLanes, n - first), states, begin, end,
+                      symbols + first);
   }
   return end;
 }
+
+std::byte* EncodeImpl(const RansEncodeTable* tables, const std::uint16_t* rows,
+                      const std::uint8_t* cells, std::size_t n, std::uint32_t* states,
+                      std::byte* to) {
+  return rows == nullptr ? EncodeLanes<false>(tables, rows, cells, n, states, to)
+                         : EncodeLanes<true>(tables, rows, cells, n, states, to);
+}
+
+const std::byte* DecodeImpl(const Lookup& from, std::size_t n, std::uint32_t* states,
+                            const std::byte* begin, const std::byte* end, std::uint8_t* symbols) {
+  if (from.rows == nullptr) {
+    return from.contexts == nullptr
+               ? DecodeLanes<false, false>(from, n, states, begin, end, symbols)
+               : DecodeLanes<false, true>(from, n, states, begin, end, symbols);
+  }
+  return from.contexts == nullptr ? DecodeLanes<true, false>(from, n, states, begin, end, symbols)
+                                  : DecodeLanes<true, true>(from, n, states, begin, end, symbols);
+}
 #else
-std::byte* EncodeLanes(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                       std::uint32_t* states, std::byte* to) {
+std::byte* EncodeImpl(const RansEncodeTable* tables, const std::uint16_t* rows,
+                      const std::uint8_t* cells, std::size_t n, std::uint32_t* states,
+                      std::byte* to) {
   for (std::size_t first = (n + kRansLanes - 1) / kRansLanes * kRansLanes; first > 0;) {
     first -= kRansLanes;
-    to = EncodePlain(table, cells + first, std::min(kRansLanes, n - first), states, to);
+    to = EncodePlain(tables, Skip(rows, first), cells + first, std::min(kRansLanes, n - first),
+                     states, to);
   }
   return to;
 }
 
-template <bool kContexts>
-const std::byte* DecodeLanes(const std::uint32_t* slots, const std::uint16_t* contexts,
-                             std::size_t n, std::uint32_t* states, const std::byte* begin,
-                             const std::byte* end, std::uint8_t* symbols) {
+const std::byte* DecodeImpl(const Lookup& from, std::size_t n, std::uint32_t* states,
+                            const std::byte* begin, const std::byte* end, std::uint8_t* symbols) {
   for (std::size_t first = 0; first < n && end != nullptr; first += kRansLanes) {
-    end = DecodePlain(slots, kContexts ? contexts + first : nullptr,
-                      std::min(kRansLanes, n - first), states, begin, end, symbols + first);
+    end = DecodePlain(from.Behind(first), std::min(kRansLanes, n - first), states, begin, end,
+                      symbols + first);
   }
   return end;
 }
 #endif
-
-std::byte* EncodeImpl(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                      std::uint32_t* states, std::byte* to) {
-  return EncodeLanes(table, cells, n, states, to);
-}
-
-const std::byte* DecodeImpl(const std::uint32_t* slots, const std::uint16_t* contexts,
-                            std::size_t n, std::uint32_t* states, const std::byte* begin,
-                            const std::byte* end, std::uint8_t* symbols) {
-  return contexts == nullptr ? DecodeLanes<false>(slots, contexts, n, states, begin, end, symbols)
-                             : DecodeLanes<true>(slots, contexts, n, states, begin, end, symbols);
-}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -336,6 +371,18 @@ void CellCounter::Add(std::span<const std::uint8_t> cells) {
     for (std::size_t t = 0; t < tables_.size(); ++t) ++tables_[t][cells[i + t]];
   }
   for (; i < cells.size(); ++i) ++tables_[0][cells[i]];
+}
+
+void RowCounter::Add(std::span<const std::uint8_t> cells, const std::uint16_t* rows) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    ++counts_[i % 2][rows[i]][cells[i]];
+  }
+}
+
+std::array<std::uint32_t, 256> RowCounter::Totals(std::size_t row) const {
+  auto totals = counts_[0][row];
+  for (std::size_t c = 0; c < totals.size(); ++c) totals[c] += counts_[1][row][c];
+  return totals;
 }
 
 std::array<std::uint32_t, 256> CellCounter::Totals() const {
@@ -377,25 +424,26 @@ void FillRansSlots(std::span<const std::uint16_t> frequencies, std::uint32_t* sl
   SHOAL_CHECK(start == kRansTotal);
 }
 
-std::byte* RansEncode(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                      RansLanes* lanes, std::byte* to) {
+std::byte* RansEncode(const RansEncodeTable* tables, const std::uint16_t* rows,
+                      const std::uint8_t* cells, std::size_t n, RansLanes* lanes, std::byte* to) {
   if (lanes->count == kRansLanes) {
-    return HWY_DYNAMIC_DISPATCH(EncodeImpl)(table, cells, n, lanes->states.data(), to);
+    return HWY_DYNAMIC_DISPATCH(EncodeImpl)(tables, rows, cells, n, lanes->states.data(), to);
   }
-  for (std::size_t i = n; i-- > 0;) to = EncodeOne(table, cells[i], lanes->states.data(), to);
+  for (std::size_t i = n; i-- > 0;) {
+    to = EncodePlain(tables, Skip(rows, i), cells + i, 1, lanes->states.data(), to);
+  }
   return to;
 }
 
-const std::byte* RansDecode(const std::uint32_t* slots, const std::uint16_t* contexts,
-                            std::size_t n, RansLanes* lanes, const std::byte* begin,
-                            const std::byte* end, std::uint8_t* symbols) {
+const std::byte* RansDecode(const std::uint32_t* slots, const std::uint16_t* rows,
+                            const std::uint16_t* contexts, std::size_t n, RansLanes* lanes,
+                            const std::byte* begin, const std::byte* end, std::uint8_t* symbols) {
+  const Lookup from = {slots, rows, contexts};
   if (lanes->count == kRansLanes) {
-    return HWY_DYNAMIC_DISPATCH(DecodeImpl)(slots, contexts, n, lanes->states.data(), begin, end,
-                                            symbols);
+    return HWY_DYNAMIC_DISPATCH(DecodeImpl)(from, n, lanes->states.data(), begin, end, symbols);
   }
   for (std::size_t i = 0; i < n && end != nullptr; ++i) {
-    const std::uint32_t context = contexts == nullptr ? 0U : contexts[i];
-    end = DecodeOne(slots, context, lanes->states.data(), begin, end, &symbols[i]);
+    end = DecodePlain(from.Behind(i), 1, lanes->states.data(), begin, end, symbols + i);
   }
   return end;
 }

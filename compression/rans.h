@@ -57,6 +57,17 @@ class CellCounter {
   std::array<std::array<std::uint32_t, 256>, 4> tables_{};
 };
 
+// The same of each row.
+class RowCounter {
+ public:
+  static constexpr std::size_t kRows = 24;
+  void Add(std::span<const std::uint8_t> cells, const std::uint16_t* rows);
+  std::array<std::uint32_t, 256> Totals(std::size_t row) const;
+
+ private:
+  std::array<std::array<std::array<std::uint32_t, 256>, kRows>, 2> counts_{};
+};
+
 // What the encoder needs of a cell: a symbol of one of the tables. Frequencies of a table add up to
 // kRansTotal, each at most kRansTotal - 1; cells of frequency 0 may not be encoded.
 struct RansEncodeTable {
@@ -70,18 +81,23 @@ struct RansEncodeTable {
 // Fills the kRansTotal slots that the decoder looks a table's symbols up in.
 void FillRansSlots(std::span<const std::uint16_t> frequencies, std::uint32_t* slots);
 
+// Slots of a row of tables.
+inline constexpr std::size_t kRansRowSlots = 4 * kRansTotal;
+
 // Encodes n cells, of which the first is lane 0's, in front of what the lanes hold, and appends
-// words at `to`; returns their end. At most 2 n bytes, and kRansSlack beyond are scratch.
-std::byte* RansEncode(const RansEncodeTable& table, const std::uint8_t* cells, std::size_t n,
-                      RansLanes* lanes, std::byte* to);
+// words at `to`; returns their end. Cell i is one of tables[rows[i]], without rows of the first. At
+// most 2 n bytes, and kRansSlack beyond are scratch.
+std::byte* RansEncode(const RansEncodeTable* tables, const std::uint16_t* rows,
+                      const std::uint8_t* cells, std::size_t n, RansLanes* lanes, std::byte* to);
 
 // Decodes n symbols, of which the first is lane 0's, taking words from `end` downwards to `begin`;
 // returns the new end, or nullptr if the words do not suffice. Symbol i is looked up in the table
-// that bits 13 and 14 of contexts[i] number, each kRansTotal slots long; without contexts in the
-// first. With kRansLanes lanes kRansSlack bytes behind `end` must be readable.
-const std::byte* RansDecode(const std::uint32_t* slots, const std::uint16_t* contexts,
-                            std::size_t n, RansLanes* lanes, const std::byte* begin,
-                            const std::byte* end, std::uint8_t* symbols);
+// that bits 13 and 14 of contexts[i] number (without contexts the first), kRansTotal slots long, of
+// row rows[i] (without rows the first), kRansRowSlots long. With kRansLanes lanes kRansSlack bytes
+// behind `end` must be readable.
+const std::byte* RansDecode(const std::uint32_t* slots, const std::uint16_t* rows,
+                            const std::uint16_t* contexts, std::size_t n, RansLanes* lanes,
+                            const std::byte* begin, const std::byte* end, std::uint8_t* symbols);
 
 }  // namespace shoal::compression
 

@@ -172,7 +172,8 @@ std::size_t WriteRans(std::span<const std::uint8_t> codes, int bits, std::span<s
   table.Set(std::span(frequencies).first(alphabet), 0);
   RansLanes lanes(RansLanesFor(codes.size()));
   const auto words = std::make_unique_for_overwrite<std::byte[]>(2 * codes.size() + kRansSlack);
-  const std::byte* end = RansEncode(table, codes.data(), codes.size(), &lanes, words.get());
+  const std::byte* end =
+      RansEncode(&table, nullptr, codes.data(), codes.size(), &lanes, words.get());
   const auto word_bytes = static_cast<std::size_t>(end - words.get());
   const std::size_t bytes = table_bytes + word_bytes + lanes.bytes();
   if (bytes > out.size()) return 0;
@@ -201,7 +202,7 @@ Status ReadRans(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
     return Wrong(spec, "the rANS states are broken");
   }
   const std::byte* begin = words.data();
-  const std::byte* end = RansDecode(slots.get(), nullptr, codes.size(), &lanes, begin,
+  const std::byte* end = RansDecode(slots.get(), nullptr, nullptr, codes.size(), &lanes, begin,
                                     begin + (words.size() - lanes.bytes()), codes.data());
   if (end == begin && lanes.AtStart()) return Status::Ok();
   return Wrong(spec, "the rANS words do not give " + std::to_string(codes.size()) + " codes");

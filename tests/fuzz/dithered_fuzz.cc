@@ -26,7 +26,8 @@ std::vector<std::byte> Valid(SampleShape shape) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     state = state * 1664525U + 1013904223U;
     const auto noise = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
-    values[i] = noise * (i / shape.hidden % 3 == 0 ? 9.0F : 1.0F) * (i % 97 == 5 ? 100.0F : 1.0F);
+    values[i] = noise * (i / shape.hidden % 3 == 0 ? 9.0F : 1.0F) * (i % 97 == 5 ? 100.0F : 1.0F) *
+                (i % shape.hidden % 4 == 1 ? 3.0F : 1.0F);
   }
   const auto codec = NewDitheredCodec(DitherGoal::kStep, 0.5);
   std::vector<std::byte> out(codec->EncodedBytesMax(shape, 1));
@@ -41,8 +42,8 @@ std::vector<std::byte> Valid(SampleShape shape) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
-  // The last shape is large enough for many lanes.
-  static constexpr SampleShape kShapes[] = {{1, 1}, {3, 20}, {7, 130}, {40, 420}};
+  // The last two have tokens enough for offsets of channels, the last is large enough for lanes.
+  static constexpr SampleShape kShapes[] = {{1, 1}, {3, 20}, {90, 13}, {70, 240}};
   const SampleShape shape = kShapes[data[0] % std::size(kShapes)];
   static const std::vector<std::byte> kValid[] = {Valid(kShapes[0]), Valid(kShapes[1]),
                                                   Valid(kShapes[2]), Valid(kShapes[3])};

@@ -43,6 +43,16 @@ Samples Gradients(std::size_t samples, SampleShape shape, std::uint64_t seed, fl
   return all;
 }
 
+// The same with channels that are louder or quieter than others by up to a factor of six.
+void ScaleChannels(Samples* samples, SampleShape shape, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> factors(shape.hidden);
+  for (float& f : factors) f = std::exp2(static_cast<float>(random() % 11) / 2 - 2.5F);
+  for (auto& sample : *samples) {
+    for (std::size_t i = 0; i < sample.size(); ++i) sample[i] *= factors[i % shape.hidden];
+  }
+}
+
 std::vector<std::span<const float>> Views(const Samples& samples) {
   return {samples.begin(), samples.end()};
 }
@@ -163,6 +173,24 @@ TEST(Dithered, ErrorFollowsTheStepAndBitsStayFew) {
   }
 }
 
+// Channels of different size take fewer bits than the same energies without an order.
+TEST(Dithered, ChannelsOfDifferentSizeAreMadeUseOf) {
+  const SampleShape shape{128, 128};
+  Samples samples = Gradients(8, shape, 31);
+  ScaleChannels(&samples, shape, 2);
+  const auto codec = Make("step", "1");
+  const Message ordered = Encode(*codec, samples, shape);
+  std::mt19937_64 random(3);
+  for (auto& sample : samples) {
+    for (std::size_t t = 0; t < shape.tokens; ++t) {
+      const auto token = std::span(sample).subspan(t * shape.hidden, shape.hidden);
+      std::shuffle(token.begin(), token.end(), random);
+    }
+  }
+  const Message mixed = Encode(*codec, samples, shape);
+  EXPECT_LT(BitsPerValue(ordered, shape, 8), 0.9 * BitsPerValue(mixed, shape, 8));
+}
+
 TEST(Dithered, RateAndErrorAreMet) {
   for (const SampleShape shape : {SampleShape{128, 128}, SampleShape{64, 1600}}) {
     const Samples samples = Gradients(8, shape, 6, 1e3F);
@@ -215,6 +243,7 @@ TEST(Dithered, EveryLevelWritesTheSameBytesAndReadsTheSameValues) {
       const auto codec = Make(key, value);
       Samples samples = Gradients(3, shape, shape.hidden);
       samples[1][5] = 1e4F;
+      if (shape.tokens == 64) ScaleChannels(&samples, shape, 1);
       Message first;
       AtEveryLevel([&] {
         const Message message = Encode(*codec, samples, shape);
@@ -232,9 +261,11 @@ TEST(Dithered, EveryLevelWritesTheSameBytesAndReadsTheSameValues) {
 TEST(Dithered, TenThousandRandomMessagesComeBack) {
   std::mt19937_64 random(11);
   for (int trial = 0; trial < 10000; ++trial) {
-    const SampleShape shape{
-        1 + static_cast<std::uint32_t>(random() % 6),
-        1 + static_cast<std::uint32_t>(random() % (trial % 10 == 0 ? 900 : 60))};
+    // Some with many tokens, so that channels get offsets, some with long ones.
+    const std::uint32_t tokens = trial % 8 == 3 ? 100 : 6;
+    const std::uint32_t hidden = trial % 8 == 3 ? 30 : trial % 10 == 0 ? 900 : 60;
+    const SampleShape shape{1 + static_cast<std::uint32_t>(random() % tokens),
+                            1 + static_cast<std::uint32_t>(random() % hidden)};
     const std::size_t count = 1 + random() % 3;
     const double step = 0.0625 * std::pow(2.0, static_cast<double>(random() % 80) / 10);
     const auto codec = Make("step", std::to_string(step));
@@ -247,6 +278,7 @@ TEST(Dithered, TenThousandRandomMessagesComeBack) {
       }
       if (random() % 8 == 0) std::fill_n(sample.begin(), shape.hidden, 0.0F);
     }
+    if (trial % 16 == 3) ScaleChannels(&samples, shape, random());
     const Message message = Encode(*codec, samples, shape);
     Samples back(count, std::vector<float>(shape.values()));
     ASSERT_TRUE(Decode(*codec, message.bytes, shape, &back).ok()) << trial;
@@ -340,11 +372,12 @@ TEST(Dithered, AnotherKeyGivesOtherValues) {
 
 TEST(Dithered, ForeignBytesNeverCrash) {
   std::mt19937_64 random(12);
-  for (const SampleShape shape : {SampleShape{3, 20}, SampleShape{40, 450}}) {
+  for (const SampleShape shape : {SampleShape{3, 20}, SampleShape{40, 450}, SampleShape{90, 16}}) {
     for (const char* step : {"0.07", "1"}) {
       const auto codec = Make("step", step);
       Samples samples = Gradients(1, shape, 9);
       samples[0][7] = 900;
+      if (shape.tokens == 90) ScaleChannels(&samples, shape, 5);
       const Message message = Encode(*codec, samples, shape);
       Samples back(1, std::vector<float>(shape.values()));
       for (std::size_t cut = 0; cut < message.bytes.size(); ++cut) {

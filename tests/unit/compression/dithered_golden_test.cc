@@ -75,19 +75,24 @@ TEST(DitheredGolden, ASmallSectionIsTheseBytes) {
             "07020001000000001800000000000000"  // header
             "d0fc393d060000000c000000"          // step, sizes
             "008739000000"                      // classes, packed
-            "0517b088655da26586378b1d"          // tables, no escapes
+            "0a2e6011cbba44cb0c6f163b"          // no offsets, tables, no escapes
             "2ad03d3677be0b00");                // words, one state
 }
 
 TEST(DitheredGolden, SectionsOfOneLaneAndOfManyHaveTheseChecksums) {
   const Section few = Encode("0.3", {40, 130});
   EXPECT_EQ(few.bytes.size(), 483U);
-  EXPECT_EQ(ChecksumOf(few.bytes), "fc9a819fa08b3c91");
+  EXPECT_EQ(ChecksumOf(few.bytes), "057f50c19bdf4dfa");
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(few.values))), "df628a4b4d9591fd");
   const Section many = Encode("1", {40, 450});
   EXPECT_EQ(many.bytes.size(), 1059U);
-  EXPECT_EQ(ChecksumOf(many.bytes), "4efeac1ee3f81e3d");
+  EXPECT_EQ(ChecksumOf(many.bytes), "cbf12fcdf5eada93");
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(many.values))), "6936c3bbdd1d2e2f");
+  // Enough tokens for offsets of channels.
+  const Section channels = Encode("0.5", {150, 130});
+  EXPECT_EQ(channels.bytes.size(), 1456U);
+  EXPECT_EQ(ChecksumOf(channels.bytes), "24b86a419b5ce7f8");
+  EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(channels.values))), "02160253ab5d2f66");
 }
 
 std::string Stream(EntropyStage stage, std::size_t n, int bits, bool all) {

@@ -74,8 +74,8 @@ Coded Encode(const Frequencies& table, const std::vector<std::uint8_t>& symbols,
   Coded coded;
   coded.lanes = RansLanes(lanes);
   coded.words.resize(2 * symbols.size() + kRansSlack);
-  const std::byte* end =
-      RansEncode(encode, symbols.data(), symbols.size(), &coded.lanes, coded.words.data());
+  const std::byte* end = RansEncode(&encode, nullptr, symbols.data(), symbols.size(), &coded.lanes,
+                                    coded.words.data());
   coded.bytes = static_cast<std::size_t>(end - coded.words.data());
   return coded;
 }
@@ -114,7 +114,7 @@ TEST(Rans, EveryLevelGivesTheSymbolsBack) {
           Coded coded = Encode(table, symbols, lanes);
           std::vector<std::uint8_t> back(n);
           const std::byte* begin = coded.words.data();
-          const std::byte* end = RansDecode(slots.data(), nullptr, n, &coded.lanes, begin,
+          const std::byte* end = RansDecode(slots.data(), nullptr, nullptr, n, &coded.lanes, begin,
                                             begin + coded.bytes, back.data());
           ASSERT_EQ(end, begin);
           ASSERT_TRUE(coded.lanes.AtStart());
@@ -154,7 +154,7 @@ TEST(Rans, TablesMayChangeFromRunToRunAndFromSymbolToSymbol) {
       std::vector<std::byte> words(2000 + kRansSlack);
       std::byte* to = words.data();
       for (std::size_t r = runs.size(); r-- > 0;) {
-        to = RansEncode(table, runs[r].data(), runs[r].size(), &encoder, to);
+        to = RansEncode(&table, nullptr, runs[r].data(), runs[r].size(), &encoder, to);
       }
       const std::vector<std::byte> bytes(words.data(), to);
       if (first_bytes.empty()) first_bytes = bytes;
@@ -162,14 +162,60 @@ TEST(Rans, TablesMayChangeFromRunToRunAndFromSymbolToSymbol) {
       const std::byte* end = to;
       for (std::size_t r = 0; r < runs.size(); ++r) {
         std::vector<std::uint8_t> back(runs[r].size());
-        end = RansDecode(slots.data(), contexts[r].data(), back.size(), &encoder, words.data(), end,
-                         back.data());
+        end = RansDecode(slots.data(), nullptr, contexts[r].data(), back.size(), &encoder,
+                         words.data(), end, back.data());
         ASSERT_NE(end, nullptr);
         for (std::size_t i = 0; i < back.size(); ++i) ASSERT_EQ(back[i], runs[r][i] % 64);
       }
       EXPECT_EQ(end, words.data());
       EXPECT_TRUE(encoder.AtStart());
     });
+  }
+}
+
+// Rows of tables, chosen per symbol, with and without contexts: each level reads what any wrote.
+TEST(Rans, RowsMayChangeFromSymbolToSymbol) {
+  const std::size_t rows = 5;
+  std::vector<RansEncodeTable> tables(rows);
+  std::vector<std::uint32_t> slots(rows * kRansRowSlots);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t t = 0; t < 4; ++t) {
+      Frequencies likely(4, static_cast<std::uint16_t>(20 + 7 * r + t));
+      likely[(r + t) % 4] = static_cast<std::uint16_t>(kRansTotal - 3 * (20 + 7 * r + t));
+      tables[r].Set(likely, 64 * t);
+      FillRansSlots(likely, slots.data() + r * kRansRowSlots + t * kRansTotal);
+    }
+  }
+  std::mt19937_64 random(14);
+  for (const std::size_t lanes : {std::size_t{1}, kRansLanes}) {
+    for (const bool with_contexts : {false, true}) {
+      const std::size_t n = 1234;
+      std::vector<std::uint16_t> row(n), contexts(n);
+      std::vector<std::uint8_t> cells(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        row[i] = static_cast<std::uint16_t>(random() % rows);
+        contexts[i] = static_cast<std::uint16_t>(random());
+        const std::size_t t = with_contexts ? contexts[i] >> 13 & 3 : 0;
+        cells[i] = static_cast<std::uint8_t>(64 * t + random() % 4);
+      }
+      std::vector<std::byte> first_bytes;
+      AtEveryLevel([&] {
+        RansLanes states(lanes);
+        std::vector<std::byte> words(2 * n + kRansSlack);
+        std::byte* to =
+            RansEncode(tables.data(), row.data(), cells.data(), n, &states, words.data());
+        const std::vector<std::byte> bytes(words.data(), to);
+        if (first_bytes.empty()) first_bytes = bytes;
+        ASSERT_EQ(bytes, first_bytes);
+        std::vector<std::uint8_t> back(n);
+        const std::byte* end =
+            RansDecode(slots.data(), row.data(), with_contexts ? contexts.data() : nullptr, n,
+                       &states, words.data(), to, back.data());
+        ASSERT_EQ(end, words.data());
+        ASSERT_TRUE(states.AtStart());
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(back[i], cells[i] % 64);
+      });
+    }
   }
 }
 
@@ -189,7 +235,7 @@ TEST(Rans, DivisionByReciprocalIsExact) {
       lanes.states[0] = x;
       const std::uint8_t symbol = 0;
       std::byte words[2 + kRansSlack];
-      ASSERT_EQ(RansEncode(encode, &symbol, 1, &lanes, words), words);
+      ASSERT_EQ(RansEncode(&encode, nullptr, &symbol, 1, &lanes, words), words);
       ASSERT_EQ(lanes.states[0], x / f * kRansTotal + x % f) << f << " " << x;
     }
   }
@@ -209,7 +255,7 @@ TEST(Rans, WordsThatDoNotSufficeAreNoticed) {
                                      coded.words.begin() + coded.bytes + kRansSlack);
         RansLanes states = coded.lanes;
         std::vector<std::uint8_t> back(symbols.size());
-        ASSERT_EQ(RansDecode(slots.data(), nullptr, back.size(), &states, words.data(),
+        ASSERT_EQ(RansDecode(slots.data(), nullptr, nullptr, back.size(), &states, words.data(),
                              words.data() + bytes, back.data()),
                   nullptr);
       }

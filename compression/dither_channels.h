@@ -1,0 +1,45 @@
+// Channels (hidden positions) whose values are larger or smaller than their tokens' are on the
+// whole message long: they take the table of a louder or quieter class.
+//
+// An offset of 1 is one class, half an octave of rms. Internal to compression/. Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_DITHER_CHANNELS_H_
+#define SHOAL_COMPRESSION_DITHER_CHANNELS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compression/bit_stream.h"
+#include "compression/codec.h"
+#include "compression/dither_tables.h"
+
+namespace shoal::compression {
+
+// One offset per channel, or none at all where all are 0.
+using ChannelOffsets = std::vector<std::int8_t>;
+
+inline constexpr int kChannelOffsetMost = 3;
+
+// The offsets of a message from up to 256 of its tokens; none if they would not pay. `energies`
+// are the tokens' sums of squares in order.
+ChannelOffsets FitChannels(std::span<const double> energies,
+                           std::span<const std::span<const float>> samples, SampleShape shape);
+
+void WriteChannels(const ChannelOffsets& offsets, BitWriter* writer);
+// False if the bits do not give offsets of `hidden` channels.
+[[nodiscard]] bool ReadChannels(BitReader* reader, std::size_t hidden, ChannelOffsets* offsets);
+
+// The table that a token of class `energy_class` takes in a channel with this offset: a narrow
+// class stays narrow, a wide one wide.
+std::uint16_t TableOfValue(std::size_t energy_class, int offset);
+
+// Which tables a message needs that has tokens of these classes.
+std::array<bool, kEnergyClasses> TablesUsed(const std::array<bool, kEnergyClasses>& classes,
+                                            const ChannelOffsets& offsets);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_DITHER_CHANNELS_H_
