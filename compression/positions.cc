@@ -1,7 +1,6 @@
 #include "compression/positions.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -37,42 +36,55 @@ struct RiceChoice {
   std::uint64_t bits = 0;
 };
 
-RiceChoice BestParameter(std::span<const std::uint32_t> positions) {
-  std::array<std::uint64_t, kParameterMax + 1> bits{};
-  ForGaps(positions, [&](std::uint32_t gap) {
-    for (std::size_t r = 0; r < bits.size(); ++r) bits[r] += gap >> r;
-  });
-  for (std::size_t r = 0; r < bits.size(); ++r) bits[r] += positions.size() * (1 + r);
-  const auto least = std::min_element(bits.begin(), bits.end());
-  return {static_cast<int>(least - bits.begin()), *least};
+// The sum of all gaps, each shifted right by r; it fits, for gaps add up to positions at most.
+std::uint32_t ShiftedGaps(std::span<const std::uint32_t> positions, int r) {
+  std::uint32_t sum = positions.empty() ? 0 : positions[0] >> r;
+  for (std::size_t i = 1; i < positions.size(); ++i) {
+    sum += (positions[i] - positions[i - 1] - 1) >> r;
+  }
+  return sum;
 }
 
-// Bits from the lowest of the first byte on, into zeroed bytes.
+// From r to r + 1 the ones fall by half of what is left and the low bits grow by one a gap: bits
+// are convex in r, so the first minimum is the least.
+RiceChoice BestParameter(std::span<const std::uint32_t> positions) {
+  RiceChoice best;
+  for (int r = 0; r <= kParameterMax; ++r) {
+    const std::uint64_t bits =
+        ShiftedGaps(positions, r) + positions.size() * (1 + static_cast<std::uint64_t>(r));
+    if (r > 0 && bits >= best.bits) break;
+    best = {r, bits};
+  }
+  return best;
+}
+
+// Bits from the lowest of the first byte on.
 class GapWriter {
  public:
   explicit GapWriter(std::byte* out) : out_(out) {}
 
+  void PutGap(std::uint32_t gap, int parameter) {
+    std::uint32_t ones = gap >> parameter;
+    for (; ones >= 7; ones -= 7) Put(0x7f, 7);
+    const std::uint32_t low = gap & ((1U << parameter) - 1);
+    Put(low << (ones + 1) | ((1U << ones) - 1), static_cast<int>(ones) + 1 + parameter);
+  }
+  void Finish() {
+    for (; used_ > 0; used_ -= 8, held_ >>= 8) *out_++ = static_cast<std::byte>(held_);
+  }
+
+ private:
   // At most 32 bits.
   void Put(std::uint32_t value, int count) {
     held_ |= std::uint64_t{value} << used_;
     used_ += count;
-    while (used_ >= 8) {
-      *out_++ = static_cast<std::byte>(held_);
-      held_ >>= 8;
-      used_ -= 8;
-    }
-  }
-  void PutGap(std::uint32_t gap, int parameter) {
-    std::uint32_t ones = gap >> parameter;
-    for (; ones >= 31; ones -= 31) Put(0x7fffffff, 31);
-    Put((1U << ones) - 1, static_cast<int>(ones) + 1);
-    Put(gap & ((1U << parameter) - 1), parameter);
-  }
-  void Finish() {
-    if (used_ > 0) *out_ = static_cast<std::byte>(held_);
+    if (used_ < 32) return;
+    StoreLittle(out_, static_cast<std::uint32_t>(held_));
+    out_ += 4;
+    held_ >>= 32;
+    used_ -= 32;
   }
 
- private:
   std::byte* out_;
   std::uint64_t held_ = 0;
   int used_ = 0;

@@ -55,22 +55,42 @@ void ForBuckets(int bits, std::uint32_t bucket, std::size_t kept, Visit visit) {
   visit(BucketCode(Rule(bits), static_cast<std::uint32_t>(kept - whole)), whole, kept - whole);
 }
 
+// The digit in which value number `rank` from the largest lies, with `*rank` counted inside it.
+std::uint32_t DigitOfRank(std::span<const std::uint32_t> counts, std::size_t* rank) {
+  auto digit = static_cast<std::uint32_t>(counts.size() - 1);
+  for (; counts[digit] < *rank; --digit) *rank -= counts[digit];
+  return digit;
+}
+
 // The magnitude bits of the value that is number `rank` from the largest (1: the largest), and how
 // many of its equals are among the first `rank`. Finds 11, then 10, then 10 bits of it.
 std::uint32_t MagnitudeOfRank(std::span<const float> x, std::size_t rank, std::size_t* equals) {
-  std::uint32_t prefix = 0;
-  int below = 31;
-  for (const int width : {11, 10, 10}) {
-    const int shift = below - width;
-    std::array<std::uint32_t, 1U << 11> counts{};
-    for (const float v : x) {
-      const std::uint32_t bits = MagnitudeBits(v);
-      counts[(bits >> shift) & ((1U << width) - 1)] += bits >> below == prefix ? 1 : 0;
+  constexpr int kLow = 20;
+  constexpr std::size_t kDigits = 1U << 11;
+  // Neighbours are often alike: four counters for each digit need not wait for one another.
+  std::vector<std::uint32_t> counts(4 * kDigits);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ++counts[i % 4 * kDigits + (MagnitudeBits(x[i]) >> kLow)];
+  }
+  for (std::size_t d = 0; d < kDigits; ++d) {
+    counts[d] += counts[kDigits + d] + counts[2 * kDigits + d] + counts[3 * kDigits + d];
+  }
+  const std::uint32_t top = DigitOfRank(std::span(counts).first(kDigits), &rank);
+  std::vector<std::uint32_t> left(counts[top] + 1);
+  std::size_t found = 0;
+  for (const float v : x) {
+    const std::uint32_t bits = MagnitudeBits(v);
+    left[found] = bits;
+    found += bits >> kLow == top ? 1 : 0;
+  }
+  left.pop_back();
+  std::uint32_t prefix = top;
+  for (const int shift : {kLow / 2, 0}) {
+    std::array<std::uint32_t, 1U << (kLow / 2)> digits{};
+    for (const std::uint32_t bits : left) {
+      digits[(bits >> shift) % digits.size()] += bits >> (shift + kLow / 2) == prefix ? 1 : 0;
     }
-    std::uint32_t digit = (1U << width) - 1;
-    for (; counts[digit] < rank; --digit) rank -= counts[digit];
-    prefix = prefix << width | digit;
-    below = shift;
+    prefix = prefix << (kLow / 2) | DigitOfRank(digits, &rank);
   }
   *equals = rank;
   return prefix;
