@@ -193,8 +193,8 @@ Result<PlainPointer> MakeNested(const CodecSpec& outer, std::string_view key, st
   }
   return SpecError(outer.text,
                    name + "=" + std::string(text) + "; allowed are " + name + "=raw:dtype=..., " +
-                       name + "=direct:bits=... and " + name +
-                       "=tiles:bits=..., further options after '/', as in direct:bits=8/bucket=64");
+                       name + "=direct:bits=... and specs of tiles, topk and dithered, further " +
+                       "options after '/', as in direct:bits=8/bucket=64");
 }
 
 std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyStage stage) {
