@@ -127,6 +127,48 @@ class EscapeReader {
   std::size_t at_ = 0;
 };
 
+// Which cells of which table are escapes, and where they are.
+class EscapeCells {
+ public:
+  EscapeCells(const Frequencies& frequencies,
+              std::span<const std::array<std::uint32_t, 256>, kEnergyClasses> counts) {
+    for (std::size_t c = 1; c < kEnergyClasses; ++c) {
+      const std::uint8_t mask = SymbolMask(IsWideClass(c));
+      for (std::size_t cell = 0; cell < 256; ++cell) {
+        const bool escape = frequencies[c][cell] == 0 || (cell & mask) == 0;
+        escapes_[c << 8 | cell] = escape ? 1 : 0;
+        any_[c] = any_[c] || (escape && counts[c][cell] != 0);
+      }
+    }
+  }
+  // Whether a counted cell of the table is an escape.
+  bool any(std::size_t c) const { return any_[c]; }
+  // Calls visit(cell) for the escapes in order, looking at a few cells at a time: they are rare.
+  template <typename Visit>
+  void ForEach(std::span<std::uint8_t> cells, std::size_t c, const std::uint16_t* tables,
+               Visit visit) const {
+    constexpr std::size_t kAtOnce = 16;
+    const std::uint8_t* const own = escapes_.data() + (c << 8);
+    const auto at = [&](std::size_t i) -> unsigned {
+      return tables == nullptr ? own[cells[i]] : escapes_[std::size_t{tables[i]} << 8 | cells[i]];
+    };
+    for (std::size_t first = 0; first < cells.size(); first += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, cells.size() - first);
+      unsigned seen = count < kAtOnce ? 1 : 0;
+      for (std::size_t i = first; seen == 0 && i < first + kAtOnce; i += 4) {
+        seen |= at(i) | at(i + 1) | at(i + 2) | at(i + 3);
+      }
+      for (std::size_t i = first; seen != 0 && i < first + count; ++i) {
+        if (at(i) != 0) visit(cells[i]);
+      }
+    }
+  }
+
+ private:
+  std::array<std::uint8_t, 256 * kEnergyClasses> escapes_{};
+  std::array<bool, kEnergyClasses> any_{};
+};
+
 class SectionWriter {
  public:
   explicit SectionWriter(const DitheredMessage& message)
@@ -226,28 +268,19 @@ void SectionWriter::FitTables(BitWriter* writer) {
 }
 
 void SectionWriter::ListEscapes() {
-  std::array<std::array<bool, 256>, kEnergyClasses> escapes{};
-  bool any = false;
-  for (std::size_t c = 1; c < kEnergyClasses; ++c) {
-    for (std::size_t cell = 0; cell < 256; ++cell) {
-      escapes[c][cell] = frequencies_[c][cell] == 0 || (cell & SymbolMask(IsWideClass(c))) == 0;
-      any = any || (escapes[c][cell] && counts_[c][cell] != 0);
-    }
-  }
-  if (!any) return;
+  EscapeCells escapes(frequencies_, counts_);
   std::size_t far = 0;
   for (std::size_t c = 1; c < kEnergyClasses; ++c) {
     const std::uint8_t mask = SymbolMask(IsWideClass(c));
     const int zero = (IsWideClass(c) ? kWideMost : kNarrowMost) + 1;
     const std::uint16_t* tables = channels_.OfClass(c);
+    if (tables == nullptr && !escapes.any(c)) continue;
     for (const std::size_t token : order_.OfClass(c)) {
-      std::uint8_t* cells = CellsOf(token);
-      for (std::size_t i = 0; i < hidden_; ++i) {
-        if (!escapes[tables == nullptr ? c : tables[i]][cells[i]]) continue;
-        const int symbol = cells[i] & mask;
+      escapes.ForEach({CellsOf(token), hidden_}, c, tables, [&](std::uint8_t& cell) {
+        const int symbol = cell & mask;
         escapes_.Put(symbol == 0 ? far_codes_[far++] : symbol - zero);
-        cells[i] = static_cast<std::uint8_t>(cells[i] & ~mask);
-      }
+        cell = static_cast<std::uint8_t>(cell & ~mask);
+      });
     }
   }
 }

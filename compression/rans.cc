@@ -374,14 +374,21 @@ void CellCounter::Add(std::span<const std::uint8_t> cells) {
 }
 
 void RowCounter::Add(std::span<const std::uint8_t> cells, const std::uint16_t* rows) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    ++counts_[i % 2][rows[i]][cells[i]];
+  std::uint32_t* const even = counts_[0].data();
+  std::uint32_t* const odd = counts_[1].data();
+  std::size_t i = 0;
+  for (; i + 2 <= cells.size(); i += 2) {
+    ++even[std::size_t{rows[i]} << 8 | cells[i]];
+    ++odd[std::size_t{rows[i + 1]} << 8 | cells[i + 1]];
   }
+  if (i < cells.size()) ++even[std::size_t{rows[i]} << 8 | cells[i]];
 }
 
 std::array<std::uint32_t, 256> RowCounter::Totals(std::size_t row) const {
-  auto totals = counts_[0][row];
-  for (std::size_t c = 0; c < totals.size(); ++c) totals[c] += counts_[1][row][c];
+  std::array<std::uint32_t, 256> totals{};
+  for (const auto& counts : counts_) {
+    for (std::size_t c = 0; c < totals.size(); ++c) totals[c] += counts[row << 8 | c];
+  }
   return totals;
 }
 

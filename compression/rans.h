@@ -65,7 +65,7 @@ class RowCounter {
   std::array<std::uint32_t, 256> Totals(std::size_t row) const;
 
  private:
-  std::array<std::array<std::array<std::uint32_t, 256>, kRows>, 2> counts_{};
+  std::array<std::array<std::uint32_t, 256 * kRows>, 2> counts_{};
 };
 
 // What the encoder needs of a cell: a symbol of one of the tables. Frequencies of a table add up to

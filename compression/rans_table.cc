@@ -93,11 +93,12 @@ void FrequenciesOf(std::span<const std::uint8_t> levels, std::uint32_t total,
   SHOAL_CHECK(weights > 0);
   std::int64_t left = total;
   for (std::size_t i = 0; i < levels.size(); ++i) {
+    frequencies[i] = 0;
     const std::uint64_t weight = Weight(levels[i]);
+    if (weight == 0) continue;
     const std::uint64_t share = (weight * total + weights / 2) / weights;
-    const std::uint64_t f = weight == 0 ? 0 : std::max<std::uint64_t>(share, 1);
-    frequencies[i] = static_cast<std::uint16_t>(f);
-    left -= static_cast<std::int64_t>(f);
+    frequencies[i] = static_cast<std::uint16_t>(std::max<std::uint64_t>(share, 1));
+    left -= frequencies[i];
   }
   // What rounding left over goes to the largest, or comes from the largest.
   while (left != 0) {
