@@ -176,6 +176,35 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Quantised,
                          testing::Values("aqsgd:bits=4", "aqsgd:bits=2",
                                          "aqsgd:bits=8,first_visit=direct:bits=8"));
 
+class HistoryFree : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(HistoryFree, CodecsTrainWithoutAnyStore) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.pipelines = 2;
+  options.forward = GetParam().first;
+  options.backward = GetParam().second;
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 12, &swarm);
+  ASSERT_EQ(trained.losses.size(), 12u);
+  EXPECT_LT(trained.losses.back(), trained.losses.front());
+  EXPECT_EQ(swarm.at(0, 0).store_->stats().records, 0u);
+  const RunnerStats stats = swarm.at(1, 0).runner_->stats();
+  EXPECT_LT(stats.forward.wire_sent, stats.forward.raw_sent);
+  EXPECT_LT(stats.backward.wire_sent, stats.backward.raw_sent);
+  // Other delays, the same bits.
+  options.seed = 77;
+  SimSwarm again(options);
+  EXPECT_EQ(Train(options, 12, &again).checksums, trained.checksums);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, HistoryFree,
+                         testing::Values(std::pair("tiles:bits=4", "tiles:bits=6"),
+                                         std::pair("tiles:bits=4,adaptive=on",
+                                                   "tiles:bits=4,rounding=stochastic"),
+                                         std::pair("tiles+rans:bits=5", "topk:ratio=0.5,bits=8"),
+                                         std::pair("topk:ratio=0.5,bits=8", "dithered:step=0.7")));
+
 TEST(TrainingSimTest, AQuotaEvictsOnBothEndsAndTrainingGoesOn) {
   SwarmOptions options;
   options.stages = 2;
