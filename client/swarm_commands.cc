@@ -1,5 +1,7 @@
 // Commands about a run, on the scheduler's machine.
 
+#include <sys/statvfs.h>
+
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -11,6 +13,7 @@
 #include "client/run_file.h"
 #include "client/status_view.h"
 #include "common/file.h"
+#include "common/units.h"
 #include "net/local_control.h"
 
 namespace shoal::client {
@@ -28,6 +31,22 @@ ExitCode NotRunning(const Target& target, const Status& status) {
   return Fail(ExitCode::kDaemonNotRunning, "no shoal-scheduler runs in " + target.directory +
                                                "; start it with `shoal-scheduler --config " +
                                                target.directory + "/run.toml`");
+}
+
+// How much m the run will keep, against this disk; a model or data that cannot be read is said when
+// the run starts.
+std::string SizeOfRun(const std::string& program, const std::string& path,
+                      const std::string& directory) {
+  const auto size = RunAndCapture({program, "--config", path, "--print-size"}, kConfigBytesMax);
+  if (!size.ok() || size->exit_code != 0 || size->output.empty()) return "";
+  std::string text = size->output;
+  struct statvfs info {};
+  if (::statvfs(directory.c_str(), &info) == 0) {
+    text += "free on the disk of " + directory + ": " +
+            FormatBytes(std::uint64_t{info.f_bavail} * info.f_frsize) +
+            "; a peer's quota is 50 GiB unless its owner changes limits.delta_store\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -67,7 +86,7 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   status = WriteFileAtomic(path, checked->output, 0600);
   if (!status.ok()) return Fail(status);
   std::cout << "wrote " << path << "\n"
-            << "next: shoal-scheduler --config " << path
+            << SizeOfRun(*program, path, directory) << "next: shoal-scheduler --config " << path
             << "\n      it prints the invite line for your peers\n";
   return ExitCode::kOk;
 }

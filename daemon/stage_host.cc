@@ -1,5 +1,7 @@
 #include "daemon/stage_host.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -10,6 +12,7 @@
 #include "compression/codec.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
+#include "storage/delta_size.h"
 
 namespace shoal::daemon {
 namespace {
@@ -189,6 +192,36 @@ pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
   return config;
 }
 
+// Tells how much m this peer will keep, before the first step, against quota and free disk.
+void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
+                              const compression::MessageCodec& codec) {
+  const std::uint64_t image =
+      codec.keeps_m() ? codec.MImageBytes({config.row_tokens, config.hidden}) : 0;
+  const storage::DeltaSize size = storage::ComputeDeltaSize(image, plan_.config().train_rows(),
+                                                            config.stages, config.pipelines);
+  const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
+  const std::uint64_t quota = resources_.config->delta_store_bytes;
+  const bool tight = resources_.config->store_space == "tight";
+  budget_.delta_sample_bytes = image;
+  budget_.delta_store_bytes = boundaries * size.boundary_bytes;
+  budget_.delta_disk_bytes = storage::DeltaDiskBytesMax(
+      tight ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault,
+      quota == 0 ? budget_.delta_store_bytes : std::min(budget_.delta_store_bytes, quota));
+  struct statvfs info {};
+  if (::statvfs(resources_.config->directory.c_str(), &info) == 0) {
+    budget_.disk_free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
+  }
+  SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},
+            {"micro_batch", FormatBytes(budget_.micro_batch_bytes)}, {"device", device_name_});
+  if (image == 0) return;
+  SHOAL_LOG(kInfo, "daemon", "stage.m", {"per_sample", FormatBytes(image)},
+            {"per_boundary", FormatBytes(size.boundary_bytes)},
+            {"in_all", FormatBytes(budget_.delta_store_bytes)},
+            {"files_up_to", FormatBytes(budget_.delta_disk_bytes)},
+            {"quota", quota == 0 ? "none" : FormatBytes(quota)},
+            {"disk_free", FormatBytes(budget_.disk_free_bytes)});
+}
+
 Status StageHost::StartRunner() {
   const pipeline::RunnerConfig config = MakeRunnerConfig();
   const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
@@ -211,15 +244,7 @@ Status StageHost::StartRunner() {
   const model::StageModel& model = *loaded_->model;
   budget_.state_bytes = model.StateBytes();
   budget_.micro_batch_bytes = model.MicroBatchBytes(config.micro_batch_rows, config.row_tokens);
-  if (codec->keeps_m() && loaded_->data != nullptr) {
-    const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
-    budget_.delta_store_bytes =
-        boundaries * codec->MImageBytes({config.row_tokens, config.hidden}) *
-        ((loaded_->data->info().train_rows + config.pipelines - 1) / config.pipelines);
-  }
-  SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},
-            {"micro_batch", FormatBytes(budget_.micro_batch_bytes)},
-            {"delta_store_full", FormatBytes(budget_.delta_store_bytes)}, {"device", device_name_});
+  ShowDeltaSize(config, *codec);
   pipeline::StageRunner::Dependencies dependencies;
   dependencies.control = resources_.control;
   dependencies.compute = resources_.compute;

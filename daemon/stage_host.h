@@ -39,9 +39,12 @@ struct StageResources {
 
 // What the stage costs, computed before it starts and shown.
 struct StageBudget {
-  std::uint64_t state_bytes = 0;        // weights, gradients, optimizer
-  std::uint64_t micro_batch_bytes = 0;  // one in flight
-  std::uint64_t delta_store_bytes = 0;  // when every sample was visited
+  std::uint64_t state_bytes = 0;         // weights, gradients, optimizer
+  std::uint64_t micro_batch_bytes = 0;   // one in flight
+  std::uint64_t delta_store_bytes = 0;   // when every sample was visited
+  std::uint64_t delta_sample_bytes = 0;  // m of one sample at one boundary
+  std::uint64_t delta_disk_bytes = 0;    // what the store's files may then take
+  std::uint64_t disk_free_bytes = 0;     // where the store is, when the stage began
 };
 
 // Thread: control.
@@ -91,6 +94,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnFetched(Status status);
   void LoadStage(std::shared_ptr<Loaded> loaded);
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
+  void ShowDeltaSize(const pipeline::RunnerConfig& config, const compression::MessageCodec& codec);
   Status StartRunner();
   pipeline::RunnerConfig MakeRunnerConfig() const;
   pipeline::StageRunner::LinkTargets MakeTargets() const;

@@ -157,6 +157,9 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"firstVisits", snapshot.totals.first_visits},
           {"resends", snapshot.totals.resends},
           {"expectedBytes", snapshot.budget.delta_store_bytes},
+          {"expectedDiskBytes", snapshot.budget.delta_disk_bytes},
+          {"sampleBytes", snapshot.budget.delta_sample_bytes},
+          {"diskFreeBytes", snapshot.budget.disk_free_bytes},
           {"places", places}};
 }
 
@@ -171,6 +174,18 @@ Json HealthJson(const StatusSnapshot& snapshot) {
                       " but may use " + FormatBytes(store.bytes_limit) +
                       ": samples beyond it travel as first visits"},
          {"fix", "raise limits.delta_store in shoald.toml"}});
+  }
+  const StageBudget& budget = snapshot.budget;
+  if (budget.disk_free_bytes > 0 &&
+      budget.delta_disk_bytes > budget.disk_free_bytes + store.disk_bytes) {
+    health.push_back({{"code", "delta_store_disk"},
+                      {"severity", "warning"},
+                      {"text", "the delta store's files may grow to " +
+                                   FormatBytes(budget.delta_disk_bytes) + ", but only " +
+                                   FormatBytes(budget.disk_free_bytes) + " of the disk were free"},
+                      {"fix",
+                       "free some, set store.space = \"tight\", or lower "
+                       "limits.delta_store in shoald.toml"}});
   }
   if (!store.trouble.empty()) {
     health.push_back({{"code", "delta_store_trouble"},

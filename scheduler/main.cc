@@ -11,6 +11,7 @@
 #include "common/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
+#include "scheduler/run_artefacts.h"
 #include "scheduler/run_config_keys.h"
 #include "scheduler/server.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
-  bool print_config = false;
+  bool print_config = false, print_size = false;
 };
 
 ExitCode Fail(ExitCode code, const std::string& message) {
@@ -39,6 +40,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       ->capture_default_str();
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
   app.add_flag("--print-config", flags->print_config, "Print the effective settings and end");
+  app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
   app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
   try {
     app.parse(argc, argv);
@@ -69,11 +71,7 @@ void Greet(const SchedulerServer& server) {
   std::cout << "run \"" << config.name << "\" (" << config.run.ToHex() << "): " << config.steps
             << " steps, " << config.stages << " stages x " << config.pipelines
             << " pipelines, forward " << config.forward << ", backward " << config.backward << "\n";
-  if (server.boundary_bytes() > 0 && config.stages > 1) {
-    std::cout << "each end of a boundary will keep up to "
-              << FormatBytes(server.boundary_bytes() / config.pipelines)
-              << " of activations on its disk\n";
-  }
+  std::cout << DescribeDeltaSize(config, server.delta_size());
   std::cout << "status page: http://" << server.status_address() << "/\n"
             << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
             << ", type\n\n  shoal join " << server.invite() << "\n"
@@ -108,6 +106,12 @@ ExitCode Main(int argc, char** argv) {
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
   if (flags.print_config) {
     std::cout << FormatRunConfig(*config);
+    return ExitCode::kOk;
+  }
+  if (flags.print_size) {
+    const auto size = ReadDeltaSize(*config);
+    if (!size.ok()) return Fail(ExitCodeForInput(size.status()), size.status().message());
+    std::cout << DescribeDeltaSize(*config, *size);
     return ExitCode::kOk;
   }
   return Serve(flags, *config);

@@ -18,6 +18,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_micro_batches(from.micro_batches);
   to->set_micro_batch_rows(from.micro_batch_rows);
   to->set_row_tokens(from.row_tokens);
+  to->set_train_rows(from.train_rows);
   to->set_forward_codec(from.forward);
   to->set_backward_codec(from.backward);
   to->set_replica_method(from.replica_method);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "common/units.h"
 #include "compression/codec.h"
 #include "dataset/tokenizer.h"
 #include "scheduler/even_cuts.h"
@@ -121,6 +122,36 @@ Status KeepParts(const storage::ModelDirectory& directory, const std::string& sc
 }
 
 }  // namespace
+
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+                               const dataset::DataInfo& data) {
+  const auto codec = compression::MakeCodec(config.forward, model.hidden);
+  const bool keeps = codec.ok() && (*codec)->keeps_m();
+  return storage::ComputeDeltaSize(
+      keeps ? (*codec)->MImageBytes({data.row_tokens, model.hidden}) : 0, data.train_rows,
+      config.stages, config.pipelines);
+}
+
+Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
+  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config.model));
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  return DeltaSizeOf(config, directory->config(), data->info());
+}
+
+std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size) {
+  if (size.all_bytes == 0) return "";
+  const auto files = [](storage::StoreSpace space, std::uint64_t bytes) {
+    return FormatBytes(storage::DeltaDiskBytesMax(space, bytes));
+  };
+  return "m of " + config.forward + ": " + FormatBytes(size.sample_bytes) + " per sample, " +
+         FormatBytes(size.boundary_bytes) + " at each end of a boundary, " +
+         FormatBytes(size.all_bytes) + " in all\n" + "a peer keeps up to " +
+         FormatBytes(size.middle_bytes) + ", in files of up to " +
+         files(storage::StoreSpace::kDefault, size.middle_bytes) + " (" +
+         files(storage::StoreSpace::kTight, size.middle_bytes) +
+         " with store.space = \"tight\"); what its limits.delta_store has no room for travels as "
+         "first visits\n";
+}
 
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
   storage::ArtefactRef ref;

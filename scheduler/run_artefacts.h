@@ -14,6 +14,7 @@
 #include "proto/control.pb.h"
 #include "scheduler/run_config.h"
 #include "storage/content_store.h"
+#include "storage/delta_size.h"
 #include "storage/model_directory.h"
 
 namespace shoal::scheduler {
@@ -30,6 +31,14 @@ struct RunArtefacts {
 // invalid arguments. Blocks on disk.
 Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
                                       RunConfig* config);
+
+// How much m the run will keep, from the model's config and the data's header alone. Blocks on
+// disk.
+Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+                               const dataset::DataInfo& data);
+// One or two sentences of it, each on a line; "" if the forward codec keeps no m.
+std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
 
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
 

@@ -199,10 +199,8 @@ std::uint16_t SchedulerServer::port() const { return peers_->port(); }
 
 const std::string& SchedulerServer::status_address() const { return http_->address(); }
 
-std::uint64_t SchedulerServer::boundary_bytes() const {
-  if (!config_.forward.starts_with("aqsgd")) return 0;
-  constexpr std::uint64_t kBytesPerValue = 2;  // fp16
-  return config_.train_rows * config_.row_tokens * artefacts_.model.hidden * kBytesPerValue;
+storage::DeltaSize SchedulerServer::delta_size() const {
+  return DeltaSizeOf(config_, artefacts_.model, artefacts_.data);
 }
 
 }  // namespace shoal::scheduler

@@ -38,8 +38,8 @@ class SchedulerServer {
   const std::string& status_address() const;
   const std::string& invite() const { return invite_; }
   const RunConfig& config() const { return config_; }
-  // Bytes of m that each end of a boundary will keep; 0: the forward codec keeps none.
-  std::uint64_t boundary_bytes() const;
+  // How much m the run will keep.
+  storage::DeltaSize delta_size() const;
 
  private:
   SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop);

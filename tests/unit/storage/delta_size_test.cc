@@ -1,0 +1,26 @@
+#include "storage/delta_size.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::storage {
+namespace {
+
+TEST(DeltaSize, CountsSamplesOfAPipelineAndBothEnds) {
+  // 4 stages: 3 boundaries; 2 pipelines of 501 samples each.
+  const DeltaSize size = ComputeDeltaSize(1000, 1001, 4, 2);
+  EXPECT_EQ(size.sample_bytes, 1000u);
+  EXPECT_EQ(size.boundary_bytes, 501'000u);
+  EXPECT_EQ(size.middle_bytes, 1'002'000u);
+  EXPECT_EQ(size.all_bytes, 3u * 2 * 2 * 501'000);
+  EXPECT_EQ(ComputeDeltaSize(1000, 10, 2, 1).middle_bytes, 10'000u);
+  EXPECT_EQ(ComputeDeltaSize(1000, 10, 1, 1).all_bytes, 0u);
+  EXPECT_EQ(ComputeDeltaSize(0, 10, 4, 1).all_bytes, 0u);
+}
+
+TEST(DeltaSize, FilesTakeWhatTheSpaceSettingSays) {
+  EXPECT_EQ(DeltaDiskBytesMax(StoreSpace::kDefault, 1000), 2200u);
+  EXPECT_EQ(DeltaDiskBytesMax(StoreSpace::kTight, 1000), 1500u);
+}
+
+}  // namespace
+}  // namespace shoal::storage
