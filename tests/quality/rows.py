@@ -103,7 +103,7 @@ def frontier(setup, forward, name, step, **first):
 TWO, THREE = "direct+rans:bits=2", "direct+rans:bits=3"
 FRONTIER = [
     frontier(FOUR, TWO, "2 bits+rans", 1.0),
-    frontier(FOUR, TWO, "2 bits+rans", 1.25),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.25),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0),
     frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.0),
     frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.25),
