@@ -1,8 +1,6 @@
 #include "compression/kernels.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,28 +9,10 @@
 #include <vector>
 
 #include "tests/unit/compression/reference.h"
+#include "tests/unit/compression/simd_levels.h"
 
 namespace shoal::compression {
 namespace {
-
-// Runs `check` with every SIMD level this machine has, one at a time.
-template <typename Check>
-void AtEveryLevel(Check check) {
-  int levels = 0;
-  std::int64_t left = hwy::SupportedTargets();
-  while (left != 0) {
-    const std::int64_t level = left & -left;
-    left &= ~level;
-    hwy::SetSupportedTargetsForTest(level);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    SCOPED_TRACE(hwy::TargetName(level));
-    check();
-    ++levels;
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  EXPECT_GE(levels, 1);
-}
 
 constexpr std::size_t kCounts[] = {1, 7, 8, 31, 64, 129, 1000};
 
