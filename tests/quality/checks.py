@@ -105,10 +105,11 @@ def checks(results):
                          _worst(results.last(FOUR, name, "deltaNorm")), 0.10, unit=""))
         out.append(Check(f"{FOUR}: {name}, error of the received activation",
                          _worst(results.last(FOUR, name, "receivedError")), limit, unit=""))
-    ours, direct = (results.last("from scratch", f"{codec} fw2 bw4", "trainLoss")
-                    for codec in ("aqsgd", "direct"))
-    out.append(Check("from scratch: fw2 bw4, aqsgd against direct, training loss",
-                     100 * (max(ours) / min(direct) - 1) if ours and direct else None, 0))
+    for setup, pair in (("from scratch", "fw2 bw4"), ("high rate", "fw2 bw4 authors")):
+        ours, direct = (results.last(setup, f"{codec} {pair}", "trainLoss")
+                        for codec in ("aqsgd", "direct"))
+        out.append(Check(f"{setup}: {pair}, aqsgd against direct, training loss",
+                         100 * (max(ours) / min(direct) - 1) if ours and direct else None, 0))
     out += [_within(results, EIGHT, "aqsgd fw3 bw6", 0.8),
             _within(results, EIGHT, "aqsgd fw2 bw4", 4),
             Check(f"{EIGHT}: direct fw3 bw6, training loss above fp32",
