@@ -95,9 +95,16 @@ SHOAL_LANE void CodedValues(const float (&x)[kLaneGroup], const EightHalves& m, 
   }
 }
 
+// Of values that are refused afterwards, too; the device's conversion is defined for all.
+SHOAL_LANE int Truncated(float value) {
+#ifdef __CUDA_ARCH__
+  return static_cast<int>(value);
+#else
+  return value > -0x1p30F && value < 0x1p30F ? static_cast<int>(value) : 0;
+#endif
+}
 SHOAL_LANE std::uint32_t CodeOf(const LevelRule& rule, float x, LevelConstants encoder) {
-  return static_cast<std::uint32_t>(
-      rule.Clamped(static_cast<int>(x * encoder.factor + encoder.offset)));
+  return static_cast<std::uint32_t>(rule.Clamped(Truncated(x * encoder.factor + encoder.offset)));
 }
 
 // next = m + level at the sample's exponent; `values`, if wanted, become what it stands for.
