@@ -90,7 +90,7 @@ Status PeerDaemon::OpenStores() {
   options.memory_bytes = config_.store_memory_bytes - config_.store_memory_bytes / 4;
   options.space =
       config_.store_space == "tight" ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault;
-  SHOAL_ASSIGN_OR_RETURN(delta_store_, storage::OpenRocksDeltaStore(options));
+  SHOAL_ASSIGN_OR_RETURN(delta_store_, storage::OpenRocksDeltaStoreOrNone(options));
   return Status::Ok();
 }
 

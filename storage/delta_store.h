@@ -124,8 +124,11 @@ class DeltaStore {
 // the folder's files are damaged, it is renamed to `<path>.damaged` (one such is kept), and the
 // store begins empty with a notice in stats().
 Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStore(const DeltaStoreOptions& options);
+// The same for a peer that must start: where the disk is full, a store that keeps nothing and says
+// so in its notice.
+Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStoreOrNone(const DeltaStoreOptions& options);
 // In memory, same behaviour, for tests and benches.
-std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max);
+std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max, std::string notice = {});
 
 }  // namespace shoal::storage
 

@@ -45,8 +45,9 @@ class MemoryDeltaBackend final : public DeltaBackend {
 
 }  // namespace
 
-std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max) {
-  auto store = NewIndexedDeltaStore(std::make_unique<MemoryDeltaBackend>(), {.bytes = bytes_max});
+std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max, std::string notice) {
+  auto store = NewIndexedDeltaStore(std::make_unique<MemoryDeltaBackend>(), {.bytes = bytes_max},
+                                    std::move(notice));
   SHOAL_CHECK(store.ok());
   return std::move(store).value();
 }

@@ -362,4 +362,14 @@ Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStore(const DeltaStoreOptions&
               " now; its samples became first visits");
 }
 
+Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStoreOrNone(const DeltaStoreOptions& options) {
+  auto store = OpenRocksDeltaStore(options);
+  if (store.status().code() != StatusCode::kResourceExhausted) return store;
+  SHOAL_LOG(kWarning, "storage", "delta.none", {"reason", store.status().message()});
+  constexpr std::uint64_t kNothing = 1;  // 0 would be no limit
+  return NewMemoryDeltaStore(kNothing,
+                             "the disk was full at the start, so no m is kept; free some "
+                             "space and start shoald again");
+}
+
 }  // namespace shoal::storage

@@ -101,6 +101,17 @@ TEST_F(DiskFull, DeltaStore) {
   ExpectAllReadable(**store);
 }
 
+TEST_F(DiskFull, AStoreThatCannotBeOpenedKeepsNothingAndSaysSo) {
+  const DeltaStoreOptions options{disk_ / "deltas", 0, 4 << 20};
+  Fill();
+  EXPECT_EQ(OpenRocksDeltaStore(options).status().code(), StatusCode::kResourceExhausted);
+  const auto store = OpenRocksDeltaStoreOrNone(options);
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  EXPECT_OK(CommitOne(**store, 1));
+  EXPECT_TRUE((*store)->Inventory(kPlace)->empty());
+  EXPECT_THAT((*store)->stats().notice, ::testing::HasSubstr("the disk was full"));
+}
+
 TEST_F(DiskFull, EventLog) {
   std::uint64_t written = 0;
   const std::string event(64 << 10, 'e');
