@@ -52,6 +52,9 @@ class AqsgdCodec : public MessageCodec {
                              std::span<Buffer> next_m, CodingStats* stats) const override;
   Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
                 SampleShape shape, const RandomKey& key, std::span<Buffer> next_m) const override;
+  DeltaMode SentMode(std::span<const std::byte> payload) const override {
+    return AqsgdMode(payload);
+  }
 
  private:
   // The bucket format of the changes if they are coded in one pass, else null.

@@ -7,6 +7,11 @@
 
 namespace shoal::compression {
 
+DeltaMode AqsgdMode(std::span<const std::byte> payload) {
+  SHOAL_CHECK(payload.size() >= kMessageHeaderBytes);
+  return static_cast<DeltaMode>(payload[3]);
+}
+
 void WriteAqsgdHeader(const AqsgdHeader& header, int m_bits, std::byte* out) {
   out[0] = static_cast<std::byte>(CodecId::kAqsgd);
   out[1] = std::byte{kPayloadLayoutVersion};

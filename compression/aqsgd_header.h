@@ -22,6 +22,9 @@ struct AqsgdHeader {
 };
 
 // Writes kMessageHeaderBytes.
+// Of a message that ReadAqsgdHeader took.
+DeltaMode AqsgdMode(std::span<const std::byte> payload);
+
 void WriteAqsgdHeader(const AqsgdHeader& header, int m_bits, std::byte* out);
 
 // Checks that `payload` begins with the header of a message of `deltas` changes whose section fits

@@ -113,6 +113,12 @@ class MessageCodec {
   virtual Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
                         SampleShape shape, const RandomKey& key,
                         std::span<Buffer> next_m) const = 0;
+
+  // How the samples with an m travelled in a payload that Decode took.
+  virtual DeltaMode SentMode(std::span<const std::byte> payload) const {
+    static_cast<void>(payload);
+    return DeltaMode::kDelta;
+  }
 };
 
 // Makes the codec that `spec` names; `hidden` is the model's hidden size (bucket defaults depend

@@ -96,7 +96,7 @@ class SendLane {
   using Send = std::function<Status(net::Frame)>;
 
   // `delta` is null if the codec keeps no m.
-  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Send send);
+  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen, Send send);
 
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);
@@ -115,11 +115,13 @@ class SendLane {
   void Encode(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
   void Encoded(std::uint32_t micro_batch, net::Frame frame, std::vector<MImage> images);
   void Count(const compression::CodingStats& stats);
+  void Guard(const compression::CodingStats& stats);
   void Go(ActivationSend* send, SendEvent event);
 
   RunnerCore* const core_;
   const LaneConfig lane_;
   DeltaStage* const delta_;
+  BoundaryStats* const seen_;
   const Send send_;
   StepPlan plan_;
   std::vector<ActivationSend> sends_;  // by micro-batch
@@ -144,7 +146,8 @@ class ReceiveLane {
     std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
   };
 
-  ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Handlers handlers);
+  ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
+              Handlers handlers);
 
   // Failed precondition if something of the step before was not taken.
   Status StartStep(const StepPlan& plan);
@@ -169,6 +172,7 @@ class ReceiveLane {
   RunnerCore* const core_;
   const LaneConfig lane_;
   DeltaStage* const delta_;
+  BoundaryStats* const seen_;
   const Handlers handlers_;
   StepPlan plan_;
   std::vector<ActivationReceive> receives_;  // by micro-batch

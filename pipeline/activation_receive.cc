@@ -17,6 +17,7 @@ struct Decoding {
   Buffer values;
   std::vector<MImage> images;
   std::uint64_t deltas = 0;
+  compression::DeltaMode mode = compression::DeltaMode::kDelta;
   double ms = 0;
 };
 
@@ -51,6 +52,7 @@ Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
   std::vector<Buffer> next_m(task->lane.codec->keeps_m() ? samples.size() : 0);
   SHOAL_RETURN_IF_ERROR(
       task->lane.codec->Decode(frame.payload.bytes(), samples, task->shape, task->key, next_m));
+  result->mode = task->lane.codec->SentMode(frame.payload.bytes());
   for (std::size_t i = 0; i < next_m.size(); ++i) {
     if (samples[i].values.empty()) continue;
     const std::uint64_t checksum = Checksum64(next_m[i].bytes());
@@ -81,8 +83,13 @@ Decoding DecodeNow(DecodeTask* task) {
 
 }  // namespace
 
-ReceiveLane::ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Handlers handlers)
-    : core_(core), lane_(std::move(lane)), delta_(delta), handlers_(std::move(handlers)) {}
+ReceiveLane::ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
+                         Handlers handlers)
+    : core_(core),
+      lane_(std::move(lane)),
+      delta_(delta),
+      seen_(seen),
+      handlers_(std::move(handlers)) {}
 
 void ReceiveLane::Go(ActivationReceive* receive, ReceiveEvent event) {
   const std::optional<ReceiveState> next = NextState(receive->state, event);
@@ -184,6 +191,7 @@ void ReceiveLane::AskAgain(std::uint32_t mb, std::vector<std::uint32_t> position
     request.samples.push_back(sample);
   }
   core_->stats.resends += positions.size();
+  seen_->resends += positions.size();
   receives_[mb].missing = std::move(positions);
   if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"), nullptr);
@@ -212,6 +220,7 @@ void ReceiveLane::Decode(std::uint32_t mb) {
         if (delta_ != nullptr) {
           core_->stats.delta_hits += decoding.deltas;
           core_->stats.first_visits += decoding.images.size() - decoding.deltas;
+          seen_->AddVisits(decoding.images.size(), decoding.deltas, decoding.mode);
         }
         Decoded(mb, std::move(decoding.values), std::move(decoding.images));
       });

@@ -94,8 +94,9 @@ Encoding EncodeNow(EncodeTask* task) {
 
 }  // namespace
 
-SendLane::SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, Send send)
-    : core_(core), lane_(std::move(lane)), delta_(delta), send_(std::move(send)) {}
+SendLane::SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
+                   Send send)
+    : core_(core), lane_(std::move(lane)), delta_(delta), seen_(seen), send_(std::move(send)) {}
 
 void SendLane::Go(ActivationSend* send, SendEvent event) {
   const std::optional<SendState> next = NextState(send->state, event);
@@ -173,7 +174,7 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
   task.frame.hidden = task.shape.hidden;
   core_->scope.Run(
       core_->deps.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
-      [this, mb](Encoding encoding) {
+      [this, mb, mode = guard_.mode()](Encoding encoding) {
         if (!encoding.status.ok()) {
           return core_->fail(encoding.status.WithContext("cannot encode " + Describe(Id(mb))),
                              nullptr);
@@ -183,6 +184,7 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
         if (delta_ != nullptr) {
           core_->stats.delta_hits += encoding.deltas;
           core_->stats.first_visits += encoding.images.size() - encoding.deltas;
+          seen_->AddVisits(encoding.images.size(), encoding.deltas, mode);
         }
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });
@@ -190,7 +192,14 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
 
 void SendLane::Count(const compression::CodingStats& stats) {
   (lane_.forward() ? core_->stats.forward_coding : core_->stats.backward_coding).Add(stats);
-  if (delta_ == nullptr || !lane_.codec->guarded()) return;
+  if (stats.values > 0) {
+    (lane_.forward() ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
+  }
+  if (stats.based > 0) seen_->relative_delta.Add(stats.relative_delta());
+  if (delta_ != nullptr && lane_.codec->guarded()) Guard(stats);
+}
+
+void SendLane::Guard(const compression::CodingStats& stats) {
   const compression::DeltaMode before = guard_.mode();
   guard_.Observe(stats);
   core_->stats.relative_delta = guard_.relative_delta();
@@ -241,6 +250,7 @@ Status SendLane::OnResend(const net::Frame& frame) {
   if (positions.empty()) return InvalidArgument(what + " names no sample");
   for (const std::uint32_t position : positions) send.resent[position] = true;
   core_->stats.resends += positions.size();
+  seen_->resends += positions.size();
   Go(&send, SendEvent::kResend);
   Encode(mb, std::move(positions));
   return Status::Ok();

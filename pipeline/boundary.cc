@@ -23,6 +23,8 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
       handlers_(std::move(handlers)),
       next_step_(core->config.resume_step) {
   const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
+  seen_.boundary = boundary;
+  seen_.side = side;
   if (core->forward_codec->keeps_m()) {
     delta_ =
         std::make_unique<DeltaStage>(core, storage::DeltaPlace{core->config.run, boundary, side});
@@ -33,9 +35,10 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
   ReceiveLane::Handlers receive{send, handlers_.on_data,
                                 [this](const Status& status) { FailByPeer(status); }};
   out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
-                                    sender() ? delta_.get() : nullptr, send);
-  in_ = std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
-                                      sender() ? nullptr : delta_.get(), std::move(receive));
+                                    sender() ? delta_.get() : nullptr, &seen_, send);
+  in_ =
+      std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
+                                    sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
 }
 
 std::string Boundary::peer_name() const {

@@ -54,6 +54,7 @@ class Boundary {
   bool Commit(std::uint64_t step, std::function<void(PlaceChecksum)> done);
 
   net::LinkStats link_stats() const { return link_->stats(); }
+  const BoundaryStats& stats() const { return seen_; }
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
@@ -73,6 +74,7 @@ class Boundary {
   const storage::BoundarySide side_;
   const net::LinkTarget target_;
   const Handlers handlers_;
+  BoundaryStats seen_;
   std::unique_ptr<DeltaStage> delta_;  // null if the forward codec keeps no m
   std::unique_ptr<SendLane> out_;
   std::unique_ptr<ReceiveLane> in_;

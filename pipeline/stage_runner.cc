@@ -52,7 +52,7 @@ class Runner final : public StageRunner {
   void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) override;
   void OnApply(const ApplyOrder& order) override;
   void OnFinished() override { core_.scope.Cancel(); }
-  RunnerStats stats() const override { return core_.stats; }
+  RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
 
  private:
@@ -439,6 +439,13 @@ void Runner::ReportApplied() {
       if (!failed()) core_.deps.mediator->OnApplied(done.step, done.places);
     });
   }
+}
+
+RunnerStats Runner::stats() const {
+  RunnerStats stats = core_.stats;
+  if (previous_) stats.boundaries.push_back(previous_->stats());
+  if (next_) stats.boundaries.push_back(next_->stats());
+  return stats;
 }
 
 std::vector<net::LinkStats> Runner::link_stats() const {

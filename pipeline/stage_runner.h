@@ -21,6 +21,7 @@
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "net/link.h"
+#include "pipeline/boundary_stats.h"
 #include "pipeline/schedule.h"
 #include "storage/delta_store.h"
 
@@ -91,6 +92,7 @@ struct RunnerStats {
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
   double relative_delta = 0;  // ||x - m|| / ||x|| of sent activations, averaged over messages
   compression::DeltaMode delta_mode = compression::DeltaMode::kDelta;
+  std::vector<BoundaryStats> boundaries;           // the previous one first
   double wait_input_ms = 0, wait_gradient_ms = 0;  // compute idle, by reason, in total
   double forward_ms = 0, backward_ms = 0, encode_ms = 0, decode_ms = 0, store_ms = 0;  // totals
   std::uint64_t micro_batches_done = 0;

@@ -1,0 +1,45 @@
+// BoundaryStats: what one end of a boundary measured of the tensors that crossed it: does AQ-SGD's
+// premise hold there, that samples change little between visits (compression/delta_guard.h)?
+//
+// The sender is the lower stage's end: it codes the activations. The receiver codes their
+// gradients. Each measures what it codes, so a figure is known at one end only; the mode travels in
+// the message and is known at both. Thread: control.
+
+#ifndef SHOAL_PIPELINE_BOUNDARY_STATS_H_
+#define SHOAL_PIPELINE_BOUNDARY_STATS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "compression/codec.h"
+#include "storage/delta_store.h"
+
+namespace shoal::pipeline {
+
+// A ratio per message: the newest, and an average in which it counts 1/16.
+struct RecentRatio {
+  double last = 0, average = 0;
+  std::uint64_t messages = 0;  // 0: nothing measured
+
+  void Add(double ratio);
+};
+
+// Of one generation.
+struct BoundaryStats {
+  std::uint32_t boundary = 0;
+  storage::BoundarySide side = storage::BoundarySide::kSender;
+  // How the newest message sent those samples that have an m. Nothing before it, or without m.
+  std::optional<compression::DeltaMode> mode;
+  RecentRatio relative_delta;  // sender: ||x - m|| / ||x|| of messages with an m
+  RecentRatio forward_error;   // sender: ||x - decoded|| / ||x||
+  RecentRatio backward_error;  // receiver: the same of gradients, measured on some messages
+  RecentRatio without_m;       // both: part of a message's samples that travelled without m
+  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;  // samples
+
+  // Of a message whose codec keeps m: `deltas` of its `samples` were coded as changes.
+  void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode how);
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_BOUNDARY_STATS_H_
