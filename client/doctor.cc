@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <iostream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "client/commands.h"
 #include "client/process.h"
@@ -101,25 +103,39 @@ Finding CheckSlowStart() {
           "`sysctl net.ipv4.tcp_slow_start_after_idle=0` (as root) makes bursts faster"};
 }
 
-// Whether a daemon runs, and what it wants somebody to look at.
-std::vector<Finding> CheckDaemon(const Target& target) {
-  const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
-  if (!status.ok()) {
-    return {{Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"}};
+std::string TextOf(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? Printable(found->get<std::string>()) : "";
+}
+
+// What the running peer itself finds: its store, and whether AQ-SGD does its work.
+std::vector<Finding> HealthOf(const std::string& status_json) {
+  const nlohmann::json status = nlohmann::json::parse(status_json, nullptr, false);
+  if (!status.is_object() || !status.contains("health") || !status["health"].is_array()) {
+    return {{Verdict::kHint, "health", "unknown", "start a shoald of the same version"}};
   }
-  std::vector<Finding> findings = {{Verdict::kGood, "daemon", "runs in " + target.directory, ""}};
-  const auto json = nlohmann::json::parse(*status, nullptr, false);
-  if (!json.is_object() || !json.contains("health") || !json["health"].is_array()) return findings;
-  for (const auto& item : json["health"]) {
-    const auto text = [&item](const char* name) {
-      const auto found = item.is_object() ? item.find(name) : item.end();
-      const bool there = item.is_object() && found != item.end() && found->is_string();
-      return there ? Printable(found->get<std::string>()) : std::string();
-    };
-    findings.push_back({text("severity") == "error" ? Verdict::kBad : Verdict::kHint, "running",
-                        text("text"), text("fix")});
+  std::vector<Finding> findings;
+  for (const nlohmann::json& item : status["health"]) {
+    if (!item.is_object()) continue;
+    const bool error = TextOf(item, "severity") == "error";
+    findings.push_back({error ? Verdict::kBad : Verdict::kHint, TextOf(item, "code"),
+                        TextOf(item, "text"), TextOf(item, "fix")});
+  }
+  if (findings.empty()) {
+    return {{Verdict::kGood, "health", "links, store and codecs work as they should", ""}};
   }
   return findings;
+}
+
+void CheckDaemon(const Target& target, std::vector<Finding>* findings) {
+  const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
+  if (!status.ok()) {
+    findings->push_back(
+        {Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"});
+    return;
+  }
+  findings->push_back({Verdict::kGood, "daemon", "runs in " + target.directory, ""});
+  for (Finding& finding : HealthOf(*status)) findings->push_back(std::move(finding));
 }
 
 Finding CheckIdentity(const Target& target) {
@@ -161,7 +177,7 @@ ExitCode Doctor(const Target& target) {
   findings.push_back(CheckGpu());
   findings.push_back(CheckSlowStart());
   findings.push_back(CheckIdentity(target));
-  for (Finding& finding : CheckDaemon(target)) findings.push_back(std::move(finding));
+  CheckDaemon(target, &findings);
   bool bad = false;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;

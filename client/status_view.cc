@@ -90,6 +90,10 @@ std::string PeerHeadline(const Json& json) {
 std::string TrainingLine(const Json& swarm, const Json& work) {
   std::string text = "step " + std::to_string(Whole(swarm, "step"));
   if (Whole(swarm, "targetStep") > 0) text += " of " + std::to_string(Whole(swarm, "targetStep"));
+  if (Number(swarm, "targetEpochs") > 0) {
+    text += ", epoch " + Decimal("%.1f", Number(swarm, "epochs")) + " of " +
+            Decimal("%.1f", Number(swarm, "targetEpochs"));
+  }
   if (Number(swarm, "loss") > 0) text += ", loss " + Decimal("%.4f", Number(swarm, "loss"));
   if (Number(work, "samplesPerSecond") > 0) {
     text += ", " + Decimal("%.1f samples/s", Number(work, "samplesPerSecond"));
@@ -158,6 +162,47 @@ std::string DeltaStoreText(const Json& store) {
   return text;
 }
 
+std::string PercentText(const Json& json, const char* key) {
+  return Decimal("%.2g %%", 100 * Number(json, key));
+}
+
+// What one end of a boundary measures, in words; "" as long as it is nothing.
+std::string BoundaryText(const Json& end) {
+  const std::string mode = Text(end, "mode");
+  std::vector<std::string> parts;
+  if (mode == "full") parts.push_back("whole activations, as changes are too large");
+  if (mode == "wide delta") parts.push_back("changes with twice the bits, as they are large");
+  if (At(end, "relativeDelta").is_number()) {
+    parts.push_back("samples change by " + PercentText(end, "relativeDelta") + " (last " +
+                    PercentText(end, "lastRelativeDelta") + ")");
+  }
+  for (const auto& [key, what] :
+       {std::pair{"forwardError", "activations"}, std::pair{"backwardError", "gradients"}}) {
+    if (!At(end, key).is_number()) continue;
+    parts.push_back(std::string(what) + " sent with error " + PercentText(end, key));
+  }
+  const std::uint64_t hits = Whole(end, "deltaHits");
+  const std::uint64_t first = Whole(end, "firstVisits");
+  if (hits + first > 0) {
+    parts.push_back(std::to_string(hits) + " changes, " + std::to_string(first) + " first visits");
+  }
+  if (const std::uint64_t again = Whole(end, "resends"); again > 0) {
+    parts.push_back(std::to_string(again) + " sent again in full");
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string HealthLines(const Json& status, const std::string& name) {
+  std::string text;
+  for (const Json& item : List(status, "health")) {
+    text += "  " + (name.empty() ? "" : name + ", ") + Yellow(Text(item, "severity")) + ": " +
+            Text(item, "text") + "; " + Text(item, "fix") + "\n";
+  }
+  return text;
+}
+
 std::vector<double> Losses(const Json& list) {
   std::vector<double> values;
   if (!list.is_array()) return values;
@@ -220,12 +265,13 @@ Result<std::string> PeerView(const std::string& status_json) {
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
   rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
-  text += FormatTable(rows) + LinkTable(At(json, "links")) + TrafficTable(At(json, "traffic"));
-  for (const Json& item : List(json, "health")) {
-    text += "  " + Yellow(Text(item, "severity")) + ": " + Text(item, "text") + "; " +
-            Text(item, "fix") + "\n";
+  for (const Json& end : List(json, "boundaries")) {
+    const std::string measured = BoundaryText(end);
+    if (measured.empty()) continue;
+    rows.push_back({"  boundary " + std::to_string(Whole(end, "boundary")), measured});
   }
-  return text;
+  text += FormatTable(rows) + LinkTable(At(json, "links")) + TrafficTable(At(json, "traffic"));
+  return text + HealthLines(json, "");
 }
 
 Result<std::string> SwarmView(const std::string& status_json) {
@@ -268,7 +314,15 @@ Result<std::string> SwarmView(const std::string& status_json) {
                        FormatBytes(Whole(traffic, "sentWireBytes")),
                        wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
   }
-  return text + FormatTable(members);
+  text += FormatTable(members);
+  if (const auto wrong = Whole(At(json, "consistency"), "mMismatches"); wrong > 0) {
+    text += "  " + Yellow("warning") + ": the two ends of a boundary differed after " +
+            std::to_string(wrong) + " steps; what differs is sent again in full\n";
+  }
+  for (const Json& member : List(json, "members")) {
+    text += HealthLines(At(member, "status"), Text(member, "name"));
+  }
+  return text;
 }
 
 Result<std::string> StoreView(const std::string& command, const std::string& output) {

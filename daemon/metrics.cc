@@ -70,6 +70,58 @@ void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   out->Gauge("shoal_in_flight_limit", "Bound on micro-batches in flight.", runner.in_flight);
 }
 
+MetricFamilies::Labels EndLabels(const pipeline::BoundaryStats& end) {
+  return {{"boundary", std::to_string(end.boundary)},
+          {"side", end.side == storage::BoundarySide::kSender ? "sender" : "receiver"}};
+}
+
+// One gauge family over the boundary ends that measure this ratio.
+void PerEnd(const char* name, const char* help, const StatusSnapshot& snapshot,
+            pipeline::RecentRatio pipeline::BoundaryStats::*ratio, MetricFamilies* out) {
+  for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
+    if ((end.*ratio).messages > 0) out->Gauge(name, help, (end.*ratio).average, EndLabels(end));
+  }
+}
+
+void PerEnd(const char* name, const char* help, const StatusSnapshot& snapshot,
+            std::uint64_t pipeline::BoundaryStats::*count, MetricFamilies* out) {
+  for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
+    out->Counter(name, help, static_cast<double>(end.*count), EndLabels(end));
+  }
+}
+
+void BoundaryMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
+  using End = pipeline::BoundaryStats;
+  PerEnd("shoal_boundary_relative_delta",
+         "Size of a sample's change since its last visit against the sample, recent average.",
+         snapshot, &End::relative_delta, out);
+  PerEnd("shoal_boundary_forward_error",
+         "Relative coding error of sent activations, recent average.", snapshot,
+         &End::forward_error, out);
+  PerEnd("shoal_boundary_backward_error",
+         "Relative coding error of sent gradients, recent average.", snapshot, &End::backward_error,
+         out);
+  PerEnd("shoal_boundary_first_visit_ratio",
+         "Part of the samples that travelled without m, recent average.", snapshot, &End::without_m,
+         out);
+  for (const End& end : snapshot.runner.boundaries) {
+    if (!end.mode) continue;
+    for (const auto mode : {compression::DeltaMode::kDelta, compression::DeltaMode::kWideDelta,
+                            compression::DeltaMode::kFull}) {
+      MetricFamilies::Labels labels = EndLabels(end);
+      labels.push_back({"mode", std::string(compression::DeltaModeName(mode))});
+      out->Gauge("shoal_boundary_mode", "1 for the way that samples with m are sent.",
+                 mode == *end.mode ? 1 : 0, labels);
+    }
+  }
+  PerEnd("shoal_boundary_delta_hits_total", "Samples coded as changes, in this generation.",
+         snapshot, &End::delta_hits, out);
+  PerEnd("shoal_boundary_first_visits_total", "Samples coded without m, in this generation.",
+         snapshot, &End::first_visits, out);
+  PerEnd("shoal_boundary_resends_total", "Samples sent again in full, in this generation.",
+         snapshot, &End::resends, out);
+}
+
 void StoreMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const storage::DeltaStoreStats& store = snapshot.delta_store;
   out->Gauge("shoal_delta_store_bytes", "Bytes of m held.", store.bytes);
@@ -126,6 +178,7 @@ std::string MetricsText(const StatusSnapshot& snapshot) {
   out.Counter("shoal_control_received_bytes_total", "Wire bytes from the scheduler.",
               snapshot.control.received_wire_bytes);
   LinkMetrics(snapshot, &out);
+  BoundaryMetrics(snapshot, &out);
   StoreMetrics(snapshot, &out);
   return out.Text();
 }

@@ -414,6 +414,12 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.backward_codec = run.backward_codec();
   s.replica_method = run.replica_method();
   s.target_step = run.steps();
+  if (run.train_rows() > 0) {
+    const double step_epochs = static_cast<double>(run.micro_batches()) * run.micro_batch_rows() /
+                               static_cast<double>(run.train_rows());
+    s.epochs = step_epochs * static_cast<double>(s.step);
+    s.target_epochs = step_epochs * static_cast<double>(s.target_step);
+  }
   if (!stage_->device_name().empty()) s.device = stage_->device_name();
   s.budget = stage_->budget();
   s.fetch = stage_->fetch_progress();

@@ -3,10 +3,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "daemon/boundary_health.h"
+
 namespace shoal::daemon {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+const char* SideName(storage::BoundarySide side) {
+  return side == storage::BoundarySide::kSender ? "sender" : "receiver";
+}
 
 double Ratio(std::uint64_t raw, std::uint64_t wire) {
   return wire == 0 ? 0.0 : static_cast<double>(raw) / static_cast<double>(wire);
@@ -93,6 +99,7 @@ Json SwarmJson(const StatusSnapshot& snapshot) {
   return {{"id", snapshot.run_id},        {"name", snapshot.run_name},
           {"state", snapshot.run_state},  {"reason", snapshot.run_reason},
           {"step", snapshot.step},        {"targetStep", snapshot.target_step},
+          {"epochs", snapshot.epochs},    {"targetEpochs", snapshot.target_epochs},
           {"loss", snapshot.loss},        {"losses", losses},
           {"peersUp", snapshot.peers_up}, {"peersTotal", snapshot.peers_total}};
 }
@@ -127,14 +134,39 @@ Json WorkJson(const StatusSnapshot& snapshot) {
           {"waitGradientMs", runner.wait_gradient_ms}};
 }
 
+// null where nothing was measured.
+void AddRatio(const char* name, const char* last_name, const pipeline::RecentRatio& ratio,
+              Json* json) {
+  const bool known = ratio.messages > 0;
+  (*json)[name] = known ? Json(ratio.average) : Json();
+  (*json)[last_name] = known ? Json(ratio.last) : Json();
+}
+
+Json BoundariesJson(const StatusSnapshot& snapshot) {
+  Json boundaries = Json::array();
+  for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
+    Json json = {{"boundary", end.boundary},
+                 {"side", SideName(end.side)},
+                 {"mode", end.mode ? Json(compression::DeltaModeName(*end.mode)) : Json()}};
+    AddRatio("relativeDelta", "lastRelativeDelta", end.relative_delta, &json);
+    AddRatio("forwardError", "lastForwardError", end.forward_error, &json);
+    AddRatio("backwardError", "lastBackwardError", end.backward_error, &json);
+    AddRatio("firstVisitPart", "lastFirstVisitPart", end.without_m, &json);
+    json["deltaHits"] = end.delta_hits;
+    json["firstVisits"] = end.first_visits;
+    json["resends"] = end.resends;
+    boundaries.push_back(std::move(json));
+  }
+  return boundaries;
+}
+
 Json DeltaStoreJson(const StatusSnapshot& snapshot) {
   Json places = Json::array();
   for (const pipeline::PlaceChecksum& place : snapshot.places) {
-    places.push_back(
-        {{"boundary", place.boundary},
-         {"side", place.side == storage::BoundarySide::kSender ? "sender" : "receiver"},
-         {"checksum", RunId{place.checksum}.ToHex()},
-         {"records", place.records}});
+    places.push_back({{"boundary", place.boundary},
+                      {"side", SideName(place.side)},
+                      {"checksum", RunId{place.checksum}.ToHex()},
+                      {"records", place.records}});
   }
   const storage::DeltaStoreStats& store = snapshot.delta_store;
   return {{"bytes", store.bytes},
@@ -215,6 +247,10 @@ Json HealthJson(const StatusSnapshot& snapshot) {
                                    " records of the delta store were damaged and dropped"},
                       {"fix", "check the disk"}});
   }
+  for (const HealthEntry& entry : BoundaryHealth(snapshot)) {
+    health.push_back(
+        {{"code", entry.code}, {"severity", "warning"}, {"text", entry.text}, {"fix", entry.fix}});
+  }
   return health;
 }
 
@@ -260,6 +296,7 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
        {{"doneBytes", snapshot.fetch.bytes_done}, {"totalBytes", snapshot.fetch.bytes_total}}},
       {"work", WorkJson(snapshot)},
       {"links", links},
+      {"boundaries", BoundariesJson(snapshot)},
       {"traffic",
        {{"forward", KindJson(totals.forward)},
         {"backward", KindJson(totals.backward)},

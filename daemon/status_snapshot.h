@@ -58,6 +58,7 @@ struct StatusSnapshot {
   StageBudget budget;
   FetchProgress fetch;
   double samples_per_second = 0;
+  double epochs = 0, target_epochs = 0;  // of the run: visits of every sample; 0: not known
 
   pipeline::RunnerStats runner;         // this generation
   std::vector<net::LinkStats> links;    // this generation

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iostream>
 
+#include "compression/delta_guard.h"
 #include "tests/support/sim_swarm.h"
 
 namespace shoal::pipeline {
 namespace {
 
+using compression::DeltaMode;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
 
@@ -204,6 +207,82 @@ INSTANTIATE_TEST_SUITE_P(Codecs, HistoryFree,
                                                    "tiles:bits=4,rounding=stochastic"),
                                          std::pair("tiles+rans:bits=5", "topk:ratio=0.5,bits=8"),
                                          std::pair("topk:ratio=0.5,bits=8", "dithered:step=0.7")));
+
+// Both ends of every boundary, after all has arrived.
+void ExpectEndsAgree(SimSwarm& swarm) {
+  for (std::uint32_t s = 0; s + 1 < swarm.options_.stages; ++s) {
+    const BoundaryStats lower = swarm.at(s, 0).runner_->stats().boundaries.back();
+    const BoundaryStats upper = swarm.at(s + 1, 0).runner_->stats().boundaries.front();
+    EXPECT_EQ(lower.boundary, s);
+    EXPECT_EQ(upper.boundary, s);
+    EXPECT_EQ(lower.side, storage::BoundarySide::kSender);
+    EXPECT_EQ(upper.side, storage::BoundarySide::kReceiver);
+    ASSERT_TRUE(lower.mode.has_value());
+    EXPECT_EQ(lower.mode, upper.mode);
+    EXPECT_EQ(lower.delta_hits, upper.delta_hits);
+    EXPECT_EQ(lower.first_visits, upper.first_visits);
+    EXPECT_EQ(lower.without_m.average, upper.without_m.average);
+    EXPECT_EQ(upper.relative_delta.messages, 0u) << "only the sender knows it";
+    EXPECT_GT(upper.backward_error.messages, 0u);
+    EXPECT_EQ(lower.backward_error.messages, 0u);
+  }
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+}
+
+TEST(TrainingSimTest, WildChangesMakeLinksSendInFullAndCalmOnesBringThemBack) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.micro_batches = 8;
+  options.forward = "aqsgd:bits=2,first_visit=direct:bits=8";
+  options.backward = "direct:bits=8";
+  options.seed = 20240;
+  SCOPED_TRACE("seed " + std::to_string(options.seed));
+  std::cout << "seed " << options.seed << "\n";
+  constexpr std::uint64_t kWildFrom = 9, kCalmFrom = 30, kEnd = 42;
+  options.learning_rate = [](std::uint64_t step) {
+    if (step >= kCalmFrom) return 0.0;
+    if (step >= kWildFrom) return (step / 3) % 2 == 0 ? 40.0 : -40.0;
+    return 0.02;
+  };
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0));
+  std::vector<std::vector<DeltaMode>> modes(2, {DeltaMode::kDelta});
+  for (std::uint64_t step = 1; step <= kEnd; ++step) {
+    ASSERT_TRUE(swarm.TrainTo(step)) << Why(swarm);
+    ExpectEndsAgree(swarm);
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      const BoundaryStats end = swarm.at(s, 0).runner_->stats().boundaries.back();
+      if (*end.mode != modes[s].back()) modes[s].push_back(*end.mode);
+      if (step == kWildFrom) {
+        EXPECT_EQ(modes[s].size(), 1u);
+        EXPECT_LT(end.relative_delta.average, 0.05);
+      }
+      if (*end.mode == DeltaMode::kFull) {
+        EXPECT_EQ(end.without_m.last, 1.0);
+        EXPECT_LT(end.forward_error.last, 0.01);
+      }
+    }
+  }
+  const std::vector<DeltaMode> there_and_back = {DeltaMode::kDelta, DeltaMode::kWideDelta,
+                                                 DeltaMode::kFull, DeltaMode::kWideDelta,
+                                                 DeltaMode::kDelta};
+  EXPECT_EQ(modes[0], there_and_back);
+  EXPECT_EQ(modes[1], there_and_back);
+  EXPECT_EQ(swarm.checksums_compared_, kEnd * 2);
+  EXPECT_EQ(swarm.at(1, 0).runner_->stats().resends, 0u);
+}
+
+TEST(TrainingSimTest, AGuardThatIsOffOnlyMeasures) {
+  SwarmOptions options;
+  options.forward = "aqsgd:bits=4,guard=off";
+  options.learning_rate = [](std::uint64_t step) { return (step / 3) % 2 == 0 ? 40.0 : -40.0; };
+  SimSwarm swarm(options);
+  Train(options, 12, &swarm);
+  const BoundaryStats end = swarm.at(0, 0).runner_->stats().boundaries.back();
+  EXPECT_EQ(end.mode, DeltaMode::kDelta);
+  EXPECT_GT(end.relative_delta.average, compression::DeltaGuard::kWide);
+  ExpectEndsAgree(swarm);
+}
 
 TEST(TrainingSimTest, AQuotaEvictsOnBothEndsAndTrainingGoesOn) {
   SwarmOptions options;

@@ -14,7 +14,7 @@ using testing::Not;
 constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"training",
 "stateReasons":[],"since":1000,"time":201000,
 "swarm":{"name":"demo","state":"training","reason":"","step":40,"targetStep":200,"loss":3.25,
- "losses":[[38,4.0],[39,3.25]]},
+ "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]]},
 "role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2]},
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
 "work":{"samplesPerSecond":12.34},
@@ -27,17 +27,23 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
 "limits":{"upBps":20000000,"downBps":0},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
+"boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
+ "lastRelativeDelta":0.049,"forwardError":0.0131,"lastForwardError":0.01,"backwardError":null,
+ "deltaHits":12,"firstVisits":4,"resends":0},
+ {"boundary":1,"side":"receiver","mode":null,"relativeDelta":null}],
 "health":[{"severity":"warning","text":"the disk is slow","fix":"buy another"}]})";
 
 constexpr const char* kPeerText =
     "attic  training for 3m 20s\n"
     "  run          demo, training\n"
-    "  progress     step 40 of 200, loss 3.2500, 12.3 samples/s\n"
+    "  progress     step 40 of 200, epoch 1.2 of 6.2, loss 3.2500, 12.3 samples/s\n"
     "  role         stage 0 (of 2), pipeline 1 (of 2), layers 0 to 1\n"
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
     "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
+    "  boundary 0   samples change by 5.2 % (last 4.9 %); activations sent with error 1.3 %; "
+    "12 changes, 4 first visits\n"
     "  link          peer    up          down        ratio  sent      received  rtt      queue\n"
     "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  0 B\n"
     "  embedding/1   cellar  connecting  -           -      0 B       0 B       -        0 B\n"
@@ -53,8 +59,11 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
   "state":"waiting","status":{
   "links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
-  "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}}}},
- {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}]})";
+  "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}},
+  "health":[{"severity":"warning","text":"boundary 0 sends whole activations",
+   "fix":"lower the learning rate"}]}},
+ {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}],
+"consistency":{"mChecks":7,"mMismatches":2}})";
 
 constexpr const char* kRunText =
     "demo  paused: attic of stage 0 left\n"
@@ -63,7 +72,10 @@ constexpr const char* kRunText =
     "  loss        █▁\n"
     "  peer    id        place                state    up        down        sent      ratio\n"
     "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
-    "  cellar  fedcba98  spare                gone     -         -           0 B       -\n";
+    "  cellar  fedcba98  spare                gone     -         -           0 B       -\n"
+    "  warning: the two ends of a boundary differed after 2 steps; what differs is sent again in "
+    "full\n"
+    "  attic, warning: boundary 0 sends whole activations; lower the learning rate\n";
 
 TEST(StatusView, ShowsAPeer) {
   const Result<std::string> view = PeerView(kPeer);
@@ -85,6 +97,17 @@ TEST(StatusView, LeavesOutWhatIsMissing) {
                            Not(HasSubstr("device")), Not(HasSubstr("loss"))));
   EXPECT_TRUE(PeerView("{}").ok());
   EXPECT_TRUE(SwarmView("{}").ok());
+}
+
+TEST(StatusView, SaysWhatAReceiverAndTheGuardDo) {
+  const auto view = PeerView(
+      R"({"boundaries":[{"boundary":2,"side":"receiver","mode":"wide delta","backwardError":0.3,)"
+      R"("deltaHits":1,"resends":3},{"boundary":3,"mode":"full"}]})");
+  EXPECT_THAT(view.value(),
+              AllOf(HasSubstr("boundary 2   changes with twice the bits, as they are large; "
+                              "gradients sent with error 30 %; 1 changes, 0 first visits; "
+                              "3 sent again in full\n"),
+                    HasSubstr("boundary 3   whole activations, as changes are too large\n")));
 }
 
 TEST(StatusView, ShowsHowFarAFetchIs) {

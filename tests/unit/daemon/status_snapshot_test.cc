@@ -57,6 +57,16 @@ StatusSnapshot Full() {
   link.stall_rate_limit_ms = 1500;
   s.links = {link};
   s.names[link.peer] = "cellar";
+  pipeline::BoundaryStats end;  // of a stage that receives activations and sends gradients
+  end.side = storage::BoundarySide::kReceiver;
+  end.mode = compression::DeltaMode::kWideDelta;
+  end.AddVisits(4, 3, compression::DeltaMode::kWideDelta);
+  end.backward_error.Add(0.5);
+  end.backward_error.Add(0.25);
+  end.resends = 2;
+  s.runner.boundaries = {end};
+  s.epochs = 1.5;
+  s.target_epochs = 4;
   s.totals.forward = {4000, 500, 2000, 250};
   s.totals.link_sent_wire_bytes = 100;
   s.totals.link_received_wire_bytes = 50;
@@ -101,7 +111,20 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["deltaStore"]["places"][0]["side"], "receiver");
   EXPECT_EQ(json["deltaStore"]["places"][0]["checksum"], "0000000000001234");
   EXPECT_EQ(json["contribution"]["microBatches"], 14);
-  EXPECT_TRUE(json["health"].empty());
+  EXPECT_EQ(json["swarm"]["epochs"], 1.5);
+  EXPECT_EQ(json["swarm"]["targetEpochs"], 4.0);
+}
+
+TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
+  const Json end = Json::parse(StatusJson(Full()))["boundaries"][0];
+  EXPECT_EQ(end, Json::parse(R"({"boundary":0,"side":"receiver","mode":"wide delta",
+      "relativeDelta":null,"lastRelativeDelta":null,"forwardError":null,"lastForwardError":null,
+      "backwardError":0.484375,"lastBackwardError":0.25,
+      "firstVisitPart":0.25,"lastFirstVisitPart":0.25,
+      "deltaHits":3,"firstVisits":1,"resends":2})"));
+  StatusSnapshot s = Full();
+  s.runner.boundaries[0] = {};
+  EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["mode"].is_null());
 }
 
 TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
@@ -157,6 +180,7 @@ TEST(StatusJson, StaysJsonWithForeignBytesAndNonFiniteNumbers) {
 
 TEST(StatusJson, WarnsOfASmallQuotaAndADamagedStore) {
   StatusSnapshot s = Full();
+  s.runner.boundaries.clear();
   s.budget.delta_store_bytes = 2000;
   s.delta_store.bytes_limit = 1000;
   s.delta_store.corrupt = 2;
@@ -167,6 +191,15 @@ TEST(StatusJson, WarnsOfASmallQuotaAndADamagedStore) {
   s.delta_store.bytes_limit = 0;  // no quota
   s.delta_store.corrupt = 0;
   EXPECT_TRUE(Json::parse(StatusJson(s))["health"].empty());
+}
+
+TEST(StatusJson, HealthHoldsWhatTheBoundariesSay) {
+  const Json health = Json::parse(StatusJson(Full()))["health"];
+  ASSERT_EQ(health.size(), 2u);
+  EXPECT_EQ(health[0]["code"], "delta_guard");
+  EXPECT_EQ(health[0]["severity"], "warning");
+  EXPECT_EQ(health[1]["code"], "delta_store_misses");
+  EXPECT_FALSE(health[1]["fix"].get<std::string>().empty());
 }
 
 TEST(TrafficTotals, AddUpOverGenerations) {
@@ -233,13 +266,25 @@ TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
   EXPECT_THAT(text, HasSubstr("shoal_link_rtt_seconds{peer=\"be000000\",channel=\"boundary/0/0\"} "
                               "0.02\n"));
   EXPECT_THAT(text, HasSubstr("reason=\"rate_limit\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_boundary_backward_error{boundary=\"0\",side=\"receiver\"} "
+                              "0.484375\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_boundary_mode{boundary=\"0\",side=\"receiver\","
+                              "mode=\"wide delta\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("mode=\"full\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_boundary_first_visits_total{boundary=\"0\","
+                              "side=\"receiver\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("shoal_boundary_relative_delta"))) << "nothing was measured";
   EXPECT_THAT(MetricsText(StatusSnapshot{}), Not(HasSubstr("shoal_link_")));
+  EXPECT_THAT(MetricsText(StatusSnapshot{}), Not(HasSubstr("shoal_boundary_")));
 }
 
 TEST(MetricsText, OperationsPageListsEveryMetric) {
   const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
-  std::istringstream lines(MetricsText(Full()));
+  StatusSnapshot s = Full();
+  s.runner.boundaries[0].relative_delta.Add(0.1);
+  s.runner.boundaries[0].forward_error.Add(0.1);
+  std::istringstream lines(MetricsText(s));
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# TYPE ")) continue;
     const std::string name = line.substr(7, line.rfind(' ') - 7);
