@@ -163,7 +163,8 @@ std::string DeltaStoreText(const Json& store) {
 }
 
 std::string PercentText(const Json& json, const char* key) {
-  return Decimal("%.2g %%", 100 * Number(json, key));
+  const double percent = 100 * Number(json, key);
+  return Decimal(percent >= 10 ? "%.0f %%" : percent >= 1 ? "%.1f %%" : "%.2f %%", percent);
 }
 
 // What one end of a boundary measures, in words; "" as long as it is nothing.

@@ -22,15 +22,15 @@ struct AqsgdHeader {
 };
 
 // Writes kMessageHeaderBytes.
-// Of a message that ReadAqsgdHeader took.
-DeltaMode AqsgdMode(std::span<const std::byte> payload);
-
 void WriteAqsgdHeader(const AqsgdHeader& header, int m_bits, std::byte* out);
 
 // Checks that `payload` begins with the header of a message of `deltas` changes whose section fits
 // it. `spec` names the codec in the error.
 Result<AqsgdHeader> ReadAqsgdHeader(std::span<const std::byte> payload, int m_bits,
                                     std::size_t deltas, std::string_view spec);
+
+// The mode of a message whose header was read before.
+DeltaMode AqsgdMode(std::span<const std::byte> payload);
 
 }  // namespace shoal::compression
 

@@ -10,8 +10,9 @@
 // its last epoch, the largest one tolerable .1; runs that failed (scales shared by tokens at a high
 // rate, fresh dropout masks) stayed above .3. Early epochs lie between, so .3 is the least that
 // does not call a good run bad, and twice the bits undo what a change this large costs: a delta's
-// coding error is its size times a constant per width (.43 at 2 bits, about .1 at 4). At 1 the change is as large as the activation, and coding the activation itself is no worse.
-// Going back at half of what led up keeps a link from alternating.
+// coding error is its size times a constant per width (.43 at 2 bits, about .1 at 4). At 1 the
+// change is as large as the activation, and coding the activation itself is no worse. Going back at
+// half of what led up keeps a link from alternating.
 
 #ifndef SHOAL_COMPRESSION_DELTA_GUARD_H_
 #define SHOAL_COMPRESSION_DELTA_GUARD_H_

@@ -71,6 +71,10 @@ class WebTest(harness.SwarmTest):
             self.assertIn("50.0 Mbit/s", cell["cap"])
             self.assertRegex(cell["sent"], r"^[\d.]+ [KM]iB$")
             self.assertRegex(cell["ratio"], r"^\d+\.\d×$")
+        ends = self.part(page, r'<table id="ends">(.*?)</table>')
+        self.assertRegex(ends, r"<td>0</td><td>activations</td><td[^>]*>[a-z ]+</td>"
+                               r"<td>(–|[\d.]+ %)</td><td>(–|[\d.]+ %)</td><td>[\d.]+ %</td>"
+                               r"<td>\d+</td>")
         kinds = self.part(page, r'<table id="kinds">(.*?)</table>')
         for kind in kinds_sent:
             self.assertRegex(kinds, rf"<td>{kind}</td><td>[\d.]+ [KMG]iB</td>"

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
+#include "net/local_control.h"
 
 namespace shoal::client {
 namespace {
@@ -164,6 +166,30 @@ TEST_F(Shoal, DoctorFindsAKeyThatOthersCanRead) {
   const Outcome run = Start("doctor");
   EXPECT_EQ(run.exit, 1);
   EXPECT_THAT(run.out, HasSubstr("chmod 600 " + At("state/identity.key")));
+}
+
+TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
+  fs::create_directories(At("state"));
+  const auto doctor_of = [this](const std::string& health, const std::string& arguments) {
+    const auto executor = NewThreadExecutor("peer");
+    net::LocalHandlers handlers;
+    handlers.on_status = [health](const std::function<void(std::string)>& reply) {
+      reply("{\"health\":[" + health + "]}");
+    };
+    const auto server =
+        net::NewLocalServer(At("state/shoald.sock"), executor.get(), std::move(handlers));
+    EXPECT_TRUE(server.ok()) << server.status().ToString();
+    return Start("doctor" + arguments).out;
+  };
+  const std::string sick =
+      R"({"code":"delta_guard","text":"it sends\u001b whole activations","fix":"lower the rate"})";
+  EXPECT_THAT(doctor_of(sick, ""), AllOf(HasSubstr("delta_guard"),
+                                         HasSubstr("it sends? whole activations; lower the rate")));
+  const json well = json::parse(doctor_of("", " --json"), nullptr, false);
+  ASSERT_TRUE(well.is_object());
+  EXPECT_EQ(well["findings"].back()["check"], "health");
+  EXPECT_EQ(well["findings"].back()["verdict"], "ok");
+  EXPECT_THAT(doctor_of("3,null", ""), HasSubstr("health"));
 }
 
 TEST_F(Shoal, PassesArgumentsOnToShoalRun) {
