@@ -11,6 +11,8 @@
 #include "common/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
+#include "compression/codec_advice.h"
+#include "dataset/prepared_data.h"
 #include "scheduler/run_artefacts.h"
 #include "scheduler/run_config_keys.h"
 #include "scheduler/server.h"
@@ -65,6 +67,28 @@ Result<RunConfig> EffectiveConfig(const Flags& flags) {
   return config;
 }
 
+// What is known to cost quality or bytes; a run file that is not complete yet gets what can be
+// said.
+void Advise(const RunConfig& config) {
+  std::uint64_t train_rows = config.train_rows;
+  if (train_rows == 0) {
+    const auto data = dataset::OpenPreparedData(config.data);
+    if (data.ok()) train_rows = (*data)->info().train_rows;
+  }
+  compression::CodecChoice choice;
+  choice.forward = config.forward;
+  choice.backward = config.backward;
+  choice.boundaries = config.stages - 1;
+  if (train_rows > 0) {
+    choice.epochs = static_cast<double>(config.steps) * config.micro_batches *
+                    config.micro_batch_rows / static_cast<double>(train_rows);
+  }
+  choice.fresh_masks = config.dropout > 0 && config.dropout_masks == "fresh";
+  for (const std::string& line : compression::CodecAdvice(choice)) {
+    std::cerr << "shoal-scheduler: warning: " << line << "\n";
+  }
+}
+
 void Greet(const SchedulerServer& server) {
   const RunConfig& config = server.config();
   const std::uint64_t needed = std::uint64_t{config.stages} * config.pipelines;
@@ -89,6 +113,7 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
       return Fail(ExitCode::kFailure, status.message());
     }
   }
+  Advise((*server)->config());
   Greet(**server);
   const Status status = stop.Wait();
   std::move(server).value().reset();
@@ -105,6 +130,7 @@ ExitCode Main(int argc, char** argv) {
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
   if (flags.print_config) {
+    if (!flags.config.empty()) Advise(*config);
     std::cout << FormatRunConfig(*config);
     return ExitCode::kOk;
   }

@@ -34,7 +34,6 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_schedule(from.schedule);
   to->set_in_flight_max(from.in_flight_max);
   to->set_checkpoint_keep(from.checkpoint_keep);
-  to->set_train_rows(from.train_rows);
 }
 
 }  // namespace

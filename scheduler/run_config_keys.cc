@@ -16,11 +16,18 @@ bool IsWord(std::string_view text) {
   });
 }
 
+// A codec's name, with an entropy stage behind it or not: direct+rans.
+bool IsCodecName(std::string_view text) {
+  const std::size_t plus = text.find('+');
+  if (plus == std::string_view::npos) return IsWord(text);
+  return IsWord(text.substr(0, plus)) && IsWord(text.substr(plus + 1));
+}
+
 // A value may be a codec itself, with '/' between its options: first_visit=direct:bits=8/bucket=64.
 bool IsCodecValue(std::string_view text) {
   while (true) {
     const std::size_t border = text.find_first_of(":/=");
-    if (!IsWord(text.substr(0, border))) return false;
+    if (!IsCodecName(text.substr(0, border))) return false;
     if (border == std::string_view::npos) return true;
     text = text.substr(border + 1);
   }
@@ -104,7 +111,7 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
                            "\"aqsgd:bits=4\" or \"raw:dtype=fp32\"");
   };
   const std::size_t colon = text.find(':');
-  if (text.size() > 200 || !IsWord(text.substr(0, colon))) return wrong();
+  if (text.size() > 200 || !IsCodecName(text.substr(0, colon))) return wrong();
   if (colon == std::string_view::npos) return Status::Ok();
   std::string_view rest = text.substr(colon + 1);
   while (true) {

@@ -144,12 +144,15 @@ TEST_F(RunConfigTest, RandomBytesAreRefusedInOneLine) {
 }
 
 TEST(CodecTextTest, Grammar) {
-  for (const char* good : {"raw", "aqsgd:bits=4", "raw:dtype=fp32", "topk:ratio=0.2,bits=8",
-                           "aqsgd:bits=2,first_visit=direct:bits=8/bucket=64,bucket=32"}) {
+  for (const char* good :
+       {"raw", "aqsgd:bits=4", "raw:dtype=fp32", "topk:ratio=0.2,bits=8",
+        "aqsgd:bits=2,first_visit=direct:bits=8/bucket=64,bucket=32",
+        "aqsgd+rans:bits=3,first_visit=direct:bits=8", "aqsgd:delta=direct+zstd:bits=2"}) {
     EXPECT_TRUE(CheckCodecText("forward", good).ok()) << good;
   }
-  for (const char* bad : {"", ":", "raw:", "raw:a", "raw:a=", "raw:=b", "raw:a=b,", "a b", "A",
-                          "raw:a=b,,c=d", "raw\n", "raw:a=b:", "raw:a=:b", "raw:a=b//c"}) {
+  for (const char* bad :
+       {"", ":", "raw:", "raw:a", "raw:a=", "raw:=b", "raw:a=b,", "a b", "A", "raw:a=b,,c=d",
+        "raw\n", "raw:a=b:", "raw:a=:b", "raw:a=b//c", "direct+", "+rans", "a+b+c", "raw:a+=b"}) {
     EXPECT_FALSE(CheckCodecText("forward", bad).ok()) << bad;
   }
 }
