@@ -31,7 +31,8 @@ std::string Name(const BoundaryStats& end) { return "boundary " + std::to_string
 bool Guarded(const BoundaryStats& end) { return end.mode && *end.mode != DeltaMode::kDelta; }
 
 void CheckGuard(const BoundaryStats& end, std::vector<HealthEntry>* health) {
-  if (!Guarded(end)) return;
+  // The receiver's peer does not know the figure behind it; one warning per boundary is enough.
+  if (!Guarded(end) || end.side != storage::BoundarySide::kSender) return;
   std::string text = Name(end) + " sends " +
                      (*end.mode == DeltaMode::kFull ? "whole activations instead of changes"
                                                     : "changes with twice the bits");
@@ -40,8 +41,8 @@ void CheckGuard(const BoundaryStats& end, std::vector<HealthEntry>* health) {
             " of their size between visits";
   }
   health->push_back({"delta_guard", text,
-                     "lower optimizer.learning_rate in run.toml; it goes back by itself when "
-                     "changes shrink"});
+                     "lower optimizer.learning_rate in run.toml, unless the model learns from "
+                     "fresh weights; it goes back by itself when changes shrink"});
 }
 
 void CheckDelta(const StatusSnapshot& snapshot, const BoundaryStats& end,

@@ -69,6 +69,8 @@ TEST(BoundaryHealthTest, AGuardThatActedSpeaksForItself) {
   s.runner.boundaries[0].mode = DeltaMode::kFull;
   EXPECT_THAT(BoundaryHealth(s)[0].text, HasSubstr("whole activations"));
   EXPECT_THAT(BoundaryHealth(s)[0].text, HasSubstr("50 %"));
+  s.runner.boundaries[0].side = storage::BoundarySide::kReceiver;  // the other end says it
+  EXPECT_THAT(Codes(s), IsEmpty());
 }
 
 TEST(BoundaryHealthTest, FirstVisitsInLaterEpochsAreMissesOfTheStore) {
