@@ -110,7 +110,7 @@ FRONTIER = [
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="tiles:bits=4",
              first_backward=""),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
-    frontier(EIGHT, THREE, "3 bits+rans", 0.5),
+    frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 1.0),
 ]
