@@ -51,6 +51,7 @@ struct Report {
   RunProgress progress;
   SwarmTotals totals;
   double training_s = 0;
+  double relative_delta = 0;  // the last one that was seen
   std::string model_directory, sample, run_directory;
 };
 
@@ -221,13 +222,14 @@ class DemoRun {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   }
 
-  std::string ProgressText(const DemoSwarm& swarm, double eta_s) const {
+  std::string ProgressText(const DemoSwarm& swarm, double eta_s) {
     const RunProgress& now = report_.progress;
     std::string text = Bar(static_cast<double>(now.step) / static_cast<double>(now.steps), 20) +
                        " step " + std::to_string(now.step) + "/" + std::to_string(now.steps) +
                        " loss " + Decimal("%.3f", now.loss) + " " +
                        Decimal("%.0f samples/s", now.samples_per_second);
     if (const auto totals = swarm.Totals(); totals.ok()) {
+      if (totals->relative_delta > 0) report_.relative_delta = totals->relative_delta;
       for (const auto& [name, kind] :
            {std::pair{"fw", totals->forward}, std::pair{"bw", totals->backward}}) {
         if (kind.wire == 0) continue;
@@ -274,6 +276,9 @@ void PrintJson(const DemoOptions& options, const Report& report) {
                        {"backward", totals.backward.raw},
                        {"replica", totals.replica.raw}}},
                      {"deltaStoreBytes", totals.delta_store_bytes},
+                     {"deltaHits", totals.delta_hits},
+                     {"firstVisits", totals.first_visits},
+                     {"relativeDelta", report.relative_delta},
                      {"modelDir", report.model_directory}};
   std::cout << json.dump() << "\n";
 }
@@ -283,6 +288,27 @@ std::vector<std::string> KindRow(const char* name, const KindTotals& kind) {
       kind.wire == 0 ? 0 : static_cast<double>(kind.raw) / static_cast<double>(kind.wire);
   return {std::string("  ") + name, FormatBytes(kind.wire), FormatBytes(kind.raw),
           Decimal("%.1fx", ratio)};
+}
+
+// What the codecs of the boundaries saved, and what AQ-SGD did for it.
+void PrintSaved(const Report& report) {
+  const SwarmTotals& totals = report.totals;
+  const std::uint64_t wire = totals.forward.wire + totals.backward.wire;
+  const std::uint64_t raw = totals.forward.raw + totals.backward.raw;
+  if (wire > 0 && raw > wire) {
+    std::cout << Bold("saved") << "  " << FormatBytes(raw - wire) << " of " << FormatBytes(raw)
+              << " between stages: "
+              << Decimal("%.1fx less", static_cast<double>(raw) / static_cast<double>(wire)) << ", "
+              << Decimal("%.2f bits", 64.0 * static_cast<double>(wire) / static_cast<double>(raw))
+              << " per value and its gradient instead of 64\n";
+  }
+  if (totals.delta_hits + totals.first_visits == 0) return;
+  std::cout << Bold("samples") << "  " << totals.first_visits << " first visits, "
+            << totals.delta_hits << " sent as changes";
+  if (report.relative_delta > 0) {
+    std::cout << Decimal(" (of %.0f %% of their size at the end)", 100 * report.relative_delta);
+  }
+  std::cout << "; delta stores " << FormatBytes(totals.delta_store_bytes) << " over all peers\n";
 }
 
 void PrintHuman(const DemoOptions& options, const Report& report) {
@@ -302,8 +328,7 @@ void PrintHuman(const DemoOptions& options, const Report& report) {
   if (totals.replica.raw > 0) rows.push_back(KindRow("replica", totals.replica));
   rows.push_back({"  control", FormatBytes(totals.control_wire), "", ""});
   std::cout << FormatTable(rows);
-  std::cout << Bold("delta store") << "  " << FormatBytes(totals.delta_store_bytes)
-            << " over all peers\n";
+  PrintSaved(report);
   std::cout << Bold("time") << "  " << Decimal("%.2f s per step, ", step_s)
             << Decimal("%.0f samples/s", SamplesPerSecond(report));
   const Result<BitsPerSecond> link = ParseRate(options.link);

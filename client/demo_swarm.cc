@@ -157,12 +157,24 @@ Result<SwarmTotals> DemoSwarm::Totals() const {
     AddKind(traffic, "backward", &totals.backward, &raw, &wire);
     AddKind(traffic, "replica", &totals.replica, &raw, &wire);
     totals.control_wire += Whole(traffic.value("control", Json::object()), "wireSentBytes");
-    totals.delta_store_bytes += Whole(json.value("deltaStore", Json::object()), "bytes");
+    const Json store = json.value("deltaStore", Json::object());
+    totals.delta_store_bytes += Whole(store, "bytes");
+    totals.delta_hits += Whole(store, "deltaHits");
+    totals.first_visits += Whole(store, "firstVisits");
+    for (const Json& end : json.value("boundaries", Json::array())) {
+      const Json delta = end.value("relativeDelta", Json());
+      if (delta.is_number()) {
+        totals.relative_delta = std::max(totals.relative_delta, delta.get<double>());
+      }
+    }
     if (raw >= totals.busiest_raw_bytes) {
       totals.busiest_raw_bytes = raw;
       totals.busiest_wire_bytes = wire;
     }
   }
+  // Both ends of a boundary count a sample.
+  totals.delta_hits /= 2;
+  totals.first_visits /= 2;
   return totals;
 }
 

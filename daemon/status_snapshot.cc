@@ -186,6 +186,7 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"stagedBytes", snapshot.runner.staged_bytes},
           {"trouble", store.trouble},
           {"notice", store.notice},
+          {"deltaHits", snapshot.totals.delta_hits},
           {"firstVisits", snapshot.totals.first_visits},
           {"resends", snapshot.totals.resends},
           {"expectedBytes", snapshot.budget.delta_store_bytes},

@@ -35,8 +35,9 @@ struct RunConfig {
   std::uint32_t checkpoint_keep = 2;
   bool auto_start = true;  // start as soon as enough peers are there
   // [codecs]
-  std::string forward = "aqsgd:bits=4";
-  std::string backward = "direct:bits=8";
+  // Why these: docs/ALGORITHMS.md, "Default codecs".
+  std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
+  std::string backward = "dithered:step=0.5";
   // [replica]
   std::string replica_method = "average";
   // [optimizer]

@@ -12,7 +12,8 @@ from harness import processes_naming, program, run, wait_for
 
 KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward",
         "heldOutLossBefore", "heldOutLossAfter", "trainLoss", "samplesPerSecond", "wireBytes",
-        "rawBytes", "deltaStoreBytes", "modelDir"]
+        "rawBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
+        "modelDir"]
 
 
 class DemoTest(harness.SwarmTest):
@@ -30,8 +31,8 @@ class DemoTest(harness.SwarmTest):
         self.assertEqual(list(report), KEYS)
         self.assertEqual((report["schemaVersion"], report["steps"]), (1, 6))
         self.assertEqual((report["stages"], report["pipelines"]), (2, 2))
-        self.assertTrue(report["forward"].startswith("aqsgd:bits=4"), report["forward"])
-        self.assertEqual(report["backward"], "direct:bits=8")
+        self.assertTrue(report["forward"].startswith("aqsgd"), report["forward"])
+        self.assertTrue(report["backward"].startswith("dithered"), report["backward"])
         self.assertEqual(len(report["trainLoss"]), 6)
         self.assertAlmostEqual(report["heldOutLossBefore"], 6.93, delta=0.1)  # ln 1024
         self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
@@ -45,6 +46,7 @@ class DemoTest(harness.SwarmTest):
             self.assertGreater(report["wireBytes"][kind], 0)
         self.assertLess(report["wireBytes"]["backward"], 0.3 * report["rawBytes"]["backward"])
         self.assertGreater(report["deltaStoreBytes"], 0)
+        self.assertEqual(report["deltaHits"] + report["firstVisits"], 6 * 32)
         evaluated = harness.run_json("shoal-run", "eval", "--model", report["modelDir"], "--data",
                                      self.folder / "d/data.shoal", "--json")
         self.assertAlmostEqual(evaluated["meanLoss"], report["heldOutLossAfter"], places=4)

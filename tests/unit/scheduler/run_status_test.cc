@@ -66,7 +66,7 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(json["stages"][1]["peers"][0], View().members[0].peer.ToHex());
   EXPECT_EQ(json["stages"][1]["timing"]["forwardMs"], 12);
   EXPECT_EQ(json["consistency"]["mChecks"], 4);
-  EXPECT_EQ(json["codecs"]["forward"], "aqsgd:bits=4");
+  EXPECT_EQ(json["codecs"]["forward"], RunConfig().forward);
   EXPECT_EQ(json["pipelines"], 1);
 }
 
@@ -96,7 +96,7 @@ TEST(RunStatusTest, ModelCardHasNoForeignMarkup) {
   const std::string card = ModelCard(Config(), View(), data);
   EXPECT_THAT(card, HasSubstr("feed"));
   EXPECT_THAT(card, HasSubstr("an?na??"));
-  EXPECT_THAT(card, HasSubstr("aqsgd:bits=4"));
+  EXPECT_THAT(card, HasSubstr(RunConfig().forward));
 }
 
 }  // namespace
