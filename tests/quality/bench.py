@@ -84,7 +84,7 @@ class Bench:
         self.cache = Path(args.cache)
         for folder in ("rows", "specs"):
             (self.cache / folder).mkdir(parents=True, exist_ok=True)
-        self.data = Data(self.cache)
+        self.data = None if args.report_only else Data(self.cache)
         self.lock = threading.Lock()
         self.base_locks = {layers: threading.Lock() for layers in (4, 8)}
         self.failures = []

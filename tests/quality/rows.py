@@ -93,21 +93,24 @@ VARIANTS = [
 ]
 
 
-def frontier(setup, forward, name, step, **first):
-    return aqsgd(setup, forward, f"dithered:step={step}",
-                 name=f"aqsgd {name} | dithered {step}{', from the start' if first else ''}",
-                 **first)
+def frontier(setup, forward, name, step, seeds=(1,), **first):
+    start = f", first visit {first['first']}" if first else ""
+    return aqsgd(setup, forward, f"dithered:step={step}", seeds,
+                 name=f"aqsgd {name} | dithered {step}{start}", **first)
 
 
 # The fewest bits within 1 % of fp32.
 TWO, THREE = "direct+rans:bits=2", "direct+rans:bits=3"
 FRONTIER = [
     frontier(FOUR, TWO, "2 bits+rans", 1.0),
-    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.25),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.25, (1, 2)),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0),
     frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.0),
     frontier(FOUR, "dithered:step=2.0", "dithered 2", 1.25),
+    # All epochs compressed in both directions.
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="tiles:bits=4",
+             first_backward=""),
+    frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="direct:bits=8",
              first_backward=""),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
     frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
