@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/version.h"
 #include "net/local_control.h"
+#include "tests/support/on_executor.h"
 
 namespace shoal::client {
 namespace {
@@ -176,10 +177,15 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
     handlers.on_status = [health](const std::function<void(std::string)>& reply) {
       reply("{\"health\":[" + health + "]}");
     };
-    const auto server =
-        net::NewLocalServer(At("state/shoald.sock"), executor.get(), std::move(handlers));
-    EXPECT_TRUE(server.ok()) << server.status().ToString();
-    return Start("doctor" + arguments).out;
+    std::unique_ptr<net::LocalServer> server;
+    test_support::RunOn(executor.get(), [&] {
+      auto made = net::NewLocalServer(At("state/shoald.sock"), executor.get(), handlers);
+      EXPECT_TRUE(made.ok()) << made.status().ToString();
+      if (made.ok()) server = *std::move(made);
+    });
+    const std::string out = Start("doctor" + arguments).out;
+    test_support::RunOn(executor.get(), [&] { server.reset(); });
+    return out;
   };
   const std::string sick =
       R"({"code":"delta_guard","text":"it sends\u001b whole activations","fix":"lower the rate"})";
