@@ -99,6 +99,14 @@ def frontier(setup, forward, name, step, seeds=(1,), **first):
                  name=f"aqsgd {name} | dithered {step}{start}", **first)
 
 
+# What a run file without codecs gets (scheduler/run_config.h), from the first step on.
+DEFAULTS = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5")
+
+
+def defaults(setup):
+    return Row(setup, "defaults of a run", *DEFAULTS, first_visit="direct+rans:bits=6")
+
+
 # The fewest bits within 1 % of fp32.
 TWO, THREE = "direct+rans:bits=2", "direct+rans:bits=3"
 FRONTIER = [
@@ -112,10 +120,12 @@ FRONTIER = [
              first_backward=""),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="direct:bits=8",
              first_backward=""),
+    defaults(FOUR),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
     frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 1.0),
+    defaults(EIGHT),
 ]
 
 # Without m, and the arithmetic of the AQ-SGD authors' code (one scale per channel of a message).
