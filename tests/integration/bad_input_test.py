@@ -115,7 +115,7 @@ class SettingsTest(harness.SwarmTest):
             ({"network": {"listen": "nowhere"}}, "listen", "host:port"),
             ({"codecs": {"forward": "no such codec"}}, "no such codec", "aqsgd:bits=4"),
             ({"codecs": {"forward": "magic:bits=4"}}, "magic", "known are"),
-            ({"codecs": {"forward": "aqsgd:bits=17"}}, "bits=17", "bits=2 to bits=8"),
+            ({"codecs": {"forward": "aqsgd:bits=17"}}, "bits=17", "bits=1 to bits=8"),
             ({"codecs": {"backward": "aqsgd:bits=4"}}, "backward", "aqsgd:bits=4"),
         ]
         for extra, *patterns in cases:

@@ -38,7 +38,7 @@ class FakeClient final : public net::ControlClient {
   void Fetch(const std::string& hash, std::uint64_t offset,
              std::function<Status(std::string)> on_chunk,
              std::function<void(Status)> on_done) override {
-    ++fetches;
+    if (++fetches == 1 && on_first_fetch) on_first_fetch();
     executor_->Post("fake", [=, this] {
       const auto found = blobs.find(hash);
       if (found == blobs.end()) return on_done(NotFound("no artefact of this hash"));
@@ -58,6 +58,7 @@ class FakeClient final : public net::ControlClient {
 
   std::map<std::string, std::string> blobs, uploads;  // by raw hash
   int fetches = 0;
+  std::function<void()> on_first_fetch;
 
  private:
   Executor* const executor_;
@@ -393,9 +394,10 @@ TEST_F(StageHostTest, WrongStepPlansFailThePlanOnce) {
 }
 
 TEST_F(StageHostTest, DestroyedWhileLoadingItSaysNothingMore) {
+  // Posted before the artefact comes, so that a fast machine cannot load it first.
+  client_.on_first_fetch = [this] { control_->Post("destroy", [this] { host_.reset(); }); };
   Start(MakePlan(0));
-  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return client_.fetches > 0; }));
-  On([this] { host_.reset(); });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return client_.fetches > 0 && !host_; }));
   RunOn(store_.get(), [] { return 0; });
   RunOn(compute_.get(), [] { return 0; });
   On([this] { EXPECT_TRUE(owner_.told.empty()); });
