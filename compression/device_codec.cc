@@ -1,7 +1,7 @@
 #include "compression/device_codec.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +16,7 @@ namespace {
 
 // Positions in a sample are 32-bit numbers on the device.
 constexpr std::size_t kDeviceValuesMax = (std::size_t{1} << 31) - 8;
+constexpr std::string_view kValuesSlot = "values";
 
 Status CheckShape(SampleShape shape, std::size_t samples, std::string_view spec) {
   const std::vector<std::size_t> sizes(samples, shape.values());
@@ -36,8 +37,8 @@ Status CheckImagePlace(const std::byte* image, std::size_t sample, std::string_v
 
 // The sections that a codec's messages can have.
 struct Sections {
-  std::optional<DeviceSection> plain;                     // without m
-  std::optional<DeviceSection> delta, wide, first, full;  // with m
+  std::unique_ptr<DeviceSection> plain;                     // without m
+  std::unique_ptr<DeviceSection> delta, wide, first, full;  // with m
 };
 
 class SectionsDeviceCodec : public DeviceCodec {
@@ -94,7 +95,7 @@ Status SectionsDeviceCodec::MakeImages(const DeviceContext& context,
   std::vector<Extremes> extremes(samples.size());
   for (bool again = true; again;) {  // exponent 0 nearly always fits
     SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
-    queue_->ToImages(RawJobOf(context, samples.size()));
+    queue_->Run(JobOf<ImageJob>(context, samples.size()));
     FetchExtremes(context, extremes);
     SHOAL_RETURN_IF_ERROR(queue_->Wait());
     again = false;
@@ -105,7 +106,9 @@ Status SectionsDeviceCodec::MakeImages(const DeviceContext& context,
       samples[i].exponent = exponent;
     }
   }
-  queue_->FromImages(RawJobOf(context, samples.size()));
+  auto load = JobOf<ImageJob>(context, samples.size());
+  load.pass = ImagePass::kLoad;
+  queue_->Run(load);
   return queue_->Wait();
 }
 
@@ -115,10 +118,10 @@ Result<std::size_t> SectionsDeviceCodec::EncodeFirsts(const DeviceContext& conte
                                                       std::span<DeviceSample> samples,
                                                       std::span<std::byte> out) {
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section->Encode(context, samples, false, out));
-  SHOAL_RETURN_IF_ERROR(
-      scratch_.Reserve(DeviceScratch::kValues, context.shape.values() * sizeof(float)));
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const values,
+                         scratch_.Reserve(kValuesSlot, context.shape.values() * sizeof(float)));
   for (DeviceSample& sample : samples) {
-    sample.values = reinterpret_cast<float*>(scratch_.Get(DeviceScratch::kValues));
+    sample.values = reinterpret_cast<float*>(values);
     SHOAL_RETURN_IF_ERROR(section->Decode(context, {&sample, 1}, false));
     SHOAL_RETURN_IF_ERROR(MakeImages(context, {&sample, 1}));
   }
@@ -252,7 +255,7 @@ Result<Sections> SectionsOf(const CodecParts& parts) {
   SHOAL_ASSIGN_OR_RETURN(sections.wide, DeviceSection::Of(*aqsgd.wide));
   SHOAL_ASSIGN_OR_RETURN(sections.first, DeviceSection::Of(*aqsgd.first_visit));
   SHOAL_ASSIGN_OR_RETURN(sections.full, DeviceSection::Of(*aqsgd.full));
-  if (sections.delta->has_buckets()) return sections;
+  if (sections.delta->fuses_delta()) return sections;
   return Unimplemented("codec " + aqsgd.spec +
                        " has no form on a device, where changes are bucket codes; use this one on "
                        "the CPU");

@@ -1,92 +1,20 @@
-// What a device is asked to do: plain structures that kernels take by value.
+// All that a device can be asked to do: one job type per kind of section, each in a header of its
+// own. Internal to compression/.
 //
-// All pointers are device memory. Internal to compression/.
+// Every job has `values`, `count`, `samples` and `extremes` (device_section.h fills them).
 
 #ifndef SHOAL_COMPRESSION_DEVICE_JOBS_H_
 #define SHOAL_COMPRESSION_DEVICE_JOBS_H_
 
-#include <cstddef>
-#include <cstdint>
+#include <variant>
 
-#include "compression/level_rule.h"
-#include "compression/sample_layout.h"
+#include "compression/bucket_jobs.h"
+#include "compression/image_jobs.h"
+#include "compression/raw_jobs.h"
 
 namespace shoal::compression {
 
-// One sample of a job. Which pointers are used depends on the job; images (m_format.h, 16 bits) are
-// aligned to 16 bytes.
-struct DeviceSample {
-  const float* x = nullptr;      // values to encode
-  float* values = nullptr;       // decoded values; null: not wanted
-  const std::byte* m = nullptr;  // image
-  std::byte* next_m = nullptr;   // image
-  std::uint32_t index = 0;       // place in its section
-  std::int32_t exponent = 0;     // of next_m
-};
-
-// The largest magnitude bits that a job met in one sample; all 0 before it.
-struct Extremes {
-  std::uint32_t x = 0;
-  std::uint32_t m = 0;  // fp16 bits; kWrongImage if the header of m is wrong
-  std::uint32_t sum = 0;
-};
-inline constexpr std::uint32_t kWrongImage = 0xffffffff;
-
-// A section of bucket codes. With `delta` what is coded is x - m, and decoding makes
-// next_m = m + level; without it, level itself.
-struct BucketJob {
-  LevelRule rule{1, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest};
-  bool delta = false;
-  std::uint32_t bucket = 0;
-  std::uint32_t values = 0;   // of a sample, below 2^31
-  std::uint32_t buckets = 0;  // of a sample
-  std::uint32_t key[2] = {};  // MessageKeyWords, for stochastic rounding
-  std::uint32_t count = 0;    // samples of this job
-  const DeviceSample* samples = nullptr;
-  std::byte* scales = nullptr;   // of the whole section
-  std::byte* codes = nullptr;    // packed, of the whole section
-  Extremes* extremes = nullptr;  // one per sample of this job
-};
-
-// A section of plain values, or images: ToImages stores `values` in next_m at the sample's
-// exponent, FromImages reads them back.
-struct RawJob {
-  ValueType type = ValueType::kFp32;
-  std::int32_t exponent = 0;  // of fp16 sections
-  std::uint32_t values = 0;   // of a sample, below 2^31
-  std::uint32_t count = 0;    // samples of this job
-  const DeviceSample* samples = nullptr;
-  std::byte* raw = nullptr;      // the whole section
-  Extremes* extremes = nullptr;  // one per sample of this job
-};
-
-// What lanes of a warp hold in registers is a unit: one bucket whose codes fill whole groups of 8,
-// or two that share a group (a bucket of 100).
-inline constexpr std::uint32_t kUnitMax = 4096;  // values
-inline constexpr std::uint32_t kSharedUnitMax = 1024;
-constexpr std::uint32_t BucketsOfUnit(std::uint32_t bucket) { return bucket % 8 == 0 ? 1 : 2; }
-
-// One pass over the values; otherwise one for the scales and one for the codes. Noise takes the
-// registers that a unit needs, and more time than the memory.
-constexpr bool OnePassJob(const BucketJob& job) {
-  if (job.rule.scale() != ScaleRule::kAbsMax || job.bucket % 4 != 0) return false;
-  if (job.rule.rounding() != Rounding::kNearest) return false;
-  return job.bucket <= (job.bucket % 8 == 0 ? kUnitMax : kSharedUnitMax / 2);
-}
-constexpr std::uint32_t UnitsOf(const BucketJob& job) {
-  const std::uint32_t buckets = BucketsOfUnit(job.bucket);
-  return (job.buckets + buckets - 1) / buckets;
-}
-// Lanes that share a unit, a power of two, and how many groups of 8 adjacent values each has.
-constexpr std::uint32_t LanesOfUnit(std::uint32_t bucket) {
-  std::uint32_t lanes = 1;
-  while (lanes < 32 && lanes * 8 < bucket * BucketsOfUnit(bucket)) lanes *= 2;
-  return lanes;
-}
-constexpr std::uint32_t GroupsOfLane(std::uint32_t bucket) {
-  const std::uint32_t groups = bucket * BucketsOfUnit(bucket) / 8;
-  return (groups + LanesOfUnit(bucket) - 1) / LanesOfUnit(bucket);
-}
+using DeviceJob = std::variant<BucketJob, RawJob, ImageJob>;
 
 }  // namespace shoal::compression
 

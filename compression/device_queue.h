@@ -33,12 +33,7 @@ class DeviceQueue {
   virtual void ToDevice(std::byte* to, const void* from, std::size_t bytes) = 0;
   virtual void ToHost(void* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void Zero(std::byte* at, std::size_t bytes) = 0;
-  virtual void EncodeBuckets(const BucketJob& job) = 0;
-  virtual void DecodeBuckets(const BucketJob& job) = 0;
-  virtual void EncodeRaw(const RawJob& job) = 0;
-  virtual void DecodeRaw(const RawJob& job) = 0;
-  virtual void ToImages(const RawJob& job) = 0;
-  virtual void FromImages(const RawJob& job) = 0;
+  virtual void Run(const DeviceJob& job) = 0;
   virtual Status Wait() = 0;
 };
 

@@ -8,6 +8,7 @@
 #ifndef SHOAL_COMPRESSION_LANE_BUCKETS_H_
 #define SHOAL_COMPRESSION_LANE_BUCKETS_H_
 
+#include "compression/bucket_jobs.h"
 #include "compression/lane_values.h"
 
 namespace shoal::compression {
@@ -76,10 +77,6 @@ SHOAL_LANE std::uint64_t LoadCodes(const std::byte* from, int bits) {
     codes |= part << (8 * i);
   }
   return codes;
-}
-
-SHOAL_LANE int GroupCount(std::uint32_t values, std::uint32_t position) {
-  return values - position < kLaneGroup ? static_cast<int>(values - position) : kLaneGroup;
 }
 
 // ---- steps that all ways share ---------------------------------------------------------------

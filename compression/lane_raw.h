@@ -1,16 +1,14 @@
-// Plain values and images as lanes of a GPU's warp write and read them, 8 values at a time
-// (lane_values.h). Internal to compression/.
+// Plain values as lanes of a GPU's warp write and read them, 8 at a time (lane_values.h). Internal
+// to compression/.
 
 #ifndef SHOAL_COMPRESSION_LANE_RAW_H_
 #define SHOAL_COMPRESSION_LANE_RAW_H_
 
 #include "compression/lane_values.h"
+#include "compression/raw_jobs.h"
 
 namespace shoal::compression {
 
-SHOAL_LANE int RawCount(const RawJob& job, std::uint32_t position) {
-  return job.values - position < kLaneGroup ? static_cast<int>(job.values - position) : kLaneGroup;
-}
 SHOAL_LANE std::byte* RawPlace(const RawJob& job, std::uint32_t index, std::uint32_t position) {
   const std::size_t value = std::size_t{index} * job.values + position;
   return job.raw + value * (job.type == ValueType::kFp32 ? 4 : 2);
@@ -20,7 +18,7 @@ SHOAL_LANE std::byte* RawPlace(const RawJob& job, std::uint32_t index, std::uint
 SHOAL_LANE void EncodeRawGroup(const RawJob& job, const DeviceSample& sample, std::uint32_t group,
                                Extremes& extremes) {
   const std::uint32_t position = group * kLaneGroup;
-  const int count = RawCount(job, position);
+  const int count = GroupCount(job.values, position);
   const float down = PowerOfTwo(-job.exponent);
   float x[kLaneGroup];
   EightHalves halves;
@@ -39,7 +37,7 @@ SHOAL_LANE void EncodeRawGroup(const RawJob& job, const DeviceSample& sample, st
 SHOAL_LANE void DecodeRawGroup(const RawJob& job, const DeviceSample& sample, std::uint32_t group,
                                Extremes& extremes) {
   const std::uint32_t position = group * kLaneGroup;
-  const int count = RawCount(job, position);
+  const int count = GroupCount(job.values, position);
   const float up = PowerOfTwo(job.exponent);
   const std::byte* from = RawPlace(job, sample.index, position);
   float values[kLaneGroup] = {};
@@ -55,36 +53,6 @@ SHOAL_LANE void DecodeRawGroup(const RawJob& job, const DeviceSample& sample, st
   }
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j) Raise(extremes.x, MagnitudeBits(values[j]));
-  StoreFloats(values, count, sample.values + position);
-}
-
-// `values` to an image at the sample's exponent; the largest shows in `extremes.sum`.
-SHOAL_LANE void ToImageGroup(const RawJob& job, const DeviceSample& sample, std::uint32_t group,
-                             Extremes& extremes) {
-  const std::uint32_t position = group * kLaneGroup;
-  const int count = RawCount(job, position);
-  const float down = PowerOfTwo(-sample.exponent);
-  float values[kLaneGroup];
-  EightHalves halves;
-  LoadFloats(sample.values + position, count, values);
-  if (group == 0) WriteImageHeader(sample.exponent, job.values, sample.next_m);
-  SHOAL_UNROLL
-  for (int j = 0; j < kLaneGroup; ++j) {
-    Raise(extremes.sum, MagnitudeBits(values[j]));
-    halves.Set(j, LaneToHalf(values[j] * down));
-  }
-  StoreEightHalves(halves, count, sample.next_m + HalfPlace(position));
-}
-
-// What an image that ToImageGroup wrote stands for.
-SHOAL_LANE void FromImageGroup(const RawJob& job, const DeviceSample& sample, std::uint32_t group) {
-  const std::uint32_t position = group * kLaneGroup;
-  const int count = RawCount(job, position);
-  const float up = PowerOfTwo(sample.exponent);
-  const EightHalves halves = LoadEightHalves(sample.next_m + HalfPlace(position), count);
-  float values[kLaneGroup];
-  SHOAL_UNROLL
-  for (int j = 0; j < kLaneGroup; ++j) values[j] = LaneFromHalf(halves.Get(j)) * up;
   StoreFloats(values, count, sample.values + position);
 }
 

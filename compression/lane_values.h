@@ -14,9 +14,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "compression/device_jobs.h"
+#include "compression/device_sample.h"
 #include "compression/half.h"
 #include "compression/m_format.h"
+#include "compression/sample_layout.h"
 
 #ifdef __CUDACC__
 #define SHOAL_LANE __host__ __device__ __forceinline__
@@ -32,6 +33,11 @@
 namespace shoal::compression {
 
 inline constexpr int kLaneGroup = 8;  // values
+
+// Of the values of a sample, those of the group at `position`.
+SHOAL_LANE int GroupCount(std::uint32_t values, std::uint32_t position) {
+  return values - position < kLaneGroup ? static_cast<int>(values - position) : kLaneGroup;
+}
 
 // An aligned T.
 template <typename T>

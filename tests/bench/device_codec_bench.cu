@@ -81,12 +81,12 @@ struct Fixture {
       samples[i] = {x, x, m, m, i, 0};
     }
     Send();
-    RawJob job;
+    ImageJob job;
     job.values = static_cast<std::uint32_t>(n);
     job.count = kSamples;
     job.samples = device_samples;
     job.extremes = extremes;
-    queue->ToImages(job);
+    queue->Run(job);
     Check(cudaDeviceSynchronize());
     for (DeviceSample& sample : samples) {
       sample.values = DeviceArray<float>(n);
@@ -139,8 +139,9 @@ Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t 
   Row row;
   row.codec = std::string(delta ? "aqsgd" : "direct") + ":bits=" + std::to_string(bits) +
               ",bucket=" + std::to_string(bucket);
-  const double encode = Seconds([&] { queue->EncodeBuckets(job); });
-  const double decode = Seconds([&] { queue->DecodeBuckets(job); });
+  const double encode = Seconds([&] { queue->Run(job); });
+  job.pass = CodingPass::kDecode;
+  const double decode = Seconds([&] { queue->Run(job); });
   row.encode_of_copy = Traffic(job, true) / encode / fixture.copy_rate;
   row.decode_of_copy = Traffic(job, false) / decode / fixture.copy_rate;
 

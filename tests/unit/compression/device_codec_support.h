@@ -1,0 +1,217 @@
+// What the tests of device codecs share: a device codec gives the bytes, values and images of the
+// CPU codec, to the bit. DeviceCodecTest runs twice: on loops over the lanes on the host, and on
+// the GPU where there is one.
+
+#ifndef SHOAL_TESTS_UNIT_COMPRESSION_DEVICE_CODEC_SUPPORT_H_
+#define SHOAL_TESTS_UNIT_COMPRESSION_DEVICE_CODEC_SUPPORT_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compression/device_codec.h"
+#include "compression/device_queue.h"
+#include "tests/unit/compression/host_queue.h"
+
+namespace shoal::compression {
+
+enum class Where { kHost, kGpu };
+
+inline std::unique_ptr<DeviceQueue> NewQueue(Where where) {
+  if (where == Where::kHost) return std::make_unique<HostQueue>();
+  auto queue = NewCudaQueue();
+  return queue.ok() ? std::move(queue).value() : nullptr;
+}
+
+// Device memory of a test, freed at its end.
+class Arena {
+ public:
+  explicit Arena(Where where) : queue_(NewQueue(where)) {}
+  ~Arena() {
+    for (std::byte* memory : all_) queue_->Free(memory);
+  }
+  std::byte* New(std::size_t bytes) { return all_.emplace_back(queue_->Allocate(bytes).value()); }
+  std::byte* CopyOf(const void* from, std::size_t bytes) {
+    std::byte* to = New(bytes);
+    queue_->ToDevice(to, from, bytes);
+    EXPECT_TRUE(queue_->Wait().ok());
+    return to;
+  }
+  std::vector<std::byte> Fetch(const std::byte* from, std::size_t bytes) {
+    std::vector<std::byte> to(bytes);
+    queue_->ToHost(to.data(), from, bytes);
+    EXPECT_TRUE(queue_->Wait().ok());
+    return to;
+  }
+
+ private:
+  std::unique_ptr<DeviceQueue> queue_;
+  std::vector<std::byte*> all_;
+};
+
+using Values = std::vector<float>;
+using Bytes = std::vector<std::byte>;
+
+inline Bytes BytesOf(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+inline Bytes BytesOf(const Values& values) { return BytesOf(std::as_bytes(std::span(values))); }
+
+// What one end made of a message.
+struct Coded {
+  Bytes payload;
+  std::vector<Bytes> next_m;
+  std::vector<Bytes> values;  // of a receiver
+};
+
+struct Message {
+  std::string spec;
+  SampleShape shape;
+  RandomKey key;
+  DeltaMode mode = DeltaMode::kDelta;
+};
+
+inline Result<Coded> HostEncode(const Message& message, const std::vector<Values>& x,
+                                const std::vector<Bytes>& m) {
+  SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(message.spec, message.shape.hidden));
+  std::vector<SampleToEncode> samples;
+  for (std::size_t i = 0; i < x.size(); ++i) samples.push_back({x[i], m[i]});
+  Coded coded;
+  coded.payload.resize(codec->EncodedBytesMax(message.shape, x.size()));
+  std::vector<Buffer> next(x.size());
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                         codec->Encode(samples, message.shape, message.key, message.mode,
+                                       coded.payload, next, nullptr));
+  coded.payload.resize(bytes);
+  for (const Buffer& image : next) coded.next_m.push_back(BytesOf(image.bytes()));
+  return coded;
+}
+
+inline Result<Coded> HostDecode(const Message& message, const Bytes& payload,
+                                const std::vector<Bytes>& m) {
+  SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(message.spec, message.shape.hidden));
+  std::vector<Values> values(m.size(), Values(message.shape.values()));
+  std::vector<SampleToDecode> samples;
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const bool delta = !m[i].empty() && message.mode != DeltaMode::kFull;
+    samples.push_back({values[i], delta, m[i]});
+  }
+  std::vector<Buffer> next(m.size());
+  SHOAL_RETURN_IF_ERROR(codec->Decode(payload, samples, message.shape, message.key, next));
+  Coded coded;
+  for (const Buffer& image : next) coded.next_m.push_back(BytesOf(image.bytes()));
+  for (const Values& v : values) coded.values.push_back(BytesOf(v));
+  return coded;
+}
+
+class DeviceCodecTest : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::kHost) return;
+    const auto queue = NewCudaQueue();
+    if (!queue.ok()) GTEST_SKIP() << "no GPU to compare with: " << queue.status().message();
+  }
+
+  Result<std::unique_ptr<DeviceCodec>> Make(const std::string& spec, std::uint32_t hidden) {
+    return NewDeviceCodec(spec, hidden, NewQueue(GetParam()));
+  }
+
+  Result<Coded> Encode(const Message& message, const std::vector<Values>& x,
+                       const std::vector<Bytes>& m) {
+    SHOAL_ASSIGN_OR_RETURN(const auto codec, Make(message.spec, message.shape.hidden));
+    Arena arena(GetParam());
+    std::vector<DeviceSampleToEncode> samples;
+    std::vector<std::byte*> next;
+    const std::size_t image = codec->MImageBytes(message.shape);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto* values =
+          reinterpret_cast<const float*>(arena.CopyOf(x[i].data(), 4 * x[i].size()));
+      samples.push_back({values, m[i].empty() ? nullptr : arena.CopyOf(m[i].data(), m[i].size())});
+      next.push_back(arena.New(image));
+    }
+    Coded coded;
+    coded.payload.resize(codec->EncodedBytesMax(message.shape, x.size()));
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                           codec->Encode(samples, message.shape, message.key, message.mode,
+                                         coded.payload, next, nullptr));
+    coded.payload.resize(bytes);
+    for (const std::byte* at : next) coded.next_m.push_back(arena.Fetch(at, image));
+    return coded;
+  }
+
+  Result<Coded> Decode(const Message& message, const Bytes& payload, const std::vector<Bytes>& m) {
+    SHOAL_ASSIGN_OR_RETURN(const auto codec, Make(message.spec, message.shape.hidden));
+    Arena arena(GetParam());
+    std::vector<DeviceSampleToDecode> samples;
+    std::vector<std::byte*> next;
+    const std::size_t image = codec->MImageBytes(message.shape);
+    for (const Bytes& base : m) {
+      const bool delta = !base.empty() && message.mode != DeltaMode::kFull;
+      samples.push_back({reinterpret_cast<float*>(arena.New(4 * message.shape.values())), delta,
+                         delta ? arena.CopyOf(base.data(), base.size()) : nullptr});
+      next.push_back(arena.New(image));
+    }
+    SHOAL_RETURN_IF_ERROR(
+        codec->Decode(payload, samples, message.shape, message.key, next, nullptr));
+    Coded coded;
+    for (const std::byte* at : next) coded.next_m.push_back(arena.Fetch(at, image));
+    for (const auto& sample : samples) {
+      coded.values.push_back(arena.Fetch(reinterpret_cast<const std::byte*>(sample.values),
+                                         4 * message.shape.values()));
+    }
+    return coded;
+  }
+
+  // Both codecs over these samples, to the bit. `m` becomes the next one.
+  void Compare(const Message& message, const std::vector<Values>& x, std::vector<Bytes>* m) {
+    SCOPED_TRACE(message.spec + " tokens " + std::to_string(message.shape.tokens) + " hidden " +
+                 std::to_string(message.shape.hidden) + " mode " +
+                 std::string(DeltaModeName(message.mode)));
+    const auto want = HostEncode(message, x, *m);
+    ASSERT_TRUE(want.ok()) << want.status().ToString();
+    const auto got = Encode(message, x, *m);
+    ASSERT_TRUE(got.ok()) << got.status().ToString();
+    ASSERT_EQ(got->payload, want->payload);
+    ASSERT_EQ(got->next_m, want->next_m);
+    const auto want_values = HostDecode(message, want->payload, *m);
+    ASSERT_TRUE(want_values.ok()) << want_values.status().ToString();
+    const auto got_values = Decode(message, want->payload, *m);
+    ASSERT_TRUE(got_values.ok()) << got_values.status().ToString();
+    ASSERT_EQ(got_values->values, want_values->values);
+    ASSERT_EQ(got_values->next_m, want_values->next_m);
+    if (!want->next_m.front().empty()) *m = want->next_m;
+  }
+};
+
+// Gaussian values with a bit of everything that is awkward.
+inline Values Awkward(std::size_t n, std::uint64_t seed, float scale = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  Values x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    x[i] = normal(random) * scale;
+    switch (random() % 64) {
+      case 0: x[i] = 0; break;
+      case 1: x[i] = -0.0F; break;
+      case 2: x[i] *= 0x1p-130F; break;  // subnormal
+      case 3: x[i] *= 0x1p-20F; break;
+      case 4: x[i] *= 30; break;
+      default: break;
+    }
+    if (i / 256 % 7 == 3) x[i] = 0;                 // buckets of zeros
+    if (i / 256 % 7 == 5) x[i] = x[i] * 0x1p-110F;  // buckets that count as zero
+  }
+  return x;
+}
+
+inline std::vector<Values> Samples(std::size_t count, std::size_t n, std::uint64_t seed,
+                                   float scale = 1) {
+  std::vector<Values> samples;
+  for (std::size_t i = 0; i < count; ++i) samples.push_back(Awkward(n, seed * 100 + i, scale));
+  return samples;
+}
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_TESTS_UNIT_COMPRESSION_DEVICE_CODEC_SUPPORT_H_
