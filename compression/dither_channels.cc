@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "compression/dither_kernels.h"
-
 namespace shoal::compression {
 namespace {
 
@@ -19,20 +17,21 @@ std::uint32_t Zigzag(int v) { return static_cast<std::uint32_t>(v < 0 ? -2 * v -
 
 }  // namespace
 
-ChannelOffsets FitChannels(std::span<const double> energies,
-                           std::span<const std::span<const float>> samples, SampleShape shape) {
-  std::vector<float> squares(shape.hidden);
-  std::size_t looked = 0;
+std::vector<LookedToken> TokensToLookAt(std::span<const double> energies, std::uint32_t hidden) {
+  std::vector<LookedToken> tokens;
   const std::size_t stride = std::max<std::size_t>(energies.size() / kTokensLooked, 1);
   for (std::size_t t = 0; t < energies.size(); t += stride) {
-    const double rms = std::sqrt(energies[t] / shape.hidden);
+    const double rms = std::sqrt(energies[t] / hidden);
     if (rms < 0x1p-100) continue;
-    const float* x = samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden;
-    AddScaledSquares(x, static_cast<float>(1 / rms), shape.hidden, squares.data());
-    ++looked;
+    tokens.push_back({t, static_cast<float>(1 / rms)});
   }
-  if (looked < kTokensMin) return {};
-  ChannelOffsets offsets(shape.hidden);
+  if (tokens.size() < kTokensMin) tokens.clear();
+  return tokens;
+}
+
+ChannelOffsets FitChannels(std::span<const float> squares, std::size_t looked, std::size_t tokens) {
+  if (looked == 0) return {};
+  ChannelOffsets offsets(squares.size());
   double squared = 0;
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const double mean = squares[i] / static_cast<double>(looked);
@@ -42,8 +41,9 @@ ChannelOffsets FitChannels(std::span<const double> energies,
         static_cast<std::int8_t>(std::clamp(octave, -kChannelOffsetMost, kChannelOffsetMost));
     squared += offsets[i] * offsets[i];
   }
-  const double saved = squared * kBitsPerSquaredOffset * static_cast<double>(energies.size());
-  return saved > kBitsPerChannel * shape.hidden ? offsets : ChannelOffsets();
+  const double saved = squared * kBitsPerSquaredOffset * static_cast<double>(tokens);
+  const double paid = kBitsPerChannel * static_cast<double>(squares.size());
+  return saved > paid ? offsets : ChannelOffsets();
 }
 
 void WriteChannels(const ChannelOffsets& offsets, BitWriter* writer) {

@@ -23,10 +23,18 @@ using ChannelOffsets = std::vector<std::int8_t>;
 
 inline constexpr int kChannelOffsetMost = 3;
 
-// The offsets of a message from up to 256 of its tokens; none if they would not pay. `energies`
-// are the tokens' sums of squares in order.
-ChannelOffsets FitChannels(std::span<const double> energies,
-                           std::span<const std::span<const float>> samples, SampleShape shape);
+// A token that the offsets are chosen from, and 1 / rms of its values.
+struct LookedToken {
+  std::size_t token = 0;
+  float scale = 0;
+};
+// Up to 511 tokens of a message, in order; none where they would be too few. `energies` are the
+// tokens' sums of squares in order.
+std::vector<LookedToken> TokensToLookAt(std::span<const double> energies, std::uint32_t hidden);
+
+// The offsets of a message of `tokens` tokens; none if they would not pay. `squares` are a sum per
+// channel: AddScaledSquares over the `looked` tokens in order, each with its scale.
+ChannelOffsets FitChannels(std::span<const float> squares, std::size_t looked, std::size_t tokens);
 
 void WriteChannels(const ChannelOffsets& offsets, BitWriter* writer);
 // False if the bits do not give offsets of `hidden` channels.

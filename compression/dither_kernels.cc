@@ -3,8 +3,6 @@
 
 #include "compression/dither_kernels.h"
 
-#include <bit>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/dither_kernels.cc"
 // Vectors of a length unknown to the compiler would need other loops than these.
@@ -24,32 +22,8 @@ constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
 constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-constexpr std::uint32_t kDitherStream = 7;
 constexpr std::size_t kBlocksPerGroup = kDitherGroup / 8;
 constexpr std::size_t kSums = 16;
-// Adding 1.5 * 2^23 to a number below 2^22 leaves it, rounded to an integer, in the low bits.
-constexpr float kRounder = 0x1.8p23F;
-
-inline float Magnitude(std::uint16_t word) {
-  return static_cast<float>(static_cast<std::int32_t>(word & 0x7fff)) * 0x1p-16F + 0x1p-17F;
-}
-
-inline std::uint32_t SignBit(std::uint16_t word) {
-  return static_cast<std::uint32_t>(word & 0x8000) << 16;
-}
-
-inline float Flip(float x, std::uint32_t sign) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ sign);
-}
-
-inline std::int32_t CodeOf(float x, std::uint16_t word, float inverse_step) {
-  const float y = Flip(x, SignBit(word)) * inverse_step + Magnitude(word);
-  return std::bit_cast<std::int32_t>(y + kRounder) - std::bit_cast<std::int32_t>(kRounder);
-}
-
-inline float ValueOf(std::int32_t code, std::uint16_t word, float step) {
-  return Flip((static_cast<float>(code) - Magnitude(word)) * step, SignBit(word));
-}
 
 }  // namespace
 }  // namespace shoal::compression
@@ -191,15 +165,11 @@ void AddScaledSquaresImpl(const float* x, float scale, std::size_t n, float* sum
 template <bool kWide>
 bool Quantise(const float* x, const std::uint16_t* words, std::size_t n, float inverse_step,
               std::uint8_t* cells) {
-  constexpr std::int32_t kMost = kWide ? kWideMost : kNarrowMost;
   std::uint32_t escapes = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t shifted = CodeOf(x[i], words[i], inverse_step) + kMost;
-    const bool fits = static_cast<std::uint32_t>(shifted) <= std::uint32_t{2 * kMost};
-    const std::uint32_t symbol = fits ? static_cast<std::uint32_t>(shifted + 1) : 0U;
-    const std::uint32_t context = kWide ? 0U : (std::uint32_t{words[i]} & 0x6000U) >> 7;
-    escapes |= fits ? 0U : 1U;
-    cells[i] = static_cast<std::uint8_t>(context | symbol);
+    const std::int32_t code = FoldedCode(x[i], words[i], inverse_step);
+    escapes |= HasSymbol(code, kWide ? kWideMost : kNarrowMost) ? 0U : 1U;
+    cells[i] = CellOf(code, words[i], kWide);
   }
   return escapes != 0;
 }
@@ -215,7 +185,7 @@ void DequantiseImpl(const std::uint8_t* cells, const std::uint16_t* words, std::
   const std::int32_t mask = wide ? 0xff : kNarrowSymbolMask;
   const std::int32_t zero = (wide ? kWideMost : kNarrowMost) + 1;
   for (std::size_t i = 0; i < n; ++i) {
-    x[i] = ValueOf((static_cast<std::int32_t>(cells[i]) & mask) - zero, words[i], step);
+    x[i] = FoldedValue((static_cast<std::int32_t>(cells[i]) & mask) - zero, words[i], step);
   }
 }
 
@@ -248,14 +218,14 @@ bool QuantiseDithered(const float* x, const std::uint16_t* words, std::size_t n,
   return HWY_DYNAMIC_DISPATCH(QuantiseImpl)(x, words, n, inverse_step, wide, cells);
 }
 std::int32_t DitheredCode(float x, std::uint16_t word, float inverse_step) {
-  return CodeOf(x, word, inverse_step);
+  return FoldedCode(x, word, inverse_step);
 }
 void DequantiseDithered(const std::uint8_t* cells, const std::uint16_t* words, std::size_t n,
                         float step, bool wide, float* x) {
   HWY_DYNAMIC_DISPATCH(DequantiseImpl)(cells, words, n, step, wide, x);
 }
 float DitheredValue(std::int32_t code, std::uint16_t word, float step) {
-  return ValueOf(code, word, step);
+  return FoldedValue(code, word, step);
 }
 
 }  // namespace shoal::compression

@@ -13,10 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shoal::compression {
+#include "compression/dither_code.h"
 
-// Values that one group of sixteen Philox blocks gives words for.
-inline constexpr std::size_t kDitherGroup = 128;
+namespace shoal::compression {
 
 // Writes the words of groups first .. first + groups - 1 of a token, 16 bits a value. Block b of a
 // token is Philox 4x32-10 at counter (b, token low, 7, token high). Value 64 p + 4 b + k of a group
@@ -34,10 +33,6 @@ void AddScaledSquares(const float* x, float scale, std::size_t n, float* sums);
 // How folded codes become symbols of a byte: symbol = code + most + 1 for -most <= code <= most,
 // 0 (an escape) for others. A narrow cell has bits 13 and 14 of the dither word, the leading bits
 // of the magnitude, above six bits of symbol; a wide cell is the symbol.
-inline constexpr int kNarrowMost = 31;
-inline constexpr int kWideMost = 127;
-inline constexpr std::uint8_t kNarrowSymbolMask = 63;
-
 // Codes beyond +-2^22 are not possible: the caller chooses the step so. Returns whether a cell is
 // an escape.
 bool QuantiseDithered(const float* x, const std::uint16_t* words, std::size_t n, float inverse_step,

@@ -81,22 +81,21 @@ class EnergyHistogram {
 };
 
 // Coded bits of evenly spaced tokens over what the model says of them.
-double MeasuredOverModel(double step, std::span<const double> energies,
-                         std::span<const std::span<const float>> samples, SampleShape shape,
-                         const std::array<std::uint32_t, 2>& key) {
+double MeasuredOverModel(double step, std::size_t tokens, std::span<const float* const> rows,
+                         std::uint32_t hidden, const std::array<std::uint32_t, 2>& key) {
   std::vector<CellCounter> counters(kEnergyClasses);
-  const std::size_t values = std::min<std::size_t>(shape.hidden, kSampledValues);
+  const std::size_t values = SteeringValues(hidden);
   const auto inverse = static_cast<float>(1 / step);
   std::uint16_t words[kSampledValues];
   std::uint8_t cells[kSampledValues];
   double model = 0;
-  const std::size_t stride = std::max<std::size_t>(energies.size() / kSampledTokens, 1);
-  for (std::size_t t = 0; t < energies.size(); t += stride) {
-    const float* x = samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden;
+  const std::vector<std::size_t> sampled = SteeringTokens(tokens);
+  for (std::size_t i = 0; i < sampled.size(); ++i) {
+    const float* x = rows[i];
     const double energy = SumOfSquares(x, values);
     const std::uint8_t c = EnergyClassOf(energy, values, static_cast<float>(step));
     if (c == 0) continue;
-    DitherWords(key, t, 0, (values + kDitherGroup - 1) / kDitherGroup, words);
+    DitherWords(key, sampled[i], 0, (values + kDitherGroup - 1) / kDitherGroup, words);
     QuantiseDithered(x, words, values, inverse, IsWideClass(c), cells);
     counters[c].Add({cells, values});
     const double octave = std::log2(energy / static_cast<double>(values)) - 2 * std::log2(step);
@@ -125,21 +124,32 @@ double SideBits(std::size_t tokens, std::size_t values) {
 
 }  // namespace
 
+std::vector<std::size_t> SteeringTokens(std::size_t tokens) {
+  std::vector<std::size_t> sampled;
+  const std::size_t stride = std::max<std::size_t>(tokens / kSampledTokens, 1);
+  for (std::size_t t = 0; t < tokens; t += stride) sampled.push_back(t);
+  return sampled;
+}
+
+std::size_t SteeringValues(std::uint32_t hidden) {
+  return std::min<std::size_t>(hidden, kSampledValues);
+}
+
 double StepForRate(double rate, std::span<const double> energies,
-                   std::span<const std::span<const float>> samples, SampleShape shape,
+                   std::span<const float* const> rows, std::uint32_t hidden,
                    const std::array<std::uint32_t, 2>& key, double least, double most) {
   double total = 0;
   for (const double energy : energies) total += energy;
-  const auto values = static_cast<double>(energies.size()) * shape.hidden;
+  const auto values = static_cast<double>(energies.size()) * hidden;
   const double log_rms = std::log2(total / values) / 2;
   const double low = log_rms + std::log2(least);
   const double high = log_rms + std::log2(most);
-  const double side = SideBits(energies.size(), energies.size() * shape.hidden) / values;
+  const double side = SideBits(energies.size(), energies.size() * hidden) / values;
   const double wanted = std::max(rate - side, rate / 8);
-  const EnergyHistogram histogram(energies, shape.hidden);
+  const EnergyHistogram histogram(energies, hidden);
   double log_step = histogram.LogStep(wanted, low, high);
   for (int i = 0; i < 2; ++i) {
-    const double ratio = MeasuredOverModel(std::exp2(log_step), energies, samples, shape, key);
+    const double ratio = MeasuredOverModel(std::exp2(log_step), energies.size(), rows, hidden, key);
     log_step = histogram.LogStep(wanted / ratio, low, high);
   }
   return std::exp2(log_step);

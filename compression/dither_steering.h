@@ -11,16 +11,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "compression/codec.h"
+#include <vector>
 
 namespace shoal::compression {
 
+// Which of a message's tokens the choice is made from, every n-th, and how many of their first
+// values.
+std::vector<std::size_t> SteeringTokens(std::size_t tokens);
+std::size_t SteeringValues(std::uint32_t hidden);
+
 // The step for `rate` bits a value, what a message holds besides codes included. `energies` are the
-// tokens' sums of squares in order, not all of them 0; the result lies within
-// [least, most] x the rms of all values.
+// tokens' sums of squares in order, not all of them 0; `rows` the first SteeringValues values of
+// each of the SteeringTokens. The result lies within [least, most] x the rms of all values.
 double StepForRate(double rate, std::span<const double> energies,
-                   std::span<const std::span<const float>> samples, SampleShape shape,
+                   std::span<const float* const> rows, std::uint32_t hidden,
                    const std::array<std::uint32_t, 2>& key, double least, double most);
 
 }  // namespace shoal::compression

@@ -21,7 +21,7 @@ namespace shoal::compression {
 namespace {
 
 constexpr std::size_t kStepAt = kPayloadHeaderBytes;
-constexpr std::size_t kSectionAt = kStepAt + 4;
+static_assert(DitheredCodec::kSectionAt == kStepAt + 4);
 
 constexpr std::uint32_t kStepBitsMin = 27U << 23;   // 2^-100
 constexpr std::uint32_t kStepBitsMax = 246U << 23;  // 2^119
@@ -46,71 +46,137 @@ std::string SpecOf(DitherGoal goal, double value) {
   return "dithered";
 }
 
-class DitheredCodec : public PlainCodec {
+// Cells of values in the CPU's memory.
+class ValueCells final : public DitherCells {
  public:
-  DitheredCodec(DitherGoal goal, double value)
-      : goal_(goal), value_(value), spec_(SpecOf(goal, value)) {}
+  // `decoded` is empty, or receives what the message decodes to, tokens of class 0 aside.
+  ValueCells(std::span<const std::span<const float>> samples, SampleShape shape, float step,
+             const RandomKey& key, std::span<const std::span<float>> decoded)
+      : samples_(samples),
+        shape_(shape),
+        step_(step),
+        inverse_(1.0F / step),
+        dither_(key),
+        decoded_(decoded) {}
 
-  const std::string& spec() const override { return spec_; }
-  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
-    return kSectionAt + DitheredSectionBytesMax(shape, samples);
-  }
-
-  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
-                             const RandomKey& key, std::span<std::byte> out,
-                             std::span<const std::span<float>> decoded) const override;
-  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
-                std::span<const std::span<float>> samples) const override;
+  Status Begin(std::span<std::uint8_t>) override { return Status::Ok(); }
+  void Make(const TokenPart& part, std::uint8_t* cells) override;
+  Result<std::vector<std::int32_t>> FarCodes() override { return std::move(far_codes_); }
 
  private:
-  PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) const {
-    PayloadHeader header;
-    header.codec = CodecId::kDithered;
-    header.type = ValueType::kFp32;
-    header.values = samples * shape.values();
-    return header;
-  }
-  // The energies of the tokens in order, or why the message cannot be sent.
-  Result<std::vector<double>> Energies(std::span<const std::span<const float>> samples,
-                                       SampleShape shape) const;
-  // 0: everything is too small to be told from zero.
-  Result<float> StepFor(std::span<const double> energies,
-                        std::span<const std::span<const float>> samples, SampleShape shape,
-                        const RandomKey& key) const;
-  double WantedStep(std::span<const double> energies, double rms,
-                    std::span<const std::span<const float>> samples, SampleShape shape,
-                    const RandomKey& key) const;
-
-  DitherGoal goal_;
-  double value_;
-  std::string spec_;
+  const std::span<const std::span<const float>> samples_;
+  const SampleShape shape_;
+  const float step_, inverse_;
+  PartDither dither_;
+  const std::span<const std::span<float>> decoded_;
+  std::vector<std::int32_t> far_codes_;
 };
 
-Result<std::vector<double>> DitheredCodec::Energies(std::span<const std::span<const float>> samples,
-                                                    SampleShape shape) const {
-  std::vector<double> energies;
-  energies.reserve(samples.size() * shape.tokens);
-  for (const auto& sample : samples) {
-    for (std::size_t t = 0; t < shape.tokens; ++t) {
-      energies.push_back(SumOfSquares(sample.data() + t * shape.hidden, shape.hidden));
-      if (energies.back() <= kEnergyMax) continue;
-      return InvalidArgument("codec " + spec_ + ": token " + std::to_string(t) +
-                             (std::isfinite(energies.back()) ? " is larger than 2^118"
-                                                             : " has a value that is not finite") +
-                             "; nothing is sent, lower the learning rate or look for the layer "
-                             "that overflows");
-    }
+void ValueCells::Make(const TokenPart& part, std::uint8_t* cells) {
+  const std::size_t sample = part.token / shape_.tokens;
+  const std::size_t offset = part.token % shape_.tokens * shape_.hidden + part.first;
+  const float* x = samples_[sample].data() + offset;
+  const std::uint16_t* words = dither_.Draw(part);
+  const bool escapes = QuantiseDithered(x, words, part.count, inverse_, part.wide, cells);
+  const std::size_t first_far = far_codes_.size();
+  const std::uint8_t mask = part.wide ? 0xff : kNarrowSymbolMask;
+  for (std::size_t i = 0; escapes && i < part.count; ++i) {
+    if ((cells[i] & mask) == 0) far_codes_.push_back(DitheredCode(x[i], words[i], inverse_));
   }
-  return energies;
+  if (decoded_.empty()) return;
+  float* values = decoded_[sample].data() + offset;
+  DequantiseDithered(cells, words, part.count, step_, part.wide, values);
+  for (std::size_t i = 0, far = first_far; far < far_codes_.size(); ++i) {
+    if ((cells[i] & mask) != 0) continue;
+    values[i] = DitheredValue(far_codes_[far++], words[i], step_);
+  }
+}
+
+// Symbols to values in the CPU's memory. An empty sample is passed over.
+class SymbolValues final : public DitherSymbols {
+ public:
+  SymbolValues(std::span<const std::span<float>> samples, SampleShape shape, float step)
+      : samples_(samples), shape_(shape), step_(step) {}
+
+  bool wants_dither() const override { return true; }
+  void TakeZeros(std::size_t token) override {
+    if (float* to = At(token); to != nullptr) std::fill_n(to, shape_.hidden, 0.0F);
+  }
+  void Take(const TokenPart& part, const std::uint8_t* symbols,
+            const std::uint16_t* words) override {
+    float* to = At(part.token);
+    if (to == nullptr) return;
+    DequantiseDithered(symbols, words, part.count, step_, part.wide, to + part.first);
+  }
+  void TakeEscape(const TokenPart& part, std::size_t i, std::int32_t code,
+                  const std::uint16_t* words) override {
+    float* to = At(part.token);
+    if (to != nullptr) to[part.first + i] = DitheredValue(code, words[i], step_);
+  }
+
+ private:
+  float* At(std::size_t token) const {
+    const std::span<float> sample = samples_[token / shape_.tokens];
+    return sample.empty() ? nullptr : sample.data() + token % shape_.tokens * shape_.hidden;
+  }
+
+  const std::span<const std::span<float>> samples_;
+  const SampleShape shape_;
+  const float step_;
+};
+
+// The values of a token.
+const float* TokenOf(std::span<const std::span<const float>> samples, SampleShape shape,
+                     std::size_t token) {
+  return samples[token / shape.tokens].data() + token % shape.tokens * shape.hidden;
+}
+
+ChannelOffsets OffsetsFor(std::span<const double> energies,
+                          std::span<const std::span<const float>> samples, SampleShape shape) {
+  const std::vector<LookedToken> looked = TokensToLookAt(energies, shape.hidden);
+  std::vector<float> squares(shape.hidden);
+  for (const LookedToken& l : looked) {
+    AddScaledSquares(TokenOf(samples, shape, l.token), l.scale, shape.hidden, squares.data());
+  }
+  return FitChannels(squares, looked.size(), energies.size());
+}
+
+PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
+  PayloadHeader header;
+  header.codec = CodecId::kDithered;
+  header.type = ValueType::kFp32;
+  header.values = samples * shape.values();
+  return header;
+}
+
+}  // namespace
+
+DitheredCodec::DitheredCodec(DitherGoal goal, double value)
+    : goal_(goal), value_(value), spec_(SpecOf(goal, value)) {}
+
+std::size_t DitheredCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
+  return kSectionAt + DitheredSectionBytesMax(shape, samples);
+}
+
+Status DitheredCodec::CheckEnergies(std::span<const double> energies, SampleShape shape) const {
+  for (std::size_t t = 0; t < energies.size(); ++t) {
+    if (energies[t] <= kEnergyMax) continue;
+    return InvalidArgument(
+        "codec " + spec_ + ": token " + std::to_string(t % shape.tokens) +
+        (std::isfinite(energies[t]) ? " is larger than 2^118" : " has a value that is not finite") +
+        "; nothing is sent, lower the learning rate or look for the layer "
+        "that overflows");
+  }
+  return Status::Ok();
 }
 
 double DitheredCodec::WantedStep(std::span<const double> energies, double rms,
-                                 std::span<const std::span<const float>> samples, SampleShape shape,
+                                 std::span<const float* const> rows, std::uint32_t hidden,
                                  const RandomKey& key) const {
   switch (goal_) {
     case DitherGoal::kStep: return value_ * rms;
     case DitherGoal::kRate:
-      return StepForRate(value_, energies, samples, shape, MessageKeyWords(key), kDitherStepMin,
+      return StepForRate(value_, energies, rows, hidden, MessageKeyWords(key), kDitherStepMin,
                          kDitherStepMax);
     case DitherGoal::kError: break;
   }
@@ -121,22 +187,39 @@ double DitheredCodec::WantedStep(std::span<const double> energies, double rms,
 }
 
 Result<float> DitheredCodec::StepFor(std::span<const double> energies,
-                                     std::span<const std::span<const float>> samples,
-                                     SampleShape shape, const RandomKey& key) const {
+                                     std::span<const float* const> rows, std::uint32_t hidden,
+                                     const RandomKey& key) const {
   double total = 0;
   for (const double energy : energies) total += energy;
-  const auto values = static_cast<double>(energies.size()) * shape.hidden;
+  const auto values = static_cast<double>(energies.size()) * hidden;
   const double rms = std::sqrt(total / values);
   // Down here even the largest step counts as zero.
   if (rms * kDitherStepMax < 0x1p-100) return 0.0F;
   // No code beyond 2^22 - 1: then it is exact in fp32, and so is the arithmetic on it.
   const double most = std::sqrt(*std::max_element(energies.begin(), energies.end()));
-  const double wanted = WantedStep(energies, rms, samples, shape, key);
+  const double wanted = WantedStep(energies, rms, rows, hidden, key);
   const auto step = static_cast<float>(std::max(wanted, most / (kDitheredCodeMax - 2)));
   if (std::bit_cast<std::uint32_t>(step) < kStepBitsMin) return 0.0F;
   if (std::bit_cast<std::uint32_t>(step) <= kStepBitsMax) return step;
   return InvalidArgument("codec " + spec_ + ": the step would exceed 2^119; nothing is sent, " +
                          "lower the learning rate or look for the layer that overflows");
+}
+
+std::vector<std::uint8_t> DitheredCodec::ClassesFor(std::span<const double> energies,
+                                                    std::uint32_t hidden, float step) {
+  std::vector<std::uint8_t> classes(energies.size());
+  if (step == 0) return classes;
+  for (std::size_t t = 0; t < classes.size(); ++t) {
+    classes[t] = EnergyClassOf(energies[t], hidden, step);
+  }
+  MergeSmallClasses(hidden, classes);
+  return classes;
+}
+
+void DitheredCodec::WriteStart(SampleShape shape, std::size_t samples, float step,
+                               std::byte* out) const {
+  WritePayloadHeader(HeaderFor(shape, samples), out);
+  StoreLittle(out + kStepAt, std::bit_cast<std::uint32_t>(step));
 }
 
 Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>> samples,
@@ -146,53 +229,64 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, Energies(samples, shape));
-  SHOAL_ASSIGN_OR_RETURN(const float step, StepFor(energies, samples, shape, key));
-  WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
-  StoreLittle(out.data() + kStepAt, std::bit_cast<std::uint32_t>(step));
-  std::vector<std::uint8_t> classes(energies.size());
-  if (step != 0) {
-    for (std::size_t t = 0; t < classes.size(); ++t) {
-      classes[t] = EnergyClassOf(energies[t], shape.hidden, step);
-    }
-    MergeSmallClasses(shape.hidden, classes);
+  std::vector<double> energies(samples.size() * shape.tokens);
+  for (std::size_t t = 0; t < energies.size(); ++t) {
+    energies[t] = SumOfSquares(TokenOf(samples, shape, t), shape.hidden);
   }
-  if (!decoded.empty()) {
-    for (std::size_t t = 0; t < classes.size(); ++t) {
-      if (classes[t] != 0) continue;
-      std::fill_n(decoded[t / shape.tokens].data() + t % shape.tokens * shape.hidden, shape.hidden,
-                  0.0F);
+  SHOAL_RETURN_IF_ERROR(CheckEnergies(energies, shape));
+  std::vector<const float*> rows;
+  if (wants_rows()) {
+    for (const std::size_t t : SteeringTokens(energies.size())) {
+      rows.push_back(TokenOf(samples, shape, t));
     }
+  }
+  SHOAL_ASSIGN_OR_RETURN(const float step, StepFor(energies, rows, shape.hidden, key));
+  WriteStart(shape, samples.size(), step, out.data());
+  const std::vector<std::uint8_t> classes = ClassesFor(energies, shape.hidden, step);
+  for (std::size_t t = 0; !decoded.empty() && t < classes.size(); ++t) {
+    if (classes[t] != 0) continue;
+    std::fill_n(decoded[t / shape.tokens].data() + t % shape.tokens * shape.hidden, shape.hidden,
+                0.0F);
   }
   if (step == 0) return kSectionAt;
-  const ChannelOffsets offsets = FitChannels(energies, samples, shape);
-  const DitheredMessage message = {samples, shape, key, step, classes, offsets};
-  return kSectionAt + WriteDitheredSection(message, out.subspan(kSectionAt), decoded);
+  const ChannelOffsets offsets = OffsetsFor(energies, samples, shape);
+  ValueCells cells(samples, shape, step, key, decoded);
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::size_t bytes,
+      WriteDitheredSection({shape, classes, offsets}, &cells, out.subspan(kSectionAt)));
+  return kSectionAt + bytes;
+}
+
+Result<float> DitheredCodec::ReadStart(std::span<const std::byte> payload, SampleShape shape,
+                                       std::size_t samples) const {
+  const auto header = CheckHeader(payload, HeaderFor(shape, samples), spec_);
+  if (!header.ok()) return header.status();
+  if (payload.size() < kSectionAt) return Wrong(spec_, "the step is cut off");
+  const auto step_bits = LoadLittle<std::uint32_t>(payload.data() + kStepAt);
+  if (step_bits == 0 && payload.size() != kSectionAt) {
+    return Wrong(spec_, "bytes behind a step of 0");
+  }
+  if (step_bits != 0 && (step_bits < kStepBitsMin || step_bits > kStepBitsMax)) {
+    return Wrong(spec_, "the step has the bits " + std::to_string(step_bits) +
+                            ", allowed is 0 or " + std::to_string(kStepBitsMin) + " to " +
+                            std::to_string(kStepBitsMax));
+  }
+  return std::bit_cast<float>(step_bits);
 }
 
 Status DitheredCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
                              const RandomKey& key,
                              std::span<const std::span<float>> samples) const {
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
-  const auto header = CheckHeader(payload, HeaderFor(shape, samples.size()), spec_);
-  if (!header.ok()) return header.status();
-  if (payload.size() < kSectionAt) return Wrong(spec_, "the step is cut off");
-  const auto step_bits = LoadLittle<std::uint32_t>(payload.data() + kStepAt);
-  if (step_bits == 0) {
-    if (payload.size() != kSectionAt) return Wrong(spec_, "bytes behind a step of 0");
+  SHOAL_ASSIGN_OR_RETURN(const float step, ReadStart(payload, shape, samples.size()));
+  if (step == 0) {
     for (const auto& sample : samples) std::fill(sample.begin(), sample.end(), 0.0F);
     return Status::Ok();
   }
-  if (step_bits < kStepBitsMin || step_bits > kStepBitsMax) {
-    return Wrong(spec_, "the step has the bits " + std::to_string(step_bits) +
-                            ", allowed is 0 or " + std::to_string(kStepBitsMin) + " to " +
-                            std::to_string(kStepBitsMax));
-  }
-  return ReadDitheredSection(payload.subspan(kSectionAt), shape, key,
-                             std::bit_cast<float>(step_bits), samples, spec_);
+  SymbolValues symbols(samples, shape, step);
+  return ReadDitheredSection(payload.subspan(kSectionAt), shape, samples.size(), key, step, spec_,
+                             &symbols);
 }
-
-}  // namespace
 
 std::shared_ptr<const PlainCodec> NewDitheredCodec(DitherGoal goal, double value) {
   return std::make_shared<DitheredCodec>(goal, value);

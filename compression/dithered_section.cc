@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kSizesBytes = 8;  // of the class stream, of tables and escapes
 constexpr double kFoldedMax = 0x1p126;
 constexpr std::size_t kTableBytesMax = 512;
-constexpr std::size_t kChunk = 2048;
-static_assert(kChunk % kDitherGroup == 0 && kChunk % kRansLanes == 0);
+static_assert(kDitherPart % kDitherGroup == 0 && kDitherPart % kRansLanes == 0);
 static_assert(RowCounter::kRows == kEnergyClasses);
 
 using Frequencies = std::array<std::array<std::uint16_t, 256>, kEnergyClasses>;
@@ -71,21 +70,6 @@ class ChannelTables {
  private:
   const ChannelOffsets& offsets_;
   std::vector<std::uint16_t> tables_;
-};
-
-// The dither of a chunk of a token.
-class ChunkDither {
- public:
-  explicit ChunkDither(const RandomKey& key) : key_(MessageKeyWords(key)) {}
-  const std::uint16_t* Draw(std::size_t token, std::size_t first, std::size_t count) {
-    DitherWords(key_, token, static_cast<std::uint32_t>(first / kDitherGroup),
-                (count + kDitherGroup - 1) / kDitherGroup, words_.data());
-    return words_.data();
-  }
-
- private:
-  std::array<std::uint32_t, 2> key_;
-  alignas(64) std::array<std::uint16_t, kChunk> words_;
 };
 
 // Codes outside a table, in the order in which they come up.
@@ -171,21 +155,18 @@ class EscapeCells {
 
 class SectionWriter {
  public:
-  explicit SectionWriter(const DitheredMessage& message)
+  SectionWriter(const DitheredMessage& message, DitherCells* source)
       : message_(message),
+        source_(*source),
         hidden_(message.shape.hidden),
-        inverse_(1.0F / message.step),
         order_(message.classes),
-        channels_(message.offsets),
-        dither_(message.key) {}
+        channels_(message.offsets) {}
 
-  std::size_t Write(std::span<std::byte> out, std::span<const std::span<float>> decoded);
+  Result<std::size_t> Write(std::span<std::byte> out);
 
  private:
-  // Fills all cells, counts them by table and keeps the codes that fit in no cell.
-  void Quantise(std::span<const std::span<float>> decoded);
-  void QuantiseChunk(std::size_t token, std::size_t first, std::size_t count, std::size_t c,
-                     const std::uint16_t* tables, std::span<const std::span<float>> decoded);
+  // Fills all cells and counts them by table.
+  void MakeCells();
   void FitTables(BitWriter* writer);
   // Turns cells that their table has no place for into escapes and lists the escapes in order.
   void ListEscapes();
@@ -193,11 +174,10 @@ class SectionWriter {
   std::uint8_t* CellsOf(std::size_t token) { return cells_.data() + token * hidden_; }
 
   const DitheredMessage& message_;
+  DitherCells& source_;
   std::size_t hidden_;
-  float inverse_;
   TokenOrder order_;
   ChannelTables channels_;
-  ChunkDither dither_;
   std::span<std::uint8_t> cells_;
   std::vector<std::int32_t> far_codes_;
   CellCounter counter_;  // of the class at hand, where a class has one table
@@ -207,46 +187,22 @@ class SectionWriter {
   EscapeWriter escapes_;
 };
 
-void SectionWriter::QuantiseChunk(std::size_t token, std::size_t first, std::size_t count,
-                                  std::size_t c, const std::uint16_t* tables,
-                                  std::span<const std::span<float>> decoded) {
-  const bool wide = IsWideClass(c);
-  const std::size_t sample = token / message_.shape.tokens;
-  const std::size_t offset = token % message_.shape.tokens * hidden_ + first;
-  const float* x = message_.samples[sample].data() + offset;
-  const std::uint16_t* words = dither_.Draw(token, first, count);
-  std::uint8_t* cells = CellsOf(token) + first;
-  const bool escapes = QuantiseDithered(x, words, count, inverse_, wide, cells);
-  if (tables == nullptr) {
-    counter_.Add({cells, count});
-  } else {
-    by_table_->Add({cells, count}, tables + first);
-  }
-  const std::size_t first_far = far_codes_.size();
-  const std::uint8_t mask = SymbolMask(wide);
-  if (escapes) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if ((cells[i] & mask) == 0) far_codes_.push_back(DitheredCode(x[i], words[i], inverse_));
-    }
-  }
-  if (decoded.empty()) return;
-  float* values = decoded[sample].data() + offset;
-  DequantiseDithered(cells, words, count, message_.step, wide, values);
-  for (std::size_t i = 0, far = first_far; far < far_codes_.size(); ++i) {
-    if ((cells[i] & mask) != 0) continue;
-    values[i] = DitheredValue(far_codes_[far++], words[i], message_.step);
-  }
-}
-
-void SectionWriter::Quantise(std::span<const std::span<float>> decoded) {
+void SectionWriter::MakeCells() {
   if (!message_.offsets.empty()) by_table_ = std::make_unique<RowCounter>();
   for (std::size_t c = 1; c < kEnergyClasses; ++c) {
     if (order_.OfClass(c).empty()) continue;
     const std::uint16_t* tables = channels_.OfClass(c);
     counter_ = CellCounter();
     for (const std::size_t token : order_.OfClass(c)) {
-      for (std::size_t first = 0; first < hidden_; first += kChunk) {
-        QuantiseChunk(token, first, std::min(kChunk, hidden_ - first), c, tables, decoded);
+      for (std::size_t first = 0; first < hidden_; first += kDitherPart) {
+        const std::size_t count = std::min(kDitherPart, hidden_ - first);
+        std::uint8_t* cells = CellsOf(token) + first;
+        source_.Make({token, first, count, IsWideClass(c)}, cells);
+        if (tables == nullptr) {
+          counter_.Add({cells, count});
+        } else {
+          by_table_->Add({cells, count}, tables + first);
+        }
       }
     }
     if (tables == nullptr) counts_[c] = counter_.Totals();
@@ -305,12 +261,13 @@ std::byte* SectionWriter::EncodeCells(std::byte* to) {
   return to + lanes.bytes();
 }
 
-std::size_t SectionWriter::Write(std::span<std::byte> out,
-                                 std::span<const std::span<float>> decoded) {
+Result<std::size_t> SectionWriter::Write(std::span<std::byte> out) {
   const std::size_t values = message_.classes.size() * hidden_;
   // Cells wait at the end of the caller's buffer for the words that take their place in front.
   cells_ = {reinterpret_cast<std::uint8_t*>(out.data() + out.size() - values), values};
-  Quantise(decoded);
+  SHOAL_RETURN_IF_ERROR(source_.Begin(cells_));
+  MakeCells();
+  SHOAL_ASSIGN_OR_RETURN(far_codes_, source_.FarCodes());
   BitWriter tables;
   FitTables(&tables);
   ListEscapes();
@@ -328,13 +285,13 @@ std::size_t SectionWriter::Write(std::span<std::byte> out,
 
 class SectionReader {
  public:
-  SectionReader(std::span<const std::span<float>> samples, SampleShape shape, float step,
-                const RandomKey& key, const std::string& spec)
-      : samples_(samples),
-        shape_(shape),
+  SectionReader(SampleShape shape, float step, const RandomKey& key, const std::string& spec,
+                DitherSymbols* sink)
+      : shape_(shape),
         step_(step),
         dither_(key),
         spec_(spec),
+        sink_(*sink),
         slots_(std::make_unique_for_overwrite<std::uint32_t[]>(kEnergyClasses * kRansRowSlots)) {}
 
   Status Read(std::span<const std::uint8_t> classes, std::span<const std::byte> side,
@@ -344,14 +301,14 @@ class SectionReader {
   Status ReadTables(const TokenOrder& order, BitReader* reader);
   bool ReadToken(std::size_t token, std::size_t c, const std::uint16_t* rows,
                  EscapeReader* escapes);
-  bool ReadChunk(std::size_t token, std::size_t first, std::size_t count, std::size_t c,
-                 const std::uint16_t* rows, float* values, EscapeReader* escapes);
+  bool ReadPart(const TokenPart& part, std::size_t c, const std::uint16_t* rows,
+                EscapeReader* escapes);
 
-  std::span<const std::span<float>> samples_;
   SampleShape shape_;
   float step_;
-  ChunkDither dither_;
+  PartDither dither_;
   const std::string& spec_;
+  DitherSymbols& sink_;
   ChannelOffsets offsets_;
   std::unique_ptr<std::uint32_t[]> slots_;
   RansLanes lanes_{1};
@@ -376,27 +333,23 @@ Status SectionReader::ReadTables(const TokenOrder& order, BitReader* reader) {
   return reader->RestIsZero() ? Status::Ok() : Wrong(spec_, "bits behind the tables are not 0");
 }
 
-bool SectionReader::ReadChunk(std::size_t token, std::size_t first, std::size_t count,
-                              std::size_t c, const std::uint16_t* rows, float* values,
-                              EscapeReader* escapes) {
-  const bool wide = IsWideClass(c);
-  const std::uint16_t* words = dither_.Draw(token, first, count);
-  std::array<std::uint8_t, kChunk> symbols;
+bool SectionReader::ReadPart(const TokenPart& part, std::size_t c, const std::uint16_t* rows,
+                             EscapeReader* escapes) {
+  const std::uint16_t* words = !part.wide || sink_.wants_dither() ? dither_.Draw(part) : nullptr;
+  std::array<std::uint8_t, kDitherPart> symbols;
   const std::uint32_t* slots = slots_.get() + (rows == nullptr ? c * kRansRowSlots : 0);
-  end_ = RansDecode(slots, rows == nullptr ? nullptr : rows + first, wide ? nullptr : words, count,
-                    &lanes_, begin_, end_, symbols.data());
+  end_ = RansDecode(slots, rows == nullptr ? nullptr : rows + part.first,
+                    part.wide ? nullptr : words, part.count, &lanes_, begin_, end_, symbols.data());
   if (end_ == nullptr) return false;
-  if (values != nullptr) {
-    DequantiseDithered(symbols.data(), words, count, step_, wide, values + first);
-  }
+  sink_.Take(part, symbols.data(), words);
   const std::uint8_t* at = symbols.data();
-  const std::uint8_t* const last = at + count;
+  const std::uint8_t* const last = at + part.count;
   while ((at = static_cast<const std::uint8_t*>(
               std::memchr(at, 0, static_cast<std::size_t>(last - at)))) != nullptr) {
     const auto i = static_cast<std::size_t>(at++ - symbols.data());
     std::int32_t code = 0;
     if (!escapes->Get(&code) || std::abs(code) * double{step_} > kFoldedMax) return false;
-    if (values != nullptr) values[first + i] = DitheredValue(code, words[i], step_);
+    sink_.TakeEscape(part, i, code, words);
     if (at == last) break;
   }
   return true;
@@ -404,11 +357,9 @@ bool SectionReader::ReadChunk(std::size_t token, std::size_t first, std::size_t 
 
 bool SectionReader::ReadToken(std::size_t token, std::size_t c, const std::uint16_t* rows,
                               EscapeReader* escapes) {
-  const auto sample = samples_[token / shape_.tokens];
-  float* values = sample.empty() ? nullptr : sample.data() + token % shape_.tokens * shape_.hidden;
-  for (std::size_t first = 0; first < shape_.hidden; first += kChunk) {
-    const std::size_t count = std::min<std::size_t>(kChunk, shape_.hidden - first);
-    if (!ReadChunk(token, first, count, c, rows, values, escapes)) return false;
+  for (std::size_t first = 0; first < shape_.hidden; first += kDitherPart) {
+    const std::size_t count = std::min<std::size_t>(kDitherPart, shape_.hidden - first);
+    if (!ReadPart({token, first, count, IsWideClass(c)}, c, rows, escapes)) return false;
   }
   return true;
 }
@@ -425,11 +376,7 @@ Status SectionReader::Read(std::span<const std::uint8_t> classes, std::span<cons
   }
   begin_ = words.data();
   end_ = begin_ + (words.size() - lanes_.bytes());
-  for (const std::size_t token : order.OfClass(0)) {
-    const auto sample = samples_[token / shape_.tokens];
-    if (sample.empty()) continue;
-    std::fill_n(sample.data() + token % shape_.tokens * shape_.hidden, shape_.hidden, 0.0F);
-  }
+  for (const std::size_t token : order.OfClass(0)) sink_.TakeZeros(token);
   ChannelTables channels(offsets_);
   for (std::size_t c = 1; c < kEnergyClasses; ++c) {
     const std::uint16_t* rows = order.OfClass(c).empty() ? nullptr : channels.OfClass(c);
@@ -455,14 +402,14 @@ std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples) {
          shape.hidden + tables + 3 * samples * shape.values() + 4 * kRansLanes + kRansSlack;
 }
 
-std::size_t WriteDitheredSection(const DitheredMessage& message, std::span<std::byte> out,
-                                 std::span<const std::span<float>> decoded) {
-  return SectionWriter(message).Write(out, decoded);
+Result<std::size_t> WriteDitheredSection(const DitheredMessage& message, DitherCells* cells,
+                                         std::span<std::byte> out) {
+  return SectionWriter(message, cells).Write(out);
 }
 
-Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, const RandomKey& key,
-                           float step, std::span<const std::span<float>> samples,
-                           const std::string& spec) {
+Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, std::size_t samples,
+                           const RandomKey& key, float step, const std::string& spec,
+                           DitherSymbols* symbols) {
   if (in.size() < kSizesBytes) return Wrong(spec, "the sizes are cut off");
   const auto body = in.subspan(kSizesBytes);
   const std::size_t class_bytes = LoadLittle<std::uint32_t>(in.data());
@@ -470,12 +417,12 @@ Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, con
   if (class_bytes > body.size() || side_bytes > body.size() - class_bytes) {
     return Wrong(spec, "the parts are larger than the message");
   }
-  std::vector<std::uint8_t> classes(samples.size() * shape.tokens);
+  std::vector<std::uint8_t> classes(samples * shape.tokens);
   SHOAL_RETURN_IF_ERROR(ReadSymbols(body.first(class_bytes), kEnergyClassBits, classes, spec));
   if (*std::max_element(classes.begin(), classes.end()) >= kEnergyClasses) {
     return Wrong(spec, "a token has an unknown class");
   }
-  SectionReader reader(samples, shape, step, key, spec);
+  SectionReader reader(shape, step, key, spec, symbols);
   return reader.Read(classes, body.subspan(class_bytes, side_bytes),
                      body.subspan(class_bytes + side_bytes));
 }
