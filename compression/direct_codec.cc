@@ -4,10 +4,12 @@
 
 namespace shoal::compression {
 
-std::string RuleOptions(const LevelRule& rule) {
+std::string RuleOptions(const LevelRule& rule, Levels usual) {
+  static constexpr std::string_view kLevels[] = {"midrise", "midtread", "affine"};
   std::string text;
-  if (rule.levels() == Levels::kMidTread) text += ",levels=midtread";
-  if (rule.levels() == Levels::kAffine) text += ",levels=affine";
+  if (rule.levels() != usual) {
+    text += ",levels=" + std::string(kLevels[static_cast<std::size_t>(rule.levels())]);
+  }
   if (rule.scale() == ScaleRule::kOptimal) text += ",scale=optimal";
   if (rule.rounding() == Rounding::kStochastic) text += ",rounding=stochastic";
   return text;

@@ -36,9 +36,9 @@ class DirectCodec final : public PlainCodec {
   BucketFormat format_;
 };
 
-// ",levels=..." and so on: the options of a rule that are not the defaults (midrise, absmax,
+// ",levels=..." and so on: the options of a rule that are not the defaults (`usual`, absmax,
 // nearest).
-std::string RuleOptions(const LevelRule& rule);
+std::string RuleOptions(const LevelRule& rule, Levels usual = Levels::kMidRise);
 
 }  // namespace shoal::compression
 

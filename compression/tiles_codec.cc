@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "compression/direct_codec.h"
 #include "compression/half.h"
 #include "compression/kernels.h"
 #include "compression/tile_kernels.h"
@@ -21,12 +22,8 @@ float TileFactor(std::uint32_t tile) { return PowerOfTwo(-(std::countr_zero(tile
 float TileBackFactor(std::uint32_t tile) { return PowerOfTwo(-(std::countr_zero(tile) / 2)); }
 
 std::string TileOptions(const LevelRule& rule, std::uint32_t tile) {
-  std::string text = "bits=" + std::to_string(rule.bits()) + ",tile=" + std::to_string(tile);
-  if (rule.levels() == Levels::kMidRise) text += ",levels=midrise";
-  if (rule.levels() == Levels::kMidTread) text += ",levels=midtread";
-  if (rule.scale() == ScaleRule::kOptimal) text += ",scale=optimal";
-  if (rule.rounding() == Rounding::kStochastic) text += ",rounding=stochastic";
-  return text;
+  return "bits=" + std::to_string(rule.bits()) + ",tile=" + std::to_string(tile) +
+         RuleOptions(rule, Levels::kAffine);
 }
 
 TilesCodec::TilesCodec(const BucketCode& code, EntropyStage stage)

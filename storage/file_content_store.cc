@@ -12,25 +12,12 @@
 #include "storage/atomic_file.h"
 #include "storage/content_hash.h"
 #include "storage/content_store.h"
+#include "storage/descriptor.h"
 
 namespace shoal::storage {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 std::uint64_t SizeOf(const std::string& path) {
   struct stat info {};
@@ -106,18 +93,18 @@ Result<ContentHash> FileContentStore::Put(std::span<const std::byte> bytes) {
 
 Result<ContentHash> FileContentStore::PutFile(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  if (file.fd() < 0) return FromErrno(errno, "open " + path);
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return FromErrno(errno, "stat " + path);
+  if (::fstat(file.fd(), &info) != 0) return FromErrno(errno, "stat " + path);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
-  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.get(), path));
+  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.fd(), path));
   const std::string target = BlobPath(hashed.hash);
   if (Has(hashed.hash)) return hashed.hash;
-  if (::fsync(file.get()) != 0) return FromErrno(errno, "fsync " + path);
+  if (::fsync(file.fd()) != 0) return FromErrno(errno, "fsync " + path);
   // Links what was hashed, whatever lies under the name by now.
-  const std::string opened = "/proc/self/fd/" + std::to_string(file.get());
+  const std::string opened = "/proc/self/fd/" + std::to_string(file.fd());
   if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    SHOAL_RETURN_IF_ERROR(Copy(file.get(), path, target));
+    SHOAL_RETURN_IF_ERROR(Copy(file.fd(), path, target));
   }
   SHOAL_RETURN_IF_ERROR(SyncFolder(blobs_));
   return hashed.hash;
@@ -141,7 +128,7 @@ Result<std::string> FileContentStore::Read(const ContentHash& hash, std::uint64_
                                            std::size_t size) const {
   SHOAL_ASSIGN_OR_RETURN(const std::string path, PathOf(hash));
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return FromErrno(errno, "open " + path);
+  if (file.fd() < 0) return FromErrno(errno, "open " + path);
   const std::uint64_t whole = SizeOf(path);
   if (offset > whole) {
     return OutOfRange("offset " + std::to_string(offset) + " lies behind the " +
@@ -150,7 +137,7 @@ Result<std::string> FileContentStore::Read(const ContentHash& hash, std::uint64_
   std::string bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, whole - offset)), '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
+    const ssize_t got = ::pread(file.fd(), bytes.data() + done, bytes.size() - done,
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FromErrno(errno, "read " + path);
@@ -169,10 +156,10 @@ Status FileContentStore::AppendPartial(const ContentHash& hash, std::uint64_t of
                       std::to_string(size) + " bytes already fetched of " + hash.ToHex());
   }
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (file.get() < 0) return FromErrno(errno, "open " + path);
-  const Status status = WriteFully(file.get(), bytes, path);
+  if (file.fd() < 0) return FromErrno(errno, "open " + path);
+  const Status status = WriteFully(file.fd(), bytes, path);
   // After a full disk the partial ends where the caller believes it ends.
-  if (!status.ok() && ::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+  if (!status.ok() && ::ftruncate(file.fd(), static_cast<off_t>(size)) != 0) {
     return FromErrno(errno, "truncate " + path);
   }
   return status;
@@ -193,15 +180,15 @@ Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t ex
   }
   // An empty blob may have been begun by nobody.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (file.get() < 0) return FromErrno(errno, "open " + path);
-  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.get(), path));
+  if (file.fd() < 0) return FromErrno(errno, "open " + path);
+  SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.fd(), path));
   if (hashed.size != expected_size || hashed.hash != hash) {
     fs::remove(path, error);
     return DataLoss("the " + std::to_string(hashed.size) + " bytes fetched are not blob " +
                     hash.ToHex() + " of " + std::to_string(expected_size) +
                     " bytes; they were deleted, fetch it again");
   }
-  if (::fsync(file.get()) != 0) return FromErrno(errno, "fsync " + path);
+  if (::fsync(file.fd()) != 0) return FromErrno(errno, "fsync " + path);
   if (::rename(path.c_str(), BlobPath(hash).c_str()) != 0) {
     return FromErrno(errno, "rename " + path);
   }

@@ -15,26 +15,12 @@
 
 #include "common/file.h"
 #include "storage/delta_tuning.h"
+#include "storage/descriptor.h"
 
 namespace shoal::storage {
 namespace {
 
 constexpr std::string_view kSuffix = ".images";
-
-// An open file that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 std::optional<std::uint64_t> NumberOf(const std::string& name) {
   if (name.size() <= kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
