@@ -134,20 +134,17 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
     // Handled one by one; a peer that sends faster than we handle waits.
     const auto message = std::make_shared<pb::PeerMessage>(std::move(read_));
     read_ = pb::PeerMessage();
-    {
-      MutexLock lock(mutex_);
-      reading_ = false;
-      ++unhandled_;
-    }
+    // Posted before the lock is given up: a handled message starts the next read, whose message
+    // must not be posted first.
+    MutexLock lock(mutex_);
+    reading_ = false;
+    ++unhandled_;
     hall_->executor->Post("control.message", [self = shared_from_this(), message] {
       if (!self->hall_->closed && self->hall_->handlers.on_message) {
         self->hall_->handlers.on_message(self->id_, std::move(*message));
       }
-      MutexLock lock(self->mutex_);
-      --self->unhandled_;
-      self->ReadNext();
+      self->Handled();
     });
-    MutexLock lock(mutex_);
     ReadNext();
   }
 
@@ -201,6 +198,12 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
     id_ = ++hall_->last_id;
     hall_->connections.emplace(id_, shared_from_this());
     return Status::Ok();
+  }
+
+  void Handled() {
+    MutexLock lock(mutex_);
+    --unhandled_;
+    ReadNext();
   }
 
   void ReadNext() SHOAL_REQUIRES(mutex_) {

@@ -227,6 +227,26 @@ TEST_F(ControlTest, MessagesGoBothWaysInOrder) {
   EXPECT_EQ(server_.server->stats().sent_wire_bytes, client_.client->stats().received_wire_bytes);
 }
 
+// What the server has handled lets it read on, while the thread that read before still runs.
+TEST_F(ControlTest, ALaterMessageDoesNotOvertakeOneThatIsBeingPosted) {
+  constexpr std::uint64_t kMessages = 20000;
+  constexpr std::uint64_t kAtOnce = 50;  // the client's queue is bounded
+  Dial(Options());
+  for (std::uint64_t sent = 0; sent < kMessages; sent += kAtOnce) {
+    On([this, sent] {
+      for (std::uint64_t i = sent; i < sent + kAtOnce; ++i) {
+        ASSERT_TRUE(client_.client->Send(Heartbeat(i)).ok());
+      }
+    });
+    ASSERT_TRUE(Wait([&] { return server_.messages.size() == sent + kAtOnce; }));
+  }
+  On([this] {
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      ASSERT_EQ(server_.messages[i].heartbeat().generation(), i);
+    }
+  });
+}
+
 TEST_F(ControlTest, ClientThatLeavesIsNoticed) {
   Connect();
   On([this] { client_.client.reset(); });
