@@ -165,11 +165,15 @@ void AddScaledSquaresImpl(const float* x, float scale, std::size_t n, float* sum
 template <bool kWide>
 bool Quantise(const float* x, const std::uint16_t* words, std::size_t n, float inverse_step,
               std::uint8_t* cells) {
+  constexpr std::int32_t kMost = kWide ? kWideMost : kNarrowMost;
   std::uint32_t escapes = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t code = FoldedCode(x[i], words[i], inverse_step);
-    escapes |= HasSymbol(code, kWide ? kWideMost : kNarrowMost) ? 0U : 1U;
-    cells[i] = CellOf(code, words[i], kWide);
+    const std::int32_t shifted = FoldedCode(x[i], words[i], inverse_step) + kMost;
+    const bool fits = static_cast<std::uint32_t>(shifted) <= std::uint32_t{2 * kMost};
+    const std::uint32_t symbol = fits ? static_cast<std::uint32_t>(shifted + 1) : 0U;
+    const std::uint32_t context = kWide ? 0U : (std::uint32_t{words[i]} & 0x6000U) >> 7;
+    escapes |= fits ? 0U : 1U;
+    cells[i] = static_cast<std::uint8_t>(context | symbol);
   }
   return escapes != 0;
 }
