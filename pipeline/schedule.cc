@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <queue>
+
+#include "pipeline/step_simulation.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -32,89 +32,27 @@ std::vector<StageTimes> Sane(std::vector<StageTimes> stages) {
   return stages;
 }
 
-// One step of a pipeline in virtual time. A link carries one micro-batch at a time and direction.
-class StepSimulation {
- public:
-  StepSimulation(const std::vector<StageTimes>& times, const std::vector<std::uint32_t>& bounds,
-                 std::uint32_t micro_batches)
-      : times_(times), stages_(times.size()) {
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      stages_[s].progress.micro_batches = micro_batches;
-      stages_[s].progress.in_flight = bounds[s];
-    }
-    stages_.front().progress.inputs_ready = micro_batches;
+// The simulation speaks of bytes and rates, measurements of milliseconds: one byte takes one.
+constexpr double kBytePerMillisecondBps = 8e3;
+
+// Milliseconds of a step in which each link carries one micro-batch at a time and direction.
+double StepTime(const std::vector<StageTimes>& times, const std::vector<std::uint32_t>& bounds,
+                std::uint32_t micro_batches) {
+  std::vector<SimulatedStage> stages(times.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].forward_ms = times[s].forward_ms;
+    stages[s].backward_input_ms = times[s].backward_ms;
+    stages[s].forward_bytes = times[s].send_forward_ms;
+    stages[s].backward_bytes = times[s].send_backward_ms;
+    stages[s].egress_bps = kBytePerMillisecondBps;
+    stages[s].in_flight = bounds[s];
   }
-
-  double Run() {
-    Pump(0);
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      now_ = event.when;
-      Stage& stage = stages_[event.stage];
-      if (event.kind == Kind::kInput) ++stage.progress.inputs_ready;
-      if (event.kind == Kind::kGradient) ++stage.progress.gradients_ready;
-      if (event.kind == Kind::kOperation) Finish(event.stage);
-      Pump(event.stage);
-    }
-    return now_;
-  }
-
- private:
-  enum class Kind { kOperation, kInput, kGradient };
-  struct Event {
-    double when;
-    Kind kind;
-    std::size_t stage;
-    bool operator>(const Event& other) const { return when > other.when; }
-  };
-  struct Stage {
-    StageProgress progress;
-    std::optional<Op> running;
-    double forward_free = 0, backward_free = 0;  // when its links are
-  };
-
-  void Pump(std::size_t s) {
-    Stage& stage = stages_[s];
-    if (stage.running) return;
-    stage.running = NextOp1f1b(stage.progress);
-    if (!stage.running) return;
-    double cost = 0;
-    switch (stage.running->kind) {
-      case OpKind::kForward:
-        ++stage.progress.forwards;
-        cost = times_[s].forward_ms;
-        break;
-      case OpKind::kBackwardInput:  // both halves at once: nothing can come between them
-        ++stage.progress.backwards;
-        ++stage.progress.weight_backwards;
-        cost = times_[s].backward_ms;
-        break;
-      case OpKind::kBackwardWeights: break;
-    }
-    events_.push({now_ + cost, Kind::kOperation, s});
-  }
-
-  void Finish(std::size_t s) {
-    Stage& stage = stages_[s];
-    const bool forward = stage.running->kind == OpKind::kForward;
-    stage.running.reset();
-    if (forward && s + 1 == stages_.size()) {
-      ++stage.progress.gradients_ready;
-    } else if (forward) {
-      stage.forward_free = std::max(stage.forward_free, now_) + times_[s].send_forward_ms;
-      events_.push({stage.forward_free, Kind::kInput, s + 1});
-    } else if (s > 0) {
-      stage.backward_free = std::max(stage.backward_free, now_) + times_[s].send_backward_ms;
-      events_.push({stage.backward_free, Kind::kGradient, s - 1});
-    }
-  }
-
-  const std::vector<StageTimes>& times_;
-  std::vector<Stage> stages_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  double now_ = 0;
-};
+  return SimulateStep(stages, {.schedule = ScheduleKind::k1f1b,
+                               .micro_batches = micro_batches,
+                               .shared_egress = false,
+                               .keep_spans = false})
+      .step_ms;
+}
 
 // Per stage: `factor` times the round trip of a micro-batch from there to the last stage and back,
 // divided by the time between two micro-batches; at least the plain S - s.
@@ -143,17 +81,36 @@ std::vector<std::uint32_t> RoundTripBounds(const std::vector<StageTimes>& stages
 
 }  // namespace
 
-std::optional<Op> NextOp1f1b(const StageProgress& progress) {
-  if (progress.weight_backwards < progress.backwards) {
-    return Op{OpKind::kBackwardWeights, progress.weight_backwards};
+bool Done(const StageProgress& progress) {
+  return progress.weight_backwards >= progress.micro_batches;
+}
+
+bool HasRoom(const StageProgress& progress) {
+  return progress.forwards < progress.micro_batches &&
+         progress.forwards - progress.backwards < std::max(progress.in_flight, 1u);
+}
+
+void Count(OpKind kind, StageProgress* progress) {
+  switch (kind) {
+    case OpKind::kForward: ++progress->forwards; return;
+    case OpKind::kBackwardInput: ++progress->backwards; return;
+    case OpKind::kBackwardWeights: ++progress->weight_backwards; return;
   }
-  if (progress.backwards < std::min(progress.forwards, progress.gradients_ready)) {
-    return Op{OpKind::kBackwardInput, progress.backwards};
-  }
-  if (progress.forwards < std::min(progress.micro_batches, progress.inputs_ready) &&
-      progress.forwards - progress.backwards < std::max(progress.in_flight, 1u)) {
+}
+
+std::optional<Op> NextOp(ScheduleKind kind, const StageProgress& progress) {
+  const std::uint32_t pending = progress.backwards - progress.weight_backwards;
+  const std::uint32_t pending_max =
+      kind == ScheduleKind::k1f1b ? 1 : std::max(progress.pending_weights_max, 1u);
+  const bool backward = progress.backwards < std::min(progress.forwards, progress.gradients_ready);
+  const Op weights{OpKind::kBackwardWeights, progress.weight_backwards};
+  if (pending > 0 && kind == ScheduleKind::k1f1b) return weights;
+  if (backward && pending >= pending_max) return weights;
+  if (backward) return Op{OpKind::kBackwardInput, progress.backwards};
+  if (HasRoom(progress) && progress.forwards < progress.inputs_ready) {
     return Op{OpKind::kForward, progress.forwards};
   }
+  if (pending > 0) return weights;
   return std::nullopt;
 }
 
@@ -164,11 +121,11 @@ std::uint32_t ChooseInFlight(const std::vector<StageTimes>& measured, std::uint3
   const std::uint32_t most = std::max(micro_batches, 1u);
   const std::uint32_t simulated = std::min(most, kSimulated);
   const double unlimited =
-      StepSimulation(stages, std::vector<std::uint32_t>(stages.size(), simulated), simulated).Run();
+      StepTime(stages, std::vector<std::uint32_t>(stages.size(), simulated), simulated);
   std::uint32_t chosen = most;
   for (const double factor : {1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0}) {
     const std::vector<std::uint32_t> bounds = RoundTripBounds(stages, factor, most);
-    if (StepSimulation(stages, bounds, simulated).Run() > kTolerance * unlimited) continue;
+    if (StepTime(stages, bounds, simulated) > kTolerance * unlimited) continue;
     chosen = bounds[stage];
     break;
   }

@@ -1,10 +1,10 @@
 // Schedule: which operation a stage does next. Pure.
 //
 // Three operations per micro-batch: F (forward), B (gradient of the input) and W (gradients of the
-// weights). 1F1B runs W right after B, and bounds the micro-batches in flight (forward done,
-// backward not) at stage s by `in_flight`: S - s in the plain schedule (PipeDream-flush), more on
-// slow links, where S - s starves (Little's law). F and B are each done in micro-batch order, so
-// that sums run in a fixed order.
+// weights). `in_flight` bounds the micro-batches whose forward is done and whose backward is not:
+// S - s at stage s in the plain schedule (PipeDream-flush), more on slow links, where S - s starves
+// (Little's law). F, B and W are each done in micro-batch order, so that sums run in a fixed order:
+// every schedule gives the same bits.
 
 #ifndef SHOAL_PIPELINE_SCHEDULE_H_
 #define SHOAL_PIPELINE_SCHEDULE_H_
@@ -16,6 +16,11 @@
 namespace shoal::pipeline {
 
 enum class OpKind : std::uint8_t { kForward, kBackwardInput, kBackwardWeights };
+
+enum class ScheduleKind : std::uint8_t {
+  k1f1b,        // W right after its B: the least memory
+  kZeroBubble,  // W when the stage would idle (docs/ALGORITHMS.md, "Schedules")
+};
 
 struct Op {
   OpKind kind = OpKind::kForward;
@@ -31,11 +36,22 @@ struct StageProgress {
   std::uint32_t weight_backwards = 0;  // W done or running
   std::uint32_t inputs_ready = 0;      // prefix of micro-batches whose input has arrived
   std::uint32_t gradients_ready = 0;   // prefix whose output gradient has arrived
-  std::uint32_t in_flight = 1;         // bound
+  std::uint32_t in_flight = 1;         // bound on forwards - backwards; 0 is 1
+  // Bound on backwards - weight_backwards; 0 is 1, as is anything in 1F1B.
+  std::uint32_t pending_weights_max = 1;
 };
 
-// The next operation of 1F1B, or nothing if the stage must wait. B before F when both can run.
-std::optional<Op> NextOp1f1b(const StageProgress& progress);
+// Whether the step needs no further operation.
+bool Done(const StageProgress& progress);
+// Whether the in-flight bound allows a forward that the step still needs.
+bool HasRoom(const StageProgress& progress);
+// Counts an operation that starts.
+void Count(OpKind kind, StageProgress* progress);
+
+// The next operation, or nothing if the stage must wait. B before F when both can run: a stage
+// upstream waits for the gradient. Zero-bubble: W when neither can run, and before a B that the
+// bound on pending W does not allow.
+std::optional<Op> NextOp(ScheduleKind kind, const StageProgress& progress);
 
 // Measured times of one stage, milliseconds per micro-batch; bytes of memory per micro-batch.
 struct StageTimes {

@@ -100,7 +100,7 @@ void StepCompute::Pump() {
   if (!active_) return;
   RefreshProgress();
   if (busy_) return;
-  const std::optional<Op> op = NextOp1f1b(progress_);
+  const std::optional<Op> op = NextOp(ScheduleKind::k1f1b, progress_);
   NoteWait(!op.has_value() && progress_.weight_backwards < progress_.micro_batches);
   if (!op) {
     if (progress_.weight_backwards < progress_.micro_batches) return;
