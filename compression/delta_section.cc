@@ -11,7 +11,6 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::size_t kStatsShare = 8;
 const MFormat kHalves{16};
 
 double SumOfSquares(const float* x, const float* minus, std::size_t n) {
@@ -122,6 +121,21 @@ Result<int> EncodeSample(BucketWriter* writer, std::size_t index, const SampleTo
   return ExponentFor(most, context.spec);
 }
 
+// CodingStats::errors of a sample whose image was made again.
+double ImageErrors(std::size_t index, std::span<const float> x, std::size_t block,
+                   const Buffer& image) {
+  const float factor = PowerOfTwo(MFormat::Exponent(image.bytes()));
+  std::vector<float> decoded(block);
+  double errors = 0;
+  for (std::size_t first = 0; first < x.size(); first += block) {
+    if (!Counted(index, first / block)) continue;
+    const std::size_t count = std::min(block, x.size() - first);
+    FromHalf(MFormat::Halves(image.bytes()) + 2 * first, factor, count, decoded.data());
+    errors += SumOfSquares(x.data() + first, decoded.data(), count);
+  }
+  return errors;
+}
+
 // delta = x - m of a whole sample; checks both.
 Status Subtract(const MFormat& format, const SampleToEncode& sample, const DeltaContext& context,
                 std::span<float> delta) {
@@ -176,11 +190,13 @@ void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
 
 void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
                  const float* delta, CodingStats* stats) {
+  CodingStats one;
   for (std::size_t first = 0; first < x.size(); first += kStatsBlock) {
     CountBlock(sample, first / kStatsBlock,
                x.subspan(first, std::min(kStatsBlock, x.size() - first)), decoded + first,
-               delta == nullptr ? nullptr : delta + first, stats);
+               delta == nullptr ? nullptr : delta + first, &one);
   }
+  stats->Add(one);
 }
 
 Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
@@ -192,11 +208,13 @@ Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
   BucketWriter writer(format, context.shape, samples.size(), context.key, out);
   std::vector<float> scratch(block);
   std::vector<int> exponents(samples.size());
+  std::vector<CodingStats> seen(stats == nullptr ? 0 : samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     SHOAL_RETURN_IF_ERROR(CheckHead(samples[i].m, context));
     next_m[i] = Buffer(kHalves.Bytes(context.shape));
-    SHOAL_ASSIGN_OR_RETURN(exponents[i], EncodeSample(&writer, i, samples[i], block, context,
-                                                      scratch, &next_m[i], stats));
+    SHOAL_ASSIGN_OR_RETURN(exponents[i],
+                           EncodeSample(&writer, i, samples[i], block, context, scratch, &next_m[i],
+                                        seen.empty() ? nullptr : &seen[i]));
     kHalves.WriteHeader(0, context.shape, next_m[i].data());
   }
   const std::size_t bytes = writer.Finish();
@@ -208,7 +226,9 @@ Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
     open = true;
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
                            Rebuild(&reader, i, samples[i].m, block, context, std::span<float>()));
+    if (stats != nullptr) seen[i].errors = ImageErrors(i, samples[i].values, block, next_m[i]);
   }
+  for (const CodingStats& one : seen) stats->Add(one);
   return bytes;
 }
 

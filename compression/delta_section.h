@@ -22,6 +22,7 @@ namespace shoal::compression {
 void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
                 const float* decoded, const float* delta, CodingStats* stats);
 inline constexpr std::size_t kStatsBlock = 2048;  // values
+inline constexpr std::size_t kStatsShare = 8;     // one block of so many is looked at
 // All blocks of a sample.
 void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
                  const float* delta, CodingStats* stats);

@@ -72,7 +72,7 @@ Result<std::size_t> DeviceBucketSection::Encode(const DeviceContext& context,
   FetchExtremes(context, extremes);
   const Result<std::size_t> bytes = Fetch(context, out);
   if (!bytes.ok()) return bytes;
-  SHOAL_RETURN_IF_ERROR(CheckImages(extremes, context.spec));
+  SHOAL_RETURN_IF_ERROR(CheckImages(extremes, 16, context.spec));
   for (const Extremes& e : extremes) {
     SHOAL_RETURN_IF_ERROR(CheckMagnitude(e.x, kMagnitudeMax, delta ? context.spec : format_.spec));
   }
@@ -163,7 +163,7 @@ Status DeviceBucketSection::Decode(const DeviceContext& context, std::span<Devic
   std::vector<Extremes> extremes(samples.size());
   SHOAL_RETURN_IF_ERROR(Run(context, samples, delta, extremes));
   if (!delta) return Status::Ok();
-  SHOAL_RETURN_IF_ERROR(CheckImages(extremes, context.spec));
+  SHOAL_RETURN_IF_ERROR(CheckImages(extremes, 16, context.spec));
   return MoveExponents(context, samples, extremes);
 }
 

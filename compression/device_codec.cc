@@ -8,8 +8,11 @@
 
 #include "compression/aqsgd_header.h"
 #include "compression/codec_parts.h"
+#include "compression/delta_section.h"
+#include "compression/device_images.h"
 #include "compression/device_queue.h"
 #include "compression/device_section.h"
+#include "compression/device_stats.h"
 
 namespace shoal::compression {
 namespace {
@@ -17,6 +20,7 @@ namespace {
 // Positions in a sample are 32-bit numbers on the device.
 constexpr std::size_t kDeviceValuesMax = (std::size_t{1} << 31) - 8;
 constexpr std::string_view kValuesSlot = "values";
+constexpr std::string_view kDeltasSlot = "deltas";
 
 Status CheckShape(SampleShape shape, std::size_t samples, std::string_view spec) {
   const std::vector<std::size_t> sizes(samples, shape.values());
@@ -47,6 +51,7 @@ class SectionsDeviceCodec : public DeviceCodec {
                       std::unique_ptr<DeviceQueue> queue)
       : host_(std::move(host)),
         parts_(std::move(parts)),
+        images_(parts_.aqsgd ? parts_.aqsgd->m.bits() : 16),
         sections_(std::move(sections)),
         queue_(std::move(queue)),
         scratch_(queue_.get()) {}
@@ -60,7 +65,8 @@ class SectionsDeviceCodec : public DeviceCodec {
 
   Result<std::size_t> Encode(std::span<const DeviceSampleToEncode> samples, SampleShape shape,
                              const RandomKey& key, DeltaMode mode, std::span<std::byte> out,
-                             std::span<std::byte* const> next_m, void* stream) override;
+                             std::span<std::byte* const> next_m, CodingStats* stats,
+                             void* stream) override;
   Status Decode(std::span<const std::byte> payload, std::span<const DeviceSampleToDecode> samples,
                 SampleShape shape, const RandomKey& key, std::span<std::byte* const> next_m,
                 void* stream) override;
@@ -75,68 +81,94 @@ class SectionsDeviceCodec : public DeviceCodec {
   DeviceSection& Firsts(DeltaMode mode) {
     return mode == DeltaMode::kFull ? *sections_.full : *sections_.first;
   }
-  Result<std::size_t> EncodeFirsts(const DeviceContext& context, DeviceSection* section,
-                                   std::span<DeviceSample> samples, std::span<std::byte> out);
-  Status MakeImages(const DeviceContext& context, std::span<DeviceSample> samples);
+  // The bucket format of the changes if they are coded against m in one pass, else null.
+  const BucketFormat* OnePass(DeltaMode mode) const {
+    if (!keeps_m() || parts_.aqsgd->one_pass == nullptr) return nullptr;
+    return mode == DeltaMode::kWideDelta ? &parts_.aqsgd->wide->format()
+                                         : &parts_.aqsgd->one_pass->format();
+  }
+  Result<std::size_t> EncodeWhole(const DeviceContext& context, DeviceSection* section,
+                                  std::span<DeviceSample> samples, std::span<std::byte> out,
+                                  CodingStats* stats);
+  Result<std::size_t> EncodeDeltas(const DeviceContext& context, DeltaMode mode,
+                                   std::span<DeviceSample> samples, std::span<std::byte> out,
+                                   CodingStats* stats);
+  Status DecodeDeltas(const DeviceContext& context, DeltaMode mode,
+                      std::span<const std::byte> section, std::span<DeviceSample> samples);
+  Status GroupToEncode(std::span<const DeviceSampleToEncode> samples,
+                       std::span<std::byte* const> next_m, DeltaMode mode, bool counted,
+                       std::vector<DeviceSample>* deltas, std::vector<DeviceSample>* firsts) const;
   Status DecodeMessage(std::span<const std::byte> payload, std::vector<DeviceSample>* deltas,
                        std::vector<DeviceSample>* firsts, std::size_t delta_count,
                        std::size_t first_count, const DeviceContext& context);
 
   const std::shared_ptr<const MessageCodec> host_;
   const CodecParts parts_;
+  const DeviceImages images_;
   Sections sections_;
   const std::unique_ptr<DeviceQueue> queue_;
   DeviceScratch scratch_;
 };
 
-// Images of the samples' values, which become what the images stand for.
-Status SectionsDeviceCodec::MakeImages(const DeviceContext& context,
-                                       std::span<DeviceSample> samples) {
-  std::vector<Extremes> extremes(samples.size());
-  for (bool again = true; again;) {  // exponent 0 nearly always fits
-    SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
-    queue_->Run(JobOf<ImageJob>(context, samples.size()));
-    FetchExtremes(context, extremes);
-    SHOAL_RETURN_IF_ERROR(queue_->Wait());
-    again = false;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      SHOAL_RETURN_IF_ERROR(CheckMagnitude(extremes[i].sum, kDeltaMax, context.spec));
-      SHOAL_ASSIGN_OR_RETURN(const int exponent, ExponentFor(extremes[i].sum, context.spec));
-      again |= exponent != samples[i].exponent;
-      samples[i].exponent = exponent;
-    }
-  }
-  auto load = JobOf<ImageJob>(context, samples.size());
-  load.pass = ImagePass::kLoad;
-  queue_->Run(load);
-  return queue_->Wait();
-}
-
-// One after the other: the decoded values of one sample are all the memory that this takes.
-Result<std::size_t> SectionsDeviceCodec::EncodeFirsts(const DeviceContext& context,
-                                                      DeviceSection* section,
-                                                      std::span<DeviceSample> samples,
-                                                      std::span<std::byte> out) {
+// Samples that are coded themselves. Their decoded values are needed for m and for statistics: one
+// sample after the other, so that those of one are all the memory that this takes.
+Result<std::size_t> SectionsDeviceCodec::EncodeWhole(const DeviceContext& context,
+                                                     DeviceSection* section,
+                                                     std::span<DeviceSample> samples,
+                                                     std::span<std::byte> out, CodingStats* stats) {
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section->Encode(context, samples, false, out));
+  if (!keeps_m() && stats == nullptr) return bytes;
   SHOAL_ASSIGN_OR_RETURN(std::byte* const values,
                          scratch_.Reserve(kValuesSlot, context.shape.values() * sizeof(float)));
   for (DeviceSample& sample : samples) {
     sample.values = reinterpret_cast<float*>(values);
     SHOAL_RETURN_IF_ERROR(section->Decode(context, {&sample, 1}, false));
-    SHOAL_RETURN_IF_ERROR(MakeImages(context, {&sample, 1}));
+    if (keeps_m()) SHOAL_RETURN_IF_ERROR(images_.Make(context, {&sample, 1}));
+    if (stats == nullptr) continue;
+    if (sample.m != nullptr) SHOAL_RETURN_IF_ERROR(images_.Check(context, {&sample, 1}));
+    SHOAL_RETURN_IF_ERROR(CountOnDevice(context, images_.bits(), kStatsBlock, {&sample, 1}, stats));
   }
   return bytes;
 }
 
-Result<std::size_t> SectionsDeviceCodec::Encode(std::span<const DeviceSampleToEncode> samples,
-                                                SampleShape shape, const RandomKey& key,
-                                                DeltaMode mode, std::span<std::byte> out,
-                                                std::span<std::byte* const> next_m, void* stream) {
-  SHOAL_RETURN_IF_ERROR(CheckShape(shape, samples.size(), spec()));
-  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
-  SHOAL_CHECK(!keeps_m() || next_m.size() == samples.size());
-  queue_->Use(stream);
-  std::vector<DeviceSample> deltas, firsts;
+Result<std::size_t> SectionsDeviceCodec::EncodeDeltas(const DeviceContext& context, DeltaMode mode,
+                                                      std::span<DeviceSample> samples,
+                                                      std::span<std::byte> out,
+                                                      CodingStats* stats) {
+  const std::size_t n = context.shape.values();
+  DeviceSection& section = Deltas(mode);
+  if (const BucketFormat* format = OnePass(mode); format != nullptr) {
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(context, samples, true, out));
+    if (stats == nullptr) return bytes;
+    SHOAL_RETURN_IF_ERROR(
+        CountOnDevice(context, images_.bits(), format->code.BlockValues(n), samples, stats));
+    return bytes;
+  }
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const deltas,
+                         scratch_.Reserve(kDeltasSlot, samples.size() * n * sizeof(float)));
+  std::vector<DeviceSample> coded;  // the changes take the place of x
+  for (DeviceSample& sample : samples) {
+    sample.values = reinterpret_cast<float*>(deltas) + sample.index * n;
+    DeviceSample change = sample;
+    change.x = sample.values;
+    change.m = change.next_m = nullptr;
+    coded.push_back(change);
+  }
+  SHOAL_RETURN_IF_ERROR(images_.Subtract(context, samples));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(context, coded, false, out));
+  SHOAL_RETURN_IF_ERROR(section.Decode(context, coded, false));
+  SHOAL_RETURN_IF_ERROR(images_.Advance(context, samples, stats != nullptr));
+  if (stats == nullptr) return bytes;
+  SHOAL_RETURN_IF_ERROR(CountOnDevice(context, images_.bits(), kStatsBlock, samples, stats));
+  return bytes;
+}
+
+// The samples of a message by the section that carries them. m of samples that are sent in full is
+// looked at for statistics only.
+Status SectionsDeviceCodec::GroupToEncode(std::span<const DeviceSampleToEncode> samples,
+                                          std::span<std::byte* const> next_m, DeltaMode mode,
+                                          bool counted, std::vector<DeviceSample>* deltas,
+                                          std::vector<DeviceSample>* firsts) const {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     SHOAL_CHECK(samples[i].values != nullptr);
     DeviceSample sample;
@@ -147,33 +179,59 @@ Result<std::size_t> SectionsDeviceCodec::Encode(std::span<const DeviceSampleToEn
       sample.next_m = next_m[i];
       SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.next_m, i, spec()));
     }
-    if (delta) {
+    if (samples[i].m != nullptr && (delta || counted)) {
       sample.m = samples[i].m;
       SHOAL_CHECK(sample.m != sample.next_m);
       SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.m, i, spec()));
     }
-    std::vector<DeviceSample>& group = delta ? deltas : firsts;
-    sample.index = static_cast<std::uint32_t>(group.size());
-    group.push_back(sample);
+    std::vector<DeviceSample>* const group = delta ? deltas : firsts;
+    sample.index = static_cast<std::uint32_t>(group->size());
+    group->push_back(sample);
   }
-  if (!keeps_m()) {
-    return sections_.plain->Encode(ContextFor(shape, key, firsts.size()), firsts, false, out);
-  }
+  return Status::Ok();
+}
+
+Result<std::size_t> SectionsDeviceCodec::Encode(std::span<const DeviceSampleToEncode> samples,
+                                                SampleShape shape, const RandomKey& key,
+                                                DeltaMode mode, std::span<std::byte> out,
+                                                std::span<std::byte* const> next_m,
+                                                CodingStats* stats, void* stream) {
+  SHOAL_RETURN_IF_ERROR(CheckShape(shape, samples.size(), spec()));
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
+  SHOAL_CHECK(!keeps_m() || next_m.size() == samples.size());
+  queue_->Use(stream);
+  std::vector<DeviceSample> deltas, firsts;
+  SHOAL_RETURN_IF_ERROR(GroupToEncode(samples, next_m, mode, stats != nullptr, &deltas, &firsts));
+  CodingStats seen;
+  CodingStats* const counted = stats == nullptr ? nullptr : &seen;
+  std::size_t written = 0;
   AqsgdHeader header{mode, deltas.size(), 0};
   if (!deltas.empty()) {
     SHOAL_ASSIGN_OR_RETURN(header.delta_bytes,
-                           Deltas(mode).Encode(ContextFor(shape, key, deltas.size()), deltas, true,
-                                               out.subspan(kMessageHeaderBytes)));
+                           EncodeDeltas(ContextFor(shape, key, deltas.size()), mode, deltas,
+                                        out.subspan(kMessageHeaderBytes), counted));
   }
-  std::size_t written = kMessageHeaderBytes + header.delta_bytes;
+  if (keeps_m()) written = kMessageHeaderBytes + header.delta_bytes;
   if (!firsts.empty()) {
+    DeviceSection* const section = keeps_m() ? &Firsts(mode) : sections_.plain.get();
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                           EncodeFirsts(ContextFor(shape, key, firsts.size()), &Firsts(mode),
-                                        firsts, out.subspan(written)));
+                           EncodeWhole(ContextFor(shape, key, firsts.size()), section, firsts,
+                                       out.subspan(written), counted));
     written += bytes;
   }
-  WriteAqsgdHeader(header, parts_.aqsgd->m.bits(), out.data());
+  if (keeps_m()) WriteAqsgdHeader(header, images_.bits(), out.data());
+  if (stats != nullptr) stats->Add(seen);
   return written;
+}
+
+Status SectionsDeviceCodec::DecodeDeltas(const DeviceContext& context, DeltaMode mode,
+                                         std::span<const std::byte> section,
+                                         std::span<DeviceSample> samples) {
+  DeviceSection& coded = Deltas(mode);
+  SHOAL_RETURN_IF_ERROR(coded.Stage(context, section));
+  if (OnePass(mode) != nullptr) return coded.Decode(context, samples, true);
+  SHOAL_RETURN_IF_ERROR(coded.Decode(context, samples, false));
+  return images_.Advance(context, samples, true);
 }
 
 Status SectionsDeviceCodec::DecodeMessage(std::span<const std::byte> payload,
@@ -182,14 +240,13 @@ Status SectionsDeviceCodec::DecodeMessage(std::span<const std::byte> payload,
                                           std::size_t delta_count, std::size_t first_count,
                                           const DeviceContext& context) {
   SHOAL_ASSIGN_OR_RETURN(const AqsgdHeader header,
-                         ReadAqsgdHeader(payload, parts_.aqsgd->m.bits(), delta_count, spec()));
+                         ReadAqsgdHeader(payload, images_.bits(), delta_count, spec()));
   const auto rest = payload.subspan(kMessageHeaderBytes + header.delta_bytes);
   DeviceContext part = context;
   if (delta_count > 0) {
-    DeviceSection& section = Deltas(header.mode);
     part.samples = delta_count;
-    Status decoded = section.Stage(part, payload.subspan(kMessageHeaderBytes, header.delta_bytes));
-    if (decoded.ok()) decoded = section.Decode(part, *deltas, true);
+    const Status decoded = DecodeDeltas(
+        part, header.mode, payload.subspan(kMessageHeaderBytes, header.delta_bytes), *deltas);
     if (!decoded.ok()) return decoded.WithContext("changes of codec " + spec());
   }
   if (first_count == 0) {
@@ -203,7 +260,7 @@ Status SectionsDeviceCodec::DecodeMessage(std::span<const std::byte> payload,
   Status decoded = section.Stage(part, rest);
   if (decoded.ok()) decoded = section.Decode(part, *firsts, false);
   if (!decoded.ok()) return decoded.WithContext("first visits of codec " + spec());
-  return MakeImages(part, *firsts);
+  return images_.Make(part, *firsts);
 }
 
 Status SectionsDeviceCodec::Decode(std::span<const std::byte> payload,
@@ -247,18 +304,12 @@ Result<Sections> SectionsOf(const CodecParts& parts) {
     return sections;
   }
   const AqsgdParts& aqsgd = *parts.aqsgd;
-  if (aqsgd.m.bits() != 16) {
-    return Unimplemented("codec " + aqsgd.spec + " has no form on a device, where m has 16 bits; " +
-                         "leave out m=, or use this one on the CPU");
-  }
   SHOAL_ASSIGN_OR_RETURN(sections.delta, DeviceSection::Of(*aqsgd.delta));
   SHOAL_ASSIGN_OR_RETURN(sections.wide, DeviceSection::Of(*aqsgd.wide));
   SHOAL_ASSIGN_OR_RETURN(sections.first, DeviceSection::Of(*aqsgd.first_visit));
   SHOAL_ASSIGN_OR_RETURN(sections.full, DeviceSection::Of(*aqsgd.full));
-  if (sections.delta->fuses_delta()) return sections;
-  return Unimplemented("codec " + aqsgd.spec +
-                       " has no form on a device, where changes are bucket codes; use this one on "
-                       "the CPU");
+  SHOAL_CHECK(aqsgd.one_pass == nullptr || sections.delta->fuses_delta());
+  return sections;
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 //
 // Payloads and images are those of MessageCodec with the same spec, to the bit, in both
 // directions, so ends with and without a GPU work together. Packed bytes are all that crosses the
-// bus. On the device: scales, rounding, packing, m (`raw`, `direct` and `aqsgd` over them with a
-// 16-bit m); a bucket is read once and stays in the registers of a warp until its codes, the next
-// m and the scale are written. On the CPU: headers, checks of foreign bytes and the entropy stages,
-// whose coders work on the symbols of a whole message. Other specs are refused ("unimplemented").
+// bus. On the device: scales, rounding, packing, m; a bucket is read once and stays in the
+// registers of a warp until its codes, the next m and the scale are written. On the CPU: headers,
+// checks of foreign bytes and the entropy stages, whose coders work on the symbols of a whole
+// message. Specs without a form on a device are refused ("unimplemented"; docs/ALGORITHMS.md, "On a
+// GPU").
 //
 // Everything happens in the order of `stream`, a cudaStream_t (null: the default stream), on the
 // device that was current when the codec was made and must be current in every call; a call
@@ -48,13 +49,14 @@ class DeviceCodec {
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
   virtual std::size_t MImageBytes(SampleShape shape) const = 0;
 
-  // As MessageCodec::Encode, without statistics. `out` is memory of the host, best page-locked;
-  // `next_m` has an image of device memory per sample if keeps_m(), apart from `samples`' m, and is
-  // of no use after an error.
+  // As MessageCodec::Encode; `stats` (may be null) get the same numbers, for a pass over an eighth
+  // of the values and, where nothing is kept decoded, decoding. `out` is memory of the host, best
+  // page-locked; `next_m` has an image of device memory per sample if keeps_m(), apart from
+  // `samples`' m, and is of no use after an error.
   virtual Result<std::size_t> Encode(std::span<const DeviceSampleToEncode> samples,
                                      SampleShape shape, const RandomKey& key, DeltaMode mode,
                                      std::span<std::byte> out, std::span<std::byte* const> next_m,
-                                     void* stream) = 0;
+                                     CodingStats* stats, void* stream) = 0;
 
   // As MessageCodec::Decode; `payload` is memory of the host, `next_m` as in Encode.
   virtual Status Decode(std::span<const std::byte> payload,

@@ -11,10 +11,11 @@
 #include "compression/bucket_jobs.h"
 #include "compression/image_jobs.h"
 #include "compression/raw_jobs.h"
+#include "compression/stats_jobs.h"
 
 namespace shoal::compression {
 
-using DeviceJob = std::variant<BucketJob, RawJob, ImageJob>;
+using DeviceJob = std::variant<BucketJob, ImageJob, RawJob, StatsJob>;
 
 }  // namespace shoal::compression
 

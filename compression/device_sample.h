@@ -25,10 +25,11 @@ struct DeviceSample {
 // The largest magnitude bits that a job met in one sample; all 0 before it.
 struct Extremes {
   std::uint32_t x = 0;
-  std::uint32_t m = 0;  // fp16 bits; kWrongImage if the header of m is wrong
+  std::uint32_t m = 0;  // fp16 bits; kWrongScale, kWrongImage (header) if m is no image
   std::uint32_t sum = 0;
 };
 inline constexpr std::uint32_t kWrongImage = 0xffffffff;
+inline constexpr std::uint32_t kWrongScale = 0xfffffffe;
 
 enum class CodingPass : std::uint8_t { kEncode, kDecode };
 

@@ -47,14 +47,16 @@ void FetchExtremes(const DeviceContext& context, std::span<Extremes> extremes) {
                         extremes.size_bytes());
 }
 
-Status CheckImages(std::span<const Extremes> extremes, std::string_view spec) {
+Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_view spec) {
   for (std::size_t i = 0; i < extremes.size(); ++i) {
-    if (extremes[i].m < kHalfInfinity) continue;
-    const bool header = extremes[i].m == kWrongImage;
-    return InvalidArgument(
-        "codec " + std::string(spec) + ": m image " + std::to_string(i) + ": " +
-        (header ? "its header is not that of this shape and of 16 bits" : "a value is not finite") +
-        "; drop this m, the sample becomes a first visit");
+    const std::uint32_t seen = extremes[i].m;
+    if (seen < kHalfInfinity) continue;
+    const std::string what = seen == kWrongImage ? "its header is not that of this shape and of " +
+                                                       std::to_string(bits) + " bits"
+                             : seen == kWrongScale ? "a scale is out of range"
+                                                   : "a value is not finite";
+    return InvalidArgument("codec " + std::string(spec) + ": m image " + std::to_string(i) + ": " +
+                           what + "; drop this m, the sample becomes a first visit");
   }
   return Status::Ok();
 }

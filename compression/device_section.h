@@ -76,8 +76,8 @@ Job JobOf(const DeviceContext& context, std::size_t samples) {
   return job;
 }
 
-// Error if a job met an m image that is not one.
-Status CheckImages(std::span<const Extremes> extremes, std::string_view spec);
+// Error if a job met an m image that is not one (of `bits` bits a value).
+Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_view spec);
 
 // Encode and Stage leave the section on the device, from where Decode reads it, until another
 // section of the same scratch memory comes.

@@ -126,8 +126,8 @@ SHOAL_LANE void AdvanceGroup(const DeviceSample& sample, std::uint32_t position,
 // Once per sample, by whoever has its first value.
 SHOAL_LANE void BeginImages(const BucketJob& job, const DeviceSample& sample, Extremes& extremes) {
   if (!job.delta) return;
-  if (!ImageHeaderFits(sample.m, job.values)) extremes.m = kWrongImage;
-  WriteImageHeader(sample.exponent, job.values, sample.next_m);
+  if (!ImageHeaderFits(sample.m, job.values, 16)) extremes.m = kWrongImage;
+  WriteImageHeader(sample.exponent, job.values, 16, sample.next_m);
 }
 
 SHOAL_LANE float FactorOf(const BucketJob& job, const DeviceSample& sample) {

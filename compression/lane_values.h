@@ -162,24 +162,24 @@ SHOAL_LANE std::uint32_t MagnitudeBits(float value) {
   return std::bit_cast<std::uint32_t>(value) & kAbsMask;
 }
 
-// ---- images of 16 bits (m_format.h) ----------------------------------------------------------
+// ---- m images (m_format.h) -------------------------------------------------------------------
 
 SHOAL_LANE int ImageExponent(const std::byte* image) {
   return static_cast<std::int8_t>(LoadAligned<std::uint8_t>(image + 1));
 }
-SHOAL_LANE std::uint64_t ImageStart(int exponent) {
+SHOAL_LANE std::uint64_t ImageStart(int exponent, int bits) {
   return std::uint64_t{kMImageVersion} | static_cast<std::uint64_t>(exponent) << 8 |
-         std::uint64_t{16} << 16;
+         static_cast<std::uint64_t>(bits) << 16;
 }
-SHOAL_LANE void WriteImageHeader(int exponent, std::uint32_t values, std::byte* image) {
-  StoreAligned<std::uint64_t>(image, ImageStart(exponent));
+SHOAL_LANE void WriteImageHeader(int exponent, std::uint32_t values, int bits, std::byte* image) {
+  StoreAligned<std::uint64_t>(image, ImageStart(exponent, bits));
   StoreAligned<std::uint64_t>(image + 8, values);
 }
 // As MFormat::Check.
-SHOAL_LANE bool ImageHeaderFits(const std::byte* image, std::uint32_t values) {
+SHOAL_LANE bool ImageHeaderFits(const std::byte* image, std::uint32_t values, int bits) {
   const int exponent = ImageExponent(image);
-  return exponent >= 0 && exponent <= kExponentMax &&
-         LoadAligned<std::uint64_t>(image) == ImageStart(exponent) &&
+  return exponent >= 0 && exponent <= (bits == 16 ? kExponentMax : 0) &&
+         LoadAligned<std::uint64_t>(image) == ImageStart(exponent, bits) &&
          LoadAligned<std::uint64_t>(image + 8) == values;
 }
 SHOAL_LANE std::size_t HalfPlace(std::uint32_t position) {

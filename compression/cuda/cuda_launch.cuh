@@ -20,6 +20,7 @@ namespace shoal::compression {
 void Launch(const BucketJob& job, cudaStream_t stream);
 void Launch(const ImageJob& job, cudaStream_t stream);
 void Launch(const RawJob& job, cudaStream_t stream);
+void Launch(const StatsJob& job, cudaStream_t stream);
 
 inline constexpr std::uint32_t kThreads = 128;
 inline constexpr std::uint32_t kWarp = 32;
@@ -47,6 +48,16 @@ __device__ inline void ReportExtremes(const Extremes& seen, Extremes& all) {
 
 // ---- launches --------------------------------------------------------------------------------
 
+// Moves what a job has per sample beyond `samples` and `extremes`.
+template <typename Job>
+void SkipSamples(Job&, std::uint32_t) {}
+inline void SkipSamples(ImageJob& job, std::uint32_t count) {
+  if (job.columns != nullptr) job.columns += std::size_t{count} * job.hidden;
+}
+inline void SkipSamples(StatsJob& job, std::uint32_t count) {
+  job.sums += std::size_t{count} * job.blocks * kStatsLanes;
+}
+
 // Calls launch(job, grid) for the samples of a job, as many at once as a grid takes.
 template <typename Job, typename LaunchPart>
 void InParts(Job job, std::uint64_t threads, const LaunchPart& launch) {
@@ -57,6 +68,7 @@ void InParts(Job job, std::uint64_t threads, const LaunchPart& launch) {
     left -= job.count;
     job.samples += job.count;
     job.extremes += job.count;
+    SkipSamples(job, job.count);
   }
 }
 

@@ -155,7 +155,7 @@ Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t 
   const std::span<std::byte> out(fixture.host, codec->EncodedBytesMax(fixture.shape, kSamples));
   const double call = Seconds([&] {
     const auto bytes =
-        codec->Encode(samples, fixture.shape, {}, DeltaMode::kDelta, out, next, nullptr);
+        codec->Encode(samples, fixture.shape, {}, DeltaMode::kDelta, out, next, nullptr, nullptr);
     if (!bytes.ok()) std::fprintf(stderr, "%s\n", bytes.status().message().c_str());
   });
   row.encode_call_of_copy = Traffic(job, true) / call / fixture.copy_rate;

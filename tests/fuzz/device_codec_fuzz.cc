@@ -30,7 +30,13 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "aqsgd:bits=2,bucket=24",
                                   "aqsgd:bits=7,bucket=4",
                                   "aqsgd:bits=4,bucket=3,levels=affine,first_visit=raw:dtype=bf16",
-                                  "aqsgd:bits=6,bucket=2,first_visit=direct:bits=3"};
+                                  "aqsgd:bits=6,bucket=2,first_visit=direct:bits=3",
+                                  "aqsgd:bits=2,bucket=24,m=8",
+                                  "aqsgd:bits=3,bucket=4,m=4,first_visit=direct:bits=4",
+                                  "aqsgd:bits=2,bucket=6,m=2",
+                                  "aqsgd:delta=raw:dtype=fp16",
+                                  "aqsgd:delta=raw:dtype=fp32,m=4",
+                                  "aqsgd:delta=direct+rans:bits=3"};
 constexpr SampleShape kShapes[] = {{1, 24}, {3, 24}, {2, 48}, {5, 12}};
 
 struct Input {

@@ -63,6 +63,7 @@ struct Coded {
   Bytes payload;
   std::vector<Bytes> next_m;
   std::vector<Bytes> values;  // of a receiver
+  CodingStats stats;          // of a sender
 };
 
 struct Message {
@@ -82,7 +83,7 @@ inline Result<Coded> HostEncode(const Message& message, const std::vector<Values
   std::vector<Buffer> next(x.size());
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                          codec->Encode(samples, message.shape, message.key, message.mode,
-                                       coded.payload, next, nullptr));
+                                       coded.payload, next, &coded.stats));
   coded.payload.resize(bytes);
   for (const Buffer& image : next) coded.next_m.push_back(BytesOf(image.bytes()));
   return coded;
@@ -118,7 +119,7 @@ class DeviceCodecTest : public testing::TestWithParam<Where> {
   }
 
   Result<Coded> Encode(const Message& message, const std::vector<Values>& x,
-                       const std::vector<Bytes>& m) {
+                       const std::vector<Bytes>& m, bool counted = false) {
     SHOAL_ASSIGN_OR_RETURN(const auto codec, Make(message.spec, message.shape.hidden));
     Arena arena(GetParam());
     std::vector<DeviceSampleToEncode> samples;
@@ -132,9 +133,10 @@ class DeviceCodecTest : public testing::TestWithParam<Where> {
     }
     Coded coded;
     coded.payload.resize(codec->EncodedBytesMax(message.shape, x.size()));
-    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                           codec->Encode(samples, message.shape, message.key, message.mode,
-                                         coded.payload, next, nullptr));
+    SHOAL_ASSIGN_OR_RETURN(
+        const std::size_t bytes,
+        codec->Encode(samples, message.shape, message.key, message.mode, coded.payload, next,
+                      counted ? &coded.stats : nullptr, nullptr));
     coded.payload.resize(bytes);
     for (const std::byte* at : next) coded.next_m.push_back(arena.Fetch(at, image));
     return coded;
@@ -174,6 +176,14 @@ class DeviceCodecTest : public testing::TestWithParam<Where> {
     ASSERT_TRUE(got.ok()) << got.status().ToString();
     ASSERT_EQ(got->payload, want->payload);
     ASSERT_EQ(got->next_m, want->next_m);
+    const auto counted = Encode(message, x, *m, true);
+    ASSERT_TRUE(counted.ok()) << counted.status().ToString();
+    ASSERT_EQ(counted->payload, want->payload);
+    ASSERT_EQ(counted->next_m, want->next_m);
+    ASSERT_EQ(counted->stats.values, want->stats.values);
+    ASSERT_EQ(counted->stats.errors, want->stats.errors);
+    ASSERT_EQ(counted->stats.based, want->stats.based);
+    ASSERT_EQ(counted->stats.deltas, want->stats.deltas);
     const auto want_values = HostDecode(message, want->payload, *m);
     ASSERT_TRUE(want_values.ok()) << want_values.status().ToString();
     const auto got_values = Decode(message, want->payload, *m);

@@ -117,6 +117,78 @@ TEST_P(DeviceCodecTest, EntropyStages) {
   }
 }
 
+// m in codes with a scale per column; hidden sizes where groups of codes lie across tokens, and
+// behind an odd number of scales.
+TEST_P(DeviceCodecTest, ImagesOfCodes) {
+  for (const SampleShape shape :
+       {SampleShape{3, 256}, SampleShape{70, 43}, SampleShape{1, 100}, SampleShape{33, 66}}) {
+    const std::string bucket = std::to_string(shape.hidden == 66 ? 33 : shape.hidden);
+    for (const char* bits : {"8", "4", "2"}) {
+      for (const std::string& codes :
+           {"bits=3,bucket=" + bucket, std::string("delta=raw:dtype=fp16"),
+            "bits=2,bucket=" + bucket + ",rounding=stochastic",
+            "bits=4,bucket=" + bucket + ",first_visit=direct:bits=8/bucket=" + bucket}) {
+        const Message message{"aqsgd:" + codes + ",m=" + bits, shape, {5, 6, 7, 8, 0}};
+        std::vector<Bytes> m(3);
+        for (std::uint64_t visit = 0; visit < 4; ++visit) {
+          if (visit == 2) m[1].clear();
+          ASSERT_NO_FATAL_FAILURE(Compare(message, Samples(3, shape.values(), visit), &m));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeviceCodecTest, ImagesOfCodesInAllModes) {
+  const SampleShape shape{5, 96};
+  for (const char* bits : {"16", "8", "4", "2"}) {
+    for (const DeltaMode mode : {DeltaMode::kDelta, DeltaMode::kWideDelta, DeltaMode::kFull}) {
+      const std::string spec = std::string("aqsgd:bits=2,bucket=32,m=") + bits;
+      std::vector<Bytes> m(3);
+      for (std::uint64_t visit = 0; visit < 3; ++visit) {
+        ASSERT_NO_FATAL_FAILURE(
+            Compare({spec, shape, {}, mode}, Samples(3, shape.values(), visit, 1e4F), &m));
+      }
+    }
+  }
+}
+
+// Changes that a section codes without knowing m.
+TEST_P(DeviceCodecTest, ChangesOfAnyKind) {
+  const SampleShape shape{3, 192};
+  for (const char* delta : {"raw:dtype=fp32", "raw:dtype=fp16", "raw:dtype=bf16",
+                            "direct:bits=2/bucket=64", "direct+rans:bits=3/bucket=96"}) {
+    for (const char* bits : {"16", "8", "4", "2"}) {
+      for (const float scale : {1.0F, 1e5F, 1e20F}) {
+        const std::string spec = std::string("aqsgd:delta=") + delta + ",m=" + bits;
+        std::vector<Bytes> m(3);
+        for (std::uint64_t visit = 0; visit < 3; ++visit) {
+          if (visit == 2) m[0].clear();
+          ASSERT_NO_FATAL_FAILURE(
+              Compare({spec, shape, {}}, Samples(3, shape.values(), visit, scale), &m));
+        }
+      }
+    }
+  }
+}
+
+// More blocks than statistics look at, and samples whose first counted block is not their first.
+TEST_P(DeviceCodecTest, StatisticsOfManyBlocks) {
+  const SampleShape shape{90, 300};
+  for (const char* spec : {"aqsgd:bits=4,bucket=100", "aqsgd:bits=4,bucket=100,m=8",
+                           "aqsgd:delta=raw:dtype=bf16", "direct:bits=3,bucket=300"}) {
+    std::vector<Bytes> m(10);
+    const Message message{spec, shape, {}};
+    ASSERT_NO_FATAL_FAILURE(Compare(message, Samples(10, shape.values(), 1), &m));
+    if (m[3].empty()) continue;
+    m[3].clear();
+    ASSERT_NO_FATAL_FAILURE(Compare(message, Samples(10, shape.values(), 2), &m));
+    const auto seen = Encode(message, Samples(10, shape.values(), 3), m, true);
+    ASSERT_TRUE(seen.ok());
+    EXPECT_GT(seen->stats.deltas, 0);
+  }
+}
+
 // Values beyond fp16: each sample's image has an exponent of its own, which comes and goes.
 TEST_P(DeviceCodecTest, ExponentsBeyondHalf) {
   for (const std::uint32_t bucket : {64U, 43U}) {
@@ -159,10 +231,44 @@ TEST_P(DeviceCodecTest, RefusesWhatTheHostRefuses) {
   }
 }
 
+TEST_P(DeviceCodecTest, RefusesWrongImagesOfCodes) {
+  const SampleShape shape{2, 128};
+  const auto x = Samples(2, shape.values(), 1);
+  for (const char* spec :
+       {"aqsgd:bits=4,bucket=64,m=8", "aqsgd:bits=4,bucket=64,m=2", "aqsgd:delta=raw:dtype=fp32"}) {
+    const Message message{spec, shape, {}};
+    const auto first = HostEncode(message, x, std::vector<Bytes>(2)).value();
+    const auto next = HostEncode(message, x, first.next_m).value();
+    // Header, and the high byte of the last scale (the last value of 16 bits).
+    for (const std::size_t byte : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
+                                   std::size_t{6}, std::size_t{9}, std::size_t{17 + 2 * 127}}) {
+      auto m = first.next_m;
+      m[1][byte] = std::byte{0xfc};
+      ASSERT_FALSE(HostEncode(message, x, m).ok()) << spec << " " << byte;
+      EXPECT_EQ(Encode(message, x, m).status().code(), StatusCode::kInvalidArgument) << byte;
+      ASSERT_FALSE(HostDecode(message, next.payload, m).ok()) << spec << " " << byte;
+      EXPECT_EQ(Decode(message, next.payload, m).status().code(), StatusCode::kInvalidArgument);
+      Message full = message;
+      full.mode = DeltaMode::kFull;
+      EXPECT_EQ(Encode(full, x, m, true).status().code(), StatusCode::kInvalidArgument) << byte;
+      EXPECT_TRUE(Encode(full, x, m).ok()) << byte;
+    }
+    auto wrong = x;
+    wrong[0][7] = std::numeric_limits<float>::infinity();
+    for (const auto& m : {std::vector<Bytes>(2), first.next_m}) {
+      const auto want = HostEncode(message, wrong, m);
+      const auto got = Encode(message, wrong, m);
+      ASSERT_FALSE(got.ok());
+      EXPECT_EQ(got.status().ToString(), want.status().ToString());
+    }
+  }
+}
+
 TEST_P(DeviceCodecTest, RefusesForeignBytes) {
   const SampleShape shape{3, 86};
   for (const char* spec : {"raw:dtype=fp16", "raw:dtype=fp32", "direct:bits=3,bucket=43",
-                           "direct+rans:bits=2,bucket=43", "aqsgd:bits=3,bucket=43"}) {
+                           "direct+rans:bits=2,bucket=43", "aqsgd:bits=3,bucket=43",
+                           "aqsgd:bits=3,bucket=43,m=4", "aqsgd:delta=raw:dtype=fp16"}) {
     const Message message{spec, shape, {}};
     const auto x = Samples(2, shape.values(), 3);
     std::vector<Bytes> m(2);
@@ -221,8 +327,8 @@ INSTANTIATE_TEST_SUITE_P(Gpu, DeviceCodecTest, testing::Values(Where::kGpu));
 
 TEST(DeviceCodec, RefusesSpecsWithoutADeviceForm) {
   for (const char* spec :
-       {"direct:bits=4,bucket=channel", "aqsgd:bits=2,m=8", "dithered:rate=2",
-        "aqsgd:bits=2,first_visit=dithered:rate=2", "aqsgd:delta=raw:dtype=fp16"}) {
+       {"direct:bits=4,bucket=channel", "dithered:rate=2",
+        "aqsgd:bits=2,first_visit=dithered:rate=2", "aqsgd:delta=dithered:rate=2"}) {
     const auto codec = NewDeviceCodec(spec, 128, std::make_unique<HostQueue>());
     ASSERT_FALSE(codec.ok()) << spec;
     EXPECT_EQ(codec.status().code(), StatusCode::kUnimplemented) << codec.status().ToString();

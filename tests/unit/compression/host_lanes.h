@@ -10,6 +10,7 @@
 #include "compression/lane_groups.h"
 #include "compression/lane_images.h"
 #include "compression/lane_raw.h"
+#include "compression/lane_stats.h"
 #include "compression/lane_units.h"
 
 namespace shoal::compression {
@@ -118,13 +119,41 @@ inline void RunOnHost(const RawJob& job) {
   });
 }
 
+inline void MeasureColumns(const ImageJob& job) {
+  for (std::uint32_t s = 0; s < job.count; ++s) {
+    for (std::uint32_t lane = 0; lane < LanesOfColumns(job); ++lane) {
+      Extremes extremes;
+      std::uint32_t& column = job.columns[std::size_t{s} * job.hidden + ColumnOfLane(job, lane)];
+      Raise(column, MeasureColumn(job, job.samples[s], lane, extremes));
+      ReportOnHost(extremes, job.extremes[s]);
+    }
+  }
+}
+
 inline void RunOnHost(const ImageJob& job) {
+  if (job.pass == ImagePass::kMeasure) return MeasureColumns(job);
   OverGroupsOnHost(job, [&](const DeviceSample& sample, std::uint32_t group, Extremes& extremes) {
     switch (job.pass) {
+      case ImagePass::kCheck: return CheckImageGroup(job, sample, group, extremes);
+      case ImagePass::kSubtract: return SubtractGroup(job, sample, group, extremes);
       case ImagePass::kStore: return StoreImageGroup(job, sample, group, extremes);
       case ImagePass::kLoad: return LoadImageGroup(job, sample, group);
+      case ImagePass::kAdvance: return AdvanceImageGroup(job, sample, group, extremes);
+      case ImagePass::kMeasure: return;
+      case ImagePass::kCode:
+        return CodeImageGroup(job, sample, group,
+                              job.columns + (&sample - job.samples) * std::ptrdiff_t{job.hidden});
     }
   });
+}
+
+inline void RunOnHost(const StatsJob& job) {
+  for (std::uint32_t s = 0; s < job.count; ++s) {
+    for (std::uint32_t thread = 0; thread < job.blocks * kStatsLanes; ++thread) {
+      job.sums[std::size_t{s} * job.blocks * kStatsLanes + thread] =
+          SumLane(job, job.samples[s], thread / kStatsLanes, thread % kStatsLanes);
+    }
+  }
 }
 
 }  // namespace shoal::compression
