@@ -1,6 +1,7 @@
 """Network namespaces for tests: a machine of one's own per peer, and lines that can be slow."""
 
 import itertools
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -72,3 +73,57 @@ def slow_down(namespace, rate, burst="32kb", latency="200ms"):
     """What leaves the namespace by its line goes no faster than `rate`, like "20mbit"."""
     namespace.run("tc", "qdisc", "replace", "dev", "line", "root", "tbf", "rate", rate, "burst",
                   burst, "latency", latency)
+
+
+class DelayedLine:
+    """A line with a length and a router: `a` and `b` (addresses .1 and .2) with the program
+    delay_line between them. What goes to one of them leaves the router at `rate` bit/s through a
+    queue of `queue_ms` at that rate; packets wait there, and are dropped there, not in the
+    sender's kernel, which would notice. Gone after the `with`."""
+
+    def __init__(self, a, b, rate, rtt_ms, queue_ms, program, congestion="cubic"):
+        self.ends = {"to-a": a, "to-b": b}
+        self.rate, self.rtt_ms, self.queue_ms = rate, rtt_ms, queue_ms
+        self.program, self.congestion = str(program), congestion
+        self.router = Namespace("router")
+        self.process = None
+
+    def __enter__(self):
+        self.router.__enter__()
+        try:
+            self.build()
+        except BaseException:
+            self.router.__exit__()
+            raise
+        return self
+
+    def build(self):
+        burst = max(8192, self.rate // 8 // 1000)  # a millisecond, so that timers may be late
+        for number, (name, end) in enumerate(self.ends.items(), 1):
+            ip("link", "add", "line", "netns", end.name, "type", "veth", "peer", "name", name,
+               "netns", self.router.name)
+            end.run("ip", "address", "add", f"10.77.0.{number}/24", "dev", "line")
+            end.run("ip", "link", "set", "line", "up")
+            # The sysctl may be set to few algorithms in a namespace; a route takes any.
+            end.run("ip", "route", "replace", "10.77.0.0/24", "dev", "line", "scope", "link",
+                    "proto", "kernel", "src", f"10.77.0.{number}", "congctl", self.congestion)
+            self.router.run("ip", "link", "set", "dev", name, "up")
+            self.router.run("tc", "qdisc", "replace", "dev", name, "root", "tbf", "rate",
+                            f"{self.rate}bit", "burst", burst, "limit",
+                            int(self.rate / 8 * self.queue_ms / 1000) + burst)
+        self.process = subprocess.Popen(
+            [*self.router.prefix, self.program, *self.ends, str(int(self.rtt_ms * 500))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "ready":
+            raise AssertionError("delay_line did not start")
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.router.__exit__()
+
+    def to(self, end):
+        """What went to end "a" or "b" as the shaper counts it, every packet with its headers:
+        bytes, packets, drops, backlog."""
+        return json.loads(self.router.run("tc", "-s", "-j", "qdisc", "show", "dev", f"to-{end}"))[0]

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""How much of a slow line does a bulk link use, and what does a control message feel of it?
+
+Two LinkHubs with TLS and a control stream between the same two peers, each peer in a network
+namespace of its own, with a router between them that shapes (tbf) and delays. Needs root."""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/wan"))
+import namespaces  # noqa: E402
+
+GRADIENT_BYTES = 65536
+WANTED = {50: {0: .95, 40: .95, 100: .95}, 100: {0: .95, 40: .95, 100: .95},
+          500: {0: .95, 40: .95, 100: .90}}
+LATENCY_OVER_RTT_MS = 20
+
+
+def numbers(text):
+    return [float(n) if "." in n else int(n) for n in text.split(",")]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./x bench link", description=__doc__)
+    parser.add_argument("--mbit", type=numbers, default=[50, 100, 500], help="rates of the line")
+    parser.add_argument("--rtt", type=numbers, default=[0, 40, 100], help="delays, both ways, ms")
+    parser.add_argument("--queue", type=numbers, default=[20, 200],
+                        help="queues of the router, ms at its rate")
+    parser.add_argument("--congestion", default="cubic",
+                        help="the kernel's congestion control: cubic,bbr (default: cubic)")
+    parser.add_argument("--seconds", type=float, default=10, help="measured, per row")
+    parser.add_argument("--warm-up", type=float, default=6, help="seconds before, per row")
+    parser.add_argument("--sender", default="", help="more options of link_peer send")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
+    return parser.parse_args()
+
+
+class Peer:
+    """A link_peer in a namespace."""
+
+    def __init__(self, namespace, build, *options):
+        self.folder = tempfile.TemporaryDirectory(prefix="shoal-link-")
+        self.process = subprocess.Popen(
+            [*namespace.prefix, str(Path(build, "bench/link_peer")), options[0], "--dir",
+             self.folder.name, *options[1:]],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.folder.cleanup()
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("link: a peer ended; see its message above")
+        return json.loads(line)
+
+    def report(self):
+        self.tell("report")
+        return self.read()
+
+
+def tcp_counts(namespace):
+    """Segments sent and sent again by a namespace."""
+    lines = [line.split() for line in namespace.run("cat", "/proc/net/snmp").splitlines()
+             if line.startswith("Tcp:")]
+    counts = dict(zip(lines[0], lines[1]))
+    return int(counts["OutSegs"]), int(counts["RetransSegs"])
+
+
+def quantile(values, part):
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else None
+
+
+class Snapshot:
+    def __init__(self, line, a, sender, receiver):
+        self.time = time.monotonic()
+        self.shaper = line.to("b")
+        self.segments, self.again = tcp_counts(a)
+        self.sender, self.receiver = sender.report(), receiver.report()
+
+
+def measure(args, mbit, rtt_ms, queue_ms, congestion):
+    rate = int(mbit * 1e6)
+    with contextlib.ExitStack() as stack:
+        a, b = (stack.enter_context(namespaces.Namespace(n)) for n in "ab")
+        line = stack.enter_context(namespaces.DelayedLine(
+            a, b, rate, rtt_ms, queue_ms, Path(args.build, "tests/delay_line"), congestion))
+        receiver = stack.enter_context(Peer(b, args.build, "receive", "--listen", "10.77.0.2"))
+        at = receiver.read()
+        sender = stack.enter_context(Peer(
+            a, args.build, "send", "--listen", "10.77.0.1", "--to", at["peer"], "--link",
+            at["link"], "--control", at["control"], "--gradient", str(GRADIENT_BYTES),
+            *args.sender.split()))
+        time.sleep(2)
+        idle = sender.report()
+        sender.tell("go")
+        time.sleep(args.warm_up)
+        first = Snapshot(line, a, sender, receiver)
+        time.sleep(args.seconds)
+        last = Snapshot(line, a, sender, receiver)
+    return row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last)
+
+
+def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
+    def grown(key, end="sender"):
+        return getattr(last, end)[key] - getattr(first, end)[key]
+
+    seconds = last.time - first.time
+    again = (last.again - first.again) / max(1, last.segments - first.segments)
+    on_line = 8 * (last.shaper["bytes"] - first.shaper["bytes"]) / seconds / rate
+    gigabytes = grown("payloadBytes", "receiver") / 1e9
+    cpu = {end: grown("cpuSeconds", end) / gigabytes if gigabytes else None
+           for end in ("sender", "receiver")}
+    control, gradient = last.sender["controlMs"], last.receiver["gradientMs"]
+    return {
+        "linkBps": rate, "rttMs": rtt_ms, "tls": True,
+        "linkFraction": on_line * (1 - again),
+        "controlLatencyMs": quantile(control, .95),
+        "cpuSecondsPerGigabyte": sum(cpu.values()) if gigabytes else None,
+        "queueMs": queue_ms, "congestion": congestion,
+        "payloadFraction": 8e9 * gigabytes / seconds / rate,
+        "sentAgain": again, "dropped": last.shaper["drops"] - first.shaper["drops"],
+        "controlMedianMs": quantile(control, .5), "controlMaxMs": max(control, default=None),
+        "controlIdleMs": quantile(idle["controlMs"], .5),
+        "gradientMedianMs": quantile(gradient, .5), "gradientMaxMs": max(gradient, default=None),
+        "senderCpuSecondsPerGigabyte": cpu["sender"],
+        "receiverCpuSecondsPerGigabyte": cpu["receiver"],
+        "load": os.getloadavg()[0], "seconds": seconds,
+    }
+
+
+COLUMNS = (
+    ("Mbit/s", lambda r: f"{r['linkBps'] / 1e6:.0f}"), ("RTT", lambda r: f"{r['rttMs']}"),
+    ("queue", lambda r: f"{r['queueMs']}"), ("", lambda r: r["congestion"]),
+    ("fraction", lambda r: f"{r['linkFraction']:.3f}"),
+    ("payload", lambda r: f"{r['payloadFraction']:.3f}"),
+    ("again", lambda r: f"{r['sentAgain']:.4f}"),
+    ("control ms", lambda r: f"{r['controlLatencyMs']:.1f}"),
+    ("median", lambda r: f"{r['controlMedianMs']:.1f}"),
+    ("most", lambda r: f"{r['controlMaxMs']:.1f}"),
+    ("gradient ms", lambda r: f"{r['gradientMedianMs']:.1f}"),
+    ("most", lambda r: f"{r['gradientMaxMs']:.1f}"),
+    ("CPU s/GB", lambda r: f"{r['cpuSecondsPerGigabyte']:.2f}"),
+    ("load", lambda r: f"{r['load']:.1f}"), ("", lambda r: ", ".join(misses(r)) or "good"),
+)
+
+
+def misses(row):
+    found = []
+    wanted = WANTED.get(row["linkBps"] / 1e6, {}).get(row["rttMs"])
+    if wanted and row["linkFraction"] < wanted:
+        found.append(f"fraction below {wanted}")
+    if row["controlLatencyMs"] is None or \
+            row["controlLatencyMs"] > row["rttMs"] + LATENCY_OVER_RTT_MS:
+        found.append(f"control above RTT + {LATENCY_OVER_RTT_MS} ms")
+    return found
+
+
+def cells(row):
+    def cell(make):
+        try:
+            return make(row)
+        except TypeError:  # nothing was measured
+            return "-"
+    return " | ".join(["", *(cell(make) for _, make in COLUMNS), ""]).strip()
+
+
+def main():
+    args = arguments()
+    if os.geteuid() != 0 or not namespaces.possible():
+        sys.exit("link: this bench makes network namespaces and needs root")
+    rows = []
+    if not args.json:
+        print("| " + " | ".join(name for name, _ in COLUMNS) + " |")
+        print("|" + "---|" * len(COLUMNS), flush=True)
+    for congestion, queue, mbit, rtt in itertools.product(
+            args.congestion.split(","), args.queue, args.mbit, args.rtt):
+        rows.append(measure(args, mbit, rtt, queue, congestion))
+        if not args.json:
+            print(cells(rows[-1]), flush=True)
+    if args.json:
+        machine = {"processors": os.cpu_count(), "kernel": platform.release()}
+        print(json.dumps({"schemaVersion": 1, "machine": machine, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
