@@ -49,6 +49,14 @@ SHOAL_LANE LevelConstants ColumnDecoder(const std::byte* image, int bits, std::u
   return ImageRule(bits).Decoder({scale, 0});
 }
 
+SHOAL_LANE float CodeLevel(const std::byte* image, int bits, std::uint32_t hidden,
+                           std::uint32_t position, LevelConstants decoder) {
+  const auto part = LoadAligned<std::uint8_t>(image + ImageCodePlace(hidden, bits, position));
+  const std::uint32_t shift = position * static_cast<std::uint32_t>(bits) % 8;
+  const std::uint32_t code = part >> shift & ((1U << bits) - 1);
+  return static_cast<float>(code) * decoder.factor + decoder.offset;
+}
+
 // ---- reading m -------------------------------------------------------------------------------
 
 SHOAL_LANE float ImageValue(const std::byte* image, int bits, std::uint32_t hidden,
@@ -59,10 +67,7 @@ SHOAL_LANE float ImageValue(const std::byte* image, int bits, std::uint32_t hidd
     return LaneFromHalf(half) * PowerOfTwo(ImageExponent(image));
   }
   const LevelConstants decoder = ColumnDecoder(image, bits, position % hidden, extremes);
-  const auto part = LoadAligned<std::uint8_t>(image + ImageCodePlace(hidden, bits, position));
-  const std::uint32_t shift = position * static_cast<std::uint32_t>(bits) % 8;
-  const std::uint32_t code = part >> shift & ((1U << bits) - 1);
-  return static_cast<float>(code) * decoder.factor + decoder.offset;
+  return CodeLevel(image, bits, hidden, position, decoder);
 }
 
 // The values of m in a group; 0 behind them.
@@ -184,13 +189,15 @@ SHOAL_LANE std::uint32_t MeasureColumn(const ImageJob& job, const DeviceSample& 
   const std::uint32_t column = ColumnOfLane(job, lane);
   const std::uint32_t first = lane / job.hidden * kRowsOfLane;
   const std::uint32_t rows = job.values / job.hidden;
-  if (lane == 0 && sample.m != nullptr) CheckImageHeader(job, sample.m, extremes);
+  LevelConstants decoder;
+  if (sample.m != nullptr) decoder = ColumnDecoder(sample.m, job.bits, column, extremes);
+  if (sample.m != nullptr && lane == 0) CheckImageHeader(job, sample.m, extremes);
   std::uint32_t most = 0;
   for (std::uint32_t row = first; row < first + kRowsOfLane && row < rows; ++row) {
     const std::uint32_t position = row * job.hidden + column;
     float value = sample.values[position];
     if (sample.m != nullptr) {
-      value = ImageValue(sample.m, job.bits, job.hidden, position, extremes) + value;
+      value = CodeLevel(sample.m, job.bits, job.hidden, position, decoder) + value;
       sample.values[position] = value;
     }
     Raise(most, MagnitudeBits(value));

@@ -1,9 +1,11 @@
 // Speed of codecs on a CUDA device: build/PRESET/bench/device_codec_bench [--json]
 //
 // of_copy is the rate at which a pass reads and writes device memory, over that of a copy on the
-// device, in one run: 1 is as fast as the memory allows. call_of_copy takes the whole call with the
-// packed bytes' way to page-locked memory of the host, counting the same bytes. Values are 16
-// samples of GPT2-XL's shape, more than the caches hold; the best of several rounds counts.
+// device, in one run: 1 is as fast as the memory allows. Where m has codes, all passes over x and m
+// count the bytes that one fused pass would read and write. call_of_copy takes the whole Encode
+// with the packed bytes' way to page-locked memory of the host, counting the same bytes;
+// stats_of_copy is such a call with CodingStats. Values are 16 samples of GPT2-XL's shape, more
+// than the caches hold; the best of several rounds counts.
 
 #include <algorithm>
 #include <cstdio>
@@ -62,6 +64,8 @@ struct Fixture {
   SampleShape shape;
   std::vector<DeviceSample> samples{kSamples};
   DeviceSample* device_samples = DeviceArray<DeviceSample>(kSamples);
+  DeviceSample* device_changes = DeviceArray<DeviceSample>(kSamples);  // x: the others' values
+  std::uint32_t* columns = nullptr;
   Extremes* extremes = DeviceArray<Extremes>(kSamples);
   std::byte* scales = nullptr;
   std::byte* codes = nullptr;
@@ -80,14 +84,8 @@ struct Fixture {
       std::byte* m = DeviceArray<std::byte>(kMImage + 2 * n);
       samples[i] = {x, x, m, m, i, 0};
     }
-    Send();
-    ImageJob job;
-    job.values = static_cast<std::uint32_t>(n);
-    job.count = kSamples;
-    job.samples = device_samples;
-    job.extremes = extremes;
-    queue->Run(job);
-    Check(cudaDeviceSynchronize());
+    columns = DeviceArray<std::uint32_t>(kSamples * shape.hidden);
+    MakeImages(queue, 16);
     for (DeviceSample& sample : samples) {
       sample.values = DeviceArray<float>(n);
       sample.next_m = DeviceArray<std::byte>(kMImage + 2 * n);
@@ -103,8 +101,43 @@ struct Fixture {
                 });
   }
   void Send() {
-    Check(cudaMemcpy(device_samples, samples.data(), kSamples * sizeof(DeviceSample),
-                     cudaMemcpyHostToDevice));
+    const std::size_t bytes = kSamples * sizeof(DeviceSample);
+    Check(cudaMemcpy(device_samples, samples.data(), bytes, cudaMemcpyHostToDevice));
+    std::vector<DeviceSample> changes = samples;
+    for (DeviceSample& change : changes) change.x = change.values;
+    Check(cudaMemcpy(device_changes, changes.data(), bytes, cudaMemcpyHostToDevice));
+  }
+  ImageJob ImageJobFor(ImagePass pass, int bits) const {
+    ImageJob job;
+    job.pass = pass;
+    job.bits = static_cast<std::uint8_t>(bits);
+    job.hidden = shape.hidden;
+    job.values = static_cast<std::uint32_t>(shape.values());
+    job.count = kSamples;
+    job.samples = device_samples;
+    job.columns = columns;
+    job.extremes = extremes;
+    return job;
+  }
+  // m of all samples becomes an image of x.
+  void MakeImages(DeviceQueue* queue, int bits) {
+    const std::vector<DeviceSample> kept = samples;
+    for (DeviceSample& sample : samples) {
+      sample.next_m = const_cast<std::byte*>(sample.m);
+      sample.values = const_cast<float*>(sample.x);
+      sample.m = nullptr;
+    }
+    Send();
+    if (bits == 16) {
+      queue->Run(ImageJobFor(ImagePass::kStore, bits));
+    } else {
+      Check(cudaMemset(columns, 0, kSamples * shape.hidden * sizeof(std::uint32_t)));
+      queue->Run(ImageJobFor(ImagePass::kMeasure, bits));
+      queue->Run(ImageJobFor(ImagePass::kCode, bits));
+    }
+    Check(cudaDeviceSynchronize());
+    samples = kept;
+    Send();
   }
 
   static constexpr std::size_t kMImage = 16;
@@ -112,19 +145,17 @@ struct Fixture {
 
 struct Row {
   std::string codec;
-  double encode_of_copy = 0, decode_of_copy = 0, encode_call_of_copy = 0;
+  double encode_of_copy = 0, decode_of_copy = 0, encode_call_of_copy = 0, stats_call_of_copy = 0;
 };
 
-// Bytes that a pass reads and writes.
-double Traffic(const BucketJob& job, bool encode) {
+// Bytes that one pass reads and writes: values, packed codes, m (of so many bits; 0: none) twice.
+double Traffic(const BucketJob& job, int m_bits) {
   const double n = static_cast<double>(job.values) * kSamples;
   const double packed = n * job.rule.bits() / 8 + n / job.bucket * job.rule.scale_bytes();
-  if (encode) return packed + n * (job.delta ? 4 + 2 + 2 : 4);
-  return packed + n * (job.delta ? 2 + 2 + 4 : 4);
+  return packed + n * (4 + 2 * m_bits / 8.0);
 }
 
-Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t bucket,
-            bool delta) {
+BucketJob JobOfBuckets(const Fixture& fixture, int bits, std::uint32_t bucket, bool delta) {
   BucketJob job;
   job.rule = LevelRule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
   job.delta = delta;
@@ -136,16 +167,11 @@ Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t 
   job.scales = fixture.scales;
   job.codes = fixture.codes;
   job.extremes = fixture.extremes;
-  Row row;
-  row.codec = std::string(delta ? "aqsgd" : "direct") + ":bits=" + std::to_string(bits) +
-              ",bucket=" + std::to_string(bucket);
-  const double encode = Seconds([&] { queue->Run(job); });
-  job.pass = CodingPass::kDecode;
-  const double decode = Seconds([&] { queue->Run(job); });
-  row.encode_of_copy = Traffic(job, true) / encode / fixture.copy_rate;
-  row.decode_of_copy = Traffic(job, false) / decode / fixture.copy_rate;
+  return job;
+}
 
-  auto codec = MakeDeviceCodec(row.codec, fixture.shape.hidden).value();
+void MeasureCalls(const Fixture& fixture, double traffic, bool delta, Row* row) {
+  auto codec = MakeDeviceCodec(row->codec, fixture.shape.hidden).value();
   std::vector<DeviceSampleToEncode> samples;
   std::vector<std::byte*> next;
   for (const DeviceSample& s : fixture.samples) {
@@ -153,12 +179,61 @@ Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t 
     next.push_back(s.next_m);
   }
   const std::span<std::byte> out(fixture.host, codec->EncodedBytesMax(fixture.shape, kSamples));
-  const double call = Seconds([&] {
-    const auto bytes =
-        codec->Encode(samples, fixture.shape, {}, DeltaMode::kDelta, out, next, nullptr, nullptr);
-    if (!bytes.ok()) std::fprintf(stderr, "%s\n", bytes.status().message().c_str());
+  const auto seconds = [&](CodingStats* stats) {
+    return Seconds([&] {
+      const auto bytes =
+          codec->Encode(samples, fixture.shape, {}, DeltaMode::kDelta, out, next, stats, nullptr);
+      if (!bytes.ok()) std::fprintf(stderr, "%s\n", bytes.status().message().c_str());
+    });
+  };
+  CodingStats stats;
+  row->encode_call_of_copy = traffic / seconds(nullptr) / fixture.copy_rate;
+  row->stats_call_of_copy = traffic / seconds(&stats) / fixture.copy_rate;
+}
+
+Row Measure(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t bucket,
+            bool delta) {
+  BucketJob job = JobOfBuckets(fixture, bits, bucket, delta);
+  const double traffic = Traffic(job, delta ? 16 : 0);
+  Row row;
+  row.codec = std::string(delta ? "aqsgd" : "direct") + ":bits=" + std::to_string(bits) +
+              ",bucket=" + std::to_string(bucket);
+  const double encode = Seconds([&] { queue->Run(job); });
+  job.pass = CodingPass::kDecode;
+  const double decode = Seconds([&] { queue->Run(job); });
+  row.encode_of_copy = traffic / encode / fixture.copy_rate;
+  row.decode_of_copy = traffic / decode / fixture.copy_rate;
+  MeasureCalls(fixture, traffic, delta, &row);
+  return row;
+}
+
+// aqsgd with m in codes: a pass for x - m, the section, and two for the next m.
+Row MeasureCodedImages(Fixture* fixture, DeviceQueue* queue, int bits, std::uint32_t bucket,
+                       int m_bits) {
+  fixture->MakeImages(queue, m_bits);
+  BucketJob encode = JobOfBuckets(*fixture, bits, bucket, false);
+  encode.samples = fixture->device_changes;
+  BucketJob decode = encode;
+  decode.pass = CodingPass::kDecode;
+  const double traffic = Traffic(encode, m_bits);
+  const auto advance = [&] {
+    queue->Run(decode);
+    queue->Zero(reinterpret_cast<std::byte*>(fixture->columns),
+                kSamples * fixture->shape.hidden * sizeof(std::uint32_t));
+    queue->Run(fixture->ImageJobFor(ImagePass::kMeasure, m_bits));
+    queue->Run(fixture->ImageJobFor(ImagePass::kCode, m_bits));
+  };
+  Row row;
+  row.codec = "aqsgd:bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket) +
+              ",m=" + std::to_string(m_bits);
+  const double encoding = Seconds([&] {
+    queue->Run(fixture->ImageJobFor(ImagePass::kSubtract, m_bits));
+    queue->Run(encode);
+    advance();
   });
-  row.encode_call_of_copy = Traffic(job, true) / call / fixture.copy_rate;
+  row.encode_of_copy = traffic / encoding / fixture->copy_rate;
+  row.decode_of_copy = traffic / Seconds(advance) / fixture->copy_rate;
+  MeasureCalls(*fixture, traffic, true, &row);
   return row;
 }
 
@@ -169,16 +244,16 @@ void Print(const std::vector<Row>& rows, double copy_rate, bool json) {
     std::printf("{\"schemaVersion\":1,\"device\":\"%s\",\"copyBytesPerSecond\":%.4g,\"rows\":[",
                 device.name, copy_rate);
   } else {
-    std::printf("%s, copy on the device: %.0f GB/s read and written\n%-24s %8s %8s %8s\n",
-                device.name, copy_rate / 1e9, "of copy:", "encode", "decode", "call");
+    std::printf("%s, copy on the device: %.0f GB/s read and written\n%-28s %8s %8s %8s %8s\n",
+                device.name, copy_rate / 1e9, "of copy:", "encode", "decode", "call", "stats");
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
     const char* form = json ? "%s{\"codec\":\"%s\",\"encodeOfCopy\":%.4f,\"decodeOfCopy\":%.4f,"
-                              "\"encodeCallOfCopy\":%.4f}"
-                            : "%s%-24s %8.2f %8.2f %8.2f\n";
+                              "\"encodeCallOfCopy\":%.4f,\"statsCallOfCopy\":%.4f}"
+                            : "%s%-28s %8.2f %8.2f %8.2f %8.2f\n";
     std::printf(form, json && i > 0 ? "," : "", r.codec.c_str(), r.encode_of_copy, r.decode_of_copy,
-                r.encode_call_of_copy);
+                r.encode_call_of_copy, r.stats_call_of_copy);
   }
   if (json) std::printf("]}\n");
 }
@@ -192,12 +267,17 @@ int Main(bool json) {
   std::vector<Row> rows;
   double copy_rate = 0;
   {
-    const Fixture fixture({kTokens, 1600}, queue->get());
+    Fixture fixture({kTokens, 1600}, queue->get());
     copy_rate = fixture.copy_rate;
     for (const bool delta : {false, true}) {
       for (int bits = 1; bits <= 8; ++bits) {
         rows.push_back(Measure(fixture, queue->get(), bits, 100, delta));
         rows.push_back(Measure(fixture, queue->get(), bits, 160, delta));
+      }
+    }
+    for (const int m_bits : {8, 4, 2}) {
+      for (const int bits : {2, 4}) {
+        rows.push_back(MeasureCodedImages(&fixture, queue->get(), bits, 160, m_bits));
       }
     }
   }
