@@ -20,63 +20,14 @@ constexpr std::uint8_t kAuthorsVariant = 3;
 constexpr std::uint8_t kStagedVariant = 8;
 constexpr std::uint32_t kRoundingStream = 0;
 constexpr float kAuthorsEpsilon = 1e-6F;
-// Adding and subtracting it rounds a small fp32 number to a whole one, ties to even.
-constexpr float kRoundToWhole = 12582912.0F;
 
-class ChannelCodec final : public PlainCodec {
- public:
-  // Without `rule`: the authors' numerics.
-  ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyStage stage)
-      : bits_(bits), rule_(rule), stage_(stage) {
-    spec_ = "direct" + std::string(EntropySuffix(stage)) + ":bits=" + std::to_string(bits) +
-            ",bucket=channel" + (rule ? RuleOptions(*rule) : ",levels=authors");
-  }
+}  // namespace
 
-  const std::string& spec() const override { return spec_; }
-  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
-    return CodesAt(shape) + CodeBytesMax(shape, samples);
-  }
-  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
-                             const RandomKey& key, std::span<std::byte> out,
-                             std::span<const std::span<float>> decoded) const override;
-  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
-                std::span<const std::span<float>> samples) const override;
-
- private:
-  // Constants per channel for QuantiseColumns and DequantiseColumns.
-  struct Constants {
-    std::vector<float> first, second;
-  };
-
-  std::size_t ScaleBytes() const { return rule_ ? rule_->scale_bytes() : 2; }
-  std::size_t CodesAt(SampleShape shape) const {
-    return kPayloadHeaderBytes + shape.hidden * ScaleBytes();
-  }
-  std::size_t PackedBytes(SampleShape shape) const {
-    return (shape.values() + 7) / 8 * static_cast<std::size_t>(bits_);
-  }
-  std::size_t CodeBytesMax(SampleShape shape, std::size_t samples) const {
-    return stage_ == EntropyStage::kNone ? samples * PackedBytes(shape)
-                                         : SymbolBytesMax(stage_, samples * shape.values(), bits_);
-  }
-  PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) const;
-  Status ChooseScales(std::span<const std::span<const float>> samples, SampleShape shape,
-                      std::byte* scales) const;
-  Constants EncoderConstants(SampleShape shape, const std::byte* scales) const;
-  Constants DecoderConstants(SampleShape shape, const std::byte* scales) const;
-  void Quantise(std::span<const float> x, SampleShape shape, const Constants& constants,
-                const float* noise, std::uint8_t* codes) const;
-  std::size_t WriteCodes(std::vector<std::uint8_t>* codes, SampleShape shape, std::size_t samples,
-                         std::span<std::byte> out) const;
-  Status ReadCodes(std::span<const std::byte> in, SampleShape shape, std::size_t samples,
-                   std::vector<std::uint8_t>* codes) const;
-  Status CheckScales(const std::byte* scales, std::size_t hidden) const;
-
-  int bits_;
-  std::optional<LevelRule> rule_;
-  EntropyStage stage_;
-  std::string spec_;
-};
+ChannelCodec::ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyStage stage)
+    : bits_(bits), rule_(rule), stage_(stage) {
+  spec_ = "direct" + std::string(EntropySuffix(stage)) + ":bits=" + std::to_string(bits) +
+          ",bucket=channel" + (rule ? RuleOptions(*rule) : ",levels=authors");
+}
 
 PayloadHeader ChannelCodec::HeaderFor(SampleShape shape, std::size_t samples) const {
   PayloadHeader header;
@@ -89,6 +40,10 @@ PayloadHeader ChannelCodec::HeaderFor(SampleShape shape, std::size_t samples) co
   return header;
 }
 
+Status ChannelCodec::CheckLargest(std::uint32_t most) const {
+  return CheckMagnitude(most, rule_ ? kDeltaMax : 65504.0F, spec_);
+}
+
 Status ChannelCodec::ChooseScales(std::span<const std::span<const float>> samples,
                                   SampleShape shape, std::byte* scales) const {
   const std::size_t hidden = shape.hidden;
@@ -96,8 +51,7 @@ Status ChannelCodec::ChooseScales(std::span<const std::span<const float>> sample
   for (const auto& sample : samples) {
     ColumnMagnitudes(sample.data(), shape.tokens, hidden, most.data());
   }
-  const std::uint32_t largest = *std::max_element(most.begin(), most.end());
-  SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, rule_ ? kDeltaMax : 65504.0F, spec_));
+  SHOAL_RETURN_IF_ERROR(CheckLargest(*std::max_element(most.begin(), most.end())));
   if (!rule_) {
     for (std::size_t c = 0; c < hidden; ++c) {
       StoreLittle(scales + 2 * c, FloatToHalf(std::bit_cast<float>(most[c])));
@@ -156,9 +110,7 @@ void ChannelCodec::Quantise(std::span<const float> x, SampleShape shape, const C
   }
   const float half = PowerOfTwo(bits_ - 1);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const float scaled = x[i] / constants.first[i % hidden] * half;
-    const float whole = (scaled + kRoundToWhole) - kRoundToWhole;
-    codes[i] = static_cast<std::uint8_t>(std::clamp(whole, -half, half - 1) + half);
+    codes[i] = static_cast<std::uint8_t>(AuthorsCode(x[i], constants.first[i % hidden], half));
   }
 }
 
@@ -234,13 +186,12 @@ Status ChannelCodec::ReadCodes(std::span<const std::byte> in, SampleShape shape,
   return Status::Ok();
 }
 
-Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey&,
-                            std::span<const std::span<float>> samples) const {
-  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
-  const PayloadHeader want = HeaderFor(shape, samples.size());
+Status ChannelCodec::Open(std::span<const std::byte> payload, SampleShape shape,
+                          std::size_t samples, std::vector<std::uint8_t>* codes) const {
+  const PayloadHeader want = HeaderFor(shape, samples);
   const bool exact = stage_ == EntropyStage::kNone;
   const Result<int> exponent =
-      exact ? CheckPayload(payload, want, EncodedBytesMax(shape, samples.size()), spec_)
+      exact ? CheckPayload(payload, want, EncodedBytesMax(shape, samples), spec_)
             : CheckHeader(payload, want, spec_);
   if (!exponent.ok()) return exponent.status();
   const std::size_t at = CodesAt(shape);
@@ -249,11 +200,16 @@ Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shap
                            " bytes, expected at least " + std::to_string(at) +
                            "; drop the message and ask for it again");
   }
-  const std::byte* scales = payload.data() + kPayloadHeaderBytes;
-  SHOAL_RETURN_IF_ERROR(CheckScales(scales, shape.hidden));
+  SHOAL_RETURN_IF_ERROR(CheckScales(payload.data() + kPayloadHeaderBytes, shape.hidden));
+  return ReadCodes(payload.subspan(at), shape, samples, codes);
+}
+
+Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey&,
+                            std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
   std::vector<std::uint8_t> codes;
-  SHOAL_RETURN_IF_ERROR(ReadCodes(payload.subspan(at), shape, samples.size(), &codes));
-  const Constants decoder = DecoderConstants(shape, scales);
+  SHOAL_RETURN_IF_ERROR(Open(payload, shape, samples.size(), &codes));
+  const Constants decoder = DecoderConstants(shape, payload.data() + kPayloadHeaderBytes);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (samples[i].empty()) continue;
     DequantiseColumns(codes.data() + i * shape.values(), shape.tokens, shape.hidden,
@@ -261,8 +217,6 @@ Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shap
   }
   return Status::Ok();
 }
-
-}  // namespace
 
 std::shared_ptr<const PlainCodec> NewChannelCodec(const LevelRule& rule, EntropyStage stage) {
   return std::make_shared<ChannelCodec>(rule.bits(), rule, stage);

@@ -1,7 +1,8 @@
 // All that a device can be asked to do: one job type per kind of section, each in a header of its
 // own. Internal to compression/.
 //
-// Every job has `values`, `count`, `samples` and `extremes` (device_section.h fills them).
+// Jobs over groups of values have `values`, `count`, `samples` and `extremes` (device_section.h
+// fills them).
 
 #ifndef SHOAL_COMPRESSION_DEVICE_JOBS_H_
 #define SHOAL_COMPRESSION_DEVICE_JOBS_H_
@@ -9,13 +10,16 @@
 #include <variant>
 
 #include "compression/bucket_jobs.h"
+#include "compression/channel_jobs.h"
+#include "compression/dither_jobs.h"
 #include "compression/image_jobs.h"
 #include "compression/raw_jobs.h"
 #include "compression/stats_jobs.h"
 
 namespace shoal::compression {
 
-using DeviceJob = std::variant<BucketJob, ImageJob, RawJob, StatsJob>;
+using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
+                               EnergyJob, EscapeJob, ImageJob, LookJob, RawJob, StatsJob>;
 
 }  // namespace shoal::compression
 

@@ -1,6 +1,8 @@
 #include "compression/device_section.h"
 
 #include "compression/device_bucket_section.h"
+#include "compression/device_channel_section.h"
+#include "compression/device_dithered_section.h"
 #include "compression/device_raw_section.h"
 #include "compression/half.h"
 
@@ -66,12 +68,13 @@ Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_vie
 Result<std::unique_ptr<DeviceSection>> DeviceSection::Of(const PlainCodec& codec) {
   // Each gives null for codecs of other kinds.
   using Make = std::unique_ptr<DeviceSection> (*)(const PlainCodec&);
-  for (const Make make : {Make{NewDeviceBucketSection}, Make{NewDeviceRawSection}}) {
+  for (const Make make : {Make{NewDeviceBucketSection}, Make{NewDeviceChannelSection},
+                          Make{NewDeviceDitheredSection}, Make{NewDeviceRawSection}}) {
     if (auto section = make(codec); section != nullptr) return section;
   }
   return Unimplemented("codec " + codec.spec() +
-                       " has no form on a device; known there are raw, direct with buckets, and "
-                       "aqsgd over them; use this one on the CPU");
+                       " has no form on a device; known there are raw, direct, dithered, and aqsgd "
+                       "over them; use this one on the CPU");
 }
 
 }  // namespace shoal::compression

@@ -25,9 +25,12 @@
 #define SHOAL_LANE inline
 #endif
 #ifdef __CUDA_ARCH__
+#define SHOAL_PRAGMA(text) _Pragma(#text)
 #define SHOAL_UNROLL _Pragma("unroll")
+#define SHOAL_UNROLL_BY(times) SHOAL_PRAGMA(unroll times)
 #else
 #define SHOAL_UNROLL
+#define SHOAL_UNROLL_BY(times)
 #endif
 
 namespace shoal::compression {
@@ -188,12 +191,10 @@ SHOAL_LANE std::size_t HalfPlace(std::uint32_t position) {
 
 // ---- noise (message_noise.h) -----------------------------------------------------------------
 
-// Philox 4x32-10 at counter (block low, block high, 0, 0).
-SHOAL_LANE void PhiloxBlock(const std::uint32_t (&key)[2], std::uint64_t block,
-                            std::uint32_t (&out)[4]) {
-  std::uint32_t c0 = static_cast<std::uint32_t>(block);
-  std::uint32_t c1 = static_cast<std::uint32_t>(block >> 32);
-  std::uint32_t c2 = 0, c3 = 0, k0 = key[0], k1 = key[1];
+// Philox 4x32-10.
+SHOAL_LANE void PhiloxAt(const std::uint32_t (&key)[2], std::uint32_t c0, std::uint32_t c1,
+                         std::uint32_t c2, std::uint32_t c3, std::uint32_t (&out)[4]) {
+  std::uint32_t k0 = key[0], k1 = key[1];
   SHOAL_UNROLL
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53} * c0;
@@ -206,6 +207,12 @@ SHOAL_LANE void PhiloxBlock(const std::uint32_t (&key)[2], std::uint64_t block,
     k1 += 0xBB67AE85;
   }
   out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+// At counter (block low, block high, 0, 0).
+SHOAL_LANE void PhiloxBlock(const std::uint32_t (&key)[2], std::uint64_t block,
+                            std::uint32_t (&out)[4]) {
+  PhiloxAt(key, static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0,
+           out);
 }
 
 // Numbers first ... first + 7 of FillUniform in stream 0.

@@ -18,7 +18,14 @@ namespace shoal::compression {
 
 // Asks for all passes of a job, in the order of the stream; errors show in cudaGetLastError.
 void Launch(const BucketJob& job, cudaStream_t stream);
+void Launch(const ChannelJob& job, cudaStream_t stream);
+void Launch(const ChannelRangeJob& job, cudaStream_t stream);
+void Launch(const ChannelTryJob& job, cudaStream_t stream);
+void Launch(const DitherJob& job, cudaStream_t stream);
+void Launch(const EnergyJob& job, cudaStream_t stream);
+void Launch(const EscapeJob& job, cudaStream_t stream);
 void Launch(const ImageJob& job, cudaStream_t stream);
+void Launch(const LookJob& job, cudaStream_t stream);
 void Launch(const RawJob& job, cudaStream_t stream);
 void Launch(const StatsJob& job, cudaStream_t stream);
 

@@ -326,9 +326,8 @@ INSTANTIATE_TEST_SUITE_P(Lanes, DeviceCodecTest, testing::Values(Where::kHost));
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceCodecTest, testing::Values(Where::kGpu));
 
 TEST(DeviceCodec, RefusesSpecsWithoutADeviceForm) {
-  for (const char* spec :
-       {"direct:bits=4,bucket=channel", "dithered:rate=2",
-        "aqsgd:bits=2,first_visit=dithered:rate=2", "aqsgd:delta=dithered:rate=2"}) {
+  for (const char* spec : {"tiles:bits=4", "topk:ratio=0.2,bits=8",
+                           "aqsgd:bits=2,first_visit=tiles:bits=4", "aqsgd:delta=tiles:bits=2"}) {
     const auto codec = NewDeviceCodec(spec, 128, std::make_unique<HostQueue>());
     ASSERT_FALSE(codec.ok()) << spec;
     EXPECT_EQ(codec.status().code(), StatusCode::kUnimplemented) << codec.status().ToString();

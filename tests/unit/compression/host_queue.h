@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "compression/device_queue.h"
+#include "tests/unit/compression/host_dither_lanes.h"
 #include "tests/unit/compression/host_lanes.h"
 
 namespace shoal::compression {
