@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "client/terminal.h"
@@ -116,23 +120,6 @@ std::string RoleText(const Json& role) {
   return text;
 }
 
-std::string LinkTable(const Json& links) {
-  if (!links.is_array() || links.empty()) return "";
-  std::vector<Row> rows = {
-      {"  link", "peer", "up", "down", "ratio", "sent", "received", "rtt", "queue"}};
-  for (const Json& link : links) {
-    rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
-                    At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
-                    RateText(Number(link, "downBps")),
-                    Number(link, "ratio") > 0 ? Decimal("%.1fx", Number(link, "ratio")) : "-",
-                    FormatBytes(Whole(link, "sentWireBytes")),
-                    FormatBytes(Whole(link, "receivedWireBytes")),
-                    Number(link, "rttMs") > 0 ? Decimal("%.1f ms", Number(link, "rttMs")) : "-",
-                    FormatBytes(Whole(link, "queueBytes"))});
-  }
-  return FormatTable(rows);
-}
-
 std::string TrafficTable(const Json& traffic) {
   std::vector<Row> rows = {{"  traffic", "sent", "received", "as fp32", "ratio"}};
   for (const char* kind : {"forward", "backward", "replica"}) {
@@ -193,6 +180,118 @@ std::string BoundaryText(const Json& end) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
+}
+
+// Milliseconds by use, and in all.
+struct StageTime {
+  std::map<std::string, double> ms;
+  double total = 0;
+
+  double Percent(const std::string& use) const {
+    const auto found = ms.find(use);
+    return found == ms.end() || total <= 0 ? 0 : 100 * found->second / total;
+  }
+};
+
+StageTime StageTimeOf(const Json& status) {
+  StageTime time;
+  for (const Json& part : List(At(status, "work"), "time")) {
+    const double ms = std::clamp(Number(part, "ms"), 0.0, 1e15);
+    time.ms[Text(part, "use")] += ms;
+    time.total += ms;
+  }
+  return time;
+}
+
+// The neighbour across a boundary, as the link to it names it.
+std::string NeighbourName(const Json& status, std::int64_t boundary, const char* otherwise) {
+  const std::string channel = "boundary/" + std::to_string(Whole(At(status, "role"), "pipeline")) +
+                              "/" + std::to_string(boundary);
+  for (const Json& link : List(status, "links")) {
+    if (Text(link, "channel") == channel) return Text(link, "name");
+  }
+  return otherwise;
+}
+
+std::string Awaited(const Json& status, const std::string& use) {
+  const auto stage = static_cast<std::int64_t>(Whole(At(status, "role"), "stage"));
+  if (use == "wait_input") return NeighbourName(status, stage - 1, "the stage before");
+  if (use == "wait_gradient") return NeighbourName(status, stage, "the next stage");
+  if (use == "wait_codec") return "own codec";
+  if (use == "wait_store") return "own store";
+  if (use == "exchange") return "exchange of gradients";
+  return "end of step";
+}
+
+constexpr const char* kComputes[] = {"forward", "backward_input", "backward_weights", "optimizer"};
+constexpr const char* kWaits[] = {"wait_input", "wait_gradient", "wait_codec",
+                                  "wait_store", "exchange",      "wait_step"};
+
+double ComputePercent(const StageTime& time) {
+  double percent = 0;
+  for (const char* use : kComputes) percent += time.Percent(use);
+  return percent;
+}
+
+std::string WholePercent(double percent) { return Decimal("%.0f %%", percent); }
+
+// Where a stage's time went, in two rows; none before there is any.
+std::vector<Row> TimeRows(const Json& status) {
+  const StageTime time = StageTimeOf(status);
+  if (time.total <= 0) return {};
+  const std::string computes = WholePercent(ComputePercent(time)) + " of the time: forward " +
+                               Decimal("%.0f", time.Percent("forward")) + ", input gradients " +
+                               Decimal("%.0f", time.Percent("backward_input")) +
+                               ", weight gradients " +
+                               Decimal("%.0f", time.Percent("backward_weights")) + ", optimizer " +
+                               Decimal("%.0f", time.Percent("optimizer"));
+  std::string waits;
+  for (const std::string use : kWaits) {
+    if (time.Percent(use) < 0.5) continue;
+    const char* const what = use == "wait_input"      ? "activations of "
+                             : use == "wait_gradient" ? "gradients of "
+                                                      : "";
+    waits += (waits.empty() ? "" : ", ") + (what + Awaited(status, use)) + " " +
+             WholePercent(time.Percent(use));
+  }
+  return {{"  computes", computes}, {"  waits for", waits.empty() ? "nothing" : waits}};
+}
+
+// The longest wait in few words: "attic 18 %".
+std::string LongestWait(const Json& status) {
+  const StageTime time = StageTimeOf(status);
+  const char* longest = kWaits[0];
+  for (const char* use : kWaits) {
+    if (time.Percent(use) > time.Percent(longest)) longest = use;
+  }
+  if (time.Percent(longest) < 0.5) return "-";
+  return Awaited(status, longest) + " " + WholePercent(time.Percent(longest));
+}
+
+// Part of the stage's time in which a link had something to send.
+std::string LinkBusy(const Json& link, const StageTime& time) {
+  if (time.total <= 0) return "-";
+  const double busy_ms = Number(link, "stallRateLimitMs") + Number(link, "stallNetworkMs");
+  return WholePercent(std::clamp(100 * busy_ms / time.total, 0.0, 100.0));
+}
+
+std::string LinkTable(const Json& status) {
+  const Json& links = At(status, "links");
+  const StageTime time = StageTimeOf(status);
+  if (!links.is_array() || links.empty()) return "";
+  std::vector<Row> rows = {
+      {"  link", "peer", "up", "down", "ratio", "sent", "received", "rtt", "busy", "queue"}};
+  for (const Json& link : links) {
+    rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
+                    At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
+                    RateText(Number(link, "downBps")),
+                    Number(link, "ratio") > 0 ? Decimal("%.1fx", Number(link, "ratio")) : "-",
+                    FormatBytes(Whole(link, "sentWireBytes")),
+                    FormatBytes(Whole(link, "receivedWireBytes")),
+                    Number(link, "rttMs") > 0 ? Decimal("%.1f ms", Number(link, "rttMs")) : "-",
+                    LinkBusy(link, time), FormatBytes(Whole(link, "queueBytes"))});
+  }
+  return FormatTable(rows);
 }
 
 std::string HealthLines(const Json& status, const std::string& name) {
@@ -265,13 +364,14 @@ Result<std::string> PeerView(const std::string& status_json) {
   const Json& limits = At(json, "limits");
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
+  for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
   rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
   for (const Json& end : List(json, "boundaries")) {
     const std::string measured = BoundaryText(end);
     if (measured.empty()) continue;
     rows.push_back({"  boundary " + std::to_string(Whole(end, "boundary")), measured});
   }
-  text += FormatTable(rows) + LinkTable(At(json, "links")) + TrafficTable(At(json, "traffic"));
+  text += FormatTable(rows) + LinkTable(json) + TrafficTable(At(json, "traffic"));
   return text + HealthLines(json, "");
 }
 
@@ -294,9 +394,11 @@ Result<std::string> SwarmView(const std::string& status_json) {
     rows.push_back({"  loss", curve});
   }
   text += FormatTable(rows);
-  std::vector<Row> members = {{"  peer", "id", "place", "state", "up", "down", "sent", "ratio"}};
+  std::vector<Row> members = {
+      {"  peer", "id", "place", "state", "computes", "waits for", "up", "down", "sent", "ratio"}};
   for (const Json& member : List(json, "members")) {
     const Json& status = At(member, "status");
+    const StageTime time = StageTimeOf(status);
     double up = 0;
     double down = 0;
     for (const Json& link : List(status, "links")) {
@@ -311,7 +413,9 @@ Result<std::string> SwarmView(const std::string& status_json) {
       wire += Number(At(traffic, kind), "wireSentBytes");
     }
     members.push_back({"  " + Text(member, "name"), Text(member, "peer").substr(0, 8),
-                       MemberPlace(member), MemberState(member), RateText(up), RateText(down),
+                       MemberPlace(member), MemberState(member),
+                       time.total > 0 ? WholePercent(ComputePercent(time)) : "-",
+                       LongestWait(status), RateText(up), RateText(down),
                        FormatBytes(Whole(traffic, "sentWireBytes")),
                        wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
   }

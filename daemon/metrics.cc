@@ -53,15 +53,17 @@ void LinkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
 
 void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const pipeline::RunnerStats& runner = snapshot.runner;
-  const std::pair<const char*, double> phases[] = {{"forward", runner.forward_ms},
-                                                   {"backward", runner.backward_ms},
-                                                   {"encode", runner.encode_ms},
-                                                   {"decode", runner.decode_ms},
-                                                   {"store", runner.store_ms},
-                                                   {"wait_input", runner.wait_input_ms},
-                                                   {"wait_gradient", runner.wait_gradient_ms}};
+  for (std::size_t i = 0; i < pipeline::kUses; ++i) {
+    const auto use = static_cast<pipeline::Use>(i);
+    out->Counter("shoal_stage_seconds_total",
+                 "What the stage's compute did or waited for in this generation, without gaps.",
+                 runner.time[use] / 1e3, {{"use", std::string(pipeline::UseName(use))}});
+  }
+  const std::pair<const char*, double> phases[] = {
+      {"encode", runner.encode_ms}, {"decode", runner.decode_ms}, {"store", runner.store_ms}};
   for (const auto& [phase, ms] : phases) {
-    out->Counter("shoal_phase_seconds_total", "Time by phase in this generation.", ms / 1e3,
+    out->Counter("shoal_phase_seconds_total",
+                 "Time of what runs beside compute in this generation.", ms / 1e3,
                  {{"phase", phase}});
   }
   out->Counter("shoal_microbatches_total", "Micro-batches done.", snapshot.totals.micro_batches);

@@ -117,6 +117,16 @@ Json RoleJson(const StatusSnapshot& snapshot) {
           {"replicaMethod", snapshot.replica_method}};
 }
 
+// Without gaps: the parts add up to the time since the links opened.
+Json TimeJson(const pipeline::TimeUse& time) {
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < pipeline::kUses; ++i) {
+    const auto use = static_cast<pipeline::Use>(i);
+    parts.push_back({{"use", pipeline::UseName(use)}, {"ms", time[use]}});
+  }
+  return parts;
+}
+
 Json WorkJson(const StatusSnapshot& snapshot) {
   const pipeline::RunnerStats& runner = snapshot.runner;
   return {{"step", runner.step},
@@ -125,13 +135,10 @@ Json WorkJson(const StatusSnapshot& snapshot) {
           {"microBatches", runner.micro_batches},
           {"inFlightMax", runner.in_flight},
           {"samplesPerSecond", snapshot.samples_per_second},
-          {"forwardMs", runner.forward_ms},
-          {"backwardMs", runner.backward_ms},
           {"encodeMs", runner.encode_ms},
           {"decodeMs", runner.decode_ms},
           {"storeMs", runner.store_ms},
-          {"waitInputMs", runner.wait_input_ms},
-          {"waitGradientMs", runner.wait_gradient_ms}};
+          {"time", TimeJson(runner.time)}};
 }
 
 // null where nothing was measured.

@@ -142,7 +142,7 @@ class ReceiveLane {
  public:
   struct Handlers {
     std::function<Status(net::Frame)> send;  // a request to send again
-    std::function<void()> on_ready;          // Ready() may have grown
+    std::function<void()> on_ready;          // Ready() or HeldUpBy() may have changed
     std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
   };
 
@@ -157,6 +157,8 @@ class ReceiveLane {
   Status OnFrame(net::Frame frame);
   // Micro-batches 0 .. Ready() - 1 are decoded (or taken).
   std::uint32_t Ready() const { return ready_; }
+  // What holds up a micro-batch that is not decoded: nothing if it has not arrived.
+  std::optional<Use> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden fp32.
   Buffer Take(std::uint32_t micro_batch);
 

@@ -151,6 +151,7 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
   receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
   Go(&receive, ReceiveEvent::kFrame);
   if (receive.state == ReceiveState::kMatching) Match(mb);
+  handlers_.on_ready();
   return Status::Ok();
 }
 
@@ -239,6 +240,22 @@ void ReceiveLane::Decoded(std::uint32_t mb, Buffer values, std::vector<MImage> i
   }
   core_->Progress();
   handlers_.on_ready();
+}
+
+std::optional<Use> ReceiveLane::HeldUpBy(std::uint32_t mb) const {
+  switch (receives_[mb].state) {
+    case ReceiveState::kIdle:
+    case ReceiveState::kFetching:
+    case ReceiveState::kFetched:
+    case ReceiveState::kResendAsked: return std::nullopt;
+    case ReceiveState::kFrameHeld:
+    case ReceiveState::kFetchingWithFrame: return Use::kStore;
+    case ReceiveState::kMatching:
+    case ReceiveState::kDecoding:
+    case ReceiveState::kDecoded:
+    case ReceiveState::kTaken: return Use::kCodec;
+  }
+  return std::nullopt;
 }
 
 Buffer ReceiveLane::Take(std::uint32_t mb) {

@@ -25,7 +25,7 @@ class Boundary {
  public:
   struct Handlers {
     std::function<void()> on_up;    // link open, inventories agreed
-    std::function<void()> on_data;  // in().Ready() may have grown
+    std::function<void()> on_data;  // in().Ready() or HeldUpBy() may have changed
     // A frame of `kind` took `elapsed_ms` on the wire alone.
     std::function<void(net::FrameKind, double elapsed_ms)> on_sent;
   };

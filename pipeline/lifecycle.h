@@ -11,6 +11,8 @@
 #include <optional>
 #include <string_view>
 
+#include "pipeline/time_use.h"
+
 namespace shoal::pipeline {
 
 enum class RunnerState : std::uint8_t {
@@ -37,6 +39,9 @@ enum class RunnerEvent : std::uint8_t {
 std::string_view RunnerStateName(RunnerState state);
 // The state after `event`, or nothing where the event is out of place.
 std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event);
+// What the time in a state counts as; nothing where the operations of the step say it themselves,
+// and before the links are open.
+std::optional<Use> UseOf(RunnerState state);
 
 }  // namespace shoal::pipeline
 

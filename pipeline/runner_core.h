@@ -14,7 +14,7 @@ namespace shoal::pipeline {
 
 struct RunnerCore {
   RunnerCore(const RunnerConfig& c, const StageRunner::Dependencies& d)
-      : config(c), deps(d), scope(d.control) {}
+      : config(c), deps(d), scope(d.control), time(&d.control->clock()) {}
 
   bool first_stage() const { return config.stage == 0; }
   bool last_stage() const { return config.stage + 1 == config.stages; }
@@ -25,6 +25,7 @@ struct RunnerCore {
   std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
   TaskScope scope;  // ends with the generation: destruction or first failure
   RunnerStats stats;
+  TimeAccount time;
   TimePoint last_progress{};
 
   void Progress() { last_progress = deps.control->clock().Now(); }

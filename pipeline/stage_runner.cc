@@ -51,7 +51,7 @@ class Runner final : public StageRunner {
   void OnStepPlan(StepPlan plan) override;
   void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) override;
   void OnApply(const ApplyOrder& order) override;
-  void OnFinished() override { core_.scope.Cancel(); }
+  void OnFinished() override;
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
 
@@ -117,11 +117,18 @@ bool Runner::Go(RunnerEvent event, const char* order) {
   }
   state_ = *next;
   core_.Progress();
+  if (const std::optional<Use> use = UseOf(state_)) core_.time.Become(*use);
   return true;
+}
+
+void Runner::OnFinished() {
+  core_.time.Close();
+  core_.scope.Cancel();
 }
 
 void Runner::Fail(const Status& status, const PeerId* peer) {
   if (failed()) return;
+  core_.time.Close();
   core_.scope.Cancel();
   SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config().generation},
             {"step", step_}, {"stage", config().stage}, {"pipeline", config().pipeline},
@@ -443,6 +450,7 @@ void Runner::ReportApplied() {
 
 RunnerStats Runner::stats() const {
   RunnerStats stats = core_.stats;
+  stats.time = core_.time.used();
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());
   return stats;

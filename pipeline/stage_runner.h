@@ -23,6 +23,7 @@
 #include "net/link.h"
 #include "pipeline/boundary_stats.h"
 #include "pipeline/schedule.h"
+#include "pipeline/time_use.h"
 #include "storage/delta_store.h"
 
 namespace shoal::pipeline {
@@ -92,9 +93,9 @@ struct RunnerStats {
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
   double relative_delta = 0;  // ||x - m|| / ||x|| of sent activations, averaged over messages
   compression::DeltaMode delta_mode = compression::DeltaMode::kDelta;
-  std::vector<BoundaryStats> boundaries;           // the previous one first
-  double wait_input_ms = 0, wait_gradient_ms = 0;  // compute idle, by reason, in total
-  double forward_ms = 0, backward_ms = 0, encode_ms = 0, decode_ms = 0, store_ms = 0;  // totals
+  std::vector<BoundaryStats> boundaries;              // the previous one first
+  TimeUse time;                                       // of compute, since the links opened
+  double encode_ms = 0, decode_ms = 0, store_ms = 0;  // beside it, in total
   std::uint64_t micro_batches_done = 0;
 };
 

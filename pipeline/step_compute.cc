@@ -101,9 +101,10 @@ void StepCompute::Pump() {
   RefreshProgress();
   if (busy_) return;
   const std::optional<Op> op = NextOp(ScheduleKind::k1f1b, progress_);
-  NoteWait(!op.has_value() && progress_.weight_backwards < progress_.micro_batches);
   if (!op) {
-    if (progress_.weight_backwards < progress_.micro_batches) return;
+    if (progress_.weight_backwards < progress_.micro_batches) {
+      return core_->time.Become(AwaitedUse());
+    }
     active_ = false;
     return on_done_();
   }
@@ -115,17 +116,17 @@ void StepCompute::Pump() {
   }
 }
 
-void StepCompute::NoteWait(bool idle) {
-  const TimePoint now = core_->deps.control->clock().Now();
-  const double waited = Milliseconds(now - wait_since_);
-  if (wait_ == Wait::kInput) core_->stats.wait_input_ms += waited;
-  if (wait_ == Wait::kGradient) core_->stats.wait_gradient_ms += waited;
-  wait_ = Wait::kNothing;
-  wait_since_ = now;
-  if (!idle) return;
-  const bool room = progress_.forwards < progress_.micro_batches &&
-                    progress_.forwards - progress_.backwards < progress_.in_flight;
-  wait_ = room ? Wait::kInput : Wait::kGradient;
+bool StepCompute::AwaitsInput() const {
+  return progress_.forwards < progress_.micro_batches &&
+         progress_.forwards - progress_.backwards < progress_.in_flight;
+}
+
+Use StepCompute::AwaitedUse() const {
+  const bool input = AwaitsInput();
+  const Use remote = input ? Use::kWaitInput : Use::kWaitGradient;
+  Boundary* const boundary = input ? previous_ : next_;
+  if (boundary == nullptr) return remote;
+  return boundary->in().HeldUpBy(input ? progress_.forwards : progress_.backwards).value_or(remote);
 }
 
 bool StepCompute::Finish(const char* what, std::uint32_t mb, const Done& done) {
@@ -138,6 +139,7 @@ bool StepCompute::Finish(const char* what, std::uint32_t mb, const Done& done) {
 
 void StepCompute::StartForward(std::uint32_t mb) {
   ++progress_.forwards;
+  core_->time.Become(Use::kForward);
   Trace("mb.scheduled", Id(mb));
   ForwardTask task{.model = core_->deps.model,
                    .data = core_->deps.data,
@@ -165,7 +167,6 @@ void StepCompute::StartForward(std::uint32_t mb) {
   };
   core_->scope.Run(core_->deps.compute, "forward", std::move(work), [this, mb](Done done) {
     if (!Finish("forward", mb, done)) return;
-    core_->stats.forward_ms += done.ms;
     Average(done.ms, &times_.forward_ms);
     if (next_ != nullptr) {
       next_->out().PutValues(mb, std::move(done.out));
@@ -179,6 +180,7 @@ void StepCompute::StartForward(std::uint32_t mb) {
 
 void StepCompute::StartBackward(std::uint32_t mb) {
   ++progress_.backwards;
+  core_->time.Become(Use::kBackwardInput);
   const std::size_t bytes =
       plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
   auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock(),
@@ -195,7 +197,6 @@ void StepCompute::StartBackward(std::uint32_t mb) {
   };
   core_->scope.Run(core_->deps.compute, "backward.input", std::move(work), [this, mb](Done done) {
     if (!Finish("backward", mb, done)) return;
-    core_->stats.backward_ms += done.ms;
     backward_input_ms_ = done.ms;
     if (previous_ != nullptr) previous_->out().PutValues(mb, std::move(done.out));
     Pump();
@@ -204,6 +205,7 @@ void StepCompute::StartBackward(std::uint32_t mb) {
 
 void StepCompute::StartWeights(std::uint32_t mb) {
   ++progress_.weight_backwards;
+  core_->time.Become(Use::kBackwardWeights);
   auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
@@ -215,7 +217,6 @@ void StepCompute::StartWeights(std::uint32_t mb) {
   };
   core_->scope.Run(core_->deps.compute, "backward.weights", std::move(work), [this, mb](Done done) {
     if (!Finish("weight gradients", mb, done)) return;
-    core_->stats.backward_ms += done.ms;
     ++core_->stats.micro_batches_done;
     Average(backward_input_ms_ + done.ms, &times_.backward_ms);
     Pump();
@@ -230,8 +231,7 @@ void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
 std::string StepCompute::Awaited(const PeerId** peer) const {
   *peer = nullptr;
   if (busy_) return "an operation of the own model";
-  const bool input = progress_.forwards < progress_.micro_batches &&
-                     progress_.forwards - progress_.backwards < progress_.in_flight;
+  const bool input = AwaitsInput();
   Boundary* const boundary = input ? previous_ : next_;
   if (boundary == nullptr) return "the own store or codec";
   *peer = &boundary->peer();

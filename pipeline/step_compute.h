@@ -40,12 +40,13 @@ class StepCompute {
     model::StepLoss loss;
     double ms = 0;
   };
-  enum class Wait { kNothing, kInput, kGradient };
 
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   void RefreshProgress();
   std::uint32_t ChooseBound() const;
-  void NoteWait(bool idle);
+  // What an idle stage waits for: an activation (or else a gradient), and what holds that up.
+  bool AwaitsInput() const;
+  Use AwaitedUse() const;
   void StartForward(std::uint32_t micro_batch);
   void StartBackward(std::uint32_t micro_batch);
   void StartWeights(std::uint32_t micro_batch);
@@ -63,8 +64,6 @@ class StepCompute {
   model::StepLoss loss_;
   StageTimes times_;              // moving averages
   double backward_input_ms_ = 0;  // of the micro-batch whose W is next
-  Wait wait_ = Wait::kNothing;
-  TimePoint wait_since_{};
 };
 
 }  // namespace shoal::pipeline

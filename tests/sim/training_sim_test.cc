@@ -310,6 +310,36 @@ TEST(TrainingSimTest, ASlowLinkGetsMoreInFlightThanPlain1f1b) {
   EXPECT_EQ(swarm.at(1, 0).runner_->stats().in_flight, 1u);
 }
 
+TEST(TrainingSimTest, TheAccountOfAStagesTimeHasNoGapsAndNamesWhatIsSlow) {
+  SwarmOptions options;
+  options.stages = 3;
+  options.bytes_per_second = 20'000;
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0));
+  std::vector<pipeline::TimeUse> before;
+  for (const auto& peer : swarm.peers()) before.push_back(peer->runner_->stats().time);
+  const TimePoint start = swarm.world_.Now();
+  ASSERT_TRUE(swarm.TrainTo(4));
+  const double elapsed_ms =
+      std::chrono::duration<double, std::milli>(swarm.world_.Now() - start).count();
+  for (const auto& peer : swarm.peers()) {
+    const pipeline::TimeUse after = peer->runner_->stats().time;
+    const pipeline::TimeUse& first = before[peer->stage_];
+    EXPECT_NEAR(after.total() - first.total(), elapsed_ms, 1e-6 * elapsed_ms) << peer->stage_;
+    const double input = after[pipeline::Use::kWaitInput] - first[pipeline::Use::kWaitInput];
+    const double gradient =
+        after[pipeline::Use::kWaitGradient] - first[pipeline::Use::kWaitGradient];
+    // The first stage waits for no activation, the last for no gradient; the lines are slow.
+    if (peer->stage_ == 0) {
+      EXPECT_EQ(input, 0);
+    }
+    if (peer->stage_ == 2) {
+      EXPECT_EQ(gradient, 0);
+    }
+    EXPECT_GT(input + gradient, 0.25 * elapsed_ms) << peer->stage_;
+  }
+}
+
 TEST(TrainingSimTest, APipelineThatDoesNotCountLeavesNoTrace) {
   SwarmOptions options;
   options.pipelines = 2;

@@ -17,10 +17,14 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]]},
 "role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2]},
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
-"work":{"samplesPerSecond":12.34},
+"work":{"samplesPerSecond":12.34,"time":[{"use":"forward","ms":2000},
+ {"use":"backward_input","ms":2500},{"use":"backward_weights","ms":2000},
+ {"use":"optimizer","ms":500},
+ {"use":"wait_gradient","ms":2700},{"use":"wait_codec","ms":300},{"use":"wait_input","ms":0}]},
 "links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"upBps":5000000,
  "downBps":2500000,"ratio":7.96,
- "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0},
+ "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0,
+ "stallRateLimitMs":100,"stallNetworkMs":3700},
  {"channel":"embedding/1","name":"cellar","connected":false}],
 "traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
@@ -41,12 +45,18 @@ constexpr const char* kPeerText =
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
+    "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
+    "optimizer 5\n"
+    "  waits for    gradients of cellar 27 %, own codec 3 %\n"
     "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
     "  boundary 0   samples change by 5.2 % (last 4.9 %); activations sent with error 1.3 %; "
     "12 changes, 4 first visits\n"
-    "  link          peer    up          down        ratio  sent      received  rtt      queue\n"
-    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  0 B\n"
-    "  embedding/1   cellar  connecting  -           -      0 B       0 B       -        0 B\n"
+    "  link          peer    up          down        ratio  sent      received  rtt      busy  "
+    "queue\n"
+    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  38 %  "
+    "0 B\n"
+    "  embedding/1   cellar  connecting  -           -      0 B       0 B       -        0 %   "
+    "0 B\n"
     "  traffic  sent      received  as fp32   ratio\n"
     "  forward  1.00 KiB  0 B       8.00 KiB  8.0x\n"
     "  control  100 B     200 B               \n"
@@ -58,6 +68,7 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
   "state":"waiting","status":{
+  "role":{"stage":0},"work":{"time":[{"use":"forward","ms":3},{"use":"wait_gradient","ms":1}]},
   "links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
   "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}},
   "health":[{"severity":"warning","text":"boundary 0 sends whole activations",
@@ -70,9 +81,12 @@ constexpr const char* kRunText =
     "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s\n"
     "  checkpoint  step 5\n"
     "  loss        █▁\n"
-    "  peer    id        place                state    up        down        sent      ratio\n"
-    "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
-    "  cellar  fedcba98  spare                gone     -         -           0 B       -\n"
+    "  peer    id        place                state    computes  waits for            up        "
+    "down        sent      ratio\n"
+    "  attic   01234567  stage 0, pipeline 0  waiting  75 %      the next stage 25 %  2 Mbit/s  "
+    "500 kbit/s  4.00 KiB  8.0x\n"
+    "  cellar  fedcba98  spare                gone     -         -                    -         "
+    "-           0 B       -\n"
     "  warning: the two ends of a boundary differed after 2 steps; what differs is sent again in "
     "full\n"
     "  attic, warning: boundary 0 sends whole activations; lower the learning rate\n";

@@ -45,7 +45,7 @@ StatusSnapshot Full() {
   s.last_layer = 4;
   s.generation = 9;
   s.forward_codec = "aqsgd:bits=4";
-  s.runner.forward_ms = 250;
+  s.runner.time[pipeline::Use::kForward] = 250;
   s.samples_per_second = 12.5;
   net::LinkStats link;
   link.peer.key[0] = 0xbe;
@@ -263,7 +263,7 @@ TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
   EXPECT_THAT(text, HasSubstr("shoal_peer_state{state=\"idle\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("shoal_sent_payload_bytes_total{kind=\"activation\"} 500\n"));
   EXPECT_THAT(text, HasSubstr("shoal_sent_uncompressed_bytes_total{kind=\"activation\"} 4000\n"));
-  EXPECT_THAT(text, HasSubstr("shoal_phase_seconds_total{phase=\"forward\"} 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_stage_seconds_total{use=\"forward\"} 0.25\n"));
   EXPECT_THAT(text, HasSubstr("shoal_link_rtt_seconds{peer=\"be000000\",channel=\"boundary/0/0\"} "
                               "0.02\n"));
   EXPECT_THAT(text, HasSubstr("reason=\"rate_limit\"} 1.5\n"));
