@@ -16,6 +16,7 @@
 #include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
 #include "compression/dithered_codec.h"
+#include "compression/feedback_codec.h"
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
 #include "compression/tiles_codec.h"
@@ -36,7 +37,8 @@ constexpr char kKnown[] =
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage";
+    "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage; feedback=on in "
+    "direct, tiles or topk is error feedback for gradients";
 
 // `usual`: the levels of a spec that names none.
 Result<LevelRule> ParseRule(const CodecSpec& spec, Levels usual) {
@@ -134,7 +136,7 @@ Result<std::uint32_t> ParseTile(const CodecSpec& spec, std::uint32_t hidden) {
 
 Result<PlainPointer> MakeTiles(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_RETURN_IF_ERROR(
-      CheckKeys(spec, {"bits", "tile", "levels", "scale", "rounding", "adaptive"}));
+      CheckKeys(spec, {"bits", "tile", "levels", "scale", "rounding", "adaptive", "feedback"}));
   SHOAL_ASSIGN_OR_RETURN(const LevelRule parsed, ParseRule(spec, Levels::kAffine));
   const LevelRule rule = parsed.WithLeastScale(kTileScaleBitsMin);
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t tile, ParseTile(spec, hidden));
@@ -154,7 +156,7 @@ Result<PlainPointer> MakeTiles(const CodecSpec& spec, std::uint32_t hidden) {
 }
 
 Result<PlainPointer> MakeTopK(const CodecSpec& spec) {
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"ratio", "bits", "bucket"}));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"ratio", "bits", "bucket", "feedback"}));
   SHOAL_ASSIGN_OR_RETURN(const double ratio, FractionOption(spec, "ratio", 1e-4, 1, std::nullopt));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
@@ -170,7 +172,8 @@ Result<PlainPointer> MakeTopK(const CodecSpec& spec) {
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
   if (spec.name == "direct") {
-    SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "levels", "scale", "rounding"}));
+    SHOAL_RETURN_IF_ERROR(
+        CheckKeys(spec, {"bits", "bucket", "levels", "scale", "rounding", "feedback"}));
     if (spec.Option("bucket") == "channel") return MakeChannel(spec);
     SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeBuckets(spec, hidden));
     return PlainPointer(direct);
@@ -181,10 +184,45 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   return PlainPointer();
 }
 
+Status NoFeedback(std::string_view spec) {
+  return SpecError(spec,
+                   "aqsgd needs no feedback, for what its changes leave out of m is in the next "
+                   "change; leave feedback out");
+}
+
+// Feedback needs a residual that stays bounded: each message must leave less than it was given.
+Status CheckFeedback(const CodecSpec& spec) {
+  if (spec.name == "raw") {
+    return SpecError(spec.text, "raw leaves nothing to feed back; leave feedback out");
+  }
+  if (spec.name == "dithered" || spec.Option("rounding") == "stochastic") {
+    return SpecError(spec.text,
+                     "random rounding is right on average without feedback, and its noise would "
+                     "add up with it; leave feedback out");
+  }
+  const std::string_view levels = spec.Option("levels");
+  const bool affine = levels == "affine" || (spec.name == "tiles" && levels.empty());
+  if (!affine || spec.Option("bits") != "1") return Status::Ok();
+  return SpecError(spec.text,
+                   "one affine bit can leave more than it was given; take levels=midrise or "
+                   "bits=2 with feedback");
+}
+
+// Takes the option `feedback` out of a spec that is not inside another one; what it says.
+Result<bool> TakeFeedback(CodecSpec* spec) {
+  if (spec->Option("feedback").empty()) return false;
+  if (spec->name == "aqsgd") return NoFeedback(spec->text);
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t on, ChoiceOption(*spec, "feedback", {"off", "on"}));
+  if (on == 1) SHOAL_RETURN_IF_ERROR(CheckFeedback(*spec));
+  std::erase_if(spec->options, [](const auto& option) { return option.first == "feedback"; });
+  return on == 1;
+}
+
 // A codec without m that an option of `outer` names.
 Result<PlainPointer> MakeNested(const CodecSpec& outer, std::string_view key, std::string_view text,
                                 std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, '/'));
+  if (!spec.Option("feedback").empty()) return NoFeedback(outer.text);
   Result<PlainPointer> made = MakePlain(spec, hidden);
   if (made.ok() && *made != nullptr) return made;
   const std::string name(key);
@@ -273,8 +311,9 @@ Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden) {
     return InvalidArgument("codec: hidden size " + std::to_string(hidden) +
                            " is outside 1 to 1048576");
   }
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec parsed, ParseCodecSpec(spec, ','));
+  SHOAL_ASSIGN_OR_RETURN(CodecSpec parsed, ParseCodecSpec(spec, ','));
   CodecParts parts;
+  SHOAL_ASSIGN_OR_RETURN(parts.feedback, TakeFeedback(&parsed));
   if (parsed.name == "aqsgd") {
     SHOAL_ASSIGN_OR_RETURN(parts.aqsgd, MakeAqsgd(parsed, hidden));
     return parts;
@@ -287,7 +326,25 @@ Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden) {
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(CodecParts parts, ParseCodec(spec, hidden));
   if (parts.aqsgd) return NewAqsgdCodec(std::move(*parts.aqsgd));
-  return NewPlainMessageCodec(std::move(parts.plain));
+  return parts.feedback ? NewFeedbackCodec(std::move(parts.plain))
+                        : NewPlainMessageCodec(std::move(parts.plain));
+}
+
+Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward) {
+  if (forward.keeps_residual()) {
+    const std::string inner = forward.spec().substr(0, forward.spec().rfind(','));
+    return InvalidArgument("forward codec " + forward.spec() +
+                           " feeds back what it did not send, which is for gradients; for "
+                           "activations take aqsgd:delta=" +
+                           Nested(inner) + ", whose m does that");
+  }
+  if (backward.keeps_m()) {
+    return InvalidArgument("backward codec " + backward.spec() +
+                           " builds on m, which both ends keep of activations only; for gradients "
+                           "take dithered:step=0.5 or direct:bits=8, or topk with feedback=on, "
+                           "whose sender alone keeps what it did not send");
+  }
+  return Status::Ok();
 }
 
 }  // namespace shoal::compression

@@ -49,8 +49,8 @@ enum class DeltaMode : std::uint8_t {
 
 std::string_view DeltaModeName(DeltaMode mode);  // "delta", "wide delta", "full"
 
-// One sample at the sender. `m` is the image that both ends agreed on, empty on a first visit (and
-// always for codecs without m).
+// One sample at the sender. `m` is the image that both ends agreed on, or the sender's residual;
+// empty on a first visit (and always for codecs without either).
 struct SampleToEncode {
   std::span<const float> values;
   std::span<const std::byte> m;
@@ -87,22 +87,29 @@ class MessageCodec {
   // Whether decoding builds on m. Then Encode and Decode return the next m.
   virtual bool keeps_m() const = 0;
 
+  // Whether the sender alone keeps per sample what it did not send (error feedback of gradients).
+  // Encode then takes and returns that residual's image in the place of m; Decode needs none.
+  virtual bool keeps_residual() const { return false; }
+
   // Whether the sender may leave DeltaMode::kDelta by itself (delta_guard.h).
   virtual bool guarded() const { return false; }
 
   // Most bytes that Encode writes for `samples` samples of this shape.
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
 
-  // Bytes of an m image (0 for codecs without m), header included (docs/WIRE.md, "m image").
+  // Bytes of an m image or a residual's (0 for codecs without either), header included
+  // (docs/WIRE.md, "m image", "Residual image").
   virtual std::size_t MImageBytes(SampleShape shape) const = 0;
   // Checks a foreign or stored image's header and size against `shape`.
   virtual Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const = 0;
 
   // Encodes the samples (at least one, of shape.values() each) into `out` (at least
   // EncodedBytesMax) and returns the number of bytes written. With keeps_m(), `next_m[i]` becomes
-  // the image that Decode will make of sample i, to the bit. With `mode` kFull every sample is
-  // decoded without m, whether it was given here or not. `stats` may be null. Values that are not
-  // finite are an error (invalid argument): nothing is sent, next_m is as it was.
+  // the image that Decode will make of sample i, to the bit; with keeps_residual(), the image of
+  // what was not sent of it, and `stats` compares with values plus residual. With `mode` kFull
+  // every sample is decoded without m, whether it was given here or not. `stats` may be null.
+  // Values that are not finite are an error (invalid argument): nothing is sent, next_m is as it
+  // was.
   virtual Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
                                      const RandomKey& key, DeltaMode mode, std::span<std::byte> out,
                                      std::span<Buffer> next_m, CodingStats* stats) const = 0;
@@ -125,6 +132,10 @@ class MessageCodec {
 // on it). The grammar and every codec's options: docs/ALGORITHMS.md, "Codec specs". An unknown
 // name, option or value is an error that lists what is allowed.
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
+
+// Error, with what to use instead, if a codec cannot code activations (forward) or gradients
+// (backward).
+Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward);
 
 }  // namespace shoal::compression
 

@@ -63,6 +63,22 @@ void CheckAqsgd(const CodecChoice& choice, const CodecSpec& spec,
   }
 }
 
+void CheckLeftOut(const CodecChoice& choice, const CodecSpec& spec,
+                  std::vector<std::string>* advice) {
+  const bool feedback = spec.Option("feedback") == "on";
+  const bool once = choice.epochs > 0 && choice.epochs <= 1;
+  if (feedback && once) {
+    advice->push_back(Named("backward", spec.text) +
+                      "no sample is visited twice in this run, so nothing is fed back; take "
+                      "dithered:step=0.5, which needs no store");
+  } else if (spec.name == "topk" && !feedback) {
+    advice->push_back(Named("backward", spec.text) +
+                      "what topk leaves out of gradients is lost, which biases every step; " +
+                      (once ? "" : "add feedback=on over many epochs, or ") +
+                      "take dithered:step=0.5");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> CodecAdvice(const CodecChoice& choice) {
@@ -79,7 +95,9 @@ std::vector<std::string> CodecAdvice(const CodecChoice& choice) {
   }
   if (const auto backward = ParseCodecSpec(choice.backward, ','); backward.ok()) {
     CheckScales("backward", *backward, &advice);
-    if (backward->name == "direct" && Bits(*backward) < kBackwardBits) {
+    CheckLeftOut(choice, *backward, &advice);
+    if (backward->name == "direct" && Bits(*backward) < kBackwardBits &&
+        backward->Option("feedback") != "on") {
       advice.push_back(Named("backward", choice.backward) +
                        "rounding gradients this coarsely biases every step; dithered:step=1 needs "
                        "about 2 bits and does not");

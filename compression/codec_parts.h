@@ -16,9 +16,10 @@
 
 namespace shoal::compression {
 
-// One of the two.
+// `plain`, with or without feedback, or `aqsgd`.
 struct CodecParts {
   std::shared_ptr<const PlainCodec> plain;
+  bool feedback = false;
   std::optional<AqsgdParts> aqsgd;
 };
 

@@ -299,6 +299,10 @@ Status SectionsDeviceCodec::Decode(std::span<const std::byte> payload,
 
 Result<Sections> SectionsOf(const CodecParts& parts) {
   Sections sections;
+  if (parts.feedback) {
+    return Unimplemented("codec " + parts.plain->spec() +
+                         ",feedback=on has no form on a device; use this one on the CPU");
+  }
   if (!parts.aqsgd) {
     SHOAL_ASSIGN_OR_RETURN(sections.plain, DeviceSection::Of(*parts.plain));
     return sections;

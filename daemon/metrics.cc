@@ -74,7 +74,7 @@ void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
 
 MetricFamilies::Labels EndLabels(const pipeline::BoundaryStats& end) {
   return {{"boundary", std::to_string(end.boundary)},
-          {"side", end.side == storage::BoundarySide::kSender ? "sender" : "receiver"}};
+          {"side", std::string(storage::BoundarySideName(end.side))}};
 }
 
 // One gauge family over the boundary ends that measure this ratio.

@@ -12,7 +12,6 @@
 #include "compression/codec.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
-#include "storage/delta_size.h"
 
 namespace shoal::daemon {
 namespace {
@@ -40,6 +39,19 @@ Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto) {
 
 bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+// What the run's codecs keep of a sample.
+Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
+  const compression::SampleShape shape{config.row_tokens, config.hidden};
+  SHOAL_ASSIGN_OR_RETURN(const auto forward,
+                         compression::MakeCodec(config.forward_codec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(const auto backward,
+                         compression::MakeCodec(config.backward_codec, config.hidden));
+  storage::DeltaImages images;
+  if (forward->keeps_m()) images.m = forward->MImageBytes(shape);
+  if (backward->keeps_residual()) images.residual = backward->MImageBytes(shape);
+  return images;
 }
 
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
@@ -192,18 +204,19 @@ pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
   return config;
 }
 
-// Tells how much m this peer will keep, before the first step, against quota and free disk.
+// Tells how much m and residuals this peer will keep, before the first step, against quota and free
+// disk.
 void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
-                              const compression::MessageCodec& codec) {
-  const std::uint64_t image =
-      codec.keeps_m() ? codec.MImageBytes({config.row_tokens, config.hidden}) : 0;
-  const storage::DeltaSize size = storage::ComputeDeltaSize(image, plan_.config().train_rows(),
+                              const storage::DeltaImages& sample) {
+  const storage::DeltaSize size = storage::ComputeDeltaSize(sample, plan_.config().train_rows(),
                                                             config.stages, config.pipelines);
   const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
   const std::uint64_t quota = resources_.config->delta_store_bytes;
   const bool tight = resources_.config->store_space == "tight";
-  budget_.delta_sample_bytes = image;
-  budget_.delta_store_bytes = boundaries * size.boundary_bytes;
+  budget_.delta_sample_bytes = sample.m;
+  budget_.residual_sample_bytes = sample.residual;
+  budget_.delta_store_bytes =
+      boundaries * size.boundary_bytes + (config.stage > 0 ? size.residual_bytes : 0);
   budget_.delta_disk_bytes = storage::DeltaDiskBytesMax(
       tight ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault,
       quota == 0 ? budget_.delta_store_bytes : std::min(budget_.delta_store_bytes, quota));
@@ -213,9 +226,11 @@ void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
   }
   SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},
             {"micro_batch", FormatBytes(budget_.micro_batch_bytes)}, {"device", device_name_});
-  if (image == 0) return;
-  SHOAL_LOG(kInfo, "daemon", "stage.m", {"per_sample", FormatBytes(image)},
+  if (size.all_bytes == 0) return;
+  SHOAL_LOG(kInfo, "daemon", "stage.m", {"per_sample", FormatBytes(sample.m)},
             {"per_boundary", FormatBytes(size.boundary_bytes)},
+            {"residual_per_sample", FormatBytes(sample.residual)},
+            {"residual_at_upper_end", FormatBytes(size.residual_bytes)},
             {"in_all", FormatBytes(budget_.delta_store_bytes)},
             {"files_up_to", FormatBytes(budget_.delta_disk_bytes)},
             {"quota", quota == 0 ? "none" : FormatBytes(quota)},
@@ -239,12 +254,11 @@ Status StageHost::StartRunner() {
                            ", the model knows " +
                            std::to_string(loaded_->model->config().vocabulary) + " tokens");
   }
-  SHOAL_ASSIGN_OR_RETURN(const auto codec,
-                         compression::MakeCodec(config.forward_codec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(const storage::DeltaImages images, ImagesOf(config));
   const model::StageModel& model = *loaded_->model;
   budget_.state_bytes = model.StateBytes();
   budget_.micro_batch_bytes = model.MicroBatchBytes(config.micro_batch_rows, config.row_tokens);
-  ShowDeltaSize(config, *codec);
+  ShowDeltaSize(config, images);
   pipeline::StageRunner::Dependencies dependencies;
   dependencies.control = resources_.control;
   dependencies.compute = resources_.compute;
@@ -381,6 +395,7 @@ void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceC
   proto->set_generation(plan_.generation());
   proto->set_step(step);
   for (const pipeline::PlaceChecksum& place : places) {
+    if (place.side == storage::BoundarySide::kResidual) continue;  // no other end to compare with
     control::v1::PlaceChecksum* item = proto->add_places();
     item->set_boundary(place.boundary);
     item->set_receiver(place.side == storage::BoundarySide::kReceiver);

@@ -19,6 +19,7 @@
 #include "proto/control.pb.h"
 #include "storage/checkpoint_store.h"
 #include "storage/content_store.h"
+#include "storage/delta_size.h"
 #include "storage/delta_store.h"
 
 namespace shoal::daemon {
@@ -39,12 +40,13 @@ struct StageResources {
 
 // What the stage costs, computed before it starts and shown.
 struct StageBudget {
-  std::uint64_t state_bytes = 0;         // weights, gradients, optimizer
-  std::uint64_t micro_batch_bytes = 0;   // one in flight
-  std::uint64_t delta_store_bytes = 0;   // when every sample was visited
-  std::uint64_t delta_sample_bytes = 0;  // m of one sample at one boundary
-  std::uint64_t delta_disk_bytes = 0;    // what the store's files may then take
-  std::uint64_t disk_free_bytes = 0;     // where the store is, when the stage began
+  std::uint64_t state_bytes = 0;            // weights, gradients, optimizer
+  std::uint64_t micro_batch_bytes = 0;      // one in flight
+  std::uint64_t delta_store_bytes = 0;      // when every sample was visited
+  std::uint64_t delta_sample_bytes = 0;     // m of one sample at one boundary
+  std::uint64_t residual_sample_bytes = 0;  // of a sample's gradients, at the boundary before
+  std::uint64_t delta_disk_bytes = 0;       // what the store's files may then take
+  std::uint64_t disk_free_bytes = 0;        // where the store is, when the stage began
 };
 
 // Thread: control.
@@ -94,7 +96,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnFetched(Status status);
   void LoadStage(std::shared_ptr<Loaded> loaded);
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
-  void ShowDeltaSize(const pipeline::RunnerConfig& config, const compression::MessageCodec& codec);
+  void ShowDeltaSize(const pipeline::RunnerConfig& config, const storage::DeltaImages& sample);
   Status StartRunner();
   pipeline::RunnerConfig MakeRunnerConfig() const;
   pipeline::StageRunner::LinkTargets MakeTargets() const;

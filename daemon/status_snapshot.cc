@@ -10,10 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* SideName(storage::BoundarySide side) {
-  return side == storage::BoundarySide::kSender ? "sender" : "receiver";
-}
-
 double Ratio(std::uint64_t raw, std::uint64_t wire) {
   return wire == 0 ? 0.0 : static_cast<double>(raw) / static_cast<double>(wire);
 }
@@ -153,7 +149,7 @@ Json BoundariesJson(const StatusSnapshot& snapshot) {
   Json boundaries = Json::array();
   for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
     Json json = {{"boundary", end.boundary},
-                 {"side", SideName(end.side)},
+                 {"side", storage::BoundarySideName(end.side)},
                  {"mode", end.mode ? Json(compression::DeltaModeName(*end.mode)) : Json()}};
     AddRatio("relativeDelta", "lastRelativeDelta", end.relative_delta, &json);
     AddRatio("forwardError", "lastForwardError", end.forward_error, &json);
@@ -171,7 +167,7 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
   Json places = Json::array();
   for (const pipeline::PlaceChecksum& place : snapshot.places) {
     places.push_back({{"boundary", place.boundary},
-                      {"side", SideName(place.side)},
+                      {"side", storage::BoundarySideName(place.side)},
                       {"checksum", RunId{place.checksum}.ToHex()},
                       {"records", place.records}});
   }
@@ -199,6 +195,7 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"expectedBytes", snapshot.budget.delta_store_bytes},
           {"expectedDiskBytes", snapshot.budget.delta_disk_bytes},
           {"sampleBytes", snapshot.budget.delta_sample_bytes},
+          {"residualSampleBytes", snapshot.budget.residual_sample_bytes},
           {"diskFreeBytes", snapshot.budget.disk_free_bytes},
           {"places", places}};
 }

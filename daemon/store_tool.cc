@@ -39,7 +39,7 @@ Json Figures(const storage::DeltaStore& store) {
 Json PlaceJson(const storage::DeltaPlace& place) {
   return {{"run", place.run.ToHex()},
           {"boundary", place.boundary},
-          {"side", place.side == storage::BoundarySide::kSender ? "sender" : "receiver"}};
+          {"side", storage::BoundarySideName(place.side)}};
 }
 
 Result<Json> Stats(storage::DeltaStore* store) {

@@ -2,7 +2,9 @@
 //
 // Per micro-batch and direction there is one ActivationSend at one end and one ActivationReceive at
 // the other; each is an enum state and one transition function. A lane holds those of the running
-// step. Gradients go the same way as activations, with a codec that keeps no m.
+// step. Gradients go the same way as activations, with a codec that keeps no m; it may keep a
+// residual, which the sender reads and stages as it does m, and of which the receiver knows
+// nothing.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
 //                        \-> fetching, values there -/     \-> encoding again (resend)
@@ -95,7 +97,7 @@ class SendLane {
  public:
   using Send = std::function<Status(net::Frame)>;
 
-  // `delta` is null if the codec keeps no m.
+  // `delta` is null if the codec keeps neither m nor a residual.
   SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen, Send send);
 
   // Failed precondition if something of the step before is not sent yet.

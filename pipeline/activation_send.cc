@@ -41,6 +41,7 @@ struct EncodeTask {
 };
 
 Status EncodeSamples(EncodeTask* task, Encoding* result) {
+  const compression::MessageCodec& codec = *task->lane.codec;
   const std::size_t count = task->shape.values();
   std::vector<compression::SampleToEncode> samples;
   for (const std::uint32_t position : task->positions) {
@@ -51,19 +52,19 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
                        known ? (*record)->image.bytes() : std::span<const std::byte>()});
     net::FrameSample header;
     header.sample = task->samples[position];
-    if (known && task->mode != compression::DeltaMode::kFull) {
+    if (known && codec.keeps_m() && task->mode != compression::DeltaMode::kFull) {
       header.base_version = (*record)->version;
       header.base_checksum = (*record)->checksum;
       ++result->deltas;
     }
     result->frame.samples.push_back(header);
   }
-  const bool keeps_m = task->lane.codec->keeps_m();
-  std::vector<Buffer> next_m(keeps_m ? samples.size() : 0);
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                         task->lane.codec->Encode(samples, task->shape, task->key, task->mode,
-                                                  result->frame.payload.bytes(), next_m,
-                                                  task->counted ? &result->stats : nullptr));
+  const bool keeps = codec.keeps_m() || codec.keeps_residual();
+  std::vector<Buffer> next_m(keeps ? samples.size() : 0);
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::size_t bytes,
+      codec.Encode(samples, task->shape, task->key, task->mode, result->frame.payload.bytes(),
+                   next_m, task->counted ? &result->stats : nullptr));
   for (std::size_t i = 0; i < next_m.size(); ++i) {
     const std::uint64_t checksum = Checksum64(next_m[i].bytes());
     result->images.push_back({task->positions[i], std::move(next_m[i]), checksum});
@@ -166,7 +167,7 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
                   .samples = plan.samples,
                   .records = std::exchange(send.records, {}),
                   .mode = guard_.mode(),
-                  .counted = delta_ != nullptr || mb % kCountedGradients == 0,
+                  .counted = lane_.codec->keeps_m() || mb % kCountedGradients == 0,
                   .frame = core_->NewFrame(lane_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
   task.frame.codec = lane_.codec->spec();
@@ -181,7 +182,7 @@ void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
         }
         core_->stats.encode_ms += encoding.ms;
         Count(encoding.stats);
-        if (delta_ != nullptr) {
+        if (lane_.codec->keeps_m()) {
           core_->stats.delta_hits += encoding.deltas;
           core_->stats.first_visits += encoding.images.size() - encoding.deltas;
           seen_->AddVisits(encoding.images.size(), encoding.deltas, mode);
@@ -196,7 +197,7 @@ void SendLane::Count(const compression::CodingStats& stats) {
     (lane_.forward() ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
   }
   if (stats.based > 0) seen_->relative_delta.Add(stats.relative_delta());
-  if (delta_ != nullptr && lane_.codec->guarded()) Guard(stats);
+  if (lane_.codec->guarded()) Guard(stats);
 }
 
 void SendLane::Guard(const compression::CodingStats& stats) {
@@ -220,7 +221,7 @@ void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> i
   KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
   bytes.raw_sent += frame.samples.size() * core_->shape().values() * sizeof(float);
   bytes.wire_sent += frame.payload.size();
-  if (delta_ == nullptr) send.values.reset();  // nobody can ask for it again
+  if (!lane_.codec->keeps_m()) send.values.reset();  // nobody can ask for it again
   Trace(lane_.forward() ? "act.sent" : "grad.sent", Id(mb));
   core_->Progress();
   if (Status sent = send_(std::move(frame)); !sent.ok()) {
@@ -231,7 +232,7 @@ void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> i
 Status SendLane::OnResend(const net::Frame& frame) {
   const std::uint32_t mb = frame.micro_batch.index;
   const std::string what = "a request to send " + Describe(frame.micro_batch) + " again";
-  if (delta_ == nullptr || frame.micro_batch.step != plan_.step || mb >= sends_.size() ||
+  if (!lane_.codec->keeps_m() || frame.micro_batch.step != plan_.step || mb >= sends_.size() ||
       !NextState(sends_[mb].state, SendEvent::kResend)) {
     return FailedPrecondition(what + " is out of place");
   }

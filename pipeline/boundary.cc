@@ -25,20 +25,29 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
   const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
   seen_.boundary = boundary;
   seen_.side = side;
-  if (core->forward_codec->keeps_m()) {
-    delta_ =
-        std::make_unique<DeltaStage>(core, storage::DeltaPlace{core->config.run, boundary, side});
-  }
+  MakeStages(boundary);
   const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec};
   const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec};
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
   ReceiveLane::Handlers receive{send, handlers_.on_data,
                                 [this](const Status& status) { FailByPeer(status); }};
   out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
-                                    sender() ? delta_.get() : nullptr, &seen_, send);
+                                    sender() ? delta_.get() : residual_.get(), &seen_, send);
   in_ =
       std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
                                     sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
+}
+
+void Boundary::MakeStages(std::uint32_t boundary) {
+  const bool residual = !sender() && core_->backward_codec->keeps_residual();
+  const bool delta = core_->forward_codec->keeps_m();
+  const std::uint64_t ahead = core_->config.read_ahead_bytes / (delta && residual ? 2 : 1);
+  const auto make = [&](storage::BoundarySide side, const DeltaStage::Codec& codec) {
+    return std::make_unique<DeltaStage>(
+        core_, storage::DeltaPlace{core_->config.run, boundary, side}, codec, ahead);
+  };
+  if (delta) delta_ = make(side_, core_->forward_codec);
+  if (residual) residual_ = make(storage::BoundarySide::kResidual, core_->backward_codec);
 }
 
 std::string Boundary::peer_name() const {
@@ -167,6 +176,7 @@ Status Boundary::OnEvicted(const net::Frame& frame) {
 
 void Boundary::PlanAhead(const StepPlan& plan) {
   if (delta_ != nullptr) delta_->PlanAhead(plan);
+  if (residual_ != nullptr) residual_->PlanAhead(plan);
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {
@@ -181,15 +191,16 @@ Status Boundary::StartStep(const StepPlan& plan) {
 
 void Boundary::DropStaged() {
   if (delta_ != nullptr) delta_->DropStaged();
+  if (residual_ != nullptr) residual_->DropStaged();
 }
 
-bool Boundary::Commit(std::uint64_t step, std::function<void(PlaceChecksum)> done) {
-  if (delta_ == nullptr) return false;
+std::size_t Boundary::Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done) {
   const auto stored = [this, step](std::vector<SampleId> lost) {
     SendLosses(step, std::move(lost));
   };
-  delta_->Commit(step, {stored, std::move(done)});
-  return true;
+  if (delta_ != nullptr) delta_->Commit(step, {stored, done});
+  if (residual_ != nullptr) residual_->Commit(step, {nullptr, done});
+  return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
 }
 
 void Boundary::SendLosses(std::uint64_t step, std::vector<SampleId> samples) {

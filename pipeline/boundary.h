@@ -50,14 +50,16 @@ class Boundary {
 
   // The step's m' do not count.
   void DropStaged();
-  // Staged m' become m; `done` with the place's checksum. Nothing to do without m: false.
-  bool Commit(std::uint64_t step, std::function<void(PlaceChecksum)> done);
+  // Staged m' become m, staged residuals what the next visits add; `done` with the checksum of each
+  // place. Returns how many places that are, 0 to 2.
+  std::size_t Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done);
 
   net::LinkStats link_stats() const { return link_->stats(); }
   const BoundaryStats& stats() const { return seen_; }
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
+  void MakeStages(std::uint32_t boundary);
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
@@ -75,7 +77,8 @@ class Boundary {
   const net::LinkTarget target_;
   const Handlers handlers_;
   BoundaryStats seen_;
-  std::unique_ptr<DeltaStage> delta_;  // null if the forward codec keeps no m
+  std::unique_ptr<DeltaStage> delta_;     // null if the forward codec keeps no m
+  std::unique_ptr<DeltaStage> residual_;  // null unless this end sends gradients with feedback
   std::unique_ptr<SendLane> out_;
   std::unique_ptr<ReceiveLane> in_;
 

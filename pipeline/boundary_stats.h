@@ -32,8 +32,9 @@ struct BoundaryStats {
   std::optional<compression::DeltaMode> mode;
   RecentRatio relative_delta;  // sender: ||x - m|| / ||x|| of messages with an m
   RecentRatio forward_error;   // sender: ||x - decoded|| / ||x||
-  RecentRatio backward_error;  // receiver: the same of gradients, measured on some messages
-  RecentRatio without_m;       // both: part of a message's samples that travelled without m
+  // Receiver: the same of gradients (and what is fed back to them), measured on some messages.
+  RecentRatio backward_error;
+  RecentRatio without_m;  // both: part of a message's samples that travelled without m
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;  // samples
 
   // Of a message whose codec keeps m: `deltas` of its `samples` were coded as changes.

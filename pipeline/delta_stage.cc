@@ -79,11 +79,9 @@ bool DeltaStage::Blocked(std::uint64_t step, SampleId sample) const {
 }
 
 std::size_t DeltaStage::RoomAhead() const {
-  const std::size_t bytes =
-      core_->config.micro_batch_rows * core_->forward_codec->MImageBytes(core_->shape());
+  const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(core_->shape());
   // One is always allowed: else a step would begin by waiting.
-  const std::size_t most =
-      std::clamp<std::size_t>(core_->config.read_ahead_bytes / bytes, 1, kAheadMax);
+  const std::size_t most = std::clamp<std::size_t>(ahead_bytes_ / bytes, 1, kAheadMax);
   return most - std::min(most, ahead_);
 }
 
@@ -134,7 +132,7 @@ void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
   }
   if (samples.empty()) return;
   const bool last = positions.size() == wanted->left;
-  auto fetch = [store = core_->deps.delta_store, place = place_, codec = core_->forward_codec,
+  auto fetch = [store = core_->deps.delta_store, place = place_, codec = codec_,
                 shape = core_->shape(), key, last, samples = std::move(samples),
                 clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
@@ -250,7 +248,7 @@ void DeltaStage::PumpCommits() {
   while (!commits_.empty()) {
     Committing& first = commits_.front();
     if (!first.posted) return PostCommit(&first);
-    if (!first.stored || !theirs_.contains(first.step)) return;
+    if (!first.stored || (shared() && !theirs_.contains(first.step))) return;
     PostSettle();
   }
 }
@@ -278,7 +276,7 @@ void DeltaStage::PostCommit(Committing* commit) {
                      core_->stats.staged_bytes -= bytes;
                      Forget(committed.lost, step + 1);
                      commits_.front().stored = true;
-                     commits_.front().handlers.on_stored(std::move(committed.lost));
+                     if (shared()) commits_.front().handlers.on_stored(std::move(committed.lost));
                      PumpCommits();
                    });
   // What the step made is read behind its commit.
@@ -289,7 +287,8 @@ void DeltaStage::PostCommit(Committing* commit) {
 void DeltaStage::PostSettle() {
   const Committing commit = std::move(commits_.front());
   commits_.pop_front();
-  std::vector<SampleId> theirs = std::move(theirs_.extract(commit.step).mapped());
+  std::vector<SampleId> theirs;
+  if (shared()) theirs = std::move(theirs_.extract(commit.step).mapped());
   Forget(theirs, commit.step + 1);
   auto settle = [store = core_->deps.delta_store, place = place_, version = commit.step + 1,
                  theirs = std::move(theirs)]() -> Result<std::uint64_t> {

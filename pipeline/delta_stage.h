@@ -10,6 +10,9 @@
 // Only after that does the next commit begin. So both ends compute the checksum of a step over the
 // same samples, though each may lose others (quota, damage, full disk).
 // All store calls are posted to the store executor in order. Thread: control.
+//
+// The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
+// nothing to agree on, no losses to tell or to wait for. Below, "m" means it, too.
 
 #ifndef SHOAL_PIPELINE_DELTA_STAGE_H_
 #define SHOAL_PIPELINE_DELTA_STAGE_H_
@@ -18,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -41,8 +45,17 @@ class DeltaStage {
   using Records = std::vector<std::optional<storage::DeltaRecord>>;
   using Inventory = std::vector<storage::DeltaInventoryEntry>;
 
-  DeltaStage(RunnerCore* core, storage::DeltaPlace place)
-      : core_(core), place_(place), their_next_(core->config.resume_step) {}
+  using Codec = std::shared_ptr<const compression::MessageCodec>;
+
+  // `codec` makes and checks the images; up to `ahead_bytes` of them are read ahead, one
+  // micro-batch at least.
+  DeltaStage(RunnerCore* core, storage::DeltaPlace place, Codec codec, std::uint64_t ahead_bytes)
+      : core_(core),
+        place_(place),
+        codec_(std::move(codec)),
+        ahead_bytes_(ahead_bytes),
+        agreed_(!shared()),
+        their_next_(core->config.resume_step) {}
 
   void ReadInventory(std::function<void(Inventory)> done);
   // Forgets all of `own` that `theirs` does not confirm.
@@ -91,6 +104,7 @@ class DeltaStage {
     bool posted = false, stored = false;
   };
 
+  bool shared() const { return place_.side != storage::BoundarySide::kResidual; }
   bool Blocked(std::uint64_t step, SampleId sample) const;
   std::size_t RoomAhead() const;  // micro-batches that may be opened ahead
   Wanted& Open(WantedKey key, std::vector<SampleId> samples);
@@ -105,13 +119,15 @@ class DeltaStage {
 
   RunnerCore* const core_;
   const storage::DeltaPlace place_;
+  const Codec codec_;
+  const std::uint64_t ahead_bytes_;
   std::map<SampleId, Staged> staged_;
 
   std::deque<std::pair<WantedKey, std::vector<SampleId>>> planned_;  // not opened yet
   std::map<WantedKey, Wanted> wanted_;
   std::size_t ahead_ = 0;                                    // of wanted_, without `done`
   std::map<std::uint64_t, std::set<SampleId>> uncommitted_;  // by step: planned, commit not posted
-  bool agreed_ = false;      // the store holds what both ends have: reading may begin
+  bool agreed_;              // the store holds what both ends have: reading may begin
   std::size_t reading_ = 0;  // tasks
   std::map<SampleId, std::uint64_t> forgotten_;  // while something is read: up to which version
 

@@ -434,7 +434,7 @@ void Runner::CommitPlaces(std::uint64_t step) {
     ReportApplied();
   };
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr && boundary->Commit(step, committed)) ++applying_.back().places_left;
+    if (boundary != nullptr) applying_.back().places_left += boundary->Commit(step, committed);
   }
 }
 
@@ -545,12 +545,11 @@ Status CheckDependencies(const RunnerConfig& config, const StageRunner::Dependen
                          const compression::MessageCodec& forward,
                          const compression::MessageCodec& backward) {
   SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model && d.mediator);
-  if (backward.keeps_m()) {
-    return InvalidArgument("codec " + backward.spec() +
-                           " keeps state per sample and cannot code gradients; use direct or raw");
-  }
-  if (config.stages > 1 && forward.keeps_m() && d.delta_store == nullptr) {
-    return FailedPrecondition("codec " + forward.spec() + " needs a delta store");
+  SHOAL_RETURN_IF_ERROR(compression::CheckDirections(forward, backward));
+  const bool keeps = forward.keeps_m() || backward.keeps_residual();
+  if (config.stages > 1 && keeps && d.delta_store == nullptr) {
+    return FailedPrecondition("codec " + (forward.keeps_m() ? forward : backward).spec() +
+                              " needs a delta store");
   }
   const compression::SampleShape shape{config.row_tokens, config.hidden};
   const std::size_t rows = config.micro_batch_rows;

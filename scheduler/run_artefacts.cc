@@ -77,11 +77,7 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!forward.ok()) return forward.status().WithContext("codecs.forward");
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   if (!backward.ok()) return backward.status().WithContext("codecs.backward");
-  if ((*backward)->keeps_m()) {
-    return InvalidArgument("codecs.backward = \"" + config.backward +
-                           "\" builds on m, which gradients do not have; try direct:bits=8");
-  }
-  return Status::Ok();
+  return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 
 Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
@@ -125,11 +121,15 @@ Status KeepParts(const storage::ModelDirectory& directory, const std::string& sc
 
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
                                const dataset::DataInfo& data) {
-  const auto codec = compression::MakeCodec(config.forward, model.hidden);
-  const bool keeps = codec.ok() && (*codec)->keeps_m();
-  return storage::ComputeDeltaSize(
-      keeps ? (*codec)->MImageBytes({data.row_tokens, model.hidden}) : 0, data.train_rows,
-      config.stages, config.pipelines);
+  const auto forward = compression::MakeCodec(config.forward, model.hidden);
+  const auto backward = compression::MakeCodec(config.backward, model.hidden);
+  const compression::SampleShape shape{data.row_tokens, model.hidden};
+  storage::DeltaImages sample;
+  if (forward.ok() && (*forward)->keeps_m()) sample.m = (*forward)->MImageBytes(shape);
+  if (backward.ok() && (*backward)->keeps_residual()) {
+    sample.residual = (*backward)->MImageBytes(shape);
+  }
+  return storage::ComputeDeltaSize(sample, data.train_rows, config.stages, config.pipelines);
 }
 
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
@@ -143,13 +143,21 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
   const auto files = [](storage::StoreSpace space, std::uint64_t bytes) {
     return FormatBytes(storage::DeltaDiskBytesMax(space, bytes));
   };
-  return "m of " + config.forward + ": " + FormatBytes(size.sample_bytes) + " per sample, " +
-         FormatBytes(size.boundary_bytes) + " at each end of a boundary, " +
-         FormatBytes(size.all_bytes) + " in all\n" + "a peer keeps up to " +
+  std::string kept;
+  if (size.boundary_bytes > 0) {
+    kept = "m of " + config.forward + ": " + FormatBytes(size.sample.m) + " per sample, " +
+           FormatBytes(size.boundary_bytes) + " at each end of a boundary\n";
+  }
+  if (size.residual_bytes > 0) {
+    kept += "residual of " + config.backward + ": " + FormatBytes(size.sample.residual) +
+            " per sample, " + FormatBytes(size.residual_bytes) +
+            " at the upper end of a boundary\n";
+  }
+  return kept + FormatBytes(size.all_bytes) + " in all; a peer keeps up to " +
          FormatBytes(size.middle_bytes) + ", in files of up to " +
          files(storage::StoreSpace::kDefault, size.middle_bytes) + " (" +
          files(storage::StoreSpace::kTight, size.middle_bytes) +
-         " with store.space = \"tight\"); what its limits.delta_store has no room for travels as "
+         " with store.space = \"tight\"); m that its limits.delta_store has no room for travels as "
          "first visits\n";
 }
 

@@ -22,6 +22,15 @@ std::uint64_t HeaderChecksum(std::string_view key, std::span<const std::byte> he
 
 }  // namespace
 
+std::string_view BoundarySideName(BoundarySide side) {
+  switch (side) {
+    case BoundarySide::kSender: return "sender";
+    case BoundarySide::kReceiver: return "receiver";
+    case BoundarySide::kResidual: return "residual";
+  }
+  return "unknown";
+}
+
 std::string EncodeDeltaKey(const DeltaKey& key) {
   std::string bytes(kDeltaKeyBytes, '\0');
   auto* to = reinterpret_cast<std::byte*>(bytes.data());
@@ -36,7 +45,7 @@ std::optional<DeltaKey> DecodeDeltaKey(std::string_view bytes) {
   if (bytes.size() != kDeltaKeyBytes) return std::nullopt;
   const auto* from = reinterpret_cast<const std::byte*>(bytes.data());
   const auto side = std::to_integer<std::uint8_t>(from[12]);
-  if (side > static_cast<std::uint8_t>(BoundarySide::kReceiver)) return std::nullopt;
+  if (side > static_cast<std::uint8_t>(BoundarySide::kResidual)) return std::nullopt;
   DeltaKey key;
   key.place.run.value = LoadBig<std::uint64_t>(from);
   key.place.boundary = LoadBig<std::uint32_t>(from + 8);

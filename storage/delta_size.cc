@@ -4,15 +4,17 @@
 
 namespace shoal::storage {
 
-DeltaSize ComputeDeltaSize(std::uint64_t image_bytes, std::uint64_t samples, std::uint32_t stages,
+DeltaSize ComputeDeltaSize(const DeltaImages& sample, std::uint64_t samples, std::uint32_t stages,
                            std::uint32_t pipelines) {
   const std::uint64_t boundaries = stages > 1 ? stages - 1 : 0;
   const std::uint64_t of_pipeline = (samples + pipelines - 1) / pipelines;
   DeltaSize size;
-  size.sample_bytes = image_bytes;
-  size.boundary_bytes = image_bytes * of_pipeline;
-  size.middle_bytes = size.boundary_bytes * std::min<std::uint64_t>(boundaries, 2);
-  size.all_bytes = size.boundary_bytes * boundaries * pipelines * 2;
+  size.sample = sample;
+  size.boundary_bytes = sample.m * of_pipeline;
+  size.residual_bytes = sample.residual * of_pipeline;
+  size.middle_bytes = size.boundary_bytes * std::min<std::uint64_t>(boundaries, 2) +
+                      size.residual_bytes * std::min<std::uint64_t>(boundaries, 1);
+  size.all_bytes = (size.boundary_bytes * 2 + size.residual_bytes) * boundaries * pipelines;
   return size;
 }
 

@@ -1,4 +1,5 @@
-// How much m a run keeps: shown before it starts, by the organiser's tools and by every peer. Pure.
+// How much m and residuals a run keeps: shown before it starts, by the organiser's tools and by
+// every peer. Pure.
 
 #ifndef SHOAL_STORAGE_DELTA_SIZE_H_
 #define SHOAL_STORAGE_DELTA_SIZE_H_
@@ -9,19 +10,25 @@
 
 namespace shoal::storage {
 
-struct DeltaSize {
-  std::uint64_t sample_bytes = 0;    // of an image at one end
-  std::uint64_t boundary_bytes = 0;  // at one end of one pipeline's boundary, all samples visited
-  std::uint64_t middle_bytes = 0;    // a peer with two boundaries, or with the one there is
-  std::uint64_t all_bytes = 0;       // all boundaries of all pipelines, both ends
+// Bytes of one sample's images; 0 where the codec keeps none.
+struct DeltaImages {
+  std::uint64_t m = 0;         // at both ends of a boundary
+  std::uint64_t residual = 0;  // of gradients, at the upper end
 };
 
-// `image_bytes`: the forward codec's, 0 if it keeps no m. Each pipeline owns an equal part of the
-// samples, rounded up.
-DeltaSize ComputeDeltaSize(std::uint64_t image_bytes, std::uint64_t samples, std::uint32_t stages,
+struct DeltaSize {
+  DeltaImages sample;
+  // m at one end of one pipeline's boundary, residuals at its upper end; all samples visited.
+  std::uint64_t boundary_bytes = 0, residual_bytes = 0;
+  std::uint64_t middle_bytes = 0;  // a peer with two boundaries, or the upper end of the only one
+  std::uint64_t all_bytes = 0;     // all boundaries of all pipelines, both ends
+};
+
+// Each pipeline owns an equal part of the samples, rounded up.
+DeltaSize ComputeDeltaSize(const DeltaImages& sample, std::uint64_t samples, std::uint32_t stages,
                            std::uint32_t pipelines);
 
-// What the files may take while `bytes` of m are held and rewritten.
+// What the files may take while `bytes` of images are held and rewritten.
 std::uint64_t DeltaDiskBytesMax(StoreSpace space, std::uint64_t bytes);
 
 }  // namespace shoal::storage

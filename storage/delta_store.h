@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/buffer.h"
@@ -23,8 +24,11 @@
 
 namespace shoal::storage {
 
-// Which end of boundary i this store is: stage i sends, stage i + 1 receives.
-enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1 };
+// Which end of boundary i this store is: stage i sends, stage i + 1 receives. kResidual, at stage
+// i + 1: no m, but what that stage left out of the gradients it sent back. Only that stage has it,
+// so nobody has to agree on it, and it makes room for m.
+enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1, kResidual = 2 };
+std::string_view BoundarySideName(BoundarySide side);  // "sender", "receiver", "residual"
 
 struct DeltaPlace {
   RunId run;
@@ -91,7 +95,8 @@ class DeltaStore {
 
   // Replaces the records of one step. `evicted` gets the samples of `place` that have no record
   // any more: refused by the quota, refused by the disk, or found unreadable since the last
-  // Commit. Quota: what is there stays, as long as it is of this run; other runs go first.
+  // Commit. Quota: what is there stays, as long as it is of this run; other runs go first, and
+  // then, where m needs room, residuals.
   virtual Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
                         std::vector<SampleId>* evicted) = 0;
 

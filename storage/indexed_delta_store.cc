@@ -68,7 +68,7 @@ class IndexedDeltaStore final : public DeltaStore {
     std::vector<DeltaBackend::Put> puts;
     std::vector<std::pair<SampleId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
-    std::vector<DeltaKey> displaced;  // of other runs
+    std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
     std::vector<SampleId> refused;
   };
   using Wanted = std::map<SampleId, const DeltaRecord*>;
@@ -78,7 +78,7 @@ class IndexedDeltaStore final : public DeltaStore {
 
   Plan MakePlan(const DeltaPlace& place, const Wanted& wanted);
   bool Fits(const Room& used, std::uint64_t size) const;
-  void Displace(RunId keep, std::uint64_t size, Room* used, Plan* plan) const;
+  void Displace(const DeltaPlace& by, std::uint64_t size, Room* used, Plan* plan) const;
   void CarryOut(const DeltaPlace& place, const Plan& plan);
   void LoseAll(const DeltaPlace& place, const Plan& plan);
   template <typename Condition>
@@ -233,24 +233,30 @@ bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
          (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
 }
 
-// Takes records of other runs out until `size` bytes fit, or there are none left.
-void IndexedDeltaStore::Displace(RunId keep, std::uint64_t size, Room* used, Plan* plan) const {
+// Takes records that matter less than those of `by` out until `size` bytes fit, or there are none
+// left: first those of other runs, then residuals where m needs room.
+void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room* used,
+                                 Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;
-  std::size_t taken = plan->displaced.size();  // in the order of this loop
-  for (const auto& [place, of_place] : index_) {
-    if (place.run == keep) continue;
-    if (taken >= of_place.entries.size()) {
-      taken -= of_place.entries.size();
-      continue;
-    }
-    auto at = std::next(of_place.entries.begin(), static_cast<std::ptrdiff_t>(taken));
-    taken = 0;
-    for (; at != of_place.entries.end(); ++at) {
-      if (Fits(*used, size)) return;
-      used->bytes -= at->second.image_bytes;
-      --used->records;
-      plan->displaced.push_back({place, at->first});
-      plan->removals.push_back(EncodeDeltaKey({place, at->first}));
+  std::size_t taken = plan->displaced.size();  // in the order of these loops
+  for (const bool own_run : {false, true}) {
+    if (own_run && by.side == BoundarySide::kResidual) return;
+    for (const auto& [place, of_place] : index_) {
+      if ((place.run == by.run) != own_run) continue;
+      if (own_run && place.side != BoundarySide::kResidual) continue;
+      if (taken >= of_place.entries.size()) {
+        taken -= of_place.entries.size();
+        continue;
+      }
+      auto at = std::next(of_place.entries.begin(), static_cast<std::ptrdiff_t>(taken));
+      taken = 0;
+      for (; at != of_place.entries.end(); ++at) {
+        if (Fits(*used, size)) return;
+        used->bytes -= at->second.image_bytes;
+        --used->records;
+        plan->displaced.push_back({place, at->first});
+        plan->removals.push_back(EncodeDeltaKey({place, at->first}));
+      }
     }
   }
 }
@@ -270,7 +276,7 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place, con
     }
     std::string key = EncodeDeltaKey({place, sample});
     const std::uint64_t size = record->image.size();
-    if (!Fits(used, size)) Displace(place.run, size, &used, &plan);
+    if (!Fits(used, size)) Displace(place, size, &used, &plan);
     if (!Fits(used, size)) {
       plan.refused.push_back(sample);
       // The old record must go: the other end already holds a newer m.

@@ -52,7 +52,9 @@ constexpr const char* kSpecs[] = {
     "topk:ratio=0.3,bits=4,bucket=4",
     "topk+rans:ratio=0.05,bits=8",
     "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=3",
-    "dithered:step=1"};
+    "dithered:step=1",
+    "topk:ratio=0.3,bits=4,feedback=on",
+    "tiles:bits=2,feedback=on"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {
@@ -106,6 +108,20 @@ void CheckDecoded(const MessageCodec& codec, SampleShape shape,
   }
 }
 
+// A residual from a damaged store is refused, or added and replaced by a valid one.
+void EncodeOnResidual(const MessageCodec& codec, SampleShape shape,
+                      std::span<const std::byte> foreign, std::uint8_t choice) {
+  if (!codec.keeps_residual()) return;
+  const Buffer image = MImage(codec, shape, foreign, choice);
+  const std::vector<float> ones(shape.values(), 1.0F);
+  const SampleToEncode sample{ones, image.bytes()};
+  std::vector<std::byte> out(codec.EncodedBytesMax(shape, 1));
+  Buffer next;
+  const auto bytes =
+      codec.Encode({&sample, 1}, shape, {}, DeltaMode::kDelta, out, {&next, 1}, nullptr);
+  if (bytes.ok() && !codec.CheckMImage(next.bytes(), shape).ok()) abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -118,6 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!made.ok()) abort();
   const MessageCodec& codec = **made;
   const auto rest = std::as_bytes(std::span(data + 4, size - 4));
+  EncodeOnResidual(codec, shape, rest, data[3]);
   const auto foreign_m = rest.first(codec.keeps_m() ? rest.size() / 2 : 0);
 
   std::vector<SampleToDecode> samples(1 + data[2] % 3);

@@ -265,6 +265,7 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
 void SimSwarm::OnApplied(Peer* peer, std::uint64_t step, const std::vector<PlaceChecksum>& places) {
   StepAccount& account = accounts_[step];
   for (const PlaceChecksum& place : places) {
+    if (place.side == storage::BoundarySide::kResidual) continue;  // it has one end
     const auto [found, first] =
         account.places.try_emplace({peer->pipeline_, place.boundary}, place.checksum);
     if (first) continue;

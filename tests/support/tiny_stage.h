@@ -22,7 +22,7 @@ struct TinyShape {
   bool tied = true;  // else the last stage has a head of its own
 };
 
-class TinyStage final : public model::StageModel {
+class TinyStage : public model::StageModel {
  public:
   // Weights drawn from `seed` per layer, so that any cut starts from the same model.
   TinyStage(const TinyShape& shape, model::StageRange range, unsigned seed);

@@ -56,6 +56,17 @@ TEST(CodecAdviceTest, TooFewBits) {
   EXPECT_THAT(Advice("aqsgd:bits=3", "direct:bits=4", 4, 7), IsEmpty());
 }
 
+TEST(CodecAdviceTest, WhatIsLeftOutOfGradients) {
+  EXPECT_THAT(Advice("aqsgd:bits=4", "topk:ratio=0.2,bits=8"),
+              ElementsAre(HasSubstr("add feedback=on over many epochs, or take dithered")));
+  EXPECT_THAT(Advice("direct:bits=8", "topk:ratio=0.2,bits=8", 1),
+              ElementsAre(HasSubstr("biases every step; take dithered")));
+  EXPECT_THAT(Advice("aqsgd:bits=4", "topk:ratio=0.2,bits=8,feedback=on"), IsEmpty());
+  EXPECT_THAT(Advice("aqsgd:bits=4", "direct:bits=2,feedback=on"), IsEmpty());
+  EXPECT_THAT(Advice("direct:bits=8", "direct:bits=2,feedback=on", 1),
+              ElementsAre(HasSubstr("nothing is fed back")));
+}
+
 TEST(CodecAdviceTest, FreshMasks) {
   EXPECT_THAT(CodecAdvice({"aqsgd:bits=4", "direct:bits=8", 1, 4, true}),
               ElementsAre(HasSubstr("dropout_masks")));

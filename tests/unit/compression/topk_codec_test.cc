@@ -361,7 +361,6 @@ TEST(TopK, SpecsSayWhatIsAllowed) {
   EXPECT_THAT(error("topk:ratio=1.5,bits=8"), HasSubstr("ratio=1.5"));
   EXPECT_THAT(error("topk:ratio=0.2"), HasSubstr("no bits given"));
   EXPECT_THAT(error("topk:ratio=0.2,bits=9"), HasSubstr("bits=9"));
-  EXPECT_THAT(error("topk:ratio=0.2,bits=8,feedback=on"), HasSubstr("unknown option 'feedback'"));
   EXPECT_EQ(OneSample("topk+rans:bits=8,ratio=0.0001,bucket=64", 64).spec(),
             "topk+rans:ratio=0.0001,bits=8,bucket=64");
 }

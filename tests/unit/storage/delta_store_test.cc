@@ -226,6 +226,41 @@ TEST_P(DeltaStoreSuite, AtTheQuotaRecordsOfOtherRunsGoFirst) {
   EXPECT_EQ(Commit(kPlace, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SampleId>{SampleId{9}});
 }
 
+TEST_P(DeltaStoreSuite, ResidualsAreAPlaceOfTheirOwn) {
+  DeltaPlace residual = kPlace;
+  residual.side = BoundarySide::kResidual;
+  for (std::uint64_t version = 1; version <= 4; ++version) {
+    Commit(kPlace, List(Update(version, version, "m")));
+    Commit(residual, List(Update(version, version, "left out")));
+  }
+  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{kPlace, residual}));
+  EXPECT_EQ(TextOf(Get(residual, 3)->image), "left out");
+  EXPECT_OK(store_->DropNewerThan(kPlace.run, 2));
+  EXPECT_EQ(store_->Inventory(residual)->size(), 2u);
+  EXPECT_FALSE(Get(residual, 3).has_value());
+}
+
+TEST_P(DeltaStoreSuite, AtTheQuotaResidualsMakeRoomForM) {
+  Open(1000);
+  DeltaPlace residual = kPlace;
+  residual.side = BoundarySide::kResidual;
+  DeltaPlace sender = kPlace;
+  sender.side = BoundarySide::kSender;
+  sender.boundary += 1;
+  EXPECT_TRUE(Commit(residual, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300)),
+                                    Update(3, 1, Image(3, 1, 300))))
+                  .empty());
+  EXPECT_TRUE(
+      Commit(kPlace, List(Update(1, 2, Image(1, 2, 400)), Update(2, 2, Image(2, 2, 300)))).empty());
+  EXPECT_EQ(store_->Inventory(residual)->size(), 1u);
+  EXPECT_TRUE(Commit(sender, List(Update(1, 2, Image(1, 2, 300)))).empty());
+  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{kPlace, sender}));
+  // Not the other way round.
+  EXPECT_EQ(Commit(residual, List(Update(4, 2, "r"))), std::vector<SampleId>{SampleId{4}});
+  EXPECT_EQ(store_->stats().bytes, 1000u);
+  EXPECT_EQ(store_->stats().evicted, 4u);
+}
+
 // Each epoch visits every sample once in a new order. The best possible policy knows all orders and
 // evicts what will be visited last; keeping what is there has as many hits.
 TEST_P(DeltaStoreSuite, TheQuotaHitsAsOftenAsEvictingWhatIsVisitedLast) {
@@ -341,6 +376,8 @@ TEST(DeltaRecords, KeyIsBigEndianAndSorts) {
   EXPECT_FALSE(DecodeDeltaKey(key.substr(1)).has_value());
   std::string wrong_side = key;
   wrong_side[12] = 2;
+  EXPECT_EQ(DecodeDeltaKey(wrong_side)->place.side, BoundarySide::kResidual);
+  wrong_side[12] = 3;
   EXPECT_FALSE(DecodeDeltaKey(wrong_side).has_value());
 }
 
