@@ -1,11 +1,12 @@
 // Speed of codecs on a CUDA device: build/PRESET/bench/device_codec_bench [--json]
 //
 // of_copy is the rate at which a pass reads and writes device memory, over that of a copy on the
-// device, in one run: 1 is as fast as the memory allows. Where m has codes, all passes over x and m
-// count the bytes that one fused pass would read and write. call_of_copy takes the whole Encode
-// with the packed bytes' way to page-locked memory of the host, counting the same bytes;
-// stats_of_copy is such a call with CodingStats. Values are 16 samples of GPT2-XL's shape, more
-// than the caches hold; the best of several rounds counts.
+// device, in one run: 1 is as fast as the memory allows. Where there are several passes, together
+// they count the bytes that one fused pass would read and write. call_of_copy takes the whole
+// Encode with the packed bytes' way to page-locked memory of the host (of dithered also what the
+// CPU does to entropy-code them), counting the same bytes; stats_of_copy is such a call with
+// CodingStats. Values are 16 samples of GPT2-XL's shape, more than the caches hold; the best of
+// several rounds counts.
 
 #include <algorithm>
 #include <cstdio>
@@ -237,6 +238,78 @@ Row MeasureCodedImages(Fixture* fixture, DeviceQueue* queue, int bits, std::uint
   return row;
 }
 
+// Energies and cells, and values from cells; the call has the entropy coder on the CPU in it.
+Row MeasureDithered(const Fixture& fixture, DeviceQueue* queue, const char* spec, float step) {
+  const std::size_t tokens = std::size_t{kSamples} * fixture.shape.tokens;
+  EnergyJob energies;
+  energies.hidden = fixture.shape.hidden;
+  energies.tokens = fixture.shape.tokens;
+  energies.count = kSamples;
+  energies.samples = fixture.device_samples;
+  energies.energies = reinterpret_cast<double*>(fixture.scales);
+  DitherJob job;
+  job.step = step;
+  job.inverse_step = 1 / step;
+  job.hidden = energies.hidden;
+  job.tokens = energies.tokens;
+  job.count = kSamples;
+  job.samples = fixture.device_samples;
+  job.kinds = reinterpret_cast<const DitherKind*>(fixture.scales + tokens * sizeof(double));
+  job.cells = reinterpret_cast<std::uint8_t*>(fixture.codes);
+  Check(cudaMemset(fixture.scales + tokens * sizeof(double), static_cast<int>(DitherKind::kNarrow),
+                   tokens));
+  const double traffic = 5.0 * kSamples * static_cast<double>(fixture.shape.values());
+  Row row;
+  row.codec = spec;
+  const double encode = Seconds([&] {
+    queue->Run(energies);
+    queue->Run(job);
+  });
+  job.pass = CodingPass::kDecode;
+  const double decode = Seconds([&] { queue->Run(job); });
+  row.encode_of_copy = traffic / encode / fixture.copy_rate;
+  row.decode_of_copy = traffic / decode / fixture.copy_rate;
+  MeasureCalls(fixture, traffic, false, &row);
+  return row;
+}
+
+// Extremes of the channels and codes, and values from codes. Constants are any: speed does not
+// depend on them.
+Row MeasureChannels(const Fixture& fixture, DeviceQueue* queue, int bits) {
+  const std::size_t hidden = fixture.shape.hidden;
+  ChannelRangeJob ranges;
+  ranges.hidden = fixture.shape.hidden;
+  ranges.tokens = fixture.shape.tokens;
+  ranges.count = kSamples;
+  ranges.samples = fixture.device_samples;
+  ranges.ranges = reinterpret_cast<ChannelRange*>(fixture.scales);
+  std::byte* const constants = fixture.scales + hidden * sizeof(ChannelRange);
+  Check(cudaMemset(fixture.scales, 0, hidden * (sizeof(ChannelRange) + 2 * sizeof(float))));
+  ChannelJob job;
+  job.rule = LevelRule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
+  job.hidden = fixture.shape.hidden;
+  job.values = static_cast<std::uint32_t>(fixture.shape.values());
+  job.count = kSamples;
+  job.samples = fixture.device_samples;
+  job.first = reinterpret_cast<const float*>(constants);
+  job.second = job.first + hidden;
+  job.codes = fixture.codes;
+  job.extremes = fixture.extremes;
+  const double traffic = kSamples * static_cast<double>(job.values) * (4 + bits / 8.0);
+  Row row;
+  row.codec = "direct:bits=" + std::to_string(bits) + ",bucket=channel";
+  const double encode = Seconds([&] {
+    queue->Run(ranges);
+    queue->Run(job);
+  });
+  job.pass = CodingPass::kDecode;
+  const double decode = Seconds([&] { queue->Run(job); });
+  row.encode_of_copy = traffic / encode / fixture.copy_rate;
+  row.decode_of_copy = traffic / decode / fixture.copy_rate;
+  MeasureCalls(fixture, traffic, false, &row);
+  return row;
+}
+
 void Print(const std::vector<Row>& rows, double copy_rate, bool json) {
   cudaDeviceProp device;
   Check(cudaGetDeviceProperties(&device, 0));
@@ -275,6 +348,11 @@ int Main(bool json) {
         rows.push_back(Measure(fixture, queue->get(), bits, 160, delta));
       }
     }
+    for (const int bits : {2, 3, 4, 8}) {
+      rows.push_back(MeasureChannels(fixture, queue->get(), bits));
+    }
+    rows.push_back(MeasureDithered(fixture, queue->get(), "dithered:step=1", 1));
+    rows.push_back(MeasureDithered(fixture, queue->get(), "dithered:rate=2", 0.7F));
     for (const int m_bits : {8, 4, 2}) {
       for (const int bits : {2, 4}) {
         rows.push_back(MeasureCodedImages(&fixture, queue->get(), bits, 160, m_bits));

@@ -1,7 +1,7 @@
 // Payloads and m images from foreign hands, decoded by the CPU codec and by a device codec whose
 // lanes run on the host: both refuse, or both give the same bits. Input: a byte each for the codec,
-// the shape and the samples; then m and payload, which replace the bodies of what Encode makes of
-// zeros.
+// the shape and the samples; then m and payload, which are xored into what Encode makes of a few
+// values.
 
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +36,14 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "aqsgd:bits=2,bucket=6,m=2",
                                   "aqsgd:delta=raw:dtype=fp16",
                                   "aqsgd:delta=raw:dtype=fp32,m=4",
-                                  "aqsgd:delta=direct+rans:bits=3"};
+                                  "aqsgd:delta=direct+rans:bits=3",
+                                  "direct:bits=3,bucket=channel",
+                                  "direct+rans:bits=5,bucket=channel,levels=affine",
+                                  "direct:bits=4,bucket=channel,levels=authors",
+                                  "dithered:step=0.0625",
+                                  "dithered:step=1",
+                                  "dithered:rate=2",
+                                  "aqsgd:delta=dithered:step=0.5,first_visit=dithered:error=0.1"};
 constexpr SampleShape kShapes[] = {{1, 24}, {3, 24}, {2, 48}, {5, 12}};
 
 struct Input {
@@ -46,18 +53,23 @@ struct Input {
   std::vector<Buffer> m;
 };
 
-// Bytes behind the first `head` become foreign ones.
+// Bytes behind the first `head` are changed by foreign ones.
 void Overlay(std::span<const std::byte> foreign, std::size_t head, std::span<std::byte> to) {
-  if (head >= to.size() || foreign.empty()) return;
-  std::memcpy(to.data() + head, foreign.data(), std::min(foreign.size(), to.size() - head));
+  for (std::size_t i = 0; i < foreign.size() && head + i < to.size(); ++i) {
+    to[head + i] ^= foreign[i];
+  }
 }
 
-// A message of zeros and, for codecs with m, its images.
-std::vector<std::byte> OfZeros(const MessageCodec& codec, SampleShape shape,
-                               std::span<const SampleToDecode> given, std::span<Buffer> next) {
-  const std::vector<float> zeros(shape.values());
+// A message of a few values, loud and quiet ones, and, for codecs with m, its images.
+std::vector<std::byte> OfSomeValues(const MessageCodec& codec, SampleShape shape,
+                                    std::span<const SampleToDecode> given, std::span<Buffer> next) {
+  std::vector<float> values(shape.values());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i * 5 % 7) - 3;
+    if (i % 17 == 3) values[i] *= 30;
+  }
   std::vector<SampleToEncode> samples;
-  for (const SampleToDecode& sample : given) samples.push_back({zeros, sample.m});
+  for (const SampleToDecode& sample : given) samples.push_back({values, sample.m});
   std::vector<std::byte> out(codec.EncodedBytesMax(shape, samples.size()));
   const auto bytes = codec.Encode(samples, shape, {}, DeltaMode::kDelta, out, next, nullptr);
   out.resize(bytes.ok() ? *bytes : 0);
@@ -79,7 +91,7 @@ void MakeSamples(const MessageCodec& codec, SampleShape shape, std::uint8_t choi
     }
     if (!codec.keeps_m() || (choice >> (5 + i) & 1) == 0) continue;
     const SampleToDecode first;
-    OfZeros(codec, shape, {&first, 1}, {&input->m[i], 1});
+    OfSomeValues(codec, shape, {&first, 1}, {&input->m[i], 1});
     Overlay(foreign_m, choice % 5 == 0 ? 1 : 16, input->m[i].bytes());
     input->samples[i].delta = input->device[i].delta = true;
     input->samples[i].m = input->m[i].bytes();
@@ -104,7 +116,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   MakeSamples(codec, shape, data[2], foreign_m, &input);
   const std::size_t count = input.samples.size();
   std::vector<Buffer> next(count);
-  std::vector<std::byte> payload = OfZeros(codec, shape, input.samples, next);
+  std::vector<std::byte> payload = OfSomeValues(codec, shape, input.samples, next);
   Overlay(rest.subspan(foreign_m.size()),
           data[1] / 4 % 4 == 0 ? 0
           : codec.keeps_m()    ? 32
