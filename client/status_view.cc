@@ -294,13 +294,27 @@ std::string LinkTable(const Json& status) {
   return FormatTable(rows);
 }
 
-std::string HealthLines(const Json& status, const std::string& name) {
-  std::string text;
-  for (const Json& item : List(status, "health")) {
-    text += "  " + (name.empty() ? "" : name + ", ") + Yellow(Text(item, "severity")) + ": " +
-            Text(item, "text") + "; " + Text(item, "fix") + "\n";
+// What somebody should look at, each said once, with the names of those who say it.
+std::string HealthLines(const std::vector<std::pair<std::string, const Json*>>& statuses) {
+  std::vector<std::pair<std::string, std::string>> said;  // text, names
+  for (const auto& [name, status] : statuses) {
+    for (const Json& item : List(*status, "health")) {
+      const std::string text = Yellow(Text(item, "severity")) + ": " + Text(item, "text") + "; " +
+                               Text(item, "fix") + "\n";
+      const auto same = std::find_if(said.begin(), said.end(),
+                                     [&](const auto& entry) { return entry.first == text; });
+      if (same == said.end()) {
+        said.emplace_back(text, name);
+      } else {
+        same->second += ", " + name;
+      }
+    }
   }
-  return text;
+  std::string lines;
+  for (const auto& [text, names] : said) {
+    lines += "  " + (names.empty() ? "" : names + ", ") + text;
+  }
+  return lines;
 }
 
 std::vector<double> Losses(const Json& list) {
@@ -372,7 +386,7 @@ Result<std::string> PeerView(const std::string& status_json) {
     rows.push_back({"  boundary " + std::to_string(Whole(end, "boundary")), measured});
   }
   text += FormatTable(rows) + LinkTable(json) + TrafficTable(At(json, "traffic"));
-  return text + HealthLines(json, "");
+  return text + HealthLines({{"", &json}});
 }
 
 Result<std::string> SwarmView(const std::string& status_json) {
@@ -424,10 +438,11 @@ Result<std::string> SwarmView(const std::string& status_json) {
     text += "  " + Yellow("warning") + ": the two ends of a boundary differed after " +
             std::to_string(wrong) + " steps; what differs is sent again in full\n";
   }
+  std::vector<std::pair<std::string, const Json*>> statuses;
   for (const Json& member : List(json, "members")) {
-    text += HealthLines(At(member, "status"), Text(member, "name"));
+    statuses.emplace_back(Text(member, "name"), &At(member, "status"));
   }
-  return text;
+  return text + HealthLines(statuses);
 }
 
 Result<std::string> StoreView(const std::string& command, const std::string& output) {

@@ -103,6 +103,15 @@ TEST(StatusView, ShowsARun) {
   EXPECT_EQ(*view, kRunText);
 }
 
+TEST(StatusView, SaysOnceWhatSeveralPeersSay) {
+  const auto view =
+      SwarmView(R"({"members":[{"name":"a","status":{"health":[)"
+                R"({"severity":"warning","text":"t","fix":"f"}]}},)"
+                R"({"name":"b","status":{"health":[{"severity":"warning","text":"t","fix":"f"},)"
+                R"({"severity":"error","text":"u","fix":"g"}]}}]})");
+  EXPECT_THAT(view.value(), HasSubstr("  a, b, warning: t; f\n  b, error: u; g\n"));
+}
+
 TEST(StatusView, LeavesOutWhatIsMissing) {
   const Result<std::string> peer = PeerView(R"({"name":"attic","state":"idle",)"
                                             R"("stateReasons":["no invite yet"]})");
