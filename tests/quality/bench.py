@@ -37,6 +37,21 @@ def key_of(version, value):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def selected(args):
+    """The rows that the arguments name, each with one of its seeds."""
+    rows = ROWS
+    if args.quick:
+        wanted = {"fp32", "aqsgd fw2 bw4", "direct fw2 bw4"}
+        rows = [row for row in ROWS if row.setup == FOUR and row.name in wanted]
+    for row in rows:
+        name = f"{row.setup}: {row.name}"
+        if args.only and not any(fnmatch.fnmatch(name, pattern) for pattern in args.only):
+            continue
+        for seed in row.seeds[:1] if args.quick else row.seeds:
+            if not args.seed or seed in args.seed:
+                yield row, seed
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="./x bench quality", description=__doc__)
     parser.add_argument("--only", metavar="PATTERN", action="append",
@@ -159,21 +174,8 @@ class Bench:
         with self.lock:
             print(words, file=sys.stderr, flush=True)
 
-    def selected(self):
-        rows = ROWS
-        if self.args.quick:
-            wanted = {"fp32", "aqsgd fw2 bw4", "direct fw2 bw4"}
-            rows = [row for row in ROWS if row.setup == FOUR and row.name in wanted]
-        for row in rows:
-            name = f"{row.setup}: {row.name}"
-            if self.args.only and not any(fnmatch.fnmatch(name, p) for p in self.args.only):
-                continue
-            for seed in row.seeds[:1] if self.args.quick else row.seeds:
-                if not self.args.seed or seed in self.args.seed:
-                    yield row, seed
-
     def run(self):
-        todo = [(row, seed) for row, seed in self.selected()
+        todo = [(row, seed) for row, seed in selected(self.args)
                 if self.args.fresh or not self.row_file(row, seed).exists()]
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
             list(pool.map(lambda one: self.train(*one), todo))
@@ -219,6 +221,10 @@ def main():
         for row in ROWS:
             print(f"{row.setup}: {row.name}  [{row.forward} | {row.backward}]  seeds {row.seeds}")
         return 0
+    if not any(selected(args)):
+        print("quality: no row matches --only, --seed and --quick; --list prints the rows",
+              file=sys.stderr)
+        return 2
     bench = Bench(args)
     if not args.report_only:
         bench.run()

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """The judging and drawing half of the quality bench, on figures made by hand."""
 
+import contextlib
+import io
 import tempfile
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from pathlib import Path
 
+import bench
 import report
 from checks import Results, bits_per_value, checks, wire_bytes
 from rows import EIGHT, FOUR, RAW, ROWS
@@ -121,6 +125,23 @@ class RowsTest(unittest.TestCase):
             base = next(r for r in ROWS if (r.setup, r.name) == (row.setup, "fp32"))
             self.assertEqual((base.forward, base.backward), (RAW, RAW))
             self.assertTrue(set(row.seeds) <= set(base.seeds), row.name)
+
+
+class ArgumentsTest(unittest.TestCase):
+    def test_a_pattern_that_matches_nothing_is_one_line_and_exit_code_2(self):
+        for arguments in (["--only", "nothing"], ["--only", "nothing", "--report-only"],
+                          ["--only", "4 stages: fp32", "--seed", "99"]):
+            error = io.StringIO()
+            with unittest.mock.patch("sys.argv", ["bench.py", *arguments]), \
+                    contextlib.redirect_stderr(error):
+                self.assertEqual(bench.main(), 2)
+            self.assertEqual(error.getvalue().count("\n"), 1)
+            self.assertIn("no row matches", error.getvalue())
+
+    def test_a_pattern_selects_rows(self):
+        with unittest.mock.patch("sys.argv", ["bench.py", "--only", "4 stages: fp32"]):
+            found = list(bench.selected(bench.arguments()))
+        self.assertEqual([(row.name, seed) for row, seed in found], [("fp32", 1), ("fp32", 2)])
 
 
 if __name__ == "__main__":
