@@ -68,6 +68,51 @@ class OpenBackend final : public DeltaBackend {
   const Status* const broken_;  // what every call fails with, if it is not OK
 };
 
+// The index in memory has room for so many records, about 1.1 million by default.
+TEST(DeltaStoreIndexBound, RecordsBeyondItAreRefusedAndWhatIsThereStays) {
+  OpenBackend::Values headers, values;
+  Status broken;
+  std::unique_ptr<DeltaStore> store;
+  const auto open = [&](std::uint64_t records_max) {
+    store = *NewIndexedDeltaStore(std::make_unique<OpenBackend>(&headers, &values, &broken),
+                                  {.records = records_max});
+  };
+  const auto refused = [&](const DeltaPlace& place, std::uint64_t sample, std::uint64_t version) {
+    std::vector<SampleId> evicted;
+    EXPECT_OK(store->Commit(place, List(Update(sample, version, "m")), &evicted));
+    EXPECT_TRUE(evicted.empty() || evicted == std::vector<SampleId>{SampleId{sample}});
+    return !evicted.empty();
+  };
+  open(3);
+  for (const std::uint64_t sample : {1u, 2u, 3u}) EXPECT_FALSE(refused(kPlace, sample, 1));
+  EXPECT_TRUE(refused(kPlace, 4, 1));
+  EXPECT_FALSE(refused(kPlace, 2, 2)) << "a replacement needs no more room";
+  EXPECT_FALSE((*store->Get(kPlace, SampleId{4})).has_value());
+  EXPECT_EQ((*store->Get(kPlace, SampleId{2}))->version, 2u);
+  EXPECT_EQ(store->stats().records, 3u);
+  EXPECT_EQ(store->stats().evicted, 1u);
+  EXPECT_EQ(headers.size(), 3u);
+
+  const SampleId gone[] = {SampleId{1}};
+  EXPECT_OK(store->Drop(kPlace, gone, UINT64_MAX));
+  EXPECT_FALSE(refused(kPlace, 4, 2));
+  DeltaPlace newer_run = kPlace;
+  newer_run.run.value += 1;
+  EXPECT_FALSE(refused(newer_run, 1, 1)) << "records of other runs go first";
+  EXPECT_EQ(store->Inventory(kPlace)->size(), 2u);
+
+  // A smaller bound than what is held: nothing new, and what is visited shrinks to it.
+  open(2);
+  EXPECT_EQ(store->stats().records, 3u);
+  EXPECT_FALSE(refused(newer_run, 2, 1));
+  EXPECT_EQ(store->stats().records, 2u);
+  EXPECT_TRUE(refused(newer_run, 3, 1));
+  open(1);
+  EXPECT_TRUE(refused(newer_run, 2, 2)) << "the other end has a newer m, so the old one goes, too";
+  EXPECT_EQ(store->stats().records, 1u);
+  EXPECT_FALSE(refused(newer_run, 1, 2));
+}
+
 class DamagedDeltaStore : public ::testing::Test {
  protected:
   void SetUp() override {
