@@ -47,16 +47,14 @@ std::vector<std::uint8_t> TileWidths(std::span<const float> ranges, int bits) {
   return widths;
 }
 
-// Where the parts of a section lie. Its size does not depend on the widths: they share a budget.
-struct AdaptiveTilesCodec::Layout {
-  std::size_t tiles, widths, codes, end;
-
-  Layout(const LevelRule& rule, std::uint32_t tile, std::size_t values)
-      : tiles(values / tile),
-        widths(kPayloadHeaderBytes + tiles * rule.scale_bytes()),
-        codes(widths + (tiles + 3) / 4),
-        end(codes + values / 8 * static_cast<std::size_t>(rule.bits())) {}
-};
+AdaptiveTilesCodec::Layout AdaptiveTilesCodec::LayoutOf(std::size_t values) const {
+  Layout layout;
+  layout.tiles = values / tile_;
+  layout.widths = kPayloadHeaderBytes + layout.tiles * rule_.scale_bytes();
+  layout.codes = layout.widths + (layout.tiles + 3) / 4;
+  layout.end = layout.codes + values / 8 * static_cast<std::size_t>(rule_.bits());
+  return layout;
+}
 
 AdaptiveTilesCodec::AdaptiveTilesCodec(const LevelRule& rule, std::uint32_t tile)
     : rule_(rule), tile_(tile), spec_("tiles:" + TileOptions(rule, tile) + ",adaptive=on") {}
@@ -67,7 +65,7 @@ LevelRule AdaptiveTilesCodec::RuleOf(int width) const {
 }
 
 std::size_t AdaptiveTilesCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
-  return Layout(rule_, tile_, samples * shape.values()).end;
+  return LayoutOf(samples * shape.values()).end;
 }
 
 void AdaptiveTilesCodec::ChooseScales(std::span<const float> rotated, std::byte* scales,
@@ -106,7 +104,7 @@ Result<std::size_t> AdaptiveTilesCodec::Encode(std::span<const std::span<const f
   SHOAL_RETURN_IF_ERROR(CheckBucketFits(tile_, shape, spec_));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   const std::size_t n = shape.values();
-  const Layout layout(rule_, tile_, samples.size() * n);
+  const Layout layout = LayoutOf(samples.size() * n);
   SHOAL_CHECK(out.size() >= layout.end);
   std::vector<float> rotated(samples.size() * n);
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -155,17 +153,13 @@ PayloadHeader AdaptiveTilesCodec::HeaderFor(std::size_t values) const {
   return header;
 }
 
-Status AdaptiveTilesCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
-                                  const RandomKey&,
-                                  std::span<const std::span<float>> samples) const {
-  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
-  SHOAL_RETURN_IF_ERROR(CheckBucketFits(tile_, shape, spec_));
-  const std::size_t n = shape.values();
-  const Layout layout(rule_, tile_, samples.size() * n);
-  const auto exponent = CheckPayload(payload, HeaderFor(samples.size() * n), layout.end, spec_);
+Status AdaptiveTilesCodec::CheckSection(std::span<const std::byte> payload,
+                                        std::size_t values) const {
+  const Layout layout = LayoutOf(values);
+  const auto exponent = CheckPayload(payload, HeaderFor(values), layout.end, spec_);
   if (!exponent.ok()) return exponent.status();
-  const std::byte* scale = payload.data() + kPayloadHeaderBytes;
-  SHOAL_RETURN_IF_ERROR(BucketCode(rule_, tile_).CheckScales(scale, samples.size() * n, spec_));
+  SHOAL_RETURN_IF_ERROR(
+      BucketCode(rule_, tile_).CheckScales(payload.data() + kPayloadHeaderBytes, values, spec_));
   const std::byte* widths = payload.data() + layout.widths;
   const int least = LeastTileWidth(rule_.bits());
   std::size_t sum = 0;
@@ -178,12 +172,24 @@ Status AdaptiveTilesCodec::Decode(std::span<const std::byte> payload, SampleShap
                            ": padding bits behind the widths are not 0; drop the message and ask "
                            "for it again");
   }
-  if (sum != layout.tiles * static_cast<std::size_t>(rule_.bits())) {
-    return InvalidArgument("codec " + spec_ + ": the widths of " + std::to_string(layout.tiles) +
-                           " tiles add up to " + std::to_string(sum) + ", expected " +
-                           std::to_string(rule_.bits()) +
-                           " each on average; drop the message and ask for it again");
-  }
+  if (sum == layout.tiles * static_cast<std::size_t>(rule_.bits())) return Status::Ok();
+  return InvalidArgument("codec " + spec_ + ": the widths of " + std::to_string(layout.tiles) +
+                         " tiles add up to " + std::to_string(sum) + ", expected " +
+                         std::to_string(rule_.bits()) +
+                         " each on average; drop the message and ask for it again");
+}
+
+Status AdaptiveTilesCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
+                                  const RandomKey&,
+                                  std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(tile_, shape, spec_));
+  const std::size_t n = shape.values();
+  SHOAL_RETURN_IF_ERROR(CheckSection(payload, samples.size() * n));
+  const Layout layout = LayoutOf(samples.size() * n);
+  const std::byte* scale = payload.data() + kPayloadHeaderBytes;
+  const std::byte* widths = payload.data() + layout.widths;
+  const int least = LeastTileWidth(rule_.bits());
   const std::byte* packed = payload.data() + layout.codes;
   for (std::size_t t = 0; t < layout.tiles; ++t, scale += rule_.scale_bytes()) {
     const int width = WidthAt(widths, t, least);

@@ -34,6 +34,20 @@ class AdaptiveTilesCodec final : public PlainCodec {
   // `tile`: a power of two, kAdaptiveTileMin .. kTileMax.
   AdaptiveTilesCodec(const LevelRule& rule, std::uint32_t tile);
 
+  // Where the parts of a section lie; header | scales | widths | codes. Its size does not depend on
+  // the widths: they share a budget.
+  struct Layout {
+    std::size_t tiles, widths, codes, end;
+  };
+
+  const LevelRule& rule() const { return rule_; }
+  std::uint32_t tile() const { return tile_; }
+  // Of a section of so many values.
+  Layout LayoutOf(std::size_t values) const;
+  PayloadHeader HeaderFor(std::size_t values) const;
+  // All checks of a foreign section.
+  Status CheckSection(std::span<const std::byte> payload, std::size_t values) const;
+
   const std::string& spec() const override { return spec_; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
@@ -43,8 +57,6 @@ class AdaptiveTilesCodec final : public PlainCodec {
                 std::span<const std::span<float>> samples) const override;
 
  private:
-  struct Layout;
-  PayloadHeader HeaderFor(std::size_t values) const;
   LevelRule RuleOf(int width) const;
   // The scales of rotated values, and the range of each tile.
   void ChooseScales(std::span<const float> rotated, std::byte* scales,

@@ -19,23 +19,14 @@ class DeviceBucketSection : public DeviceSection {
   bool fuses_delta() const override { return true; }
   Result<std::size_t> Encode(const DeviceContext& context, std::span<DeviceSample> samples,
                              bool delta, std::span<std::byte> out) override;
-  Status Stage(const DeviceContext& context, std::span<const std::byte> section) override;
+  Status Stage(const DeviceContext& context, std::span<const std::byte> section) override {
+    return StageBuckets(format_, context, section);
+  }
   Status Decode(const DeviceContext& context, std::span<DeviceSample> samples, bool delta) override;
 
  private:
-  std::size_t ScaleBytes(const DeviceContext& context) const {
-    return context.samples * format_.code.ScaleBytes(context.shape.values());
-  }
-  std::size_t CodeBytes(const DeviceContext& context) const {
-    return context.samples * format_.code.CodeBytes(context.shape.values());
-  }
-  Status Reserve(const DeviceContext& context) const {
-    SHOAL_RETURN_IF_ERROR(context.scratch->Reserve(kScalesSlot, ScaleBytes(context)).status());
-    return context.scratch->Reserve(kCodesSlot, CodeBytes(context)).status();
-  }
   BucketJob JobFor(const DeviceContext& context, CodingPass pass, std::size_t samples,
                    bool delta) const;
-  Result<std::size_t> Fetch(const DeviceContext& context, std::span<std::byte> out) const;
   Status Run(const DeviceContext& context, std::span<const DeviceSample> samples, bool delta,
              std::span<Extremes> extremes) const;
   Status MoveExponents(const DeviceContext& context, std::span<DeviceSample> samples,
@@ -48,14 +39,8 @@ BucketJob DeviceBucketSection::JobFor(const DeviceContext& context, CodingPass p
                                       std::size_t samples, bool delta) const {
   auto job = JobOf<BucketJob>(context, samples);
   job.pass = pass;
-  job.rule = format_.code.rule();
   job.delta = delta;
-  job.bucket = format_.code.bucket();
-  job.buckets = job.values / job.bucket;
-  const auto words = MessageKeyWords(context.key);
-  std::copy(words.begin(), words.end(), job.key);
-  job.scales = context.scratch->Get(kScalesSlot);
-  job.codes = context.scratch->Get(kCodesSlot);
+  DescribeBuckets(format_, context, &job);
   return job;
 }
 
@@ -65,12 +50,12 @@ Result<std::size_t> DeviceBucketSection::Encode(const DeviceContext& context,
   SHOAL_CHECK(context.samples == samples.size());
   SHOAL_CHECK(out.size() >= format_.BytesMax(context.shape, samples.size()));
   SHOAL_RETURN_IF_ERROR(CheckBucketFits(format_.code.bucket(), context.shape, context.spec));
-  SHOAL_RETURN_IF_ERROR(Reserve(context));
+  SHOAL_RETURN_IF_ERROR(ReserveBuckets(format_, context));
   SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
   context.queue->Run(JobFor(context, CodingPass::kEncode, samples.size(), delta));
   std::vector<Extremes> extremes(samples.size());
   FetchExtremes(context, extremes);
-  const Result<std::size_t> bytes = Fetch(context, out);
+  const Result<std::size_t> bytes = FetchBuckets(format_, context, out);
   if (!bytes.ok()) return bytes;
   SHOAL_RETURN_IF_ERROR(CheckImages(extremes, 16, context.spec));
   for (const Extremes& e : extremes) {
@@ -78,33 +63,6 @@ Result<std::size_t> DeviceBucketSection::Encode(const DeviceContext& context,
   }
   if (delta) SHOAL_RETURN_IF_ERROR(MoveExponents(context, samples, extremes));
   return bytes;
-}
-
-// Also waits for all that was asked before.
-Result<std::size_t> DeviceBucketSection::Fetch(const DeviceContext& context,
-                                               std::span<std::byte> out) const {
-  const BucketCode& code = format_.code;
-  const std::size_t n = context.shape.values();
-  const std::size_t scale_bytes = ScaleBytes(context);
-  const std::size_t code_bytes = CodeBytes(context);
-  const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes + scale_bytes);
-  const bool packed = format_.stage == EntropyStage::kNone;
-  std::vector<std::byte> fetched(packed ? 0 : code_bytes);
-  context.queue->ToHost(out.data() + kPayloadHeaderBytes, context.scratch->Get(kScalesSlot),
-                        scale_bytes);
-  context.queue->ToHost(packed ? body.data() : fetched.data(), context.scratch->Get(kCodesSlot),
-                        code_bytes);
-  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  WritePayloadHeader(format_.HeaderFor(context.shape, context.samples), out.data());
-  if (packed) return kPayloadHeaderBytes + scale_bytes + code_bytes;
-  // In order: what unpacking writes behind a sample's last code the next sample overwrites.
-  std::vector<std::uint8_t> codes(context.samples * n + 7);
-  for (std::size_t i = 0; i < context.samples; ++i) {
-    code.Unpack(fetched.data() + i * code.CodeBytes(n), n, codes.data() + i * n);
-  }
-  return kPayloadHeaderBytes + scale_bytes +
-         WriteSymbols(format_.stage, std::span(codes).first(context.samples * n), code.bits(),
-                      body);
 }
 
 // The samples whose sums need another exponent are decoded again from the section on the device.
@@ -131,33 +89,6 @@ Status DeviceBucketSection::Run(const DeviceContext& context, std::span<const De
   return context.queue->Wait();
 }
 
-Status DeviceBucketSection::Stage(const DeviceContext& context,
-                                  std::span<const std::byte> section) {
-  const BucketCode& code = format_.code;
-  const std::size_t n = context.shape.values();
-  SHOAL_RETURN_IF_ERROR(CheckBucketFits(code.bucket(), context.shape, context.spec));
-  BucketReader reader(format_, context.shape, context.samples);
-  SHOAL_RETURN_IF_ERROR(reader.Open(section));
-  const std::size_t scale_bytes = ScaleBytes(context);
-  const std::size_t code_bytes = CodeBytes(context);
-  SHOAL_RETURN_IF_ERROR(Reserve(context));
-  const std::byte* scales = section.data() + kPayloadHeaderBytes;
-  std::byte* codes = context.scratch->Get(kCodesSlot);
-  context.queue->ToDevice(context.scratch->Get(kScalesSlot), scales, scale_bytes);
-  if (format_.stage == EntropyStage::kNone) {
-    context.queue->ToDevice(codes, scales + scale_bytes, code_bytes);
-    return Status::Ok();
-  }
-  std::vector<std::byte> packed(code_bytes);
-  std::vector<std::uint8_t> one(n + 7);
-  for (std::size_t i = 0; i < context.samples; ++i) {
-    std::memcpy(one.data(), reader.codes().data() + i * n, n);
-    code.Pack(one.data(), n, packed.data() + i * code.CodeBytes(n));
-  }
-  context.queue->ToDevice(codes, packed.data(), code_bytes);
-  return context.queue->Wait();
-}
-
 Status DeviceBucketSection::Decode(const DeviceContext& context, std::span<DeviceSample> samples,
                                    bool delta) {
   std::vector<Extremes> extremes(samples.size());
@@ -173,6 +104,76 @@ std::unique_ptr<DeviceSection> NewDeviceBucketSection(const PlainCodec& codec) {
   const auto* direct = dynamic_cast<const DirectCodec*>(&codec);
   if (direct == nullptr) return nullptr;
   return std::make_unique<DeviceBucketSection>(direct->format());
+}
+
+Status ReserveBuckets(const BucketFormat& format, const DeviceContext& context) {
+  const std::size_t n = context.shape.values();
+  const BucketCode& code = format.code;
+  SHOAL_RETURN_IF_ERROR(
+      context.scratch->Reserve(kScalesSlot, context.samples * code.ScaleBytes(n)).status());
+  return context.scratch->Reserve(kCodesSlot, context.samples * code.CodeBytes(n)).status();
+}
+
+void DescribeBuckets(const BucketFormat& format, const DeviceContext& context, BucketJob* job) {
+  job->rule = format.code.rule();
+  job->bucket = format.code.bucket();
+  job->buckets = job->values / job->bucket;
+  const auto words = MessageKeyWords(context.key);
+  std::copy(words.begin(), words.end(), job->key);
+  job->scales = context.scratch->Get(kScalesSlot);
+  job->codes = context.scratch->Get(kCodesSlot);
+}
+
+Result<std::size_t> FetchBuckets(const BucketFormat& format, const DeviceContext& context,
+                                 std::span<std::byte> out) {
+  const BucketCode& code = format.code;
+  const std::size_t n = context.shape.values();
+  const std::size_t scale_bytes = context.samples * code.ScaleBytes(n);
+  const std::size_t code_bytes = context.samples * code.CodeBytes(n);
+  const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes + scale_bytes);
+  const bool packed = format.stage == EntropyStage::kNone;
+  std::vector<std::byte> fetched(packed ? 0 : code_bytes);
+  context.queue->ToHost(out.data() + kPayloadHeaderBytes, context.scratch->Get(kScalesSlot),
+                        scale_bytes);
+  context.queue->ToHost(packed ? body.data() : fetched.data(), context.scratch->Get(kCodesSlot),
+                        code_bytes);
+  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+  WritePayloadHeader(format.HeaderFor(context.shape, context.samples), out.data());
+  if (packed) return kPayloadHeaderBytes + scale_bytes + code_bytes;
+  // In order: what unpacking writes behind a sample's last code the next sample overwrites.
+  std::vector<std::uint8_t> codes(context.samples * n + 7);
+  for (std::size_t i = 0; i < context.samples; ++i) {
+    code.Unpack(fetched.data() + i * code.CodeBytes(n), n, codes.data() + i * n);
+  }
+  return kPayloadHeaderBytes + scale_bytes +
+         WriteSymbols(format.stage, std::span(codes).first(context.samples * n), code.bits(), body);
+}
+
+Status StageBuckets(const BucketFormat& format, const DeviceContext& context,
+                    std::span<const std::byte> section) {
+  const BucketCode& code = format.code;
+  const std::size_t n = context.shape.values();
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(code.bucket(), context.shape, context.spec));
+  BucketReader reader(format, context.shape, context.samples);
+  SHOAL_RETURN_IF_ERROR(reader.Open(section));
+  const std::size_t scale_bytes = context.samples * code.ScaleBytes(n);
+  const std::size_t code_bytes = context.samples * code.CodeBytes(n);
+  SHOAL_RETURN_IF_ERROR(ReserveBuckets(format, context));
+  const std::byte* scales = section.data() + kPayloadHeaderBytes;
+  std::byte* codes = context.scratch->Get(kCodesSlot);
+  context.queue->ToDevice(context.scratch->Get(kScalesSlot), scales, scale_bytes);
+  if (format.stage == EntropyStage::kNone) {
+    context.queue->ToDevice(codes, scales + scale_bytes, code_bytes);
+    return Status::Ok();
+  }
+  std::vector<std::byte> packed(code_bytes);
+  std::vector<std::uint8_t> one(n + 7);
+  for (std::size_t i = 0; i < context.samples; ++i) {
+    std::memcpy(one.data(), reader.codes().data() + i * n, n);
+    code.Pack(one.data(), n, packed.data() + i * code.CodeBytes(n));
+  }
+  context.queue->ToDevice(codes, packed.data(), code_bytes);
+  return context.queue->Wait();
 }
 
 }  // namespace shoal::compression

@@ -5,8 +5,7 @@
 // bus. On the device: scales, rounding, packing, m; a bucket is read once and stays in the
 // registers of a warp until its codes, the next m and the scale are written. On the CPU: headers,
 // checks of foreign bytes and the entropy stages, whose coders work on the symbols of a whole
-// message. Specs without a form on a device are refused ("unimplemented"; docs/ALGORITHMS.md, "On a
-// GPU").
+// message (docs/ALGORITHMS.md, "On a GPU").
 //
 // Everything happens in the order of `stream`, a cudaStream_t (null: the default stream), on the
 // device that was current when the codec was made and must be current in every call; a call
@@ -65,7 +64,7 @@ class DeviceCodec {
 };
 
 // As MakeCodec. Unavailable, with the reason, where there is no device or the build has no CUDA;
-// unimplemented for a spec that has no form on a device.
+// unimplemented for a spec that has no form on a device: feedback=on.
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(std::string_view spec, std::uint32_t hidden);
 
 }  // namespace shoal::compression

@@ -15,11 +15,14 @@
 #include "compression/image_jobs.h"
 #include "compression/raw_jobs.h"
 #include "compression/stats_jobs.h"
+#include "compression/tile_jobs.h"
+#include "compression/topk_jobs.h"
 
 namespace shoal::compression {
 
-using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
-                               EnergyJob, EscapeJob, ImageJob, LookJob, RawJob, StatsJob>;
+using DeviceJob =
+    std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob, EnergyJob,
+                 EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob, StatsJob, TileJob>;
 
 }  // namespace shoal::compression
 

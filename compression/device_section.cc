@@ -4,6 +4,8 @@
 #include "compression/device_channel_section.h"
 #include "compression/device_dithered_section.h"
 #include "compression/device_raw_section.h"
+#include "compression/device_tile_section.h"
+#include "compression/device_topk_section.h"
 #include "compression/half.h"
 
 namespace shoal::compression {
@@ -68,13 +70,12 @@ Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_vie
 Result<std::unique_ptr<DeviceSection>> DeviceSection::Of(const PlainCodec& codec) {
   // Each gives null for codecs of other kinds.
   using Make = std::unique_ptr<DeviceSection> (*)(const PlainCodec&);
-  for (const Make make : {Make{NewDeviceBucketSection}, Make{NewDeviceChannelSection},
-                          Make{NewDeviceDitheredSection}, Make{NewDeviceRawSection}}) {
+  for (const Make make :
+       {Make{NewDeviceBucketSection}, Make{NewDeviceChannelSection}, Make{NewDeviceDitheredSection},
+        Make{NewDeviceRawSection}, Make{NewDeviceTileSection}, Make{NewDeviceTopKSection}}) {
     if (auto section = make(codec); section != nullptr) return section;
   }
-  return Unimplemented("codec " + codec.spec() +
-                       " has no form on a device; known there are raw, direct, dithered, and aqsgd "
-                       "over them; use this one on the CPU");
+  return Unimplemented("codec " + codec.spec() + " has no form on a device; use it on the CPU");
 }
 
 }  // namespace shoal::compression

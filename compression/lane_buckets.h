@@ -135,8 +135,10 @@ SHOAL_LANE float FactorOf(const BucketJob& job, const DeviceSample& sample) {
 }
 
 SHOAL_LANE ScaleBits RangeScale(const LevelRule& rule, const LaneRange& range) {
-  if (rule.levels() == Levels::kAffine) return LevelRule::AffineScale(range.low, range.high);
-  return {LevelRule::AbsMaxScale(range.most), 0};
+  if (rule.levels() == Levels::kAffine) {
+    return LevelRule::AffineScale(range.low, range.high, rule.least_scale());
+  }
+  return {LevelRule::AbsMaxScale(range.most, rule.least_scale()), 0};
 }
 
 }  // namespace shoal::compression

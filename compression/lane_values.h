@@ -161,6 +161,13 @@ SHOAL_LANE float LaneFromHalf(std::uint16_t bits) {
 SHOAL_LANE void Raise(std::uint32_t& most, std::uint32_t value) {
   most = value > most ? value : most;
 }
+SHOAL_LANE std::uint32_t OnesOf(std::uint64_t bits) {
+#ifdef __CUDA_ARCH__
+  return static_cast<std::uint32_t>(__popcll(bits));
+#else
+  return static_cast<std::uint32_t>(std::popcount(bits));
+#endif
+}
 SHOAL_LANE std::uint32_t MagnitudeBits(float value) {
   return std::bit_cast<std::uint32_t>(value) & kAbsMask;
 }

@@ -93,19 +93,27 @@ class LevelRule {
   template <typename At>
   constexpr float SquaredError(const At& at, std::size_t n, std::uint16_t largest,
                                std::uint16_t scale) const {
-    const float unit = 1.0F / Bf16ToFloat(largest);
-    LevelConstants encoder = Encoder({scale, 0});
+    const float unit = ErrorUnit(largest);
+    const LevelConstants encoder = ErrorEncoder({scale, 0});
     const LevelConstants decoder = Decoder({scale, 0});
-    if (rounding_ == Rounding::kStochastic) encoder.offset += 0.5F;
     float error = 0;
     for (std::size_t i = 0; i < n; ++i) {
       const float x = at(i);
       const int code = Clamped(static_cast<int>(x * encoder.factor + encoder.offset));
-      const float missed =
-          (x - (static_cast<float>(code) * decoder.factor + decoder.offset)) * unit;
-      error += missed * missed;
+      error += MissedSquare(x, code, decoder, unit);
     }
     return error;
+  }
+  // Its parts, for those who have the values in pieces.
+  static constexpr float ErrorUnit(std::uint16_t largest) { return 1.0F / Bf16ToFloat(largest); }
+  constexpr LevelConstants ErrorEncoder(ScaleBits scale) const {
+    LevelConstants encoder = Encoder(scale);
+    if (rounding_ == Rounding::kStochastic) encoder.offset += 0.5F;
+    return encoder;
+  }
+  constexpr float MissedSquare(float x, int code, LevelConstants decoder, float unit) const {
+    const float missed = (x - (static_cast<float>(code) * decoder.factor + decoder.offset)) * unit;
+    return missed * missed;
   }
 
   constexpr int Clamped(int code) const { return std::max(std::min(code, top()), 0); }

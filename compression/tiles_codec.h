@@ -37,6 +37,7 @@ class TilesCodec final : public PlainCodec {
   TilesCodec(const BucketCode& code, EntropyStage stage);
 
   const std::string& spec() const override { return format_.spec; }
+  const BucketFormat& format() const { return format_; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return format_.BytesMax(shape, samples);
   }

@@ -124,10 +124,6 @@ TopKCodec::TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyStage 
       spec_("topk" + std::string(EntropySuffix(stage)) + ":ratio=" + Decimal(ratio) +
             ",bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket)) {}
 
-std::size_t TopKCodec::ScaleBytes(std::size_t kept) const {
-  return (kept + bucket_ - 1) / bucket_ * 2;
-}
-
 Status TopKCodec::CheckShape(SampleShape shape) const {
   if (shape.values() <= kSampleValuesMax) return Status::Ok();
   return InvalidArgument("codec " + spec_ + ": samples of " + std::to_string(shape.values()) +
@@ -135,9 +131,15 @@ Status TopKCodec::CheckShape(SampleShape shape) const {
 }
 
 std::size_t TopKCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
-  const std::size_t kept = KeptOf(ratio_, shape.values());
+  const std::size_t kept = Kept(shape);
   return kHeaderBytes + samples * (PositionBytesMax(shape.values()) + ScaleBytes(kept)) +
          SymbolBytesMax(stage_, samples * kept, bits_);
+}
+
+std::size_t TopKCodec::WriteHead(SampleShape shape, std::size_t samples, std::byte* out) const {
+  WritePayloadHeader(HeaderFor(bits_, bucket_, stage_, samples * shape.values()), out);
+  StoreLittle<std::uint64_t>(out + kPayloadHeaderBytes, Kept(shape));
+  return kHeaderBytes;
 }
 
 Result<std::size_t> TopKCodec::Encode(std::span<const std::span<const float>> samples,
@@ -148,10 +150,8 @@ Result<std::size_t> TopKCodec::Encode(std::span<const std::span<const float>> sa
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   const std::size_t n = shape.values();
-  const std::size_t kept = KeptOf(ratio_, n);
-  WritePayloadHeader(HeaderFor(bits_, bucket_, stage_, samples.size() * n), out.data());
-  StoreLittle<std::uint64_t>(out.data() + kPayloadHeaderBytes, kept);
-  std::size_t at = kHeaderBytes;
+  const std::size_t kept = Kept(shape);
+  std::size_t at = WriteHead(shape, samples.size(), out.data());
   std::vector<std::uint32_t> positions(kept);
   std::vector<float> values(kept);
   std::vector<std::uint8_t> codes(samples.size() * kept);
@@ -190,16 +190,10 @@ void TopKCodec::Levels(const std::uint8_t* codes, const std::byte* scales,
              });
 }
 
-struct TopKCodec::Parts {
-  std::vector<std::uint32_t> positions;
-  const std::byte* scales = nullptr;
-  std::vector<std::uint8_t> codes;
-};
-
 Status TopKCodec::ReadParts(std::span<const std::byte> payload, SampleShape shape,
-                            std::size_t samples, Parts* parts) const {
+                            std::size_t samples, TopKParts* parts) const {
   const std::size_t n = shape.values();
-  const std::size_t kept = KeptOf(ratio_, n);
+  const std::size_t kept = Kept(shape);
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument("codec " + spec_ + ": " + what +
                            "; drop the message and ask for it again");
@@ -235,9 +229,9 @@ Status TopKCodec::Decode(std::span<const std::byte> payload, SampleShape shape, 
                          std::span<const std::span<float>> samples) const {
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
   SHOAL_RETURN_IF_ERROR(CheckShape(shape));
-  Parts parts;
+  TopKParts parts;
   SHOAL_RETURN_IF_ERROR(ReadParts(payload, shape, samples.size(), &parts));
-  const std::size_t kept = KeptOf(ratio_, shape.values());
+  const std::size_t kept = Kept(shape);
   std::vector<float> values(kept);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (samples[i].empty()) continue;

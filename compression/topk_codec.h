@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compression/plain_codec.h"
 #include "compression/symbol_stream.h"
@@ -27,10 +28,31 @@ std::size_t KeptOf(double ratio, std::size_t n);
 // magnitudes the earlier come first.
 void SelectLargest(std::span<const float> x, std::span<std::uint32_t> positions);
 
+// What a section holds.
+struct TopKParts {
+  std::vector<std::uint32_t> positions;  // of each sample its kept ones, growing
+  const std::byte* scales = nullptr;     // in the payload
+  std::vector<std::uint8_t> codes;
+};
+
 class TopKCodec final : public PlainCodec {
  public:
   // ratio 1e-4 .. 1; bits 1 .. 8; bucket: kept values that share a scale.
   TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyStage stage);
+
+  std::size_t Kept(SampleShape shape) const { return KeptOf(ratio_, shape.values()); }
+  int bits() const { return bits_; }
+  std::uint32_t bucket() const { return bucket_; }
+  EntropyStage stage() const { return stage_; }
+  // Of one sample's kept values.
+  std::size_t ScaleBytes(std::size_t kept) const { return (kept + bucket_ - 1) / bucket_ * 2; }
+  // Error if a sample has more values than positions can say.
+  Status CheckShape(SampleShape shape) const;
+  // Writes what is in front of the positions; returns its bytes.
+  std::size_t WriteHead(SampleShape shape, std::size_t samples, std::byte* out) const;
+  // Reads a foreign section, with all checks.
+  Status ReadParts(std::span<const std::byte> payload, SampleShape shape, std::size_t samples,
+                   TopKParts* parts) const;
 
   const std::string& spec() const override { return spec_; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
@@ -41,11 +63,6 @@ class TopKCodec final : public PlainCodec {
                 std::span<const std::span<float>> samples) const override;
 
  private:
-  struct Parts;
-  std::size_t ScaleBytes(std::size_t kept) const;
-  Status CheckShape(SampleShape shape) const;
-  Status ReadParts(std::span<const std::byte> payload, SampleShape shape, std::size_t samples,
-                   Parts* parts) const;
   void Levels(const std::uint8_t* codes, const std::byte* scales, std::span<float> kept) const;
 
   double ratio_;

@@ -4,7 +4,7 @@
 // A unit of buckets in one pass is shared by a tile of lanes, a power of two, so that several small
 // ones fill a warp. Everything else is one thread per group of 8 values.
 
-#include "compression/cuda/cuda_launch.cuh"
+#include "compression/cuda/cuda_ranges.cuh"
 #include "compression/lane_groups.h"
 #include "compression/lane_units.h"
 
@@ -12,19 +12,6 @@ namespace shoal::compression {
 namespace {
 
 // ---- over the lanes of a warp ----------------------------------------------------------------
-
-__device__ LaneRange RangeOfTile(LaneRange range, std::uint32_t lanes, bool bounds) {
-  for (std::uint32_t by = lanes / 2; by > 0; by /= 2) {
-    LaneRange other;
-    other.most = __shfl_xor_sync(~0U, range.most, by);
-    if (bounds) {
-      other.low = __shfl_xor_sync(~0U, range.low, by);
-      other.high = __shfl_xor_sync(~0U, range.high, by);
-    }
-    range.Add(other);
-  }
-  return range;
-}
 
 __device__ ScaleTry BestOfWarp(ScaleTry tried) {
   for (std::uint32_t by = kWarp / 2; by > 0; by /= 2) {

@@ -17,6 +17,8 @@
 
 #include "compression/device_queue.h"
 #include "compression/message_noise.h"
+#include "compression/tiles_codec.h"
+#include "compression/topk_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -310,6 +312,80 @@ Row MeasureChannels(const Fixture& fixture, DeviceQueue* queue, int bits) {
   return row;
 }
 
+// One pass over tiles; m does not take part.
+Row MeasureTiles(const Fixture& fixture, DeviceQueue* queue, int bits, std::uint32_t tile) {
+  TileJob job;
+  static_cast<BucketJob&>(job) = JobOfBuckets(fixture, bits, tile, false);
+  job.rule = LevelRule(bits, Levels::kAffine, ScaleRule::kAbsMax, Rounding::kNearest)
+                 .WithLeastScale(kTileScaleBitsMin);
+  job.factor = TileFactor(tile);
+  const double traffic = Traffic(job, 0);
+  Row row;
+  row.codec = "tiles:bits=" + std::to_string(bits) + ",tile=" + std::to_string(tile);
+  const double encode = Seconds([&] { queue->Run(job); });
+  job.pass = CodingPass::kDecode;
+  job.factor = TileBackFactor(tile);
+  const double decode = Seconds([&] { queue->Run(job); });
+  row.encode_of_copy = traffic / encode / fixture.copy_rate;
+  row.decode_of_copy = traffic / decode / fixture.copy_rate;
+  MeasureCalls(fixture, traffic, false, &row);
+  return row;
+}
+
+// All passes of selecting and coding, counting one pass over the values, the bitmap and the codes.
+Row MeasureTopK(const Fixture& fixture, DeviceQueue* queue, double ratio, int bits) {
+  const auto values = static_cast<std::uint32_t>(fixture.shape.values());
+  const auto kept = static_cast<std::uint32_t>(KeptOf(ratio, values));
+  const std::size_t runs = kSamples * RunsOf(values);
+  const std::size_t counters = kSamples * kDigitCounters;
+  SelectJob select;
+  select.values = values;
+  select.kept = kept;
+  select.count = kSamples;
+  select.samples = fixture.device_samples;
+  select.extremes = fixture.extremes;
+  select.counters = DeviceArray<std::uint32_t>(counters);
+  select.least = DeviceArray<LeastKept>(kSamples);
+  select.before = DeviceArray<std::uint64_t>(runs);
+  select.kept_values = DeviceArray<float>(std::size_t{kSamples} * kept);
+  select.bitmap = DeviceArray<std::byte>(runs * kRunBytes);
+  select.ranks = DeviceArray<std::uint32_t>(runs);
+  KeptJob code;
+  code.bits = bits;
+  code.bucket = 128;
+  code.values = values;
+  code.kept = kept;
+  code.count = kSamples;
+  code.samples = fixture.device_samples;
+  code.extremes = fixture.extremes;
+  code.kept_values = select.kept_values;
+  code.bitmap = select.bitmap;
+  code.ranks = select.ranks;
+  code.scales = fixture.scales;
+  code.codes = fixture.codes;
+  const double traffic = kSamples * (4.125 * values + kept * (bits / 8.0 + 2.0 / code.bucket));
+  char spec[64];
+  std::snprintf(spec, sizeof(spec), "topk:ratio=%g,bits=%d", ratio, bits);
+  Row row;
+  row.codec = spec;
+  const double encode = Seconds([&] {
+    queue->Zero(reinterpret_cast<std::byte*>(select.counters), counters * sizeof(std::uint32_t));
+    queue->Run(select);
+    queue->Run(code);
+  });
+  code.pass = CodingPass::kDecode;
+  const double decode = Seconds([&] { queue->Run(code); });
+  row.encode_of_copy = traffic / encode / fixture.copy_rate;
+  row.decode_of_copy = traffic / decode / fixture.copy_rate;
+  MeasureCalls(fixture, traffic, false, &row);
+  for (void* memory : {static_cast<void*>(select.counters), static_cast<void*>(select.least),
+                       static_cast<void*>(select.before), static_cast<void*>(select.kept_values),
+                       static_cast<void*>(select.bitmap), static_cast<void*>(select.ranks)}) {
+    Check(cudaFree(memory));
+  }
+  return row;
+}
+
 void Print(const std::vector<Row>& rows, double copy_rate, bool json) {
   cudaDeviceProp device;
   Check(cudaGetDeviceProperties(&device, 0));
@@ -357,6 +433,12 @@ int Main(bool json) {
       for (const int bits : {2, 4}) {
         rows.push_back(MeasureCodedImages(&fixture, queue->get(), bits, 160, m_bits));
       }
+    }
+    for (const int bits : {2, 3, 4, 6, 8}) {
+      rows.push_back(MeasureTiles(fixture, queue->get(), bits, 64));
+    }
+    for (const double ratio : {0.01, 0.2}) {
+      rows.push_back(MeasureTopK(fixture, queue->get(), ratio, 8));
     }
   }
   const Fixture fixture({kTokens, 4096}, queue->get());

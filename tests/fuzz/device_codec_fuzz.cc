@@ -43,7 +43,16 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "dithered:step=0.0625",
                                   "dithered:step=1",
                                   "dithered:rate=2",
-                                  "aqsgd:delta=dithered:step=0.5,first_visit=dithered:error=0.1"};
+                                  "aqsgd:delta=dithered:step=0.5,first_visit=dithered:error=0.1",
+                                  "tiles:bits=3",
+                                  "tiles:bits=5,tile=2,levels=midtread",
+                                  "tiles+rans:bits=4,tile=4",
+                                  "tiles:bits=4,adaptive=on",
+                                  "topk:ratio=0.3,bits=3",
+                                  "topk:ratio=0.05,bits=8,bucket=2",
+                                  "topk+rans:ratio=0.5,bits=2",
+                                  "aqsgd:bits=2,first_visit=tiles:bits=3",
+                                  "aqsgd:delta=topk:ratio=0.2/bits=5"};
 constexpr SampleShape kShapes[] = {{1, 24}, {3, 24}, {2, 48}, {5, 12}};
 
 struct Input {
@@ -117,11 +126,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t count = input.samples.size();
   std::vector<Buffer> next(count);
   std::vector<std::byte> payload = OfSomeValues(codec, shape, input.samples, next);
-  Overlay(rest.subspan(foreign_m.size()),
-          data[1] / 4 % 4 == 0 ? 0
-          : codec.keeps_m()    ? 32
-                               : 16,
-          payload);
+  const std::size_t head = codec.keeps_m() ? 32 : codec.spec().starts_with("topk") ? 24 : 16;
+  Overlay(rest.subspan(foreign_m.size()), data[1] / 4 % 4 == 0 ? 0 : head, payload);
 
   next.clear();
   next.resize(count);

@@ -265,34 +265,10 @@ TEST_P(DeviceCodecTest, RefusesWrongImagesOfCodes) {
 }
 
 TEST_P(DeviceCodecTest, RefusesForeignBytes) {
-  const SampleShape shape{3, 86};
   for (const char* spec : {"raw:dtype=fp16", "raw:dtype=fp32", "direct:bits=3,bucket=43",
                            "direct+rans:bits=2,bucket=43", "aqsgd:bits=3,bucket=43",
                            "aqsgd:bits=3,bucket=43,m=4", "aqsgd:delta=raw:dtype=fp16"}) {
-    const Message message{spec, shape, {}};
-    const auto x = Samples(2, shape.values(), 3);
-    std::vector<Bytes> m(2);
-    Coded coded = HostEncode(message, x, m).value();
-    if (!coded.next_m[0].empty()) {
-      m = coded.next_m;
-      coded = HostEncode(message, x, m).value();
-    }
-    std::mt19937_64 random(9);
-    for (int round = 0; round < 200; ++round) {
-      Bytes payload = coded.payload;
-      if (round % 4 == 0) {
-        payload.resize(random() % payload.size());
-      } else {
-        const std::size_t at = round % 2 == 0 ? random() % 64 : random() % payload.size();
-        payload[at] ^= static_cast<std::byte>(1 + random() % 255);
-      }
-      const auto want = HostDecode(message, payload, m);
-      const auto got = Decode(message, payload, m);
-      ASSERT_EQ(got.ok(), want.ok()) << spec << " round " << round;
-      if (!want.ok()) continue;
-      ASSERT_EQ(got->values, want->values);
-      ASSERT_EQ(got->next_m, want->next_m);
-    }
+    ASSERT_NO_FATAL_FAILURE(CompareForeign({spec, {3, 86}, {}}, 2, 200));
   }
 }
 
@@ -325,13 +301,17 @@ TEST_P(DeviceCodecTest, PassesOverSamplesThatAreNotWanted) {
 INSTANTIATE_TEST_SUITE_P(Lanes, DeviceCodecTest, testing::Values(Where::kHost));
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceCodecTest, testing::Values(Where::kGpu));
 
-TEST(DeviceCodec, RefusesSpecsWithoutADeviceForm) {
-  for (const char* spec : {"tiles:bits=4", "topk:ratio=0.2,bits=8",
-                           "aqsgd:bits=2,first_visit=tiles:bits=4", "aqsgd:delta=tiles:bits=2"}) {
+TEST(DeviceCodec, AllCodecsHaveADeviceFormButFeedback) {
+  for (const char* spec :
+       {"raw:dtype=fp16", "direct:bits=4", "direct:bits=4,bucket=channel", "tiles:bits=4",
+        "tiles:bits=4,adaptive=on", "topk:ratio=0.2,bits=8", "dithered:rate=2",
+        "aqsgd:bits=2,m=8,first_visit=dithered:rate=2", "aqsgd:delta=tiles:bits=2"}) {
     const auto codec = NewDeviceCodec(spec, 128, std::make_unique<HostQueue>());
-    ASSERT_FALSE(codec.ok()) << spec;
-    EXPECT_EQ(codec.status().code(), StatusCode::kUnimplemented) << codec.status().ToString();
+    EXPECT_TRUE(codec.ok()) << codec.status().ToString();
   }
+  const auto feedback =
+      NewDeviceCodec("topk:ratio=0.2,bits=8,feedback=on", 128, std::make_unique<HostQueue>());
+  EXPECT_EQ(feedback.status().code(), StatusCode::kUnimplemented);
   const auto wrong = NewDeviceCodec("direct:bits=9", 128, std::make_unique<HostQueue>());
   EXPECT_EQ(wrong.status().code(), StatusCode::kInvalidArgument);
 }

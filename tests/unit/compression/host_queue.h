@@ -10,6 +10,8 @@
 #include "compression/device_queue.h"
 #include "tests/unit/compression/host_dither_lanes.h"
 #include "tests/unit/compression/host_lanes.h"
+#include "tests/unit/compression/host_tile_lanes.h"
+#include "tests/unit/compression/host_topk_lanes.h"
 
 namespace shoal::compression {
 
