@@ -203,8 +203,6 @@ void SendLane::Count(const compression::CodingStats& stats) {
 void SendLane::Guard(const compression::CodingStats& stats) {
   const compression::DeltaMode before = guard_.mode();
   guard_.Observe(stats);
-  core_->stats.relative_delta = guard_.relative_delta();
-  core_->stats.delta_mode = guard_.mode();
   if (guard_.mode() == before) return;
   SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", lane_.boundary},
             {"mode", compression::DeltaModeName(guard_.mode())},

@@ -91,11 +91,9 @@ struct RunnerStats {
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
   std::uint64_t ahead_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
-  double relative_delta = 0;  // ||x - m|| / ||x|| of sent activations, averaged over messages
-  compression::DeltaMode delta_mode = compression::DeltaMode::kDelta;
-  std::vector<BoundaryStats> boundaries;              // the previous one first
-  TimeUse time;                                       // of compute, since the links opened
-  double encode_ms = 0, decode_ms = 0, store_ms = 0;  // beside it, in total
+  std::vector<BoundaryStats> boundaries;                     // the previous one first
+  TimeUse time;                                              // of compute, since the links opened
+  double encode_ms = 0, decode_ms = 0, store_ms = 0;         // beside it, in total
   std::uint64_t micro_batches_done = 0;
 };
 

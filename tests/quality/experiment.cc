@@ -227,7 +227,9 @@ class CodingCounter {
       forward.Add(stats.forward_coding);
       backward.Add(stats.backward_coding);
       if (peer != swarm->peers().back()) {
-        epoch->delta_modes.emplace_back(compression::DeltaModeName(stats.delta_mode));
+        const auto mode = stats.boundaries.back().mode;  // the next boundary's
+        epoch->delta_modes.emplace_back(
+            compression::DeltaModeName(mode.value_or(compression::DeltaMode::kDelta)));
       }
     }
     const compression::CodingStats sent = Since(forward, &forward_);

@@ -185,7 +185,7 @@ TEST(SameMTest, InEveryDeltaMode) {
   std::vector<DeltaMode> modes;
   for (std::uint64_t step = 1; step <= kSteps; ++step) {
     ASSERT_TRUE(swarm.TrainTo(step)) << Why(swarm);
-    const DeltaMode mode = swarm.at(0, 0).runner_->stats().delta_mode;
+    const DeltaMode mode = *swarm.at(0, 0).runner_->stats().boundaries.front().mode;
     if (modes.empty() || modes.back() != mode) modes.push_back(mode);
     CompareEnds(swarm);
   }
