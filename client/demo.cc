@@ -69,8 +69,7 @@ class DemoRun {
     SHOAL_RETURN_IF_ERROR(Prepare());
     SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(model_));
     DemoSwarm swarm(directory_);
-    SHOAL_RETURN_IF_ERROR(
-        swarm.Start(MakeRunFile(), options_.link, options_.stages * options_.pipelines));
+    SHOAL_RETURN_IF_ERROR(swarm.Start(MakeRunFile(), {}, MakeLaunches()));
     std::cerr << "live page: " << swarm.page_url() << "\n";
     SHOAL_RETURN_IF_ERROR(Watch(&swarm));
     SHOAL_ASSIGN_OR_RETURN(report_.totals, swarm.Totals());
@@ -179,6 +178,12 @@ class DemoRun {
     run.advertise = "127.0.0.1";
     run.status_listen = "127.0.0.1:0";
     return run;
+  }
+
+  std::vector<PeerLaunch> MakeLaunches() const {
+    PeerLaunch launch;
+    launch.upload = launch.download = options_.link;
+    return std::vector<PeerLaunch>(std::size_t{options_.stages} * options_.pipelines, launch);
   }
 
   // Shows progress until the run is finished.

@@ -76,42 +76,32 @@ Result<std::string> DemoSwarm::WaitForFile(const std::string& path) {
   }
 }
 
-Status DemoSwarm::Start(const RunFile& run, const std::string& link_cap, std::uint32_t peers) {
+Status DemoSwarm::Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,
+                        const std::vector<PeerLaunch>& peers) {
   SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
   SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
   const std::string config = directory_ + "/run.toml";
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(run), 0600));
   logs_.push_back(directory_ + "/scheduler.log");
-  SHOAL_ASSIGN_OR_RETURN(Process first,
-                         Process::Start({{scheduler, "--config", config}, {}, logs_.back()}));
-  processes_.push_back(std::move(first));
+  ProcessOptions first{scheduler_prefix, {}, logs_.back()};
+  first.command.insert(first.command.end(), {scheduler, "--config", config});
+  SHOAL_ASSIGN_OR_RETURN(Process started, Process::Start(first));
+  processes_.push_back(std::move(started));
   SHOAL_ASSIGN_OR_RETURN(const std::string address, WaitForFile(run.directory + "/status.addr"));
   SHOAL_RETURN_IF_ERROR(WaitForFile(run.directory + "/invite").status());
   page_url_ = "http://" + address + "/";
-  for (std::uint32_t peer = 0; peer < peers; ++peer) {
+  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+    const PeerLaunch& launch = peers[peer];
     const std::string folder = PeerDirectory(peer);
     logs_.push_back(folder + ".log");
-    ProcessOptions options;
-    options.command = {shoald,
-                       "--dir",
-                       folder,
-                       "--name",
-                       "peer-" + std::to_string(peer),
-                       "--join",
-                       "file:" + run.directory + "/invite",
-                       "--listen",
-                       "127.0.0.1:0",
-                       "--advertise",
-                       "127.0.0.1",
-                       "--status-listen",
-                       "127.0.0.1:0",
-                       "--upload",
-                       link_cap,
-                       "--download",
-                       link_cap,
-                       "--threads",
-                       "1"};
-    options.output_file = logs_.back();
+    ProcessOptions options{launch.prefix, {}, logs_.back()};
+    options.command.insert(
+        options.command.end(),
+        {shoald, "--dir", folder, "--name", "peer-" + std::to_string(peer), "--join",
+         "file:" + run.directory + "/invite", "--listen", launch.address + ":0", "--advertise",
+         launch.address, "--status-listen", "127.0.0.1:0", "--upload", launch.upload, "--download",
+         launch.download, "--threads", "1"});
+    options.command.insert(options.command.end(), launch.options.begin(), launch.options.end());
     SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
     processes_.push_back(std::move(process));
   }
@@ -176,6 +166,14 @@ Result<SwarmTotals> DemoSwarm::Totals() const {
   totals.delta_hits /= 2;
   totals.first_visits /= 2;
   return totals;
+}
+
+Result<std::string> DemoSwarm::SchedulerStatus() const {
+  return net::LocalStatus(directory_ + "/run/scheduler.sock", kCallTimeout);
+}
+
+Result<std::string> DemoSwarm::PeerStatus(std::size_t peer) const {
+  return net::LocalStatus(PeerDirectory(peer) + "/shoald.sock", kCallTimeout);
 }
 
 Status DemoSwarm::Export(const std::string& path) {

@@ -35,6 +35,14 @@ struct RunProgress {
   std::vector<double> losses;
 };
 
+// How a peer is started.
+struct PeerLaunch {
+  std::vector<std::string> prefix;    // command words before shoald
+  std::string address = "127.0.0.1";  // to listen at and to be found at
+  std::string upload = "off", download = "off";
+  std::vector<std::string> options;  // further ones of shoald
+};
+
 // Thread: main.
 class DemoSwarm {
  public:
@@ -42,11 +50,17 @@ class DemoSwarm {
   ~DemoSwarm() { Stop(); }
 
   // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
-  Status Start(const RunFile& run, const std::string& link_cap, std::uint32_t peers);
+  Status Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,
+               const std::vector<PeerLaunch>& peers);
   // An error if a process has ended, with the last lines that it wrote.
   Status CheckAlive();
   Result<RunProgress> Progress() const;
   Result<SwarmTotals> Totals() const;
+  // Their status as JSON text, and their process ids.
+  Result<std::string> SchedulerStatus() const;
+  Result<std::string> PeerStatus(std::size_t peer) const;
+  int scheduler_pid() const { return processes_.at(0).pid(); }
+  int peer_pid(std::size_t peer) const { return processes_.at(peer + 1).pid(); }
   Status Export(const std::string& path);
   std::string page_url() const { return page_url_; }
   // Peers first, then the scheduler; returns when all are gone.

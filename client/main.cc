@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 
+#include "client/bench_pipeline.h"
 #include "client/commands.h"
 #include "client/demo.h"
 #include "client/programs.h"
@@ -21,6 +22,7 @@ using namespace shoal::client;
 struct Parsed {
   Target peer, swarm;
   DemoOptions demo;
+  BenchArguments bench;
   SwarmInitOptions init;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       prompt, model, store_run;
@@ -211,6 +213,42 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
 
+void AddBench(CLI::App* app, Parsed* p) {
+  CLI::App* bench = app->add_subcommand("bench", "Measure");
+  bench->require_subcommand(1);
+  BenchArguments& b = p->bench;
+  CLI::App* pipeline =
+      Add(bench, p, "pipeline", "What a swarm gives over these links, without a GPU",
+          [p] { return BenchPipeline(p->bench); });
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    pipeline->add_option(name, value, help)->capture_default_str();
+  };
+  option("--stages", b.stages, "Stages, a peer each");
+  option("--micro-batches", b.micro_batches, "Per step");
+  option("--shape", b.shape, "ROWSxTOKENSxHIDDEN of a micro-batch");
+  option("--forward-ms", b.forward_ms, "Time of a forward");
+  option("--backward-ms", b.backward_ms, "Time of a whole backward");
+  pipeline->add_option("--weight-ms", b.weight_ms,
+                       "Of these, gradients of the weights (default: half)");
+  option("--links", b.links, "Rates, or off: 500mbit,100mbit");
+  option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
+  option("--schedules", b.schedules, "1f1b, zero-bubble");
+  option("--rtt", b.rtt, "Delay added to the links, where the kernel can");
+  option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
+  option("--steps", b.steps, "Measured steps");
+  option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");
+  option("--change", b.change, "Relative change of activations between visits");
+  option("--change-decay", b.change_decay, "By which it shrinks at each visit");
+  pipeline->add_flag("--no-reference", b.no_reference,
+                     "Fractions of the simulated raw run, not of a measured one");
+  pipeline->add_flag("--no-namespaces", b.no_namespaces, "Shape by the peers' own caps");
+  pipeline->add_option("--plot", b.plot, "SVG to write");
+  pipeline->add_option("--trace", b.trace, "One step of the last row, for Perfetto");
+  pipeline->add_option("--dir", b.directory, "Where the swarms live (must be empty)");
+  pipeline->add_flag("--keep", b.keep, "Keep that folder");
+  pipeline->add_flag("--json", b.json, "Print one JSON object");
+}
+
 // Commands that shoal-run carries out get all further arguments unread, so that its own help and
 // messages hold.
 void AddRunCommands(CLI::App* app, Parsed* p) {
@@ -269,6 +307,7 @@ int main(int argc, char** argv) {
   Parsed parsed;
   parsed.peer.directory = DefaultDirectory();
   AddDemo(&app, &parsed);
+  AddBench(&app, &parsed);
   AddPeerCommands(&app, &parsed);
   AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);

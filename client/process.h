@@ -36,6 +36,7 @@ class Process {
   void Signal(int signal);
   // SIGTERM, then SIGKILL after `grace`.
   void Stop(Duration grace);
+  int pid() const { return pid_; }
   const std::string& name() const { return name_; }
 
  private:

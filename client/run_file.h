@@ -4,9 +4,16 @@
 #define SHOAL_CLIENT_RUN_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace shoal::client {
+
+// A run whose stages compute nothing.
+struct BenchKeys {
+  double forward_ms = 0, backward_ms = 0, weight_ms = 0;
+  double change = 0, change_decay = 0;
+};
 
 // Empty texts and zeros are left out: the scheduler's defaults hold.
 struct RunFile {
@@ -15,6 +22,9 @@ struct RunFile {
   std::uint32_t stages = 0, pipelines = 0, micro_batches = 0, micro_batch_rows = 0;
   std::string forward, backward;
   double learning_rate = 0;
+  std::string schedule;
+  std::uint32_t in_flight_max = 0;
+  std::optional<BenchKeys> bench;
   std::string listen, status_listen, advertise;
 };
 

@@ -9,6 +9,7 @@
 #include "common/trace.h"
 #include "common/waiting_threads.h"
 #include "daemon/args.h"
+#include "daemon/bench_tool.h"
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
 
@@ -44,6 +45,12 @@ int main(int argc, char** argv) {
   SetThreadName("main");
   if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
     return static_cast<int>(daemon::RunStoreTool(argc - 2, argv + 2));
+  }
+  if (argc > 1 && std::strcmp(argv[1], "bench-files") == 0) {
+    return static_cast<int>(daemon::RunBenchFiles(argc - 2, argv + 2));
+  }
+  if (argc > 1 && std::strcmp(argv[1], "simulate") == 0) {
+    return static_cast<int>(daemon::RunSimulate(argc - 2, argv + 2));
   }
   ExitCode exit_code = ExitCode::kOk;
   const auto args = daemon::ReadArgs(argc, argv, &exit_code);

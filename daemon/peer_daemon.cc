@@ -422,6 +422,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   }
   if (!stage_->device_name().empty()) s.device = stage_->device_name();
   s.budget = stage_->budget();
+  s.synthetic_cpu_ms = stage_->synthetic_cpu_ms();
   s.fetch = stage_->fetch_progress();
   s.runner = stage_->stats();
   s.links = stage_->link_stats();

@@ -12,6 +12,7 @@
 #include "compression/codec.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
+#include "model/synthetic_stage.h"
 
 namespace shoal::daemon {
 namespace {
@@ -59,6 +60,11 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
           timing.send_backward_ms(), timing.micro_batch_bytes()};
 }
 
+model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
+  return {proto.forward_ms(), proto.backward_ms(), proto.weight_ms(), proto.change(),
+          proto.change_decay()};
+}
+
 }  // namespace
 
 // What the store and compute threads made of the artefacts.
@@ -67,6 +73,7 @@ struct StageHost::Loaded {
   std::map<std::string, std::string> optimizer_files;
   std::shared_ptr<const dataset::PreparedData> data;
   std::unique_ptr<model::StageModel> model;
+  std::shared_ptr<const model::SyntheticMeter> meter;  // of a bench's stage
 };
 
 struct StageHost::Saved {
@@ -164,11 +171,19 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
                        run.clip_norm()};
   Run<Result<std::shared_ptr<Loaded>>>(
       resources_.compute, "stage.load",
-      [loaded = std::move(loaded), options,
-       json = run.model_config_json()]() -> Result<std::shared_ptr<Loaded>> {
+      [loaded = std::move(loaded), options, json = run.model_config_json(),
+       bench = run.has_synthetic(),
+       synthetic = ToSynthetic(run.synthetic())]() -> Result<std::shared_ptr<Loaded>> {
         SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
                                storage::ParseModelConfig(json, "the run's config.json"));
-        SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchGpt2Stage(config, options));
+        if (bench) {
+          auto meter = std::make_shared<model::SyntheticMeter>();
+          loaded->meter = meter;
+          SHOAL_ASSIGN_OR_RETURN(loaded->model,
+                                 model::NewSyntheticStage(config, options, synthetic, meter));
+        } else {
+          SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchGpt2Stage(config, options));
+        }
         SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
         return loaded;
       },
@@ -353,6 +368,11 @@ pipeline::RunnerStats StageHost::stats() const {
 
 std::vector<net::LinkStats> StageHost::link_stats() const {
   return runner_ ? runner_->link_stats() : std::vector<net::LinkStats>{};
+}
+
+std::optional<double> StageHost::synthetic_cpu_ms() const {
+  if (!loaded_ || !loaded_->meter) return std::nullopt;
+  return static_cast<double>(loaded_->meter->cpu_ns.load(std::memory_order_relaxed)) * 1e-6;
 }
 
 void StageHost::OnReady() {

@@ -79,6 +79,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::vector<net::LinkStats> link_stats() const;
   FetchProgress fetch_progress() const { return fetcher_.progress(); }
   StageBudget budget() const { return budget_; }
+  // In a bench: CPU time spent on making values, which is no part of what it measures.
+  std::optional<double> synthetic_cpu_ms() const;
   const std::string& device_name() const { return device_name_; }
   const std::vector<pipeline::PlaceChecksum>& places() const { return places_; }
 

@@ -294,6 +294,8 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
       {"swarm", SwarmJson(snapshot)},
       {"role", RoleJson(snapshot)},
       {"device", snapshot.device},
+      {"bench",
+       snapshot.synthetic_cpu_ms ? Json{{"valuesCpuMs", *snapshot.synthetic_cpu_ms}} : Json()},
       {"memory",
        {{"stateBytes", snapshot.budget.state_bytes},
         {"microBatchBytes", snapshot.budget.micro_batch_bytes}}},

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct StatusSnapshot {
   std::string forward_codec, backward_codec, replica_method;
   std::string device;
   StageBudget budget;
+  std::optional<double> synthetic_cpu_ms;  // a bench: CPU time of making values
   FetchProgress fetch;
   double samples_per_second = 0;
   double epochs = 0, target_epochs = 0;  // of the run: visits of every sample; 0: not known

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include "common/file.h"
 #include "common/units.h"
@@ -11,6 +12,8 @@
 
 namespace shoal::scheduler {
 namespace {
+
+constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 
 control::v1::ArtefactRef MakeRef(const std::string& name, const storage::ContentHash& hash,
                                  std::uint64_t size) {
@@ -117,6 +120,22 @@ Status KeepParts(const storage::ModelDirectory& directory, const std::string& sc
   return Status::Ok();
 }
 
+// The model's config; `directory` stays empty in a bench, whose model has no weights.
+Result<storage::ModelConfig> ReadModel(const RunConfig& config,
+                                       std::shared_ptr<const storage::ModelDirectory>* directory) {
+  if (!config.synthetic) {
+    SHOAL_ASSIGN_OR_RETURN(*directory, storage::OpenModelDirectory(config.model));
+    return (*directory)->config();
+  }
+  const std::string path = config.model + "/config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(storage::ModelConfig model, storage::ParseModelConfig(json, path));
+  if (!model.tied_head) return model;
+  return InvalidArgument(path +
+                         ": tie_word_embeddings must be false in a bench, whose stages have "
+                         "no embedding to share");
+}
+
 }  // namespace
 
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
@@ -133,9 +152,10 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
 }
 
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
-  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config.model));
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
-  return DeltaSizeOf(config, directory->config(), data->info());
+  return DeltaSizeOf(config, model, data->info());
 }
 
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size) {
@@ -173,11 +193,11 @@ storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
 Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
                                       RunConfig* config) {
   RunArtefacts artefacts;
-  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config->model));
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(artefacts.model, ReadModel(*config, &directory));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config->data));
-  artefacts.model = directory->config();
   artefacts.data = data->info();
-  artefacts.tokenizer_files = directory->TokenizerFiles();
+  if (directory) artefacts.tokenizer_files = directory->TokenizerFiles();
   config->model_config_json = artefacts.model.json;
   config->layers = artefacts.model.layers;
   config->row_tokens = artefacts.data.row_tokens;
@@ -186,13 +206,17 @@ Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::Conte
   SHOAL_RETURN_IF_ERROR(
       CheckData(*config, artefacts.model, artefacts.data, !artefacts.tokenizer_files.empty()));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
-  SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
+  artefacts.synthetic = config->synthetic;
+  if (directory) SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
   SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
   return artefacts;
 }
 
 Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
                  const ExportRequest& request) {
+  if (artefacts.synthetic) {
+    return FailedPrecondition("this run is a bench: its stages have no weights to export");
+  }
   storage::ExportOptions options;
   options.path = request.path;
   options.config_json = artefacts.model.json;

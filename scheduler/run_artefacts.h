@@ -24,6 +24,7 @@ struct RunArtefacts {
   dataset::DataInfo data;
   std::map<std::string, control::v1::ArtefactRef> initial;  // by part name, and "data"
   std::vector<std::string> tokenizer_files;
+  bool synthetic = false;  // a bench: there are no weights
 };
 
 // Fills config's model_config_json, layers, row_tokens, train_rows and stage_first_layers, and

@@ -48,6 +48,10 @@ struct RunConfig {
   // [schedule]
   std::string schedule = "1f1b";
   std::uint32_t in_flight_max = 0;  // 0: from measured times
+  // [bench]
+  bool synthetic = false;  // stages compute nothing and take these times
+  double forward_ms = 45, backward_ms = 135, weight_ms = 67.5;
+  double change = 0.1, change_decay = 0.9;
   // [network]
   std::string listen = "0.0.0.0:8781";
   std::vector<std::string> advertise;  // addresses in the invite; empty: found

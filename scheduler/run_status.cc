@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 Json RunJson(const RunConfig& config, const RunView& view) {
   return {{"id", config.run.ToHex()},
           {"name", config.name},
+          {"bench", config.synthetic},
           {"state", RunStateName(view.state)},
           {"reason", view.reason},
           {"generation", view.generation},
@@ -24,6 +25,7 @@ Json RunJson(const RunConfig& config, const RunView& view) {
           {"samplesPerSecond", view.samples_per_second},
           {"stepSeconds", view.step_seconds},
           {"controlSeconds", view.seconds_in_control},
+          {"lastStepSeconds", view.last_step_seconds},
           {"checkpointStep", view.checkpoint_step},
           {"samplesPerStep", std::uint64_t{config.micro_batches} * config.micro_batch_rows}};
 }

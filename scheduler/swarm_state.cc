@@ -144,6 +144,7 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
   ready_.clear();
   pending_.clear();
   step_seconds_ = 0;
+  last_step_seconds_.clear();
 }
 
 void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
@@ -337,6 +338,7 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.losses = losses_;
   view.loss = losses_.empty() ? 0 : losses_.back();
   view.step_seconds = step_seconds_;
+  view.last_step_seconds.assign(last_step_seconds_.begin(), last_step_seconds_.end());
   view.seconds_in_control = seconds_in_control_;
   if (step_seconds_ > 0) {
     view.samples_per_second =

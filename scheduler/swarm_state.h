@@ -84,8 +84,9 @@ struct RunView {
   std::uint64_t generation = 0, step = 0, steps = 0, checkpoint_step = 0;
   double loss = 0;
   double samples_per_second = 0, step_seconds = 0;
-  double seconds_in_control = 0;  // of the last step: control round trips
-  std::vector<double> losses;     // per step, from step 0
+  double seconds_in_control = 0;          // of the last step: control round trips
+  std::vector<double> last_step_seconds;  // of up to 16 steps, the newest last
+  std::vector<double> losses;             // per step, from step 0
   std::vector<MemberView> members;
   std::uint64_t m_checks = 0, m_mismatches = 0;            // both ends of boundaries compared
   std::uint64_t weight_checks = 0, weight_mismatches = 0;  // members of stage groups compared

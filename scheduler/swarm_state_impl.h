@@ -4,6 +4,7 @@
 #ifndef SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@ inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without p
 inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
+inline constexpr std::size_t kStepSecondsKept = 16;  // shown
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
@@ -156,6 +158,7 @@ class SwarmStateImpl final : public SwarmState {
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
   ConsistencyChecks consistency_;
   double step_seconds_ = 0, seconds_in_control_ = 0;
+  std::deque<double> last_step_seconds_;
 };
 
 }  // namespace shoal::scheduler

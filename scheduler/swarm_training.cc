@@ -172,6 +172,8 @@ void SwarmStateImpl::FinishStep() {
   }
   const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
   step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
+  last_step_seconds_.push_back(seconds);
+  if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
   seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
   losses_.push_back(loss);
   ++step_;

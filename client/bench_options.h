@@ -1,0 +1,68 @@
+// What `shoal bench pipeline` is asked to measure, read from its command line and checked.
+
+#ifndef SHOAL_CLIENT_BENCH_OPTIONS_H_
+#define SHOAL_CLIENT_BENCH_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "common/units.h"
+
+namespace shoal::client {
+
+// Codec specs as run.toml takes them.
+struct CodecPair {
+  std::string forward, backward;
+  bool operator==(const CodecPair&) const = default;
+};
+
+// As typed.
+struct BenchArguments {
+  std::uint32_t stages = 8, micro_batches = 32;
+  std::string shape = "1x1024x1600";
+  double forward_ms = 45, backward_ms = 135, weight_ms = -1;  // negative: half of the backward
+  std::string links = "10gbit,1gbit,500mbit,300mbit,100mbit,50mbit";
+  std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
+  std::string schedules = "1f1b";
+  std::string rtt = "0ms";
+  std::uint32_t warmup = 4, steps = 2, in_flight = 0;
+  double change = 0.1, change_decay = 0.9;
+  bool no_reference = false, no_namespaces = false, json = false, keep = false;
+  std::string plot, trace, directory;
+};
+
+struct BenchOptions {
+  std::uint32_t stages = 0, micro_batches = 0;
+  std::uint32_t rows = 0, tokens = 0, hidden = 0;  // of a micro-batch
+  double forward_ms = 0, backward_ms = 0, weight_ms = 0;
+  std::vector<BitsPerSecond> links;  // 0: unlimited
+  std::vector<CodecPair> codecs;
+  std::vector<std::string> schedules;
+  Duration rtt{};
+  // Steps before the measured ones: the first visits, then what the choice of micro-batches in
+  // flight needs to see.
+  std::uint32_t warmup = 0, steps = 0;
+  std::uint32_t in_flight = 0;  // per stage; 0: the peers choose
+  double change = 0, change_decay = 0;
+  bool reference = true;   // measure raw activations on unlimited links, too
+  bool namespaces = true;  // one per peer where the machine allows it
+  bool json = false, keep = false;
+  std::string plot, trace;  // files to write, or empty
+  std::string directory;    // where the swarms live; empty: a temporary folder
+
+  std::uint64_t values() const { return std::uint64_t{rows} * tokens * hidden; }
+};
+
+// Errors name the option and what it takes.
+Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments);
+
+// "FORWARD/BACKWARD", several of them behind commas or semicolons. A comma or slash belongs to a
+// spec where key=value follows it, else it ends the spec. "raw" is raw:dtype=fp32, and an entropy
+// stage may stand at the end: aqsgd:bits=2+zstd is aqsgd+zstd:bits=2.
+Result<std::vector<CodecPair>> ParseCodecPairs(const std::string& text);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_BENCH_OPTIONS_H_

@@ -1,0 +1,240 @@
+#include "client/bench_pipeline.h"
+
+#include <signal.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "client/bench_network.h"
+#include "client/bench_report.h"
+#include "client/bench_swarm.h"
+#include "client/bench_trace.h"
+#include "client/commands.h"
+#include "client/process.h"
+#include "client/programs.h"
+#include "client/terminal.h"
+#include "common/file.h"
+
+namespace shoal::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kOutputBytesMax = 1 << 20;
+constexpr auto kInterrupted = static_cast<ExitCode>(130);
+
+volatile sig_atomic_t g_interrupted = 0;
+
+void OnInterrupt(int) { g_interrupted = 1; }
+bool Interrupted() { return g_interrupted != 0; }
+
+std::string Exact(double value) { return nlohmann::json(value).dump(); }
+
+std::string CpuModel() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+// Seconds of a step by the simulation, which lives in pipeline/ and answers through shoald.
+Result<double> SimulatedStep(const BenchOptions& options, const std::string& schedule,
+                             BitsPerSecond link, double bytes_forward, double bytes_backward,
+                             double latency_ms) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
+  SHOAL_ASSIGN_OR_RETURN(const Captured ran, RunAndCapture({shoald,
+                                                            "simulate",
+                                                            "--stages",
+                                                            std::to_string(options.stages),
+                                                            "--micro-batches",
+                                                            std::to_string(options.micro_batches),
+                                                            "--forward-ms",
+                                                            Exact(options.forward_ms),
+                                                            "--backward-ms",
+                                                            Exact(options.backward_ms),
+                                                            "--weight-ms",
+                                                            Exact(options.weight_ms),
+                                                            "--schedule",
+                                                            schedule,
+                                                            "--link-bps",
+                                                            std::to_string(link.value),
+                                                            "--forward-bytes",
+                                                            Exact(bytes_forward),
+                                                            "--backward-bytes",
+                                                            Exact(bytes_backward),
+                                                            "--latency-ms",
+                                                            Exact(latency_ms)},
+                                                           kOutputBytesMax));
+  const auto json = nlohmann::json::parse(ran.output, nullptr, false);
+  if (ran.exit_code != 0 || !json.is_object() ||
+      !json.value("stepSeconds", nlohmann::json()).is_number()) {
+    return Internal("shoald simulate gave no answer");
+  }
+  return json["stepSeconds"].get<double>();
+}
+
+class BenchRun {
+ public:
+  explicit BenchRun(const BenchOptions& options) {
+    report_.options = options;
+    report_.cpu_model = CpuModel();
+    report_.cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+    utsname name{};
+    if (::uname(&name) == 0) report_.kernel = std::string(name.sysname) + " " + name.release;
+  }
+
+  ~BenchRun() {
+    std::error_code error;
+    if (!directory_.empty() && !options().keep) fs::remove_all(directory_, error);
+  }
+
+  Result<BenchReport> Run() {
+    SHOAL_RETURN_IF_ERROR(MakeFolder());
+    SHOAL_ASSIGN_OR_RETURN(network_, BenchNetwork::Make(options().stages, options().namespaces));
+    SHOAL_ASSIGN_OR_RETURN(const bool delayed, network_->Delay(options().rtt));
+    if (delayed) rtt_ms_ = std::chrono::duration<double, std::milli>(options().rtt).count();
+    Explain(delayed);
+    SHOAL_RETURN_IF_ERROR(Reference());
+    for (const BitsPerSecond link : options().links) {
+      for (const std::string& schedule : options().schedules) {
+        for (const CodecPair& codecs : options().codecs) {
+          SHOAL_ASSIGN_OR_RETURN(BenchRow row, Measure({link, codecs, schedule}));
+          report_.rows.push_back(std::move(row));
+        }
+      }
+    }
+    return std::move(report_);
+  }
+
+ private:
+  const BenchOptions& options() const { return report_.options; }
+
+  Status MakeFolder() {
+    std::error_code error;
+    if (options().directory.empty()) {
+      std::string name = (fs::temp_directory_path(error) / "shoal-bench-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) return FromErrno(errno, "create " + name);
+      directory_ = name;
+      return Status::Ok();
+    }
+    const std::string wanted = fs::absolute(options().directory, error).string();
+    if (fs::exists(wanted, error) && !fs::is_empty(wanted, error)) {
+      return AlreadyExists(wanted + " is not empty; choose another --dir");
+    }
+    directory_ = wanted;
+    return MakeDirectories(directory_, 0700);
+  }
+
+  void Explain(bool delayed) const {
+    if (network_->isolated()) {
+      std::cerr << "each peer has a network namespace, what leaves it is shaped by tbf\n";
+    } else {
+      std::cerr << "no network namespaces here (they take root and iproute2): all peers share the "
+                   "loopback, shaped by their own upload caps\n";
+    }
+    if (!delayed) {
+      std::cerr << "the rtt is not emulated: that takes network namespaces and a kernel with "
+                   "netem; rows say rttMs 0\n";
+    }
+  }
+
+  // What fractions are of: the ordinary schedule, messages of fp32, nothing shaped.
+  Status Reference() {
+    SHOAL_ASSIGN_OR_RETURN(const double step,
+                           SimulatedStep(options(), "1f1b", BitsPerSecond{0}, 0, 0, 0));
+    const double rows = static_cast<double>(options().micro_batches) * options().rows;
+    report_.reference_sequences_per_second = step > 0 ? rows / step : 0;
+    report_.reference_simulated = true;
+    if (!options().reference) return Status::Ok();
+    const CodecPair raw{"raw:dtype=fp32", "raw:dtype=fp32"};
+    SHOAL_ASSIGN_OR_RETURN(const BenchRow row, Measure({BitsPerSecond{0}, raw, "1f1b"}));
+    // A machine that is slower than eight real ones would flatter every other row.
+    if (row.cpu_limited() || row.sequences_per_second < 0.97 * row.bound_sequences_per_second) {
+      return Status::Ok();
+    }
+    report_.reference_sequences_per_second = row.sequences_per_second;
+    report_.reference_simulated = false;
+    return Status::Ok();
+  }
+
+  Result<BenchRow> Measure(const BenchCase& bench_case) {
+    const std::string name = FormatRate(bench_case.link) + ", " + bench_case.schedule + ", " +
+                             CodecLabel(bench_case.codecs);
+    ProgressLine line;
+    const auto show = [&](std::uint64_t step) {
+      line.Show(name + ": step " + std::to_string(step) + " of " +
+                std::to_string(options().warmup + options().steps));
+    };
+    if (network_->isolated()) SHOAL_RETURN_IF_ERROR(network_->Shape(bench_case.link));
+    const std::string folder = directory_ + "/row-" + std::to_string(++measured_);
+    BenchSwarm swarm(options(), *network_, folder, Interrupted);
+    SHOAL_RETURN_IF_ERROR(swarm.Start(bench_case));
+    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(1, show));
+    SHOAL_ASSIGN_OR_RETURN(const BenchSample first, swarm.Sample());
+    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup, show));
+    SHOAL_ASSIGN_OR_RETURN(const BenchSample before, swarm.Sample());
+    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup + options().steps, show));
+    SHOAL_ASSIGN_OR_RETURN(const BenchSample after, swarm.Sample());
+    swarm.Stop();
+    BenchRow row = MakeBenchRow(options(), bench_case, first, before, after, report_.cpus);
+    row.rtt_ms = rtt_ms_;
+    row.shaped_by = bench_case.link.value == 0 ? "none" : network_->shaped_by();
+    SHOAL_ASSIGN_OR_RETURN(
+        const double bound,
+        SimulatedStep(options(), bench_case.schedule, bench_case.link, row.wire_bytes_forward,
+                      row.wire_bytes_backward, rtt_ms_ / 2));
+    const double rows = static_cast<double>(options().micro_batches) * options().rows;
+    if (bound > 0) row.bound_sequences_per_second = rows / bound;
+    SHOAL_RETURN_IF_ERROR(Trace(swarm, after.step - 1));
+    std::error_code error;
+    if (!options().keep) fs::remove_all(folder, error);
+    return row;
+  }
+
+  Status Trace(const BenchSwarm& swarm, std::uint64_t step) const {
+    if (options().trace.empty()) return Status::Ok();
+    std::vector<std::string> files;
+    for (std::uint32_t peer = 0; peer < options().stages; ++peer) {
+      files.push_back(swarm.TracePath(peer));
+    }
+    return MergeTraces(files, step, options().trace);
+  }
+
+  BenchReport report_;
+  std::string directory_;
+  std::unique_ptr<BenchNetwork> network_;
+  double rtt_ms_ = 0;
+  int measured_ = 0;
+};
+
+}  // namespace
+
+ExitCode BenchPipeline(const BenchArguments& arguments) {
+  struct sigaction action {};
+  action.sa_handler = OnInterrupt;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  const Result<BenchOptions> options = ReadBenchOptions(arguments);
+  if (!options.ok()) return Fail(ExitCode::kUsage, options.status().message());
+  const Result<BenchReport> report = BenchRun(*options).Run();
+  if (!report.ok() && Interrupted()) {
+    std::cerr << "\nstopped; nothing is left running\n";
+    return kInterrupted;
+  }
+  if (!report.ok()) return Fail(report.status());
+  std::cout << (options->json ? FormatBenchJson(*report) : FormatBenchTable(*report));
+  if (options->plot.empty()) return ExitCode::kOk;
+  const Status written = WriteFileAtomic(options->plot, FormatBenchPlot(*report));
+  return written.ok() ? ExitCode::kOk : Fail(written);
+}
+
+}  // namespace shoal::client

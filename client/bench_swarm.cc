@@ -1,0 +1,225 @@
+#include "client/bench_swarm.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "client/process.h"
+#include "client/programs.h"
+#include "common/file.h"
+
+namespace shoal::client {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr Duration kPoll = std::chrono::milliseconds(100);
+constexpr Duration kStepTimeout = std::chrono::minutes(10);
+constexpr std::size_t kOutputBytesMax = 1 << 20;
+// More than any bench takes: it is stopped, it does not end.
+constexpr std::uint64_t kSteps = 1'000'000;
+
+Result<Json> ParseObject(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return DataLoss("a status is no JSON object");
+  return json;
+}
+
+double Number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::uint64_t Whole(const Json& json, const char* key) {
+  return static_cast<std::uint64_t>(std::max(0.0, Number(json, key)));
+}
+
+std::string FirstLine(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The part of CpuParts that a thread of this name works for.
+double* PartOf(const std::string& thread, CpuParts* parts) {
+  if (thread.starts_with("codec")) return &parts->codec;
+  if (thread == "store" || thread.starts_with("rocksdb")) return &parts->store;
+  if (thread == "control") return &parts->control;
+  if (thread == "compute") return &parts->compute;
+  if (thread == "main" || thread == "http" || thread == "log") return &parts->other;
+  return &parts->network;  // gRPC's threads have names of their own
+}
+
+// CPU seconds of a process by thread, from the kernel's scheduler statistics. Threads that ended
+// are not in it: the daemons' threads live as long as they do.
+double AddCpu(int pid, CpuParts* parts) {
+  double sum = 0;
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    std::istringstream line(FirstLine(task.path() / "schedstat"));
+    double ns = 0;
+    line >> ns;
+    sum += ns * 1e-9;
+    if (parts != nullptr) *PartOf(FirstLine(task.path() / "comm"), parts) += ns * 1e-9;
+  }
+  return sum;
+}
+
+// Seconds that the machine's cores spent on anything.
+double MachineBusy() {
+  std::istringstream line(FirstLine("/proc/stat"));
+  std::string name;
+  line >> name;
+  double busy = 0, value = 0;
+  for (int field = 0; field < 8 && line >> value; ++field) {
+    const bool idle = field == 3 || field == 4;
+    if (!idle) busy += value;
+  }
+  return busy / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+void AddPeer(const Json& status, BenchSample* sample) {
+  const Json traffic = status.value("traffic", Json::object());
+  const Json forward = traffic.value("forward", Json::object());
+  const Json backward = traffic.value("backward", Json::object());
+  sample->forward_wire += Whole(forward, "wireSentBytes");
+  sample->forward_raw += Whole(forward, "rawSentBytes");
+  sample->backward_wire += Whole(backward, "wireSentBytes");
+  sample->backward_raw += Whole(backward, "rawSentBytes");
+  sample->link_wire += Whole(traffic, "linkSentWireBytes");
+  const Json work = status.value("work", Json::object());
+  sample->wait_input += Number(work, "waitInputMs");
+  sample->wait_gradient += Number(work, "waitGradientMs");
+  sample->encode += Number(work, "encodeMs");
+  sample->decode += Number(work, "decodeMs");
+  sample->store += Number(work, "storeMs");
+  for (const Json& link : status.value("links", Json::array())) {
+    sample->stall_rate += Number(link, "stallRateLimitMs");
+    sample->stall_network += Number(link, "stallNetworkMs");
+  }
+  for (const Json& end : status.value("boundaries", Json::array())) {
+    sample->relative_delta = std::max(sample->relative_delta, Number(end, "relativeDelta"));
+    sample->resends += Whole(end, "resends");
+  }
+  const Json role = status.value("role", Json());
+  if (role.is_object() && Whole(role, "stage") < sample->in_flight.size()) {
+    sample->in_flight[Whole(role, "stage")] =
+        static_cast<std::uint32_t>(Whole(work, "inFlightMax"));
+  }
+  const Json bench = status.value("bench", Json());
+  if (!bench.is_object()) return;
+  const double values = Number(bench, "valuesCpuMs") * 1e-3;
+  sample->cpu.values += values;
+  sample->cpu.compute -= values;
+}
+
+}  // namespace
+
+std::string BenchSwarm::TracePath(std::uint32_t peer) const {
+  return directory_ + "/peer-" + std::to_string(peer) + ".trace.json";
+}
+
+Status BenchSwarm::Start(const BenchCase& bench_case) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/run", 0700));
+  SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
+  const std::uint64_t rows = std::uint64_t{options_.micro_batches} * options_.rows;
+  SHOAL_ASSIGN_OR_RETURN(
+      const Captured files,
+      RunAndCapture({shoald, "bench-files", "--dir", directory_, "--stages",
+                     std::to_string(options_.stages), "--hidden", std::to_string(options_.hidden),
+                     "--rows", std::to_string(rows), "--tokens", std::to_string(options_.tokens)},
+                    kOutputBytesMax));
+  if (files.exit_code != 0) return Internal("shoald bench-files failed");
+  RunFile run;
+  run.name = "bench";
+  run.model = directory_;
+  run.data = directory_ + "/data.shoal";
+  run.directory = directory_ + "/run";
+  run.steps = run.checkpoint_every = kSteps;
+  run.seed = 1;
+  run.stages = options_.stages;
+  run.pipelines = 1;
+  run.micro_batches = options_.micro_batches;
+  run.micro_batch_rows = options_.rows;
+  run.forward = bench_case.codecs.forward;
+  run.backward = bench_case.codecs.backward;
+  run.schedule = bench_case.schedule;
+  run.in_flight_max = options_.in_flight;
+  run.bench = BenchKeys{options_.forward_ms, options_.backward_ms, options_.weight_ms,
+                        options_.change, options_.change_decay};
+  run.advertise = network_.scheduler_address();
+  run.listen = network_.scheduler_address() + ":0";
+  run.status_listen = "127.0.0.1:0";
+  const std::string cap = network_.isolated() || bench_case.link.value == 0
+                              ? "off"
+                              : std::to_string(bench_case.link.value / 1000) + "kbit";
+  std::vector<PeerLaunch> peers;
+  for (std::uint32_t peer = 0; peer < options_.stages; ++peer) {
+    PeerLaunch launch;
+    launch.prefix = network_.PeerPrefix(peer);
+    launch.address = network_.PeerAddress(peer);
+    launch.upload = cap;
+    if (!options_.trace.empty()) launch.options = {"--trace", TracePath(peer)};
+    peers.push_back(std::move(launch));
+  }
+  return swarm_.Start(run, network_.SchedulerPrefix(), peers);
+}
+
+Result<std::uint64_t> BenchSwarm::Step() const {
+  SHOAL_ASSIGN_OR_RETURN(const RunProgress progress, swarm_.Progress());
+  if (progress.state == "failed" || progress.state == "paused") {
+    return Aborted("the run is " + progress.state + ": " + progress.reason);
+  }
+  return progress.step;
+}
+
+Status BenchSwarm::WaitForStep(std::uint64_t step, const std::function<void(std::uint64_t)>& show) {
+  TimePoint deadline = SystemClock().Now() + kStepTimeout;
+  std::uint64_t last = 0;
+  for (;;) {
+    if (interrupted_()) return Cancelled("interrupted");
+    SHOAL_RETURN_IF_ERROR(swarm_.CheckAlive());
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t now, Step());
+    if (now >= step) return Status::Ok();
+    if (now != last) deadline = SystemClock().Now() + kStepTimeout;
+    last = now;
+    if (SystemClock().Now() > deadline) {
+      return DeadlineExceeded("no step of the bench ended within ten minutes");
+    }
+    show(now);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+Result<BenchSample> BenchSwarm::Sample() {
+  BenchSample sample;
+  sample.in_flight.assign(options_.stages, 0);
+  SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, swarm_.SchedulerStatus());
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(scheduler));
+  const Json run = json.value("run", Json::object());
+  sample.step = Whole(run, "step");
+  for (const Json& seconds : run.value("lastStepSeconds", Json::array())) {
+    if (seconds.is_number()) sample.last_step_seconds.push_back(seconds.get<double>());
+  }
+  sample.mismatches = Whole(json.value("consistency", Json::object()), "mMismatches");
+  sample.time_s = std::chrono::duration<double>(SystemClock().Now().time_since_epoch()).count();
+  sample.machine_busy_s = MachineBusy();
+  for (std::uint32_t peer = 0; peer < options_.stages; ++peer) {
+    AddCpu(swarm_.peer_pid(peer), &sample.cpu);
+    SHOAL_ASSIGN_OR_RETURN(const std::string text, swarm_.PeerStatus(peer));
+    SHOAL_ASSIGN_OR_RETURN(const Json status, ParseObject(text));
+    AddPeer(status, &sample);
+  }
+  sample.scheduler_cpu_s = AddCpu(swarm_.scheduler_pid(), nullptr);
+  return sample;
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,89 @@
+// BenchSwarm: one run with synthetic stages: real scheduler and peers, and what they did between
+// two moments.
+
+#ifndef SHOAL_CLIENT_BENCH_SWARM_H_
+#define SHOAL_CLIENT_BENCH_SWARM_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/bench_network.h"
+#include "client/bench_options.h"
+#include "client/demo_swarm.h"
+#include "common/status.h"
+
+namespace shoal::client {
+
+// One combination to measure.
+struct BenchCase {
+  BitsPerSecond link;  // 0: unlimited
+  CodecPair codecs;
+  std::string schedule;
+};
+
+// CPU time by where it went, in seconds.
+struct CpuParts {
+  double values = 0;  // making synthetic activations: no part of the product
+  double codec = 0;   // encode and decode
+  double store = 0;   // the store's thread and its background work
+  double control = 0;
+  double network = 0;  // gRPC, TLS and what the kernel does on their behalf
+  double compute = 0;  // the compute thread, without `values`
+  double other = 0;
+
+  double product() const { return codec + store + control + network + compute + other; }
+};
+
+// Sums over all peers since their start, and of the machine since its.
+struct BenchSample {
+  std::uint64_t step = 0;  // in progress
+  double time_s = 0;
+  std::vector<double> last_step_seconds;
+  CpuParts cpu;
+  double scheduler_cpu_s = 0;
+  double machine_busy_s = 0;  // all processes
+  std::uint64_t forward_wire = 0, forward_raw = 0, backward_wire = 0, backward_raw = 0;
+  std::uint64_t link_wire = 0;
+  // Milliseconds over all peers.
+  double wait_input = 0, wait_gradient = 0, stall_rate = 0, stall_network = 0;
+  double encode = 0, decode = 0, store = 0;
+  std::vector<std::uint32_t> in_flight;  // by stage
+  double relative_delta = 0;             // largest
+  std::uint64_t resends = 0, mismatches = 0;
+};
+
+// Thread: main.
+class BenchSwarm {
+ public:
+  // `interrupted` ends waits. `network` outlives the swarm.
+  BenchSwarm(const BenchOptions& options, const BenchNetwork& network, std::string directory,
+             std::function<bool()> interrupted)
+      : options_(options),
+        network_(network),
+        directory_(directory),
+        swarm_(std::move(directory)),
+        interrupted_(std::move(interrupted)) {}
+
+  Status Start(const BenchCase& bench_case);
+  // Until `step` steps are applied; `show` hears how far it is.
+  Status WaitForStep(std::uint64_t step, const std::function<void(std::uint64_t)>& show);
+  Result<BenchSample> Sample();
+  void Stop() { swarm_.Stop(); }
+  // Traces of the peers by stage; written when they stopped.
+  std::string TracePath(std::uint32_t peer) const;
+
+ private:
+  Result<std::uint64_t> Step() const;
+
+  const BenchOptions& options_;
+  const BenchNetwork& network_;
+  const std::string directory_;
+  DemoSwarm swarm_;
+  const std::function<bool()> interrupted_;
+};
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_BENCH_SWARM_H_

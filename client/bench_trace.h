@@ -1,0 +1,22 @@
+// One step of all peers as one trace.
+
+#ifndef SHOAL_CLIENT_BENCH_TRACE_H_
+#define SHOAL_CLIENT_BENCH_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace shoal::client {
+
+// Reads what shoald --trace wrote (peers of one machine, whose clocks are one), keeps what belongs
+// to `step`, and writes it as one file in Chrome's trace format: a process per peer, in the order
+// of stages, times since the step's first event. Blocks on disk.
+Status MergeTraces(const std::vector<std::string>& files, std::uint64_t step,
+                   const std::string& output);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_BENCH_TRACE_H_
