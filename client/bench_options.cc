@@ -49,6 +49,7 @@ std::string Normal(std::string_view spec) {
   const std::size_t plus = text.rfind('+');
   if (colon == std::string::npos || plus == std::string::npos || plus < colon) return text;
   const std::string stage = text.substr(plus);
+  if (stage.find_first_of(":/,=") != std::string::npos) return text;  // a nested spec's own
   text.erase(plus);
   return text.insert(colon, stage);
 }
@@ -117,7 +118,7 @@ Result<std::vector<CodecPair>> ParseCodecPairs(const std::string& text) {
   for (const std::string_view part : Split(text, ';')) {
     for (const std::string_view pair : SplitBeforeNames(part, ',')) {
       const std::vector<std::string_view> ends = SplitBeforeNames(pair, '/');
-      if (ends.size() != 2 || ends[0].empty() || ends[1].empty()) {
+      if (ends.size() != 2 || ends[0].empty() || ends[1].empty() || pair.ends_with(',')) {
         return InvalidArgument("--codecs: '" + std::string(pair) +
                                "' is not FORWARD/BACKWARD; try aqsgd:bits=3/direct:bits=6");
       }
@@ -143,10 +144,16 @@ Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {
       options.micro_batches > kMicroBatchesMax) {
     return InvalidArgument("--stages takes 1 to 64, --micro-batches 1 to 4096");
   }
+  options.epoch_steps = arguments.epoch_steps;
   options.warmup = arguments.warmup;
   options.steps = arguments.steps;
   if (options.warmup < 1 || options.steps < 1 || options.warmup + options.steps > 1000) {
     return InvalidArgument("--warmup and --steps take at least 1 each, 1000 together at most");
+  }
+  if (options.epoch_steps < 1 || options.epoch_steps > options.warmup) {
+    return InvalidArgument(
+        "--epoch-steps takes 1 to the number of --warmup steps: the measured "
+        "steps are to visit samples again");
   }
   options.in_flight = arguments.in_flight;
   options.change = arguments.change;

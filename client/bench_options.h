@@ -27,7 +27,7 @@ struct BenchArguments {
   std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
   std::string schedules = "1f1b";
   std::string rtt = "0ms";
-  std::uint32_t warmup = 4, steps = 2, in_flight = 0;
+  std::uint32_t epoch_steps = 3, warmup = 4, steps = 2, in_flight = 0;
   double change = 0.1, change_decay = 0.9;
   bool no_reference = false, no_namespaces = false, json = false, keep = false;
   std::string plot, trace, directory;
@@ -41,6 +41,9 @@ struct BenchOptions {
   std::vector<CodecPair> codecs;
   std::vector<std::string> schedules;
   Duration rtt{};
+  // Steps until every sample was visited once; these are the first visits. With one, each step
+  // would wait for the step before it to be stored, which data of any size does not make it do.
+  std::uint32_t epoch_steps = 0;
   // Steps before the measured ones: the first visits, then what the choice of micro-batches in
   // flight needs to see.
   std::uint32_t warmup = 0, steps = 0;

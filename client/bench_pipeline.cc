@@ -178,7 +178,7 @@ class BenchRun {
     const std::string folder = directory_ + "/row-" + std::to_string(++measured_);
     BenchSwarm swarm(options(), *network_, folder, Interrupted);
     SHOAL_RETURN_IF_ERROR(swarm.Start(bench_case));
-    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(1, show));
+    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().epoch_steps, show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample first, swarm.Sample());
     SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup, show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample before, swarm.Sample());

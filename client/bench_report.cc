@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Above this the cores are a queue of their own.
-constexpr double kBusy = 0.9;
+constexpr double kWaiting = 0.1;
 // A row that does this well against its bound was not held up, however busy the cores were.
 constexpr double kNearBound = 0.97;
 
@@ -68,6 +68,7 @@ Json RowJson(const BenchReport& report, const BenchRow& row) {
           {"cpuSeconds", CpuJson(row.cpu)},
           {"schedulerCpuSeconds", row.scheduler_cpu_seconds},
           {"cpuLimited", row.cpu_limited()},
+          {"cpuWait", row.cpu_wait},
           {"machineBusy", row.machine_busy},
           {"othersBusy", row.others_busy},
           {"encodeMs", row.encode_ms},
@@ -85,9 +86,9 @@ std::string Warnings(const BenchReport& report) {
     const std::string name = FormatRate(row.bench_case.link) + ", " + row.bench_case.schedule +
                              ", " + CodecLabel(row.bench_case.codecs);
     if (row.cpu_limited()) {
-      text += Yellow("warning") + "  " + name + ": the " + std::to_string(report.cpus) +
-              " cores were " + Percent(row.machine_busy) +
-              " busy; CPU, not the network, is the limit\n";
+      text += Yellow("warning") + "  " + name + ": threads waited for one of " +
+              std::to_string(report.cpus) + " cores for " + Percent(row.cpu_wait) +
+              " of the time; CPU, not the network, is the limit\n";
     }
     if (row.others_busy > 0.1) {
       text += Yellow("warning") + "  " + name + ": other programs took " +
@@ -103,7 +104,7 @@ std::string Warnings(const BenchReport& report) {
 }  // namespace
 
 bool BenchRow::cpu_limited() const {
-  if (machine_busy < kBusy) return false;
+  if (cpu_wait < kWaiting) return false;
   return bound_sequences_per_second <= 0 ||
          sequences_per_second < kNearBound * bound_sequences_per_second;
 }
@@ -127,9 +128,9 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
   row.step_seconds =
       Per(std::accumulate(seconds.end() - static_cast<std::ptrdiff_t>(steps), seconds.end(), 0.0),
           static_cast<double>(steps));
-  if (!first.last_step_seconds.empty()) {
-    row.first_visit_step_seconds = first.last_step_seconds.front();
-  }
+  row.first_visit_step_seconds =
+      Per(std::accumulate(first.last_step_seconds.begin(), first.last_step_seconds.end(), 0.0),
+          static_cast<double>(first.last_step_seconds.size()));
   const double rows = static_cast<double>(options.micro_batches) * options.rows;
   row.sequences_per_second = Per(rows, row.step_seconds);
   // Of wire and raw, both counted when a message is encoded: exact at any moment.
@@ -141,8 +142,9 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
                                      change(after.forward_raw, before.forward_raw));
   row.wire_bytes_backward = raw * Per(change(after.backward_wire, before.backward_wire),
                                       change(after.backward_raw, before.backward_raw));
-  // By the first sample the second visits have begun: what is beyond one pass goes at their price.
-  const double crossings = static_cast<double>(options.stages - 1) * options.micro_batches;
+  // By the first sample, second visits have begun: what is beyond one pass goes at their price.
+  const double crossings =
+      static_cast<double>(options.stages - 1) * options.micro_batches * options.epoch_steps;
   const double beyond = std::max(0.0, static_cast<double>(first.forward_raw) / raw - crossings);
   row.first_visit_wire_bytes_forward =
       Per(static_cast<double>(first.forward_wire) - beyond * row.wire_bytes_forward, crossings);
@@ -164,6 +166,7 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
              cpu(&CpuParts::control), cpu(&CpuParts::network), cpu(&CpuParts::compute),
              cpu(&CpuParts::other)};
   row.scheduler_cpu_seconds = Per(after.scheduler_cpu_s - before.scheduler_cpu_s, micro_batches);
+  row.cpu_wait = Per(1e3 * (after.cpu_wait_s - before.cpu_wait_s), peers_ms);
   row.machine_busy = Per(after.machine_busy_s - before.machine_busy_s, wall * cpus);
   const double own = (row.cpu.product() + row.cpu.values + row.scheduler_cpu_seconds) *
                      micro_batches / std::max(wall * cpus, 1e-9);
@@ -230,6 +233,7 @@ std::string FormatBenchJson(const BenchReport& report) {
         {"forwardMs", o.forward_ms},
         {"backwardMs", o.backward_ms},
         {"weightMs", o.weight_ms},
+        {"epochSteps", o.epoch_steps},
         {"warmupSteps", o.warmup},
         {"steps", o.steps},
         {"change", o.change},

@@ -26,10 +26,11 @@ struct BenchRow {
   double link_overhead = 0;  // bytes on the links over payload, minus 1
   // Parts of the time, averaged over peers.
   double wait_input = 0, wait_gradient = 0, stall_rate = 0, stall_network = 0;
-  CpuParts cpu;                                       // seconds per micro-batch, all peers
-  double scheduler_cpu_seconds = 0;                   // per micro-batch
-  double machine_busy = 0;                            // part of all cores, 0 .. 1
-  double others_busy = 0;                             // of these, what did not belong to the swarm
+  CpuParts cpu;                      // seconds per micro-batch, all peers
+  double scheduler_cpu_seconds = 0;  // per micro-batch
+  double cpu_wait = 0;               // threads of a peer waiting for a core, as a part of the time
+  double machine_busy = 0;           // part of all cores, 0 .. 1
+  double others_busy = 0;            // of these, what did not belong to the swarm
   double encode_ms = 0, decode_ms = 0, store_ms = 0;  // wall time per micro-batch and boundary
   std::vector<std::uint32_t> in_flight;               // by stage
   double relative_delta = 0;

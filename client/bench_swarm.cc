@@ -60,14 +60,15 @@ double* PartOf(const std::string& thread, CpuParts* parts) {
 
 // CPU seconds of a process by thread, from the kernel's scheduler statistics. Threads that ended
 // are not in it: the daemons' threads live as long as they do.
-double AddCpu(int pid, CpuParts* parts) {
+double AddCpu(int pid, CpuParts* parts, double* wait_s) {
   double sum = 0;
   std::error_code error;
   for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
     std::istringstream line(FirstLine(task.path() / "schedstat"));
-    double ns = 0;
-    line >> ns;
+    double ns = 0, waited_ns = 0;
+    line >> ns >> waited_ns;
     sum += ns * 1e-9;
+    if (wait_s != nullptr) *wait_s += waited_ns * 1e-9;
     if (parts != nullptr) *PartOf(FirstLine(task.path() / "comm"), parts) += ns * 1e-9;
   }
   return sum;
@@ -130,7 +131,8 @@ std::string BenchSwarm::TracePath(std::uint32_t peer) const {
 Status BenchSwarm::Start(const BenchCase& bench_case) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/run", 0700));
   SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
-  const std::uint64_t rows = std::uint64_t{options_.micro_batches} * options_.rows;
+  const std::uint64_t rows =
+      std::uint64_t{options_.micro_batches} * options_.rows * options_.epoch_steps;
   SHOAL_ASSIGN_OR_RETURN(
       const Captured files,
       RunAndCapture({shoald, "bench-files", "--dir", directory_, "--stages",
@@ -213,12 +215,12 @@ Result<BenchSample> BenchSwarm::Sample() {
   sample.time_s = std::chrono::duration<double>(SystemClock().Now().time_since_epoch()).count();
   sample.machine_busy_s = MachineBusy();
   for (std::uint32_t peer = 0; peer < options_.stages; ++peer) {
-    AddCpu(swarm_.peer_pid(peer), &sample.cpu);
+    AddCpu(swarm_.peer_pid(peer), &sample.cpu, &sample.cpu_wait_s);
     SHOAL_ASSIGN_OR_RETURN(const std::string text, swarm_.PeerStatus(peer));
     SHOAL_ASSIGN_OR_RETURN(const Json status, ParseObject(text));
     AddPeer(status, &sample);
   }
-  sample.scheduler_cpu_s = AddCpu(swarm_.scheduler_pid(), nullptr);
+  sample.scheduler_cpu_s = AddCpu(swarm_.scheduler_pid(), nullptr, nullptr);
   return sample;
 }
 

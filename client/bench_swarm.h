@@ -44,6 +44,7 @@ struct BenchSample {
   CpuParts cpu;
   double scheduler_cpu_s = 0;
   double machine_busy_s = 0;  // all processes
+  double cpu_wait_s = 0;      // threads of the peers that could run and had no core
   std::uint64_t forward_wire = 0, forward_raw = 0, backward_wire = 0, backward_raw = 0;
   std::uint64_t link_wire = 0;
   // Milliseconds over all peers.

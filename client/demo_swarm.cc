@@ -184,7 +184,14 @@ Status DemoSwarm::Export(const std::string& path) {
 
 void DemoSwarm::Stop() {
   for (std::size_t i = 1; i < processes_.size(); ++i) processes_[i].Signal(SIGTERM);
-  for (std::size_t i = 1; i < processes_.size(); ++i) processes_[i].Stop(kStopGrace);
+  // A second signal would end a peer at once: first they get the time to end by themselves.
+  const TimePoint deadline = SystemClock().Now() + kStopGrace;
+  for (std::size_t i = 1; i < processes_.size(); ++i) {
+    while (!processes_[i].Poll() && SystemClock().Now() < deadline) {
+      std::this_thread::sleep_for(kPoll);
+    }
+    processes_[i].Stop(kStopGrace);
+  }
   if (!processes_.empty()) processes_[0].Stop(kStopGrace);
   processes_.clear();
 }

@@ -234,6 +234,7 @@ void AddBench(CLI::App* app, Parsed* p) {
   option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
   option("--schedules", b.schedules, "1f1b, zero-bubble");
   option("--rtt", b.rtt, "Delay added to the links, where the kernel can");
+  option("--epoch-steps", b.epoch_steps, "Steps until all samples were visited once");
   option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
   option("--steps", b.steps, "Measured steps");
   option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");

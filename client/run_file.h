@@ -22,9 +22,9 @@ struct RunFile {
   std::uint32_t stages = 0, pipelines = 0, micro_batches = 0, micro_batch_rows = 0;
   std::string forward, backward;
   double learning_rate = 0;
-  std::string schedule;
+  std::string schedule = {};
   std::uint32_t in_flight_max = 0;
-  std::optional<BenchKeys> bench;
+  std::optional<BenchKeys> bench = std::nullopt;
   std::string listen, status_listen, advertise;
 };
 

@@ -14,6 +14,7 @@ namespace shoal::model {
 namespace {
 
 constexpr double kMillisecondsMax = 60'000;
+constexpr auto kOwedMax = std::chrono::milliseconds(20);
 // Gaussian values that all others are windows of: small enough for a core's cache.
 constexpr std::size_t kTableValues = std::size_t{1} << 15;
 // Logarithm of a token's scale in activations, and of a channel's: spread, and the rare large ones
@@ -218,8 +219,8 @@ class SyntheticStage final : public StageModel {
   bool first() const { return stage_.range.first_layer == 0; }
   bool last() const { return stage_.range.last_layer == config_.layers; }
 
-  // Until `ms` after `start`. What a sleep takes too long, or what the machine was too busy for,
-  // the next ones make up for, so that the sum is right.
+  // Until `ms` after `start`. What a sleep takes too long the next ones make up for, so that the
+  // sum is right.
   void Pass(TimePoint start, double ms) {
     const TimePoint whole =
         start + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
@@ -229,7 +230,9 @@ class SyntheticStage final : public StageModel {
     } else {
       std::this_thread::sleep_until(wanted);
     }
-    owed_ = owed_ - (whole - wanted) + std::max(time_.clock->Now() - wanted, Duration::zero());
+    owed_ += std::max(time_.clock->Now() - wanted, Duration::zero()) - (whole - wanted);
+    // A machine that has no time for the stage at all shows in the result.
+    owed_ = std::min(owed_, Duration(kOwedMax));
   }
 
   template <typename Work>

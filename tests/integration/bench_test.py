@@ -1,0 +1,121 @@
+"""`shoal bench pipeline` on a small shape: bytes as the formats say, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import harness
+
+SHAPE = ["--stages", "3", "--micro-batches", "4", "--shape", "1x32x128", "--forward-ms", "4",
+         "--backward-ms", "8", "--epoch-steps", "2", "--warmup", "2", "--steps", "2"]
+VALUES = 32 * 128
+HEADER = 16  # of a payload
+
+
+def namespaces():
+    folder = Path("/run/netns")
+    return {p.name for p in folder.iterdir() if p.name.startswith("shoal-bench-")} \
+        if folder.is_dir() else set()
+
+
+def bench(*arguments):
+    return [harness.program("shoal"), "bench", "pipeline", *SHAPE, *arguments]
+
+
+class BenchTest(harness.SwarmTest):
+
+    def run_bench(self, *arguments):
+        before = namespaces()
+        folder = self.folder / "bench"
+        ran = subprocess.run(bench("--json", "--dir", folder, *arguments), capture_output=True,
+                             text=True, timeout=120, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertLessEqual(namespaces(), before)
+        self.assertFalse(folder.exists())
+        return json.loads(ran.stdout), ran.stderr
+
+    def check_rows(self, report, shaped_by):
+        self.assertEqual(report["schemaVersion"], 1)
+        raw, small = report["rows"]
+        self.assertEqual([r["shapedBy"] for r in (raw, small)], [shaped_by] * 2)
+        for row in (raw, small):
+            self.assertEqual(row["linkBps"], 50_000_000)
+            self.assertGreater(row["sequencesPerSecond"], 0)
+            self.assertGreater(row["boundSequencesPerSecond"], 0)
+            self.assertEqual(row["mMismatches"], 0)
+            self.assertEqual(row["resends"], 0)
+        self.assertEqual(raw["wireBytesForward"], 4 * VALUES + HEADER)
+        self.assertEqual(raw["wireBytesBackward"], 4 * VALUES + HEADER)
+        # Three bits and six bits a value and two bytes per bucket of 128; aqsgd has two headers.
+        scales = 2 * VALUES // 128
+        self.assertEqual(small["wireBytesForward"], 3 * VALUES // 8 + scales + 2 * HEADER)
+        self.assertEqual(small["wireBytesBackward"], 6 * VALUES // 8 + scales + HEADER)
+
+    def kill_one(self):
+        """What a bench that was killed leaves for the next one to remove."""
+        folder = self.folder / "killed"
+        running = subprocess.Popen(
+            bench("--links", "1mbit", "--codecs", "raw/raw", "--dir", folder),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.wait_for((folder / "row-1" / "run" / "invite").exists, 60, "it starts")
+        running.kill()
+        running.wait()
+        left = {name for name in namespaces() if f"-{running.pid}-" in name}
+        harness.wait_for(lambda: not harness.processes_naming(str(folder)), 30, "its peers end")
+        return left
+
+    def test_rows_of_a_shaped_network(self):
+        if not harness.is_root():
+            self.skipTest("needs root")
+        left = self.kill_one()
+        plot, trace = self.folder / "plot.svg", self.folder / "trace.json"
+        report, said = self.run_bench(
+            "--links", "50mbit", "--codecs", "raw/raw,aqsgd:bits=3,guard=off/direct:bits=6",
+            "--no-reference", "--plot", plot, "--trace", trace, "--rtt", "1ms")
+        isolated = "namespace, what leaves" in said
+        self.assertEqual(len(left), 4 if isolated else 0)
+        self.assertFalse(namespaces() & left)
+        self.check_rows(report, "tbf" if isolated else "caps")
+        self.assertTrue(plot.read_text().startswith("<svg"))
+        events = json.loads(trace.read_text())["traceEvents"]
+        spans = [e for e in events if e["ph"] == "X" and e["name"] == "mb.forward"]
+        self.assertEqual(len(spans), 3 * 4)
+        self.assertEqual({e["pid"] for e in spans}, {1, 2, 3})
+
+    def test_caps_where_there_are_no_namespaces(self):
+        report, said = self.run_bench(
+            "--links", "50mbit", "--codecs", "raw/raw,aqsgd:bits=3,guard=off/direct:bits=6",
+            "--no-reference", "--no-namespaces")
+        self.assertIn("loopback", said)
+        self.check_rows(report, "caps")
+
+    def test_an_interrupted_bench_leaves_nothing(self):
+        before = namespaces()
+        folder = self.folder / "bench"
+        running = subprocess.Popen(
+            bench("--links", "1mbit", "--codecs", "raw/raw", "--no-reference", "--dir", folder),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        harness.wait_for(lambda: (folder / "row-1" / "peer-2.log").exists(), 60, "peers start")
+        children = [int(p) for p in
+                    Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
+        self.assertEqual(len(children), 4)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, said)
+        self.assertEqual(namespaces(), before)
+        self.assertFalse(folder.exists())
+        for child in children:
+            self.assertFalse(Path(f"/proc/{child}").exists())
+
+    def test_mistakes_are_one_line(self):
+        ran = subprocess.run(bench("--codecs", "raw"), capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 2)
+        self.assertEqual(ran.stderr.count("\n"), 1)
+        self.assertIn("--codecs", ran.stderr)
+
+
+if __name__ == "__main__":
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    harness.main()

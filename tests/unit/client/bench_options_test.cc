@@ -1,0 +1,98 @@
+#include "client/bench_options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace shoal::client {
+namespace {
+
+std::vector<CodecPair> Pairs(const std::string& text) {
+  const auto pairs = ParseCodecPairs(text);
+  EXPECT_TRUE(pairs.ok()) << pairs.status().ToString();
+  return pairs.ok() ? *pairs : std::vector<CodecPair>();
+}
+
+TEST(BenchOptions, CodecPairsOfACommandLine) {
+  EXPECT_EQ(Pairs("raw/raw,direct:bits=3/direct:bits=6,aqsgd:bits=3/direct:bits=6,"
+                  "aqsgd:bits=4/direct:bits=8,aqsgd:bits=2/direct:bits=4,"
+                  "aqsgd:bits=2+zstd/dithered:step=1.0"),
+            (std::vector<CodecPair>{{"raw:dtype=fp32", "raw:dtype=fp32"},
+                                    {"direct:bits=3", "direct:bits=6"},
+                                    {"aqsgd:bits=3", "direct:bits=6"},
+                                    {"aqsgd:bits=4", "direct:bits=8"},
+                                    {"aqsgd:bits=2", "direct:bits=4"},
+                                    {"aqsgd+zstd:bits=2", "dithered:step=1.0"}}));
+}
+
+TEST(BenchOptions, CommasAndSlashesWithinASpec) {
+  EXPECT_EQ(Pairs("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6/dithered:step=0.5"),
+            (std::vector<CodecPair>{
+                {"aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5"}}));
+  EXPECT_EQ(Pairs("aqsgd:bits=2,first_visit=direct:bits=8/bucket=64,m=8/direct:bits=4;raw/raw"),
+            (std::vector<CodecPair>{
+                {"aqsgd:bits=2,first_visit=direct:bits=8/bucket=64,m=8", "direct:bits=4"},
+                {"raw:dtype=fp32", "raw:dtype=fp32"}}));
+}
+
+TEST(BenchOptions, WrongPairsAreRefused) {
+  for (const char* text : {"", "raw", "raw/", "/raw", "raw/raw/raw", "raw/raw,,raw/raw", ";"}) {
+    EXPECT_EQ(ParseCodecPairs(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(BenchOptions, DefaultsAreThePapersShape) {
+  const auto options = ReadBenchOptions({});
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_EQ(options->values(), 1024u * 1600u);
+  EXPECT_EQ(options->weight_ms, 67.5);
+  EXPECT_EQ(options->links.size(), 6u);
+  EXPECT_EQ(options->links[0].value, 10'000'000'000u);
+  EXPECT_EQ(options->schedules, std::vector<std::string>{"1f1b"});
+}
+
+TEST(BenchOptions, ReadsWhatIsGiven) {
+  BenchArguments arguments;
+  arguments.shape = "2x16x32";
+  arguments.links = "off,2.5mbit";
+  arguments.rtt = "40ms";
+  arguments.schedules = "zero-bubble,1f1b";
+  arguments.weight_ms = 0;
+  const auto options = ReadBenchOptions(arguments);
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_EQ(options->rows, 2u);
+  EXPECT_EQ(options->tokens, 16u);
+  EXPECT_EQ(options->hidden, 32u);
+  EXPECT_EQ(options->links[0].value, 0u);
+  EXPECT_EQ(options->links[1].value, 2'500'000u);
+  EXPECT_EQ(options->rtt, std::chrono::milliseconds(40));
+  EXPECT_EQ(options->schedules.size(), 2u);
+  EXPECT_EQ(options->weight_ms, 0);
+}
+
+void Refused(const std::function<void(BenchArguments*)>& change, const std::string& names) {
+  BenchArguments arguments;
+  change(&arguments);
+  const auto options = ReadBenchOptions(arguments);
+  ASSERT_FALSE(options.ok()) << names;
+  EXPECT_NE(options.status().message().find(names), std::string::npos)
+      << options.status().message();
+}
+
+TEST(BenchOptions, MistakesNameTheOption) {
+  Refused([](auto* a) { a->shape = "1x2"; }, "--shape");
+  Refused([](auto* a) { a->shape = "0x2x2"; }, "--shape");
+  Refused([](auto* a) { a->shape = "4000000000x60000x4000000000"; }, "--shape");
+  Refused([](auto* a) { a->links = "fast"; }, "--links");
+  Refused([](auto* a) { a->codecs = "raw"; }, "--codecs");
+  Refused([](auto* a) { a->schedules = "gpipe"; }, "--schedules");
+  Refused([](auto* a) { a->rtt = "40"; }, "--rtt");
+  Refused([](auto* a) { a->weight_ms = 200; }, "--weight-ms");
+  Refused([](auto* a) { a->forward_ms = -1; }, "--forward-ms");
+  Refused([](auto* a) { a->stages = 0; }, "--stages");
+  Refused([](auto* a) { a->steps = 0; }, "--steps");
+  Refused([](auto* a) { a->epoch_steps = 5; }, "--epoch-steps");
+}
+
+}  // namespace
+}  // namespace shoal::client
