@@ -61,8 +61,7 @@ Json RowJson(const BenchReport& report, const BenchRow& row) {
           {"firstVisitStepSeconds", row.first_visit_step_seconds},
           {"firstVisitWireBytesForward", row.first_visit_wire_bytes_forward},
           {"linkOverhead", row.link_overhead},
-          {"waitInput", row.wait_input},
-          {"waitGradient", row.wait_gradient},
+          {"time", row.time},
           {"stallRateLimit", row.stall_rate},
           {"stallNetwork", row.stall_network},
           {"cpuSeconds", CpuJson(row.cpu)},
@@ -107,6 +106,15 @@ bool BenchRow::cpu_limited() const {
   if (cpu_wait < kWaiting) return false;
   return bound_sequences_per_second <= 0 ||
          sequences_per_second < kNearBound * bound_sequences_per_second;
+}
+
+double BenchRow::Time(std::initializer_list<const char*> uses) const {
+  double sum = 0;
+  for (const char* use : uses) {
+    const auto found = time.find(use);
+    if (found != time.end()) sum += found->second;
+  }
+  return sum;
 }
 
 std::string CodecLabel(const CodecPair& codecs) {
@@ -154,8 +162,10 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
                       1;
   const double wall = after.time_s - before.time_s;
   const double peers_ms = 1e3 * wall * options.stages;
-  row.wait_input = Per(after.wait_input - before.wait_input, peers_ms);
-  row.wait_gradient = Per(after.wait_gradient - before.wait_gradient, peers_ms);
+  for (const auto& [use, ms] : after.time) {
+    const auto earlier = before.time.find(use);
+    row.time[use] = Per(ms - (earlier == before.time.end() ? 0 : earlier->second), peers_ms);
+  }
   row.stall_rate = Per(after.stall_rate - before.stall_rate, peers_ms);
   row.stall_network = Per(after.stall_network - before.stall_network, peers_ms);
   const double micro_batches = Per(wall, row.step_seconds) * options.micro_batches;
@@ -185,7 +195,7 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
 std::string FormatBenchTable(const BenchReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {Bold("link"), "schedule", "forward / backward", "seq/s", "of raw", "bound", "of bound",
-       "fw bytes", "bw bytes", "wait in/grad", "stall rate/net", "CPU s", "first visits"}};
+       "fw bytes", "bw bytes", "wait in/grad/own/step", "stall rate/net", "CPU s", "first visits"}};
   for (const BenchRow& row : report.rows) {
     const bool bound = row.bound_sequences_per_second > 0;
     rows.push_back(
@@ -196,7 +206,9 @@ std::string FormatBenchTable(const BenchReport& report) {
          bound ? Decimal("%.1f%%", 100 * row.sequences_per_second / row.bound_sequences_per_second)
                : "",
          Bytes(row.wire_bytes_forward), Bytes(row.wire_bytes_backward),
-         Percent(row.wait_input) + " / " + Percent(row.wait_gradient),
+         Percent(row.Time({"wait_input"})) + " / " + Percent(row.Time({"wait_gradient"})) + " / " +
+             Percent(row.Time({"wait_codec", "wait_store"})) + " / " +
+             Percent(row.Time({"wait_step", "exchange"})),
          Percent(row.stall_rate) + " / " + Percent(row.stall_network),
          Decimal("%.3f", row.cpu.product()),
          Bytes(row.first_visit_wire_bytes_forward) + " in " +
@@ -215,7 +227,8 @@ std::string FormatBenchTable(const BenchReport& report) {
                : " (measured)\n");
   text +=
       "bytes: payload per micro-batch and boundary; CPU s: per micro-batch, all peers and "
-      "boundaries, without making the synthetic values; waits and stalls: part of the time\n";
+      "boundaries, without making the synthetic values; waits for an input, a gradient, the own "
+      "codec and store, the step's end, and stalls of links: part of the time\n";
   return text + Warnings(report);
 }
 

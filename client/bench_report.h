@@ -4,6 +4,8 @@
 #define SHOAL_CLIENT_BENCH_REPORT_H_
 
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,10 @@ struct BenchRow {
   // Payload per micro-batch and boundary, in the measured steps and where samples came first.
   double wire_bytes_forward = 0, wire_bytes_backward = 0, first_visit_wire_bytes_forward = 0;
   double link_overhead = 0;  // bytes on the links over payload, minus 1
-  // Parts of the time, averaged over peers.
-  double wait_input = 0, wait_gradient = 0, stall_rate = 0, stall_network = 0;
+  // Averaged over peers: parts of the time by use, as the peers' status names them, and of links
+  // that had something to send.
+  std::map<std::string, double> time;
+  double stall_rate = 0, stall_network = 0;
   CpuParts cpu;                      // seconds per micro-batch, all peers
   double scheduler_cpu_seconds = 0;  // per micro-batch
   double cpu_wait = 0;               // threads of a peer waiting for a core, as a part of the time
@@ -36,6 +40,8 @@ struct BenchRow {
   double relative_delta = 0;
   std::uint64_t resends = 0, mismatches = 0;
 
+  // The part of these uses together.
+  double Time(std::initializer_list<const char*> uses) const;
   // Whether the cores, not the links, set the pace.
   bool cpu_limited() const;
 };

@@ -97,8 +97,9 @@ void AddPeer(const Json& status, BenchSample* sample) {
   sample->backward_raw += Whole(backward, "rawSentBytes");
   sample->link_wire += Whole(traffic, "linkSentWireBytes");
   const Json work = status.value("work", Json::object());
-  sample->wait_input += Number(work, "waitInputMs");
-  sample->wait_gradient += Number(work, "waitGradientMs");
+  for (const Json& part : work.value("time", Json::array())) {
+    sample->time[part.value("use", "")] += Number(part, "ms");
+  }
   sample->encode += Number(work, "encodeMs");
   sample->decode += Number(work, "decodeMs");
   sample->store += Number(work, "storeMs");

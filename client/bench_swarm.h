@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ struct BenchSample {
   std::uint64_t forward_wire = 0, forward_raw = 0, backward_wire = 0, backward_raw = 0;
   std::uint64_t link_wire = 0;
   // Milliseconds over all peers.
-  double wait_input = 0, wait_gradient = 0, stall_rate = 0, stall_network = 0;
+  std::map<std::string, double> time;  // of the stages by use: "forward", "wait_input" ...
+  double stall_rate = 0, stall_network = 0;
   double encode = 0, decode = 0, store = 0;
   std::vector<std::uint32_t> in_flight;  // by stage
   double relative_delta = 0;             // largest

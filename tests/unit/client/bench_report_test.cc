@@ -45,7 +45,8 @@ Samples MakeSamples() {
   s.after.cpu.values += 0.4;
   s.after.machine_busy_s += 4;
   s.after.cpu_wait_s += 0.6;
-  s.after.wait_input = 1200;
+  s.before.time = {{"wait_input", 300}};
+  s.after.time = {{"wait_input", 1500}, {"wait_store", 600}};
   s.after.last_step_seconds = {5, 3, 1.5, 2.5};
   s.after.in_flight = {3, 2, 1};
   return s;
@@ -68,8 +69,9 @@ TEST(BenchReport, RowFromSamples) {
   EXPECT_DOUBLE_EQ(row.first_visit_wire_bytes_forward, 500);
   EXPECT_DOUBLE_EQ(row.first_visit_step_seconds, 5);
   EXPECT_NEAR(row.link_overhead, 0.1, 1e-9);
-  EXPECT_NEAR(row.wait_input, 0.1, 1e-9);  // 1.2 s of 3 peers x 4 s
-  EXPECT_NEAR(row.cpu.codec, 0.1, 1e-9);   // 8 micro-batches
+  EXPECT_NEAR(row.Time({"wait_input"}), 0.1, 1e-9);  // 1.2 s of 3 peers x 4 s
+  EXPECT_NEAR(row.Time({"wait_input", "wait_store", "none"}), 0.15, 1e-9);
+  EXPECT_NEAR(row.cpu.codec, 0.1, 1e-9);  // 8 micro-batches
   EXPECT_NEAR(row.cpu.product(), 0.1, 1e-9);
   EXPECT_NEAR(row.cpu.values, 0.05, 1e-9);
   EXPECT_NEAR(row.machine_busy, 0.5, 1e-9);
