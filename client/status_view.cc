@@ -378,6 +378,9 @@ Result<std::string> PeerView(const std::string& status_json) {
   const Json& limits = At(json, "limits");
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
+  if (const std::uint64_t pace = Whole(At(json, "pacing"), "upBps"); pace > 0) {
+    rows.push_back({"  line", "takes " + FormatRate({pace}) + " up"});
+  }
   for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
   rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
   for (const Json& end : List(json, "boundaries")) {

@@ -184,6 +184,11 @@ Status CheckStoreSpace(const DaemonConfig& config) {
   return InvalidArgument("'" + config.store_space + "' is none of default, tight");
 }
 
+Status CheckPacing(const DaemonConfig& config) {
+  if (config.pacing == "auto" || config.pacing == "off") return Status::Ok();
+  return InvalidArgument("'" + config.pacing + "' is none of auto, off");
+}
+
 Status CheckLogLevel(const DaemonConfig& config) {
   return ParseLogLevel(config.log_level).status();
 }
@@ -202,6 +207,9 @@ const std::vector<Key>& Keys() {
            "Names or addresses that neighbours can reach; empty: found."),
       Rate("network", "upload", &C::upload, "Cap on all uploads, like \"20mbit\"; \"off\": none."),
       Rate("network", "download", &C::download, "Cap on all downloads."),
+      Text("network", "pacing", &C::pacing,
+           "auto: find out what the line takes and fill no router's queue; off: only the cap.",
+           CheckPacing),
       Size("limits", "delta_store", &C::delta_store_bytes,
            "Most bytes of m in the delta store; its files may take up to store.space times that."),
       Size("limits", "activations", &C::activation_bytes,

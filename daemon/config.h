@@ -24,6 +24,7 @@ struct DaemonConfig {
   std::vector<std::string> advertise;  // hosts or addresses for neighbours; empty: found
   BitsPerSecond upload;                // 0: no cap
   BitsPerSecond download;
+  std::string pacing = "auto";  // auto | off
   // [limits]
   std::uint64_t delta_store_bytes = 50ull << 30;
   std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight

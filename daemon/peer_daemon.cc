@@ -100,6 +100,7 @@ Status PeerDaemon::OpenNetwork() {
   options.identity = identity_;
   options.upload = upload_;
   options.download = download_;
+  options.pacing = config_.pacing == "auto";
   SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
   hub_->SetCaps(overlay_.upload.value_or(config_.upload),
                 overlay_.download.value_or(config_.download));
@@ -396,6 +397,8 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.control = connection_->stats();
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
+  s.pacing = config_.pacing;
+  s.upload_pace = hub_->upload_pace();
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();

@@ -318,6 +318,7 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
         {"sentWireBytes", totals.link_sent_wire_bytes + control.sent_wire_bytes},
         {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}}},
       {"limits", {{"upBps", snapshot.upload_cap.value}, {"downBps", snapshot.download_cap.value}}},
+      {"pacing", {{"mode", snapshot.pacing}, {"upBps", snapshot.upload_pace.value}}},
       {"deltaStore", DeltaStoreJson(snapshot)},
       {"cacheBytes", snapshot.content_bytes},
       {"contribution", {{"microBatches", totals.micro_batches}}},

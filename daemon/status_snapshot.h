@@ -69,6 +69,8 @@ struct StatusSnapshot {
   TrafficTotals totals;
   net::ControlStats control;
   BitsPerSecond upload_cap, download_cap;
+  std::string pacing;         // auto or off
+  BitsPerSecond upload_pace;  // what the line was found to take; 0: not known
   storage::DeltaStoreStats delta_store;
   std::uint64_t store_memory_limit = 0;  // of the store and of m read ahead
   std::uint64_t content_bytes = 0;

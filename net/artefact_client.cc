@@ -30,8 +30,8 @@ constexpr double kChunkSeconds = 0.010;
 // Calls `then` on the executor once the limiter lets `place` through, following changes of the cap.
 void WaitForPlace(Executor* executor, const std::shared_ptr<RateLimiter>& limiter,
                   RateLimiter::Place place, std::function<void()> then) {
-  const Duration wait = limiter->WaitFor(place);
-  if (wait < kWaitMin) {
+  const Duration wait = limiter->WaitFor(place, kWaitMin);
+  if (wait == Duration::zero()) {
     executor->Post("artefact.go", std::move(then));
     return;
   }
@@ -175,7 +175,7 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
     Progress();
     const std::uint64_t wire = WireBytes(chunk_.ByteSizeLong());
     context_->received_wire_bytes += wire;
-    const RateLimiter::Place place = context_->download->Take(wire) + wire;
+    const RateLimiter::Place place = context_->download->Take(wire).end();
     context_->executor->Post("artefact.chunk", [self = Self(), place] { self->HandChunk(place); });
   }
 

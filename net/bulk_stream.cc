@@ -185,6 +185,7 @@ class ClientStream final
   void OnDone(const grpc::Status& status) override { Gone(FromGrpc(status)); }
 
   std::string address() const override { return address_; }
+  std::string peer_address() const override { return PeerAddress(context_.peer()); }
 
  protected:
   void EndCall(const Status&, bool broken) SHOAL_REQUIRES(mutex_) override {
@@ -222,6 +223,7 @@ class ServerStream final : public StreamBase<grpc::ServerGenericBidiReactor> {
   void OnDone() override { Gone(reason()); }
 
   std::string address() const override { return address_; }
+  std::string peer_address() const override { return address_; }
 
  protected:
   void EndCall(const Status& reason, bool) SHOAL_REQUIRES(mutex_) override {

@@ -56,6 +56,8 @@ class BulkStream {
   // Ends the stream; accepted streams tell the other end `reason`. OnGone follows. Idempotent.
   virtual void Close(const Status& reason) = 0;
   virtual std::string address() const = 0;
+  // The other end's address in digits; empty before OnOpen.
+  virtual std::string peer_address() const = 0;
 };
 
 // Starts dialling `address`; OnOpen or OnGone follows.

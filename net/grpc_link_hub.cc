@@ -5,6 +5,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,8 @@ class GrpcLinkHub final : public LinkHub {
         executor_(executor),
         streams_(std::make_shared<StreamCount>()),
         greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
+    pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
+                                           [this] { return Pulses(); });
     const auto greeter = greeter_;
     service_ =
         NewStreamService([greeter](const std::shared_ptr<BulkStream>& stream,
@@ -54,6 +57,7 @@ class GrpcLinkHub final : public LinkHub {
   // Every stream ends at gRPC's hand alone, so waiting here for the last is short, and needs
   // nothing from the executor.
   ~GrpcLinkHub() override {
+    pacing_->Stop();
     for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
     greeter_->Stop();
     if (server_) {
@@ -104,8 +108,9 @@ class GrpcLinkHub final : public LinkHub {
     options_.download->SetRate(download);
     for (const auto& core : Cores()) core->Poke();
   }
-  BitsPerSecond upload_cap() const override { return options_.upload->rate(); }
-  BitsPerSecond download_cap() const override { return options_.download->rate(); }
+  BitsPerSecond upload_cap() const override { return options_.upload->cap(); }
+  BitsPerSecond download_cap() const override { return options_.download->cap(); }
+  BitsPerSecond upload_pace() const override { return options_.upload->pace(); }
   std::uint16_t port() const override { return port_; }
 
  private:
@@ -123,6 +128,7 @@ class GrpcLinkHub final : public LinkHub {
     auto core = std::make_shared<LinkCore>(
         target, std::move(handlers),
         LinkContext{options_.limits, options_.upload, options_.download, executor_});
+    pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
     cores_.push_back(core);
@@ -138,10 +144,21 @@ class GrpcLinkHub final : public LinkHub {
     return cores;
   }
 
+  std::optional<std::vector<LinkPulse>> Pulses() {
+    const auto cores = Cores();
+    if (cores.empty()) return std::nullopt;
+    std::vector<LinkPulse> pulses;
+    for (const auto& core : cores) {
+      if (auto pulse = core->TakePulse()) pulses.push_back(std::move(*pulse));
+    }
+    return pulses;
+  }
+
   const LinkHubOptions options_;
   Executor* const executor_;
   const std::shared_ptr<StreamCount> streams_;
   const std::shared_ptr<LinkGreeter> greeter_;
+  std::shared_ptr<PacingLoop> pacing_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::uint16_t port_ = 0;

@@ -20,6 +20,7 @@ struct LinkHubOptions {
   LinkLimits limits;
   std::shared_ptr<RateLimiter> upload;  // never null
   std::shared_ptr<RateLimiter> download;
+  bool pacing = true;  // find out what the line takes, and fill no queue with more
 };
 
 // Handlers run on `executor`, which must outlive the hub.

@@ -23,6 +23,8 @@ constexpr Duration kWaitSlice = milliseconds(100);
 constexpr Duration kWaitMin = milliseconds(1);
 constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
+// At first; pacing_loop.h knows more later.
+constexpr std::uint32_t kUnsentBytes = 256 * 1024;
 // A peer that pings without reading answers is broken.
 constexpr std::size_t kControlQueueMax = 64;
 constexpr std::uint64_t kUndeliveredMax = 64ull << 20;
@@ -129,6 +131,13 @@ LinkStats LinkCore::stats() const {
   return stats;
 }
 
+std::optional<LinkPulse> LinkCore::TakePulse() {
+  MutexLock lock(mutex_);
+  if (phase_ != Phase::kOpen) return std::nullopt;
+  const bool waited = std::exchange(waited_upload_, false) || waiting_upload_;
+  return LinkPulse{sockets_, stats_.sent_wire_bytes, waited};
+}
+
 // ---- opening and closing ----
 
 void LinkCore::DialNext() {
@@ -224,11 +233,25 @@ void LinkCore::OnGone(BulkStream* stream, const Status& status) {
 void LinkCore::Opened() {
   phase_ = Phase::kOpen;
   stats_.address = stream_->address();
+  TuneSockets();
   last_heard_ = context_.executor->clock().Now();
   PostHandler("link.open", [](const LinkHandlers& handlers) {
     if (handlers.on_open) handlers.on_open();
   });
   After("link.tick", kTick, &LinkCore::Tick);
+}
+
+void LinkCore::TuneSockets() {
+  sockets_ = FindTcpSockets(stream_->peer_address());
+  bool good = !sockets_.empty();
+  for (const TcpSocket& socket : sockets_) {
+    good = LimitUnsentBytes(socket, kUnsentBytes) && good;
+    GrowSendBuffer(socket);
+  }
+  if (!good) {
+    SHOAL_LOG(kDebug, "net", "link.not_tuned", {"peer", target_.peer.ToShort()},
+              {"address", stream_->peer_address()});
+  }
 }
 
 void LinkCore::Close(const Status& reason) {
@@ -310,7 +333,7 @@ void LinkCore::Pump() {
     std::string head = std::move(control_.front());
     control_.pop_front();
     const std::uint64_t wire = WireBytes(head.size());
-    context_.upload->Take(wire);
+    context_.upload->Take(wire, 0);
     stats_.sent_wire_bytes += wire;
     writing_ = true;
     write_started_ = context_.executor->clock().Now();
@@ -324,12 +347,14 @@ void LinkCore::PumpFrames() {
   if (!next_chunk_) {
     next_chunk_ = queue_.Next(ChunkBytes());
     if (!next_chunk_) return;
-    upload_place_ = context_.upload->Take(WireBytes(next_chunk_->bytes()));
+    upload_place_ =
+        context_.upload->Take(WireBytes(next_chunk_->bytes()), PriorityOf(next_chunk_->kind));
   }
   const TimePoint now = context_.executor->clock().Now();
-  const Duration wait = context_.upload->WaitFor(upload_place_);
-  if (wait >= kWaitMin) {
+  const Duration wait = context_.upload->WaitFor(upload_place_, kWaitMin);
+  if (wait > Duration::zero()) {
     waiting_upload_ = true;
+    waited_upload_ = true;
     wait_started_ = now;
     After("link.upload_wait", std::min(wait, kWaitSlice), &LinkCore::UploadWaited);
     return;
@@ -398,7 +423,7 @@ void LinkCore::OnRead(BulkStream* stream, const ByteSlices& message) {
   last_heard_ = context_.executor->clock().Now();
   const std::uint64_t wire = WireBytes(bytes);
   stats_.received_wire_bytes += wire;
-  download_place_ = context_.download->Take(wire) + wire;
+  download_place_ = context_.download->Take(wire).end();
   const Status status =
       incoming.ok() ? HandleIncoming(std::move(incoming).value()) : incoming.status();
   if (!status.ok()) {
@@ -465,8 +490,8 @@ void LinkCore::Deliver(Frame frame) {
 void LinkCore::ReadMore() {
   if (phase_ == Phase::kClosed || !stream_ || reading_ || waiting_download_) return;
   if (undelivered_bytes_ > kUndeliveredMax) return;
-  const Duration wait = context_.download->WaitFor(download_place_);
-  if (wait >= kWaitMin) {
+  const Duration wait = context_.download->WaitFor(download_place_, kWaitMin);
+  if (wait > Duration::zero()) {
     waiting_download_ = true;
     context_.executor->PostAfter("link.download_wait", std::min(wait, kWaitSlice),
                                  [weak = weak_from_this()] {

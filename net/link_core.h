@@ -9,13 +9,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "net/bulk_stream.h"
 #include "net/link.h"
+#include "net/pacing_loop.h"
 #include "net/rate_limiter.h"
 #include "net/send_queue.h"
+#include "net/socket_tuning.h"
 
 namespace shoal::net {
 
@@ -52,6 +55,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bool waiting() const;
   const LinkTarget& target() const { return target_; }
   LinkStats stats() const;
+  // Nullopt: not open. Thread: any, one at a time.
+  std::optional<LinkPulse> TakePulse();
 
   void OnOpen(BulkStream* stream) override;
   void OnRead(BulkStream* stream, const ByteSlices& message) override;
@@ -81,6 +86,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void UpdateRates(TimePoint now) SHOAL_REQUIRES(mutex_);
   void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
   void Opened() SHOAL_REQUIRES(mutex_);
+  void TuneSockets() SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
   void Pump() SHOAL_REQUIRES(mutex_);
@@ -108,6 +114,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   mutable Mutex mutex_;
   Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;
   std::shared_ptr<BulkStream> stream_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
   SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
   std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
   LinkStats stats_ SHOAL_GUARDED_BY(mutex_);
@@ -120,9 +127,10 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   // Writing: at most one message is with gRPC; a chunk may wait for the limiter before that.
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool waiting_upload_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waited_upload_ SHOAL_GUARDED_BY(mutex_) = false;             // since the last pulse
   std::optional<OutChunk> next_chunk_ SHOAL_GUARDED_BY(mutex_);     // waits for the limiter
   std::optional<OutChunk> written_chunk_ SHOAL_GUARDED_BY(mutex_);  // is with gRPC
-  RateLimiter::Place upload_place_ SHOAL_GUARDED_BY(mutex_) = 0;
+  RateLimiter::Place upload_place_ SHOAL_GUARDED_BY(mutex_);
   TimePoint write_started_ SHOAL_GUARDED_BY(mutex_){};
   TimePoint wait_started_ SHOAL_GUARDED_BY(mutex_){};
 
@@ -130,7 +138,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
   bool waiting_download_ SHOAL_GUARDED_BY(mutex_) = false;
   std::uint64_t undelivered_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
-  RateLimiter::Place download_place_ SHOAL_GUARDED_BY(mutex_) = 0;
+  RateLimiter::Place download_place_ SHOAL_GUARDED_BY(mutex_);
   TimePoint last_heard_ SHOAL_GUARDED_BY(mutex_){};
 
   std::uint64_t ping_id_ SHOAL_GUARDED_BY(mutex_) = 0;

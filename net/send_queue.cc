@@ -8,6 +8,8 @@ namespace {
 constexpr std::uint64_t kFrameOverhead = 64;
 constexpr std::uint64_t kSampleOverhead = 40;
 
+}  // namespace
+
 std::size_t PriorityOf(FrameKind kind) {
   switch (kind) {
     case FrameKind::kGradient: return 0;
@@ -19,8 +21,6 @@ std::size_t PriorityOf(FrameKind kind) {
   }
   return 2;
 }
-
-}  // namespace
 
 Status SendQueue::Push(Frame frame, TimePoint now) {
   Item item;

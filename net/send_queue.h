@@ -16,6 +16,9 @@
 
 namespace shoal::net {
 
+// 0: most urgent. The same order among the frames of a link and among the links of a peer.
+std::size_t PriorityOf(FrameKind kind);
+
 // One message to write: `head`, then `size` bytes of `payload` from `offset`.
 struct OutChunk {
   std::string head;

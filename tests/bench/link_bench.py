@@ -134,7 +134,7 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
     seconds = last.time - first.time
     again = (last.again - first.again) / max(1, last.segments - first.segments)
     on_line = 8 * (last.shaper["bytes"] - first.shaper["bytes"]) / seconds / rate
-    gigabytes = grown("payloadBytes", "receiver") / 1e9
+    gigabytes = grown("receivedWireBytes", "receiver") / 1e9
     cpu = {end: grown("cpuSeconds", end) / gigabytes if gigabytes else None
            for end in ("sender", "receiver")}
     control, gradient = last.sender["controlMs"], last.receiver["gradientMs"]
@@ -144,13 +144,14 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
         "controlLatencyMs": quantile(control, .95),
         "cpuSecondsPerGigabyte": sum(cpu.values()) if gigabytes else None,
         "queueMs": queue_ms, "congestion": congestion,
-        "payloadFraction": 8e9 * gigabytes / seconds / rate,
+        "receivedFraction": 8e9 * gigabytes / seconds / rate,
         "sentAgain": again, "dropped": last.shaper["drops"] - first.shaper["drops"],
         "controlMedianMs": quantile(control, .5), "controlMaxMs": max(control, default=None),
         "controlIdleMs": quantile(idle["controlMs"], .5),
         "gradientMedianMs": quantile(gradient, .5), "gradientMaxMs": max(gradient, default=None),
         "senderCpuSecondsPerGigabyte": cpu["sender"],
         "receiverCpuSecondsPerGigabyte": cpu["receiver"],
+        "paceBps": last.sender["paceBps"],
         "load": os.getloadavg()[0], "seconds": seconds,
     }
 
@@ -159,7 +160,7 @@ COLUMNS = (
     ("Mbit/s", lambda r: f"{r['linkBps'] / 1e6:.0f}"), ("RTT", lambda r: f"{r['rttMs']}"),
     ("queue", lambda r: f"{r['queueMs']}"), ("", lambda r: r["congestion"]),
     ("fraction", lambda r: f"{r['linkFraction']:.3f}"),
-    ("payload", lambda r: f"{r['payloadFraction']:.3f}"),
+    ("received", lambda r: f"{r['receivedFraction']:.3f}"),
     ("again", lambda r: f"{r['sentAgain']:.4f}"),
     ("control ms", lambda r: f"{r['controlLatencyMs']:.1f}"),
     ("median", lambda r: f"{r['controlMedianMs']:.1f}"),
@@ -167,6 +168,7 @@ COLUMNS = (
     ("gradient ms", lambda r: f"{r['gradientMedianMs']:.1f}"),
     ("most", lambda r: f"{r['gradientMaxMs']:.1f}"),
     ("CPU s/GB", lambda r: f"{r['cpuSecondsPerGigabyte']:.2f}"),
+    ("pace", lambda r: f"{r['paceBps'] / 1e6:.1f}"),
     ("load", lambda r: f"{r['load']:.1f}"), ("", lambda r: ", ".join(misses(r)) or "good"),
 )
 

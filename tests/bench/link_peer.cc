@@ -4,7 +4,7 @@
 //   link_peer receive --dir DIR --listen HOST
 //   link_peer send --dir DIR --listen HOST --to PEER --link HOST:PORT --control HOST:PORT
 //             [--frame BYTES] [--ahead N] [--control-ms N] [--gradient BYTES --gradient-ms N]
-//             [--upload BIT_PER_S]
+//             [--upload BIT_PER_S] [--pacing 0]
 //
 // The sender says small messages to the scheduler's side every so many milliseconds, which are
 // answered at once. After the line "go" on its standard input it opens the link, keeps N frames
@@ -92,6 +92,7 @@ class Peer {
     hub.identity = identity_;
     hub.upload = upload_;
     hub.download = download_;
+    hub.pacing = NumberOf(options, "--pacing", 1) != 0;
     RunOn(executor_.get(), [&] {
       hub_ = Need(NewGrpcLinkHub(hub, executor_.get()));
       hub_->SetCaps({NumberOf(options, "--upload", 0)}, {});
@@ -133,6 +134,7 @@ class Peer {
     report["connected"] = stats.connected;
     report["sentWireBytes"] = stats.sent_wire_bytes;
     report["receivedWireBytes"] = stats.received_wire_bytes;
+    report["paceBps"] = hub_ ? hub_->upload_pace().value : 0;
     report["linkRttMs"] = stats.rtt_ms;
     report["cpuSeconds"] = CpuSeconds();
     report["seconds"] = static_cast<double>(Nanoseconds()) * 1e-9;

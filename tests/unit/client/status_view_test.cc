@@ -29,7 +29,7 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
-"limits":{"upBps":20000000,"downBps":0},
+"limits":{"upBps":20000000,"downBps":0},"pacing":{"mode":"auto","upBps":19000000},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
 "boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
  "lastRelativeDelta":0.049,"forwardError":0.0131,"lastForwardError":0.01,"backwardError":null,
@@ -45,6 +45,7 @@ constexpr const char* kPeerText =
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
+    "  line         takes 19 Mbit/s up\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
     "  waits for    gradients of cellar 27 %, own codec 3 %\n"

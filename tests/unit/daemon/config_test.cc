@@ -50,6 +50,7 @@ listen = "0.0.0.0:7000"
 advertise = ["attic.example", "10.0.0.2"]
 upload = "20mbit"
 download = "1.5MB/s"
+pacing = "off"
 [limits]
 delta_store = "10GiB"
 activations = "512MiB"
@@ -75,6 +76,7 @@ level = "debug"
   EXPECT_THAT(config.advertise, ElementsAre("attic.example", "10.0.0.2"));
   EXPECT_EQ(config.upload.value, 20'000'000u);
   EXPECT_EQ(config.download.value, 12'000'000u);
+  EXPECT_EQ(config.pacing, "off");
   EXPECT_EQ(config.delta_store_bytes, 10ull << 30);
   EXPECT_EQ(config.store_memory_bytes, 100'000'000u);
   EXPECT_EQ(config.store_space, "tight");
@@ -86,7 +88,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 17u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 18u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
@@ -119,6 +121,7 @@ TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
       {"[network]\n\nupload = 20\n", 3, "network.upload", "like \"20mbit\""},
       {"[network]\nupload = \"20\"\n", 2, "network.upload", "20mbit"},
       {"[network]\ndownload = \"20 apples\"\n", 2, "network.download", "20mbit"},
+      {"[network]\npacing = \"on\"\n", 2, "network.pacing", "none of auto, off"},
       {"[network]\nadvertise = \"a\"\n", 2, "network.advertise", "list of texts"},
       {"[network]\nadvertise = [\"a\", 3]\n", 2, "network.advertise", "list of texts"},
       {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},

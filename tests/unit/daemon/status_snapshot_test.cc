@@ -74,6 +74,8 @@ StatusSnapshot Full() {
   s.control.sent_wire_bytes = 10;
   s.control.received_wire_bytes = 20;
   s.upload_cap = BitsPerSecond{20'000'000};
+  s.pacing = "auto";
+  s.upload_pace = BitsPerSecond{19'000'000};
   s.delta_store.hits = 3;
   s.delta_store.bytes = 77;
   s.places = {{0, storage::BoundarySide::kReceiver, 0x1234, 8}};
@@ -107,6 +109,8 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["traffic"]["receivedWireBytes"], 70);
   EXPECT_EQ(json["limits"]["upBps"], 20'000'000);
   EXPECT_EQ(json["limits"]["downBps"], 0);
+  EXPECT_EQ(json["pacing"]["mode"], "auto");
+  EXPECT_EQ(json["pacing"]["upBps"], 19'000'000);
   EXPECT_EQ(json["deltaStore"]["hits"], 3);
   EXPECT_EQ(json["deltaStore"]["places"][0]["side"], "receiver");
   EXPECT_EQ(json["deltaStore"]["places"][0]["checksum"], "0000000000001234");

@@ -1,0 +1,120 @@
+#include "net/pacing_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace shoal::net {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(25);
+constexpr std::uint64_t kBusyBytes = 2 * 1448;
+// The kernel may hold this much time of data unsent.
+constexpr double kUnsentSeconds = 0.010;
+constexpr double kUnsentBytesMin = 64 * 1024;
+constexpr double kUnsentBytesMax = 2 << 20;
+// A connection's rate is its highest of the last seconds.
+constexpr double kRateKept = 0.98;
+// One connection may go faster than the pace for all, so that the limiter is what counts; but what
+// it sends at once goes out spread, and makes no queue.
+constexpr double kConnectionAhead = 1.2;
+// Weight of what was before, per tick, in the share of links among all uploads.
+constexpr double kRecent = 0.97;
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Duration FromMilliseconds(double ms) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
+}
+
+}  // namespace
+
+void PacingLoop::Start() {
+  if (running_) return;
+  running_ = true;
+  last_tick_ = executor_->clock().Now();
+  executor_->PostAfter("link.pace", kTick, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Tick();
+  });
+}
+
+void PacingLoop::Tick() {
+  running_ = false;
+  std::optional<std::vector<LinkPulse>> pulses;
+  {
+    MutexLock lock(mutex_);
+    if (pulses_) pulses = pulses_();
+  }
+  if (!pulses) return;
+  const PaceSample sample = Look(*pulses);
+  if (pace_) upload_->SetPace(pacer_.Update(executor_->clock().Now(), sample));
+  Start();
+}
+
+PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
+  const double seconds = std::max(1e-3, Seconds(executor_->clock().Now() - last_tick_));
+  PaceSample sample;
+  std::map<std::uint64_t, Watched> watched;
+  for (const LinkPulse& pulse : pulses) {
+    sample.limited = sample.limited || pulse.limited;
+    for (const TcpSocket& socket : pulse.sockets) {
+      // Two links with one peer find each other's sockets, too.
+      if (watched.contains(socket.cookie)) continue;
+      const auto figures = ReadTcpFigures(socket);
+      if (!figures) continue;
+      const auto known = watched_.find(socket.cookie);
+      Watched now =
+          known == watched_.end() ? Watched{figures->acked_bytes, 0, 0, 0} : known->second;
+      const std::uint64_t acked =
+          figures->acked_bytes - std::exchange(now.acked_bytes, figures->acked_bytes);
+      Tune(socket, &now, acked, seconds);
+      watched.emplace(socket.cookie, now);
+      sample.delivered_bytes += acked;
+      if (acked < kBusyBytes || figures->min_rtt_ms <= 0) continue;
+      const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));
+      if (!sample.queue || queue < *sample.queue) {
+        sample.queue = queue;
+        sample.round_trip = FromMilliseconds(figures->rtt_ms);
+      }
+    }
+  }
+  watched_ = std::move(watched);
+  sample.delivered_bytes = static_cast<std::uint64_t>(static_cast<double>(sample.delivered_bytes) /
+                                                      ShareOfLinks(pulses));
+  return sample;
+}
+
+void PacingLoop::Tune(const TcpSocket& socket, Watched* watched, std::uint64_t acked,
+                      double seconds) {
+  watched->rate = std::max(kRateKept * watched->rate, static_cast<double>(acked) / seconds);
+  const auto unsent = static_cast<std::uint32_t>(
+      std::clamp(kUnsentSeconds * watched->rate, kUnsentBytesMin, kUnsentBytesMax));
+  if (unsent > watched->unsent_limit || unsent < watched->unsent_limit / 2) {
+    if (watched->rate > 0 && LimitUnsentBytes(socket, unsent)) watched->unsent_limit = unsent;
+  }
+  if (!pace_) return;
+  const double pace = upload_->rate().bytes_per_second();
+  const std::uint64_t pacing =
+      pace > 0 ? static_cast<std::uint64_t>(kConnectionAhead * pace) : ~std::uint64_t{0};
+  if (pacing != watched->pacing_rate && (pace > 0 || watched->pacing_rate != 0)) {
+    LimitPacingRate(socket, pacing);
+    watched->pacing_rate = pacing;
+  }
+}
+
+double PacingLoop::ShareOfLinks(const std::vector<LinkPulse>& pulses) {
+  std::uint64_t sent = 0;
+  for (const LinkPulse& pulse : pulses) sent += pulse.sent_wire_bytes;
+  const std::uint64_t taken = upload_->taken();
+  // A link that ended takes its count with it.
+  if (sent >= sent_) {
+    recently_taken_ = kRecent * recently_taken_ + static_cast<double>(taken - taken_);
+    recently_sent_ = kRecent * recently_sent_ + static_cast<double>(sent - sent_);
+  }
+  taken_ = taken;
+  sent_ = sent;
+  if (recently_taken_ <= 0) return 1;
+  return std::clamp(recently_sent_ / recently_taken_, 0.1, 1.0);
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,109 @@
+#include "net/upload_pacer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shoal::net {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// Time in the queue that is kept: above what timers and bursts make, below what is felt. A slow
+// line also needs the time of a chunk.
+constexpr double kTargetSeconds = 0.006;
+constexpr double kTargetBytes = 8 * 1024;
+// Below this part of the target the line may idle.
+constexpr double kEmptyPart = 0.25;
+constexpr Duration kLagMin = milliseconds(150);
+// A queue above the target is to be gone after so many lags; at most so much is taken off at once.
+constexpr double kDrainLags = 2.5;
+constexpr double kCutMax = 0.5;
+// Growth per lag: slow near the line's rate, faster when the line has long had room.
+constexpr double kGrowthFirst = 0.005;
+constexpr double kGrowthMax = 0.10;
+constexpr int kGrowthsSlow = 4;
+// How far the pace may be above what is delivered.
+constexpr double kAheadMax = 1.25;
+// Weight of a new measurement of the line's rate. Too low ones are the more common mistake: when
+// something else than the line holds packets up for a moment.
+constexpr double kLineWeightUp = 0.7;
+constexpr double kLineWeightDown = 0.4;
+// Others may fill the queue for ever; we keep a trickle.
+constexpr double kRateMin = 16 * 1024;
+// The shortest round trip is known for some minutes only, so the queue must be empty now and then.
+constexpr Duration kDrainEvery = seconds(60);
+constexpr double kDrainPart = 0.75;
+
+}  // namespace
+
+BitsPerSecond UploadPacer::pace_of(double bytes_per_second) {
+  return {static_cast<std::uint64_t>(std::llround(bytes_per_second * 8))};
+}
+
+Duration UploadPacer::Lag() const { return std::max(kLagMin, round_trip_ + milliseconds(50)); }
+
+Duration UploadPacer::Target() const {
+  const double chunk = rate_ > 0 ? kTargetBytes / rate_ : 0;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(kTargetSeconds + chunk));
+}
+
+double UploadPacer::DeliveredRate(TimePoint now) const {
+  // The first one's bytes were delivered before it.
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 1; i < seen_.size(); ++i) bytes += seen_[i].delivered_bytes;
+  const double span = Seconds(now - seen_.front().at);
+  return span > 0 ? static_cast<double>(bytes) / span : 0;
+}
+
+BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
+  if (sample.queue) round_trip_ = sample.round_trip;
+  seen_.push_back({now, sample.queue, sample.delivered_bytes, sample.limited});
+  if (!sample.queue) emptied_at_ = now;
+  const Duration lag = Lag();
+  while (seen_.size() > 2 && now - seen_[1].at >= lag) seen_.pop_front();
+  const bool whole = now - seen_.front().at >= lag;
+  const bool busy = std::all_of(seen_.begin(), seen_.end(),
+                                [](const Seen& seen) { return seen.queue.has_value(); });
+  if (whole && busy && now - changed_at_ >= lag) Adjust(now);
+  if (rate_ > 0 && now < drained_until_) return pace_of(rate_ * kDrainPart);
+  return pace();
+}
+
+void UploadPacer::Adjust(TimePoint now) {
+  changed_at_ = now;
+  Duration queue = Duration::max();
+  for (const Seen& seen : seen_) queue = std::min(queue, *seen.queue);
+  const bool limited =
+      std::any_of(seen_.begin(), seen_.end(), [](const Seen& seen) { return seen.limited; });
+  const double delivered = DeliveredRate(now);
+  const double target = Seconds(Target());
+  const double over = Seconds(queue) - target;
+
+  if (over + target < kEmptyPart * target) emptied_at_ = now;
+  if (rate_ > 0 && now - emptied_at_ > kDrainEvery && now >= drained_until_) {
+    emptied_at_ = now;
+    drained_until_ = now + 2 * Lag();
+    return;
+  }
+  if (over > 0) {
+    // The queue was never empty, so this is what the line takes.
+    const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown;
+    line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
+    const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
+    rate_ = std::max(kRateMin, line_ * (1 - cut));
+    growths_ = 0;
+  } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
+    // Slower the nearer the target.
+    ++growths_;
+    const double growth =
+        std::min(kGrowthMax, kGrowthFirst * std::pow(1.5, std::max(0, growths_ - kGrowthsSlow)));
+    rate_ += rate_ * growth * std::min(1.0, -over / target + 0.1);
+    line_ = std::max(line_, delivered);
+  }
+}
+
+}  // namespace shoal::net
