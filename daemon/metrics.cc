@@ -69,7 +69,9 @@ void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   out->Counter("shoal_microbatches_total", "Micro-batches done.", snapshot.totals.micro_batches);
   out->Gauge("shoal_global_step", "Optimizer steps applied by the run.", snapshot.step);
   out->Gauge("shoal_training_loss", "Token-mean loss of the last step.", snapshot.loss);
-  out->Gauge("shoal_in_flight_limit", "Bound on micro-batches in flight.", runner.in_flight);
+  out->Gauge("shoal_in_flight_limit", "Bound on micro-batches in flight.", runner.bounds.in_flight);
+  out->Gauge("shoal_pending_weights_limit", "Bound on micro-batches with pending weight gradients.",
+             runner.bounds.pending_weights_max);
 }
 
 MetricFamilies::Labels EndLabels(const pipeline::BoundaryStats& end) {

@@ -56,8 +56,16 @@ Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
 }
 
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
-  return {timing.forward_ms(), timing.backward_ms(), timing.send_forward_ms(),
-          timing.send_backward_ms(), timing.micro_batch_bytes()};
+  pipeline::StageTimes times;
+  times.forward_ms = timing.forward_ms();
+  times.backward_input_ms = timing.backward_ms() - timing.backward_weights_ms();
+  times.backward_weights_ms = timing.backward_weights_ms();
+  times.send_forward_ms = timing.send_forward_ms();
+  times.send_backward_ms = timing.send_backward_ms();
+  times.round_trip_ms = timing.round_trip_ms();
+  times.micro_batch_bytes = timing.micro_batch_bytes();
+  times.pending_weights_bytes = timing.pending_weights_bytes();
+  return times;
 }
 
 model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
@@ -197,7 +205,7 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
   if (Status status = StartRunner(); !status.ok()) FailPlan(status);
 }
 
-pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
+Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   const control::v1::RunConfig& run = plan_.config();
   pipeline::RunnerConfig config;
   config.run = RunId{run.run()};
@@ -211,6 +219,7 @@ pipeline::RunnerConfig StageHost::MakeRunnerConfig() const {
   config.hidden = loaded_->model->config().hidden;
   config.forward_codec = run.forward_codec();
   config.backward_codec = run.backward_codec();
+  SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = resources_.config->activation_bytes;
   // A quarter of the store's memory, for two boundaries.
@@ -253,7 +262,7 @@ void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
 }
 
 Status StageHost::StartRunner() {
-  const pipeline::RunnerConfig config = MakeRunnerConfig();
+  SHOAL_ASSIGN_OR_RETURN(const pipeline::RunnerConfig config, MakeRunnerConfig());
   const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
   if (needs_data && loaded_->data == nullptr) {
     return InvalidArgument("the plan gives this stage no data");
@@ -392,10 +401,13 @@ void StageHost::OnStepReady(const pipeline::StepReady& ready) {
   proto->set_loss_sum(ready.loss_sum);
   control::v1::StageTiming* timing = proto->mutable_timing();
   timing->set_forward_ms(ready.times.forward_ms);
-  timing->set_backward_ms(ready.times.backward_ms);
+  timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);
+  timing->set_backward_weights_ms(ready.times.backward_weights_ms);
+  timing->set_round_trip_ms(ready.times.round_trip_ms);
   timing->set_send_forward_ms(ready.times.send_forward_ms);
   timing->set_send_backward_ms(ready.times.send_backward_ms);
   timing->set_micro_batch_bytes(ready.times.micro_batch_bytes);
+  timing->set_pending_weights_bytes(ready.times.pending_weights_bytes);
   owner_->Tell(std::move(message));
 }
 

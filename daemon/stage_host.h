@@ -100,7 +100,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
   void ShowDeltaSize(const pipeline::RunnerConfig& config, const storage::DeltaImages& sample);
   Status StartRunner();
-  pipeline::RunnerConfig MakeRunnerConfig() const;
+  Result<pipeline::RunnerConfig> MakeRunnerConfig() const;
   pipeline::StageRunner::LinkTargets MakeTargets() const;
   net::LinkTarget TargetOf(std::uint32_t pipeline, std::uint32_t stage, std::string channel) const;
   void SaveCheckpoint(std::uint64_t step, bool upload);

@@ -183,12 +183,25 @@ std::uint64_t Gpt2Network::KeptBytes(std::uint64_t rows, std::uint64_t tokens) c
   if (options_.dropout > 0) per_place += 2 * hidden + square;
   bytes += places * per_place * blocks_.size();
   if (embedding_) bytes += places * hidden * (options_.dropout > 0 ? 5 : 4);
-  if (head_) {
-    bytes += places * hidden * (4 + value);
-    const std::uint64_t logits = places * config_.vocabulary * value;
-    if (logits <= Gpt2Head::kKeptLogitBytes) bytes += logits;
-  }
-  return bytes;
+  return bytes + HeadBytes(places);
+}
+
+std::uint64_t Gpt2Network::HeadBytes(std::uint64_t places) const {
+  if (!head_) return 0;
+  const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
+  const std::uint64_t logits = places * config_.vocabulary * value;
+  return places * config_.hidden * (4 + value) + (logits <= Gpt2Head::kKeptLogitBytes ? logits : 0);
+}
+
+std::uint64_t Gpt2Network::PendingBytes(std::uint64_t rows, std::uint64_t tokens) const {
+  const std::uint64_t places = rows * tokens;
+  const std::uint64_t hidden = config_.hidden;
+  const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
+  // The inputs of the four products (3 hidden + inner) and their outputs' gradients (5 hidden +
+  // inner) in the compute dtype, and the norms' means and deviations.
+  const std::uint64_t per_place = 4 * 4 + value * (8 * hidden + 2 * std::uint64_t{config_.inner});
+  return places * (embedding_ ? 8 + 5 * hidden : 4 * hidden) + (head_ ? places * 8 : 0) +
+         places * per_place * blocks_.size() + HeadBytes(places);
 }
 
 }  // namespace shoal::model

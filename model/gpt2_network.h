@@ -40,12 +40,15 @@ class Gpt2Network {
 
   // Upper bound of what a micro-batch keeps, in bytes.
   std::uint64_t KeptBytes(std::uint64_t rows, std::uint64_t tokens) const;
+  // Likewise, between the halves of the backward.
+  std::uint64_t PendingBytes(std::uint64_t rows, std::uint64_t tokens) const;
 
  private:
   struct Embedding;
 
   at::Tensor Embed(Kept* kept) const;
   at::Tensor RunBlocks(Kept* kept, bool keep) const;
+  std::uint64_t HeadBytes(std::uint64_t places) const;  // beside the blocks' and the inputs'
 
   const storage::ModelConfig config_;
   const StageOptions options_;

@@ -130,6 +130,10 @@ class StageModel {
   virtual std::uint64_t StateBytes() const = 0;
   // Most bytes that one kept micro-batch costs, for the bound on micro-batches in flight.
   virtual std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const = 0;
+  // Most bytes that one costs between BackwardInput and BackwardWeights.
+  virtual std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const {
+    return MicroBatchBytes(rows, tokens);
+  }
   // XXH3-64 over all weights in order: equal on all members of a stage group.
   virtual std::uint64_t WeightChecksum() const = 0;
 };

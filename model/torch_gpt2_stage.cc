@@ -112,6 +112,9 @@ class TorchGpt2Stage final : public StageModel {
   std::uint64_t StateBytes() const override {
     return std::uint64_t{parameters_.size()} * (4 * sizeof(float) + (parameters_.bf16() ? 2 : 0));
   }
+  std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const override {
+    return network_.PendingBytes(rows, tokens);
+  }
   std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
     return network_.KeptBytes(rows, tokens);
   }

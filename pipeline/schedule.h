@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace shoal::pipeline {
 
@@ -42,7 +41,7 @@ struct StageProgress {
 };
 
 // Whether the step needs no further operation.
-bool Done(const StageProgress& progress);
+bool AllDone(const StageProgress& progress);
 // Whether the in-flight bound allows a forward that the step still needs.
 bool HasRoom(const StageProgress& progress);
 // Counts an operation that starts.
@@ -53,23 +52,8 @@ void Count(OpKind kind, StageProgress* progress);
 // bound on pending W does not allow.
 std::optional<Op> NextOp(ScheduleKind kind, const StageProgress& progress);
 
-// Measured times of one stage, milliseconds per micro-batch; bytes of memory per micro-batch.
-struct StageTimes {
-  double forward_ms = 0;
-  double backward_ms = 0;
-  double send_forward_ms = 0;   // to the next stage
-  double send_backward_ms = 0;  // to the previous stage
-  std::uint64_t micro_batch_bytes = 0;
-};
-
-// Bound on micro-batches in flight at `stage`: the round trip of a micro-batch from there to the
-// last stage and back, divided by the time between two micro-batches in the steady state, rounded
-// up; at least the plain S - stage. Stages and links of unequal speed make micro-batches wait for
-// each other, so all stages' bounds grow by a common factor until a simulated step is within 2 % of
-// one with unlimited micro-batches in flight. Last: at most `micro_batches` and what `memory_bytes`
-// holds (0: any), at least 1. Times that are no sensible numbers count as 0.
-std::uint32_t ChooseInFlight(const std::vector<StageTimes>& stages, std::uint32_t stage,
-                             std::uint32_t micro_batches, std::uint64_t memory_bytes);
+// "1f1b" or "zero-bubble".
+const char* ScheduleName(ScheduleKind kind);
 
 }  // namespace shoal::pipeline
 

@@ -196,12 +196,13 @@ void Runner::ResetModel() {
   auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
                 tokens = config().row_tokens] {
     model->ZeroGradients();
-    return model->MicroBatchBytes(rows, tokens);
+    return std::pair(model->MicroBatchBytes(rows, tokens),
+                     model->PendingWeightsBytes(rows, tokens));
   };
-  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](std::uint64_t bytes) {
+  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](auto bytes) {
     // Beside what the model keeps: the activation kept for a resend, and the gradient's buffer.
     const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
-    compute_->set_micro_batch_bytes(bytes + 2 * sizeof(float) * values);
+    compute_->set_memory(bytes.first + 2 * sizeof(float) * values, bytes.second);
     model_clean_ = true;
     MaybeUp();
   });

@@ -22,7 +22,7 @@
 #include "model/stage_model.h"
 #include "net/link.h"
 #include "pipeline/boundary_stats.h"
-#include "pipeline/schedule.h"
+#include "pipeline/step_bounds.h"
 #include "pipeline/time_use.h"
 #include "storage/delta_store.h"
 
@@ -38,6 +38,7 @@ struct RunnerConfig {
   std::uint32_t row_tokens = 0;
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
+  SchedulePolicy schedule = SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;               // 0: chosen from measured times
   std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none
   std::uint64_t read_ahead_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
@@ -84,8 +85,8 @@ struct KindBytes {
   std::uint64_t raw_received = 0, wire_received = 0;
 };
 struct RunnerStats {
-  std::uint64_t step = 0;       // running
-  std::uint32_t in_flight = 0;  // bound now
+  std::uint64_t step = 0;  // running
+  StepBounds bounds;       // of the running step
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/log.h"
 #include "common/trace.h"
 
 namespace shoal::pipeline {
@@ -16,6 +17,15 @@ constexpr std::uint32_t kAhead = 2;
 // New values count a fifth: quick enough to follow a line that changes, slow enough for noise.
 void Average(double value, double* average) {
   *average = *average == 0 ? value : 0.8 * *average + 0.2 * value;
+}
+
+// Whether bounds changed enough to be news: they follow measured times.
+bool Differs(const StepBounds& a, const StepBounds& b) {
+  const auto far = [](std::uint32_t x, std::uint32_t y) {
+    return 4 * std::uint64_t{std::max(x, y)} > 5 * std::uint64_t{std::min(x, y)} + 4;
+  };
+  return a.schedule != b.schedule || far(a.in_flight, b.in_flight) ||
+         far(a.pending_weights_max, b.pending_weights_max);
 }
 
 // What a forward task owns.
@@ -64,26 +74,63 @@ void StepCompute::StartStep(const StepPlan& plan) {
   active_ = true;
   progress_ = {};
   progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
-  progress_.in_flight = ChooseBound();
+  ChooseStepBounds();
+  first_output_.reset();
   core_->stats.step = plan.step;
-  core_->stats.in_flight = progress_.in_flight;
   core_->stats.micro_batches = progress_.micro_batches;
   Pump();
 }
 
-std::uint32_t StepCompute::ChooseBound() const {
-  if (core_->config.in_flight_max > 0) return core_->config.in_flight_max;
+// Beside the control thread: it takes milliseconds. Until it is done, the bounds of the step before
+// hold; any bounds may change at any time.
+void StepCompute::ChooseStepBounds() {
+  const RunnerConfig& config = core_->config;
   std::vector<StageTimes> timings = plan_.timings;
-  if (timings.size() != core_->config.stages) timings.assign(core_->config.stages, {});
-  timings[core_->config.stage].micro_batch_bytes = times_.micro_batch_bytes;
-  return ChooseInFlight(timings, core_->config.stage, progress_.micro_batches,
-                        core_->config.activation_memory_bytes);
+  if (timings.size() != config.stages) timings.assign(config.stages, {});
+  StageTimes& own = timings[config.stage];
+  own.micro_batch_bytes = times_.micro_batch_bytes;
+  own.pending_weights_bytes = times_.pending_weights_bytes;
+  const BoundsRequest request{.stage = config.stage,
+                              .micro_batches = progress_.micro_batches,
+                              .policy = config.schedule,
+                              .in_flight_max = config.in_flight_max,
+                              .memory_bytes = config.activation_memory_bytes};
+  progress_.in_flight = bounds_.in_flight;
+  progress_.pending_weights_max = bounds_.pending_weights_max;
+  core_->scope.Run(
+      core_->deps.codec, "step.bounds",
+      [timings = std::move(timings), request] { return ChooseBounds(timings, request); },
+      [this](const StepBounds& bounds) {
+        UseBounds(bounds);
+        Pump();
+      });
+}
+
+void StepCompute::UseBounds(const StepBounds& bounds) {
+  bounds_ = bounds;
+  core_->stats.bounds = bounds;
+  progress_.in_flight = bounds.in_flight;
+  progress_.pending_weights_max = bounds.pending_weights_max;
+  if (logged_ && !Differs(bounds, *logged_)) return;
+  logged_ = bounds;
+  SHOAL_LOG(kInfo, "pipeline", "step.schedule", {"step", plan_.step},
+            {"schedule", ScheduleName(bounds.schedule)}, {"in_flight_max", bounds.in_flight},
+            {"pending_weights_max", bounds.pending_weights_max},
+            {"simulated_ms", bounds.simulated_ms}, {"unlimited_ms", bounds.unlimited_ms});
+}
+
+void StepCompute::NoteRoundTrip() {
+  if (next_ == nullptr || !first_output_ || progress_.gradients_ready == 0) return;
+  const Duration elapsed = core_->deps.control->clock().Now() - *first_output_;
+  Average(Milliseconds(elapsed), &times_.round_trip_ms);
+  first_output_.reset();
 }
 
 void StepCompute::RefreshProgress() {
   progress_.inputs_ready = previous_ != nullptr ? previous_->in().Ready() : progress_.micro_batches;
   // On the last stage the gradient of the output starts at the loss.
   progress_.gradients_ready = next_ != nullptr ? next_->in().Ready() : progress_.forwards;
+  NoteRoundTrip();
   core_->stats.forwards = progress_.forwards;
   core_->stats.backwards = progress_.backwards;
   if (next_ != nullptr) {
@@ -100,11 +147,9 @@ void StepCompute::Pump() {
   if (!active_) return;
   RefreshProgress();
   if (busy_) return;
-  const std::optional<Op> op = NextOp(ScheduleKind::k1f1b, progress_);
+  const std::optional<Op> op = NextOp(bounds_.schedule, progress_);
   if (!op) {
-    if (progress_.weight_backwards < progress_.micro_batches) {
-      return core_->time.Become(AwaitedUse());
-    }
+    if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
     active_ = false;
     return on_done_();
   }
@@ -116,13 +161,8 @@ void StepCompute::Pump() {
   }
 }
 
-bool StepCompute::AwaitsInput() const {
-  return progress_.forwards < progress_.micro_batches &&
-         progress_.forwards - progress_.backwards < progress_.in_flight;
-}
-
 Use StepCompute::AwaitedUse() const {
-  const bool input = AwaitsInput();
+  const bool input = HasRoom(progress_);
   const Use remote = input ? Use::kWaitInput : Use::kWaitGradient;
   Boundary* const boundary = input ? previous_ : next_;
   if (boundary == nullptr) return remote;
@@ -138,7 +178,7 @@ bool StepCompute::Finish(const char* what, std::uint32_t mb, const Done& done) {
 }
 
 void StepCompute::StartForward(std::uint32_t mb) {
-  ++progress_.forwards;
+  Count(OpKind::kForward, &progress_);
   core_->time.Become(Use::kForward);
   Trace("mb.scheduled", Id(mb));
   ForwardTask task{.model = core_->deps.model,
@@ -168,6 +208,7 @@ void StepCompute::StartForward(std::uint32_t mb) {
   core_->scope.Run(core_->deps.compute, "forward", std::move(work), [this, mb](Done done) {
     if (!Finish("forward", mb, done)) return;
     Average(done.ms, &times_.forward_ms);
+    if (mb == 0) first_output_ = core_->deps.control->clock().Now();
     if (next_ != nullptr) {
       next_->out().PutValues(mb, std::move(done.out));
     } else {
@@ -179,7 +220,7 @@ void StepCompute::StartForward(std::uint32_t mb) {
 }
 
 void StepCompute::StartBackward(std::uint32_t mb) {
-  ++progress_.backwards;
+  Count(OpKind::kBackwardInput, &progress_);
   core_->time.Become(Use::kBackwardInput);
   const std::size_t bytes =
       plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
@@ -197,14 +238,14 @@ void StepCompute::StartBackward(std::uint32_t mb) {
   };
   core_->scope.Run(core_->deps.compute, "backward.input", std::move(work), [this, mb](Done done) {
     if (!Finish("backward", mb, done)) return;
-    backward_input_ms_ = done.ms;
+    Average(done.ms, &times_.backward_input_ms);
     if (previous_ != nullptr) previous_->out().PutValues(mb, std::move(done.out));
     Pump();
   });
 }
 
 void StepCompute::StartWeights(std::uint32_t mb) {
-  ++progress_.weight_backwards;
+  Count(OpKind::kBackwardWeights, &progress_);
   core_->time.Become(Use::kBackwardWeights);
   auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
@@ -218,7 +259,7 @@ void StepCompute::StartWeights(std::uint32_t mb) {
   core_->scope.Run(core_->deps.compute, "backward.weights", std::move(work), [this, mb](Done done) {
     if (!Finish("weight gradients", mb, done)) return;
     ++core_->stats.micro_batches_done;
-    Average(backward_input_ms_ + done.ms, &times_.backward_ms);
+    Average(done.ms, &times_.backward_weights_ms);
     Pump();
   });
 }
@@ -231,7 +272,7 @@ void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
 std::string StepCompute::Awaited(const PeerId** peer) const {
   *peer = nullptr;
   if (busy_) return "an operation of the own model";
-  const bool input = AwaitsInput();
+  const bool input = HasRoom(progress_);
   Boundary* const boundary = input ? previous_ : next_;
   if (boundary == nullptr) return "the own store or codec";
   *peer = &boundary->peer();

@@ -13,7 +13,7 @@
 
 #include "pipeline/boundary.h"
 #include "pipeline/runner_core.h"
-#include "pipeline/schedule.h"
+#include "pipeline/step_bounds.h"
 
 namespace shoal::pipeline {
 
@@ -28,7 +28,11 @@ class StepCompute {
 
   const model::StepLoss& loss() const { return loss_; }  // of the step; last stage only
   const StageTimes& times() const { return times_; }
-  void set_micro_batch_bytes(std::uint64_t bytes) { times_.micro_batch_bytes = bytes; }
+  // Bytes of a micro-batch in flight, and of one whose weight gradients are pending.
+  void set_memory(std::uint64_t in_flight, std::uint64_t pending) {
+    times_.micro_batch_bytes = in_flight;
+    times_.pending_weights_bytes = pending;
+  }
   void NoteSent(net::FrameKind kind, double elapsed_ms);
   // What the step waits for, and from whom (null: from nobody else).
   std::string Awaited(const PeerId** peer) const;
@@ -43,9 +47,10 @@ class StepCompute {
 
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   void RefreshProgress();
-  std::uint32_t ChooseBound() const;
+  void ChooseStepBounds();
+  void UseBounds(const StepBounds& bounds);
+  void NoteRoundTrip();
   // What an idle stage waits for: an activation (or else a gradient), and what holds that up.
-  bool AwaitsInput() const;
   Use AwaitedUse() const;
   void StartForward(std::uint32_t micro_batch);
   void StartBackward(std::uint32_t micro_batch);
@@ -62,8 +67,11 @@ class StepCompute {
   bool busy_ = false;    // an operation runs
   StageProgress progress_;
   model::StepLoss loss_;
-  StageTimes times_;              // moving averages
-  double backward_input_ms_ = 0;  // of the micro-batch whose W is next
+  StepBounds bounds_;  // of the running step
+  std::optional<StepBounds> logged_;
+  StageTimes times_;  // moving averages
+  // When the step's first output left the model; until its gradient is there.
+  std::optional<TimePoint> first_output_;
 };
 
 }  // namespace shoal::pipeline

@@ -22,8 +22,9 @@ std::uint32_t Bound(std::uint32_t bound) {
 }
 
 struct Costs {
-  Nanoseconds operation[3];  // by OpKind
-  Nanoseconds activation, gradient, latency;
+  Nanoseconds operation[3];                          // by OpKind
+  Nanoseconds activation, gradient;                  // on the egress
+  Nanoseconds activation_latency, gradient_latency;  // after it
 };
 
 Costs CostsOf(const SimulatedStage& stage) {
@@ -35,6 +36,7 @@ Costs CostsOf(const SimulatedStage& stage) {
            FromMs(stage.backward_weights_ms)},
           transfer(stage.forward_bytes),
           transfer(stage.backward_bytes),
+          FromMs(stage.latency_ms) + FromMs(stage.forward_latency_ms),
           FromMs(stage.latency_ms)};
 }
 
@@ -104,11 +106,12 @@ class Simulation {
       case Kind::kActivationLeft:
         stage.activations.sending = false;
         ++stage.activations.sent;
-        return events_.push({now_ + stage.costs.latency, Kind::kInput, event.stage + 1});
+        return events_.push({now_ + stage.costs.activation_latency, Kind::kInput, event.stage + 1});
       case Kind::kGradientLeft:
         stage.gradients.sending = false;
         ++stage.gradients.sent;
-        return events_.push({now_ + stage.costs.latency, Kind::kGradient, event.stage - 1});
+        return events_.push(
+            {now_ + stage.costs.gradient_latency, Kind::kGradient, event.stage - 1});
       case Kind::kInput: ++stage.progress.inputs_ready; return;
       case Kind::kGradient: ++stage.progress.gradients_ready; return;
     }
@@ -176,7 +179,7 @@ class Simulation {
     if (stage->wait == Wait::kGradient) stage->times.wait_gradient_ms += waited;
     stage->wait = Wait::kNothing;
     stage->wait_since = now_;
-    if (stage->running || Done(stage->progress)) return;
+    if (stage->running || AllDone(stage->progress)) return;
     stage->wait = HasRoom(stage->progress) ? Wait::kInput : Wait::kGradient;
   }
 

@@ -48,7 +48,8 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
   }
   const control::v1::StageTiming& timing = ready.timing();
   if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||
-      !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms())) {
+      !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms()) ||
+      !Measured(timing.backward_weights_ms()) || !Measured(timing.round_trip_ms())) {
     return InvalidArgument("malformed message: a measured time is not a number");
   }
   return Status::Ok();

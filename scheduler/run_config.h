@@ -46,7 +46,7 @@ struct RunConfig {
   std::uint64_t warmup_steps = 10;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01, clip_norm = 1.0;
   // [schedule]
-  std::string schedule = "1f1b";
+  std::string schedule = "auto";    // auto | 1f1b | zero-bubble
   std::uint32_t in_flight_max = 0;  // 0: from measured times
   // [bench]
   bool synthetic = false;  // stages compute nothing and take these times

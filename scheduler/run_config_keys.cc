@@ -81,7 +81,8 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("optimizer", "epsilon", &c->epsilon, 1e-16, 1, "", "AdamW, added to the root");
   add("optimizer", "weight_decay", &c->weight_decay, 0, 10, "", "AdamW, decoupled");
   add("optimizer", "clip_norm", &c->clip_norm, 0, 1e6, "", "global gradient norm; 0: no clipping");
-  add("schedule", "kind", &c->schedule, 0, 0, "1f1b", "order of work in a pipeline");
+  add("schedule", "kind", &c->schedule, 0, 0, "auto|1f1b|zero-bubble",
+      "order of work in a pipeline; auto: zero-bubble where memory allows");
   add("schedule", "in_flight_max", &c->in_flight_max, 0, 65536, "",
       "micro-batches in flight per stage; 0: from measured times");
   add("bench", "synthetic", &c->synthetic, 0, 0, "",

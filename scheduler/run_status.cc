@@ -72,9 +72,12 @@ Json StagesJson(const RunConfig& config, const RunView& view) {
       const control::v1::StageTiming& t = view.timings[s];
       stage["timing"] = {{"forwardMs", t.forward_ms()},
                          {"backwardMs", t.backward_ms()},
+                         {"backwardWeightsMs", t.backward_weights_ms()},
+                         {"roundTripMs", t.round_trip_ms()},
                          {"sendForwardMs", t.send_forward_ms()},
                          {"sendBackwardMs", t.send_backward_ms()},
-                         {"microBatchBytes", t.micro_batch_bytes()}};
+                         {"microBatchBytes", t.micro_batch_bytes()},
+                         {"pendingWeightsBytes", t.pending_weights_bytes()}};
     }
     stages.push_back(std::move(stage));
   }

@@ -101,6 +101,11 @@ std::vector<control::v1::StageTiming> StepAccount::timings() const {
       slowest.set_send_forward_ms(std::max(slowest.send_forward_ms(), t.send_forward_ms()));
       slowest.set_send_backward_ms(std::max(slowest.send_backward_ms(), t.send_backward_ms()));
       slowest.set_micro_batch_bytes(std::max(slowest.micro_batch_bytes(), t.micro_batch_bytes()));
+      slowest.set_backward_weights_ms(
+          std::max(slowest.backward_weights_ms(), t.backward_weights_ms()));
+      slowest.set_round_trip_ms(std::max(slowest.round_trip_ms(), t.round_trip_ms()));
+      slowest.set_pending_weights_bytes(
+          std::max(slowest.pending_weights_bytes(), t.pending_weights_bytes()));
     }
   }
   return timings;

@@ -91,7 +91,9 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.hidden = model_->config().hidden;
   config.forward_codec = options.forward;
   config.backward_codec = options.backward;
+  config.schedule = options.policy;
   config.in_flight_max = options.in_flight_max;
+  config.activation_memory_bytes = options.activation_memory_bytes;
   config.resume_step = resume_step;
   StageRunner::Dependencies deps;
   deps.control = control_.get();
@@ -242,7 +244,7 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   account.labels += ready.labels;
   timings_[peer->stage_] = ready.times;
   timings_[peer->stage_].forward_ms += options_.forward_ms;
-  timings_[peer->stage_].backward_ms += options_.backward_ms;
+  timings_[peer->stage_].backward_input_ms += options_.backward_ms;
   if (++account.ready < peers_.size()) return;
   std::vector<std::uint32_t> counted = counted_;
   for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);

@@ -30,7 +30,9 @@ struct SwarmOptions {
   std::uint32_t rows = 2;           // per micro-batch
   std::uint32_t steps_per_epoch = 3;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
+  pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;
+  std::uint64_t activation_memory_bytes = 0;
   std::uint64_t store_bytes_max = 0;
   bool tied = true;
   unsigned seed = 1;

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-#include <limits>
-#include <queue>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace shoal::pipeline {
 namespace {
@@ -66,143 +65,165 @@ TEST(NextOpTest, BackwardBeforeForwardAndNothingWithoutInput) {
   EXPECT_EQ(NextOp1f1b(progress), std::nullopt);
 }
 
-// Slow reference: a pipeline in virtual time, event by event. Links are busy for a transfer and
-// carry one micro-batch at a time per direction. Returns the time of `micro_batches`.
-double StepTime(const std::vector<StageTimes>& stages, const std::vector<std::uint32_t>& bounds,
-                std::uint32_t micro_batches) {
-  const std::size_t count = stages.size();
-  struct State {
+TEST(NextOpTest, ZeroBubbleDoesWeightsOnlyWhenNothingElseCanRun) {
+  StageProgress progress{.micro_batches = 4,
+                         .inputs_ready = 2,
+                         .gradients_ready = 1,
+                         .in_flight = 4,
+                         .pending_weights_max = 2};
+  std::string order;
+  const auto run = [&] {
+    order.clear();
+    while (const auto op = NextOp(ScheduleKind::kZeroBubble, progress)) {
+      order += Name(*op) + " ";
+      Count(op->kind, &progress);
+    }
+    return order;
+  };
+  EXPECT_EQ(run(), "F0 B0 F1 W0 ");
+  EXPECT_FALSE(AllDone(progress));
+  progress.inputs_ready = 4;
+  progress.gradients_ready = 4;
+  EXPECT_EQ(run(), "B1 F2 B2 F3 W1 B3 W2 W3 ");  // two pending at most: W1 goes before B3
+  EXPECT_TRUE(AllDone(progress));
+}
+
+TEST(NextOpTest, ZeroBubbleMakesRoomForABackwardBeforeAForward) {
+  StageProgress progress{.micro_batches = 8,
+                         .forwards = 3,
+                         .backwards = 2,
+                         .weight_backwards = 0,
+                         .inputs_ready = 4,
+                         .gradients_ready = 3,
+                         .in_flight = 8,
+                         .pending_weights_max = 2};
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), (Op{OpKind::kBackwardWeights, 0}));
+  progress.gradients_ready = 2;  // no backward to make room for
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), (Op{OpKind::kForward, 3}));
+  progress.inputs_ready = 3;
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), (Op{OpKind::kBackwardWeights, 0}));
+  progress.weight_backwards = 2;
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), std::nullopt);
+}
+
+TEST(NextOpTest, ABoundOfZeroIsOne) {
+  StageProgress progress{
+      .micro_batches = 2, .inputs_ready = 2, .in_flight = 0, .pending_weights_max = 0};
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), (Op{OpKind::kForward, 0}));
+  progress.forwards = 1;
+  EXPECT_FALSE(HasRoom(progress));
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), std::nullopt);
+  progress.gradients_ready = 1;
+  EXPECT_EQ(NextOp(ScheduleKind::kZeroBubble, progress), (Op{OpKind::kBackwardInput, 0}));
+}
+
+// Every operation and message of a pipeline takes random time, so that stages meet every order of
+// events. Nothing here knows a schedule: what can happen does, one thing after the other.
+class RandomPipeline {
+ public:
+  RandomPipeline(ScheduleKind kind, std::uint32_t stages, std::uint32_t micro_batches,
+                 std::uint32_t seed)
+      : kind_(kind), random_(seed), stages_(stages) {
+    for (Stage& stage : stages_) {
+      stage.progress.micro_batches = micro_batches;
+      stage.progress.in_flight = 1 + random_() % 10;
+      stage.progress.pending_weights_max = 1 + random_() % 10;
+    }
+    stages_.front().progress.inputs_ready = micro_batches;
+  }
+
+  // Runs to the end; false if the pipeline stands still before.
+  bool Run() {
+    for (;;) {
+      for (std::size_t s = 0; s < stages_.size(); ++s) Start(s);
+      std::vector<std::pair<int, std::size_t>> possible;  // what can end now, and where
+      for (std::size_t s = 0; s < stages_.size(); ++s) {
+        if (stages_[s].running) possible.push_back({0, s});
+        if (stages_[s].activations > 0) possible.push_back({1, s});
+        if (stages_[s].gradients > 0) possible.push_back({2, s});
+      }
+      if (possible.empty()) break;
+      const auto [what, s] = possible[random_() % possible.size()];
+      if (what == 0) Finish(s);
+      if (what == 1) {
+        --stages_[s].activations;
+        ++stages_[s + 1].progress.inputs_ready;
+      }
+      if (what == 2) {
+        --stages_[s].gradients;
+        ++stages_[s - 1].progress.gradients_ready;
+      }
+    }
+    for (const Stage& stage : stages_) {
+      if (!AllDone(stage.progress) || stage.progress.forwards != stage.progress.micro_batches) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Stage {
     StageProgress progress;
-    bool busy = false;
-    double link_forward = 0, link_backward = 0;  // busy until
+    std::optional<Op> running;
+    std::uint32_t activations = 0, gradients = 0;  // under way from here
   };
-  std::vector<State> state(count);
-  using Event = std::pair<double, std::function<void()>>;
-  const auto later = [](const Event& a, const Event& b) { return a.first > b.first; };
-  std::priority_queue<Event, std::vector<Event>, decltype(later)> events(later);
-  double now = 0;
-  std::function<void(std::size_t)> pump = [&](std::size_t s) {
-    State& stage = state[s];
-    if (stage.busy) return;
-    const auto op = NextOp1f1b(stage.progress);
-    if (!op) return;
-    Count(op->kind, &stage.progress);
-    stage.busy = true;
-    const double cost = op->kind == OpKind::kForward         ? stages[s].forward_ms
-                        : op->kind == OpKind::kBackwardInput ? stages[s].backward_ms
-                                                             : 0;
-    events.push({now + cost, [&, s, kind = op->kind] {
-                   State& self = state[s];
-                   self.busy = false;
-                   if (kind == OpKind::kForward && s + 1 == count) {
-                     ++self.progress.gradients_ready;
-                   } else if (kind == OpKind::kForward) {
-                     self.link_forward =
-                         std::max(self.link_forward, now) + stages[s].send_forward_ms;
-                     events.push({self.link_forward, [&, s] {
-                                    ++state[s + 1].progress.inputs_ready;
-                                    pump(s + 1);
-                                  }});
-                   } else if (kind == OpKind::kBackwardInput && s > 0) {
-                     self.link_backward =
-                         std::max(self.link_backward, now) + stages[s].send_backward_ms;
-                     events.push({self.link_backward, [&, s] {
-                                    ++state[s - 1].progress.gradients_ready;
-                                    pump(s - 1);
-                                  }});
-                   }
-                   pump(s);
-                 }});
-  };
-  for (std::size_t s = 0; s < count; ++s) {
-    state[s].progress.micro_batches = micro_batches;
-    state[s].progress.in_flight = bounds[s];
-    if (s == 0) state[s].progress.inputs_ready = micro_batches;
-    pump(s);
-  }
-  while (!events.empty()) {
-    const Event event = events.top();
-    events.pop();
-    now = event.first;
-    event.second();
-  }
-  for (const State& stage : state) EXPECT_EQ(stage.progress.weight_backwards, micro_batches);
-  return now;
-}
 
-std::vector<std::uint32_t> Chosen(const std::vector<StageTimes>& stages, std::uint32_t m) {
-  std::vector<std::uint32_t> bounds;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    bounds.push_back(ChooseInFlight(stages, s, m, 0));
-  }
-  return bounds;
-}
-
-TEST(ChooseInFlightTest, PlainWhenTransfersCostNothing) {
-  const std::vector<StageTimes> stages(4, StageTimes{.forward_ms = 45, .backward_ms = 135});
-  EXPECT_EQ(Chosen(stages, 100), (std::vector<std::uint32_t>{4, 3, 2, 1}));
-  EXPECT_EQ(Chosen(std::vector<StageTimes>(4), 100), (std::vector<std::uint32_t>{4, 3, 2, 1}));
-}
-
-// 45 ms forward, 135 ms backward, 51 and 100 ms of transfer: two in flight take 511 ms of round
-// trip on the last link, 255 ms per micro-batch instead of 180.
-std::vector<StageTimes> SlowLinks() {
-  return std::vector<StageTimes>(
-      4, StageTimes{
-             .forward_ms = 45, .backward_ms = 135, .send_forward_ms = 51, .send_backward_ms = 100});
-}
-
-TEST(ChooseInFlightTest, MoreThanTwoOnTheLastSlowLink) {
-  const std::vector<std::uint32_t> bounds = Chosen(SlowLinks(), 100);
-  EXPECT_EQ(bounds, (std::vector<std::uint32_t>{7, 5, 3, 1}));
-}
-
-TEST(ChooseInFlightTest, ChosenBoundsKeepThePaceOfUnlimitedOnesAndPlainOnesDoNot) {
-  const std::vector<StageTimes> stages = SlowLinks();
-  const double unlimited = StepTime(stages, {100, 100, 100, 100}, 100);
-  EXPECT_LT(StepTime(stages, Chosen(stages, 100), 100), 1.02 * unlimited);
-  EXPECT_GT(StepTime(stages, {4, 3, 2, 1}, 100), 1.3 * unlimited);
-}
-
-TEST(ChooseInFlightTest, RandomPipelinesKeepThePaceOfUnlimitedInFlight) {
-  std::mt19937 random(20);
-  std::uniform_real_distribution<double> compute(5, 100), transfer(0, 200);
-  for (int i = 0; i < 200; ++i) {
-    std::vector<StageTimes> stages(1 + random() % 6);
-    for (StageTimes& stage : stages) {
-      stage.forward_ms = compute(random);
-      stage.backward_ms = 2 * compute(random);
-      stage.send_forward_ms = transfer(random);
-      stage.send_backward_ms = transfer(random);
+  void Start(std::size_t s) {
+    Stage& stage = stages_[s];
+    if (stage.running) return;
+    StageProgress& progress = stage.progress;
+    stage.running = NextOp(kind_, progress);
+    if (!stage.running) return;
+    const std::uint32_t mb = stage.running->micro_batch;
+    switch (stage.running->kind) {
+      case OpKind::kForward:
+        EXPECT_EQ(mb, progress.forwards);
+        EXPECT_LT(mb, progress.inputs_ready);
+        break;
+      case OpKind::kBackwardInput:
+        EXPECT_EQ(mb, progress.backwards);
+        EXPECT_LT(mb, progress.gradients_ready);
+        EXPECT_LT(mb, progress.forwards);
+        break;
+      case OpKind::kBackwardWeights:
+        EXPECT_EQ(mb, progress.weight_backwards);
+        EXPECT_LT(mb, progress.backwards);
+        break;
     }
-    // A few percent over a step of the length that is simulated, little more over longer ones.
-    for (const auto& [micro_batches, allowed] : {std::pair(64u, 1.025), std::pair(200u, 1.12)}) {
-      const std::vector<std::uint32_t> unlimited(stages.size(), micro_batches);
-      EXPECT_LT(StepTime(stages, Chosen(stages, micro_batches), micro_batches),
-                allowed * StepTime(stages, unlimited, micro_batches))
-          << "case " << i << " with " << stages.size() << " stages";
+    Count(stage.running->kind, &progress);
+    const std::uint32_t pending = progress.backwards - progress.weight_backwards;
+    EXPECT_LE(progress.forwards - progress.backwards, progress.in_flight);
+    EXPECT_LE(pending, kind_ == ScheduleKind::k1f1b ? 1 : progress.pending_weights_max);
+  }
+
+  void Finish(std::size_t s) {
+    Stage& stage = stages_[s];
+    const OpKind kind = stage.running->kind;
+    stage.running.reset();
+    if (kind == OpKind::kForward && s + 1 == stages_.size()) ++stage.progress.gradients_ready;
+    if (kind == OpKind::kForward && s + 1 < stages_.size()) ++stage.activations;
+    if (kind == OpKind::kBackwardInput && s > 0) ++stage.gradients;
+  }
+
+  const ScheduleKind kind_;
+  std::mt19937 random_;
+  std::vector<Stage> stages_;
+};
+
+TEST(NextOpTest, NeverDeadlocksAndKeepsItsBoundsUnderRandomDelays) {
+  for (const ScheduleKind kind : {ScheduleKind::k1f1b, ScheduleKind::kZeroBubble}) {
+    for (std::uint32_t stages = 1; stages <= 8; ++stages) {
+      for (std::uint32_t micro_batches = 1; micro_batches <= 64; ++micro_batches) {
+        const std::uint32_t seed = 1000 * stages + micro_batches;
+        SCOPED_TRACE(std::string(ScheduleName(kind)) + ", stages " + std::to_string(stages) +
+                     ", micro-batches " + std::to_string(micro_batches) + ", seed " +
+                     std::to_string(seed));
+        ASSERT_TRUE(RandomPipeline(kind, stages, micro_batches, seed).Run());
+        ASSERT_FALSE(HasFailure());
+      }
     }
   }
-}
-
-TEST(ChooseInFlightTest, MemoryAndMicroBatchesBound) {
-  std::vector<StageTimes> stages = SlowLinks();
-  for (StageTimes& stage : stages) stage.micro_batch_bytes = 1000;
-  EXPECT_EQ(ChooseInFlight(stages, 0, 100, 4999), 4u);
-  EXPECT_EQ(ChooseInFlight(stages, 0, 100, 10), 1u);  // one is needed to go on at all
-  EXPECT_EQ(ChooseInFlight(stages, 0, 100, 0), 7u);
-  EXPECT_EQ(ChooseInFlight(stages, 0, 2, 0), 2u);
-  EXPECT_EQ(ChooseInFlight(stages, 0, 0, 0), 1u);
-}
-
-TEST(ChooseInFlightTest, NonsenseTimesFromOtherPeersAreIgnored) {
-  std::vector<StageTimes> stages(3, StageTimes{.forward_ms = 10, .backward_ms = 20});
-  stages[1].forward_ms = std::numeric_limits<double>::quiet_NaN();
-  stages[1].send_forward_ms = std::numeric_limits<double>::infinity();
-  stages[2].backward_ms = -5;
-  EXPECT_EQ(Chosen(stages, 50), (std::vector<std::uint32_t>{3, 2, 1}));
-  EXPECT_EQ(ChooseInFlight(stages, 7, 50, 0), 1u);
-  EXPECT_EQ(ChooseInFlight({}, 0, 50, 0), 1u);
 }
 
 }  // namespace
