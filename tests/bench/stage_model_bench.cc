@@ -1,7 +1,9 @@
-// Time of one micro-batch through a whole GPT-2 of the demo's shape, and of its optimizer step.
+// Time of one micro-batch through a whole GPT-2 of the demo's shape, and of its optimizer step;
+// time of F, B and W in stages of several models, weights zero or random: the time is the same.
 
 #include <benchmark/benchmark.h>
 
+#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -10,51 +12,113 @@
 namespace shoal::model {
 namespace {
 
-constexpr std::uint32_t kRows = 4;
-constexpr std::uint32_t kTokens = 128;
+// A stage of a model: where it is cut, and how much it gets at once.
+struct Shape {
+  std::uint32_t layers, hidden, vocabulary;
+  std::uint32_t first, last;  // layers of the stage
+  std::uint32_t rows, tokens;
+};
+
+constexpr Shape kDemo{4, 128, 1024, 0, 4, 4, 128};
 
 class Stage {
  public:
-  explicit Stage(const char* compute) {
+  explicit Stage(const char* compute, const Shape& shape = kDemo, bool recompute = false)
+      : shape_(shape) {
     storage::ModelConfig config;
-    config.layers = 4;
-    config.hidden = 128;
-    config.heads = 4;
-    config.inner = 512;
-    config.positions = kTokens;
-    config.vocabulary = 1024;
+    config.layers = shape.layers;
+    config.hidden = shape.hidden;
+    config.heads = shape.hidden == 128 ? 4 : shape.hidden / 64;
+    config.inner = 4 * shape.hidden;
+    config.positions = shape.tokens;
+    config.vocabulary = shape.vocabulary;
     StageOptions options;
-    options.range = {0, 4};
+    options.range = {shape.first, shape.last};
     options.device = "cpu";
     options.compute = compute;
+    options.recompute = recompute;
     options.threads = 1;
     auto made = NewTorchGpt2Stage(config, options);
     SHOAL_CHECK(made.ok());
     model_ = std::move(made).value();
-    for (std::int32_t i = 0; i < std::int32_t{kRows * kTokens}; ++i) ids_.push_back(i % 1024);
-    batch_ = {{0, 0}, kRows, kTokens, std::vector<SampleId>(kRows), ids_, ids_, {}};
+    const std::size_t places = std::size_t{shape.rows} * shape.tokens;
+    for (std::size_t i = 0; i < places; ++i) {
+      ids_.push_back(static_cast<std::int32_t>(i % shape.vocabulary));
+    }
+    const std::size_t values = places * shape.hidden;
+    if (shape.first > 0) input_.assign(values, 0.5F);
+    if (shape.last < shape.layers) output_.assign(values, 0.5F);
+    batch_ = {{0, 0}, shape.rows, shape.tokens, std::vector<SampleId>(shape.rows), ids_, ids_, {}};
+    if (shape.first > 0) batch_.token_ids = {};
+    if (shape.last < shape.layers) batch_.labels = {};
+    batch_.input = input_;
   }
   StageModel& model() { return *model_; }
   const MicroBatch& batch() const { return batch_; }
+  std::int64_t places() const { return std::int64_t{shape_.rows} * shape_.tokens; }
+
+  void Forward() {
+    StepLoss loss;
+    SHOAL_CHECK(model_->Forward(batch_, output_, &loss).ok());
+  }
+  void BackwardInput() { SHOAL_CHECK(model_->BackwardInput({0, 0}, output_, input_).ok()); }
+  void BackwardWeights() { SHOAL_CHECK(model_->BackwardWeights({0, 0}).ok()); }
 
  private:
+  const Shape shape_;
   std::unique_ptr<StageModel> model_;
   std::vector<std::int32_t> ids_;
+  std::vector<float> input_, output_;
   MicroBatch batch_;
 };
 
 void TrainMicroBatch(benchmark::State& state, const char* compute) {
   Stage stage(compute);
-  StepLoss loss;
   for (auto _ : state) {
-    SHOAL_CHECK(stage.model().Forward(stage.batch(), {}, &loss).ok());
-    SHOAL_CHECK(stage.model().BackwardInput({0, 0}, {}, {}).ok());
-    SHOAL_CHECK(stage.model().BackwardWeights({0, 0}).ok());
+    stage.Forward();
+    stage.BackwardInput();
+    stage.BackwardWeights();
   }
-  state.SetItemsProcessed(state.iterations() * kRows * kTokens);  // tokens
+  state.SetItemsProcessed(state.iterations() * stage.places());  // tokens
 }
 BENCHMARK_CAPTURE(TrainMicroBatch, fp32, "fp32")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(TrainMicroBatch, bf16, "bf16")->Unit(benchmark::kMillisecond);
+
+// Milliseconds of the three operations of a micro-batch, in CPU time of the one thread that does
+// them, and W's share in the backward.
+void Operations(benchmark::State& state, const char* compute, const Shape& shape, bool recompute) {
+  Stage stage(compute, shape, recompute);
+  double forward = 0, input = 0, weights = 0;
+  const auto timed = [](auto operation) {
+    const std::clock_t start = std::clock();
+    operation();
+    return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  for (auto _ : state) {
+    forward += timed([&] { stage.Forward(); });
+    input += timed([&] { stage.BackwardInput(); });
+    weights += timed([&] { stage.BackwardWeights(); });
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["F_ms"] = forward / runs;
+  state.counters["B_ms"] = input / runs;
+  state.counters["W_ms"] = weights / runs;
+  state.counters["W_share"] = weights / (input + weights);
+  const auto bytes = [](std::uint64_t count) { return static_cast<double>(count) / (1 << 20); };
+  state.counters["kept_MiB"] = bytes(stage.model().MicroBatchBytes(shape.rows, shape.tokens));
+  state.counters["pending_MiB"] =
+      bytes(stage.model().PendingWeightsBytes(shape.rows, shape.tokens));
+}
+constexpr Shape kDemoFirst{4, 128, 1024, 0, 2, 4, 128}, kDemoLast{4, 128, 1024, 2, 4, 4, 128};
+constexpr Shape kSmallMiddle{12, 768, 50257, 4, 6, 1, 1024};
+constexpr Shape kSmallLast{12, 768, 50257, 11, 12, 1, 1024};
+constexpr Shape kXlMiddle{48, 1600, 50257, 20, 21, 1, 1024};
+BENCHMARK_CAPTURE(Operations, demo_first, "fp32", kDemoFirst, false);
+BENCHMARK_CAPTURE(Operations, demo_last, "fp32", kDemoLast, false);
+BENCHMARK_CAPTURE(Operations, small_middle, "fp32", kSmallMiddle, false)->Iterations(3);
+BENCHMARK_CAPTURE(Operations, small_middle_recompute, "fp32", kSmallMiddle, true)->Iterations(3);
+BENCHMARK_CAPTURE(Operations, small_last, "fp32", kSmallLast, false)->Iterations(3);
+BENCHMARK_CAPTURE(Operations, xl_middle, "fp32", kXlMiddle, false)->Iterations(3);
 
 void OptimizerStep(benchmark::State& state) {
   Stage stage("fp32");

@@ -44,6 +44,20 @@ class EquivalenceTest(harness.SwarmTest):
         deep, _ = train(self.folder / "deep", stages=4, pipelines=1, **same)
         self.assert_follows(deep, single)
 
+    def test_schedules_give_the_same_bits(self):
+        same = {"steps": 12, "micro_batches": 6, "rows": 2, "checkpoint_every": 12, "stages": 2,
+                "forward": "aqsgd:bits=4", "backward": "direct:bits=8"}
+        plain, _ = train(self.folder / "plain", schedule={"kind": "1f1b"},
+                         export=self.folder / "out-plain", **same)
+        usual, _ = train(self.folder / "usual", export=self.folder / "out-usual", **same)
+        for run, schedule in (("plain", "1f1b"), ("usual", "zero-bubble")):
+            for log in sorted((self.folder / run).glob("p*.log")):
+                self.assertIn(f"schedule={schedule}", log.read_text())
+        self.assertEqual(usual, plain)
+        name = "model.safetensors"
+        self.assertTrue(filecmp.cmp(self.folder / "out-usual" / name,
+                                    self.folder / "out-plain" / name, shallow=False))
+
 
 if __name__ == "__main__":
     harness.main()

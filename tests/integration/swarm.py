@@ -17,12 +17,14 @@ START_TIMEOUT = 60
 class Swarm:
     """Use as a context manager; every process is gone afterwards, however the test ended.
 
-    `run_keys`, `codecs`, `optimizer`, `network`: keys of run.toml beside the defaults here.
+    `run_keys`, `codecs`, `optimizer`, `network`, `schedule`: keys of run.toml beside the
+    defaults here.
     """
 
     def __init__(self, folder, stages=2, pipelines=1, steps=20, micro_batches=4, rows=2,
                  data=None, model=None, forward="raw:dtype=fp32", backward="raw:dtype=fp32",
-                 optimizer=None, network=None, prefix=(), **run_keys):
+                 optimizer=None, network=None, schedule=None, prefix=(),
+                 **run_keys):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.run_folder = self.folder / "run"
@@ -40,6 +42,8 @@ class Swarm:
             "optimizer": {"learning_rate": 1e-3, "warmup_steps": 5, **(optimizer or {})},
             "network": {"listen": "127.0.0.1:0", "advertise": ["127.0.0.1"],
                         "status_listen": "127.0.0.1:0", **(network or {})}}
+        if schedule:
+            self.sections["schedule"] = schedule
 
     # ---- start and stop ----
 

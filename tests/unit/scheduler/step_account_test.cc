@@ -12,6 +12,9 @@ control::v1::StepReady Ready(std::uint64_t labels, double loss, double forward_m
   ready.set_labels(labels);
   ready.set_loss_sum(loss);
   ready.mutable_timing()->set_forward_ms(forward_ms);
+  ready.mutable_timing()->set_backward_weights_ms(2 * forward_ms);
+  ready.mutable_timing()->set_round_trip_ms(3 * forward_ms);
+  ready.mutable_timing()->set_pending_weights_bytes(labels);
   return ready;
 }
 
@@ -30,6 +33,9 @@ TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   EXPECT_EQ(account.loss_sum(), 4.0);
   EXPECT_EQ(account.timings()[0].forward_ms(), 9);
   EXPECT_EQ(account.timings()[1].forward_ms(), 4);
+  EXPECT_EQ(account.timings()[0].backward_weights_ms(), 18);
+  EXPECT_EQ(account.timings()[0].round_trip_ms(), 27);
+  EXPECT_EQ(account.timings()[1].pending_weights_bytes(), 6u);
   for (const std::uint32_t p : {0u, 1u}) {
     EXPECT_TRUE(account.AddSynced(p, 0, 3, start + std::chrono::seconds(3)));
     EXPECT_TRUE(account.AddSynced(p, 1, 5, start + std::chrono::seconds(5)));
