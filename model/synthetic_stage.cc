@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kMillisecondsMax = 60'000;
 constexpr auto kOwedMax = std::chrono::milliseconds(20);
+constexpr auto kAtOnce = std::chrono::milliseconds(1);
 // Gaussian values that all others are windows of: small enough for a core's cache.
 constexpr std::size_t kTableValues = std::size_t{1} << 15;
 // Logarithm of a token's scale in activations, and of a channel's: spread, and the rare large ones
@@ -219,18 +220,20 @@ class SyntheticStage final : public StageModel {
   bool first() const { return stage_.range.first_layer == 0; }
   bool last() const { return stage_.range.last_layer == config_.layers; }
 
-  // Until `ms` after `start`. What a sleep takes too long the next ones make up for, so that the
-  // sum is right.
+  // Until `ms` after `start`. What a sleep takes too long the next operation makes up for, so that
+  // the sum is right; but only if it follows at once: who waits was not held up by it.
   void Pass(TimePoint start, double ms) {
     const TimePoint whole =
         start + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
+    if (start - ended_ > kAtOnce) owed_ = {};
     const TimePoint wanted = std::max(start, whole - owed_);
     if (time_.sleep_until) {
       time_.sleep_until(wanted);
     } else {
       std::this_thread::sleep_until(wanted);
     }
-    owed_ += std::max(time_.clock->Now() - wanted, Duration::zero()) - (whole - wanted);
+    ended_ = time_.clock->Now();
+    owed_ += std::max(ended_ - wanted, Duration::zero()) - (whole - wanted);
     // A machine that has no time for the stage at all shows in the result.
     owed_ = std::min(owed_, Duration(kOwedMax));
   }
@@ -286,7 +289,8 @@ class SyntheticStage final : public StageModel {
   std::vector<float> channels_;
   std::unordered_map<SampleId, std::uint32_t> visits_;
   std::map<MicroBatchId, Kept> kept_;
-  Duration owed_{};  // time that passed beyond what was asked for so far
+  TimePoint ended_{};  // the last operation
+  Duration owed_{};    // time that passed beyond what was asked for
 };
 
 }  // namespace

@@ -182,6 +182,18 @@ TEST(SyntheticStage, TimeBetweenOperationsIsNotMadeUpFor) {
   EXPECT_NEAR(time.elapsed_ms(), 45.0 * 10, 1e-3);
 }
 
+TEST(SyntheticStage, WhatASleepTookTooLongIsForgottenWhileTheStageWaits) {
+  FakeTime time;
+  const auto stage = Stage(1, &time, {.forward_ms = 10, .backward_ms = 30, .weight_ms = 12});
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    time.oversleep = std::chrono::milliseconds(1);
+    VisitOnce(stage.get(), step, 0);
+    time.Pass(std::chrono::milliseconds(5));
+  }
+  // Each visit ends a millisecond late, which the wait behind it absorbs.
+  EXPECT_NEAR(time.elapsed_ms(), 46.0 * 10, 1e-3);
+}
+
 TEST(SyntheticStage, LastStageCountsLabelsAndLearnsNothing) {
   FakeTime time;
   const auto stage = Stage(2, &time);
