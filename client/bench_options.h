@@ -25,7 +25,7 @@ struct BenchArguments {
   double forward_ms = 45, backward_ms = 135, weight_ms = -1;  // negative: half of the backward
   std::string links = "10gbit,1gbit,500mbit,300mbit,100mbit,50mbit";
   std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
-  std::string schedules = "1f1b";
+  std::string schedules = "1f1b,zero-bubble";
   std::string rtt = "0ms";
   std::uint32_t epoch_steps = 3, warmup = 4, steps = 2, in_flight = 0;
   double change = 0.1, change_decay = 0.9;

@@ -107,7 +107,7 @@ class BenchRun {
     for (const BitsPerSecond link : options().links) {
       for (const std::string& schedule : options().schedules) {
         for (const CodecPair& codecs : options().codecs) {
-          SHOAL_ASSIGN_OR_RETURN(BenchRow row, Measure({link, codecs, schedule}));
+          SHOAL_ASSIGN_OR_RETURN(BenchRow row, Measure(options(), {link, codecs, schedule}));
           report_.rows.push_back(std::move(row));
         }
       }
@@ -149,14 +149,17 @@ class BenchRun {
 
   // What fractions are of: the ordinary schedule, messages of fp32, nothing shaped.
   Status Reference() {
+    // The ordinary schedule does not split the backward: no gradient leaves before all of it.
+    BenchOptions ordinary = options();
+    ordinary.weight_ms = 0;
     SHOAL_ASSIGN_OR_RETURN(const double step,
-                           SimulatedStep(options(), "1f1b", BitsPerSecond{0}, 0, 0, 0));
+                           SimulatedStep(ordinary, "1f1b", BitsPerSecond{0}, 0, 0, 0));
     const double rows = static_cast<double>(options().micro_batches) * options().rows;
     report_.reference_sequences_per_second = step > 0 ? rows / step : 0;
     report_.reference_simulated = true;
     if (!options().reference) return Status::Ok();
     const CodecPair raw{"raw:dtype=fp32", "raw:dtype=fp32"};
-    SHOAL_ASSIGN_OR_RETURN(const BenchRow row, Measure({BitsPerSecond{0}, raw, "1f1b"}));
+    SHOAL_ASSIGN_OR_RETURN(const BenchRow row, Measure(ordinary, {BitsPerSecond{0}, raw, "1f1b"}));
     // A machine that is slower than eight real ones would flatter every other row.
     if (row.cpu_limited() || row.sequences_per_second < 0.97 * row.bound_sequences_per_second) {
       return Status::Ok();
@@ -166,7 +169,7 @@ class BenchRun {
     return Status::Ok();
   }
 
-  Result<BenchRow> Measure(const BenchCase& bench_case) {
+  Result<BenchRow> Measure(const BenchOptions& wanted, const BenchCase& bench_case) {
     const std::string name = FormatRate(bench_case.link) + ", " + bench_case.schedule + ", " +
                              CodecLabel(bench_case.codecs);
     ProgressLine line;
@@ -176,7 +179,7 @@ class BenchRun {
     };
     if (network_->isolated()) SHOAL_RETURN_IF_ERROR(network_->Shape(bench_case.link));
     const std::string folder = directory_ + "/row-" + std::to_string(++measured_);
-    BenchSwarm swarm(options(), *network_, folder, Interrupted);
+    BenchSwarm swarm(wanted, *network_, folder, Interrupted);
     SHOAL_RETURN_IF_ERROR(swarm.Start(bench_case));
     SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().epoch_steps, show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample first, swarm.Sample());
@@ -185,12 +188,12 @@ class BenchRun {
     SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup + options().steps, show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample after, swarm.Sample());
     swarm.Stop();
-    BenchRow row = MakeBenchRow(options(), bench_case, first, before, after, report_.cpus);
+    BenchRow row = MakeBenchRow(wanted, bench_case, first, before, after, report_.cpus);
     row.rtt_ms = rtt_ms_;
     row.shaped_by = bench_case.link.value == 0 ? "none" : network_->shaped_by();
     SHOAL_ASSIGN_OR_RETURN(
         const double bound,
-        SimulatedStep(options(), bench_case.schedule, bench_case.link, row.wire_bytes_forward,
+        SimulatedStep(wanted, bench_case.schedule, bench_case.link, row.wire_bytes_forward,
                       row.wire_bytes_backward, rtt_ms_ / 2));
     const double rows = static_cast<double>(options().micro_batches) * options().rows;
     if (bound > 0) row.bound_sequences_per_second = rows / bound;

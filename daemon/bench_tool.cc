@@ -71,17 +71,15 @@ struct Simulated {
   pipeline::SimulationOptions options;
 };
 
-// An ordinary schedule does not split the backward.
+// Both schedules send a gradient once it is there, before the weights' half: that is what peers do.
 double StepSeconds(const Simulated& request) {
   pipeline::SimulationOptions options = request.options;
   options.keep_spans = false;
   options.schedule = request.schedule == "zero-bubble" ? pipeline::ScheduleKind::kZeroBubble
                                                        : pipeline::ScheduleKind::k1f1b;
   pipeline::SimulatedStage stage = request.stage;
-  if (options.schedule == pipeline::ScheduleKind::kZeroBubble) {
-    stage.backward_weights_ms = std::min(request.weight_ms, stage.backward_input_ms);
-    stage.backward_input_ms -= stage.backward_weights_ms;
-  }
+  stage.backward_weights_ms = std::min(request.weight_ms, stage.backward_input_ms);
+  stage.backward_input_ms -= stage.backward_weights_ms;
   const std::vector<pipeline::SimulatedStage> stages(request.stages, stage);
   return pipeline::SimulateStep(stages, options).step_ms * 1e-3;
 }

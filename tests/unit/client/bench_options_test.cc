@@ -48,7 +48,7 @@ TEST(BenchOptions, DefaultsAreThePapersShape) {
   EXPECT_EQ(options->weight_ms, 67.5);
   EXPECT_EQ(options->links.size(), 6u);
   EXPECT_EQ(options->links[0].value, 10'000'000'000u);
-  EXPECT_EQ(options->schedules, std::vector<std::string>{"1f1b"});
+  EXPECT_EQ(options->schedules, (std::vector<std::string>{"1f1b", "zero-bubble"}));
 }
 
 TEST(BenchOptions, ReadsWhatIsGiven) {
