@@ -152,6 +152,16 @@ void CutToMemory(Trial* trial, std::size_t s, const Memory& memory) {
   stage = best;
 }
 
+// The least that may follow a bound.
+std::uint32_t SlowFall(std::uint32_t previous) { return previous - previous / 8; }
+
+std::uint32_t Generous(std::uint32_t in_flight, const BoundsRequest& request, std::size_t stages) {
+  if (request.stage + 1 == stages) return 1;  // it goes backward at once
+  const auto plain = static_cast<std::uint32_t>(stages - request.stage);
+  return std::min(std::max(request.micro_batches, 1u),
+                  std::max({in_flight, 2 * plain, SlowFall(request.previous.in_flight)}));
+}
+
 StepBounds BoundsOf(ScheduleKind kind, const Measured& measured, const BoundsRequest& request,
                     const Memory& memory) {
   const std::uint32_t most = std::max(request.micro_batches, 1u);
@@ -171,13 +181,17 @@ StepBounds BoundsOf(ScheduleKind kind, const Measured& measured, const BoundsReq
   }
   trial.BoundByRoundTrip(kMargin * factor);
   SimulatedStage& own = trial.stage(request.stage);
+  own.in_flight = Generous(own.in_flight, request, measured.stages.size());
   if (request.in_flight_max > 0) own.in_flight = request.in_flight_max;
-  if (kind == ScheduleKind::kZeroBubble) {
+  if (kind == ScheduleKind::k1f1b) {
+    own.pending_weights_max = 1;
+  } else {
     const std::uint32_t had = std::max(trial.Run().stages[request.stage].pending_weights_most,
                                        trial.Run(true).stages[request.stage].pending_weights_most);
-    own.pending_weights_max = std::min(most, had + (had + 3) / 4);
-  } else {
-    own.pending_weights_max = 1;
+    const auto least = static_cast<std::uint32_t>(measured.stages.size()) + request.stage;
+    own.pending_weights_max = std::min(
+        most,
+        std::max({had + (had + 3) / 4, least, SlowFall(request.previous.pending_weights_max)}));
   }
   if (request.in_flight_max == 0) {
     CutToMemory(&trial, request.stage, memory);

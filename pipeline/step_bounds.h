@@ -50,17 +50,19 @@ struct BoundsRequest {
   std::uint32_t micro_batches = 0;
   SchedulePolicy policy = SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;  // 0: from the times; else taken as it is
+  StepBounds previous = {};         // of the step before
   std::uint64_t memory_bytes = 0;   // for micro-batches in flight and pending together; 0: any
 };
 
 // Bounds at `request.stage`. In flight: the round trip of a micro-batch from there to the last
 // stage and back, divided by the time between two micro-batches in the steady state (Little's law),
 // at least the plain S - stage; grown by a common factor at all stages until a simulated step is
-// within 1 % of one with unlimited bounds, whether the directions share their line or not; and by a
-// quarter more, since times vary. Pending: a quarter more than that step had. What exceeds
-// memory_bytes is cut to the simulated best that fits; one micro-batch always does. Times that are
-// no sensible numbers count as 0. Takes milliseconds: O(stages x micro-batches), up to 64, times
-// some tens.
+// within 1 % of one with unlimited bounds, whether the directions share their line or not. Pending:
+// as many as that step had, at least stages + stage. Times vary, and too few cost more than too
+// many: both get a quarter more, in flight is at least twice the plain bound, and neither falls by
+// more than an eighth below `previous`. What exceeds memory_bytes is cut to the simulated best that
+// fits; one micro-batch always does. Times that are no sensible numbers count as 0. Takes
+// milliseconds: O(stages x micro-batches), up to 64 of these, times some tens.
 StepBounds ChooseBounds(const std::vector<StageTimes>& stages, const BoundsRequest& request);
 
 }  // namespace shoal::pipeline

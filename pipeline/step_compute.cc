@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint32_t kAhead = 2;
 
 // New values count a fifth: quick enough to follow a line that changes, slow enough for noise.
-void Average(double value, double* average) {
-  *average = *average == 0 ? value : 0.8 * *average + 0.2 * value;
+void Average(double value, double* average, double weight = 0.2) {
+  *average = *average == 0 ? value : (1 - weight) * *average + weight * value;
 }
 
 // Whether bounds changed enough to be news: they follow measured times.
@@ -94,6 +94,7 @@ void StepCompute::ChooseStepBounds() {
                               .micro_batches = progress_.micro_batches,
                               .policy = config.schedule,
                               .in_flight_max = config.in_flight_max,
+                              .previous = bounds_,
                               .memory_bytes = config.activation_memory_bytes};
   progress_.in_flight = bounds_.in_flight;
   progress_.pending_weights_max = bounds_.pending_weights_max;
@@ -122,7 +123,7 @@ void StepCompute::UseBounds(const StepBounds& bounds) {
 void StepCompute::NoteRoundTrip() {
   if (next_ == nullptr || !first_output_ || progress_.gradients_ready == 0) return;
   const Duration elapsed = core_->deps.control->clock().Now() - *first_output_;
-  Average(Milliseconds(elapsed), &times_.round_trip_ms);
+  Average(Milliseconds(elapsed), &times_.round_trip_ms, 0.5);  // there is one a step only
   first_output_.reset();
 }
 

@@ -119,6 +119,29 @@ TEST(ChooseBoundsTest, LittlesLawOnALineWithoutContention) {
   EXPECT_LE(bounds[0].simulated_ms, 1.01 * bounds[0].unlimited_ms);
 }
 
+TEST(ChooseBoundsTest, BoundsFallSlowlyAndWithinMemory) {
+  StageTimes stage;
+  stage.forward_ms = stage.backward_input_ms = stage.backward_weights_ms = 10;
+  stage.micro_batch_bytes = 10;
+  const std::vector<StageTimes> times(4, stage);
+  BoundsRequest request{.micro_batches = 100};
+  EXPECT_EQ(ChooseBounds(times, request).in_flight, 8u);  // twice the plain bound
+  EXPECT_GE(ChooseBounds(times, request).pending_weights_max, 4u);
+  request.previous.in_flight = 40;
+  request.previous.pending_weights_max = 64;
+  EXPECT_EQ(ChooseBounds(times, request).in_flight, 35u);
+  EXPECT_GE(ChooseBounds(times, request).pending_weights_max, 56u);
+  request.stage = 3;
+  EXPECT_EQ(ChooseBounds(times, request).in_flight, 1u);
+  request.stage = 0;
+  request.micro_batches = 20;
+  EXPECT_EQ(ChooseBounds(times, request).in_flight, 20u);
+  EXPECT_EQ(ChooseBounds(times, request).pending_weights_max, 20u);
+  request.memory_bytes = 200;
+  const StepBounds cut = ChooseBounds(times, request);
+  EXPECT_LE(10 * (cut.in_flight + cut.pending_weights_max), 200u);
+}
+
 TEST(ChooseBoundsTest, TimeInCodecAndQueuesNeedsMoreInFlight) {
   const std::vector<SimulatedStage> stages = Stages(500, 3.125, 6.125);
   const BoundsRequest request{.micro_batches = 64};
