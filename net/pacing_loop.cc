@@ -8,7 +8,9 @@ namespace shoal::net {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(25);
+// Acknowledgements come in bursts, mostly where the other end sends, too.
 constexpr std::uint64_t kBusyBytes = 2 * 1448;
+constexpr int kBusyTicks = 4;
 // The kernel may hold this much time of data unsent.
 constexpr double kUnsentSeconds = 0.010;
 constexpr double kUnsentBytesMin = 64 * 1024;
@@ -64,13 +66,15 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
       if (!figures) continue;
       const auto known = watched_.find(socket.cookie);
       Watched now =
-          known == watched_.end() ? Watched{figures->acked_bytes, 0, 0, 0} : known->second;
+          known == watched_.end() ? Watched{figures->acked_bytes, 0, 0, 0, 0} : known->second;
       const std::uint64_t acked =
           figures->acked_bytes - std::exchange(now.acked_bytes, figures->acked_bytes);
+      now.busy_ticks = acked >= kBusyBytes ? kBusyTicks : std::max(0, now.busy_ticks - 1);
       Tune(socket, &now, acked, seconds);
       watched.emplace(socket.cookie, now);
       sample.delivered_bytes += acked;
-      if (acked < kBusyBytes || figures->min_rtt_ms <= 0) continue;
+      const bool busy = now.busy_ticks > 0 && figures->unacked_segments > 0;
+      if (!busy || figures->min_rtt_ms <= 0) continue;
       const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));
       if (!sample.queue || queue < *sample.queue) {
         sample.queue = queue;

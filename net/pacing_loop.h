@@ -48,6 +48,7 @@ class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
   struct Watched {
     std::uint64_t acked_bytes = 0;
     double rate = 0;  // bytes per second, recent peak
+    int busy_ticks = 0;
     std::uint32_t unsent_limit = 0;
     std::uint64_t pacing_rate = 0;
   };

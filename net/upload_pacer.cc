@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shoal::net {
 namespace {
@@ -11,31 +12,45 @@ using std::chrono::seconds;
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+Duration FromSeconds(double value) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+}
+
 // Time in the queue that is kept: above what timers and bursts make, below what is felt. A slow
 // line also needs the time of a chunk.
 constexpr double kTargetSeconds = 0.006;
 constexpr double kTargetBytes = 8 * 1024;
 // Below this part of the target the line may idle.
 constexpr double kEmptyPart = 0.25;
-constexpr Duration kLagMin = milliseconds(150);
+constexpr Duration kLagMin = milliseconds(200);
 // A queue above the target is to be gone after so many lags; at most so much is taken off at once.
 constexpr double kDrainLags = 2.5;
 constexpr double kCutMax = 0.5;
 // Growth per lag: slow near the line's rate, faster when the line has long had room.
 constexpr double kGrowthFirst = 0.005;
-constexpr double kGrowthMax = 0.10;
+constexpr double kGrowthMax = 0.05;
 constexpr int kGrowthsSlow = 4;
 // How far the pace may be above what is delivered.
 constexpr double kAheadMax = 1.25;
-// Weight of a new measurement of the line's rate. Too low ones are the more common mistake: when
-// something else than the line holds packets up for a moment.
-constexpr double kLineWeightUp = 0.7;
+// Weight of a new measurement of the line's rate. With a queue that may be the other direction's,
+// what was delivered is what we sent, and perhaps less than the line takes. A line that became
+// slower has a long queue soon: so many targets.
+constexpr double kLineWeightUp = 0.5;
 constexpr double kLineWeightDown = 0.4;
+constexpr double kSureTargets = 6;
+constexpr double kSureMin = 0.03;
 // Others may fill the queue for ever; we keep a trickle.
 constexpr double kRateMin = 16 * 1024;
-// The shortest round trip is known for some minutes only, so the queue must be empty now and then.
+// The shortest round trip is known for some minutes only, so the queue must be empty now and then;
+// and whose it is, is asked when it keeps the pace from growing.
 constexpr Duration kDrainEvery = seconds(60);
+constexpr Duration kDrainWhenHeld = seconds(1);
+constexpr Duration kDrainAgain = seconds(4);
+constexpr Duration kDrainMin = milliseconds(50);
 constexpr double kDrainPart = 0.75;
+constexpr double kForeignMaxSeconds = 0.030;
+// Of a new value of what is not ours, where that is less than before.
+constexpr double kForeignWeight = 0.3;
 
 }  // namespace
 
@@ -47,8 +62,7 @@ Duration UploadPacer::Lag() const { return std::max(kLagMin, round_trip_ + milli
 
 Duration UploadPacer::Target() const {
   const double chunk = rate_ > 0 ? kTargetBytes / rate_ : 0;
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(kTargetSeconds + chunk));
+  return FromSeconds(kTargetSeconds + chunk);
 }
 
 double UploadPacer::DeliveredRate(TimePoint now) const {
@@ -73,25 +87,40 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
   return pace();
 }
 
+void UploadPacer::Drain(TimePoint now, double queue) {
+  draining_ = true;
+  drained_until_ = now + std::max(kDrainMin, FromSeconds(2 * queue / (1 - kDrainPart)));
+  changed_at_ = drained_until_;  // the next look is at what the drain left
+  emptied_at_ = below_at_ = now;
+}
+
 void UploadPacer::Adjust(TimePoint now) {
-  changed_at_ = now;
-  Duration queue = Duration::max();
-  for (const Seen& seen : seen_) queue = std::min(queue, *seen.queue);
+  Duration shortest = Duration::max();
+  for (const Seen& seen : seen_) shortest = std::min(shortest, *seen.queue);
   const bool limited =
       std::any_of(seen_.begin(), seen_.end(), [](const Seen& seen) { return seen.limited; });
-  const double delivered = DeliveredRate(now);
+  const double queue = Seconds(shortest);
   const double target = Seconds(Target());
-  const double over = Seconds(queue) - target;
-
-  if (over + target < kEmptyPart * target) emptied_at_ = now;
-  if (rate_ > 0 && now - emptied_at_ > kDrainEvery && now >= drained_until_) {
-    emptied_at_ = now;
-    drained_until_ = now + 2 * Lag();
+  changed_at_ = now;
+  if (std::exchange(draining_, false)) {
+    foreign_ = queue < kForeignMaxSeconds ? queue : 0;
+    if (foreign_ > target / 2) growths_ = kGrowthsSlow;  // we were held down
     return;
   }
+  foreign_ += kForeignWeight * (std::min(foreign_, queue) - foreign_);
+  const double over = queue - foreign_ - target;
+  if (queue < kEmptyPart * target) emptied_at_ = now;
+  if (over < -target / 2 || !limited) below_at_ = now;
+  const bool asks = now - below_at_ > kDrainWhenHeld && now - drained_until_ > kDrainAgain;
+  if (rate_ > 0 && (asks || now - emptied_at_ > kDrainEvery)) {
+    Drain(now, std::min(queue, kForeignMaxSeconds));
+    return;
+  }
+  const double delivered = DeliveredRate(now);
   if (over > 0) {
     // The queue was never empty, so this is what the line takes.
-    const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown;
+    const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
+    const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
     line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
     const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
     rate_ = std::max(kRateMin, line_ * (1 - cut));

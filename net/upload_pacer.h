@@ -8,6 +8,10 @@
 // that the line never idles, too little to be felt. Where the queue is above the target, the pace
 // is what was delivered meanwhile, that is the line's rate, less what empties the queue; where it
 // is below, the pace grows slowly, as long as it is what holds us back.
+//
+// A round trip has two queues. A peer at the other end that keeps a target of its own for what it
+// sends must not hold us down, so now and then we send less for a moment: what does not go away by
+// that is not ours, and if it is little, it is accepted.
 
 #ifndef SHOAL_NET_UPLOAD_PACER_H_
 #define SHOAL_NET_UPLOAD_PACER_H_
@@ -55,11 +59,15 @@ class UploadPacer {
   double DeliveredRate(TimePoint now) const;
   Duration Target() const;
   void Adjust(TimePoint now);
+  void Drain(TimePoint now, double queue);
 
   std::deque<Seen> seen_;  // of the last lag
   TimePoint changed_at_{};
   TimePoint emptied_at_{};  // when the queue was last seen empty, or nobody was busy
+  TimePoint below_at_{};    // when it last let the pace grow
   TimePoint drained_until_{};
+  bool draining_ = false;
+  double foreign_ = 0;  // seconds of queue that are not ours
   Duration round_trip_{};
   double rate_ = 0;  // bytes per second; 0: no pace yet
   double line_ = 0;  // what was delivered while the queue was not empty, smoothed

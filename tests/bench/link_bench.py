@@ -39,9 +39,15 @@ def arguments():
                         help="queues of the router, ms at its rate")
     parser.add_argument("--congestion", default="cubic",
                         help="the kernel's congestion control: cubic,bbr (default: cubic)")
+    parser.add_argument("--shaper", choices=("router", "peer"), default="router",
+                        help="where the queue is; peer: the sender's kernel sees it (default: "
+                             "router)")
+    parser.add_argument("--both", action="store_true",
+                        help="both ends send; the rows tell of the first")
     parser.add_argument("--seconds", type=float, default=10, help="measured, per row")
     parser.add_argument("--warm-up", type=float, default=6, help="seconds before, per row")
     parser.add_argument("--sender", default="", help="more options of link_peer send")
+    parser.add_argument("--receiver", default="", help="more options of link_peer receive")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
     return parser.parse_args()
@@ -100,7 +106,7 @@ def quantile(values, part):
 class Snapshot:
     def __init__(self, line, a, sender, receiver):
         self.time = time.monotonic()
-        self.shaper = line.to("b")
+        self.shaper, self.back = line.to("b"), line.to("a")
         self.segments, self.again = tcp_counts(a)
         self.sender, self.receiver = sender.report(), receiver.report()
 
@@ -110,8 +116,11 @@ def measure(args, mbit, rtt_ms, queue_ms, congestion):
     with contextlib.ExitStack() as stack:
         a, b = (stack.enter_context(namespaces.Namespace(n)) for n in "ab")
         line = stack.enter_context(namespaces.DelayedLine(
-            a, b, rate, rtt_ms, queue_ms, Path(args.build, "tests/delay_line"), congestion))
-        receiver = stack.enter_context(Peer(b, args.build, "receive", "--listen", "10.77.0.2"))
+            a, b, rate, rtt_ms, queue_ms, Path(args.build, "tests/delay_line"), congestion,
+            args.shaper))
+        receiver = stack.enter_context(Peer(
+            b, args.build, "receive", "--listen", "10.77.0.2", *args.receiver.split(),
+            *(("--back", str(1 << 20)) if args.both else ())))
         at = receiver.read()
         sender = stack.enter_context(Peer(
             a, args.build, "send", "--listen", "10.77.0.1", "--to", at["peer"], "--link",
@@ -145,6 +154,7 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
         "cpuSecondsPerGigabyte": sum(cpu.values()) if gigabytes else None,
         "queueMs": queue_ms, "congestion": congestion,
         "receivedFraction": 8e9 * gigabytes / seconds / rate,
+        "backFraction": 8 * (last.back["bytes"] - first.back["bytes"]) / seconds / rate,
         "sentAgain": again, "dropped": last.shaper["drops"] - first.shaper["drops"],
         "controlMedianMs": quantile(control, .5), "controlMaxMs": max(control, default=None),
         "controlIdleMs": quantile(idle["controlMs"], .5),
@@ -161,6 +171,7 @@ COLUMNS = (
     ("queue", lambda r: f"{r['queueMs']}"), ("", lambda r: r["congestion"]),
     ("fraction", lambda r: f"{r['linkFraction']:.3f}"),
     ("received", lambda r: f"{r['receivedFraction']:.3f}"),
+    ("back", lambda r: f"{r['backFraction']:.3f}"),
     ("again", lambda r: f"{r['sentAgain']:.4f}"),
     ("control ms", lambda r: f"{r['controlLatencyMs']:.1f}"),
     ("median", lambda r: f"{r['controlMedianMs']:.1f}"),

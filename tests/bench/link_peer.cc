@@ -1,7 +1,7 @@
 // One end of the link bench: a real LinkHub and a real control stream, for
 // tests/bench/link_bench.py.
 //
-//   link_peer receive --dir DIR --listen HOST
+//   link_peer receive --dir DIR --listen HOST [--back BYTES] [--pacing 0]
 //   link_peer send --dir DIR --listen HOST --to PEER --link HOST:PORT --control HOST:PORT
 //             [--frame BYTES] [--ahead N] [--control-ms N] [--gradient BYTES --gradient-ms N]
 //             [--upload BIT_PER_S] [--pacing 0]
@@ -9,8 +9,8 @@
 // The sender says small messages to the scheduler's side every so many milliseconds, which are
 // answered at once. After the line "go" on its standard input it opens the link, keeps N frames
 // (activations) in its queue and, if asked, sends a gradient now and then. Every other line is
-// answered by one line of JSON: what was counted since such a line before. Both ends end with their
-// standard input.
+// answered by one line of JSON: what was counted since such a line before. With --back the receiver
+// sends frames of that size, too, all the time. Both ends end with their standard input.
 
 #include <sys/resource.h>
 
@@ -141,6 +141,17 @@ class Peer {
     return report;
   }
 
+  void SendFrame(FrameKind kind, std::uint64_t bytes) {
+    Frame frame;
+    frame.kind = kind;
+    frame.run = kRun;
+    frame.generation = 1;
+    frame.tag = Nanoseconds();
+    frame.payload = Buffer(bytes);
+    std::memset(frame.payload.data(), static_cast<int>(frame.tag & 0xff), bytes);
+    if (const Status status = link_->Send(std::move(frame)); !status.ok()) Die(status.ToString());
+  }
+
   LinkTarget Target(const PeerId& peer, const std::string& address) const {
     return {peer, {address}, kRun, 1, kChannel};
   }
@@ -155,7 +166,8 @@ class Peer {
 
 class Receiver final : public Peer {
  public:
-  explicit Receiver(const std::map<std::string, std::string>& options) : Peer(options) {
+  explicit Receiver(const std::map<std::string, std::string>& options)
+      : Peer(options), back_bytes_(NumberOf(options, "--back", 0)) {
     ControlServerOptions server;
     server.listen = options.at("--listen") + ":0";
     server.identity = identity_;
@@ -177,10 +189,14 @@ class Receiver final : public Peer {
     // Who attends is who sends: the link from there is expected from now on.
     handlers.on_connect = [this](ConnectionId, PeerId peer, const std::string& address) {
       LinkHandlers link;
-      link.on_frame = [this](Frame frame) { OnFrame(frame); };
-      link.on_closed = [](const Status& status) {
-        std::fprintf(stderr, "link_peer: receiver: %s\n", status.ToString().c_str());
+      link.on_open = [this] {
+        for (int i = 0; i < kBackAhead && back_bytes_ > 0; ++i) {
+          SendFrame(FrameKind::kActivation, back_bytes_);
+        }
       };
+      link.on_sent = [this](FrameKind kind, MicroBatchId, double) { SendFrame(kind, back_bytes_); };
+      link.on_frame = [this](Frame frame) { OnFrame(frame); };
+      link.on_closed = [](const Status&) {};  // the sender goes first
       link_ = hub_->Accept(Target(peer, address), std::move(link));
     };
     handlers.on_message = [this](ConnectionId id, const control::v1::PeerMessage& message) {
@@ -205,6 +221,9 @@ class Receiver final : public Peer {
   void Go() override {}
   void Stop() override { server_.reset(); }
 
+  static constexpr int kBackAhead = 4;
+
+  const std::uint64_t back_bytes_;
   std::unique_ptr<ControlServer> server_;
   std::uint64_t payload_bytes_ = 0;
   std::vector<double> gradient_ms_;
@@ -253,17 +272,6 @@ class Sender final : public Peer {
     };
     handlers.on_closed = [](const Status& status) { Die("link: " + status.ToString()); };
     link_ = hub_->Dial(Target(peer_, link_address_), std::move(handlers));
-  }
-
-  void SendFrame(FrameKind kind, std::uint64_t bytes) {
-    Frame frame;
-    frame.kind = kind;
-    frame.run = kRun;
-    frame.generation = 1;
-    frame.tag = Nanoseconds();
-    frame.payload = Buffer(bytes);
-    std::memset(frame.payload.data(), static_cast<int>(frame.tag & 0xff), bytes);
-    if (const Status status = link_->Send(std::move(frame)); !status.ok()) Die(status.ToString());
   }
 
   void SendGradient() {

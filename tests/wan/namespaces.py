@@ -79,12 +79,13 @@ class DelayedLine:
     """A line with a length and a router: `a` and `b` (addresses .1 and .2) with the program
     delay_line between them. What goes to one of them leaves the router at `rate` bit/s through a
     queue of `queue_ms` at that rate; packets wait there, and are dropped there, not in the
-    sender's kernel, which would notice. Gone after the `with`."""
+    sender's kernel, which would notice (`shaper` "peer": just there). Gone after the `with`."""
 
-    def __init__(self, a, b, rate, rtt_ms, queue_ms, program, congestion="cubic"):
+    def __init__(self, a, b, rate, rtt_ms, queue_ms, program, congestion="cubic",
+                 shaper="router"):
         self.ends = {"to-a": a, "to-b": b}
         self.rate, self.rtt_ms, self.queue_ms = rate, rtt_ms, queue_ms
-        self.program, self.congestion = str(program), congestion
+        self.program, self.congestion, self.shaper = str(program), congestion, shaper
         self.router = Namespace("router")
         self.process = None
 
@@ -108,9 +109,10 @@ class DelayedLine:
             end.run("ip", "route", "replace", "10.77.0.0/24", "dev", "line", "scope", "link",
                     "proto", "kernel", "src", f"10.77.0.{number}", "congctl", self.congestion)
             self.router.run("ip", "link", "set", "dev", name, "up")
-            self.router.run("tc", "qdisc", "replace", "dev", name, "root", "tbf", "rate",
-                            f"{self.rate}bit", "burst", burst, "limit",
-                            int(self.rate / 8 * self.queue_ms / 1000) + burst)
+            at, device = (end, "line") if self.shaper == "peer" else (self.router, name)
+            at.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
+                   f"{self.rate}bit", "burst", burst, "limit",
+                   int(self.rate / 8 * self.queue_ms / 1000) + burst)
         self.process = subprocess.Popen(
             [*self.router.prefix, self.program, *self.ends, str(int(self.rtt_ms * 500))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -126,4 +128,7 @@ class DelayedLine:
     def to(self, end):
         """What went to end "a" or "b" as the shaper counts it, every packet with its headers:
         bytes, packets, drops, backlog."""
-        return json.loads(self.router.run("tc", "-s", "-j", "qdisc", "show", "dev", f"to-{end}"))[0]
+        where, device = self.router, f"to-{end}"
+        if self.shaper == "peer":
+            where, device = self.ends["to-a" if end == "b" else "to-b"], "line"
+        return json.loads(where.run("tc", "-s", "-j", "qdisc", "show", "dev", device))[0]

@@ -80,6 +80,22 @@ class WanTest(harness.SwarmTest):
             self.assertLessEqual(rate, 1.15 * 2_000_000)
         swarm.check_alive()
 
+    def test_training_over_a_long_line_with_a_deep_queue(self):
+        a, b = self.namespace("a"), self.namespace("b")
+        line = self.stack.enter_context(namespaces.DelayedLine(
+            a, b, rate=20_000_000, rtt_ms=40, queue_ms=200,
+            program=harness.BIN.parent / "tests/delay_line"))
+        swarm = self.swarm_over(a, b, steps=12, micro_batches=4, rows=4,
+                                data=harness.data(row=128, size=60_000),
+                                forward="direct:bits=8", backward="direct:bits=8")
+        swarm.wait_finished(120)
+        self.assertEqual(len(swarm.run()["losses"]), 12)
+        status = swarm.peer_status("p1")
+        self.assertEqual(status["pacing"]["mode"], "auto")
+        # All of it crossed the line, in order, or the checksums of the frames had ended the run.
+        self.assertGreater(line.to("a")["bytes"], status["traffic"]["sentWireBytes"])
+        swarm.stop()
+
     def test_training_over_a_slow_line(self):
         machines = self.two_machines()
         for machine in machines:
