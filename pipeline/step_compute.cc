@@ -120,6 +120,11 @@ void StepCompute::UseBounds(const StepBounds& bounds) {
             {"simulated_ms", bounds.simulated_ms}, {"unlimited_ms", bounds.unlimited_ms});
 }
 
+void StepCompute::Sent::Fold(double* average) {
+  if (count > 0) Average(sum_ms / count, average, 0.5);
+  *this = {};
+}
+
 void StepCompute::NoteRoundTrip() {
   if (next_ == nullptr || !first_output_ || progress_.gradients_ready == 0) return;
   const Duration elapsed = core_->deps.control->clock().Now() - *first_output_;
@@ -152,6 +157,8 @@ void StepCompute::Pump() {
   if (!op) {
     if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
     active_ = false;
+    sent_forward_.Fold(&times_.send_forward_ms);
+    sent_backward_.Fold(&times_.send_backward_ms);
     return on_done_();
   }
   busy_ = true;
@@ -266,8 +273,8 @@ void StepCompute::StartWeights(std::uint32_t mb) {
 }
 
 void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
-  if (kind == net::FrameKind::kActivation) Average(elapsed_ms, &times_.send_forward_ms);
-  if (kind == net::FrameKind::kGradient) Average(elapsed_ms, &times_.send_backward_ms);
+  if (kind == net::FrameKind::kActivation) sent_forward_.Add(elapsed_ms);
+  if (kind == net::FrameKind::kGradient) sent_backward_.Add(elapsed_ms);
 }
 
 std::string StepCompute::Awaited(const PeerId** peer) const {

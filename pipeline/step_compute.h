@@ -67,6 +67,18 @@ class StepCompute {
   bool busy_ = false;    // an operation runs
   StageProgress progress_;
   model::StepLoss loss_;
+  // Times of a step's messages. Their mean counts, not the last ones: at the end of a step the two
+  // directions take turns otherwise than before.
+  struct Sent {
+    double sum_ms = 0;
+    std::uint32_t count = 0;
+    void Add(double ms) {
+      sum_ms += ms;
+      ++count;
+    }
+    void Fold(double* average);
+  };
+  Sent sent_forward_, sent_backward_;
   StepBounds bounds_;  // of the running step
   std::optional<StepBounds> logged_;
   StageTimes times_;  // moving averages
