@@ -9,7 +9,8 @@ from pathlib import Path
 import harness
 
 SHAPE = ["--stages", "3", "--micro-batches", "4", "--shape", "1x32x128", "--forward-ms", "4",
-         "--backward-ms", "8", "--epoch-steps", "2", "--warmup", "2", "--steps", "2"]
+         "--backward-ms", "8", "--epoch-steps", "2", "--warmup", "2", "--steps", "2",
+         "--schedules", "zero-bubble"]
 VALUES = 32 * 128
 HEADER = 16  # of a payload
 
