@@ -41,6 +41,8 @@ constexpr double kSureTargets = 6;
 constexpr double kSureMin = 0.03;
 // Others may fill the queue for ever; we keep a trickle.
 constexpr double kRateMin = 16 * 1024;
+// A faster line's queue is short, and what seems one is often the processors.
+constexpr double kRateMax = 125e6;
 // The shortest round trip is known for some minutes only, so the queue must be empty now and then;
 // and whose it is, is asked when it keeps the pace from growing.
 constexpr Duration kDrainEvery = seconds(60);
@@ -83,6 +85,7 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
   const bool busy = std::all_of(seen_.begin(), seen_.end(),
                                 [](const Seen& seen) { return seen.queue.has_value(); });
   if (whole && busy && now - changed_at_ >= lag) Adjust(now);
+  if (whole && !busy && now - changed_at_ >= lag) GrowBetweenBursts(now);
   if (rate_ > 0 && now < drained_until_) return pace_of(rate_ * kDrainPart);
   return pace();
 }
@@ -92,6 +95,19 @@ void UploadPacer::Drain(TimePoint now, double queue) {
   drained_until_ = now + std::max(kDrainMin, FromSeconds(2 * queue / (1 - kDrainPart)));
   changed_at_ = drained_until_;  // the next look is at what the drain left
   emptied_at_ = below_at_ = now;
+}
+
+void UploadPacer::GrowBetweenBursts(TimePoint now) {
+  bool waited = false, empty = true, limited = false;
+  for (const Seen& seen : seen_) {
+    limited = limited || seen.limited;
+    if (!seen.queue) continue;
+    waited = true;
+    empty = empty && Seconds(*seen.queue) < kEmptyPart * Seconds(Target());
+  }
+  if (rate_ == 0 || !limited || !waited || !empty) return;
+  changed_at_ = now;
+  rate_ *= 1 + kGrowthMax;
 }
 
 void UploadPacer::Adjust(TimePoint now) {
@@ -117,7 +133,9 @@ void UploadPacer::Adjust(TimePoint now) {
     return;
   }
   const double delivered = DeliveredRate(now);
-  if (over > 0) {
+  if (std::max(rate_, delivered) > kRateMax) {
+    rate_ = line_ = 0;
+  } else if (over > 0) {
     // The queue was never empty, so this is what the line takes.
     const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
     const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;

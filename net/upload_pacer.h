@@ -60,6 +60,7 @@ class UploadPacer {
   Duration Target() const;
   void Adjust(TimePoint now);
   void Drain(TimePoint now, double queue);
+  void GrowBetweenBursts(TimePoint now);
 
   std::deque<Seen> seen_;  // of the last lag
   TimePoint changed_at_{};

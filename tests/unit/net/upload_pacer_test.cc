@@ -208,6 +208,24 @@ TEST(UploadPacer, PausesKeepThePace) {
   EXPECT_LT(means.queue_most_ms, 40);
 }
 
+TEST(UploadPacer, BurstsFindOutThatTheLineIsFaster) {
+  Line line(30, milliseconds(41));
+  line.Run(seconds(5));
+  EXPECT_NEAR(line.pace_mbit(), 30, 3);
+  line.SetRate(100);
+  for (int i = 0; i < 100; ++i) {  // never busy for long enough to be measured
+    line.Run(milliseconds(100));
+    line.Run(milliseconds(100), 0);
+  }
+  EXPECT_GT(line.pace_mbit(), 80);
+}
+
+TEST(UploadPacer, NoPaceForVeryFastLines) {
+  Line line(2000, milliseconds(2));
+  line.Run(seconds(5));
+  EXPECT_EQ(line.pace_mbit(), 0);
+}
+
 TEST(UploadPacer, EmptiesTheQueueNowAndThen) {
   // With a steady queue the shortest round trip would be forgotten.
   Line line(50, milliseconds(41));
