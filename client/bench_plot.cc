@@ -13,8 +13,8 @@
 namespace shoal::client {
 namespace {
 
-constexpr double kWidth = 960, kHeight = 540;
-constexpr double kLeft = 64, kRight = 340, kTop = 56, kBottom = 56;
+constexpr double kWidth = 1080, kHeight = 540;
+constexpr double kLeft = 64, kRight = 460, kTop = 56, kBottom = 56;
 constexpr std::array<const char*, 8> kColours = {"#0b6e99", "#d9730d", "#448361", "#9065b0",
                                                  "#c14c8a", "#937264", "#d44c47", "#4b5563"};
 
