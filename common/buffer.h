@@ -1,16 +1,17 @@
 // Buffer: move-only owner of bytes, 64-byte aligned, so that SIMD code and float views are safe.
+// Its memory comes from the process's block pool.
 
 #ifndef SHOAL_COMMON_BUFFER_H_
 #define SHOAL_COMMON_BUFFER_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "common/block_pool.h"
 #include "common/status.h"
 
 namespace shoal {
@@ -22,8 +23,7 @@ class Buffer {
   explicit Buffer(std::size_t size) : size_(size) {
     if (size == 0) return;
     SHOAL_CHECK(size <= PTRDIFF_MAX);
-    // aligned_alloc wants a multiple of the alignment.
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, (size + 63) / 64 * 64)));
+    data_ = {SharedBlockPool().Take(size), GiveBack{size}};
     SHOAL_CHECK(data_ != nullptr);
   }
   Buffer(Buffer&& other) noexcept
@@ -65,10 +65,11 @@ class Buffer {
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
+  struct GiveBack {
+    std::size_t taken;
+    void operator()(std::byte* block) const { SharedBlockPool().Give(block, taken); }
   };
-  std::unique_ptr<std::byte[], Free> data_;
+  std::unique_ptr<std::byte[], GiveBack> data_;
   std::size_t size_ = 0;
 };
 

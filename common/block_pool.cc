@@ -1,0 +1,90 @@
+#include "common/block_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+namespace shoal {
+namespace {
+
+constexpr std::size_t kSharedBytesMax = std::size_t{128} << 20;
+
+// A block that is given back and taken again hides use after free from a sanitizer.
+constexpr bool Sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return true;
+#else
+  return false;
+#endif
+#else
+  return false;
+#endif
+}
+
+constexpr std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+std::size_t BlockPool::Capacity(std::size_t bytes) {
+  if (bytes < kPooledBytesMin) return RoundUp(std::max<std::size_t>(bytes, 1), kAlignment);
+  // Eight classes per power of two.
+  return RoundUp(bytes, std::bit_floor(bytes) / 8);
+}
+
+BlockPool::~BlockPool() {
+  for (const Kept& kept : kept_) std::free(kept.block);
+}
+
+std::byte* BlockPool::Take(std::size_t bytes) {
+  const std::size_t capacity = Capacity(bytes);
+  if (capacity >= kPooledBytesMin) {
+    MutexLock lock(mutex_);
+    // The newest is most likely still in a cache.
+    const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [capacity](const Kept& kept) {
+      return kept.capacity == capacity;
+    });
+    if (found != kept_.rend()) {
+      std::byte* const block = found->block;
+      kept_bytes_ -= capacity;
+      kept_.erase(std::next(found).base());
+      return block;
+    }
+  }
+  return static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity));
+}
+
+void BlockPool::Give(std::byte* block, std::size_t bytes) {
+  const std::size_t capacity = Capacity(bytes);
+  if (block == nullptr) return;
+  if (capacity < kPooledBytesMin || capacity > kept_bytes_max_) return std::free(block);
+  std::vector<std::byte*> old;  // freed without the lock
+  {
+    MutexLock lock(mutex_);
+    kept_.push_back({block, capacity});
+    kept_bytes_ += capacity;
+    while (kept_bytes_ > kept_bytes_max_) {
+      old.push_back(kept_.front().block);
+      kept_bytes_ -= kept_.front().capacity;
+      kept_.pop_front();
+    }
+  }
+  for (std::byte* const freed : old) std::free(freed);
+}
+
+std::size_t BlockPool::kept_bytes() const {
+  MutexLock lock(mutex_);
+  return kept_bytes_;
+}
+
+BlockPool& SharedBlockPool() {
+  static BlockPool* const pool = new BlockPool(Sanitized() ? 0 : kSharedBytesMax);
+  return *pool;
+}
+
+}  // namespace shoal
