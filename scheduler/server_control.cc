@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "scheduler/run_status.h"
@@ -24,7 +25,11 @@ Result<net::CommandResult> RunIs(const RunView& view) {
 void SchedulerServer::Feed(const Event& event) {
   if (stopping_) return;
   const RunState before = state_->run_state();
-  for (const Action& action : state_->Handle(event, SystemClock().Now())) Carry(action);
+  const std::vector<Action> actions = state_->Handle(event, SystemClock().Now());
+  // Before a plan goes out, which lets its peers fetch at once.
+  const auto* const said = std::get_if<PeerSaid>(&event);
+  if (said != nullptr && said->message.has_hello()) Admit(said->connection);
+  for (const Action& action : actions) Carry(action);
   if (state_->run_state() == before) return;
   const RunView view = state_->View(SystemClock().Now());
   SHOAL_LOG(kInfo, "scheduler", "run.state", {"state", RunStateName(view.state)},
@@ -63,10 +68,7 @@ void SchedulerServer::Carry(const Action& action) {
 void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
   if (stopping_) return;
   if (!message.has_checkpoint_done() || message.checkpoint_done().files().empty()) {
-    const bool hello = message.has_hello();
-    Feed(PeerSaid{connection, std::move(message)});
-    if (hello) Admit(connection);
-    return;
+    return Feed(PeerSaid{connection, std::move(message)});
   }
   // A checkpoint counts only when its files are really here.
   store_->Post("checkpoint.check", [this, connection, message = std::move(message)]() mutable {
