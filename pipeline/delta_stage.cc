@@ -26,7 +26,7 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
          codec.CheckMImage(record.image.bytes(), shape).ok();
 }
 
-struct Committed {
+struct StoreWrite {
   Status status;
   std::vector<SampleId> lost;
   double ms = 0;
@@ -247,41 +247,61 @@ void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
 void DeltaStage::PumpCommits() {
   while (!commits_.empty()) {
     Committing& first = commits_.front();
-    if (!first.posted) return PostCommit(&first);
+    if (!first.begun) return PostCommit(&first);
     if (!first.stored || (shared() && !theirs_.contains(first.step))) return;
     PostSettle();
   }
 }
 
+// A part of the step's records, so that what the next step reads need not wait for all of them.
 void DeltaStage::PostCommit(Committing* commit) {
-  commit->posted = true;
+  commit->begun = true;
+  std::vector<storage::DeltaUpdate> part;
+  std::vector<SampleId> samples;
   std::uint64_t bytes = 0;
-  for (const storage::DeltaUpdate& update : commit->updates) bytes += update.record.image.size();
-  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step,
-                updates = std::move(commit->updates), clock = &core_->deps.control->clock()] {
+  while (!commit->updates.empty() && (part.empty() || bytes < core_->config.commit_bytes)) {
+    bytes += commit->updates.back().record.image.size();
+    samples.push_back(commit->updates.back().sample);
+    part.push_back(std::move(commit->updates.back()));
+    commit->updates.pop_back();
+  }
+  const bool last = commit->updates.empty();
+  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step, last,
+                updates = std::move(part), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
-    Committed committed;
-    committed.status = store->Commit(place, updates, &committed.lost);
-    committed.ms = Milliseconds(clock->Now() - start);
-    TraceSpan("delta.committed", {step, 0}, traced);
-    return committed;
+    StoreWrite written;
+    written.status = store->Commit(place, updates, &written.lost);
+    written.ms = Milliseconds(clock->Now() - start);
+    if (last) TraceSpan("delta.committed", {step, 0}, traced);
+    return written;
   };
   core_->scope.Run(core_->deps.store, "delta.commit", std::move(write),
-                   [this, bytes, step = commit->step](Committed committed) {
-                     if (!committed.status.ok()) {
-                       return core_->fail(committed.status.WithContext("delta store"), nullptr);
+                   [this, bytes, samples = std::move(samples)](StoreWrite written) {
+                     if (!written.status.ok()) {
+                       return core_->fail(written.status.WithContext("delta store"), nullptr);
                      }
-                     core_->stats.store_ms += committed.ms;
+                     core_->stats.store_ms += written.ms;
                      core_->stats.staged_bytes -= bytes;
-                     Forget(committed.lost, step + 1);
-                     commits_.front().stored = true;
-                     if (shared()) commits_.front().handlers.on_stored(std::move(committed.lost));
-                     PumpCommits();
+                     PartCommitted(samples, written.lost);
                    });
+  if (!last) return;
   // What the step made is read behind its commit.
   uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
   for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+}
+
+void DeltaStage::PartCommitted(const std::vector<SampleId>& samples,
+                               const std::vector<SampleId>& lost) {
+  Committing& commit = commits_.front();
+  // What a part before lost, because it could not be read, may be there again.
+  for (const SampleId sample : samples) commit.lost.erase(sample);
+  commit.lost.insert(lost.begin(), lost.end());
+  Forget(lost, commit.step + 1);
+  if (!commit.updates.empty()) return PostCommit(&commit);
+  commit.stored = true;
+  if (shared()) commit.handlers.on_stored({commit.lost.begin(), commit.lost.end()});
+  PumpCommits();
 }
 
 void DeltaStage::PostSettle() {

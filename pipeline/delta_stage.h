@@ -8,7 +8,8 @@
 // Committing, one step after the other, at both ends:
 //   staged --Apply--> queued --store--> stored, own losses told --theirs came--> settled, checksum
 // Only after that does the next commit begin. So both ends compute the checksum of a step over the
-// same samples, though each may lose others (quota, damage, full disk).
+// same samples, though each may lose others (quota, damage, full disk). The store gets a commit in
+// parts: the next step's reads go between them.
 // All store calls are posted to the store executor in order. Thread: control.
 //
 // The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
@@ -98,10 +99,11 @@ class DeltaStage {
   using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, micro-batch
   struct Committing {
     std::uint64_t step = 0;
-    std::vector<storage::DeltaUpdate> updates;
+    std::vector<storage::DeltaUpdate> updates;  // not posted yet, last ones first
     std::uint64_t records = 0;
     CommitHandlers handlers;
-    bool posted = false, stored = false;
+    std::set<SampleId> lost;
+    bool begun = false, stored = false;
   };
 
   bool shared() const { return place_.side != storage::BoundarySide::kResidual; }
@@ -115,6 +117,7 @@ class DeltaStage {
   void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
   void PumpCommits();
   void PostCommit(Committing* commit);
+  void PartCommitted(const std::vector<SampleId>& samples, const std::vector<SampleId>& lost);
   void PostSettle();
 
   RunnerCore* const core_;

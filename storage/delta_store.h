@@ -93,8 +93,8 @@ class DeltaStore {
   // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
   virtual Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) = 0;
 
-  // Replaces the records of one step. `evicted` gets the samples of `place` that have no record
-  // any more: refused by the quota, refused by the disk, or found unreadable since the last
+  // Replaces records of one step, all or a part. `evicted` gets the samples of `place` that have no
+  // record any more: refused by the quota, refused by the disk, or found unreadable since the last
   // Commit. Quota: what is there stays, as long as it is of this run; other runs go first, and
   // then, where m needs room, residuals.
   virtual Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
