@@ -26,12 +26,6 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
          codec.CheckMImage(record.image.bytes(), shape).ok();
 }
 
-struct StoreWrite {
-  Status status;
-  std::vector<SampleId> lost;
-  double ms = 0;
-};
-
 }  // namespace
 
 void DeltaStage::ReadInventory(std::function<void(Inventory)> done) {
@@ -210,36 +204,53 @@ void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t vers
 // ---- committing ----
 
 void DeltaStage::Stage(MicroBatchId id, SampleId sample, MImage image) {
-  Staged& staged = staged_[sample];
-  const std::pair order(id.index, image.position);
-  if (!staged.image.image.empty() && order < staged.order) return;
-  core_->stats.staged_bytes += image.image.size() - staged.image.image.size();
-  staged = {order, std::move(image)};
+  const Order order(id.index, image.position);
+  const auto [staged, is_new] = staged_.try_emplace(sample, order);
+  if (!is_new && order < staged->second) return;
+  staged->second = order;
+  staged_version_ = id.step + 1;
+  const std::uint64_t bytes = image.image.size();
+  core_->stats.staged_bytes += bytes;
+  storage::DeltaUpdate update;
+  update.sample = sample;
+  update.record = {staged_version_, image.checksum, core_->config.row_tokens, core_->config.hidden,
+                   std::move(image.image)};
+  auto write = [store = core_->deps.delta_store, place = place_, update = std::move(update),
+                clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    Status status = store->Stage(place, update);
+    return StoreWrite{std::move(status), {}, Milliseconds(clock->Now() - start)};
+  };
+  core_->scope.Run(core_->deps.store, "delta.stage", std::move(write),
+                   [this, bytes](StoreWrite written) {
+                     core_->stats.staged_bytes -= bytes;
+                     OnWritten(written);
+                   });
+}
+
+// Whether a write succeeded; a refusing disk is no failure here.
+bool DeltaStage::OnWritten(const StoreWrite& written) {
+  core_->stats.store_ms += written.ms;
+  if (!written.status.ok()) core_->fail(written.status.WithContext("delta store"), nullptr);
+  return written.status.ok();
 }
 
 void DeltaStage::DropStaged() {
-  for (const auto& [sample, staged] : staged_) {
-    core_->stats.staged_bytes -= staged.image.image.size();
-  }
+  if (staged_.empty()) return;
   staged_.clear();
+  auto drop = [store = core_->deps.delta_store, place = place_, version = staged_version_] {
+    return StoreWrite{store->DropStaged(place, version), {}, 0};
+  };
+  core_->scope.Run(core_->deps.store, "delta.drop_staged", std::move(drop),
+                   [this](StoreWrite written) { OnWritten(written); });
 }
 
 void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
   Committing commit;
   commit.step = step;
   commit.handlers = std::move(handlers);
-  commit.updates.reserve(staged_.size());
-  for (auto& [sample, staged] : staged_) {
-    storage::DeltaRecord record;
-    record.version = step + 1;
-    record.checksum = staged.image.checksum;
-    record.tokens = core_->config.row_tokens;
-    record.hidden = core_->config.hidden;
-    record.image = std::move(staged.image.image);
-    commit.updates.push_back({sample, std::move(record)});
-  }
+  commit.records = staged_.size();
   staged_.clear();
-  commit.records = commit.updates.size();
   commits_.push_back(std::move(commit));
   PumpCommits();
 }
@@ -253,54 +264,31 @@ void DeltaStage::PumpCommits() {
   }
 }
 
-// A part of the step's records, so that what the next step reads need not wait for all of them.
 void DeltaStage::PostCommit(Committing* commit) {
   commit->begun = true;
-  std::vector<storage::DeltaUpdate> part;
-  std::vector<SampleId> samples;
-  std::uint64_t bytes = 0;
-  while (!commit->updates.empty() && (part.empty() || bytes < core_->config.commit_bytes)) {
-    bytes += commit->updates.back().record.image.size();
-    samples.push_back(commit->updates.back().sample);
-    part.push_back(std::move(commit->updates.back()));
-    commit->updates.pop_back();
-  }
-  const bool last = commit->updates.empty();
-  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step, last,
-                updates = std::move(part), clock = &core_->deps.control->clock()] {
+  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step,
+                clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     StoreWrite written;
-    written.status = store->Commit(place, updates, &written.lost);
+    written.status = store->CommitStaged(place, step + 1, &written.lost);
     written.ms = Milliseconds(clock->Now() - start);
-    if (last) TraceSpan("delta.committed", {step, 0}, traced);
+    TraceSpan("delta.committed", {step, 0}, traced);
     return written;
   };
-  core_->scope.Run(core_->deps.store, "delta.commit", std::move(write),
-                   [this, bytes, samples = std::move(samples)](StoreWrite written) {
-                     if (!written.status.ok()) {
-                       return core_->fail(written.status.WithContext("delta store"), nullptr);
-                     }
-                     core_->stats.store_ms += written.ms;
-                     core_->stats.staged_bytes -= bytes;
-                     PartCommitted(samples, written.lost);
-                   });
-  if (!last) return;
+  core_->scope.Run(core_->deps.store, "delta.commit", std::move(write), [this](StoreWrite written) {
+    if (OnWritten(written)) Committed(std::move(written.lost));
+  });
   // What the step made is read behind its commit.
   uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
   for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
 }
 
-void DeltaStage::PartCommitted(const std::vector<SampleId>& samples,
-                               const std::vector<SampleId>& lost) {
+void DeltaStage::Committed(std::vector<SampleId> lost) {
   Committing& commit = commits_.front();
-  // What a part before lost, because it could not be read, may be there again.
-  for (const SampleId sample : samples) commit.lost.erase(sample);
-  commit.lost.insert(lost.begin(), lost.end());
   Forget(lost, commit.step + 1);
-  if (!commit.updates.empty()) return PostCommit(&commit);
   commit.stored = true;
-  if (shared()) commit.handlers.on_stored({commit.lost.begin(), commit.lost.end()});
+  if (shared()) commit.handlers.on_stored(std::move(lost));
   PumpCommits();
 }
 

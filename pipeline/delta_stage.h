@@ -8,8 +8,8 @@
 // Committing, one step after the other, at both ends:
 //   staged --Apply--> queued --store--> stored, own losses told --theirs came--> settled, checksum
 // Only after that does the next commit begin. So both ends compute the checksum of a step over the
-// same samples, though each may lose others (quota, damage, full disk). The store gets a commit in
-// parts: the next step's reads go between them.
+// same samples, though each may lose others (quota, damage, full disk). Images go to the store as
+// soon as they are staged, all through the step; a commit has headers only.
 // All store calls are posted to the store executor in order. Thread: control.
 //
 // The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
@@ -83,10 +83,7 @@ class DeltaStage {
   Status OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples);
 
  private:
-  struct Staged {
-    std::pair<std::uint32_t, std::uint32_t> order;  // micro-batch, position
-    MImage image;
-  };
+  using Order = std::pair<std::uint32_t, std::uint32_t>;  // micro-batch, position
   enum class ReadState : std::uint8_t { kLater, kReading, kRead };
   // A micro-batch whose m is being read.
   struct Wanted {
@@ -97,12 +94,15 @@ class DeltaStage {
     std::function<void(Records)> done;  // null: ahead of use
   };
   using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, micro-batch
+  struct StoreWrite {
+    Status status;
+    std::vector<SampleId> lost;
+    double ms = 0;
+  };
   struct Committing {
     std::uint64_t step = 0;
-    std::vector<storage::DeltaUpdate> updates;  // not posted yet, last ones first
     std::uint64_t records = 0;
     CommitHandlers handlers;
-    std::set<SampleId> lost;
     bool begun = false, stored = false;
   };
 
@@ -115,16 +115,18 @@ class DeltaStage {
   void OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records);
   void Finish(WantedKey key);
   void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
+  bool OnWritten(const StoreWrite& written);
   void PumpCommits();
   void PostCommit(Committing* commit);
-  void PartCommitted(const std::vector<SampleId>& samples, const std::vector<SampleId>& lost);
+  void Committed(std::vector<SampleId> lost);
   void PostSettle();
 
   RunnerCore* const core_;
   const storage::DeltaPlace place_;
   const Codec codec_;
   const std::uint64_t ahead_bytes_;
-  std::map<SampleId, Staged> staged_;
+  std::map<SampleId, Order> staged_;  // the store has the images
+  std::uint64_t staged_version_ = 0;
 
   std::deque<std::pair<WantedKey, std::vector<SampleId>>> planned_;  // not opened yet
   std::map<WantedKey, Wanted> wanted_;

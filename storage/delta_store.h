@@ -4,6 +4,7 @@
 // version (the step whose Apply made it) and an XXH3-64 checksum, so that a mismatch is found and
 // becomes a first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or
 // gone), never be wrong: a failing disk makes records missing, it does not fail the calls.
+// What a step makes is staged image by image and becomes records once the step is applied.
 // Thread: store (calls block on disk); safe from one thread at a time.
 
 #ifndef SHOAL_STORAGE_DELTA_STORE_H_
@@ -39,7 +40,7 @@ struct DeltaPlace {
 
 struct DeltaRecord {
   std::uint64_t version = 0;   // step whose Apply made it, + 1; never 0
-  std::uint64_t checksum = 0;  // XXH3-64 of image
+  std::uint64_t checksum = 0;  // XXH3-64 of image: whoever makes the record sees to it
   std::uint32_t tokens = 0;
   std::uint32_t hidden = 0;
   Buffer image;  // compression's m image, opaque here
@@ -58,9 +59,10 @@ struct DeltaStoreStats {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;  // payload bytes of live records
   std::uint64_t bytes_limit = 0;
-  std::uint64_t evicted = 0;  // by the quota
-  std::uint64_t lost = 0;     // the disk refused to write or to read them
-  // Since opening: image bytes that Commit kept, and what the disk was given to hold them.
+  std::uint64_t staged_bytes = 0;  // image bytes written, but not committed
+  std::uint64_t evicted = 0;       // by the quota
+  std::uint64_t lost = 0;          // the disk refused to write or to read them
+  // Since opening: image bytes that commits kept, and what the disk was given to hold them.
   std::uint64_t committed_bytes = 0;
   std::uint64_t disk_written_bytes = 0;
   std::uint64_t disk_bytes = 0;  // of the files, records no longer live included
@@ -93,17 +95,28 @@ class DeltaStore {
   // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
   virtual Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) = 0;
 
-  // Replaces records of one step, all or a part. `evicted` gets the samples of `place` that have no
-  // record any more: refused by the quota, refused by the disk, or found unreadable since the last
-  // Commit. Quota: what is there stays, as long as it is of this run; other runs go first, and
-  // then, where m needs room, residuals.
-  virtual Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
-                        std::vector<SampleId>* evicted) = 0;
+  // Writes the image of a record that is to be, served by nothing before CommitStaged. Of two for
+  // the same sample and version the later one counts. What the disk refuses, or what the quota
+  // certainly will, is lost at the commit. A checksum that is not the image's is found by Get.
+  virtual Status Stage(const DeltaPlace& place, const DeltaUpdate& update) = 0;
+  // Makes what is staged for `place` with this version records, in place of those of the same
+  // samples: headers only are written. `evicted` gets the samples of `place` that have no record
+  // any more: refused by the quota, refused by the disk, or found unreadable since the last commit.
+  // Quota: what is there stays, as long as it is of this run; other runs go first, and then, where
+  // m needs room, residuals.
+  virtual Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                              std::vector<SampleId>* evicted) = 0;
+  // Forgets what is staged for `place` with this version.
+  virtual Status DropStaged(const DeltaPlace& place, std::uint64_t version) = 0;
+  // Stages all and commits them, version by version.
+  Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
+                std::vector<SampleId>* evicted);
 
   // Everything held for a place, in order of sample; headers only are read.
   virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) = 0;
 
-  // Forgets the records of a run whose version is above `version` (rollback to a checkpoint).
+  // Forgets the records of a run whose version is above `version` (rollback to a checkpoint), and
+  // all that is staged, of any run: no step runs during a rollback.
   virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
   // Forgets single records up to a version (the other end no longer has them).
   virtual Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,

@@ -211,6 +211,12 @@ void ImageFiles::Forget(const ImageLocation& location) {
   }
 }
 
+void ImageFiles::Unpin(std::uint64_t file) {
+  const auto found = pins_.find(file);
+  SHOAL_CHECK(found != pins_.end());
+  if (--found->second == 0) pins_.erase(found);
+}
+
 Status ImageFiles::Sync() {
   if (current_ != 0 && ::fdatasync(current_fd_) != 0) {
     return FromErrno(errno, "sync " + PathOf(current_));
@@ -235,6 +241,7 @@ std::optional<std::uint64_t> ImageFiles::MostGarbage() const {
   double share = 0;
   for (const auto& [number, file] : files_) {
     if (number == current_ || file.live_bytes == 0 || file.live_bytes == file.bytes) continue;
+    if (pins_.contains(number)) continue;
     const double here =
         1.0 - static_cast<double>(file.live_bytes) / static_cast<double>(file.bytes);
     if (here <= share) continue;

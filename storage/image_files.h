@@ -54,13 +54,17 @@ class ImageFiles {
   // if it is not there.
   Status Read(const ImageLocation& location, std::span<std::byte> head, Buffer* image) const;
   void Forget(const ImageLocation& location);
+  // A file with pinned records is not worth collecting yet: nothing names them, so they cannot be
+  // copied. As many Unpins as Pins.
+  void Pin(std::uint64_t file) { ++pins_[file]; }
+  void Unpin(std::uint64_t file);
 
   // Makes everything appended durable.
   Status Sync();
   // Unlinks files without live records: only after what pointed at them is durably gone.
   void UnlinkDead();
 
-  // A closed file with the largest share of garbage, if there is garbage at all.
+  // A closed file without pins with the largest share of garbage, if there is garbage at all.
   std::optional<std::uint64_t> MostGarbage() const;
   // The bytes of a file from `offset` on, at most `bytes` of them.
   Result<Buffer> ReadPart(std::uint64_t file, std::uint64_t offset, std::uint64_t bytes) const;
@@ -86,6 +90,7 @@ class ImageFiles {
   const StoreSpace space_;
   const std::uint64_t files_max_;
   std::map<std::uint64_t, File> files_;
+  std::map<std::uint64_t, std::uint64_t> pins_;
   std::set<std::uint64_t> waiting_;   // closed files without a live record
   std::set<std::uint64_t> unsynced_;  // closed files not known to be on the disk
   std::uint64_t all_bytes_ = 0, live_bytes_ = 0, waiting_bytes_ = 0, written_bytes_ = 0;

@@ -25,7 +25,25 @@ struct IndexEntry {
 struct PlaceIndex {
   std::map<SampleId, IndexEntry> entries;
   std::uint64_t checksum = 0;  // sum of RowChecksum
+  std::uint64_t bytes = 0;     // of images
 };
+
+// A record that is to be. Its image is in the backend, or the record will be lost at its commit.
+struct Staged {
+  enum class State : std::uint8_t { kWritten, kRefused, kFailed };  // by the quota, by the disk
+  State state = State::kFailed;
+  IndexEntry entry;
+  DeltaHeaderBytes header{};
+  DeltaBackend::StagedImage image = 0;
+};
+using StagedStep = std::map<SampleId, Staged>;
+
+// Whether records of `place` go where those of `by` need room: those of other runs, and residuals
+// before m.
+bool GivesWayTo(const DeltaPlace& place, const DeltaPlace& by) {
+  return place.run != by.run ||
+         (place.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
+}
 
 // XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
 std::uint64_t RowChecksum(SampleId sample, const IndexEntry& entry) {
@@ -49,8 +67,10 @@ class IndexedDeltaStore final : public DeltaStore {
   Status Load();
 
   Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) override;
-  Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
-                std::vector<SampleId>* evicted) override;
+  Status Stage(const DeltaPlace& place, const DeltaUpdate& update) override;
+  Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                      std::vector<SampleId>* evicted) override;
+  Status DropStaged(const DeltaPlace& place, std::uint64_t version) override;
   Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override;
   Status DropNewerThan(RunId run, std::uint64_t version) override;
   Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
@@ -63,24 +83,28 @@ class IndexedDeltaStore final : public DeltaStore {
   DeltaStoreStats stats() const override;
 
  private:
-  // What a Commit will do, decided before anything is written.
+  // What a commit will do, decided before anything is written.
   struct Plan {
     std::vector<DeltaBackend::Put> puts;
     std::vector<std::pair<SampleId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
     std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
-    std::vector<SampleId> refused;
+    std::vector<DeltaBackend::StagedImage> unused;
+    std::vector<SampleId> refused, failed;  // by the quota, by the disk when they were staged
   };
-  using Wanted = std::map<SampleId, const DeltaRecord*>;
   struct Room {
     std::uint64_t bytes = 0, records = 0;
   };
 
-  Plan MakePlan(const DeltaPlace& place, const Wanted& wanted);
+  Plan MakePlan(const DeltaPlace& place, const StagedStep& step);
   bool Fits(const Room& used, std::uint64_t size) const;
+  bool CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+                std::uint64_t size) const;
+  void Release(const Staged& staged);
   void Displace(const DeltaPlace& by, std::uint64_t size, Room* used, Plan* plan) const;
   void CarryOut(const DeltaPlace& place, const Plan& plan);
-  void LoseAll(const DeltaPlace& place, const Plan& plan);
+  void LoseAll(const DeltaPlace& place, Plan* plan);
+  void Lose(const DeltaPlace& place, std::span<const SampleId> samples);
   template <typename Condition>
   Status Forget(const Condition& condition);
   const IndexEntry* Find(const DeltaPlace& place, SampleId sample) const;
@@ -99,6 +123,8 @@ class IndexedDeltaStore final : public DeltaStore {
   const std::unique_ptr<DeltaBackend> backend_;
   const DeltaLimits limits_;
   std::map<DeltaPlace, PlaceIndex> index_;
+  std::map<std::pair<DeltaPlace, std::uint64_t>, StagedStep> staged_;  // by place and version
+  std::uint64_t staged_records_ = 0;                                   // of them with an image
   // Records that vanished and whose other end does not know it yet.
   std::map<DeltaPlace, std::set<SampleId>> lost_;
   mutable Mutex mutex_;
@@ -141,9 +167,15 @@ void IndexedDeltaStore::Note(const Status& status) {
     for (const auto& [sample, entry] : of_place.entries) lost_[place].insert(sample);
   }
   index_.clear();
+  for (auto& [place, step] : staged_) {
+    for (auto& [sample, staged] : step) {
+      if (staged.state == Staged::State::kWritten) staged.state = Staged::State::kFailed;
+    }
+  }
+  staged_records_ = 0;
   SHOAL_LOG(kWarning, "storage", "delta.gone", {"records", count});
   MutexLock lock(mutex_);
-  stats_.records = stats_.bytes = 0;
+  stats_.records = stats_.bytes = stats_.staged_bytes = 0;
   stats_.lost += count;
   stats_.trouble.clear();
   stats_.notice = "the folder of the delta store was deleted while in use; " +
@@ -172,6 +204,7 @@ void IndexedDeltaStore::Insert(const DeltaPlace& place, SampleId sample, const I
   const auto [at, is_new] = of_place.entries.try_emplace(sample);
   if (!is_new) of_place.checksum -= RowChecksum(sample, at->second);
   of_place.checksum += RowChecksum(sample, entry);
+  of_place.bytes += entry.image_bytes - at->second.image_bytes;
   MutexLock lock(mutex_);
   stats_.records += is_new ? 1 : 0;
   stats_.bytes += entry.image_bytes - at->second.image_bytes;
@@ -189,6 +222,7 @@ void IndexedDeltaStore::Erase(const DeltaPlace& place, SampleId sample) {
     stats_.bytes -= found->second.image_bytes;
   }
   of_place->second.checksum -= RowChecksum(sample, found->second);
+  of_place->second.bytes -= found->second.image_bytes;
   of_place->second.entries.erase(found);
   if (of_place->second.entries.empty()) index_.erase(of_place);
 }
@@ -240,10 +274,8 @@ void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room*
   if (limits_.bytes != 0 && size > limits_.bytes) return;
   std::size_t taken = plan->displaced.size();  // in the order of these loops
   for (const bool own_run : {false, true}) {
-    if (own_run && by.side == BoundarySide::kResidual) return;
     for (const auto& [place, of_place] : index_) {
-      if ((place.run == by.run) != own_run) continue;
-      if (own_run && place.side != BoundarySide::kResidual) continue;
+      if ((place.run == by.run) != own_run || !GivesWayTo(place, by)) continue;
       if (taken >= of_place.entries.size()) {
         taken -= of_place.entries.size();
         continue;
@@ -261,54 +293,139 @@ void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room*
   }
 }
 
-IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place, const Wanted& wanted) {
+// Whether a commit of what is staged and of this sample could have room for it: else it need not be
+// written.
+bool IndexedDeltaStore::CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+                                 std::uint64_t size) const {
+  Room used;
+  {
+    MutexLock lock(mutex_);
+    used = {stats_.bytes, stats_.records};
+    if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
+  }
+  const auto replace = [&](SampleId replaced) {
+    if (const IndexEntry* old = Find(place, replaced)) {
+      used.bytes -= old->image_bytes;
+      --used.records;
+    }
+  };
+  replace(sample);
+  for (const auto& [other, staged] : step) {
+    if (other == sample) continue;
+    replace(other);
+    if (staged.state != Staged::State::kWritten) continue;
+    used.bytes += staged.entry.image_bytes;
+    ++used.records;
+  }
+  for (const auto& [other, of_place] : index_) {
+    if (!GivesWayTo(other, place)) continue;
+    used.bytes -= of_place.bytes;
+    used.records -= of_place.entries.size();
+  }
+  return Fits(used, size);
+}
+
+Status IndexedDeltaStore::Stage(const DeltaPlace& place, const DeltaUpdate& update) {
+  const DeltaRecord& record = update.record;
+  if (record.version == 0) {
+    return InvalidArgument("the m of sample " + std::to_string(update.sample.value) +
+                           " has version 0");
+  }
+  Staged& staged = staged_[{place, record.version}][update.sample];
+  Release(staged);
+  const std::uint64_t size = record.image.size();
+  const std::string key = EncodeDeltaKey({place, update.sample});
+  staged.entry = {record.version, record.checksum, size};
+  staged.header =
+      EncodeDeltaHeader(key, {record.version, record.checksum, size, record.tokens, record.hidden});
+  staged.state = Staged::State::kRefused;
+  if (!CouldFit(place, staged_.at({place, record.version}), update.sample, size)) {
+    return Status::Ok();
+  }
+  staged.state = Staged::State::kFailed;
+  const auto image = backend_->Stage(key, staged.header, record.image.bytes());
+  if (!image.ok()) {
+    Note(image.status());
+    return Status::Ok();
+  }
+  staged.state = Staged::State::kWritten;
+  staged.image = *image;
+  ++staged_records_;
+  Count(&DeltaStoreStats::staged_bytes, size);
+  return Status::Ok();
+}
+
+// Forgets the image of a record that was staged, if it has one.
+void IndexedDeltaStore::Release(const Staged& staged) {
+  if (staged.state != Staged::State::kWritten) return;
+  backend_->Unstage(staged.image);
+  --staged_records_;
+  Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
+}
+
+Status IndexedDeltaStore::DropStaged(const DeltaPlace& place, std::uint64_t version) {
+  const auto step = staged_.extract({place, version});
+  if (step.empty()) return Status::Ok();
+  for (const auto& [sample, staged] : step.mapped()) Release(staged);
+  return Status::Ok();
+}
+
+IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place,
+                                                    const StagedStep& step) {
   Room used;
   {
     MutexLock lock(mutex_);
     used = {stats_.bytes, stats_.records};
   }
   Plan plan;
-  for (const auto& [sample, record] : wanted) {
+  for (const auto& [sample, staged] : step) {
     const IndexEntry* old = Find(place, sample);
     if (old != nullptr) {
       used.bytes -= old->image_bytes;
       --used.records;
     }
     std::string key = EncodeDeltaKey({place, sample});
-    const std::uint64_t size = record->image.size();
-    if (!Fits(used, size)) Displace(place, size, &used, &plan);
-    if (!Fits(used, size)) {
-      plan.refused.push_back(sample);
+    const std::uint64_t size = staged.entry.image_bytes;
+    const bool written = staged.state == Staged::State::kWritten;
+    if (written && !Fits(used, size)) Displace(place, size, &used, &plan);
+    if (!written || !Fits(used, size)) {
+      (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(sample);
+      if (written) plan.unused.push_back(staged.image);
       // The old record must go: the other end already holds a newer m.
       if (old != nullptr) plan.removals.push_back(std::move(key));
       continue;
     }
     used.bytes += size;
     ++used.records;
-    plan.entries.push_back({sample, {record->version, record->checksum, size}});
-    const DeltaHeaderBytes header = EncodeDeltaHeader(
-        key, {record->version, record->checksum, size, record->tokens, record->hidden});
-    plan.puts.push_back({std::move(key), header, record->image.bytes()});
+    plan.entries.push_back({sample, staged.entry});
+    plan.puts.push_back({std::move(key), staged.header, staged.image});
   }
   return plan;
 }
 
-Status IndexedDeltaStore::Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
-                                 std::vector<SampleId>* evicted) {
-  Wanted wanted;
-  for (const DeltaUpdate& update : updates) {
-    if (update.record.version == 0 ||
-        update.record.checksum != Checksum64(update.record.image.bytes())) {
-      return InvalidArgument("the m of sample " + std::to_string(update.sample.value) +
-                             " has version 0 or a checksum that is not its image's");
-    }
-    wanted[update.sample] = &update.record;  // of two records for a sample the later one counts
+Status IndexedDeltaStore::CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                                       std::vector<SampleId>* evicted) {
+  StagedStep step;
+  if (auto found = staged_.extract({place, version}); !found.empty()) {
+    step = std::move(found.mapped());
   }
-  const Plan plan = MakePlan(place, wanted);
-  if (Noted(backend_->Write(plan.puts, plan.removals)).ok()) {
+  Plan plan = MakePlan(place, step);
+  for (const auto& [sample, staged] : step) {
+    if (staged.state != Staged::State::kWritten) continue;
+    --staged_records_;
+    Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
+  }
+  for (const DeltaBackend::StagedImage image : plan.unused) backend_->Unstage(image);
+  Status written;
+  if (!plan.puts.empty() || !plan.removals.empty()) {
+    written = backend_->Write(plan.puts, plan.removals);
+    // Trouble while staging is over only when a whole step was written.
+    if (!written.ok() || plan.failed.empty()) Note(written);
+  }
+  if (written.ok()) {
     CarryOut(place, plan);
   } else {
-    LoseAll(place, plan);
+    LoseAll(place, &plan);
   }
   if (auto lost = lost_.extract(place); !lost.empty() && evicted != nullptr) {
     evicted->insert(evicted->end(), lost.mapped().begin(), lost.mapped().end());
@@ -317,8 +434,8 @@ Status IndexedDeltaStore::Commit(const DeltaPlace& place, std::span<const DeltaU
 }
 
 void IndexedDeltaStore::CarryOut(const DeltaPlace& place, const Plan& plan) {
-  std::set<SampleId>& lost = lost_[place];
   for (const DeltaKey& key : plan.displaced) Erase(key.place, key.sample);
+  std::set<SampleId>& lost = lost_[place];
   std::uint64_t bytes = 0;
   for (const auto& [sample, entry] : plan.entries) {
     Insert(place, sample, entry);
@@ -326,25 +443,25 @@ void IndexedDeltaStore::CarryOut(const DeltaPlace& place, const Plan& plan) {
     bytes += entry.image_bytes;
   }
   Count(&DeltaStoreStats::committed_bytes, bytes);
-  for (const SampleId sample : plan.refused) {
-    Erase(place, sample);
-    lost.insert(sample);
-  }
+  Lose(place, plan.refused);
   Count(&DeltaStoreStats::evicted, plan.refused.size() + plan.displaced.size());
+  Lose(place, plan.failed);
+  Count(&DeltaStoreStats::lost, plan.failed.size());
 }
 
 // The other end has the newer m of all of them, so neither old nor new records may stay.
-void IndexedDeltaStore::LoseAll(const DeltaPlace& place, const Plan& plan) {
-  std::set<SampleId>& lost = lost_[place];
-  for (const auto& [sample, entry] : plan.entries) {
+void IndexedDeltaStore::LoseAll(const DeltaPlace& place, Plan* plan) {
+  for (const auto& [sample, entry] : plan->entries) plan->failed.push_back(sample);
+  Lose(place, plan->failed);
+  Count(&DeltaStoreStats::lost, plan->failed.size());
+  Lose(place, plan->refused);
+}
+
+void IndexedDeltaStore::Lose(const DeltaPlace& place, std::span<const SampleId> samples) {
+  for (const SampleId sample : samples) {
     Erase(place, sample);
-    lost.insert(sample);
+    lost_[place].insert(sample);
   }
-  for (const SampleId sample : plan.refused) {
-    Erase(place, sample);
-    lost.insert(sample);
-  }
-  Count(&DeltaStoreStats::lost, plan.entries.size());
 }
 
 std::vector<DeltaPlace> IndexedDeltaStore::Places() const {
@@ -386,6 +503,9 @@ Status IndexedDeltaStore::Forget(const Condition& condition) {
 }
 
 Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
+  for (const auto& [place, step] : std::exchange(staged_, {})) {
+    for (const auto& [sample, staged] : step) Release(staged);
+  }
   return Forget([&](const DeltaPlace& place, const IndexEntry& entry) {
     return place.run == run && entry.version > version;
   });

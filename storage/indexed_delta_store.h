@@ -23,10 +23,11 @@ namespace shoal::storage {
 // Where the bytes of records live.
 class DeltaBackend {
  public:
+  using StagedImage = std::uint64_t;
   struct Put {
     std::string key;
     DeltaHeaderBytes header;
-    std::span<const std::byte> image;
+    StagedImage image;
   };
 
   struct Usage {
@@ -41,12 +42,17 @@ class DeltaBackend {
           visit) = 0;
   // Header and image of a key, unchecked. Not found or data loss: damaged; else: unreadable now.
   virtual Status Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) = 0;
-  // First the puts, then the removals, in order; after a failure the first ones may be there.
+  // Writes an image that no Read sees until a Write puts it under this key and header.
+  virtual Result<StagedImage> Stage(const std::string& key, const DeltaHeaderBytes& header,
+                                    std::span<const std::byte> image) = 0;
+  virtual void Unstage(StagedImage image) = 0;
+  // First the puts, then the removals, in order; after a failure the first ones may be there. The
+  // images of the puts are used up either way.
   virtual Status Write(std::span<const Put> puts, std::span<const std::string> removals) = 0;
   virtual Status Flush() = 0;
   virtual Status Compact() = 0;
-  // After a failure: true if everything held is gone (its folder was deleted) and the backend
-  // begins anew, empty.
+  // After a failure: true if everything held is gone, staged images too (its folder was deleted),
+  // and the backend begins anew, empty.
   virtual bool BeginAnewIfGone() = 0;
   virtual Usage usage() const = 0;  // Thread: any.
 };

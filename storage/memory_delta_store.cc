@@ -25,12 +25,16 @@ class MemoryDeltaBackend final : public DeltaBackend {
     *image = Buffer::CopyOf(value.subspan(header->size()));
     return Status::Ok();
   }
+  Result<StagedImage> Stage(const std::string&, const DeltaHeaderBytes& header,
+                            std::span<const std::byte> image) override {
+    std::string& value = staged_[++last_staged_];
+    value.assign(reinterpret_cast<const char*>(header.data()), header.size());
+    value.append(reinterpret_cast<const char*>(image.data()), image.size());
+    return last_staged_;
+  }
+  void Unstage(StagedImage image) override { staged_.erase(image); }
   Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
-    for (const Put& put : puts) {
-      std::string& value = values_[put.key];
-      value.assign(reinterpret_cast<const char*>(put.header.data()), put.header.size());
-      value.append(reinterpret_cast<const char*>(put.image.data()), put.image.size());
-    }
+    for (const Put& put : puts) values_[put.key] = std::move(staged_.extract(put.image).mapped());
     for (const std::string& key : removals) values_.erase(key);
     return Status::Ok();
   }
@@ -41,6 +45,8 @@ class MemoryDeltaBackend final : public DeltaBackend {
 
  private:
   std::map<std::string, std::string> values_;
+  std::map<StagedImage, std::string> staged_;
+  StagedImage last_staged_ = 0;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -116,6 +117,9 @@ class RocksDeltaBackend final : public DeltaBackend {
   Status VisitHeaders(
       const std::function<void(std::string_view, std::span<const std::byte>)>& visit) override;
   Status Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) override;
+  Result<StagedImage> Stage(const std::string& key, const DeltaHeaderBytes& header,
+                            std::span<const std::byte> image) override;
+  void Unstage(StagedImage image) override;
   Status Write(std::span<const Put> puts, std::span<const std::string> removals) override;
   Status Flush() override;
   Status Compact() override;
@@ -123,12 +127,17 @@ class RocksDeltaBackend final : public DeltaBackend {
   Usage usage() const override;
 
  private:
-  using Locations = std::vector<ImageLocation>;
+  struct Entry {
+    std::string key;
+    DeltaHeaderBytes header;
+    ImageLocation location;
+  };
 
   Result<std::shared_ptr<Disk>> OpenDisk();
   Status Find(Disk* disk, const std::string& key, DeltaEntry* entry, ImageLocation* location);
-  Status WriteRecords(Disk* disk, std::span<const Put> puts, std::span<const std::string> removals,
-                      Locations* appended);
+  ImageLocation TakeStaged(Disk* disk, StagedImage image);
+  Status WriteHeaders(Disk* disk, std::span<const Entry> entries,
+                      std::span<const std::string> removals);
   Status FlushDisk(Disk* disk);
   Status CollectFile(Disk* disk, std::uint64_t file, std::uint64_t* copied);
   Status CollectSome(Disk* disk, std::uint64_t bytes_max);
@@ -139,6 +148,8 @@ class RocksDeltaBackend final : public DeltaBackend {
   // Replaced by the store thread alone; usage() takes a copy.
   mutable Mutex mutex_;
   std::shared_ptr<Disk> disk_ SHOAL_GUARDED_BY(mutex_);
+  std::map<StagedImage, ImageLocation> staged_;  // live and pinned, but no header names them
+  StagedImage last_staged_ = 0;
 };
 
 // Opens it anew after it was gone.
@@ -198,17 +209,38 @@ Status RocksDeltaBackend::Read(const std::string& key, DeltaHeaderBytes* header,
   return Status::Ok();
 }
 
-Status RocksDeltaBackend::WriteRecords(Disk* disk, std::span<const Put> puts,
-                                       std::span<const std::string> removals, Locations* appended) {
+Result<DeltaBackend::StagedImage> RocksDeltaBackend::Stage(const std::string& key,
+                                                           const DeltaHeaderBytes& header,
+                                                           std::span<const std::byte> image) {
+  SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
+  SHOAL_ASSIGN_OR_RETURN(const ImageLocation location,
+                         disk->files.Append(EncodeImageHead(key, header), image));
+  disk->files.Pin(location.file);
+  staged_[++last_staged_] = location;
+  return last_staged_;
+}
+
+ImageLocation RocksDeltaBackend::TakeStaged(Disk* disk, StagedImage image) {
+  const auto staged = staged_.extract(image);
+  SHOAL_CHECK(!staged.empty());
+  disk->files.Unpin(staged.mapped().file);
+  return staged.mapped();
+}
+
+void RocksDeltaBackend::Unstage(StagedImage image) {
+  const auto disk = OpenDisk();  // it is open: what is staged goes with it
+  SHOAL_CHECK(disk.ok());
+  (*disk)->files.Forget(TakeStaged(disk->get(), image));
+}
+
+Status RocksDeltaBackend::WriteHeaders(Disk* disk, std::span<const Entry> entries,
+                                       std::span<const std::string> removals) {
   rocksdb::WriteBatch batch;
   rocksdb::Status status;
-  for (const Put& put : puts) {
-    SHOAL_ASSIGN_OR_RETURN(const ImageLocation location,
-                           disk->files.Append(EncodeImageHead(put.key, put.header), put.image));
-    appended->push_back(location);
-    if (status.ok()) {
-      status = batch.Put(put.key, EncodeDeltaEntry({put.header, location.file, location.offset}));
-    }
+  for (const Entry& entry : entries) {
+    if (!status.ok()) break;
+    status = batch.Put(
+        entry.key, EncodeDeltaEntry({entry.header, entry.location.file, entry.location.offset}));
   }
   for (const std::string& key : removals) {
     if (status.ok()) status = batch.Delete(key);
@@ -220,23 +252,26 @@ Status RocksDeltaBackend::WriteRecords(Disk* disk, std::span<const Put> puts,
 
 Status RocksDeltaBackend::Write(std::span<const Put> puts, std::span<const std::string> removals) {
   SHOAL_ASSIGN_OR_RETURN(const auto disk, OpenDisk());
-  Locations outdated, appended;
+  std::vector<ImageLocation> outdated;
   const auto replace = [&](const std::string& key) {
     DeltaEntry entry;
     ImageLocation location;
     if (Find(disk.get(), key, &entry, &location).ok()) outdated.push_back(location);
   };
+  std::vector<Entry> entries;
   std::uint64_t bytes = 0;
   for (const Put& put : puts) {
     replace(put.key);
-    bytes += put.image.size();
+    entries.push_back({put.key, put.header, TakeStaged(disk.get(), put.image)});
+    bytes += entries.back().location.bytes;
   }
   for (const std::string& key : removals) replace(key);
-  const Status status = WriteRecords(disk.get(), puts, removals, &appended);
-  for (const ImageLocation& location : status.ok() ? outdated : appended) {
-    disk->files.Forget(location);
+  const Status status = WriteHeaders(disk.get(), entries, removals);
+  if (!status.ok()) {
+    for (const Entry& entry : entries) disk->files.Forget(entry.location);
+    return status;
   }
-  SHOAL_RETURN_IF_ERROR(status);
+  for (const ImageLocation& location : outdated) disk->files.Forget(location);
   SHOAL_RETURN_IF_ERROR(CollectSome(disk.get(), 2 * bytes));
   if (disk->files.waiting_bytes() > WaitingBytesMax(disk->files.live_bytes())) {
     return FlushDisk(disk.get());
@@ -277,11 +312,12 @@ Status RocksDeltaBackend::CollectFile(Disk* disk, std::uint64_t file, std::uint6
     ImageHeadBytes ignored;
     Buffer image;
     SHOAL_RETURN_IF_ERROR(disk->files.Read(here, ignored, &image));
-    const Put put{head->key, entry.header, image.bytes()};
-    Locations appended;
-    const Status status = WriteRecords(disk, std::span(&put, 1), {}, &appended);
-    if (status.ok()) appended = {here};
-    for (const ImageLocation& location : appended) disk->files.Forget(location);
+    SHOAL_ASSIGN_OR_RETURN(
+        const ImageLocation copy,
+        disk->files.Append(EncodeImageHead(head->key, entry.header), image.bytes()));
+    const Entry moved{head->key, entry.header, copy};
+    const Status status = WriteHeaders(disk, std::span(&moved, 1), {});
+    disk->files.Forget(status.ok() ? here : copy);
     SHOAL_RETURN_IF_ERROR(status);
     *copied += here.bytes;
   }
@@ -326,6 +362,7 @@ bool RocksDeltaBackend::BeginAnewIfGone() {
   MutexLock lock(mutex_);
   const bool was_open = disk_ != nullptr;
   disk_.reset();
+  staged_.clear();
   return was_open;
 }
 

@@ -46,10 +46,18 @@ class RecordingStore final : public DeltaStore {
     calls_->push_back("get " + std::to_string(sample.value));
     return store_->Get(place, sample);
   }
-  Status Commit(const DeltaPlace& place, std::span<const storage::DeltaUpdate> updates,
-                std::vector<SampleId>* evicted) override {
-    calls_->push_back("commit " + std::to_string(updates.front().record.version - 1));
-    return store_->Commit(place, updates, evicted);
+  Status Stage(const DeltaPlace& place, const storage::DeltaUpdate& update) override {
+    calls_->push_back("stage " + std::to_string(update.sample.value));
+    return store_->Stage(place, update);
+  }
+  Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                      std::vector<SampleId>* evicted) override {
+    calls_->push_back("commit " + std::to_string(version - 1));
+    return store_->CommitStaged(place, version, evicted);
+  }
+  Status DropStaged(const DeltaPlace& place, std::uint64_t version) override {
+    calls_->push_back("drop " + std::to_string(version - 1));
+    return store_->DropStaged(place, version);
   }
   Result<std::vector<storage::DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override {
     return store_->Inventory(place);
@@ -100,6 +108,26 @@ TEST(StoreSimTest, TheNextStepIsReadBeforeTheCommitOfThisOne) {
   EXPECT_TRUE(swarm.checksum_mismatches_.empty());
 }
 
+// So that a commit has headers only.
+TEST(StoreSimTest, ImagesGoToTheStoreWhileTheStepRuns) {
+  SimSwarm swarm(Quantised(2));
+  std::vector<std::string> calls;
+  auto& store = swarm.at(1, 0).store_;
+  store = std::make_unique<RecordingStore>(std::move(store), &calls);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+  const std::uint64_t per_step = std::uint64_t{swarm.options_.micro_batches} * swarm.options_.rows;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const auto commit = Position(calls, "commit " + std::to_string(step));
+    for (std::uint64_t sample = step * per_step; sample < (step + 1) * per_step; ++sample) {
+      EXPECT_LT(Position(calls, "stage " + std::to_string(sample)), commit);
+    }
+  }
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "commit 1"), 1);
+  EXPECT_EQ(swarm.at(1, 0).runner_->stats().staged_bytes, 0u);
+  EXPECT_EQ(swarm.at(1, 0).store_->stats().staged_bytes, 0u);
+}
+
 TEST(StoreSimTest, ASampleOfThisStepIsReadForTheNextOnlyBehindItsCommit) {
   // Every step has the same samples.
   SwarmOptions options = Quantised(2);
@@ -114,6 +142,7 @@ TEST(StoreSimTest, ASampleOfThisStepIsReadForTheNextOnlyBehindItsCommit) {
   const auto samples = options.micro_batches * options.rows;
   std::size_t gets = 0;
   for (const std::string& call : calls) {
+    if (call.rfind("stage", 0) == 0) continue;
     if (call.rfind("get", 0) == 0) {
       ++gets;
       continue;
@@ -151,6 +180,7 @@ TEST(StoreSimTest, AFullQuotaAtOneEndIsNoMismatch) {
 class Disk {
  public:
   std::map<std::string, std::pair<storage::DeltaHeaderBytes, std::string>> records;
+  std::map<storage::DeltaBackend::StagedImage, std::string> staged;
   Status broken;
 };
 
@@ -170,12 +200,19 @@ class DiskBackend final : public storage::DeltaBackend {
     *image = Buffer::CopyOf(std::as_bytes(std::span(found->second.second)));
     return Status::Ok();
   }
-  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
+  Result<StagedImage> Stage(const std::string&, const storage::DeltaHeaderBytes&,
+                            std::span<const std::byte> image) override {
     if (!disk_->broken.ok()) return disk_->broken;
-    for (const Put& put : puts) {
-      disk_->records[put.key] = {
-          put.header,
-          std::string(reinterpret_cast<const char*>(put.image.data()), put.image.size())};
+    disk_->staged[++last_staged_].assign(reinterpret_cast<const char*>(image.data()), image.size());
+    return last_staged_;
+  }
+  void Unstage(StagedImage image) override { disk_->staged.erase(image); }
+  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
+    std::vector<std::string> images;
+    for (const Put& put : puts) images.push_back(disk_->staged.extract(put.image).mapped());
+    if (!disk_->broken.ok()) return disk_->broken;
+    for (std::size_t i = 0; i < puts.size(); ++i) {
+      disk_->records[puts[i].key] = {puts[i].header, images[i]};
     }
     for (const std::string& key : removals) disk_->records.erase(key);
     return Status::Ok();
@@ -185,12 +222,14 @@ class DiskBackend final : public storage::DeltaBackend {
   bool BeginAnewIfGone() override {
     if (disk_->broken.code() != StatusCode::kNotFound) return false;
     disk_->records.clear();
+    disk_->staged.clear();
     return true;
   }
   Usage usage() const override { return {}; }
 
  private:
   Disk* const disk_;
+  StagedImage last_staged_ = 0;
 };
 
 struct Damage {

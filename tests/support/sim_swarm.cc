@@ -94,7 +94,6 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.schedule = options.policy;
   config.in_flight_max = options.in_flight_max;
   config.activation_memory_bytes = options.activation_memory_bytes;
-  config.commit_bytes = 1;  // one record a task: the most that can come between
   config.resume_step = resume_step;
   StageRunner::Dependencies deps;
   deps.control = control_.get();

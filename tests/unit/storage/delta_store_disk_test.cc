@@ -38,13 +38,22 @@ class OpenBackend final : public DeltaBackend {
     *image = Buffer::CopyOf(value.subspan(header->size()));
     return Status::Ok();
   }
-  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
+  Result<StagedImage> Stage(const std::string&, const DeltaHeaderBytes&,
+                            std::span<const std::byte> image) override {
     if (!broken_->ok()) return *broken_;
-    for (const Put& put : puts) {
-      const std::string header(reinterpret_cast<const char*>(put.header.data()), put.header.size());
-      (*headers_)[put.key] = header;
-      (*values_)[put.key] =
-          header + std::string(reinterpret_cast<const char*>(put.image.data()), put.image.size());
+    staged_[++last_staged_].assign(reinterpret_cast<const char*>(image.data()), image.size());
+    return last_staged_;
+  }
+  void Unstage(StagedImage image) override { EXPECT_EQ(staged_.erase(image), 1u); }
+  Status Write(std::span<const Put> puts, std::span<const std::string> removals) override {
+    std::vector<std::string> images;
+    for (const Put& put : puts) images.push_back(staged_.extract(put.image).mapped());
+    if (!broken_->ok()) return *broken_;
+    for (std::size_t i = 0; i < puts.size(); ++i) {
+      const std::string header(reinterpret_cast<const char*>(puts[i].header.data()),
+                               puts[i].header.size());
+      (*headers_)[puts[i].key] = header;
+      (*values_)[puts[i].key] = header + images[i];
     }
     for (const std::string& key : removals) {
       headers_->erase(key);
@@ -58,6 +67,7 @@ class OpenBackend final : public DeltaBackend {
     if (broken_->code() != StatusCode::kNotFound) return false;
     headers_->clear();
     values_->clear();
+    staged_.clear();
     return true;
   }
   Usage usage() const override { return {}; }
@@ -66,6 +76,8 @@ class OpenBackend final : public DeltaBackend {
   Values* const headers_;
   Values* const values_;
   const Status* const broken_;  // what every call fails with, if it is not OK
+  std::map<StagedImage, std::string> staged_;
+  StagedImage last_staged_ = 0;
 };
 
 // The index in memory has room for so many records, about 1.1 million by default.
@@ -165,6 +177,55 @@ TEST_F(DamagedDeltaStore, ADiskThatRefusesMakesRecordsMissAndTheCallSucceed) {
   EXPECT_TRUE(evicted.empty());
   EXPECT_EQ(store_->stats().trouble, "");
   EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{2}))->image), "two''");
+}
+
+TEST_F(DamagedDeltaStore, WhatCouldNotBeStagedIsLostAtTheCommitAndTheRestIsKept) {
+  ASSERT_OK(store_->Stage(kPlace, Update(1, 3, "one'")));
+  broken_ = ResourceExhausted("the disk is full");
+  ASSERT_OK(store_->Stage(kPlace, Update(2, 3, "two'")));
+  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three")));
+  broken_ = Status::Ok();
+  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three'")));
+  EXPECT_EQ((*store_->Get(kPlace, SampleId{2}))->version, 2u);  // until the step is applied
+  std::vector<SampleId> evicted;
+  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  EXPECT_EQ(Numbers(evicted), std::vector<std::uint64_t>{2});
+  EXPECT_FALSE((*store_->Get(kPlace, SampleId{2})).has_value());
+  EXPECT_EQ(headers_.size(), 2u);
+  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{1}))->image), "one'");
+  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{3}))->image), "three'");
+  EXPECT_EQ(store_->stats().lost, 1u);
+  EXPECT_THAT(store_->stats().trouble, HasSubstr("the disk is full"));
+  ASSERT_OK(store_->Commit(kPlace, List(Update(2, 4, "two''")), &evicted));
+  EXPECT_EQ(store_->stats().trouble, "");
+}
+
+TEST_F(DamagedDeltaStore, ADiskThatRefusesTheHeadersLosesWhatWasStaged) {
+  ASSERT_OK(store_->Stage(kPlace, Update(1, 3, "one'")));
+  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three")));
+  broken_ = ResourceExhausted("the disk is full");
+  std::vector<SampleId> evicted;
+  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(store_->stats().lost, 2u);
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+}
+
+TEST_F(DamagedDeltaStore, WhatIsStagedGoesWithAStoreThatIsGone) {
+  ASSERT_OK(store_->Stage(kPlace, Update(7, 3, "seven")));
+  ASSERT_OK(store_->Stage(kPlace, Update(8, 4, "eight")));
+  broken_ = NotFound("no such folder");
+  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  broken_ = Status::Ok();
+  ASSERT_OK(store_->Stage(kPlace, Update(9, 3, "nine")));
+  std::vector<SampleId> evicted;
+  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 2, 7}));
+  EXPECT_EQ(store_->stats().records, 1u);
+  ASSERT_OK(store_->DropStaged(kPlace, 4));
+  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{9}))->image), "nine");
 }
 
 TEST_F(DamagedDeltaStore, WhatCannotBeReadIsAMissAndIsToldAtTheNextCommit) {

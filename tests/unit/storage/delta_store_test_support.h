@@ -3,6 +3,8 @@
 #ifndef SHOAL_TESTS_UNIT_STORAGE_DELTA_STORE_TEST_SUPPORT_H_
 #define SHOAL_TESTS_UNIT_STORAGE_DELTA_STORE_TEST_SUPPORT_H_
 
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -52,6 +54,44 @@ inline std::string Value(const std::string& key, const DeltaRecord& record) {
   return std::string(reinterpret_cast<const char*>(header.data()), header.size()) +
          TextOf(record.image);
 }
+
+// Every test of a suite runs in memory and on disk.
+struct Backend {
+  const char* name;
+  bool on_disk;
+};
+
+class DeltaStoreSuite : public ::testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override { Open(0); }
+  void Open(std::uint64_t bytes_max) {
+    store_.reset();
+    if (!GetParam().on_disk) {
+      store_ = NewMemoryDeltaStore(bytes_max);
+      return;
+    }
+    auto opened = OpenRocksDeltaStore({folder_ / "deltas", bytes_max, 4 << 20});
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    store_ = std::move(*opened);
+  }
+  std::optional<DeltaRecord> Get(const DeltaPlace& place, std::uint64_t sample) {
+    auto got = store_->Get(place, SampleId{sample});
+    EXPECT_TRUE(got.ok()) << got.status().ToString();
+    return std::move(*got);
+  }
+  std::vector<SampleId> Commit(const DeltaPlace& place, const std::vector<DeltaUpdate>& updates) {
+    std::vector<SampleId> evicted;
+    EXPECT_OK(store_->Commit(place, updates, &evicted));
+    return evicted;
+  }
+  TemporaryFolder folder_;
+  std::unique_ptr<DeltaStore> store_;
+};
+
+#define SHOAL_ON_BOTH_BACKENDS(Suite)                                                           \
+  INSTANTIATE_TEST_SUITE_P(Backends, Suite,                                                     \
+                           ::testing::Values(Backend{"memory", false}, Backend{"rocks", true}), \
+                           [](const auto& given) { return given.param.name; })
 
 }  // namespace shoal::storage
 

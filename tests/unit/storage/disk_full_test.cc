@@ -50,13 +50,18 @@ std::string Image(std::uint64_t sample) {
   return RandomBytes(random, 256 << 10);
 }
 
+DeltaUpdate New(std::uint64_t sample, std::uint64_t version) {
+  DeltaUpdate update;
+  update.sample.value = sample;
+  update.record.version = version;
+  update.record.image = Buffer::CopyOf(Bytes(Image(sample)));
+  update.record.checksum = Checksum64(update.record.image.bytes());
+  return update;
+}
+
 Status CommitOne(DeltaStore& store, std::uint64_t sample) {
-  std::vector<DeltaUpdate> updates(1);
-  updates[0].sample.value = sample;
-  updates[0].record.version = 1;
-  updates[0].record.image = Buffer::CopyOf(Bytes(Image(sample)));
-  updates[0].record.checksum = Checksum64(updates[0].record.image.bytes());
-  return store.Commit(kPlace, updates, nullptr);
+  const DeltaUpdate update = New(sample, 1);
+  return store.Commit(kPlace, std::span(&update, 1), nullptr);
 }
 
 void ExpectAllReadable(DeltaStore& store) {
@@ -99,6 +104,31 @@ TEST_F(DiskFull, DeltaStore) {
   ASSERT_TRUE(store.ok()) << store.status().ToString();
   EXPECT_EQ((*store)->Inventory(kPlace)->size(), kept);
   ExpectAllReadable(**store);
+}
+
+TEST_F(DiskFull, WhatTheDiskRefusesToStageIsLostAtTheCommit) {
+  auto store = *OpenRocksDeltaStore({disk_ / "deltas", 0, 4 << 20});
+  for (std::uint64_t sample = 0; sample < 4; ++sample) ASSERT_OK(CommitOne(*store, sample));
+  ASSERT_OK(store->Flush());
+  const auto stage = [&](std::uint64_t sample) { ASSERT_OK(store->Stage(kPlace, New(sample, 2))); };
+  stage(0);
+  stage(1);
+  Fill();
+  stage(2);
+  stage(9);
+  EXPECT_EQ(store->stats().lost, 0u);
+  std::vector<SampleId> evicted;
+  ASSERT_OK(store->CommitStaged(kPlace, 2, &evicted));
+  EXPECT_EQ(evicted, (std::vector<SampleId>{SampleId{2}, SampleId{9}}));
+  EXPECT_EQ(store->Inventory(kPlace)->size(), 3u);
+  EXPECT_THAT(store->stats().trouble, ::testing::HasSubstr("free some"));
+  ExpectAllReadable(*store);
+  Free();
+  stage(2);
+  ASSERT_OK(store->CommitStaged(kPlace, 2, &evicted));
+  EXPECT_EQ(store->stats().trouble, "");
+  EXPECT_EQ(store->Inventory(kPlace)->size(), 4u);
+  ExpectAllReadable(*store);
 }
 
 TEST_F(DiskFull, AStoreThatCannotBeOpenedKeepsNothingAndSaysSo) {

@@ -1,0 +1,319 @@
+// What a step stages: invisible until it is committed, gone when it is dropped or never committed.
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "delta_store_test_support.h"
+
+namespace shoal::storage {
+namespace {
+
+class DeltaStaging : public DeltaStoreSuite {
+ protected:
+  void Stage(const DeltaUpdate& update, const DeltaPlace& place = kPlace) {
+    EXPECT_OK(store_->Stage(place, update));
+  }
+  std::vector<SampleId> CommitStaged(std::uint64_t version, const DeltaPlace& place = kPlace) {
+    std::vector<SampleId> evicted;
+    EXPECT_OK(store_->CommitStaged(place, version, &evicted));
+    return evicted;
+  }
+  std::string Text(std::uint64_t sample, const DeltaPlace& place = kPlace) {
+    const auto record = Get(place, sample);
+    return record ? TextOf(record->image) : "none";
+  }
+};
+
+TEST_P(DeltaStaging, NothingIsVisibleBeforeTheCommit) {
+  Commit(kPlace, List(Update(1, 1, "one")));
+  const std::uint64_t checksum = *store_->PlaceChecksum(kPlace);
+  Stage(Update(1, 2, "one, too"));
+  Stage(Update(2, 2, "two"));
+  EXPECT_EQ(Text(1), "one");
+  EXPECT_EQ(Text(2), "none");
+  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+  EXPECT_EQ(*store_->PlaceChecksum(kPlace), checksum);
+  EXPECT_EQ(store_->stats().bytes, 3u);
+  EXPECT_EQ(store_->stats().committed_bytes, 3u);
+  EXPECT_EQ(store_->stats().staged_bytes, 11u);
+  EXPECT_TRUE(CommitStaged(2).empty());
+  EXPECT_EQ(Text(1), "one, too");
+  EXPECT_EQ(Text(2), "two");
+  EXPECT_EQ(Get(kPlace, 1)->version, 2u);
+  EXPECT_NE(*store_->PlaceChecksum(kPlace), checksum);
+  EXPECT_EQ(store_->stats().bytes, 11u);
+  EXPECT_EQ(store_->stats().committed_bytes, 14u);
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  EXPECT_TRUE(CommitStaged(2).empty());
+  EXPECT_EQ(store_->stats().records, 2u);
+}
+
+TEST_P(DeltaStaging, OfTwoForASampleTheLaterCounts) {
+  Stage(Update(1, 1, "first"));
+  Stage(Update(1, 1, "second"));
+  EXPECT_EQ(store_->stats().staged_bytes, 6u);
+  CommitStaged(1);
+  EXPECT_EQ(Text(1), "second");
+  EXPECT_EQ(store_->stats().records, 1u);
+}
+
+// A step is staged while the commit of the one before still waits for the other end.
+TEST_P(DeltaStaging, StepsAndPlacesAreApart) {
+  DeltaPlace sender = kPlace;
+  sender.side = BoundarySide::kSender;
+  Stage(Update(1, 2, "second step"));
+  Stage(Update(1, 3, "third step"));
+  Stage(Update(1, 2, "sender"), sender);
+  CommitStaged(2);
+  EXPECT_EQ(Text(1), "second step");
+  EXPECT_EQ(Text(1, sender), "none");
+  CommitStaged(2, sender);
+  EXPECT_EQ(Text(1, sender), "sender");
+  CommitStaged(3);
+  EXPECT_EQ(Text(1), "third step");
+}
+
+TEST_P(DeltaStaging, WhatIsDroppedIsForgottenAndWhatWasThereStays) {
+  Commit(kPlace, List(Update(1, 1, "one")));
+  Stage(Update(1, 2, "applied"));
+  Stage(Update(1, 3, "given up"));
+  Stage(Update(2, 3, "given up"));
+  ASSERT_OK(store_->DropStaged(kPlace, 3));
+  ASSERT_OK(store_->DropStaged(kPlace, 9));
+  EXPECT_EQ(store_->stats().staged_bytes, 7u);
+  EXPECT_TRUE(CommitStaged(3).empty());
+  EXPECT_EQ(Text(1), "one");
+  Stage(Update(2, 3, "again"));
+  CommitStaged(2);
+  CommitStaged(3);
+  EXPECT_EQ(Text(1), "applied");
+  EXPECT_EQ(Text(2), "again");
+}
+
+TEST_P(DeltaStaging, ARollbackForgetsAllThatIsStaged) {
+  DeltaPlace other_run = kPlace;
+  other_run.run.value += 1;
+  Stage(Update(1, 1, "older"));
+  Stage(Update(1, 5, "newer"));
+  Stage(Update(1, 1, "of another run"), other_run);
+  ASSERT_OK(store_->DropNewerThan(kPlace.run, 2));
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  CommitStaged(1);
+  CommitStaged(5);
+  CommitStaged(1, other_run);
+  EXPECT_TRUE(store_->Places().empty());
+}
+
+TEST_P(DeltaStaging, TheQuotaCountsWhenAStepIsCommitted) {
+  Open(1000);
+  DeltaPlace sender = kPlace;
+  sender.side = BoundarySide::kSender;
+  Commit(kPlace, List(Update(1, 1, Image(1, 1, 300))));
+  Stage(Update(1, 2, Image(1, 2, 300)));
+  Stage(Update(2, 2, Image(2, 2, 300)));
+  Stage(Update(1, 2, Image(3, 2, 600)), sender);
+  Stage(Update(3, 2, Image(3, 2, 300)));
+  EXPECT_EQ(store_->stats().staged_bytes, 1500u);
+  EXPECT_TRUE(CommitStaged(2, sender).empty());
+  EXPECT_EQ(CommitStaged(2), (std::vector<SampleId>{SampleId{2}, SampleId{3}}));
+  EXPECT_EQ(store_->stats().bytes, 900u);
+  EXPECT_EQ(store_->stats().evicted, 2u);
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  // A replacement that does not fit takes the outdated record away.
+  Stage(Update(1, 3, Image(1, 3, 500)));
+  EXPECT_EQ(Text(1), Image(1, 2, 300));
+  EXPECT_EQ(CommitStaged(3), std::vector<SampleId>{SampleId{1}});
+  EXPECT_EQ(Text(1), "none");
+}
+
+TEST_P(DeltaStaging, WhatTheQuotaWillRefuseIsNotWritten) {
+  Open(1000);
+  DeltaPlace residual = kPlace;
+  residual.side = BoundarySide::kResidual;
+  Commit(kPlace, List(Update(1, 1, Image(1, 1, 400)), Update(2, 1, Image(2, 1, 400))));
+  Stage(Update(3, 2, Image(3, 2, 300)));
+  Stage(Update(1, 2, Image(1, 2, 500)));
+  Stage(Update(4, 2, Image(4, 2, 200)));
+  EXPECT_EQ(store_->stats().staged_bytes, 500u);
+  EXPECT_EQ(CommitStaged(2), (std::vector<SampleId>{SampleId{3}, SampleId{4}}));
+  // Residuals would make room.
+  Open(1000);
+  ASSERT_OK(store_->DropRun(kPlace.run));
+  Commit(residual, List(Update(1, 1, Image(1, 1, 900))));
+  Stage(Update(3, 2, Image(3, 2, 300)));
+  EXPECT_EQ(store_->stats().staged_bytes, 300u);
+  EXPECT_TRUE(CommitStaged(2).empty());
+  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{kPlace});
+}
+
+// Against plain maps, through thousands of random calls.
+TEST_P(DeltaStaging, AgreesWithPlainMaps) {
+  using Model = std::map<std::uint64_t, std::pair<std::uint64_t, std::string>>;
+  Model records;
+  std::map<std::uint64_t, Model> staged;  // by version
+  std::mt19937_64 random(17);
+  std::uint64_t step = 1;
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t version = step + random() % 2;
+    const std::uint64_t sample = random() % 24, kind = random() % 100;
+    if (kind < 80) {
+      const std::string image = Image(sample, static_cast<std::uint64_t>(i), random() % 30000);
+      Stage(Update(sample, version, image));
+      staged[version][sample] = {version, image};
+    } else if (kind < 84) {
+      ASSERT_OK(store_->DropStaged(kPlace, version));
+      staged.erase(version);
+    } else if (kind < 94) {
+      CommitStaged(step);
+      for (const auto& [made, record] : staged[step]) records[made] = record;
+      staged.erase(step++);
+    } else if (kind < 96) {
+      ASSERT_OK(store_->Flush());
+    } else if (kind < 98) {
+      ASSERT_OK(store_->Compact());
+    } else if (GetParam().on_disk) {
+      Open(0);
+      staged.clear();
+    }
+    std::uint64_t bytes = 0;
+    for (const auto& [of, model] : staged) {
+      for (const auto& [made, record] : model) bytes += record.second.size();
+    }
+    ASSERT_EQ(store_->stats().staged_bytes, bytes);
+    ASSERT_EQ(store_->stats().records, records.size());
+    ASSERT_EQ(Text(sample), records.contains(sample) ? records.at(sample).second : "none") << i;
+  }
+  for (const auto& [sample, record] : records) EXPECT_EQ(Text(sample), record.second);
+  EXPECT_EQ(store_->stats().corrupt, 0u);
+  EXPECT_GT(step, 100u);
+}
+
+SHOAL_ON_BOTH_BACKENDS(DeltaStaging);
+
+// --- the files ---
+
+class StagedFiles : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 64 << 10;  // sixteen fill a file
+
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    store_ = *OpenRocksDeltaStore({path_, 0, 4 << 20});
+  }
+  void Stage(std::uint64_t sample, std::uint64_t version) {
+    ASSERT_OK(store_->Stage(kPlace, Update(sample, version, Image(sample, version, kBytes))));
+  }
+  void Commit(std::uint64_t sample, std::uint64_t version) {
+    ASSERT_OK(store_->Commit(kPlace, List(Update(sample, version, Image(sample, version, kBytes))),
+                             nullptr));
+  }
+  void CommitStaged(std::uint64_t version) {
+    std::vector<SampleId> evicted;
+    ASSERT_OK(store_->CommitStaged(kPlace, version, &evicted));
+    EXPECT_TRUE(evicted.empty());
+  }
+  void Expect(std::uint64_t sample, std::uint64_t version) {
+    const auto got = store_->Get(kPlace, SampleId{sample});
+    ASSERT_TRUE(got.ok() && got->has_value()) << sample;
+    EXPECT_EQ(TextOf((*got)->image), Image(sample, version, kBytes)) << sample;
+  }
+  std::uint64_t ImageBytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(path_ + "/images")) {
+      bytes += file.file_size();
+    }
+    return bytes;
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "deltas";
+  std::unique_ptr<DeltaStore> store_;
+};
+
+TEST_F(StagedFiles, ACommitWritesHeadersOnly) {
+  for (std::uint64_t sample = 0; sample < 8; ++sample) Stage(sample, 1);
+  const std::uint64_t written = store_->stats().disk_written_bytes;
+  EXPECT_GE(written, 8 * kBytes);
+  CommitStaged(1);
+  EXPECT_EQ(store_->stats().disk_written_bytes, written);
+  EXPECT_EQ(store_->stats().records, 8u);
+}
+
+TEST_F(StagedFiles, WhatWasNotCommittedIsGarbageAfterAnEnd) {
+  for (std::uint64_t sample = 0; sample < 40; ++sample) Stage(sample, 1);
+  EXPECT_GE(ImageBytes(), 40 * kBytes);
+  Open();
+  EXPECT_EQ(store_->stats().records, 0u);
+  EXPECT_EQ(ImageBytes(), 0u);
+  Commit(50, 1);
+  for (std::uint64_t sample = 0; sample < 4; ++sample) Stage(sample, 2);
+  ASSERT_OK(store_->Flush());
+  Open();
+  EXPECT_EQ(store_->stats().records, 1u);
+  Expect(50, 1);
+  ASSERT_OK(store_->Compact());
+  Expect(50, 1);
+  EXPECT_LT(ImageBytes(), 2 * kBytes);
+}
+
+TEST_F(StagedFiles, AFileWhoseOnlyUseIsWhatIsStagedIsKept) {
+  Stage(99, 2);
+  for (std::uint64_t version = 1; version <= 3; ++version) {
+    for (std::uint64_t sample = 0; sample < 40; ++sample) Commit(sample, version);
+    ASSERT_OK(store_->Flush());
+  }
+  EXPECT_LT(ImageBytes(), 3 * 40 * kBytes);
+  CommitStaged(2);
+  Expect(99, 2);
+}
+
+TEST_F(StagedFiles, CompactingLeavesWhatIsStagedWhereItIs) {
+  for (std::uint64_t sample = 0; sample < 60; ++sample) {
+    Commit(sample, 1);
+    if (sample % 3 == 0) Stage(100 + sample, 3);
+  }
+  for (std::uint64_t sample = 0; sample < 60; sample += 2) Commit(sample, 2);
+  ASSERT_OK(store_->Compact());
+  for (std::uint64_t sample = 0; sample < 60; ++sample) Expect(sample, sample % 2 == 0 ? 2 : 1);
+  CommitStaged(3);
+  for (std::uint64_t sample = 0; sample < 60; sample += 3) Expect(100 + sample, 3);
+  ASSERT_OK(store_->Compact());
+  for (std::uint64_t sample = 0; sample < 60; ++sample) Expect(sample, sample % 2 == 0 ? 2 : 1);
+  for (std::uint64_t sample = 0; sample < 60; sample += 3) Expect(100 + sample, 3);
+  EXPECT_LT(ImageBytes(), 80 * kBytes + (2 << 20));
+  EXPECT_EQ(store_->stats().corrupt, 0u);
+}
+
+TEST_F(StagedFiles, WhatIsDroppedGivesItsSpaceBack) {
+  for (std::uint64_t version = 1; version <= 6; ++version) {
+    for (std::uint64_t sample = 0; sample < 40; ++sample) Stage(sample, version);
+    ASSERT_OK(store_->DropStaged(kPlace, version));
+    ASSERT_OK(store_->Flush());
+  }
+  EXPECT_LT(ImageBytes(), 20 * kBytes);
+}
+
+TEST_F(StagedFiles, AFolderDeletedWhileInUseTakesWhatIsStagedAlong) {
+  Commit(1, 1);
+  ASSERT_OK(store_->Flush());
+  for (std::uint64_t sample = 2; sample < 40; ++sample) Stage(sample, 2);
+  std::filesystem::remove_all(path_);
+  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
+  Stage(50, 2);
+  std::vector<SampleId> evicted;
+  ASSERT_OK(store_->CommitStaged(kPlace, 2, &evicted));
+  EXPECT_EQ(evicted.size(), 39u);
+  EXPECT_EQ(store_->stats().lost, 38u);
+  Expect(50, 2);
+  ASSERT_OK(store_->Flush());
+  Open();
+  Expect(50, 2);
+}
+
+}  // namespace
+}  // namespace shoal::storage
