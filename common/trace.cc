@@ -27,11 +27,12 @@ Recorder& TheRecorder() {
   return *recorder;
 }
 
-void Record(const char* name, MicroBatchId micro_batch, TimePoint start, Duration duration) {
+void Record(const char* name, MicroBatchId micro_batch, std::optional<std::uint32_t> segment,
+            TimePoint start, Duration duration) {
   Recorder& recorder = TheRecorder();
   MutexLock lock(recorder.mutex);
   if (recorder.events.size() >= recorder.limit) return;
-  recorder.events.push_back({name, ThreadName(), micro_batch, start, duration});
+  recorder.events.push_back({name, ThreadName(), micro_batch, start, duration, segment});
 }
 
 }  // namespace
@@ -46,12 +47,13 @@ void StartTrace(std::size_t limit) {
 
 bool TraceEnabled() { return g_enabled.load(std::memory_order_relaxed); }
 
-void Trace(const char* name, MicroBatchId micro_batch) {
-  if (TraceEnabled()) Record(name, micro_batch, SystemClock().Now(), Duration::zero());
+void Trace(const char* name, MicroBatchId micro_batch, std::optional<std::uint32_t> segment) {
+  if (TraceEnabled()) Record(name, micro_batch, segment, SystemClock().Now(), Duration::zero());
 }
 
-void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start) {
-  if (TraceEnabled()) Record(name, micro_batch, start, SystemClock().Now() - start);
+void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start,
+               std::optional<std::uint32_t> segment) {
+  if (TraceEnabled()) Record(name, micro_batch, segment, start, SystemClock().Now() - start);
 }
 
 std::vector<TraceEvent> TakeTrace() {
@@ -80,7 +82,8 @@ Status WriteTraceFile(const std::string& path, const std::vector<TraceEvent>& ev
             ",\"ts\":" + micros(event.start.time_since_epoch()) +
             ",\"dur\":" + micros(event.duration) +
             ",\"args\":{\"step\":" + std::to_string(event.micro_batch.step) +
-            ",\"mb\":" + std::to_string(event.micro_batch.index) + "}},\n";
+            ",\"mb\":" + std::to_string(event.micro_batch.index) +
+            (event.segment ? ",\"segment\":" + std::to_string(*event.segment) : "") + "}},\n";
   }
   for (const auto& [name, thread] : threads) {
     json += "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" + process +

@@ -5,6 +5,7 @@
 #define SHOAL_COMMON_TRACE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,18 @@ struct TraceEvent {
   std::string thread;  // name of the thread, "control", "compute", "codec-0", "store", "grpc"
   MicroBatchId micro_batch;
   TimePoint start;
-  Duration duration;  // 0 for an instant
+  Duration duration;                                    // 0 for an instant
+  std::optional<std::uint32_t> segment = std::nullopt;  // absent: the whole micro-batch
 };
 
 // Starts recording, process-wide; at most `limit` events are kept. Thread: any.
 void StartTrace(std::size_t limit);
 bool TraceEnabled();
 // Records an instant, or a span since `start`. Cheap when off. Thread: any.
-void Trace(const char* name, MicroBatchId micro_batch);
-void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start);
+void Trace(const char* name, MicroBatchId micro_batch,
+           std::optional<std::uint32_t> segment = std::nullopt);
+void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start,
+               std::optional<std::uint32_t> segment = std::nullopt);
 // Takes what was recorded, in order of start.
 std::vector<TraceEvent> TakeTrace();
 // Writes events in Chrome's trace format (loads in Perfetto), atomically.

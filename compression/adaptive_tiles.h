@@ -49,6 +49,7 @@ class AdaptiveTilesCodec final : public PlainCodec {
   Status CheckSection(std::span<const std::byte> payload, std::size_t values) const;
 
   const std::string& spec() const override { return spec_; }
+  bool divisible() const override { return false; }  // widths are weighed over the whole message
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,

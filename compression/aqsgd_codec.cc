@@ -35,6 +35,10 @@ class AqsgdCodec : public MessageCodec {
   const std::string& spec() const override { return parts_.spec; }
   bool keeps_m() const override { return true; }
   bool guarded() const override { return parts_.guarded; }
+  bool divisible() const override {
+    return parts_.delta->divisible() && parts_.wide->divisible() &&
+           parts_.first_visit->divisible() && parts_.full->divisible();
+  }
   std::size_t MImageBytes(SampleShape shape) const override { return parts_.m.Bytes(shape); }
   Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const override {
     return parts_.m.Check(image, shape);

@@ -31,6 +31,7 @@ class ChannelCodec final : public PlainCodec {
   ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyStage stage);
 
   const std::string& spec() const override { return spec_; }
+  bool divisible() const override { return false; }  // a scale serves all tokens
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return CodesAt(shape) + CodeBytesMax(shape, samples);
   }

@@ -94,6 +94,11 @@ class MessageCodec {
   // Whether the sender may leave DeltaMode::kDelta by itself (delta_guard.h).
   virtual bool guarded() const { return false; }
 
+  // Whether a message may as well travel as several, each with a range of every sample's tokens:
+  // of no more error and of nearly as many bytes. False where scales, widths, a selection or a
+  // steered step mean all tokens of a sample.
+  virtual bool divisible() const = 0;
+
   // Most bytes that Encode writes for `samples` samples of this shape.
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
 

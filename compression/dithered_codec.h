@@ -45,6 +45,8 @@ class DitheredCodec final : public PlainCodec {
   DitheredCodec(DitherGoal goal, double value);
 
   const std::string& spec() const override { return spec_; }
+  // A step that follows the rms may follow that of fewer tokens; rate and error mean the message.
+  bool divisible() const override { return goal_ == DitherGoal::kStep; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,

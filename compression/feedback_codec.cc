@@ -41,6 +41,7 @@ class FeedbackCodec final : public MessageCodec {
   const std::string& spec() const override { return spec_; }
   bool keeps_m() const override { return false; }
   bool keeps_residual() const override { return true; }
+  bool divisible() const override { return inner_->divisible(); }
   std::size_t MImageBytes(SampleShape shape) const override {
     return kMImageHeaderBytes + 2 * shape.values();
   }

@@ -14,6 +14,7 @@ class PlainMessageCodec : public MessageCodec {
 
   const std::string& spec() const override { return codec_->spec(); }
   bool keeps_m() const override { return false; }
+  bool divisible() const override { return codec_->divisible(); }
   std::size_t MImageBytes(SampleShape) const override { return 0; }
   Status CheckMImage(std::span<const std::byte>, SampleShape) const override {
     return InvalidArgument("codec " + spec() + " keeps no m");

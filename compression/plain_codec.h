@@ -22,6 +22,9 @@ class PlainCodec {
   // The canonical spec, every option present.
   virtual const std::string& spec() const = 0;
 
+  // As MessageCodec.
+  virtual bool divisible() const { return true; }
+
   // Most bytes of a section of `samples` samples.
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
 

@@ -55,6 +55,7 @@ class TopKCodec final : public PlainCodec {
                    TopKParts* parts) const;
 
   const std::string& spec() const override { return spec_; }
+  bool divisible() const override { return false; }  // the largest of the whole sample
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,

@@ -72,18 +72,25 @@ std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event) {
   return std::nullopt;
 }
 
-Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const RunnerConfig& config,
-                     const MicroBatchPlan& plan, std::span<const std::uint32_t> positions) {
+Result<std::uint32_t> SegmentOf(const net::Frame& frame, const LaneConfig& lane) {
+  if (frame.tag < lane.segments.count) return static_cast<std::uint32_t>(frame.tag);
+  return InvalidArgument(Describe(frame.micro_batch) + " has " +
+                         std::to_string(lane.segments.count) + " segments, none with number " +
+                         std::to_string(frame.tag));
+}
+
+Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const MicroBatchPlan& plan,
+                     std::span<const std::uint32_t> positions) {
+  const compression::SampleShape shape = lane.segments.shape;
   const std::string what = Describe(frame.micro_batch);
   if (frame.codec != lane.codec->spec()) {
     return InvalidArgument(what + " was coded by " + frame.codec.substr(0, 80) + " instead of " +
                            lane.codec->spec());
   }
-  if (frame.tokens != config.row_tokens || frame.hidden != config.hidden) {
+  if (frame.tokens != shape.tokens || frame.hidden != shape.hidden) {
     return InvalidArgument(what + " has rows of " + std::to_string(frame.tokens) + " x " +
                            std::to_string(frame.hidden) + " values instead of " +
-                           std::to_string(config.row_tokens) + " x " +
-                           std::to_string(config.hidden));
+                           std::to_string(shape.tokens) + " x " + std::to_string(shape.hidden));
   }
   if (frame.samples.size() != positions.size()) {
     return InvalidArgument(what + " has " + std::to_string(frame.samples.size()) +
@@ -100,8 +107,7 @@ Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const Runn
       return InvalidArgument(what + " builds on an earlier activation, but its codec cannot");
     }
   }
-  const std::size_t most =
-      lane.codec->EncodedBytesMax({config.row_tokens, config.hidden}, positions.size());
+  const std::size_t most = lane.codec->EncodedBytesMax(shape, positions.size());
   if (frame.payload.size() <= most) return Status::Ok();
   return InvalidArgument(what + " has " + std::to_string(frame.payload.size()) +
                          " bytes; its codec makes " + std::to_string(most) + " at most");

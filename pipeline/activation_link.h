@@ -1,10 +1,11 @@
 // The way of tensors over one boundary: activations forward, their gradients backward.
 //
-// Per micro-batch and direction there is one ActivationSend at one end and one ActivationReceive at
+// A micro-batch travels in segments (segments.h). Per transfer, that is per segment of a
+// micro-batch, and direction there is one ActivationSend at one end and one ActivationReceive at
 // the other; each is an enum state and one transition function. A lane holds those of the running
-// step. Gradients go the same way as activations, with a codec that keeps no m; it may keep a
-// residual, which the sender reads and stages as it does m, and of which the receiver knows
-// nothing.
+// step; whoever uses it counts in micro-batches. Gradients go the same way as activations, with a
+// codec that keeps no m; it may keep a residual, which the sender reads and stages as it does m,
+// and of which the receiver knows nothing.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
 //                        \-> fetching, values there -/     \-> encoding again (resend)
@@ -28,6 +29,7 @@
 #include "compression/delta_guard.h"
 #include "pipeline/delta_stage.h"
 #include "pipeline/runner_core.h"
+#include "pipeline/segments.h"
 
 namespace shoal::pipeline {
 
@@ -72,25 +74,38 @@ struct LaneConfig {
   net::FrameKind kind = net::FrameKind::kActivation;
   std::uint32_t boundary = 0;
   std::shared_ptr<const compression::MessageCodec> codec;
+  Segments segments;
 
   bool forward() const { return kind == net::FrameKind::kActivation; }
+  // No two segments draw the same random numbers.
   compression::RandomKey Key(const RunnerConfig& config, std::uint64_t step,
-                             std::uint32_t global_index) const {
-    return {config.run.value, step, global_index, boundary, forward() ? 0u : 1u};
+                             std::uint32_t global_index, std::uint32_t segment) const {
+    return {config.run.value, step, segments.Transfer(global_index, segment), boundary,
+            forward() ? 0u : 1u};
   }
 };
 
-// Whether a frame fits what the plan says of its micro-batch: codec, shape, sizes, and exactly the
+// The segment that a frame says it has; an error if its micro-batch has no such one.
+Result<std::uint32_t> SegmentOf(const net::Frame& frame, const LaneConfig& lane);
+// Whether a frame fits what the plan says of its transfer: codec, shape, sizes, and exactly the
 // samples at `positions`.
-Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const RunnerConfig& config,
-                     const MicroBatchPlan& plan, std::span<const std::uint32_t> positions);
+Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const MicroBatchPlan& plan,
+                     std::span<const std::uint32_t> positions);
 
+// One transfer.
 struct ActivationSend {
   SendState state = SendState::kIdle;
   DeltaStage::Records records;
-  // Shared with the encoding task, and kept for a resend.
-  std::shared_ptr<const Buffer> values;
   std::vector<bool> resent;  // by position: a sample is sent in full once at most
+};
+// What the transfers of a micro-batch share.
+struct SentMicroBatch {
+  // Shared with the encoding tasks, and kept for a resend.
+  std::shared_ptr<const Buffer> values;
+  compression::DeltaMode mode = compression::DeltaMode::kDelta;
+  SegmentedVisits visits;
+  compression::CodingStats stats;
+  std::vector<bool> resent;  // by position: any segment
 };
 
 class SendLane {
@@ -100,21 +115,36 @@ class SendLane {
   // `delta` is null if the codec keeps neither m nor a residual.
   SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen, Send send);
 
+  std::uint32_t segments() const { return lane_.segments.count; }
+
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);
   // Reads m of micro-batches below `window` ahead.
   void Advance(std::uint32_t window);
-  // rows x tokens x hidden fp32: encoded and sent as soon as m is there.
+  // rows x tokens x hidden fp32: each segment is encoded as soon as its m is there, in order, and
+  // sent while the next one is being encoded.
   void PutValues(std::uint32_t micro_batch, Buffer values);
   // The receiver lacks the m that these samples build on.
   Status OnResend(const net::Frame& frame);
-  // The gradient came back: the receiver has the activation.
+  // The gradient, or the first of it, came back: the receiver has the activation. Does nothing a
+  // second time.
   Status Release(std::uint32_t micro_batch);
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
-  void Fetched(std::uint32_t micro_batch, DeltaStage::Records records);
-  void Encode(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
+  ActivationSend& At(std::uint32_t micro_batch, std::uint32_t segment) {
+    return sends_[lane_.segments.Transfer(micro_batch, segment)];
+  }
+  void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
+  void Fetched(std::uint32_t micro_batch, std::uint32_t segment, DeltaStage::Records records);
+  void EncodeAll(std::uint32_t micro_batch, std::uint32_t segment);
+  // `again`: for a resend, samples of the micro-batch of which nothing was sent again before.
+  void Encode(std::uint32_t micro_batch, std::uint32_t segment,
+              std::vector<std::uint32_t> positions, std::optional<std::uint64_t> again);
+  void CountEncoded(std::uint32_t micro_batch, const compression::CodingStats& stats,
+                    const std::vector<std::uint32_t>& without_m,
+                    std::optional<std::uint64_t> again);
+  void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode mode);
   void Encoded(std::uint32_t micro_batch, net::Frame frame, std::vector<MImage> images);
   void Count(const compression::CodingStats& stats);
   void Guard(const compression::CodingStats& stats);
@@ -126,18 +156,26 @@ class SendLane {
   BoundaryStats* const seen_;
   const Send send_;
   StepPlan plan_;
-  std::vector<ActivationSend> sends_;  // by micro-batch
+  std::vector<ActivationSend> sends_;  // by transfer
+  std::vector<SentMicroBatch> micro_batches_;
   std::uint32_t window_ = 0;
   compression::DeltaGuard guard_;
 };
 
+// One transfer.
 struct ActivationReceive {
   ReceiveState state = ReceiveState::kIdle;
   DeltaStage::Records records;
   // Shared with the decoding task. The second one holds what was sent again.
   std::vector<std::shared_ptr<const net::Frame>> frames;
   std::vector<std::uint32_t> missing;  // positions asked for again
-  Buffer values;
+};
+// What the transfers of a micro-batch share.
+struct ReceivedMicroBatch {
+  // Shared with the decoding tasks, each of which fills its segment's part.
+  std::shared_ptr<Buffer> values;
+  SegmentedVisits visits;
+  std::vector<bool> asked_again;  // by position: any segment
 };
 
 class ReceiveLane {
@@ -159,18 +197,22 @@ class ReceiveLane {
   Status OnFrame(net::Frame frame);
   // Micro-batches 0 .. Ready() - 1 are decoded (or taken).
   std::uint32_t Ready() const { return ready_; }
-  // What holds up a micro-batch that is not decoded: nothing if it has not arrived.
+  // What holds up a micro-batch that is not decoded: nothing if not all of it has arrived.
   std::optional<Use> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden fp32.
   Buffer Take(std::uint32_t micro_batch);
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
-  void Fetch(std::uint32_t micro_batch);
-  void Match(std::uint32_t micro_batch);
-  void AskAgain(std::uint32_t micro_batch, std::vector<std::uint32_t> positions);
-  void Decode(std::uint32_t micro_batch);
-  void Decoded(std::uint32_t micro_batch, Buffer values, std::vector<MImage> images);
+  ActivationReceive& At(std::uint32_t micro_batch, std::uint32_t segment) {
+    return receives_[lane_.segments.Transfer(micro_batch, segment)];
+  }
+  void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
+  void Match(std::uint32_t micro_batch, std::uint32_t segment);
+  void AskAgain(std::uint32_t micro_batch, std::uint32_t segment,
+                std::vector<std::uint32_t> positions);
+  void Decode(std::uint32_t micro_batch, std::uint32_t segment);
+  void Decoded(std::uint32_t micro_batch, std::uint32_t segment, std::vector<MImage> images);
   void Go(ActivationReceive* receive, ReceiveEvent event);
 
   RunnerCore* const core_;
@@ -179,7 +221,8 @@ class ReceiveLane {
   BoundaryStats* const seen_;
   const Handlers handlers_;
   StepPlan plan_;
-  std::vector<ActivationReceive> receives_;  // by micro-batch
+  std::vector<ActivationReceive> receives_;  // by transfer
+  std::vector<ReceivedMicroBatch> micro_batches_;
   std::uint32_t window_ = 0;
   std::uint32_t ready_ = 0;
 };

@@ -14,9 +14,8 @@ namespace {
 
 struct Decoding {
   Status status;
-  Buffer values;
   std::vector<MImage> images;
-  std::uint64_t deltas = 0;
+  std::vector<std::uint32_t> without_m;  // positions
   compression::DeltaMode mode = compression::DeltaMode::kDelta;
   double ms = 0;
 };
@@ -24,9 +23,10 @@ struct Decoding {
 // What a decoding task owns.
 struct DecodeTask {
   LaneConfig lane;
-  compression::SampleShape shape;
+  std::uint32_t segment;
   compression::RandomKey key;
   MicroBatchId id;
+  std::shared_ptr<Buffer> values;  // of the micro-batch
   std::vector<std::shared_ptr<const net::Frame>> frames;
   std::size_t rows;                    // of the micro-batch
   std::vector<std::uint32_t> missing;  // positions that the second frame holds
@@ -39,19 +39,23 @@ struct DecodeTask {
 Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
                    std::span<const std::uint32_t> positions, std::span<const std::uint32_t> without,
                    Decoding* result) {
-  const std::size_t count = task->shape.values();
+  const compression::SampleShape shape = task->lane.segments.shape;
+  const std::size_t count = shape.values();
   std::vector<compression::SampleToDecode> samples(positions.size());
   for (std::size_t i = 0; i < positions.size(); ++i) {
     samples[i].delta = frame.samples[i].base_version != 0;
     if (std::find(without.begin(), without.end(), positions[i]) != without.end()) continue;
-    samples[i].values = result->values.floats().subspan(positions[i] * count, count);
-    if (!samples[i].delta) continue;
-    samples[i].m = task->records[positions[i]]->image.bytes();
-    ++result->deltas;
+    const std::size_t at = task->lane.segments.Transfer(positions[i], task->segment) * count;
+    samples[i].values = task->values->floats().subspan(at, count);
+    if (samples[i].delta) {
+      samples[i].m = task->records[positions[i]]->image.bytes();
+    } else {
+      result->without_m.push_back(positions[i]);
+    }
   }
   std::vector<Buffer> next_m(task->lane.codec->keeps_m() ? samples.size() : 0);
   SHOAL_RETURN_IF_ERROR(
-      task->lane.codec->Decode(frame.payload.bytes(), samples, task->shape, task->key, next_m));
+      task->lane.codec->Decode(frame.payload.bytes(), samples, shape, task->key, next_m));
   result->mode = task->lane.codec->SentMode(frame.payload.bytes());
   for (std::size_t i = 0; i < next_m.size(); ++i) {
     if (samples[i].values.empty()) continue;
@@ -73,11 +77,10 @@ Decoding DecodeNow(DecodeTask* task) {
   const TimePoint start = task->clock->Now();
   const TimePoint traced = SystemClock().Now();
   Decoding result;
-  result.values = Buffer(task->rows * task->shape.values() * sizeof(float));
   result.status = DecodeFrames(task, &result);
   if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
-  TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced);
+  TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced, task->segment);
   return result;
 }
 
@@ -105,35 +108,44 @@ Status ReceiveLane::StartStep(const StepPlan& plan) {
   }
   plan_ = plan;
   receives_.clear();
-  receives_.resize(plan.micro_batches.size());
+  receives_.resize(plan.micro_batches.size() * lane_.segments.count);
+  micro_batches_.clear();
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    const std::size_t samples = micro_batch.samples.size();
+    micro_batches_.push_back(
+        {nullptr, SegmentedVisits(samples, lane_.segments.count), std::vector<bool>(samples)});
+  }
   window_ = 0;
   ready_ = 0;
   return Status::Ok();
 }
 
 void ReceiveLane::Advance(std::uint32_t window) {
-  window = std::min<std::uint32_t>(window, receives_.size());
-  while (window_ < window) Fetch(window_++);
+  window = std::min<std::uint32_t>(window, micro_batches_.size());
+  for (; window_ < window; ++window_) {
+    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Fetch(window_, k);
+  }
 }
 
-void ReceiveLane::Fetch(std::uint32_t mb) {
-  Go(&receives_[mb], ReceiveEvent::kFetch);
-  const auto fetched = [this, mb](DeltaStage::Records records) {
-    ActivationReceive& receive = receives_[mb];
+void ReceiveLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
+  Go(&At(mb, segment), ReceiveEvent::kFetch);
+  const auto fetched = [this, mb, segment](DeltaStage::Records records) {
+    ActivationReceive& receive = At(mb, segment);
     receive.records = std::move(records);
     Go(&receive, ReceiveEvent::kFetched);
-    if (receive.state == ReceiveState::kMatching) Match(mb);
+    if (receive.state == ReceiveState::kMatching) Match(mb, segment);
   };
   if (delta_ == nullptr) return fetched({});
-  delta_->Prefetch(Id(mb), plan_.micro_batches[mb].samples, fetched);
+  delta_->Prefetch(Id(mb), segment, plan_.micro_batches[mb].samples, fetched);
 }
 
 Status ReceiveLane::OnFrame(net::Frame frame) {
   const std::uint32_t mb = frame.micro_batch.index;
-  if (frame.micro_batch.step != plan_.step || mb >= receives_.size()) {
+  if (frame.micro_batch.step != plan_.step || mb >= micro_batches_.size()) {
     return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
   }
-  ActivationReceive& receive = receives_[mb];
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, lane_));
+  ActivationReceive& receive = At(mb, segment);
   if (!NextState(receive.state, ReceiveEvent::kFrame)) {
     return InvalidArgument(Describe(frame.micro_batch) + " came a second time");
   }
@@ -143,20 +155,20 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
     positions.resize(plan.samples.size());
     std::iota(positions.begin(), positions.end(), 0u);
   }
-  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, core_->config, plan, positions));
-  Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch);
+  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, plan, positions));
+  Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
   KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
-  bytes.raw_received += positions.size() * core_->shape().values() * sizeof(float);
+  bytes.raw_received += positions.size() * lane_.segments.shape.values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
   receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
   Go(&receive, ReceiveEvent::kFrame);
-  if (receive.state == ReceiveState::kMatching) Match(mb);
+  if (receive.state == ReceiveState::kMatching) Match(mb, segment);
   handlers_.on_ready();
   return Status::Ok();
 }
 
-void ReceiveLane::Match(std::uint32_t mb) {
-  ActivationReceive& receive = receives_[mb];
+void ReceiveLane::Match(std::uint32_t mb, std::uint32_t segment) {
+  ActivationReceive& receive = At(mb, segment);
   const bool again = !receive.missing.empty();
   const std::vector<net::FrameSample>& headers = receive.frames.back()->samples;
   std::vector<std::uint32_t> differing;
@@ -171,41 +183,52 @@ void ReceiveLane::Match(std::uint32_t mb) {
   }
   if (differing.empty()) {
     Go(&receive, ReceiveEvent::kMatch);
-    return Decode(mb);
+    return Decode(mb, segment);
   }
   if (again) {
     return handlers_.on_bad(InvalidArgument("what was sent again of " + Describe(Id(mb)) +
                                             " builds on an earlier activation once more"));
   }
   Go(&receive, ReceiveEvent::kMismatch);
-  AskAgain(mb, std::move(differing));
+  AskAgain(mb, segment, std::move(differing));
 }
 
-void ReceiveLane::AskAgain(std::uint32_t mb, std::vector<std::uint32_t> positions) {
+void ReceiveLane::AskAgain(std::uint32_t mb, std::uint32_t segment,
+                           std::vector<std::uint32_t> positions) {
   net::Frame request = core_->NewFrame(net::FrameKind::kResend, Id(mb));
+  request.tag = segment;
   request.codec = lane_.codec->spec();
-  request.tokens = core_->config.row_tokens;
-  request.hidden = core_->config.hidden;
+  request.tokens = lane_.segments.shape.tokens;
+  request.hidden = lane_.segments.shape.hidden;
+  std::uint64_t again = 0;  // samples, whichever of their segments
   for (const std::uint32_t position : positions) {
+    if (!micro_batches_[mb].asked_again[position]) ++again;
+    micro_batches_[mb].asked_again[position] = true;
     net::FrameSample sample;
     sample.sample = plan_.micro_batches[mb].samples[position];
     request.samples.push_back(sample);
   }
-  core_->stats.resends += positions.size();
-  seen_->resends += positions.size();
-  receives_[mb].missing = std::move(positions);
+  core_->stats.resends += again;
+  seen_->resends += again;
+  At(mb, segment).missing = std::move(positions);
   if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"), nullptr);
   }
 }
 
-void ReceiveLane::Decode(std::uint32_t mb) {
-  ActivationReceive& receive = receives_[mb];
+void ReceiveLane::Decode(std::uint32_t mb, std::uint32_t segment) {
+  ActivationReceive& receive = At(mb, segment);
+  ReceivedMicroBatch& micro_batch = micro_batches_[mb];
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
+  if (micro_batch.values == nullptr) {
+    const std::size_t values = plan.samples.size() * core_->shape().values();
+    micro_batch.values = std::make_shared<Buffer>(values * sizeof(float));
+  }
   DecodeTask task{.lane = lane_,
-                  .shape = core_->shape(),
-                  .key = lane_.Key(core_->config, plan_.step, plan.global_index),
+                  .segment = segment,
+                  .key = lane_.Key(core_->config, plan_.step, plan.global_index, segment),
                   .id = Id(mb),
+                  .values = micro_batch.values,
                   .frames = std::exchange(receive.frames, {}),
                   .rows = plan.samples.size(),
                   .missing = std::exchange(receive.missing, {}),
@@ -213,54 +236,54 @@ void ReceiveLane::Decode(std::uint32_t mb) {
                   .clock = &core_->deps.control->clock()};
   core_->scope.Run(
       core_->deps.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
-      [this, mb](Decoding decoding) {
+      [this, mb, segment](Decoding decoding) {
         if (!decoding.status.ok()) {
           return handlers_.on_bad(decoding.status.WithContext("cannot decode " + Describe(Id(mb))));
         }
         core_->stats.decode_ms += decoding.ms;
-        if (delta_ != nullptr) {
-          core_->stats.delta_hits += decoding.deltas;
-          core_->stats.first_visits += decoding.images.size() - decoding.deltas;
-          seen_->AddVisits(decoding.images.size(), decoding.deltas, decoding.mode);
+        SegmentedVisits& visits = micro_batches_[mb].visits;
+        if (visits.Add(decoding.without_m) && delta_ != nullptr) {
+          core_->stats.delta_hits += visits.deltas();
+          core_->stats.first_visits += visits.samples() - visits.deltas();
+          seen_->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
         }
-        Decoded(mb, std::move(decoding.values), std::move(decoding.images));
+        Decoded(mb, segment, std::move(decoding.images));
       });
 }
 
-void ReceiveLane::Decoded(std::uint32_t mb, Buffer values, std::vector<MImage> images) {
-  Go(&receives_[mb], ReceiveEvent::kDecoded);
-  receives_[mb].values = std::move(values);
+void ReceiveLane::Decoded(std::uint32_t mb, std::uint32_t segment, std::vector<MImage> images) {
+  Go(&At(mb, segment), ReceiveEvent::kDecoded);
   for (MImage& image : images) {
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
-    delta_->Stage(Id(mb), sample, std::move(image));
+    delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
-  while (ready_ < receives_.size() && (receives_[ready_].state == ReceiveState::kDecoded ||
-                                       receives_[ready_].state == ReceiveState::kTaken)) {
-    ++ready_;
-  }
+  while (ready_ < micro_batches_.size() && micro_batches_[ready_].visits.complete()) ++ready_;
   core_->Progress();
   handlers_.on_ready();
 }
 
 std::optional<Use> ReceiveLane::HeldUpBy(std::uint32_t mb) const {
-  switch (receives_[mb].state) {
-    case ReceiveState::kIdle:
-    case ReceiveState::kFetching:
-    case ReceiveState::kFetched:
-    case ReceiveState::kResendAsked: return std::nullopt;
-    case ReceiveState::kFrameHeld:
-    case ReceiveState::kFetchingWithFrame: return Use::kStore;
-    case ReceiveState::kMatching:
-    case ReceiveState::kDecoding:
-    case ReceiveState::kDecoded:
-    case ReceiveState::kTaken: return Use::kCodec;
+  Use use = Use::kCodec;
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+    switch (receives_[lane_.segments.Transfer(mb, k)].state) {
+      case ReceiveState::kIdle:
+      case ReceiveState::kFetching:
+      case ReceiveState::kFetched:
+      case ReceiveState::kResendAsked: return std::nullopt;
+      case ReceiveState::kFrameHeld:
+      case ReceiveState::kFetchingWithFrame: use = Use::kStore; break;
+      case ReceiveState::kMatching:
+      case ReceiveState::kDecoding:
+      case ReceiveState::kDecoded:
+      case ReceiveState::kTaken: break;
+    }
   }
-  return std::nullopt;
+  return use;
 }
 
 Buffer ReceiveLane::Take(std::uint32_t mb) {
-  Go(&receives_[mb], ReceiveEvent::kTake);
-  return std::move(receives_[mb].values);
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
+  return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
 }
 
 }  // namespace shoal::pipeline

@@ -21,14 +21,14 @@ struct Encoding {
   net::Frame frame;
   std::vector<MImage> images;
   compression::CodingStats stats;
-  std::uint64_t deltas = 0;
+  std::vector<std::uint32_t> without_m;  // positions
   double ms = 0;
 };
 
 // What an encoding task owns.
 struct EncodeTask {
   LaneConfig lane;
-  compression::SampleShape shape;
+  std::uint32_t segment;
   compression::RandomKey key;
   std::shared_ptr<const Buffer> values;
   std::vector<std::uint32_t> positions;
@@ -42,20 +42,23 @@ struct EncodeTask {
 
 Status EncodeSamples(EncodeTask* task, Encoding* result) {
   const compression::MessageCodec& codec = *task->lane.codec;
-  const std::size_t count = task->shape.values();
+  const compression::SampleShape shape = task->lane.segments.shape;
+  const std::size_t count = shape.values();
   std::vector<compression::SampleToEncode> samples;
   for (const std::uint32_t position : task->positions) {
     const std::optional<storage::DeltaRecord>* const record =
         task->records.empty() ? nullptr : &task->records[position];
     const bool known = record != nullptr && record->has_value();
-    samples.push_back({task->values->floats().subspan(position * count, count),
+    const std::size_t at = task->lane.segments.Transfer(position, task->segment) * count;
+    samples.push_back({task->values->floats().subspan(at, count),
                        known ? (*record)->image.bytes() : std::span<const std::byte>()});
     net::FrameSample header;
     header.sample = task->samples[position];
     if (known && codec.keeps_m() && task->mode != compression::DeltaMode::kFull) {
       header.base_version = (*record)->version;
       header.base_checksum = (*record)->checksum;
-      ++result->deltas;
+    } else {
+      result->without_m.push_back(position);
     }
     result->frame.samples.push_back(header);
   }
@@ -63,8 +66,8 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
   std::vector<Buffer> next_m(keeps ? samples.size() : 0);
   SHOAL_ASSIGN_OR_RETURN(
       const std::size_t bytes,
-      codec.Encode(samples, task->shape, task->key, task->mode, result->frame.payload.bytes(),
-                   next_m, task->counted ? &result->stats : nullptr));
+      codec.Encode(samples, shape, task->key, task->mode, result->frame.payload.bytes(), next_m,
+                   task->counted ? &result->stats : nullptr));
   for (std::size_t i = 0; i < next_m.size(); ++i) {
     const std::uint64_t checksum = Checksum64(next_m[i].bytes());
     result->images.push_back({task->positions[i], std::move(next_m[i]), checksum});
@@ -84,12 +87,12 @@ Encoding EncodeNow(EncodeTask* task) {
   Encoding result;
   result.frame = std::move(task->frame);
   result.frame.payload =
-      Buffer(task->lane.codec->EncodedBytesMax(task->shape, task->positions.size()));
+      Buffer(task->lane.codec->EncodedBytesMax(task->lane.segments.shape, task->positions.size()));
   result.status = EncodeSamples(task, &result);
   if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
-  TraceSpan(task->lane.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch,
-            traced);
+  TraceSpan(task->lane.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch, traced,
+            task->segment);
   return result;
 }
 
@@ -113,82 +116,110 @@ Status SendLane::StartStep(const StepPlan& plan) {
   }
   plan_ = plan;
   sends_.clear();
-  sends_.resize(plan.micro_batches.size());
+  sends_.resize(plan.micro_batches.size() * lane_.segments.count);
+  micro_batches_.clear();
+  micro_batches_.resize(plan.micro_batches.size());
   window_ = 0;
   return Status::Ok();
 }
 
 void SendLane::Advance(std::uint32_t window) {
-  window = std::min<std::uint32_t>(window, sends_.size());
+  window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
-    const std::uint32_t mb = window_;
-    Go(&sends_[mb], SendEvent::kFetch);
-    if (delta_ == nullptr) {
-      Go(&sends_[mb], SendEvent::kFetched);
-      continue;
-    }
-    delta_->Prefetch(Id(mb), plan_.micro_batches[mb].samples,
-                     [this, mb](auto records) { Fetched(mb, std::move(records)); });
+    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Fetch(window_, k);
   }
 }
 
-void SendLane::Fetched(std::uint32_t mb, DeltaStage::Records records) {
-  ActivationSend& send = sends_[mb];
+void SendLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
+  Go(&At(mb, segment), SendEvent::kFetch);
+  if (delta_ == nullptr) return Go(&At(mb, segment), SendEvent::kFetched);
+  delta_->Prefetch(Id(mb), segment, plan_.micro_batches[mb].samples,
+                   [this, mb, segment](auto records) { Fetched(mb, segment, std::move(records)); });
+}
+
+void SendLane::Fetched(std::uint32_t mb, std::uint32_t segment, DeltaStage::Records records) {
+  ActivationSend& send = At(mb, segment);
   send.records = std::move(records);
   Go(&send, SendEvent::kFetched);
-  if (send.state == SendState::kEncoding) {
-    std::vector<std::uint32_t> all(plan_.micro_batches[mb].samples.size());
-    std::iota(all.begin(), all.end(), 0u);
-    Encode(mb, std::move(all));
-  }
+  if (send.state == SendState::kEncoding) EncodeAll(mb, segment);
 }
 
 void SendLane::PutValues(std::uint32_t mb, Buffer values) {
   Advance(mb + 1);
-  ActivationSend& send = sends_[mb];
-  send.values = std::make_shared<const Buffer>(std::move(values));
-  send.resent.assign(plan_.micro_batches[mb].samples.size(), false);
-  Go(&send, SendEvent::kValues);
-  if (send.state == SendState::kEncoding) {
-    std::vector<std::uint32_t> all(send.resent.size());
-    std::iota(all.begin(), all.end(), 0u);
-    Encode(mb, std::move(all));
+  const std::size_t samples = plan_.micro_batches[mb].samples.size();
+  SentMicroBatch& micro_batch = micro_batches_[mb];
+  micro_batch.values = std::make_shared<const Buffer>(std::move(values));
+  micro_batch.mode = guard_.mode();
+  micro_batch.visits = SegmentedVisits(samples, lane_.segments.count);
+  micro_batch.resent.assign(samples, false);
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+    ActivationSend& send = At(mb, k);
+    send.resent.assign(samples, false);
+    Go(&send, SendEvent::kValues);
+    if (send.state == SendState::kEncoding) EncodeAll(mb, k);
   }
 }
 
-void SendLane::Encode(std::uint32_t mb, std::vector<std::uint32_t> positions) {
-  ActivationSend& send = sends_[mb];
+void SendLane::EncodeAll(std::uint32_t mb, std::uint32_t segment) {
+  std::vector<std::uint32_t> all(plan_.micro_batches[mb].samples.size());
+  std::iota(all.begin(), all.end(), 0u);
+  Encode(mb, segment, std::move(all), std::nullopt);
+}
+
+void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::uint32_t> positions,
+                      std::optional<std::uint64_t> again) {
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
   EncodeTask task{.lane = lane_,
-                  .shape = core_->shape(),
-                  .key = lane_.Key(core_->config, plan_.step, plan.global_index),
-                  .values = send.values,
+                  .segment = segment,
+                  .key = lane_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .values = micro_batches_[mb].values,
                   .positions = std::move(positions),
                   .samples = plan.samples,
-                  .records = std::exchange(send.records, {}),
-                  .mode = guard_.mode(),
+                  .records = std::exchange(At(mb, segment).records, {}),
+                  .mode = micro_batches_[mb].mode,
                   .counted = lane_.codec->keeps_m() || mb % kCountedGradients == 0,
                   .frame = core_->NewFrame(lane_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
+  task.frame.tag = segment;
   task.frame.codec = lane_.codec->spec();
-  task.frame.tokens = task.shape.tokens;
-  task.frame.hidden = task.shape.hidden;
+  task.frame.tokens = lane_.segments.shape.tokens;
+  task.frame.hidden = lane_.segments.shape.hidden;
   core_->scope.Run(
       core_->deps.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
-      [this, mb, mode = guard_.mode()](Encoding encoding) {
+      [this, mb, again](Encoding encoding) {
         if (!encoding.status.ok()) {
           return core_->fail(encoding.status.WithContext("cannot encode " + Describe(Id(mb))),
                              nullptr);
         }
         core_->stats.encode_ms += encoding.ms;
-        Count(encoding.stats);
-        if (lane_.codec->keeps_m()) {
-          core_->stats.delta_hits += encoding.deltas;
-          core_->stats.first_visits += encoding.images.size() - encoding.deltas;
-          seen_->AddVisits(encoding.images.size(), encoding.deltas, mode);
-        }
+        CountEncoded(mb, encoding.stats, encoding.without_m, again);
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });
+}
+
+// What is measured is said of micro-batches: their segments are added up. What is sent again counts
+// by itself.
+void SendLane::CountEncoded(std::uint32_t mb, const compression::CodingStats& stats,
+                            const std::vector<std::uint32_t>& without_m,
+                            std::optional<std::uint64_t> again) {
+  SentMicroBatch& micro_batch = micro_batches_[mb];
+  if (again) {
+    Count(stats);
+    if (*again > 0) AddVisits(*again, 0, micro_batch.mode);
+    return;
+  }
+  micro_batch.stats.Add(stats);
+  if (!micro_batch.visits.Add(without_m)) return;
+  Count(micro_batch.stats);
+  AddVisits(micro_batch.visits.samples(), micro_batch.visits.deltas(), micro_batch.mode);
+  if (!lane_.codec->keeps_m()) micro_batch.values.reset();  // nobody can ask for it again
+}
+
+void SendLane::AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode mode) {
+  if (!lane_.codec->keeps_m()) return;
+  core_->stats.delta_hits += deltas;
+  core_->stats.first_visits += samples - deltas;
+  seen_->AddVisits(samples, deltas, mode);
 }
 
 void SendLane::Count(const compression::CodingStats& stats) {
@@ -210,17 +241,16 @@ void SendLane::Guard(const compression::CodingStats& stats) {
 }
 
 void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> images) {
-  ActivationSend& send = sends_[mb];
-  Go(&send, SendEvent::kEncoded);
+  const auto segment = static_cast<std::uint32_t>(frame.tag);
+  Go(&At(mb, segment), SendEvent::kEncoded);
   for (MImage& image : images) {
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
-    delta_->Stage(Id(mb), sample, std::move(image));
+    delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
   KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
-  bytes.raw_sent += frame.samples.size() * core_->shape().values() * sizeof(float);
+  bytes.raw_sent += frame.samples.size() * lane_.segments.shape.values() * sizeof(float);
   bytes.wire_sent += frame.payload.size();
-  if (!lane_.codec->keeps_m()) send.values.reset();  // nobody can ask for it again
-  Trace(lane_.forward() ? "act.sent" : "grad.sent", Id(mb));
+  Trace(lane_.forward() ? "act.sent" : "grad.sent", Id(mb), segment);
   core_->Progress();
   if (Status sent = send_(std::move(frame)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot send " + Describe(Id(mb))), nullptr);
@@ -230,11 +260,12 @@ void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> i
 Status SendLane::OnResend(const net::Frame& frame) {
   const std::uint32_t mb = frame.micro_batch.index;
   const std::string what = "a request to send " + Describe(frame.micro_batch) + " again";
-  if (!lane_.codec->keeps_m() || frame.micro_batch.step != plan_.step || mb >= sends_.size() ||
-      !NextState(sends_[mb].state, SendEvent::kResend)) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, lane_));
+  if (!lane_.codec->keeps_m() || frame.micro_batch.step != plan_.step ||
+      mb >= micro_batches_.size() || !NextState(At(mb, segment).state, SendEvent::kResend)) {
     return FailedPrecondition(what + " is out of place");
   }
-  ActivationSend& send = sends_[mb];
+  ActivationSend& send = At(mb, segment);
   const std::vector<SampleId>& samples = plan_.micro_batches[mb].samples;
   std::vector<std::uint32_t> positions;
   std::size_t next = 0;  // samples are named in order
@@ -247,21 +278,29 @@ Status SendLane::OnResend(const net::Frame& frame) {
     positions.push_back(static_cast<std::uint32_t>(next++));
   }
   if (positions.empty()) return InvalidArgument(what + " names no sample");
-  for (const std::uint32_t position : positions) send.resent[position] = true;
-  core_->stats.resends += positions.size();
-  seen_->resends += positions.size();
+  std::uint64_t again = 0;
+  for (const std::uint32_t position : positions) {
+    send.resent[position] = true;
+    if (!micro_batches_[mb].resent[position]) ++again;
+    micro_batches_[mb].resent[position] = true;
+  }
+  core_->stats.resends += again;
+  seen_->resends += again;
   Go(&send, SendEvent::kResend);
-  Encode(mb, std::move(positions));
+  Encode(mb, segment, std::move(positions), again);
   return Status::Ok();
 }
 
 Status SendLane::Release(std::uint32_t mb) {
-  if (mb >= sends_.size() || !NextState(sends_[mb].state, SendEvent::kRelease)) {
-    return FailedPrecondition("a gradient of " + Describe(Id(mb)) +
-                              " came before its activation was sent");
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+    if (mb < micro_batches_.size() && At(mb, k).state == SendState::kReleased) continue;
+    if (mb >= micro_batches_.size() || !NextState(At(mb, k).state, SendEvent::kRelease)) {
+      return FailedPrecondition("a gradient of " + Describe(Id(mb)) +
+                                " came before its activation was sent");
+    }
+    Go(&At(mb, k), SendEvent::kRelease);
   }
-  Go(&sends_[mb], SendEvent::kRelease);
-  sends_[mb].values.reset();
+  micro_batches_[mb].values.reset();
   return Status::Ok();
 }
 

@@ -9,9 +9,9 @@
 namespace shoal::pipeline {
 namespace {
 
-// Frames of the next step that may wait for it. The neighbour's bound on micro-batches in flight
-// keeps it far below.
-constexpr std::size_t kEarlyFramesMax = 1024;
+// Micro-batches of the next step that may wait for it. The neighbour's bound on micro-batches in
+// flight keeps it far below.
+constexpr std::size_t kEarlyMax = 1024;
 
 }  // namespace
 
@@ -25,9 +25,11 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
   const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
   seen_.boundary = boundary;
   seen_.side = side;
-  MakeStages(boundary);
-  const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec};
-  const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec};
+  const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec,
+                           core->SegmentsOf(*core->forward_codec)};
+  const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec,
+                            core->SegmentsOf(*core->backward_codec)};
+  MakeStages(forward, backward);
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
   ReceiveLane::Handlers receive{send, handlers_.on_data,
                                 [this](const Status& status) { FailByPeer(status); }};
@@ -38,16 +40,17 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
                                     sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
 }
 
-void Boundary::MakeStages(std::uint32_t boundary) {
-  const bool residual = !sender() && core_->backward_codec->keeps_residual();
-  const bool delta = core_->forward_codec->keeps_m();
+void Boundary::MakeStages(const LaneConfig& forward, const LaneConfig& backward) {
+  const bool residual = !sender() && backward.codec->keeps_residual();
+  const bool delta = forward.codec->keeps_m();
   const std::uint64_t ahead = core_->config.read_ahead_bytes / (delta && residual ? 2 : 1);
-  const auto make = [&](storage::BoundarySide side, const DeltaStage::Codec& codec) {
-    return std::make_unique<DeltaStage>(
-        core_, storage::DeltaPlace{core_->config.run, boundary, side}, codec, ahead);
+  const auto make = [&](storage::BoundarySide side, const LaneConfig& lane) {
+    return std::make_unique<DeltaStage>(core_,
+                                        storage::DeltaPlace{core_->config.run, lane.boundary, side},
+                                        lane.codec, lane.segments, ahead);
   };
-  if (delta) delta_ = make(side_, core_->forward_codec);
-  if (residual) residual_ = make(storage::BoundarySide::kResidual, core_->backward_codec);
+  if (delta) delta_ = make(side_, forward);
+  if (residual) residual_ = make(storage::BoundarySide::kResidual, backward);
 }
 
 std::string Boundary::peer_name() const {
@@ -152,9 +155,10 @@ Status Boundary::AcceptOfStep(net::Frame frame) {
     return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
                            std::to_string(next_step_) + " is next");
   }
+  const Segments segments = core_->SegmentsOf(*core_->forward_codec);
   const std::size_t most =
-      core_->forward_codec->EncodedBytesMax(core_->shape(), core_->config.micro_batch_rows);
-  if (early_.size() >= kEarlyFramesMax || frame.payload.size() > most) {
+      core_->forward_codec->EncodedBytesMax(segments.shape, core_->config.micro_batch_rows);
+  if (early_.size() >= kEarlyMax * segments.count || frame.payload.size() > most) {
     return ResourceExhausted("too much came ahead of step " + std::to_string(step));
   }
   early_.push_back(std::move(frame));

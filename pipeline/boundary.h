@@ -59,7 +59,7 @@ class Boundary {
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
-  void MakeStages(std::uint32_t boundary);
+  void MakeStages(const LaneConfig& forward, const LaneConfig& backward);
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);

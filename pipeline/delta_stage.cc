@@ -57,10 +57,13 @@ void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> do
 
 void DeltaStage::PlanAhead(const StepPlan& plan) {
   std::set<SampleId>& samples = uncommitted_[plan.step];
-  std::uint32_t index = 0;
+  std::uint32_t transfer = 0;
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    samples.insert(micro_batch.samples.begin(), micro_batch.samples.end());
-    planned_.push_back({{plan.step, index++}, micro_batch.samples});
+    for (std::uint32_t segment = 0; segment < segments_.count; ++segment) {
+      std::vector<SampleId> ids = segments_.IdsOf(micro_batch.samples, segment);
+      samples.insert(ids.begin(), ids.end());
+      planned_.push_back({{plan.step, transfer++}, std::move(ids)});
+    }
   }
   OpenAhead();
 }
@@ -73,9 +76,10 @@ bool DeltaStage::Blocked(std::uint64_t step, SampleId sample) const {
 }
 
 std::size_t DeltaStage::RoomAhead() const {
-  const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(core_->shape());
-  // One is always allowed: else a step would begin by waiting.
-  const std::size_t most = std::clamp<std::size_t>(ahead_bytes_ / bytes, 1, kAheadMax);
+  const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(segments_.shape);
+  // One micro-batch is always allowed: else a step would begin by waiting.
+  const std::size_t most =
+      std::clamp<std::size_t>(ahead_bytes_ / bytes, segments_.count, kAheadMax * segments_.count);
   return most - std::min(most, ahead_);
 }
 
@@ -97,13 +101,13 @@ DeltaStage::Wanted& DeltaStage::Open(WantedKey key, std::vector<SampleId> sample
   return wanted;
 }
 
-void DeltaStage::Prefetch(MicroBatchId id, std::vector<SampleId> samples,
-                          std::function<void(Records)> done) {
-  const WantedKey key(id.step, id.index);
+void DeltaStage::Prefetch(MicroBatchId id, std::uint32_t segment,
+                          const std::vector<SampleId>& samples, std::function<void(Records)> done) {
+  const WantedKey key(id.step, segments_.Transfer(id.index, segment));
   auto found = wanted_.find(key);
   if (found == wanted_.end()) {
     while (!planned_.empty() && planned_.front().first <= key) planned_.pop_front();
-    Open(key, std::move(samples));
+    Open(key, segments_.IdsOf(samples, segment));
     found = wanted_.find(key);
   } else {
     --ahead_;
@@ -127,7 +131,7 @@ void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
   if (samples.empty()) return;
   const bool last = positions.size() == wanted->left;
   auto fetch = [store = core_->deps.delta_store, place = place_, codec = codec_,
-                shape = core_->shape(), key, last, samples = std::move(samples),
+                segments = segments_, key, last, samples = std::move(samples),
                 clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
@@ -135,14 +139,17 @@ void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
     for (const SampleId sample : samples) {
       // The store says in its own status why it cannot read; here it is a first visit.
       Result<std::optional<storage::DeltaRecord>> record = store->Get(place, sample);
-      if (!record.ok() || (record->has_value() && !Usable(*codec, **record, shape))) {
+      if (!record.ok() || (record->has_value() && !Usable(*codec, **record, segments.shape))) {
         fetched.records.emplace_back();
       } else {
         fetched.records.push_back(std::move(*record));
       }
     }
     fetched.ms = Milliseconds(clock->Now() - start);
-    if (last) TraceSpan("delta.prefetched", {key.first, key.second}, traced);
+    if (last) {
+      TraceSpan("delta.prefetched", {key.first, segments.MicroBatch(key.second)}, traced,
+                segments.Segment(key.second));
+    }
     return fetched;
   };
   ++reading_;
@@ -170,7 +177,7 @@ void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions
   Finish(key);
 }
 
-// Hands a micro-batch out that was asked for and is complete.
+// Hands a transfer out that was asked for and is complete.
 void DeltaStage::Finish(WantedKey key) {
   const auto found = wanted_.find(key);
   if (found == wanted_.end() || found->second.left > 0 || !found->second.done) return;
@@ -203,8 +210,9 @@ void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t vers
 
 // ---- committing ----
 
-void DeltaStage::Stage(MicroBatchId id, SampleId sample, MImage image) {
-  const Order order(id.index, image.position);
+void DeltaStage::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MImage image) {
+  const SampleId sample = segments_.IdOf(of, segment);
+  const Order order(segments_.Transfer(id.index, segment), image.position);
   const auto [staged, is_new] = staged_.try_emplace(sample, order);
   if (!is_new && order < staged->second) return;
   staged->second = order;
@@ -213,7 +221,7 @@ void DeltaStage::Stage(MicroBatchId id, SampleId sample, MImage image) {
   core_->stats.staged_bytes += bytes;
   storage::DeltaUpdate update;
   update.sample = sample;
-  update.record = {staged_version_, image.checksum, core_->config.row_tokens, core_->config.hidden,
+  update.record = {staged_version_, image.checksum, segments_.shape.tokens, segments_.shape.hidden,
                    std::move(image.image)};
   auto write = [store = core_->deps.delta_store, place = place_, update = std::move(update),
                 clock = &core_->deps.control->clock()] {

@@ -12,6 +12,9 @@
 // soon as they are staged, all through the step; a commit has headers only.
 // All store calls are posted to the store executor in order. Thread: control.
 //
+// What is kept, and counted, are segments of samples (segments.h): inside, and in inventories and
+// losses, a SampleId is that of a segment and a micro-batch is one of its transfers.
+//
 // The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
 // nothing to agree on, no losses to tell or to wait for. Below, "m" means it, too.
 
@@ -29,6 +32,7 @@
 #include <vector>
 
 #include "pipeline/runner_core.h"
+#include "pipeline/segments.h"
 #include "storage/delta_store.h"
 
 namespace shoal::pipeline {
@@ -48,12 +52,14 @@ class DeltaStage {
 
   using Codec = std::shared_ptr<const compression::MessageCodec>;
 
-  // `codec` makes and checks the images; up to `ahead_bytes` of them are read ahead, one
-  // micro-batch at least.
-  DeltaStage(RunnerCore* core, storage::DeltaPlace place, Codec codec, std::uint64_t ahead_bytes)
+  // `codec` makes and checks the images of `segments`; up to `ahead_bytes` of them are read ahead,
+  // one micro-batch at least.
+  DeltaStage(RunnerCore* core, storage::DeltaPlace place, Codec codec, const Segments& segments,
+             std::uint64_t ahead_bytes)
       : core_(core),
         place_(place),
         codec_(std::move(codec)),
+        segments_(segments),
         ahead_bytes_(ahead_bytes),
         agreed_(!shared()),
         their_next_(core->config.resume_step) {}
@@ -64,12 +70,13 @@ class DeltaStage {
 
   // What a later step will ask for; steps in order, before it starts.
   void PlanAhead(const StepPlan& plan);
-  // The m of a micro-batch, at once if it was read ahead.
-  void Prefetch(MicroBatchId id, std::vector<SampleId> samples, std::function<void(Records)> done);
+  // The m of a segment of a micro-batch, at once if it was read ahead.
+  void Prefetch(MicroBatchId id, std::uint32_t segment, const std::vector<SampleId>& samples,
+                std::function<void(Records)> done);
 
-  // Stages the m' of one sample of the running step. If a sample is in several micro-batches, the
-  // last one counts on both ends, whatever order codecs finish in.
-  void Stage(MicroBatchId id, SampleId sample, MImage image);
+  // Stages the m' of a segment of one sample of the running step. If a sample is in several
+  // micro-batches, the last one counts on both ends, whatever order codecs finish in.
+  void Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image);
   void DropStaged();
   struct CommitHandlers {
     // Samples of the place that have no m on this end any more: the other end must be told.
@@ -83,9 +90,9 @@ class DeltaStage {
   Status OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples);
 
  private:
-  using Order = std::pair<std::uint32_t, std::uint32_t>;  // micro-batch, position
+  using Order = std::pair<std::uint32_t, std::uint32_t>;  // transfer, position
   enum class ReadState : std::uint8_t { kLater, kReading, kRead };
-  // A micro-batch whose m is being read.
+  // A transfer whose m is being read.
   struct Wanted {
     std::vector<SampleId> samples;
     std::vector<ReadState> states;
@@ -93,7 +100,7 @@ class DeltaStage {
     std::size_t left = 0;               // not kRead
     std::function<void(Records)> done;  // null: ahead of use
   };
-  using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, micro-batch
+  using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, transfer
   struct StoreWrite {
     Status status;
     std::vector<SampleId> lost;
@@ -108,7 +115,7 @@ class DeltaStage {
 
   bool shared() const { return place_.side != storage::BoundarySide::kResidual; }
   bool Blocked(std::uint64_t step, SampleId sample) const;
-  std::size_t RoomAhead() const;  // micro-batches that may be opened ahead
+  std::size_t RoomAhead() const;  // transfers that may be opened ahead
   Wanted& Open(WantedKey key, std::vector<SampleId> samples);
   void OpenAhead();
   void ReadWhatIsFree(WantedKey key, Wanted* wanted);
@@ -124,6 +131,7 @@ class DeltaStage {
   RunnerCore* const core_;
   const storage::DeltaPlace place_;
   const Codec codec_;
+  const Segments segments_;
   const std::uint64_t ahead_bytes_;
   std::map<SampleId, Order> staged_;  // the store has the images
   std::uint64_t staged_version_ = 0;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "pipeline/segments.h"
 #include "pipeline/stage_runner.h"
 #include "pipeline/task_scope.h"
 
@@ -19,6 +20,10 @@ struct RunnerCore {
   bool first_stage() const { return config.stage == 0; }
   bool last_stage() const { return config.stage + 1 == config.stages; }
   compression::SampleShape shape() const { return {config.row_tokens, config.hidden}; }
+  // How micro-batches of this run travel with one of its codecs.
+  Segments SegmentsOf(const compression::MessageCodec& codec) const {
+    return Divide(codec, shape(), config.micro_batch_rows, config.segment_bytes_min);
+  }
 
   const RunnerConfig config;
   const StageRunner::Dependencies deps;

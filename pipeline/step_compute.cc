@@ -120,8 +120,8 @@ void StepCompute::UseBounds(const StepBounds& bounds) {
             {"simulated_ms", bounds.simulated_ms}, {"unlimited_ms", bounds.unlimited_ms});
 }
 
-void StepCompute::Sent::Fold(double* average) {
-  if (count > 0) Average(sum_ms / count, average, 0.5);
+void StepCompute::Sent::Fold(std::uint32_t segments, double* average) {
+  if (count > 0) Average(segments * sum_ms / count, average, 0.5);
   *this = {};
 }
 
@@ -157,8 +157,10 @@ void StepCompute::Pump() {
   if (!op) {
     if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
     active_ = false;
-    sent_forward_.Fold(&times_.send_forward_ms);
-    sent_backward_.Fold(&times_.send_backward_ms);
+    if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
+    if (previous_ != nullptr) {
+      sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
+    }
     return on_done_();
   }
   busy_ = true;

@@ -67,8 +67,8 @@ class StepCompute {
   bool busy_ = false;    // an operation runs
   StageProgress progress_;
   model::StepLoss loss_;
-  // Times of a step's messages. Their mean counts, not the last ones: at the end of a step the two
-  // directions take turns otherwise than before.
+  // Times of a step's messages, each a segment of a micro-batch. Their mean counts, not the last
+  // ones: at the end of a step the two directions take turns otherwise than before.
   struct Sent {
     double sum_ms = 0;
     std::uint32_t count = 0;
@@ -76,7 +76,8 @@ class StepCompute {
       sum_ms += ms;
       ++count;
     }
-    void Fold(double* average);
+    // Of a micro-batch that travels in this many.
+    void Fold(std::uint32_t segments, double* average);
   };
   Sent sent_forward_, sent_backward_;
   StepBounds bounds_;  // of the running step

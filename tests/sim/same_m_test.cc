@@ -64,8 +64,9 @@ std::size_t CompareEnds(SimSwarm& swarm) {
 }
 
 // Loses a record, or puts another version or other values in its place.
-void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::DeltaPlace& place) {
-  const SampleId sample{swarm.random_() % 36};
+void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::DeltaPlace& place,
+           std::uint32_t segments) {
+  const SampleId sample{swarm.random_() % (36 * segments)};
   auto record = peer.store_->Get(place, sample);
   ASSERT_TRUE(record.ok());
   const unsigned kind = swarm.random_() % 3;
@@ -87,13 +88,15 @@ void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::DeltaPlace& pla
   ASSERT_TRUE(peer.store_->Commit(place, updates, &evicted).ok());
 }
 
-void SpoilSome(SimSwarm& swarm) {
+void SpoilSome(SimSwarm& swarm, std::uint32_t segments) {
   for (const auto& peer : swarm.peers()) {
     for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
       if (peer->stage_ != b && peer->stage_ != b + 1) continue;
       const auto side =
           peer->stage_ == b ? storage::BoundarySide::kSender : storage::BoundarySide::kReceiver;
-      for (unsigned i = swarm.random_() % 4; i > 0; --i) Spoil(swarm, *peer, Place(b, side));
+      for (unsigned i = swarm.random_() % 4; i > 0; --i) {
+        Spoil(swarm, *peer, Place(b, side), segments);
+      }
     }
   }
 }
@@ -102,6 +105,7 @@ struct Scenario {
   const char* name;
   const char* forward;
   std::uint64_t store_bytes_max = 0;
+  std::uint32_t segments = 1;
 };
 
 class SameM : public testing::TestWithParam<Scenario> {};
@@ -113,6 +117,10 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
   options.forward = GetParam().forward;
   options.backward = "direct:bits=8";
   options.store_bytes_max = GetParam().store_bytes_max;
+  if (GetParam().segments > 1) {
+    options.row_tokens = GetParam().segments == 2 ? 6 : 8;
+    options.segment_bytes_min = 1;
+  }
   options.steps_per_epoch = kEpoch;
   options.seed = 20 + static_cast<unsigned>(std::string_view(GetParam().forward).size());
   SCOPED_TRACE("seed " + std::to_string(options.seed));
@@ -125,7 +133,7 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
     step += kEpoch;
     const auto weights = swarm.SaveWeights();
     const unsigned accident = swarm.random_() % 3;
-    if (accident == 0) SpoilSome(swarm);
+    if (accident == 0) SpoilSome(swarm, GetParam().segments);
     if (accident == 1) {
       // Back to the weights of this step, from later ones.
       ASSERT_TRUE(swarm.TrainTo(step + 1 + swarm.random_() % 3)) << Why(swarm);
@@ -137,7 +145,7 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
     if (accident == 2) {
       swarm.Close();
       swarm.Run(std::chrono::seconds(1));
-      SpoilSome(swarm);
+      SpoilSome(swarm, GetParam().segments);
       ASSERT_TRUE(swarm.Open(step)) << Why(swarm);
     }
     // Within an epoch every sample is visited, and what differs is found and sent in full.
@@ -147,7 +155,7 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
     swarm.checksum_mismatches_.clear();
     const std::size_t compared = CompareEnds(swarm);
     if (options.store_bytes_max == 0) {
-      EXPECT_EQ(compared, 2u * 36) << "step " << step;
+      EXPECT_EQ(compared, 2u * 36 * GetParam().segments) << "step " << step;
     } else {
       EXPECT_GT(compared, 0u);
     }
@@ -173,8 +181,12 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
 }
 
 // Learning rates that come and go take the links through all modes and back.
-TEST(SameMTest, InEveryDeltaMode) {
+class DeltaModes : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(DeltaModes, BothEndsHoldTheSameMInEach) {
   SwarmOptions options;
+  options.row_tokens = 8;
+  options.segment_bytes_min = GetParam();
   options.stages = 2;
   options.forward = "aqsgd:bits=2,m=8,first_visit=tiles:bits=4";
   options.backward = "direct:bits=8";
@@ -194,12 +206,16 @@ TEST(SameMTest, InEveryDeltaMode) {
   EXPECT_TRUE(swarm.checksum_mismatches_.empty());
 }
 
+INSTANTIATE_TEST_SUITE_P(WholeAndInSegments, DeltaModes, testing::Values(1 << 20, 1));
+
 INSTANTIATE_TEST_SUITE_P(
     Codecs, SameM,
     testing::Values(
         Scenario{"TwoBits", "aqsgd:bits=2"}, Scenario{"Evictions", "aqsgd:bits=4", 1500},
         Scenario{"MInEightBits", "aqsgd:bits=3,m=8"}, Scenario{"MInFourBits", "aqsgd:bits=3,m=4"},
-        Scenario{"MInTwoBits", "aqsgd:bits=2,m=2"},
+        Scenario{"MInTwoBits", "aqsgd:bits=2,m=2"}, Scenario{"Segments", "aqsgd:bits=3", 0, 4},
+        Scenario{"TwoSegmentsOfCodes", "aqsgd+rans:bits=3,m=8", 0, 2},
+        Scenario{"EvictedSegments", "aqsgd:bits=4", 4000, 4},
         Scenario{"EvictionsOfCodes", "aqsgd:bits=2,m=4,first_visit=tiles:bits=4", 900},
         Scenario{"Tiles", "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4"},
         Scenario{"TopK", "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=8"},

@@ -22,7 +22,7 @@ constexpr std::uint64_t kPlansAhead = 2;
 SimSwarm::SimSwarm(const SwarmOptions& options)
     : options_(options),
       random_(options.seed),
-      shape_{.tied = options.tied},
+      shape_{.row_tokens = options.row_tokens, .tied = options.tied},
       network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
   data_ = options.data;
   if (data_ == nullptr) {
@@ -94,6 +94,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.schedule = options.policy;
   config.in_flight_max = options.in_flight_max;
   config.activation_memory_bytes = options.activation_memory_bytes;
+  config.segment_bytes_min = options.segment_bytes_min;
   config.resume_step = resume_step;
   StageRunner::Dependencies deps;
   deps.control = control_.get();

@@ -28,6 +28,8 @@ struct SwarmOptions {
   std::uint32_t stages = 2, pipelines = 1;
   std::uint32_t micro_batches = 6;  // per step, over all pipelines
   std::uint32_t rows = 2;           // per micro-batch
+  std::uint32_t row_tokens = 5;
+  std::uint64_t segment_bytes_min = 1 << 20;  // 1: as many segments as tokens allow
   std::uint32_t steps_per_epoch = 3;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;

@@ -30,7 +30,7 @@ TEST(TraceTest, OffByDefault) {
 TEST(TraceTest, RecordsInstantsAndSpansInOrderOfStart) {
   StartTrace(10);
   const TimePoint start = SystemClock().Now() - microseconds(500);
-  Trace("act.sent", {4, 2});
+  Trace("act.sent", {4, 2}, 3);
   TraceSpan("mb.forward", {4, 1}, start);
   const std::vector<TraceEvent> events = TakeTrace();
   ASSERT_EQ(events.size(), 2u);
@@ -38,6 +38,8 @@ TEST(TraceTest, RecordsInstantsAndSpansInOrderOfStart) {
   EXPECT_EQ(events[0].start, start);
   EXPECT_GE(events[0].duration, microseconds(500));
   EXPECT_EQ(events[0].micro_batch, (MicroBatchId{4, 1}));
+  EXPECT_EQ(events[0].segment, std::nullopt);
+  EXPECT_EQ(events[1].segment, 3u);
   EXPECT_STREQ(events[1].name, "act.sent");
   EXPECT_EQ(events[1].duration, Duration::zero());
 }
@@ -86,7 +88,7 @@ TEST(TraceTest, FileIsWhatChromeReads) {
   const TimePoint zero{};
   const std::vector<TraceEvent> events = {
       {"mb.forward", "compute", {3, 1}, zero + microseconds(10), microseconds(5)},
-      {"act.sent", "control", {3, 1}, zero + microseconds(15), Duration::zero()},
+      {"act.sent", "control", {3, 1}, zero + microseconds(15), Duration::zero(), 2},
   };
   ASSERT_TRUE(WriteTraceFile(folder / "t.json", events).ok());
   const auto json = nlohmann::json::parse(ReadFile(folder / "t.json", 1 << 20).value());
@@ -97,6 +99,8 @@ TEST(TraceTest, FileIsWhatChromeReads) {
   EXPECT_EQ(list[0].at("ts"), 10.0);
   EXPECT_EQ(list[0].at("dur"), 5.0);
   EXPECT_EQ(list[0].at("args").at("step"), 3);
+  EXPECT_FALSE(list[0].at("args").contains("segment"));
+  EXPECT_EQ(list[1].at("args").at("segment"), 2);
   EXPECT_EQ(list[1].at("ph"), "i");
   EXPECT_NE(list[0].at("tid"), list[1].at("tid"));
   EXPECT_EQ(list[2].at("args").at("name"), "compute");

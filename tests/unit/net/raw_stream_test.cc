@@ -161,7 +161,7 @@ TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
   bulk::v1::ChunkHeader hello = Hello();
   hello.mutable_hello()->set_protocol(99);
   Write(hello);
-  ExpectRefused("your shoal speaks link protocol 99, here it is 1");
+  ExpectRefused("your shoal speaks link protocol 99, here it is 2");
 }
 
 TEST_F(RawStreamTest, FirstMessageMustBeAHello) {
