@@ -13,6 +13,7 @@
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
+#include "pipeline/segments.h"
 
 namespace shoal::daemon {
 namespace {
@@ -49,9 +50,14 @@ Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
                          compression::MakeCodec(config.forward_codec, config.hidden));
   SHOAL_ASSIGN_OR_RETURN(const auto backward,
                          compression::MakeCodec(config.backward_codec, config.hidden));
+  const auto bytes = [&](const compression::MessageCodec& codec) {
+    const pipeline::Segments segments =
+        pipeline::Divide(codec, shape, config.micro_batch_rows, config.segment_bytes_min);
+    return segments.count * codec.MImageBytes(segments.shape);
+  };
   storage::DeltaImages images;
-  if (forward->keeps_m()) images.m = forward->MImageBytes(shape);
-  if (backward->keeps_residual()) images.residual = backward->MImageBytes(shape);
+  if (forward->keeps_m()) images.m = bytes(*forward);
+  if (backward->keeps_residual()) images.residual = bytes(*backward);
   return images;
 }
 
