@@ -35,6 +35,8 @@ std::uint64_t ImageFileBytes(StoreSpace space, std::uint64_t record_bytes, std::
 
 double GarbageShareMax(StoreSpace space) { return space == StoreSpace::kDefault ? 1.1 : 0.42; }
 
+double KeptShareMax(StoreSpace space) { return space == StoreSpace::kDefault ? 0.5 : 0.35; }
+
 std::uint64_t WaitingBytesMax(std::uint64_t live_bytes) {
   return std::clamp(live_bytes / 64, 4 * kMiB, 1024 * kMiB);
 }

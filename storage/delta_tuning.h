@@ -39,6 +39,11 @@ std::uint64_t ImageFileBytes(StoreSpace space, std::uint64_t record_bytes, std::
 // records that are no longer visited, in files with others that are, go beyond.
 double GarbageShareMax(StoreSpace space);
 
+// Dead files are kept, to be written anew, while all files take no more than this share beyond the
+// live bytes: below the worst that an epoch leaves at its middle, so the folder does not grow by
+// it.
+double KeptShareMax(StoreSpace space);
+
 // Dead files that may wait for the flush of headers that lets them be unlinked, in bytes.
 std::uint64_t WaitingBytesMax(std::uint64_t live_bytes);
 

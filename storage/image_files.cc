@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "storage/delta_tuning.h"
 #include "storage/descriptor.h"
 
@@ -31,25 +33,28 @@ std::optional<std::uint64_t> NumberOf(const std::string& name) {
   return number;
 }
 
-// Both parts one after the other, in as many calls as it takes; `call` is preadv or pwritev.
-template <typename Call>
-Status Transfer(std::span<const iovec> parts, std::uint64_t offset, const std::string& what,
+constexpr std::uint64_t kPageBytes = 4096;
+
+// All parts one after the other, in as many calls as it takes; `call` is preadv or pwritev.
+template <std::size_t kParts, typename Call>
+Status Transfer(const iovec (&parts)[kParts], std::uint64_t offset, const std::string& what,
                 const Call& call) {
-  iovec left[2] = {parts[0], parts[1]};
+  iovec left[kParts];
+  std::copy(std::begin(parts), std::end(parts), left);
   std::size_t first = 0;
-  while (first < 2) {
+  while (first < kParts) {
     if (left[first].iov_len == 0) {
       ++first;
       continue;
     }
-    const ssize_t done = call(&left[first], static_cast<int>(2 - first), offset);
+    const ssize_t done = call(&left[first], static_cast<int>(kParts - first), offset);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return FromErrno(errno, what);
     if (done == 0) return DataLoss(what + ": it is too short");
     offset += static_cast<std::uint64_t>(done);
     std::size_t rest = static_cast<std::size_t>(done);
-    while (first < 2 && rest >= left[first].iov_len) rest -= left[first++].iov_len;
-    if (first == 2) break;
+    while (first < kParts && rest >= left[first].iov_len) rest -= left[first++].iov_len;
+    if (first == kParts) break;
     left[first].iov_base = static_cast<std::byte*>(left[first].iov_base) + rest;
     left[first].iov_len -= rest;
   }
@@ -121,23 +126,50 @@ void ImageFiles::Unlink(std::map<std::uint64_t, File>::iterator at) {
   files_.erase(at);
 }
 
+// The file that became free last, if there is one: of all of them it is the likeliest to be cached.
+bool ImageFiles::OpenFree() {
+  while (!free_.empty()) {
+    const auto file = files_.find(free_.back());
+    free_.pop_back();
+    free_bytes_ -= file->second.bytes;
+    current_fd_ = ::open(PathOf(file->first).c_str(), O_WRONLY | O_CLOEXEC);
+    if (current_fd_ < 0) {
+      Unlink(file);
+      continue;
+    }
+    current_ = file->first;
+    current_room_ = current_paid_ = file->second.bytes;
+    all_bytes_ -= std::exchange(file->second.bytes, 0);
+    return true;
+  }
+  return false;
+}
+
 Status ImageFiles::OpenCurrent() {
+  if (OpenFree()) return Status::Ok();
   const std::string path = PathOf(next_file_);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return FromErrno(errno, "create " + path);
   current_fd_ = fd;
   current_ = next_file_++;
+  current_paid_ = UINT64_MAX;
   files_[current_] = {};
   return Status::Ok();
 }
 
 void ImageFiles::CloseCurrent() {
   if (current_ == 0) return;
+  const File& file = files_[current_];
+  // What is left of its former life takes space. If it stays, it only counts as garbage after a
+  // reopening.
+  if (current_room_ > file.bytes && ::ftruncate(current_fd_, static_cast<off_t>(file.bytes)) != 0) {
+    SHOAL_LOG(kDebug, "storage", "delta.not_truncated", {"file", current_});
+  }
+  current_room_ = 0;
   // The disk begins to write now, so that a later sync has little to wait for.
   ::sync_file_range(current_fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
   ::close(current_fd_);
   current_fd_ = -1;
-  const File& file = files_[current_];
   unsynced_.insert(current_);
   if (file.live_bytes == 0) {
     waiting_.insert(current_);
@@ -148,22 +180,29 @@ void ImageFiles::CloseCurrent() {
 
 Status ImageFiles::WriteOut(std::span<const std::byte> head, std::span<const std::byte> image) {
   if (current_ == 0) SHOAL_RETURN_IF_ERROR(OpenCurrent());
-  const iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
-                          {const_cast<std::byte*>(image.data()), image.size()}};
   const std::uint64_t offset = files_[current_].bytes;
+  const std::uint64_t end = offset + head.size() + image.size();
+  // Whole pages: the kernel would have to read what is to be kept of a page of a former life.
+  static constexpr std::byte kZeros[kPageBytes] = {};
+  const std::uint64_t padding =
+      current_room_ > end ? (kPageBytes - end % kPageBytes) % kPageBytes : 0;
+  const iovec parts[3] = {{const_cast<std::byte*>(head.data()), head.size()},
+                          {const_cast<std::byte*>(image.data()), image.size()},
+                          {const_cast<std::byte*>(kZeros), padding}};
   Status status = Transfer(parts, offset, "write " + PathOf(current_),
                            [this](const iovec* at, int count, std::uint64_t from) {
                              return ::pwritev(current_fd_, at, count, static_cast<off_t>(from));
                            });
   // What was written of a record that is not whole would only take space.
   if (!status.ok() && ::ftruncate(current_fd_, static_cast<off_t>(offset)) != 0) CloseCurrent();
+  if (!status.ok()) current_room_ = 0;
   return status;
 }
 
 Result<ImageLocation> ImageFiles::Append(std::span<const std::byte> head,
                                          std::span<const std::byte> image) {
   Status status = WriteOut(head, image);
-  if (status.code() == StatusCode::kResourceExhausted && !waiting_.empty()) {
+  if (status.code() == StatusCode::kResourceExhausted && !(waiting_.empty() && free_.empty())) {
     UnlinkDead();
     status = WriteOut(head, image);
   }
@@ -175,6 +214,10 @@ Result<ImageLocation> ImageFiles::Append(std::span<const std::byte> head,
   all_bytes_ += location.bytes;
   live_bytes_ += location.bytes;
   written_bytes_ += location.bytes;
+  while (file.bytes > current_paid_ && !free_.empty()) {
+    current_paid_ += files_.at(free_.front()).bytes;
+    UnlinkOldestFree();
+  }
   if (file.bytes >= ImageFileBytes(space_, location.bytes, live_bytes_, files_max_)) CloseCurrent();
   Publish();
   return location;
@@ -230,9 +273,26 @@ Status ImageFiles::Sync() {
   return SyncPath(folder_, O_RDONLY | O_DIRECTORY);
 }
 
+void ImageFiles::ReleaseDead(std::uint64_t bytes_max) {
+  free_.insert(free_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  free_bytes_ += std::exchange(waiting_bytes_, 0);
+  while (!free_.empty() && all_bytes_ > bytes_max) UnlinkOldestFree();
+  Publish();
+}
+
+// Of all free files it is the least likely to be cached.
+void ImageFiles::UnlinkOldestFree() {
+  const auto file = files_.find(free_.front());
+  free_.pop_front();
+  free_bytes_ -= file->second.bytes;
+  Unlink(file);
+}
+
 void ImageFiles::UnlinkDead() {
   for (const std::uint64_t file : std::exchange(waiting_, {})) Unlink(files_.find(file));
-  waiting_bytes_ = 0;
+  for (const std::uint64_t file : std::exchange(free_, {})) Unlink(files_.find(file));
+  waiting_bytes_ = free_bytes_ = 0;
   Publish();
 }
 
@@ -263,7 +323,9 @@ Result<Buffer> ImageFiles::ReadPart(std::uint64_t file, std::uint64_t offset,
 
 void ImageFiles::Publish() {
   MutexLock lock(mutex_);
-  usage_ = {files_.size(), all_bytes_, written_bytes_};
+  const std::uint64_t current_bytes = current_ == 0 ? 0 : files_.at(current_).bytes;
+  const std::uint64_t left = std::max(current_room_, current_bytes) - current_bytes;
+  usage_ = {files_.size(), all_bytes_ + left, written_bytes_};
 }
 
 ImageFiles::Usage ImageFiles::usage() const {

@@ -285,12 +285,13 @@ Status RocksDeltaBackend::Flush() {
 }
 
 // Images first, so that a durable header has a durable image; then nothing durable names what the
-// unlinked files held.
+// dead files held.
 Status RocksDeltaBackend::FlushDisk(Disk* disk) {
   SHOAL_RETURN_IF_ERROR(disk->files.Sync());
   SHOAL_RETURN_IF_ERROR(disk->headers->Write(
       [&] { return disk->headers->db().Flush(rocksdb::FlushOptions()); }, "flush " + path_));
-  disk->files.UnlinkDead();
+  const double live = static_cast<double>(disk->files.live_bytes());
+  disk->files.ReleaseDead(static_cast<std::uint64_t>((1 + KeptShareMax(options_.space)) * live));
   return Status::Ok();
 }
 
@@ -350,6 +351,7 @@ Status RocksDeltaBackend::Compact() {
     }
   }
   SHOAL_RETURN_IF_ERROR(FlushDisk(disk.get()));
+  disk->files.UnlinkDead();
   return disk->headers->Write(
       [&] {
         return disk->headers->db().CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr);
