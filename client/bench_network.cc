@@ -104,9 +104,9 @@ Status BenchNetwork::Shape(BitsPerSecond rate) {
       continue;
     }
     // What may leave at once after a pause stays far below a message; smaller bursts of segments
-    // would cost more CPU than all the rest.
+    // would cost more CPU than all the rest, for each wakes the program at the other end.
     const auto half_ms = static_cast<std::uint64_t>(rate.bytes_per_second() / 2000);
-    const std::uint64_t burst = std::clamp<std::uint64_t>(half_ms, 8 * kPacketBytes, 65536);
+    const std::uint64_t burst = std::clamp<std::uint64_t>(half_ms, 22 * kPacketBytes, 65536);
     const std::uint64_t bucket = std::max(burst + kPacketBytes, half_ms);
     text += in + "ip link set dev line gso_max_size " + std::to_string(burst - kPacketBytes) + "\n";
     text += in + "tc qdisc replace dev line root tbf rate " + std::to_string(rate.value) +

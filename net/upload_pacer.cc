@@ -50,7 +50,7 @@ constexpr Duration kDrainWhenHeld = seconds(1);
 constexpr Duration kDrainAgain = seconds(4);
 constexpr Duration kDrainMin = milliseconds(50);
 constexpr double kDrainPart = 0.75;
-constexpr double kForeignMaxSeconds = 0.030;
+constexpr double kForeignMaxSeconds = 0.060;
 // Of a new value of what is not ours, where that is less than before.
 constexpr double kForeignWeight = 0.3;
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kSimulated = 64;
 // A bound is good if it costs no more than this over an unlimited one.
 constexpr double kTolerance = 1.01;
-constexpr double kMargin = 1.25;
+constexpr double kMargin = 2;
 // The simulation speaks of bytes and rates, measurements of milliseconds: one byte takes one.
 constexpr double kBytePerMillisecondBps = 8e3;
 

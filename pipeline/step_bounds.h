@@ -59,10 +59,10 @@ struct BoundsRequest {
 // at least the plain S - stage; grown by a common factor at all stages until a simulated step is
 // within 1 % of one with unlimited bounds, whether the directions share their line or not. Pending:
 // as many as that step had, at least stages + stage. Times vary, and too few cost more than too
-// many: both get a quarter more, in flight is at least twice the plain bound, and neither falls by
-// more than an eighth below `previous`. What exceeds memory_bytes is cut to the simulated best that
-// fits; one micro-batch always does. Times that are no sensible numbers count as 0. Takes
-// milliseconds: O(stages x micro-batches), up to 64 of these, times some tens.
+// many: in flight is doubled and at least twice the plain bound, pending gets a quarter more, and
+// neither falls by more than an eighth below `previous`. What exceeds memory_bytes is cut to the
+// simulated best that fits; one micro-batch always does. Times that are no sensible numbers count
+// as 0. Takes milliseconds: O(stages x micro-batches), up to 64 of these, times some tens.
 StepBounds ChooseBounds(const std::vector<StageTimes>& stages, const BoundsRequest& request);
 
 }  // namespace shoal::pipeline

@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_x(*arguments):
-    return subprocess.run([str(ROOT / "x"), *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([str(ROOT / "x"), *arguments], capture_output=True, text=True,
+                          check=False)
 
 
 class XTest(unittest.TestCase):
@@ -22,8 +23,8 @@ class XTest(unittest.TestCase):
         sources = [path.name for path in (ROOT / "tests/bench").glob("*_bench.*")]
         sources += [path.parent.name + "_bench" for path in (ROOT / "tests").glob("*/bench.py")]
         self.assertEqual(sorted(benches), sorted(name.split("_bench")[0] for name in sources))
-        words = re.search(r"build and run a bench: (.*?);", run_x("help").stdout, re.DOTALL).group(1)
-        named = re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)", "", words))
+        words = re.search(r"build and run a bench: (.*?);", run_x("help").stdout, re.DOTALL)
+        named = re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)", "", words.group(1)))
         self.assertEqual(sorted(benches), sorted(named))
 
     def test_an_unknown_bench_is_answered_with_the_names(self):

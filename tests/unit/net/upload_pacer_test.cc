@@ -220,6 +220,26 @@ TEST(UploadPacer, BurstsFindOutThatTheLineIsFaster) {
   EXPECT_GT(line.pace_mbit(), 80);
 }
 
+TEST(UploadPacer, TheOtherEndsFullQueueDoesNotHoldUsDown) {
+  // Acknowledgements wait in the queue of the other end's line, which goes up and down.
+  for (const int rtt : {1, 41, 101}) {
+    for (const double back_ms : {8.0, 25.0, 40.0, 50.0}) {
+      SCOPED_TRACE(testing::Message() << rtt << " ms, back " << back_ms);
+      Line line(100, milliseconds(rtt));
+      line.Run(seconds(5));
+      std::mt19937 random(7);
+      std::uniform_real_distribution<> wave(0, 8);
+      double back = back_ms;
+      for (int ms = 0; ms < 40'000; ++ms) {
+        if (ms % 60 == 0) back = back_ms + wave(random);
+        if (ms == 10'000) line.TakeMeans();
+        line.Step(10, 0, 3, back);
+      }
+      EXPECT_GT(line.TakeMeans().used, 0.85);
+    }
+  }
+}
+
 TEST(UploadPacer, NoPaceForVeryFastLines) {
   Line line(2000, milliseconds(2));
   line.Run(seconds(5));

@@ -104,15 +104,15 @@ TEST(ChooseBoundsTest, ChosenBoundsKeepThePaceOfUnlimitedOnesOnSharedLines) {
 
 TEST(ChooseBoundsTest, LittlesLawOnALineWithoutContention) {
   // Two stages, F + B + W = 30 ms, 20 ms of line each way: the first stage's micro-batch is away
-  // for 30 + 20 + 30 + 20 = 100 ms, so 4 must be in flight to start one each 30 ms; one more, the
-  // quarter, since times vary. The last stage never has more than one.
+  // for 30 + 20 + 30 + 20 = 100 ms, so 3.3 must be in flight to start one each 30 ms; twice that,
+  // since times vary. The last stage never has more than one.
   StageTimes stage;
   stage.forward_ms = 10;
   stage.backward_input_ms = 20;
   stage.send_forward_ms = stage.send_backward_ms = 20;
   const std::vector<StepBounds> bounds =
       ChooseAll({stage, stage}, {.micro_batches = 100, .policy = SchedulePolicy::k1f1b});
-  EXPECT_EQ(bounds[0].in_flight, 5u);
+  EXPECT_EQ(bounds[0].in_flight, 7u);
   EXPECT_EQ(bounds[1].in_flight, 1u);
   EXPECT_EQ(bounds[0].pending_weights_max, 1u);
   EXPECT_EQ(bounds[0].unlimited_ms, 10 + 20 + 64 * 30 + 20 + 20);  // 64 are simulated
