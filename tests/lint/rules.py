@@ -33,6 +33,7 @@ THIRD_PARTY = [
     ("CUDA", r"(cuda|cub|thrust|cooperative_groups|curand|nv)[\w/]*(\.h|\.cuh)?$|cuda/",
      r"(compression/cuda|model)/.*\.(cc|cu|cuh)$"),
     ("gRPC", r"(grpc|grpcpp|grpc\+\+)/|.*\.grpc\.pb\.h$", r"net/.*\.cc$"),
+    ("Abseil", r"absl/", r"net/grpc_setup\.cc$"),
     ("protobuf", r"google/protobuf/", r"(net|scheduler|daemon|client)/.*\.cc$"),
     ("RocksDB", r"rocksdb/", r"storage/.*\.cc$"),
     ("OpenSSL", r"openssl/", r"net/.*\.cc$"),
