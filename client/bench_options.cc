@@ -12,6 +12,7 @@ constexpr std::uint32_t kStagesMax = 64;
 constexpr std::uint32_t kMicroBatchesMax = 4096;
 constexpr std::uint64_t kValuesMax = 1ull << 28;
 constexpr double kMillisecondsMax = 60'000;
+constexpr std::uint32_t kWeightPartsMax = 1024;
 
 // Whether `text` begins with a codec's name rather than with key=value.
 bool BeginsWithName(std::string_view text) {
@@ -87,6 +88,10 @@ Status ReadTimes(const BenchArguments& arguments, BenchOptions* options) {
   }
   if (options->weight_ms > options->backward_ms) {
     return InvalidArgument("--weight-ms is a part of --backward-ms and must not exceed it");
+  }
+  options->weight_parts = arguments.weight_parts;
+  if (options->weight_parts < 1 || options->weight_parts > kWeightPartsMax) {
+    return InvalidArgument("--weight-parts must be between 1 and 1024");
   }
   return Status::Ok();
 }

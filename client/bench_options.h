@@ -23,6 +23,7 @@ struct BenchArguments {
   std::uint32_t stages = 8, micro_batches = 32;
   std::string shape = "1x1024x1600";
   double forward_ms = 45, backward_ms = 135, weight_ms = -1;  // negative: half of the backward
+  std::uint32_t weight_parts = 6;
   std::string links = "10gbit,1gbit,500mbit,300mbit,100mbit,50mbit";
   std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
   std::string schedules = "1f1b,zero-bubble";
@@ -37,6 +38,7 @@ struct BenchOptions {
   std::uint32_t stages = 0, micro_batches = 0;
   std::uint32_t rows = 0, tokens = 0, hidden = 0;  // of a micro-batch
   double forward_ms = 0, backward_ms = 0, weight_ms = 0;
+  std::uint32_t weight_parts = 1;    // in which a stage computes the weights' gradients
   std::vector<BitsPerSecond> links;  // 0: unlimited
   std::vector<CodecPair> codecs;
   std::vector<std::string> schedules;

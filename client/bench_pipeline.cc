@@ -63,6 +63,8 @@ Result<double> SimulatedStep(const BenchOptions& options, const std::string& sch
                                                             Exact(options.backward_ms),
                                                             "--weight-ms",
                                                             Exact(options.weight_ms),
+                                                            "--weight-parts",
+                                                            std::to_string(options.weight_parts),
                                                             "--schedule",
                                                             schedule,
                                                             "--link-bps",

@@ -220,7 +220,7 @@ std::string FormatBenchTable(const BenchReport& report) {
           " micro-batches of " + std::to_string(o.rows) + " x " + std::to_string(o.tokens) + " x " +
           std::to_string(o.hidden) + " values, " + Decimal("%g", o.forward_ms) + " + " +
           Decimal("%g", o.backward_ms) + " ms (of these " + Decimal("%g", o.weight_ms) +
-          " ms for the weights)\n";
+          " ms for the weights, in " + std::to_string(o.weight_parts) + " parts)\n";
   text += "raw, unlimited: " + Decimal("%.3f seq/s", report.reference_sequences_per_second) +
           (report.reference_simulated
                ? " (simulated 1f1b: raw messages would measure the cores of this machine)\n"
@@ -246,6 +246,7 @@ std::string FormatBenchJson(const BenchReport& report) {
         {"forwardMs", o.forward_ms},
         {"backwardMs", o.backward_ms},
         {"weightMs", o.weight_ms},
+        {"weightParts", o.weight_parts},
         {"epochSteps", o.epoch_steps},
         {"warmupSteps", o.warmup},
         {"steps", o.steps},

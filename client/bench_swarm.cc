@@ -156,8 +156,8 @@ Status BenchSwarm::Start(const BenchCase& bench_case) {
   run.backward = bench_case.codecs.backward;
   run.schedule = bench_case.schedule;
   run.in_flight_max = options_.in_flight;
-  run.bench = BenchKeys{options_.forward_ms, options_.backward_ms, options_.weight_ms,
-                        options_.change, options_.change_decay};
+  run.bench = BenchKeys{options_.forward_ms,   options_.backward_ms, options_.weight_ms,
+                        options_.weight_parts, options_.change,      options_.change_decay};
   run.advertise = network_.scheduler_address();
   run.listen = network_.scheduler_address() + ":0";
   run.status_listen = "127.0.0.1:0";

@@ -230,6 +230,7 @@ void AddBench(CLI::App* app, Parsed* p) {
   option("--backward-ms", b.backward_ms, "Time of a whole backward");
   pipeline->add_option("--weight-ms", b.weight_ms,
                        "Of these, gradients of the weights (default: half)");
+  option("--weight-parts", b.weight_parts, "In which these are computed: layers of a stage");
   option("--links", b.links, "Rates, or off: 500mbit,100mbit");
   option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
   option("--schedules", b.schedules, "1f1b, zero-bubble");

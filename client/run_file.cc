@@ -73,6 +73,7 @@ std::string FormatRunFile(const RunFile& file) {
     bench.Always("forward_ms", file.bench->forward_ms);
     bench.Always("backward_ms", file.bench->backward_ms);
     bench.Always("weight_ms", file.bench->weight_ms);
+    bench.Number("weight_parts", std::uint64_t{file.bench->weight_parts});
     bench.Always("change", file.bench->change);
     bench.Always("change_decay", file.bench->change_decay);
   }

@@ -12,6 +12,7 @@ namespace shoal::client {
 // A run whose stages compute nothing.
 struct BenchKeys {
   double forward_ms = 0, backward_ms = 0, weight_ms = 0;
+  std::uint32_t weight_parts = 1;
   double change = 0, change_decay = 0;
 };
 

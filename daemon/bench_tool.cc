@@ -125,6 +125,8 @@ ExitCode RunSimulate(int argc, const char* const* argv) {
   app.add_option("--forward-ms", request.stage.forward_ms, "Per micro-batch");
   app.add_option("--backward-ms", request.stage.backward_input_ms, "Of the whole backward");
   app.add_option("--weight-ms", request.weight_ms, "Of these, gradients of the weights");
+  app.add_option("--weight-parts", request.stage.weight_parts, "In which these are computed")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--forward-bytes", request.stage.forward_bytes, "Of an activation's message");
   app.add_option("--backward-bytes", request.stage.backward_bytes, "Of a gradient's message");
   app.add_option("--link-bps", request.stage.egress_bps, "Bits per second; 0: unlimited");

@@ -75,8 +75,12 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
 }
 
 model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
-  return {proto.forward_ms(), proto.backward_ms(), proto.weight_ms(), proto.change(),
-          proto.change_decay()};
+  return {.forward_ms = proto.forward_ms(),
+          .backward_ms = proto.backward_ms(),
+          .weight_ms = proto.weight_ms(),
+          .weight_parts = std::max(proto.weight_parts(), 1u),
+          .change = proto.change(),
+          .change_decay = proto.change_decay()};
 }
 
 }  // namespace

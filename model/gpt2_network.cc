@@ -148,14 +148,27 @@ void Gpt2Network::BackwardInput(Kept* kept, std::span<const float> output_gradie
   }
 }
 
-void Gpt2Network::BackwardWeights(const Kept& kept) const {
-  if (head_) head_->BackwardWeights(*kept.head);
-  for (std::size_t i = blocks_.size(); i-- > 0;) blocks_[i].BackwardWeights(*kept.blocks[i]);
-  if (!embedding_) return;
-  const BatchContext& context = kept.context;
-  AddRows(kept.embedding_gradient, kept.token_ids, embedding_->tokens_gradient);
+std::size_t Gpt2Network::weight_parts() const {
+  return (head_ ? 1u : 0u) + blocks_.size() + (embedding_ ? 1u : 0u);
+}
+
+void Gpt2Network::BackwardWeights(Kept* kept, std::size_t part) const {
+  if (head_ && part == 0) {
+    head_->BackwardWeights(*kept->head);
+    kept->head.reset();
+    return;
+  }
+  const std::size_t below = part - (head_ ? 1u : 0u);
+  if (below < blocks_.size()) {
+    const std::size_t i = blocks_.size() - 1 - below;
+    blocks_[i].BackwardWeights(*kept->blocks[i]);
+    kept->blocks[i].reset();
+    return;
+  }
+  const BatchContext& context = kept->context;
+  AddRows(kept->embedding_gradient, kept->token_ids, embedding_->tokens_gradient);
   embedding_->positions_gradient.narrow(0, 0, context.tokens)
-      .add_(kept.embedding_gradient.view({context.rows, context.tokens, config_.hidden}).sum(0));
+      .add_(kept->embedding_gradient.view({context.rows, context.tokens, config_.hidden}).sum(0));
 }
 
 void Gpt2Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const {

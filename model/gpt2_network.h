@@ -34,7 +34,9 @@ class Gpt2Network {
   // Runs the forward again first if nothing was kept.
   void BackwardInput(Kept* kept, std::span<const float> output_gradient,
                      std::span<float> input_gradient) const;
-  void BackwardWeights(const Kept& kept) const;
+  // Parts 0 .. weight_parts() - 1 in order; each frees what only it needed.
+  std::size_t weight_parts() const;
+  void BackwardWeights(Kept* kept, std::size_t part) const;
   // Last stage: logits of all positions, or of each row's last position only.
   void Logits(Kept* kept, bool last_only, std::span<float> logits) const;
 

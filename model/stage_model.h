@@ -87,8 +87,10 @@ class StageModel {
   // that gradients of micro-batches and pipelines just add up.
   virtual Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                                std::span<float> input_gradient) = 0;
-  // Adds the micro-batch's weight gradients to the sums and forgets the micro-batch.
-  virtual Status BackwardWeights(MicroBatchId id) = 0;
+  // Adds the next part of the micro-batch's weight gradients to the sums: a layer's, say, so that
+  // what arrives meanwhile need not wait for all of them. Returns whether parts are left; after the
+  // last one the micro-batch is forgotten.
+  virtual Result<bool> BackwardWeights(MicroBatchId id) = 0;
   // Forward only, nothing kept: held-out loss.
   virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                           StepLoss* loss) = 0;

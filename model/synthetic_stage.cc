@@ -14,6 +14,7 @@ namespace shoal::model {
 namespace {
 
 constexpr double kMillisecondsMax = 60'000;
+constexpr std::uint32_t kWeightPartsMax = 1024;
 constexpr auto kOwedMax = std::chrono::milliseconds(20);
 constexpr auto kAtOnce = std::chrono::milliseconds(1);
 // Gaussian values that all others are windows of: small enough for a core's cache.
@@ -82,6 +83,9 @@ Status CheckOptions(const SyntheticOptions& o) {
   }
   if (o.weight_ms > o.backward_ms) {
     return InvalidArgument("weight_ms is a part of backward_ms and must not exceed it");
+  }
+  if (o.weight_parts < 1 || o.weight_parts > kWeightPartsMax) {
+    return InvalidArgument("weight_parts of a synthetic stage is between 1 and 1024");
   }
   if (!(o.change >= 0 && o.change <= 1 && o.change_decay >= 0 && o.change_decay <= 1)) {
     return InvalidArgument("change and change_decay of a synthetic stage are between 0 and 1");
@@ -161,15 +165,16 @@ class SyntheticStage final : public StageModel {
     return Status::Ok();
   }
 
-  Status BackwardWeights(MicroBatchId id) override {
+  Result<bool> BackwardWeights(MicroBatchId id) override {
     const TimePoint start = time_.clock->Now();
     const auto kept = kept_.find(id);
     if (kept == kept_.end() || !kept->second.went_back) {
       return FailedPrecondition("weight gradients before the gradient of the input");
     }
-    kept_.erase(kept);
-    Pass(start, options_.weight_ms);
-    return Status::Ok();
+    const bool more = ++kept->second.weight_parts_done < options_.weight_parts;
+    if (!more) kept_.erase(kept);
+    Pass(start, options_.weight_ms / options_.weight_parts);
+    return more;
   }
 
   Status Evaluate(const MicroBatch&, std::span<float>, StepLoss*) override {
@@ -215,6 +220,7 @@ class SyntheticStage final : public StageModel {
     std::vector<Visit> samples;
     std::uint32_t tokens = 0;
     bool went_back = false;
+    std::uint32_t weight_parts_done = 0;
   };
 
   bool first() const { return stage_.range.first_layer == 0; }

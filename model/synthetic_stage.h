@@ -21,9 +21,10 @@
 namespace shoal::model {
 
 struct SyntheticOptions {
-  double forward_ms = 0;   // wall time per micro-batch, 0 .. 60000
-  double backward_ms = 0;  // of both halves of the backward
-  double weight_ms = 0;    // of these, BackwardWeights; at most backward_ms
+  double forward_ms = 0;           // wall time per micro-batch, 0 .. 60000
+  double backward_ms = 0;          // of both halves of the backward
+  double weight_ms = 0;            // of these, BackwardWeights; at most backward_ms
+  std::uint32_t weight_parts = 1;  // calls of BackwardWeights, 1 .. 1024
   // ||x - x of the visit before|| / ||x|| about the second visit, and by what it shrinks from one
   // visit to the next. Both 0 .. 1.
   double change = 0.1;

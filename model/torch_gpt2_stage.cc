@@ -86,7 +86,7 @@ class TorchGpt2Stage final : public StageModel {
   Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                        std::span<float> input_gradient) override;
-  Status BackwardWeights(MicroBatchId id) override;
+  Result<bool> BackwardWeights(MicroBatchId id) override;
   Status Evaluate(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
   Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) override;
 
@@ -125,6 +125,7 @@ class TorchGpt2Stage final : public StageModel {
     std::shared_ptr<Gpt2Network::Kept> kept;
     std::size_t places = 0;  // rows * tokens
     bool input_done = false;
+    std::size_t weight_parts_done = 0;
   };
 
   bool first() const { return options_.range.first_layer == 0; }
@@ -219,16 +220,19 @@ Status TorchGpt2Stage::BackwardInput(MicroBatchId id, std::span<const float> out
   });
 }
 
-Status TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
+Result<bool> TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
   const auto found = kept_.find(id);
   if (found == kept_.end() || !found->second.input_done) {
     return FailedPrecondition(Name(id) + " had no backward of its input");
   }
-  return Guard("backward of the weights", [&] {
-    network_.BackwardWeights(*found->second.kept);
-    kept_.erase(found);
+  InFlight& in_flight = found->second;
+  SHOAL_RETURN_IF_ERROR(Guard("backward of the weights", [&] {
+    network_.BackwardWeights(in_flight.kept.get(), in_flight.weight_parts_done);
     return Status::Ok();
-  });
+  }));
+  if (++in_flight.weight_parts_done < network_.weight_parts()) return true;
+  kept_.erase(found);
+  return false;
 }
 
 Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,

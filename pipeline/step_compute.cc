@@ -76,6 +76,7 @@ void StepCompute::StartStep(const StepPlan& plan) {
   progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
   ChooseStepBounds();
   first_output_.reset();
+  weights_ms_ = 0;
   core_->stats.step = plan.step;
   core_->stats.micro_batches = progress_.micro_batches;
   Pump();
@@ -254,22 +255,29 @@ void StepCompute::StartBackward(std::uint32_t mb) {
   });
 }
 
+// One part. Until the last one is done, the micro-batch counts as pending, and NextOp() may put
+// something more urgent before the next part.
 void StepCompute::StartWeights(std::uint32_t mb) {
-  Count(OpKind::kBackwardWeights, &progress_);
   core_->time.Become(Use::kBackwardWeights);
   auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     Done done;
-    done.status = model->BackwardWeights(id);
+    const Result<bool> more = model->BackwardWeights(id);
+    done.status = more.status();
+    done.more = more.ok() && *more;
     done.ms = Milliseconds(clock->Now() - start);
     TraceSpan("mb.weights", id, traced);
     return done;
   };
   core_->scope.Run(core_->deps.compute, "backward.weights", std::move(work), [this, mb](Done done) {
     if (!Finish("weight gradients", mb, done)) return;
-    ++core_->stats.micro_batches_done;
-    Average(done.ms, &times_.backward_weights_ms);
+    weights_ms_ += done.ms;
+    if (!done.more) {
+      Count(OpKind::kBackwardWeights, &progress_);
+      ++core_->stats.micro_batches_done;
+      Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
+    }
     Pump();
   });
 }

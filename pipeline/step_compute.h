@@ -43,6 +43,7 @@ class StepCompute {
     Buffer out;
     model::StepLoss loss;
     double ms = 0;
+    bool more = false;  // W: parts are left
   };
 
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
@@ -85,6 +86,7 @@ class StepCompute {
   StageTimes times_;  // moving averages
   // When the step's first output left the model; until its gradient is there.
   std::optional<TimePoint> first_output_;
+  double weights_ms_ = 0;  // parts of the W that is not done
 };
 
 }  // namespace shoal::pipeline

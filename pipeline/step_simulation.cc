@@ -46,6 +46,7 @@ class Simulation {
       : options_(options), stages_(stages.size()) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
       stages_[s].costs = CostsOf(stages[s]);
+      stages_[s].weight_parts = std::max(stages[s].weight_parts, 1u);
       stages_[s].progress.micro_batches = options.micro_batches;
       stages_[s].progress.in_flight = Bound(stages[s].in_flight);
       stages_[s].progress.pending_weights_max = Bound(stages[s].pending_weights_max);
@@ -91,6 +92,7 @@ class Simulation {
   struct Stage {
     Costs costs{};
     StageProgress progress;
+    std::uint32_t weight_parts = 1, weight_parts_done = 0;  // of the first W that is not done
     std::optional<Op> running;
     Lane activations, gradients;
     Wait wait = Wait::kNothing;
@@ -121,6 +123,10 @@ class Simulation {
     Stage& stage = stages_[s];
     const OpKind kind = stage.running->kind;
     stage.running.reset();
+    if (kind == OpKind::kBackwardWeights && ++stage.weight_parts_done == stage.weight_parts) {
+      stage.weight_parts_done = 0;
+      Count(kind, &stage.progress);
+    }
     stage.times.done_ms = now_ / kPerMillisecond;
     if (kind == OpKind::kForward && s + 1 == stages_.size()) ++stage.progress.gradients_ready;
     if (kind == OpKind::kForward && s + 1 < stages_.size()) ++stage.activations.queued;
@@ -159,18 +165,29 @@ class Simulation {
     NoteWait(&stage);
     if (!stage.running) return;
     const OpKind kind = stage.running->kind;
-    Count(kind, &progress);
+    if (kind != OpKind::kBackwardWeights) Count(kind, &progress);
     stage.times.in_flight_most =
         std::max(stage.times.in_flight_most, progress.forwards - progress.backwards);
     stage.times.pending_weights_most =
         std::max(stage.times.pending_weights_most, progress.backwards - progress.weight_backwards);
-    const Nanoseconds cost = stage.costs.operation[static_cast<std::size_t>(kind)];
+    const Nanoseconds cost = kind == OpKind::kBackwardWeights
+                                 ? WeightPart(stage)
+                                 : stage.costs.operation[static_cast<std::size_t>(kind)];
     stage.times.busy_ms += cost / kPerMillisecond;
     const SpanKind span = kind == OpKind::kForward         ? SpanKind::kForward
                           : kind == OpKind::kBackwardInput ? SpanKind::kBackwardInput
                                                            : SpanKind::kBackwardWeights;
     Keep(span, s, stage.running->micro_batch, cost);
     events_.push({now_ + cost, Kind::kOperation, s});
+  }
+
+  // Of the part that is next: whole nanoseconds that add up.
+  static Nanoseconds WeightPart(const Stage& stage) {
+    const Nanoseconds whole = stage.costs.operation[static_cast<int>(OpKind::kBackwardWeights)];
+    const auto until = [&](std::uint32_t parts) {
+      return std::floor(whole * parts / stage.weight_parts);
+    };
+    return until(stage.weight_parts_done + 1) - until(stage.weight_parts_done);
   }
 
   void NoteWait(Stage* stage) {

@@ -25,12 +25,13 @@ struct SimulatedStage {
   // nothing in backward_weights_ms.
   double backward_input_ms = 0;
   double backward_weights_ms = 0;
-  double forward_bytes = 0;       // of a message to the next stage; unused on the last stage
-  double backward_bytes = 0;      // to the previous stage; unused on the first
-  double egress_bps = 0;          // bits per second; 0: unlimited
-  double latency_ms = 0;          // from a message's last bit leaving to its being there, decoded
-  double forward_latency_ms = 0;  // beside that, of messages to the next stage
-  std::uint32_t in_flight = 0;    // bound as in StageProgress; 0: none
+  std::uint32_t weight_parts = 1;  // in which W runs: between two something else can; 0 is 1
+  double forward_bytes = 0;        // of a message to the next stage; unused on the last stage
+  double backward_bytes = 0;       // to the previous stage; unused on the first
+  double egress_bps = 0;           // bits per second; 0: unlimited
+  double latency_ms = 0;           // from a message's last bit leaving to its being there, decoded
+  double forward_latency_ms = 0;   // beside that, of messages to the next stage
+  std::uint32_t in_flight = 0;     // bound as in StageProgress; 0: none
   std::uint32_t pending_weights_max = 0;  // likewise
 };
 

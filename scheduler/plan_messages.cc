@@ -39,6 +39,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   stage->set_forward_ms(from.forward_ms);
   stage->set_backward_ms(from.backward_ms);
   stage->set_weight_ms(from.weight_ms);
+  stage->set_weight_parts(from.weight_parts);
   stage->set_change(from.change);
   stage->set_change_decay(from.change_decay);
 }

@@ -51,6 +51,7 @@ struct RunConfig {
   // [bench]
   bool synthetic = false;  // stages compute nothing and take these times
   double forward_ms = 45, backward_ms = 135, weight_ms = 67.5;
+  std::uint32_t weight_parts = 6;  // layers of a stage, GPT2-XL in eight
   double change = 0.1, change_decay = 0.9;
   // [network]
   std::string listen = "0.0.0.0:8781";

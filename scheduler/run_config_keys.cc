@@ -90,6 +90,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("bench", "forward_ms", &c->forward_ms, 0, 60000, "", "per micro-batch and stage");
   add("bench", "backward_ms", &c->backward_ms, 0, 60000, "", "of the whole backward");
   add("bench", "weight_ms", &c->weight_ms, 0, 60000, "", "of these, gradients of the weights");
+  add("bench", "weight_parts", &c->weight_parts, 1, 1024, "", "parts in which these are computed");
   add("bench", "change", &c->change, 0, 1, "", "relative change of activations between visits");
   add("bench", "change_decay", &c->change_decay, 0, 1, "", "by which it shrinks at each visit");
   add("network", "listen", &c->listen, 0, 0, "", "host:port for peers; port 0: any free one");

@@ -62,7 +62,9 @@ class Stage {
     SHOAL_CHECK(model_->Forward(batch_, output_, &loss).ok());
   }
   void BackwardInput() { SHOAL_CHECK(model_->BackwardInput({0, 0}, output_, input_).ok()); }
-  void BackwardWeights() { SHOAL_CHECK(model_->BackwardWeights({0, 0}).ok()); }
+  void BackwardWeights() {
+    while (*model_->BackwardWeights({0, 0})) continue;
+  }
 
  private:
   const Shape shape_;

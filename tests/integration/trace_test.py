@@ -81,6 +81,9 @@ class TraceTest(harness.SwarmTest):
         for (step, micro_batch), events in found.items():
             visited = collections.Counter((stage, event, thread)
                                           for _, stage, event, thread in events)
+            for place in ((stage, "mb.weights", "compute") for stage in (0, 1)):
+                self.assertGreater(visited[place], 1)  # a part per layer
+                visited[place] = 1
             self.assertEqual(visited, wanted(rows, micro_batch, keeps_m), (step, micro_batch))
             self.check_order(rows, events)
 

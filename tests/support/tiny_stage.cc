@@ -143,13 +143,13 @@ Status TinyStage::BackwardInput(MicroBatchId id, std::span<const float> output_g
   return Status::Ok();
 }
 
-Status TinyStage::BackwardWeights(MicroBatchId id) {
+Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
   const auto found = kept_.find(id);
   if (found == kept_.end() || !found->second.backward) return FailedPrecondition("no backward");
-  const Kept& kept = found->second;
+  Kept& kept = found->second;
   const std::size_t h = shape_.hidden;
   const std::size_t places = kept.x[0].size() / h;
-  for (std::size_t l = 0; l + 1 < kept.x.size(); ++l) {
+  if (const std::size_t l = kept.weight_parts_done++; l + 1 < kept.x.size()) {
     float* const w = gradients_.data() + LayerOffset(static_cast<std::uint32_t>(l));
     std::vector<double> sum(h * h);
     for (std::size_t p = 0; p < places; ++p) {
@@ -160,6 +160,7 @@ Status TinyStage::BackwardWeights(MicroBatchId id) {
       }
     }
     for (std::size_t i = 0; i < sum.size(); ++i) w[i] += static_cast<float>(sum[i]);
+    return true;
   }
   for (std::size_t p = 0; p < places; ++p) {
     for (std::size_t i = 0; i < h; ++i) {
@@ -173,7 +174,7 @@ Status TinyStage::BackwardWeights(MicroBatchId id) {
     }
   }
   kept_.erase(found);
-  return Status::Ok();
+  return false;
 }
 
 Status TinyStage::Evaluate(const model::MicroBatch&, std::span<float>, model::StepLoss*) {

@@ -34,7 +34,8 @@ class TinyStage : public model::StageModel {
                  model::StepLoss* loss) override;
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                        std::span<float> input_gradient) override;
-  Status BackwardWeights(MicroBatchId id) override;
+  // A part per layer, then one for embedding and head.
+  Result<bool> BackwardWeights(MicroBatchId id) override;
   Status Evaluate(const model::MicroBatch& micro_batch, std::span<float> output,
                   model::StepLoss* loss) override;
   Status Logits(const model::MicroBatch&, bool, std::span<float>) override {
@@ -74,6 +75,7 @@ class TinyStage : public model::StageModel {
     std::vector<std::vector<double>> x;     // input of each layer, then the output
     std::vector<std::vector<double>> grad;  // gradient of what is in x
     bool backward = false;
+    std::size_t weight_parts_done = 0;
   };
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == shape_.layers; }

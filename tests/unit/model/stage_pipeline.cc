@@ -109,7 +109,13 @@ void StagePipeline::BackwardInput(MicroBatchId id, const TestBatch& batch) {
 }
 
 void StagePipeline::BackwardWeights(MicroBatchId id) {
-  for (auto& stage : stages_) Expect(stage->BackwardWeights(id));
+  for (auto& stage : stages_) {
+    for (bool more = true; more;) {
+      const Result<bool> part = stage->BackwardWeights(id);
+      Expect(part.status());
+      more = part.ok() && *part;
+    }
+  }
 }
 
 StepLoss StagePipeline::RunMicroBatch(MicroBatchId id, const TestBatch& batch) {

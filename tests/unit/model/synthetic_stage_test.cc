@@ -162,6 +162,26 @@ TEST(SyntheticStage, TimesAddUpHoweverLateASleepEnds) {
   EXPECT_NEAR(time.elapsed_ms(), 40.0 * kSteps, 1.0);  // the last sleep's is still owed
 }
 
+TEST(SyntheticStage, WeightsInPartsTakeTheSameTimeInAll) {
+  FakeTime time;
+  const auto stage =
+      Stage(1, &time, {.forward_ms = 10, .backward_ms = 30, .weight_ms = 12, .weight_parts = 3});
+  const std::vector<float> input(kValues, 1.0f);
+  std::vector<float> output(kValues);
+  StepLoss loss;
+  const MicroBatch batch = Batch(0, 0, input);
+  ASSERT_TRUE(stage->Forward(batch, output, &loss).ok());
+  ASSERT_TRUE(stage->BackwardInput(batch.id, input, output).ok());
+  EXPECT_NEAR(time.elapsed_ms(), 28, 1e-3);
+  for (const double until : {32.0, 36.0, 40.0}) {
+    const Result<bool> more = stage->BackwardWeights(batch.id);
+    ASSERT_TRUE(more.ok());
+    EXPECT_EQ(*more, until < 40);
+    EXPECT_NEAR(time.elapsed_ms(), until, 1e-3);
+  }
+  EXPECT_FALSE(stage->BackwardWeights(batch.id).ok());
+}
+
 TEST(SyntheticStage, ASleepThatIsShorterThanWhatIsOwedKeepsTheRest) {
   FakeTime time;
   const auto stage = Stage(1, &time, {.forward_ms = 1, .backward_ms = 2, .weight_ms = 1});
