@@ -47,9 +47,11 @@ constexpr double kRateMax = 125e6;
 // and whose it is, is asked when it keeps the pace from growing.
 constexpr Duration kDrainEvery = seconds(60);
 constexpr Duration kDrainWhenHeld = seconds(1);
-constexpr Duration kDrainAgain = seconds(4);
+constexpr Duration kDrainAgain = milliseconds(4000);
 constexpr Duration kDrainMin = milliseconds(50);
-constexpr double kDrainPart = 0.75;
+constexpr Duration kDrainMax = milliseconds(120);
+constexpr double kDrainPart = 0.5;
+constexpr double kDrainMargin = 2;
 constexpr double kForeignMaxSeconds = 0.060;
 // Of a new value of what is not ours, where that is less than before.
 constexpr double kForeignWeight = 0.3;
@@ -92,7 +94,8 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
 
 void UploadPacer::Drain(TimePoint now, double queue) {
   draining_ = true;
-  drained_until_ = now + std::max(kDrainMin, FromSeconds(2 * queue / (1 - kDrainPart)));
+  drained_until_ =
+      now + std::clamp(FromSeconds(kDrainMargin * queue / (1 - kDrainPart)), kDrainMin, kDrainMax);
   changed_at_ = drained_until_;  // the next look is at what the drain left
   emptied_at_ = below_at_ = now;
 }
