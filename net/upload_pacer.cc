@@ -47,10 +47,10 @@ constexpr double kRateMax = 125e6;
 // and whose it is, is asked when it keeps the pace from growing.
 constexpr Duration kDrainEvery = seconds(60);
 constexpr Duration kDrainWhenHeld = seconds(1);
-constexpr Duration kDrainAgain = milliseconds(4000);
+constexpr Duration kDrainAgain = seconds(4);
 constexpr Duration kDrainMin = milliseconds(50);
-constexpr Duration kDrainMax = milliseconds(120);
-constexpr double kDrainPart = 0.5;
+constexpr Duration kDrainMax = milliseconds(240);
+constexpr double kDrainPart = 0.75;
 constexpr double kDrainMargin = 2;
 constexpr double kForeignMaxSeconds = 0.060;
 // Of a new value of what is not ours, where that is less than before.
