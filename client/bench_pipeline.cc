@@ -154,6 +154,7 @@ class BenchRun {
     // The ordinary schedule does not split the backward: no gradient leaves before all of it.
     BenchOptions ordinary = options();
     ordinary.weight_ms = 0;
+    ordinary.weight_parts = 1;
     SHOAL_ASSIGN_OR_RETURN(const double step,
                            SimulatedStep(ordinary, "1f1b", BitsPerSecond{0}, 0, 0, 0));
     const double rows = static_cast<double>(options().micro_batches) * options().rows;

@@ -32,7 +32,7 @@ struct StageProgress {
   std::uint32_t micro_batches = 0;     // of the step
   std::uint32_t forwards = 0;          // done or running
   std::uint32_t backwards = 0;         // B done or running
-  std::uint32_t weight_backwards = 0;  // W done or running
+  std::uint32_t weight_backwards = 0;  // W done, all parts of it
   std::uint32_t inputs_ready = 0;      // prefix of micro-batches whose input has arrived
   std::uint32_t gradients_ready = 0;   // prefix whose output gradient has arrived
   std::uint32_t in_flight = 1;         // bound on forwards - backwards; 0 is 1
@@ -44,7 +44,7 @@ struct StageProgress {
 bool AllDone(const StageProgress& progress);
 // Whether the in-flight bound allows a forward that the step still needs.
 bool HasRoom(const StageProgress& progress);
-// Counts an operation that starts.
+// Counts an operation: F and B when they start, W when its last part is done.
 void Count(OpKind kind, StageProgress* progress);
 
 // The next operation, or nothing if the stage must wait. B before F when both can run: a stage
