@@ -96,7 +96,8 @@ Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const Micr
 struct ActivationSend {
   SendState state = SendState::kIdle;
   DeltaStage::Records records;
-  std::vector<bool> resent;  // by position: a sample is sent in full once at most
+  std::vector<bool> resent;        // by position: a sample is sent in full once at most
+  compression::CodingStats stats;  // of what was sent first
 };
 // What the transfers of a micro-batch share.
 struct SentMicroBatch {
@@ -141,13 +142,14 @@ class SendLane {
   // `again`: for a resend, samples of the micro-batch of which nothing was sent again before.
   void Encode(std::uint32_t micro_batch, std::uint32_t segment,
               std::vector<std::uint32_t> positions, std::optional<std::uint64_t> again);
-  void CountEncoded(std::uint32_t micro_batch, const compression::CodingStats& stats,
+  void CountEncoded(std::uint32_t micro_batch, std::uint32_t segment,
+                    const compression::CodingStats& stats,
                     const std::vector<std::uint32_t>& without_m,
                     std::optional<std::uint64_t> again);
   void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode mode);
   void Encoded(std::uint32_t micro_batch, net::Frame frame, std::vector<MImage> images);
   void Count(const compression::CodingStats& stats);
-  void Guard(const compression::CodingStats& stats);
+  void ChooseMode();
   void Go(ActivationSend* send, SendEvent event);
 
   RunnerCore* const core_;

@@ -114,6 +114,7 @@ Status SendLane::StartStep(const StepPlan& plan) {
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
                               std::to_string(plan_.step) + " was sent");
   }
+  if (lane_.codec->guarded()) ChooseMode();
   plan_ = plan;
   sends_.clear();
   sends_.resize(plan.micro_batches.size() * lane_.segments.count);
@@ -186,20 +187,21 @@ void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::
   task.frame.hidden = lane_.segments.shape.hidden;
   core_->scope.Run(
       core_->deps.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
-      [this, mb, again](Encoding encoding) {
+      [this, mb, segment, again](Encoding encoding) {
         if (!encoding.status.ok()) {
           return core_->fail(encoding.status.WithContext("cannot encode " + Describe(Id(mb))),
                              nullptr);
         }
         core_->stats.encode_ms += encoding.ms;
-        CountEncoded(mb, encoding.stats, encoding.without_m, again);
+        CountEncoded(mb, segment, encoding.stats, encoding.without_m, again);
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });
 }
 
 // What is measured is said of micro-batches: their segments are added up. What is sent again counts
 // by itself.
-void SendLane::CountEncoded(std::uint32_t mb, const compression::CodingStats& stats,
+void SendLane::CountEncoded(std::uint32_t mb, std::uint32_t segment,
+                            const compression::CodingStats& stats,
                             const std::vector<std::uint32_t>& without_m,
                             std::optional<std::uint64_t> again) {
   SentMicroBatch& micro_batch = micro_batches_[mb];
@@ -208,6 +210,7 @@ void SendLane::CountEncoded(std::uint32_t mb, const compression::CodingStats& st
     if (*again > 0) AddVisits(*again, 0, micro_batch.mode);
     return;
   }
+  At(mb, segment).stats = stats;
   micro_batch.stats.Add(stats);
   if (!micro_batch.visits.Add(without_m)) return;
   Count(micro_batch.stats);
@@ -228,12 +231,17 @@ void SendLane::Count(const compression::CodingStats& stats) {
     (lane_.forward() ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
   }
   if (stats.based > 0) seen_->relative_delta.Add(stats.relative_delta());
-  if (lane_.codec->guarded()) Guard(stats);
 }
 
-void SendLane::Guard(const compression::CodingStats& stats) {
+// For a whole step, from what the step before counted, in order: so a run does not depend on which
+// encodings happened to be done when.
+void SendLane::ChooseMode() {
   const compression::DeltaMode before = guard_.mode();
-  guard_.Observe(stats);
+  for (std::uint32_t mb = 0; mb < micro_batches_.size(); ++mb) {
+    compression::CodingStats stats;
+    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) stats.Add(At(mb, k).stats);
+    guard_.Observe(stats);
+  }
   if (guard_.mode() == before) return;
   SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", lane_.boundary},
             {"mode", compression::DeltaModeName(guard_.mode())},
