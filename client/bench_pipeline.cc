@@ -188,7 +188,9 @@ class BenchRun {
     SHOAL_ASSIGN_OR_RETURN(const BenchSample first, swarm.Sample());
     SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup, show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample before, swarm.Sample());
-    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup + options().steps, show));
+    // Short steps may be over by now. Of two new ones, one began after the sample and is whole.
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t sampled, swarm.Step());
+    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(sampled + std::max(options().steps, 2u), show));
     SHOAL_ASSIGN_OR_RETURN(const BenchSample after, swarm.Sample());
     swarm.Stop();
     BenchRow row = MakeBenchRow(wanted, bench_case, first, before, after, report_.cpus);

@@ -70,6 +70,8 @@ class BenchSwarm {
         interrupted_(std::move(interrupted)) {}
 
   Status Start(const BenchCase& bench_case);
+  // How many steps are applied; Aborted where the run goes no further.
+  Result<std::uint64_t> Step() const;
   // Until `step` steps are applied; `show` hears how far it is.
   Status WaitForStep(std::uint64_t step, const std::function<void(std::uint64_t)>& show);
   Result<BenchSample> Sample();
@@ -78,8 +80,6 @@ class BenchSwarm {
   std::string TracePath(std::uint32_t peer) const;
 
  private:
-  Result<std::uint64_t> Step() const;
-
   const BenchOptions& options_;
   const BenchNetwork& network_;
   const std::string directory_;

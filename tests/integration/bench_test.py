@@ -11,6 +11,9 @@ import harness
 SHAPE = ["--stages", "3", "--micro-batches", "4", "--shape", "1x32x128", "--forward-ms", "4",
          "--backward-ms", "8", "--epoch-steps", "2", "--warmup", "2", "--steps", "2",
          "--schedules", "zero-bubble"]
+INSTANT = ["--stages", "2", "--micro-batches", "1", "--shape", "1x8x64", "--forward-ms", "15",
+           "--backward-ms", "15", "--epoch-steps", "1", "--warmup", "1", "--steps", "1",
+           "--schedules", "1f1b"]
 VALUES = 32 * 128
 HEADER = 16  # of a payload
 
@@ -21,17 +24,17 @@ def namespaces():
         if folder.is_dir() else set()
 
 
-def bench(*arguments):
-    return [harness.program("shoal"), "bench", "pipeline", *SHAPE, *arguments]
+def bench(*arguments, shape=SHAPE):
+    return [harness.program("shoal"), "bench", "pipeline", *shape, *arguments]
 
 
 class BenchTest(harness.SwarmTest):
 
-    def run_bench(self, *arguments):
+    def run_bench(self, *arguments, shape=SHAPE):
         before = namespaces()
         folder = self.folder / "bench"
-        ran = subprocess.run(bench("--json", "--dir", folder, *arguments), capture_output=True,
-                             text=True, timeout=120, check=False)
+        ran = subprocess.run(bench("--json", "--dir", folder, *arguments, shape=shape),
+                             capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertLessEqual(namespaces(), before)
         self.assertFalse(folder.exists())
@@ -91,6 +94,15 @@ class BenchTest(harness.SwarmTest):
             "--no-reference", "--no-namespaces")
         self.assertIn("loopback", said)
         self.check_rows(report, "caps")
+
+    def test_steps_shorter_than_a_look_still_count(self):
+        """Several steps end between two looks: a row is never made of none of them."""
+        report, _ = self.run_bench(
+            "--links", "10gbit", "--codecs", "raw/raw", "--no-reference", "--no-namespaces",
+            shape=INSTANT)
+        row = report["rows"][0]
+        self.assertEqual(row["wireBytesForward"], 4 * 8 * 64 + HEADER)
+        self.assertEqual(row["wireBytesBackward"], 4 * 8 * 64 + HEADER)
 
     def test_an_interrupted_bench_leaves_nothing(self):
         before = namespaces()
