@@ -33,7 +33,7 @@ struct SampleShape {
 
 // Names the random numbers of one message. Unused by deterministic codecs.
 struct RandomKey {
-  std::uint64_t run = 0;
+  std::uint64_t seed = 0;  // of the run: runs of one seed repeat bit for bit
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
   std::uint32_t boundary = 0;

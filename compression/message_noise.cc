@@ -16,7 +16,7 @@ r123::Philox4x32::ctr_type Block(std::array<std::uint32_t, 2> key, std::uint32_t
 
 std::array<std::uint32_t, 2> MessageKeyWords(const RandomKey& key) {
   const auto words =
-      Block({static_cast<std::uint32_t>(key.run), static_cast<std::uint32_t>(key.run >> 32)},
+      Block({static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)},
             static_cast<std::uint32_t>(key.step), static_cast<std::uint32_t>(key.step >> 32),
             key.micro_batch, key.boundary * 2 + key.direction);
   return {words[0], words[1]};

@@ -219,6 +219,7 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   const control::v1::RunConfig& run = plan_.config();
   pipeline::RunnerConfig config;
   config.run = RunId{run.run()};
+  config.seed = run.seed();
   config.generation = plan_.generation();
   config.stage = own_.stage();
   config.stages = run.stages();

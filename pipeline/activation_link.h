@@ -80,7 +80,7 @@ struct LaneConfig {
   // No two segments draw the same random numbers.
   compression::RandomKey Key(const RunnerConfig& config, std::uint64_t step,
                              std::uint32_t global_index, std::uint32_t segment) const {
-    return {config.run.value, step, segments.Transfer(global_index, segment), boundary,
+    return {config.seed, step, segments.Transfer(global_index, segment), boundary,
             forward() ? 0u : 1u};
   }
 };

@@ -31,6 +31,7 @@ namespace shoal::pipeline {
 // Where this peer stands, and what the run does. Constant for a generation.
 struct RunnerConfig {
   RunId run;
+  std::uint64_t seed = 0;  // of the run, for rounding and dither; the same on all peers
   std::uint64_t generation = 0;
   std::uint32_t stage = 0, stages = 1;
   std::uint32_t pipeline = 0, pipelines = 1;

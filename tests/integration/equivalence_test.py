@@ -38,6 +38,23 @@ class EquivalenceTest(harness.SwarmTest):
         self.assertFalse(filecmp.cmp(self.folder / "out-first" / name,
                                      harness.model() / name, shallow=False))
 
+    def test_changes_and_dither_repeat_bit_for_bit(self):
+        """Also where the delta guard changes its mode, and whoever hosts what."""
+        same = {"steps": 36, "micro_batches": 4, "rows": 2, "checkpoint_every": 36, "stages": 2,
+                "pipelines": 2, "data": harness.data(size=6_000),
+                "forward": "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6",
+                "backward": "dithered:step=0.5",
+                "optimizer": {"learning_rate": 1e-2}}
+        losses = []
+        for name in ("first", "second"):
+            run, status = train(self.folder / name, **same)
+            losses.append(run)
+            self.assertGreater(status["consistency"]["mChecks"], 0)
+            self.assertEqual(status["consistency"]["mMismatches"], 0)
+            logs = [log.read_text() for log in (self.folder / name).glob("p*.log")]
+            self.assertTrue(any("delta.mode" in log for log in logs), "the guard never acted")
+        self.assertEqual(*losses)
+
     def test_one_stage_per_layer_follows_one_process(self):
         same = {"steps": 20, "micro_batches": 4, "rows": 2, "checkpoint_every": 20}
         single, _ = train(self.folder / "single", stages=1, pipelines=1, **same)

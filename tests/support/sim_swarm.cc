@@ -14,6 +14,7 @@ using pipeline::StageRunner;
 using pipeline::StepPlan;
 using pipeline::StepReady;
 
+constexpr std::uint64_t kRunSeed = 11;  // whatever the delays are
 constexpr RunId kRun{0x5a5a1234};
 constexpr std::uint64_t kPlansAhead = 2;
 
@@ -81,6 +82,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   const SwarmOptions& options = swarm_->options_;
   RunnerConfig config;
   config.run = kRun;
+  config.seed = options_.seed;
   config.generation = swarm_->generation_;
   config.stage = stage_;
   config.stages = options.stages;

@@ -122,7 +122,7 @@ double DitherOf(const RandomKey& key, std::uint32_t token, std::uint32_t i) {
   const auto words = r123::Philox4x32()(
       {{static_cast<std::uint32_t>(key.step), static_cast<std::uint32_t>(key.step >> 32),
         key.micro_batch, 2 * key.boundary + key.direction}},
-      {{static_cast<std::uint32_t>(key.run), static_cast<std::uint32_t>(key.run >> 32)}});
+      {{static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)}});
   const std::uint32_t at = i % 128;
   const auto random =
       r123::Philox4x32()({{i / 128 * 16 + at % 64 / 4, token, 7, 0}}, {{words[0], words[1]}});
