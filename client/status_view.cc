@@ -257,6 +257,58 @@ std::vector<Row> TimeRows(const Json& status) {
   return {{"  computes", computes}, {"  waits for", waits.empty() ? "nothing" : waits}};
 }
 
+std::string MillisecondsText(double ms) {
+  return FormatDuration(std::chrono::milliseconds(ToWhole(std::min(ms, 1e15))));
+}
+
+std::string Plural(std::uint64_t count, const char* one, const char* ending) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : ending);
+}
+
+// "6.3s, 6.2s without bounds"; "" before anything was measured. What simulates a step leaves the
+// micro-batches out that are more than `kSimulated`.
+std::string SimulatedText(const Json& work) {
+  constexpr std::uint64_t kSimulated = 64;
+  const double bounded_ms = Number(work, "simulatedMs");
+  const double unlimited_ms = Number(work, "unlimitedMs");
+  if (bounded_ms < 0.5 || unlimited_ms < 0.5) return "";
+  std::string text = MillisecondsText(bounded_ms);
+  if (Whole(work, "microBatches") > kSimulated) {
+    text += " for " + std::to_string(kSimulated) + " micro-batches";
+  }
+  const std::string unlimited = MillisecondsText(unlimited_ms);
+  return text + (MillisecondsText(bounded_ms) == unlimited ? ", as" : ", " + unlimited) +
+         " without bounds";
+}
+
+bool HasSchedule(const Json& status) {
+  const Json& work = At(status, "work");
+  return At(status, "role").is_object() && Whole(work, "microBatches") > 0 &&
+         !Text(work, "schedule").empty();
+}
+
+// W waits in the schedule zero-bubble only.
+bool PutsWeightsOff(const Json& work) { return Text(work, "schedule") != "1f1b"; }
+
+// The order of work in use and its bounds, in a row; none before the first step.
+std::vector<Row> ScheduleRows(const Json& status) {
+  if (!HasSchedule(status)) return {};
+  const Json& work = At(status, "work");
+  std::string text = Text(work, "schedule") + ": at most " +
+                     Plural(Whole(work, "inFlightMax"), "micro-batch", "es") + " in flight";
+  if (PutsWeightsOff(work)) {
+    text +=
+        ", " + std::to_string(Whole(work, "pendingWeightsMax")) + " with weight gradients pending";
+  }
+  if (const std::uint64_t bytes = Whole(work, "memoryMaxBytes"); bytes > 0) {
+    text += ", up to " + FormatBytes(bytes) + " of memory";
+  }
+  if (const std::string simulated = SimulatedText(work); !simulated.empty()) {
+    text += "; simulated step " + simulated;
+  }
+  return {{"  schedule", text}};
+}
+
 // The longest wait in few words: "attic 18 %".
 std::string LongestWait(const Json& status) {
   const StageTime time = StageTimeOf(status);
@@ -348,6 +400,52 @@ std::string MemberPlace(const Json& member) {
          std::to_string(Whole(member, "pipeline"));
 }
 
+std::string MemberTable(const Json& run_status) {
+  std::vector<Row> members = {{"  peer", "id", "place", "state", "up", "down", "sent", "ratio"}};
+  for (const Json& member : List(run_status, "members")) {
+    const Json& status = At(member, "status");
+    double up = 0;
+    double down = 0;
+    for (const Json& link : List(status, "links")) {
+      up += Number(link, "upBps");
+      down += Number(link, "downBps");
+    }
+    const Json& traffic = At(status, "traffic");
+    double raw = 0;
+    double wire = 0;
+    for (const char* kind : {"forward", "backward", "replica"}) {
+      raw += Number(At(traffic, kind), "rawSentBytes");
+      wire += Number(At(traffic, kind), "wireSentBytes");
+    }
+    members.push_back({"  " + Text(member, "name"), Text(member, "peer").substr(0, 8),
+                       MemberPlace(member), MemberState(member), RateText(up), RateText(down),
+                       FormatBytes(Whole(traffic, "sentWireBytes")),
+                       wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
+  }
+  return FormatTable(members);
+}
+
+// Where each stage's time goes, and its schedule; "" before any stage has worked.
+std::string MemberTimeTable(const Json& run_status) {
+  std::vector<Row> rows = {{"  peer", "computes", "waits for", "schedule", "most in flight",
+                            "most W pending", "simulated step"}};
+  for (const Json& member : List(run_status, "members")) {
+    const Json& status = At(member, "status");
+    const StageTime time = StageTimeOf(status);
+    if (time.total <= 0) continue;
+    const Json& work = At(status, "work");
+    const bool known = HasSchedule(status);
+    const std::string simulated = known ? SimulatedText(work) : "";
+    rows.push_back(
+        {"  " + Text(member, "name"), WholePercent(ComputePercent(time)), LongestWait(status),
+         known ? Text(work, "schedule") : "-",
+         known ? std::to_string(Whole(work, "inFlightMax")) : "-",
+         known && PutsWeightsOff(work) ? std::to_string(Whole(work, "pendingWeightsMax")) : "-",
+         simulated.empty() ? "-" : simulated});
+  }
+  return rows.size() > 1 ? FormatTable(rows) : "";
+}
+
 }  // namespace
 
 Result<std::string> PeerView(const std::string& status_json) {
@@ -382,6 +480,7 @@ Result<std::string> PeerView(const std::string& status_json) {
     rows.push_back({"  line", "takes " + FormatRate({pace}) + " up"});
   }
   for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
+  for (Row& row : ScheduleRows(json)) rows.push_back(std::move(row));
   rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
   for (const Json& end : List(json, "boundaries")) {
     const std::string measured = BoundaryText(end);
@@ -405,38 +504,16 @@ Result<std::string> SwarmView(const std::string& status_json) {
   if (Number(run, "samplesPerSecond") > 0) {
     progress += ", " + Decimal("%.1f samples/s", Number(run, "samplesPerSecond"));
   }
+  if (const double seconds = Number(run, "stepSeconds"); seconds > 0) {
+    progress += ", " + MillisecondsText(1e3 * seconds) + " a step";
+  }
   rows.push_back({"  progress", progress});
   rows.push_back({"  checkpoint", "step " + std::to_string(Whole(run, "checkpointStep"))});
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
     rows.push_back({"  loss", curve});
   }
   text += FormatTable(rows);
-  std::vector<Row> members = {
-      {"  peer", "id", "place", "state", "computes", "waits for", "up", "down", "sent", "ratio"}};
-  for (const Json& member : List(json, "members")) {
-    const Json& status = At(member, "status");
-    const StageTime time = StageTimeOf(status);
-    double up = 0;
-    double down = 0;
-    for (const Json& link : List(status, "links")) {
-      up += Number(link, "upBps");
-      down += Number(link, "downBps");
-    }
-    const Json& traffic = At(status, "traffic");
-    double raw = 0;
-    double wire = 0;
-    for (const char* kind : {"forward", "backward", "replica"}) {
-      raw += Number(At(traffic, kind), "rawSentBytes");
-      wire += Number(At(traffic, kind), "wireSentBytes");
-    }
-    members.push_back({"  " + Text(member, "name"), Text(member, "peer").substr(0, 8),
-                       MemberPlace(member), MemberState(member),
-                       time.total > 0 ? WholePercent(ComputePercent(time)) : "-",
-                       LongestWait(status), RateText(up), RateText(down),
-                       FormatBytes(Whole(traffic, "sentWireBytes")),
-                       wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
-  }
-  text += FormatTable(members);
+  text += MemberTable(json) + MemberTimeTable(json);
   if (const auto wrong = Whole(At(json, "consistency"), "mMismatches"); wrong > 0) {
     text += "  " + Yellow("warning") + ": the two ends of a boundary differed after " +
             std::to_string(wrong) + " steps; what differs is sent again in full\n";

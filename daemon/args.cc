@@ -87,6 +87,8 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
   app.set_version_flag("--version", std::string("shoald ") + kVersion);
   Flags flags;
   AddFlags(&app, &flags);
+  app.footer("Settings in the file of --config (--print-config prints it, with the values):\n" +
+             DescribeSettings());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -213,7 +213,8 @@ const std::vector<Key>& Keys() {
       Size("limits", "delta_store", &C::delta_store_bytes,
            "Most bytes of m in the delta store; its files may take up to store.space times that."),
       Size("limits", "activations", &C::activation_bytes,
-           "Most memory for micro-batches in flight."),
+           "Most memory for micro-batches in flight and for those whose weight gradients are "
+           "pending (schedule zero-bubble), together."),
       Size("store", "memory", &C::store_memory_bytes,
            "Memory of the delta store: its index, buffers, and m read ahead."),
       Text("store", "space", &C::store_space,
@@ -308,6 +309,14 @@ std::string FormatConfig(const DaemonConfig& config) {
       text += "\n[" + std::string(section) + "]\n";
     }
     text += "# " + std::string(key.help) + "\n" + key.name + " = " + key.write(config) + "\n";
+  }
+  return text;
+}
+
+std::string DescribeSettings() {
+  std::string text;
+  for (const Key& key : Keys()) {
+    text += std::string(key.section) + "." + key.name + ": " + key.help + "\n";
   }
   return text;
 }

@@ -52,6 +52,9 @@ Status ParseConfig(std::string_view toml, const std::string& name, DaemonConfig*
 // defaults.
 std::string FormatConfig(const DaemonConfig& config);
 
+// What every setting means, a line each: "limits.activations: Most memory ...".
+std::string DescribeSettings();
+
 // Fills what is empty from the machine: name, directory ($XDG_STATE_HOME/shoal).
 void FillConfigDefaults(DaemonConfig* config);
 

@@ -115,6 +115,13 @@ class Trial {
 struct Memory {
   std::uint64_t all = 0, in_flight = 0, pending = 0;  // bound, and of one
 
+  // Of what a stage holds while both bounds are reached; 1F1B does W at once.
+  std::uint64_t Of(const StepBounds& bounds) const {
+    const std::uint32_t waiting =
+        bounds.schedule == ScheduleKind::k1f1b ? 0 : bounds.pending_weights_max;
+    return bounds.in_flight * in_flight + waiting * pending;
+  }
+
   bool Fits(const SimulatedStage& stage) const {
     if (all == 0) return true;
     return static_cast<double>(stage.in_flight) * static_cast<double>(in_flight) +
@@ -234,6 +241,7 @@ StepBounds ChooseBounds(const std::vector<StageTimes>& times, const BoundsReques
     if (!zero_bubble) bounds = plain;
   }
   if (!measured.known) bounds.simulated_ms = bounds.unlimited_ms = 0;
+  bounds.memory_bytes = memory.Of(bounds);
   return bounds;
 }
 

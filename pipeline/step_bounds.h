@@ -43,6 +43,7 @@ struct StepBounds {
   std::uint32_t pending_weights_max = 1;
   // Of a step of up to 64 micro-batches, and with unlimited memory everywhere; 0: nothing measured.
   double simulated_ms = 0, unlimited_ms = 0;
+  std::uint64_t memory_bytes = 0;  // at this stage while both bounds are reached; 0: not known
 };
 
 struct BoundsRequest {

@@ -71,6 +71,12 @@ class WebTest(harness.SwarmTest):
             self.assertIn("50.0 Mbit/s", cell["cap"])
             self.assertRegex(cell["sent"], r"^[\d.]+ [KM]iB$")
             self.assertRegex(cell["ratio"], r"^\d+\.\d×$")
+        stages = self.part(page, r'<table id="time">(.*?)</table>')
+        self.assertEqual(set(re.findall(r'class="peer-name">(\w+)<', stages)), peers)
+        self.assertEqual(len(re.findall(
+            r'class="bar"><b>(?:<i[^>]*></i>)+</b></td>'
+            r"<td>(?:zero-bubble</td><td>\d+</td><td>\d+|1f1b</td><td>\d+</td><td>–)</td>"
+            r"<td>[\d.]+ [KM]iB</td><td>[\d.]+ m?s</td><td>[\d.]+ m?s</td>", stages)), len(peers))
         ends = self.part(page, r'<table id="ends">(.*?)</table>')
         self.assertRegex(ends, r"<td>0</td><td>activations</td><td[^>]*>[a-z ]+</td>"
                                r"<td>(–|[\d.]+ %)</td><td>(–|[\d.]+ %)</td><td>[\d.]+ %</td>"

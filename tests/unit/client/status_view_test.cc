@@ -17,7 +17,9 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]]},
 "role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2]},
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
-"work":{"samplesPerSecond":12.34,"time":[{"use":"forward","ms":2000},
+"work":{"microBatches":32,"schedule":"zero-bubble","inFlightMax":12,"pendingWeightsMax":9,
+ "memoryMaxBytes":3145728,"simulatedMs":6312.5,"unlimitedMs":6249.6,"samplesPerSecond":12.34,
+ "time":[{"use":"forward","ms":2000},
  {"use":"backward_input","ms":2500},{"use":"backward_weights","ms":2000},
  {"use":"optimizer","ms":500},
  {"use":"wait_gradient","ms":2700},{"use":"wait_codec","ms":300},{"use":"wait_input","ms":0}]},
@@ -49,6 +51,9 @@ constexpr const char* kPeerText =
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
     "  waits for    gradients of cellar 27 %, own codec 3 %\n"
+    "  schedule     zero-bubble: at most 12 micro-batches in flight, 9 with weight gradients "
+    "pending, "
+    "up to 3.00 MiB of memory; simulated step 6.3s, 6.2s without bounds\n"
     "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
     "  boundary 0   samples change by 5.2 % (last 4.9 %); activations sent with error 1.3 %; "
     "12 changes, 4 first visits\n"
@@ -65,11 +70,13 @@ constexpr const char* kPeerText =
 
 constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
-"checkpointStep":5,"losses":[3,2.5]},
+"stepSeconds":4.21,"checkpointStep":5,"losses":[3,2.5]},
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
   "state":"waiting","status":{
-  "role":{"stage":0},"work":{"time":[{"use":"forward","ms":3},{"use":"wait_gradient","ms":1}]},
+  "role":{"stage":0},"work":{"microBatches":100,"schedule":"zero-bubble","inFlightMax":12,
+   "pendingWeightsMax":9,"simulatedMs":640.2,"unlimitedMs":633.4,
+   "time":[{"use":"forward","ms":3},{"use":"wait_gradient","ms":1}]},
   "links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
   "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}},
   "health":[{"severity":"warning","text":"boundary 0 sends whole activations",
@@ -79,15 +86,17 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 
 constexpr const char* kRunText =
     "demo  paused: attic of stage 0 left\n"
-    "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s\n"
+    "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s, 4.2s a step\n"
     "  checkpoint  step 5\n"
     "  loss        █▁\n"
-    "  peer    id        place                state    computes  waits for            up        "
-    "down        sent      ratio\n"
-    "  attic   01234567  stage 0, pipeline 0  waiting  75 %      the next stage 25 %  2 Mbit/s  "
-    "500 kbit/s  4.00 KiB  8.0x\n"
-    "  cellar  fedcba98  spare                gone     -         -                    -         "
-    "-           0 B       -\n"
+    "  peer    id        place                state    up        down        sent      ratio\n"
+    "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
+    "  cellar  fedcba98  spare                gone     -         -           0 B       -\n"
+    "  peer   computes  waits for            schedule     most in flight  most W pending  "
+    "simulated step\n"
+    "  attic  75 %      the next stage 25 %  zero-bubble  12              9               640ms "
+    "for 64 "
+    "micro-batches, 633ms without bounds\n"
     "  warning: the two ends of a boundary differed after 2 steps; what differs is sent again in "
     "full\n"
     "  attic, warning: boundary 0 sends whole activations; lower the learning rate\n";
@@ -132,6 +141,37 @@ TEST(StatusView, SaysWhatAReceiverAndTheGuardDo) {
                               "gradients sent with error 30 %; 1 changes, 0 first visits; "
                               "3 sent again in full\n"),
                     HasSubstr("boundary 3   whole activations, as changes are too large\n")));
+}
+
+TEST(StatusView, NamesOnlyTheBoundsThatTheScheduleHas) {
+  const auto view = [](const std::string& role, const std::string& work) {
+    return PeerView(R"({"role":)" + role + R"(,"work":{)" + work + "}}").value();
+  };
+  const std::string plain =
+      R"("schedule":"1f1b","inFlightMax":3,"pendingWeightsMax":1,"simulatedMs":0,"unlimitedMs":0)";
+  EXPECT_THAT(view("{}", R"("microBatches":8,)" + plain),
+              HasSubstr("  schedule     1f1b: at most 3 micro-batches in flight\n"));
+  EXPECT_THAT(view("{}", R"("microBatches":8,"schedule":"1f1b","inFlightMax":1,)"
+                         R"("simulatedMs":80,"unlimitedMs":80)"),
+              HasSubstr("at most 1 micro-batch in flight; simulated step 80ms, as without "
+                        "bounds\n"));
+  // Before the first step of a generation nothing was chosen.
+  EXPECT_THAT(view("{}", R"("microBatches":0,)" + plain), Not(HasSubstr("schedule")));
+  EXPECT_THAT(view("null", R"("microBatches":8,)" + plain), Not(HasSubstr("schedule")));
+  const std::string run = SwarmView(R"({"members":[{"name":"a","status":{"role":{},"work":{)"
+                                    R"("time":[{"use":"forward","ms":9}],"microBatches":8,)" +
+                                    plain + "}}}]}")
+                              .value();
+  EXPECT_THAT(
+      run, HasSubstr("  a     100 %     -          1f1b      3               -               -\n"));
+  const std::string early = SwarmView(R"({"members":[{"name":"a","status":{"work":{"time":[)"
+                                      R"({"use":"wait_step","ms":9}]}}}]})")
+                                .value();
+  EXPECT_THAT(
+      early,
+      HasSubstr(
+          "  a     0 %       end of step 100 %  -         -               -               -"));
+  EXPECT_THAT(SwarmView(R"({"members":[{"name":"a"}]})").value(), Not(HasSubstr("computes")));
 }
 
 TEST(StatusView, ShowsHowFarAFetchIs) {

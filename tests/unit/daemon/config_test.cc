@@ -207,10 +207,24 @@ TEST(DaemonConfig, SampleFileHoldsTheDefaults) {
 TEST(DaemonConfig, OperationsPageListsEverySettingWithItsDefault) {
   const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
-  for (const auto& [key, value] : KeysOf(FormatConfig(DaemonConfig{}))) {
-    const std::string row = "| `" + key + "` | `" + value + "` |";
+  auto keys = KeysOf(FormatConfig(DaemonConfig{}));
+  std::istringstream settings(DescribeSettings());
+  for (std::string line; std::getline(settings, line);) {
+    const std::size_t colon = line.find(": ");
+    ASSERT_NE(colon, std::string::npos) << line;
+    const auto key = keys.extract(line.substr(0, colon));
+    ASSERT_FALSE(key.empty()) << line;
+    const std::string row =
+        "| `" + key.key() + "` | `" + key.mapped() + "` | " + line.substr(colon + 2) + " |";
     EXPECT_NE(page->find(row), std::string::npos) << row;
   }
+  EXPECT_TRUE(keys.empty()) << keys.begin()->first << " is not described";
+}
+
+TEST(DaemonConfig, MemoryOfPendingWeightGradientsCountsAsActivations) {
+  EXPECT_THAT(DescribeSettings(),
+              HasSubstr("limits.activations: Most memory for micro-batches in flight and for those "
+                        "whose weight gradients are pending (schedule zero-bubble), together."));
 }
 
 TEST(DaemonConfig, FindsNameAndFolderOfTheMachine) {

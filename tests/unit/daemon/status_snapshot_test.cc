@@ -46,6 +46,7 @@ StatusSnapshot Full() {
   s.generation = 9;
   s.forward_codec = "aqsgd:bits=4";
   s.runner.time[pipeline::Use::kForward] = 250;
+  s.runner.bounds = {pipeline::ScheduleKind::kZeroBubble, 12, 9, 6312.5, 6249.5, 3072};
   s.samples_per_second = 12.5;
   net::LinkStats link;
   link.peer.key[0] = 0xbe;
@@ -117,6 +118,16 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["contribution"]["microBatches"], 14);
   EXPECT_EQ(json["swarm"]["epochs"], 1.25);
   EXPECT_EQ(json["swarm"]["targetEpochs"], 4.0);
+}
+
+TEST(StatusJson, ShowsScheduleAndBoundsInUse) {
+  const Json work = Json::parse(StatusJson(Full()))["work"];
+  EXPECT_EQ(work["schedule"], "zero-bubble");
+  EXPECT_EQ(work["inFlightMax"], 12);
+  EXPECT_EQ(work["pendingWeightsMax"], 9);
+  EXPECT_EQ(work["memoryMaxBytes"], 3072);
+  EXPECT_EQ(work["simulatedMs"], 6312.5);
+  EXPECT_EQ(work["unlimitedMs"], 6249.5);
 }
 
 TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {

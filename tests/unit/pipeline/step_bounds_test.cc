@@ -190,6 +190,7 @@ TEST(ChooseBoundsTest, MemoryHoldsInFlightAndPendingTogether) {
       const std::uint64_t pending =
           bounds.schedule == ScheduleKind::k1f1b ? 0 : 500 * bounds.pending_weights_max;
       EXPECT_LE(1000 * bounds.in_flight + pending, memory) << "stage " << stage;
+      EXPECT_EQ(1000 * bounds.in_flight + pending, bounds.memory_bytes);
     }
     const StepBounds first = ChooseBounds(times, {.micro_batches = 32, .memory_bytes = memory});
     if (before > 0) {
