@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <iostream>
 #include <string_view>
+#include <thread>
 
-#include "client/process.h"
+#include "client/programs.h"
+#include "common/file.h"
 
 namespace shoal::client {
 namespace {
@@ -19,6 +21,8 @@ constexpr const char* kNamespaceFolder = "/run/netns";
 constexpr std::string_view kNamePrefix = "shoal-bench-";
 constexpr std::size_t kOutputBytesMax = 1 << 20;
 constexpr std::uint64_t kPacketBytes = 1514;
+constexpr Duration kStartTimeout = std::chrono::seconds(30);
+constexpr Duration kPoll = std::chrono::milliseconds(10);
 
 // A shell script; stops at the first error, which becomes the status.
 Status Script(const std::string& text) {
@@ -46,47 +50,99 @@ void RemoveLeftovers() {
   }
 }
 
-std::string Line(std::size_t peer) { return "line" + std::to_string(peer); }
-std::string Subnet(std::size_t peer) { return "10.77." + std::to_string(peer) + "."; }
+std::string Line(std::size_t place) { return "line" + std::to_string(place); }
+std::string Subnet(std::size_t place) { return "10.77." + std::to_string(place) + "."; }
+std::string In(const std::string& name) { return "ip netns exec " + name + " "; }
+
+// Standard output and error of a process so far.
+std::string Said(const std::string& log) {
+  Result<std::string> text = ReadFile(log, kOutputBytesMax);
+  if (!text.ok()) return "";
+  while (text->ends_with('\n')) text->pop_back();
+  return *std::move(text);
+}
 
 }  // namespace
 
-Result<std::unique_ptr<BenchNetwork>> BenchNetwork::Make(std::uint32_t peers, bool namespaces) {
+Result<std::unique_ptr<BenchNetwork>> BenchNetwork::Make(const BenchNetworkOptions& options) {
   std::unique_ptr<BenchNetwork> network(new BenchNetwork);
-  if (!namespaces || ::geteuid() != 0 || ::access(kIp, X_OK) != 0) return network;
+  if (!options.namespaces || ::geteuid() != 0 || ::access(kIp, X_OK) != 0) return network;
   RemoveLeftovers();
   const std::string stem = std::string(kNamePrefix) + std::to_string(::getpid()) + "-";
-  for (std::uint32_t place = 0; place <= peers; ++place) {
-    const std::string name = stem + (place == 0 ? "hub" : std::to_string(place));
-    const std::string in = "ip netns exec " + name + " ";
-    if (Status made = Script("ip netns add " + name + "\n" + in + "true"); !made.ok()) {
-      if (place > 0) return made;
-      static_cast<void>(Script("ip netns del " + name));
-      return network;  // a container without the right
-    }
-    network->names_.push_back(name);
-    // Cubic is what most machines run; a machine's own choice must not change the figures.
-    std::string text = in + "ip link set lo up\n" + in +
-                       "sh -c 'echo cubic > /proc/sys/net/ipv4/tcp_congestion_control || true'\n";
-    if (place == 0) {
-      text += in + "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'\n" + in +
-              "ip address add 10.77.0.1/32 dev lo\n";
-    } else {
-      const std::string hub = "ip netns exec " + network->names_[0] + " ";
-      text += "ip link add " + Line(place) + " netns " + network->names_[0] +
-              " type veth peer name line netns " + name + "\n";
-      text += hub + "ip address add " + Subnet(place) + "1/24 dev " + Line(place) + "\n";
-      text += hub + "ip link set " + Line(place) + " up\n";
-      text += in + "ip address add " + Subnet(place) + "2/24 dev line\n";
-      text += in + "ip link set line up\n";
-      text += in + "ip route add default via " + Subnet(place) + "1\n";
-    }
-    SHOAL_RETURN_IF_ERROR(Script(text));
+  const std::string hub = stem + "hub";
+  if (!Script("ip netns add " + hub + "\n" + In(hub) + "true").ok()) {
+    static_cast<void>(Script("ip netns del " + hub));
+    return network;  // a container without the right
   }
+  network->hub_ = hub;
+  network->rtt_ = options.rtt;
+  network->log_ = options.log;
+  if (options.rtt == Duration::zero()) {
+    SHOAL_RETURN_IF_ERROR(Script(In(hub) + "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'\n"));
+  }
+  for (std::uint32_t place = 0; place <= options.peers; ++place) {
+    SHOAL_RETURN_IF_ERROR(network->AddMachine(place, stem + std::to_string(place)));
+  }
+  if (options.rtt > Duration::zero()) SHOAL_RETURN_IF_ERROR(network->StartSwitch());
   return network;
 }
 
+Status BenchNetwork::AddMachine(std::size_t place, const std::string& name) {
+  SHOAL_RETURN_IF_ERROR(Script("ip netns add " + name));
+  names_.push_back(name);
+  const std::string in = In(name), hub = In(hub_), line = Line(place);
+  std::string text = in + "ip link set lo up\n";
+  // Cubic is what most machines run; a machine's own choice must not change the figures.
+  text += in + "sh -c 'echo cubic > /proc/sys/net/ipv4/tcp_congestion_control || true'\n";
+  text += "ip link add " + line + " netns " + hub_ + " type veth peer name line netns " + name +
+          "\n" + hub + "ip link set " + line + " up\n" + in + "ip link set line up\n";
+  if (rtt_ > Duration::zero()) {
+    text += in + "ip address add " + Subnet(place) + "2/16 dev line\n";
+  } else {
+    text += hub + "ip address add " + Subnet(place) + "1/24 dev " + line + "\n";
+    text += in + "ip address add " + Subnet(place) + "2/24 dev line\n";
+    text += in + "ip route add default via " + Subnet(place) + "1\n";
+  }
+  return Script(text);
+}
+
+Status BenchNetwork::StartSwitch() {
+  SHOAL_ASSIGN_OR_RETURN(const std::string shoal, FindProgram("shoal"));
+  const auto half_ms = std::chrono::duration<double, std::milli>(rtt_).count() / 2;
+  ProcessOptions options{{kIp, "netns", "exec", hub_, shoal, "bench", "switch", "--delay",
+                          std::to_string(half_ms) + "ms"},
+                         {},
+                         log_};
+  for (std::size_t place = 0; place < names_.size(); ++place) {
+    options.command.push_back(Line(place));
+  }
+  SHOAL_ASSIGN_OR_RETURN(switch_, Process::Start(options));
+  const TimePoint deadline = SystemClock().Now() + kStartTimeout;
+  while (Said(log_) != "ready") {
+    SHOAL_RETURN_IF_ERROR(CheckAlive());
+    if (SystemClock().Now() > deadline) {
+      return DeadlineExceeded("the bench's switch did not start within " +
+                              FormatDuration(kStartTimeout));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  return Status::Ok();
+}
+
+Status BenchNetwork::CheckAlive() {
+  if (!switch_ || !switch_->Poll()) return Status::Ok();
+  const std::string said = Said(log_);
+  return Unavailable("the bench's switch ended: " + said.substr(said.rfind('\n') + 1));
+}
+
+std::optional<int> BenchNetwork::delay_pid() const {
+  if (!switch_) return std::nullopt;
+  return switch_->pid();
+}
+
 BenchNetwork::~BenchNetwork() {
+  switch_.reset();  // while it runs, the hub's namespace lives
+  if (!hub_.empty()) names_.push_back(hub_);
   for (const std::string& name : names_) {
     if (Status status = Script("ip netns del " + name); !status.ok()) {
       std::cerr << "shoal: " << status.message() << "\n";
@@ -97,7 +153,7 @@ BenchNetwork::~BenchNetwork() {
 Status BenchNetwork::Shape(BitsPerSecond rate) {
   std::string text;
   for (std::size_t place = 1; place < names_.size(); ++place) {
-    const std::string in = "ip netns exec " + names_[place] + " ";
+    const std::string in = In(names_[place]);
     if (rate.value == 0) {
       text += in + "tc qdisc del dev line root 2>/dev/null || true\n";
       text += in + "ip link set dev line gso_max_size 65536\n";
@@ -115,25 +171,13 @@ Status BenchNetwork::Shape(BitsPerSecond rate) {
   return Script(text);
 }
 
-Result<bool> BenchNetwork::Delay(Duration rtt) {
-  if (rtt <= Duration::zero()) return true;
-  if (!isolated()) return false;
-  const auto half_us = std::chrono::duration_cast<std::chrono::microseconds>(rtt).count() / 2;
-  std::string text;
-  for (std::size_t place = 1; place < names_.size(); ++place) {
-    text += "ip netns exec " + names_[0] + " tc qdisc replace dev " + Line(place) +
-            " root netem limit 100000 delay " + std::to_string(half_us) + "us\n";
-  }
-  return Script(text).ok();
-}
-
 std::vector<std::string> BenchNetwork::Prefix(std::size_t place) const {
   if (!isolated()) return {};
   return {kIp, "netns", "exec", names_[place]};
 }
 
 std::string BenchNetwork::scheduler_address() const {
-  return isolated() ? "10.77.0.1" : "127.0.0.1";
+  return isolated() ? Subnet(0) + "2" : "127.0.0.1";
 }
 
 std::string BenchNetwork::PeerAddress(std::uint32_t peer) const {

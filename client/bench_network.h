@@ -1,8 +1,11 @@
 // BenchNetwork: a machine of its own, as the network sees it, for each process of a bench.
 //
-// Each peer has a network namespace with one line to a hub that forwards; the scheduler lives in
-// the hub. What leaves a peer is shaped by tbf on its end of the line. Nothing outside these
-// namespaces is touched. Without the right to make them all processes share the loopback.
+// Each peer and the scheduler have a network namespace with one line to a hub in a namespace of its
+// own. What leaves a peer is shaped by tbf on its end of the line. The hub is the kernel, which
+// routes, or, where a round trip time is asked for, a process that switches frames after half of
+// it (packet_switch.h): so any two machines are that far apart, peers and scheduler, too. Nothing
+// outside these namespaces is touched. Without the right to make them all processes share the
+// loopback.
 // Thread: main.
 
 #ifndef SHOAL_CLIENT_BENCH_NETWORK_H_
@@ -10,20 +13,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "client/process.h"
 #include "common/clock.h"
 #include "common/status.h"
 #include "common/units.h"
 
 namespace shoal::client {
 
+struct BenchNetworkOptions {
+  std::uint32_t peers = 0;
+  bool namespaces = true;  // false: all on the loopback, as where they are not possible
+  Duration rtt{};          // between any two machines; only with namespaces
+  std::string log;         // file for what the switching process says
+};
+
 class BenchNetwork {
  public:
-  // `namespaces` false, or not possible here: all on the loopback.
-  static Result<std::unique_ptr<BenchNetwork>> Make(std::uint32_t peers, bool namespaces);
-  // Removes the namespaces. A bench that was killed leaves its own; the next one removes them.
+  static Result<std::unique_ptr<BenchNetwork>> Make(const BenchNetworkOptions& options);
+  // Removes the namespaces. A bench that was killed leaves its own, without any process; the next
+  // one removes them.
   ~BenchNetwork();
 
   bool isolated() const { return !names_.empty(); }
@@ -31,8 +43,12 @@ class BenchNetwork {
   const char* shaped_by() const { return isolated() ? "tbf" : "caps"; }
   // From now on, 0: unlimited. Only where isolated().
   Status Shape(BitsPerSecond rate);
-  // Delays every packet between two peers by half of `rtt`; false if this kernel cannot.
-  Result<bool> Delay(Duration rtt);
+  // What is added between any two machines.
+  Duration rtt() const { return rtt_; }
+  // Unavailable once the switching process has ended.
+  Status CheckAlive();
+  // Of the switching process, if there is one.
+  std::optional<int> delay_pid() const;
 
   // Command words before a program; empty where not isolated().
   std::vector<std::string> SchedulerPrefix() const { return Prefix(0); }
@@ -42,9 +58,15 @@ class BenchNetwork {
 
  private:
   BenchNetwork() = default;
+  Status AddMachine(std::size_t place, const std::string& name);
+  Status StartSwitch();
   std::vector<std::string> Prefix(std::size_t place) const;
 
-  std::vector<std::string> names_;  // hub first
+  std::string hub_;                 // namespaces
+  std::vector<std::string> names_;  // scheduler first
+  Duration rtt_{};
+  std::string log_;
+  std::optional<Process> switch_;
 };
 
 }  // namespace shoal::client

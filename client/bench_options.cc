@@ -12,6 +12,7 @@ constexpr std::uint32_t kStagesMax = 64;
 constexpr std::uint32_t kMicroBatchesMax = 4096;
 constexpr std::uint64_t kValuesMax = 1ull << 28;
 constexpr double kMillisecondsMax = 60'000;
+constexpr Duration kRttMax = std::chrono::seconds(10);
 constexpr std::uint32_t kWeightPartsMax = 1024;
 
 // Whether `text` begins with a codec's name rather than with key=value.
@@ -142,6 +143,9 @@ Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {
   SHOAL_RETURN_IF_ERROR(ReadSchedules(arguments.schedules, &options.schedules));
   const Result<Duration> rtt = ParseDuration(arguments.rtt);
   if (!rtt.ok()) return rtt.status().WithContext("--rtt");
+  if (*rtt < Duration::zero() || *rtt > kRttMax) {
+    return InvalidArgument("--rtt takes 0ms to 10s");
+  }
   options.rtt = *rtt;
   options.stages = arguments.stages;
   options.micro_batches = arguments.micro_batches;

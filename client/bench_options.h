@@ -42,7 +42,7 @@ struct BenchOptions {
   std::vector<BitsPerSecond> links;  // 0: unlimited
   std::vector<CodecPair> codecs;
   std::vector<std::string> schedules;
-  Duration rtt{};
+  Duration rtt{};  // between any two machines, added to the links
   // Steps until every sample was visited once; these are the first visits. With one, each step
   // would wait for the step before it to be stored, which data of any size does not make it do.
   std::uint32_t epoch_steps = 0;

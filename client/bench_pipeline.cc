@@ -101,11 +101,13 @@ class BenchRun {
 
   Result<BenchReport> Run() {
     SHOAL_RETURN_IF_ERROR(MakeFolder());
-    SHOAL_ASSIGN_OR_RETURN(network_, BenchNetwork::Make(options().stages, options().namespaces));
-    SHOAL_ASSIGN_OR_RETURN(const bool delayed, network_->Delay(options().rtt));
-    if (delayed) rtt_ms_ = std::chrono::duration<double, std::milli>(options().rtt).count();
-    Explain(delayed);
+    // What fractions are of has no delay.
+    SHOAL_RETURN_IF_ERROR(MakeNetwork(options().reference ? Duration::zero() : options().rtt));
+    Explain();
     SHOAL_RETURN_IF_ERROR(Reference());
+    if (network_->isolated() && network_->rtt() != options().rtt) {
+      SHOAL_RETURN_IF_ERROR(MakeNetwork(options().rtt));
+    }
     for (const BitsPerSecond link : options().links) {
       for (const std::string& schedule : options().schedules) {
         for (const CodecPair& codecs : options().codecs) {
@@ -136,16 +138,25 @@ class BenchRun {
     return MakeDirectories(directory_, 0700);
   }
 
-  void Explain(bool delayed) const {
+  // In place of the one there is.
+  Status MakeNetwork(Duration rtt) {
+    network_.reset();
+    SHOAL_ASSIGN_OR_RETURN(network_, BenchNetwork::Make({.peers = options().stages,
+                                                         .namespaces = options().namespaces,
+                                                         .rtt = rtt,
+                                                         .log = directory_ + "/switch.log"}));
+    return Status::Ok();
+  }
+
+  void Explain() const {
     if (network_->isolated()) {
       std::cerr << "each peer has a network namespace, what leaves it is shaped by tbf\n";
     } else {
       std::cerr << "no network namespaces here (they take root and iproute2): all peers share the "
                    "loopback, shaped by their own upload caps\n";
     }
-    if (!delayed) {
-      std::cerr << "the rtt is not emulated: that takes network namespaces and a kernel with "
-                   "netem; rows say rttMs 0\n";
+    if (!network_->isolated() && options().rtt > Duration::zero()) {
+      std::cerr << "the rtt is not emulated: that takes network namespaces; rows say rttMs 0\n";
     }
   }
 
@@ -194,12 +205,12 @@ class BenchRun {
     SHOAL_ASSIGN_OR_RETURN(const BenchSample after, swarm.Sample());
     swarm.Stop();
     BenchRow row = MakeBenchRow(wanted, bench_case, first, before, after, report_.cpus);
-    row.rtt_ms = rtt_ms_;
+    row.rtt_ms = std::chrono::duration<double, std::milli>(network_->rtt()).count();
     row.shaped_by = bench_case.link.value == 0 ? "none" : network_->shaped_by();
     SHOAL_ASSIGN_OR_RETURN(
         const double bound,
         SimulatedStep(wanted, bench_case.schedule, bench_case.link, row.wire_bytes_forward,
-                      row.wire_bytes_backward, rtt_ms_ / 2));
+                      row.wire_bytes_backward, row.rtt_ms / 2));
     const double rows = static_cast<double>(options().micro_batches) * options().rows;
     if (bound > 0) row.bound_sequences_per_second = rows / bound;
     SHOAL_RETURN_IF_ERROR(Trace(swarm, after.step - 1));
@@ -220,7 +231,6 @@ class BenchRun {
   BenchReport report_;
   std::string directory_;
   std::unique_ptr<BenchNetwork> network_;
-  double rtt_ms_ = 0;
   int measured_ = 0;
 };
 

@@ -66,6 +66,7 @@ Json RowJson(const BenchReport& report, const BenchRow& row) {
           {"stallNetwork", row.stall_network},
           {"cpuSeconds", CpuJson(row.cpu)},
           {"schedulerCpuSeconds", row.scheduler_cpu_seconds},
+          {"delayCpuSeconds", row.delay_cpu_seconds},
           {"cpuLimited", row.cpu_limited()},
           {"cpuWait", row.cpu_wait},
           {"machineBusy", row.machine_busy},
@@ -176,10 +177,12 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
              cpu(&CpuParts::control), cpu(&CpuParts::network), cpu(&CpuParts::compute),
              cpu(&CpuParts::other)};
   row.scheduler_cpu_seconds = Per(after.scheduler_cpu_s - before.scheduler_cpu_s, micro_batches);
+  row.delay_cpu_seconds = Per(after.delay_cpu_s - before.delay_cpu_s, micro_batches);
   row.cpu_wait = Per(1e3 * (after.cpu_wait_s - before.cpu_wait_s), peers_ms);
   row.machine_busy = Per(after.machine_busy_s - before.machine_busy_s, wall * cpus);
-  const double own = (row.cpu.product() + row.cpu.values + row.scheduler_cpu_seconds) *
-                     micro_batches / std::max(wall * cpus, 1e-9);
+  const double own =
+      (row.cpu.product() + row.cpu.values + row.scheduler_cpu_seconds + row.delay_cpu_seconds) *
+      micro_batches / std::max(wall * cpus, 1e-9);
   row.others_busy = std::max(0.0, row.machine_busy - own);
   const double boundaries = micro_batches * std::max(1u, options.stages - 1);
   row.encode_ms = Per(after.encode - before.encode, boundaries);

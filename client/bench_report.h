@@ -32,6 +32,7 @@ struct BenchRow {
   double stall_rate = 0, stall_network = 0;
   CpuParts cpu;                      // seconds per micro-batch, all peers
   double scheduler_cpu_seconds = 0;  // per micro-batch
+  double delay_cpu_seconds = 0;      // per micro-batch: what adds the round trip to the links
   double cpu_wait = 0;               // threads of a peer waiting for a core, as a part of the time
   double machine_busy = 0;           // part of all cores, 0 .. 1
   double others_busy = 0;            // of these, what did not belong to the swarm

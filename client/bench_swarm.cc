@@ -189,6 +189,7 @@ Status BenchSwarm::WaitForStep(std::uint64_t step, const std::function<void(std:
   std::uint64_t last = 0;
   for (;;) {
     if (interrupted_()) return Cancelled("interrupted");
+    SHOAL_RETURN_IF_ERROR(network_.CheckAlive());
     SHOAL_RETURN_IF_ERROR(swarm_.CheckAlive());
     SHOAL_ASSIGN_OR_RETURN(const std::uint64_t now, Step());
     if (now >= step) return Status::Ok();
@@ -222,6 +223,7 @@ Result<BenchSample> BenchSwarm::Sample() {
     AddPeer(status, &sample);
   }
   sample.scheduler_cpu_s = AddCpu(swarm_.scheduler_pid(), nullptr, nullptr);
+  if (const auto pid = network_.delay_pid()) sample.delay_cpu_s = AddCpu(*pid, nullptr, nullptr);
   return sample;
 }
 

@@ -44,6 +44,7 @@ struct BenchSample {
   std::vector<double> last_step_seconds;
   CpuParts cpu;
   double scheduler_cpu_s = 0;
+  double delay_cpu_s = 0;     // of what adds the round trip to the links
   double machine_busy_s = 0;  // all processes
   double cpu_wait_s = 0;      // threads of the peers that could run and had no core
   std::uint64_t forward_wire = 0, forward_raw = 0, backward_wire = 0, backward_raw = 0;
@@ -61,7 +62,7 @@ struct BenchSample {
 class BenchSwarm {
  public:
   // `interrupted` ends waits. `network` outlives the swarm.
-  BenchSwarm(const BenchOptions& options, const BenchNetwork& network, std::string directory,
+  BenchSwarm(const BenchOptions& options, BenchNetwork& network, std::string directory,
              std::function<bool()> interrupted)
       : options_(options),
         network_(network),
@@ -81,7 +82,7 @@ class BenchSwarm {
 
  private:
   const BenchOptions& options_;
-  const BenchNetwork& network_;
+  BenchNetwork& network_;
   const std::string directory_;
   DemoSwarm swarm_;
   const std::function<bool()> interrupted_;

@@ -50,6 +50,10 @@ ExitCode SwarmStatus(const Target& target);
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments);
 
+// Carries frames between network devices of this namespace, each after `delay` ("20ms"), until it
+// is ended or the process that started it ends; prints "ready" once it does. Takes root.
+ExitCode BenchSwitch(const std::vector<std::string>& devices, const std::string& delay);
+
 // ---- work that shoal-run does: replaces this process by it ----
 ExitCode RunProgram(const std::vector<std::string>& arguments);
 

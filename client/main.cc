@@ -25,8 +25,8 @@ struct Parsed {
   BenchArguments bench;
   SwarmInitOptions init;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      prompt, model, store_run;
-  std::vector<std::string> settings;
+      prompt, model, store_run, delay;
+  std::vector<std::string> settings, devices;
   int lines = 50, rounds = 0;
   double interval_s = 1;
   bool follow = false, json = false, no_start = false, store_all = false;
@@ -213,6 +213,16 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
 
+void AddBenchSwitch(CLI::App* bench, Parsed* p) {
+  CLI::App* lines = Add(bench, p, "switch",
+                        "Carry frames between network devices, each after a delay (benches do)",
+                        [p] { return BenchSwitch(p->devices, p->delay); });
+  lines->add_option("devices", p->devices, "Devices of this namespace, without addresses")
+      ->required()
+      ->expected(2, 1024);
+  lines->add_option("--delay", p->delay, "From any device to any other, like 20ms")->required();
+}
+
 void AddBench(CLI::App* app, Parsed* p) {
   CLI::App* bench = app->add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
@@ -234,7 +244,7 @@ void AddBench(CLI::App* app, Parsed* p) {
   option("--links", b.links, "Rates, or off: 500mbit,100mbit");
   option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
   option("--schedules", b.schedules, "1f1b, zero-bubble");
-  option("--rtt", b.rtt, "Delay added to the links, where the kernel can");
+  option("--rtt", b.rtt, "Round trip added between any two machines; takes namespaces");
   option("--epoch-steps", b.epoch_steps, "Steps until all samples were visited once");
   option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
   option("--steps", b.steps, "Measured steps");
@@ -249,6 +259,7 @@ void AddBench(CLI::App* app, Parsed* p) {
   pipeline->add_option("--dir", b.directory, "Where the swarms live (must be empty)");
   pipeline->add_flag("--keep", b.keep, "Keep that folder");
   pipeline->add_flag("--json", b.json, "Print one JSON object");
+  AddBenchSwitch(bench, p);
 }
 
 // Commands that shoal-run carries out get all further arguments unread, so that its own help and

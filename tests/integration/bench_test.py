@@ -18,9 +18,15 @@ VALUES = 32 * 128
 HEADER = 16  # of a payload
 
 
-def namespaces():
+def processes_in(namespace):
+    ran = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True,
+                         check=True)
+    return ran.stdout.split()
+
+
+def namespaces_of(bench_pid):
     folder = Path("/run/netns")
-    return {p.name for p in folder.iterdir() if p.name.startswith("shoal-bench-")} \
+    return {p.name for p in folder.iterdir() if p.name.startswith(f"shoal-bench-{bench_pid}-")} \
         if folder.is_dir() else set()
 
 
@@ -31,14 +37,14 @@ def bench(*arguments, shape=SHAPE):
 class BenchTest(harness.SwarmTest):
 
     def run_bench(self, *arguments, shape=SHAPE):
-        before = namespaces()
         folder = self.folder / "bench"
-        ran = subprocess.run(bench("--json", "--dir", folder, *arguments, shape=shape),
-                             capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertLessEqual(namespaces(), before)
+        running = subprocess.Popen(bench("--json", "--dir", folder, *arguments, shape=shape),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        printed, said = running.communicate(timeout=120)
+        self.assertEqual(running.returncode, 0, said)
+        self.assertFalse(namespaces_of(running.pid))
         self.assertFalse(folder.exists())
-        return json.loads(ran.stdout), ran.stderr
+        return json.loads(printed), said
 
     def check_rows(self, report, shaped_by):
         self.assertEqual(report["schemaVersion"], 1)
@@ -61,26 +67,30 @@ class BenchTest(harness.SwarmTest):
         """What a bench that was killed leaves for the next one to remove."""
         folder = self.folder / "killed"
         running = subprocess.Popen(
-            bench("--links", "1mbit", "--codecs", "raw/raw", "--dir", folder),
+            bench("--links", "1mbit", "--codecs", "raw/raw", "--no-reference", "--dir", folder,
+                  "--rtt", "20ms"),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         harness.wait_for((folder / "row-1" / "run" / "invite").exists, 60, "it starts")
+        left = namespaces_of(running.pid)
+        hub = [name for name in left if name.endswith("-hub")]
+        self.assertEqual([len(processes_in(name)) for name in hub], [1] * len(hub))
         running.kill()
         running.wait()
-        left = {name for name in namespaces() if f"-{running.pid}-" in name}
         harness.wait_for(lambda: not harness.processes_naming(str(folder)), 30, "its peers end")
-        return left
+        harness.wait_for(lambda: not any(map(processes_in, left)), 30, "its switch ends")
+        return running.pid, left
 
     def test_rows_of_a_shaped_network(self):
         if not harness.is_root():
             self.skipTest("needs root")
-        left = self.kill_one()
+        killed, left = self.kill_one()
         plot, trace = self.folder / "plot.svg", self.folder / "trace.json"
         report, said = self.run_bench(
             "--links", "50mbit", "--codecs", "raw/raw,aqsgd:bits=3,guard=off/direct:bits=6",
-            "--no-reference", "--plot", plot, "--trace", trace, "--rtt", "1ms")
+            "--no-reference", "--plot", plot, "--trace", trace)
         isolated = "namespace, what leaves" in said
-        self.assertEqual(len(left), 4 if isolated else 0)
-        self.assertFalse(namespaces() & left)
+        self.assertEqual(len(left), 5 if isolated else 0)  # hub, scheduler, peers
+        self.assertFalse(namespaces_of(killed))
         self.check_rows(report, "tbf" if isolated else "caps")
         self.assertTrue(plot.read_text().startswith("<svg"))
         events = json.loads(trace.read_text())["traceEvents"]
@@ -95,6 +105,27 @@ class BenchTest(harness.SwarmTest):
         self.assertIn("loopback", said)
         self.check_rows(report, "caps")
 
+    def test_a_round_trip_time_is_added(self):
+        if not harness.is_root():
+            self.skipTest("needs root")
+        report, said = self.run_bench(
+            "--links", "10gbit", "--codecs", "raw/raw", "--no-reference", "--rtt", "100ms",
+            shape=INSTANT)
+        row = report["rows"][0]
+        if "namespace, what leaves" not in said:
+            self.assertIn("rtt is not emulated", said)
+            self.assertEqual(row["rttMs"], 0)
+            return
+        self.assertEqual(row["rttMs"], 100)
+        # Two operations of 15 ms, of which only the last one's half for the weights may be beside
+        # others, an activation and a gradient, 50 ms each; then the scheduler hears of the step's
+        # end and says that it counts, 50 ms each, too.
+        self.assertGreater(row["stepSeconds"], 0.045 + 0.1 + 0.1)
+        self.assertGreater(row["delayCpuSeconds"], 0)
+        bound = 1 / row["boundSequencesPerSecond"]
+        self.assertGreater(bound, 0.045 + 0.1)
+        self.assertLess(bound, 0.061 + 0.1)
+
     def test_steps_shorter_than_a_look_still_count(self):
         """Several steps end between two looks: a row is never made of none of them."""
         report, _ = self.run_bench(
@@ -105,19 +136,19 @@ class BenchTest(harness.SwarmTest):
         self.assertEqual(row["wireBytesBackward"], 4 * 8 * 64 + HEADER)
 
     def test_an_interrupted_bench_leaves_nothing(self):
-        before = namespaces()
         folder = self.folder / "bench"
         running = subprocess.Popen(
-            bench("--links", "1mbit", "--codecs", "raw/raw", "--no-reference", "--dir", folder),
+            bench("--links", "1mbit", "--codecs", "raw/raw", "--no-reference", "--dir", folder,
+                  "--rtt", "20ms"),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         harness.wait_for(lambda: (folder / "row-1" / "peer-2.log").exists(), 60, "peers start")
         children = [int(p) for p in
                     Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
-        self.assertEqual(len(children), 4)
+        self.assertEqual(len(children), 4 + bool(namespaces_of(running.pid)))  # and the switch
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         self.assertEqual(running.returncode, 130, said)
-        self.assertEqual(namespaces(), before)
+        self.assertFalse(namespaces_of(running.pid))
         self.assertFalse(folder.exists())
         for child in children:
             self.assertFalse(Path(f"/proc/{child}").exists())

@@ -76,16 +76,17 @@ def slow_down(namespace, rate, burst="32kb", latency="200ms"):
 
 
 class DelayedLine:
-    """A line with a length and a router: `a` and `b` (addresses .1 and .2) with the program
-    delay_line between them. What goes to one of them leaves the router at `rate` bit/s through a
-    queue of `queue_ms` at that rate; packets wait there, and are dropped there, not in the
-    sender's kernel, which would notice (`shaper` "peer": just there). Gone after the `with`."""
+    """A line with a length and a router: `a` and `b` (addresses .1 and .2) with
+    `shoal bench switch` between them. What goes to one of them leaves the router at `rate` bit/s
+    through a queue of `queue_ms` at that rate; packets wait there, and are dropped there, not in
+    the sender's kernel, which would notice (`shaper` "peer": just there). Gone after the `with`.
+    """
 
-    def __init__(self, a, b, rate, rtt_ms, queue_ms, program, congestion="cubic",
+    def __init__(self, a, b, rate, rtt_ms, queue_ms, shoal, congestion="cubic",
                  shaper="router"):
         self.ends = {"to-a": a, "to-b": b}
         self.rate, self.rtt_ms, self.queue_ms = rate, rtt_ms, queue_ms
-        self.program, self.congestion, self.shaper = str(program), congestion, shaper
+        self.shoal, self.congestion, self.shaper = str(shoal), congestion, shaper
         self.router = Namespace("router")
         self.process = None
 
@@ -114,13 +115,14 @@ class DelayedLine:
                    f"{self.rate}bit", "burst", burst, "limit",
                    int(self.rate / 8 * self.queue_ms / 1000) + burst)
         self.process = subprocess.Popen(
-            [*self.router.prefix, self.program, *self.ends, str(int(self.rtt_ms * 500))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [*self.router.prefix, self.shoal, "bench", "switch", "--delay",
+             f"{self.rtt_ms / 2:.6f}ms", *self.ends],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline().strip() != "ready":
-            raise AssertionError("delay_line did not start")
+            raise AssertionError("shoal bench switch did not start")
 
     def __exit__(self, *_):
-        self.process.stdin.close()
+        self.process.terminate()
         self.process.wait()
         self.process.stdout.close()
         self.router.__exit__()

@@ -78,6 +78,7 @@ TEST(BenchOptions, MistakesNameTheOption) {
       {[](BenchArguments* a) { a->codecs = "raw"; }, "--codecs"},
       {[](BenchArguments* a) { a->schedules = "gpipe"; }, "--schedules"},
       {[](BenchArguments* a) { a->rtt = "40"; }, "--rtt"},
+      {[](BenchArguments* a) { a->rtt = "11s"; }, "--rtt"},
       {[](BenchArguments* a) { a->weight_ms = 200; }, "--weight-ms"},
       {[](BenchArguments* a) { a->weight_parts = 0; }, "--weight-parts"},
       {[](BenchArguments* a) { a->weight_parts = 1025; }, "--weight-parts"},

@@ -43,6 +43,7 @@ Samples MakeSamples() {
   s.after.link_wire += 16 * 330;
   s.after.cpu.codec += 0.8;
   s.after.cpu.values += 0.4;
+  s.after.delay_cpu_s += 0.16;
   s.after.machine_busy_s += 4;
   s.after.cpu_wait_s += 0.6;
   s.before.time = {{"wait_input", 300}};
@@ -76,7 +77,8 @@ TEST(BenchReport, RowFromSamples) {
   EXPECT_NEAR(row.cpu.values, 0.05, 1e-9);
   EXPECT_NEAR(row.machine_busy, 0.5, 1e-9);
   EXPECT_NEAR(row.cpu_wait, 0.05, 1e-9);
-  EXPECT_NEAR(row.others_busy, 0.5 - 1.2 / 8, 1e-9);
+  EXPECT_NEAR(row.delay_cpu_seconds, 0.02, 1e-9);
+  EXPECT_NEAR(row.others_busy, 0.5 - 1.36 / 8, 1e-9);
   EXPECT_FALSE(row.cpu_limited());
 }
 
@@ -121,6 +123,7 @@ TEST(BenchReport, JsonHasTheFields) {
   EXPECT_EQ(row["wireBytesForward"], 100);
   EXPECT_EQ(row["wireBytesBackward"], 200);
   EXPECT_NEAR(row["cpuSecondsPerMicroBatch"], 0.1, 1e-9);
+  EXPECT_NEAR(row["delayCpuSeconds"], 0.02, 1e-9);
   EXPECT_EQ(row["shapedBy"], "tbf");
 }
 

@@ -1,0 +1,26 @@
+// A DelaySwitch between network devices of this namespace, by Linux packet sockets.
+
+#ifndef SHOAL_CLIENT_PACKET_SWITCH_H_
+#define SHOAL_CLIENT_PACKET_SWITCH_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+namespace shoal::client {
+
+// Carries Ethernet frames between `devices`, each after `delay`, until it fails; calls `ready` once
+// frames are carried. The devices are up and have no addresses of their own. Takes root.
+//
+// Frames pass as the kernel has them, also larger than a packet and without finished checksums (the
+// header of virtio-net tells), so a fast line costs little. Nothing is dropped here: what is too
+// much for the device it leaves by is dropped by that device's queueing discipline, as in a router.
+Status RunPacketSwitch(const std::vector<std::string>& devices, Duration delay,
+                       const std::function<void()>& ready);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_PACKET_SWITCH_H_
