@@ -2,8 +2,8 @@
 //
 // Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key
 // of a message is the first half of the block at counter (step low, step high, micro-batch,
-// 2 * boundary + direction) under the seed of the run as key; the message's block b is then drawn at
-// counter (b low, b high, stream, 0). Pure. Thread: any.
+// 2 * boundary + direction) under the seed of the run as key; the message's block b is then drawn
+// at counter (b low, b high, stream, 0). Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_MESSAGE_NOISE_H_
 #define SHOAL_COMPRESSION_MESSAGE_NOISE_H_

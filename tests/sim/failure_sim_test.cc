@@ -5,38 +5,19 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
 
+using test_support::Place;
+using test_support::Quantised;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
+using test_support::Why;
 
 using net::Frame;
 using net::FrameKind;
-
-SwarmOptions Quantised(std::uint32_t stages, std::uint32_t pipelines, unsigned seed = 1) {
-  SwarmOptions options;
-  options.stages = stages;
-  options.pipelines = pipelines;
-  options.forward = "aqsgd:bits=4";
-  options.backward = "direct:bits=8";
-  options.seed = seed;
-  return options;
-}
-
-constexpr RunId kRun{0x5a5a1234};
-storage::DeltaPlace Place(std::uint32_t boundary, storage::BoundarySide side) {
-  return {kRun, boundary, side};
-}
-
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
 
 // The status of the failure at a place; kOk and "" if there is none.
 Status FailureAt(SimSwarm& swarm, std::uint32_t stage, std::uint32_t pipeline) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compression/feedback_codec.h"
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -20,47 +20,27 @@ namespace {
 using net::Frame;
 using net::FrameKind;
 using storage::BoundarySide;
+using test_support::Images;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
 using test_support::TinyStage;
+using test_support::Why;
 
-constexpr RunId kRun{0x5a5a1234};
 constexpr char kTopK[] = "topk:ratio=0.1,bits=8,feedback=on";
 constexpr std::uint64_t kSamples = 36;
 
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
-
 SwarmOptions Options(const std::string& backward, std::uint32_t stages = 2,
                      std::uint32_t pipelines = 1) {
-  SwarmOptions options;
-  options.stages = stages;
-  options.pipelines = pipelines;
-  options.backward = backward;
-  return options;
+  return test_support::OptionsOf("raw:dtype=fp32", backward, stages, pipelines);
 }
 
 compression::SampleShape ShapeOf(const SimSwarm& swarm) {
   return {swarm.shape_.row_tokens, swarm.shape_.hidden};
 }
 
-using Images = std::map<std::uint64_t, std::vector<std::byte>>;
-
 Images ImagesOf(SimSwarm::Peer& peer, std::uint32_t boundary,
                 BoundarySide side = BoundarySide::kResidual) {
-  Images images;
-  const storage::DeltaPlace place{kRun, boundary, side};
-  const auto inventory = peer.store_->Inventory(place);
-  for (const auto& entry : *inventory) {
-    const auto record = peer.store_->Get(place, entry.sample).value();
-    const auto bytes = record->image.bytes();
-    images[entry.sample.value].assign(bytes.begin(), bytes.end());
-  }
-  return images;
+  return test_support::ImagesOf(peer, test_support::Place(boundary, side));
 }
 
 Images AllImages(SimSwarm& swarm) {
@@ -140,8 +120,8 @@ TEST_P(Conserved, GradientsAreWhatArrivedPlusWhatIsKept) {
           {std::span(values).subspan(i * of_sample.values(), of_sample.values()), false, {}});
       samples.push_back(frame->samples[i].sample);
     }
-    const compression::RandomKey key{kRun.value, frame->micro_batch.step, frame->micro_batch.index,
-                                     0, 1};
+    const compression::RandomKey key{test_support::kSimRun.value, frame->micro_batch.step,
+                                     frame->micro_batch.index, 0, 1};
     EXPECT_TRUE(codec->Decode(frame->payload.bytes(), wanted, of_sample, key, {}).ok());
     AddRows(values.data(), of_sample.values(), samples, -1, &missing);
     return 1;
@@ -289,7 +269,7 @@ TEST(ResidualSimTest, ALostResidualOrOneOfAnotherShapeIsNoneAndTheRunGoesOn) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::DeltaPlace place{kRun, 0, BoundarySide::kResidual};
+  const storage::DeltaPlace place{test_support::kSimRun, 0, BoundarySide::kResidual};
   storage::DeltaStore& store = *swarm.at(1, 0).store_;
   ASSERT_TRUE(store.Drop(place, std::vector<SampleId>{{1}}, UINT64_MAX).ok());
   std::vector<storage::DeltaUpdate> updates(1);

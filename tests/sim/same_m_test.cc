@@ -8,44 +8,20 @@
 #include <vector>
 
 #include "common/checksum.h"
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
 
 using compression::DeltaMode;
+using test_support::ImagesOf;
+using test_support::Place;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
+using test_support::Why;
 
-constexpr RunId kRun{0x5a5a1234};
 constexpr std::uint64_t kEpoch = 3;  // steps
 constexpr std::uint64_t kSteps = 100;
-
-storage::DeltaPlace Place(std::uint32_t boundary, storage::BoundarySide side) {
-  return {kRun, boundary, side};
-}
-
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
-
-// Every record of one end of a boundary, byte for byte.
-std::map<std::uint64_t, std::vector<std::byte>> Images(SimSwarm::Peer& peer,
-                                                       const storage::DeltaPlace& place) {
-  std::map<std::uint64_t, std::vector<std::byte>> images;
-  const auto inventory = peer.store_->Inventory(place);
-  EXPECT_TRUE(inventory.ok());
-  for (const auto& entry : *inventory) {
-    auto record = peer.store_->Get(place, entry.sample);
-    EXPECT_TRUE(record.ok() && record->has_value());
-    const auto bytes = (*record)->image.bytes();
-    images[entry.sample.value].assign(bytes.begin(), bytes.end());
-  }
-  return images;
-}
 
 // How many images both ends have; all must be equal.
 std::size_t CompareEnds(SimSwarm& swarm) {
@@ -53,8 +29,8 @@ std::size_t CompareEnds(SimSwarm& swarm) {
   std::size_t compared = 0;
   for (std::uint32_t p = 0; p < swarm.options_.pipelines; ++p) {
     for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
-      const auto ours = Images(swarm.at(b, p), Place(b, storage::BoundarySide::kSender));
-      const auto theirs = Images(swarm.at(b + 1, p), Place(b, storage::BoundarySide::kReceiver));
+      const auto ours = ImagesOf(swarm.at(b, p), Place(b, storage::BoundarySide::kSender));
+      const auto theirs = ImagesOf(swarm.at(b + 1, p), Place(b, storage::BoundarySide::kReceiver));
       EXPECT_TRUE(ours == theirs) << "pipeline " << p << " boundary " << b << ": " << ours.size()
                                   << " and " << theirs.size() << " images";
       compared += ours.size();

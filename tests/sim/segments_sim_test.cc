@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -17,27 +17,19 @@ namespace {
 using net::Frame;
 using net::FrameKind;
 using storage::BoundarySide;
+using test_support::kSimRun;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
+using test_support::Why;
 
-constexpr RunId kRun{0x5a5a1234};
 constexpr std::uint64_t kSamples = 36;
 constexpr std::uint32_t kSegments = 4;
-
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
 
 // Rows of 8 tokens: 4 segments of 2, or whole.
 SwarmOptions Options(const std::string& forward, const std::string& backward,
                      bool segments = true) {
-  SwarmOptions options;
+  SwarmOptions options = test_support::OptionsOf(forward, backward);
   options.row_tokens = 8;
-  options.forward = forward;
-  options.backward = backward;
   if (segments) options.segment_bytes_min = 1;
   return options;
 }
@@ -214,7 +206,7 @@ TEST_P(LostSegment, AloneIsSentInFull) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);  // an epoch: all samples have m
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
-  const storage::DeltaPlace place{kRun, 0,
+  const storage::DeltaPlace place{kSimRun, 0,
                                   at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
   const SampleId record{kSegments * 5 + 2};  // sample 5, segment 2
   ASSERT_TRUE(victim.store_->Get(place, record)->has_value());
@@ -254,7 +246,7 @@ TEST(SegmentsSimTest, TwoLostSegmentsOfASampleAreOneSampleSentAgain) {
   SimSwarm swarm(Quantised());
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
-  const storage::DeltaPlace place{kRun, 0, BoundarySide::kReceiver};
+  const storage::DeltaPlace place{kSimRun, 0, BoundarySide::kReceiver};
   const std::vector<SampleId> lost = {{kSegments * 5}, {kSegments * 5 + 3}};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, lost, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
@@ -272,8 +264,8 @@ TEST(SegmentsSimTest, ALinkUpDropsOnlyWhatOneEndLacks) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::DeltaPlace sender{kRun, 0, BoundarySide::kSender};
-  const storage::DeltaPlace receiver{kRun, 0, BoundarySide::kReceiver};
+  const storage::DeltaPlace sender{kSimRun, 0, BoundarySide::kSender};
+  const storage::DeltaPlace receiver{kSimRun, 0, BoundarySide::kReceiver};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{29}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   EXPECT_EQ(swarm.at(0, 0).store_->Inventory(sender)->size(), kSegments * kSamples - 1);
@@ -333,7 +325,7 @@ TEST_P(ForgedSegment, EndsTheGenerationWithCauseAndPeer) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   // So that something is asked for again.
-  const storage::DeltaPlace place{kRun, 0, BoundarySide::kReceiver};
+  const storage::DeltaPlace place{kSimRun, 0, BoundarySide::kReceiver};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, std::vector<SampleId>{{70}}, UINT64_MAX).ok());
   PeerId victim;
   bool done = false;

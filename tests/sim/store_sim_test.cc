@@ -9,31 +9,17 @@
 #include <vector>
 
 #include "storage/indexed_delta_store.h"
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
 
 using storage::DeltaPlace;
 using storage::DeltaStore;
+using test_support::Quantised;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
-
-SwarmOptions Quantised(std::uint32_t stages, unsigned seed = 1) {
-  SwarmOptions options;
-  options.stages = stages;
-  options.forward = "aqsgd:bits=4";
-  options.backward = "direct:bits=8";
-  options.seed = seed;
-  return options;
-}
-
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
+using test_support::Why;
 
 // What happened to a store, in order: "get 7" for a sample, "commit 3" for a step.
 class RecordingStore final : public DeltaStore {
@@ -156,7 +142,7 @@ TEST(StoreSimTest, ASampleOfThisStepIsReadForTheNextOnlyBehindItsCommit) {
 // The scheduler's mismatch counter rose at every step in which one end's quota refused a sample.
 TEST(StoreSimTest, AFullQuotaAtOneEndIsNoMismatch) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
-    SimSwarm swarm(Quantised(3, seed));
+    SimSwarm swarm(Quantised(3, 1, seed));
     ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
     ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
     const std::uint64_t all = swarm.at(1, 0).store_->stats().bytes;

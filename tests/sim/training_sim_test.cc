@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "compression/delta_guard.h"
-#include "tests/support/sim_swarm.h"
+#include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -14,13 +14,7 @@ namespace {
 using compression::DeltaMode;
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
-
-std::string Why(SimSwarm& swarm) {
-  for (const auto& peer : swarm.peers()) {
-    if (peer->failure_) return peer->failure_->status.ToString();
-  }
-  return "no failure";
-}
+using test_support::Why;
 
 void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
   ASSERT_EQ(a.size(), b.size());

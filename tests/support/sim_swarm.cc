@@ -15,7 +15,6 @@ using pipeline::StepPlan;
 using pipeline::StepReady;
 
 constexpr std::uint64_t kRunSeed = 11;  // whatever the delays are
-constexpr RunId kRun{0x5a5a1234};
 constexpr std::uint64_t kPlansAhead = 2;
 
 }  // namespace
@@ -81,8 +80,8 @@ void SimSwarm::Peer::OnFailed(Status status, const PeerId* peer) {
 void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   const SwarmOptions& options = swarm_->options_;
   RunnerConfig config;
-  config.run = kRun;
-  config.seed = options_.seed;
+  config.run = kSimRun;
+  config.seed = kRunSeed;
   config.generation = swarm_->generation_;
   config.stage = stage_;
   config.stages = options.stages;
@@ -123,7 +122,7 @@ void SimSwarm::Peer::Start() {
   const auto target = [&](std::uint32_t stage, std::uint32_t pipeline, const std::string& channel) {
     net::LinkTarget to;
     to.peer = swarm_->at(stage, pipeline).id_;
-    to.run = kRun;
+    to.run = kSimRun;
     to.generation = swarm_->generation_;
     to.channel = channel;
     return to;

@@ -24,6 +24,8 @@
 
 namespace shoal::test_support {
 
+inline constexpr RunId kSimRun{0x5a5a1234};
+
 struct SwarmOptions {
   std::uint32_t stages = 2, pipelines = 1;
   std::uint32_t micro_batches = 6;  // per step, over all pipelines
