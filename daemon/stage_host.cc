@@ -9,11 +9,11 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "compression/codec.h"
+#include "compression/segment_count.h"
 #include "dataset/prepared_data.h"
+#include "dataset/sampler.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
-#include "pipeline/segments.h"
 
 namespace shoal::daemon {
 namespace {
@@ -51,14 +51,10 @@ Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
   SHOAL_ASSIGN_OR_RETURN(const auto backward,
                          compression::MakeCodec(config.backward_codec, config.hidden));
   const auto bytes = [&](const compression::MessageCodec& codec) {
-    const pipeline::Segments segments =
-        pipeline::Divide(codec, shape, config.micro_batch_rows, config.segment_bytes_min);
-    return segments.count * codec.MImageBytes(segments.shape);
+    return compression::KeptBytes(codec, shape, config.micro_batch_rows, config.segment_bytes_min);
   };
-  storage::DeltaImages images;
-  if (forward->keeps_m()) images.m = bytes(*forward);
-  if (backward->keeps_residual()) images.residual = bytes(*backward);
-  return images;
+  return storage::DeltaImages{.m = forward->keeps_m() ? bytes(*forward) : 0,
+                              .residual = backward->keeps_residual() ? bytes(*backward) : 0};
 }
 
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
@@ -243,8 +239,10 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
 // disk.
 void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
                               const storage::DeltaImages& sample) {
-  const storage::DeltaSize size = storage::ComputeDeltaSize(sample, plan_.config().train_rows(),
-                                                            config.stages, config.pipelines);
+  const control::v1::RunConfig& run = plan_.config();
+  const std::uint64_t own = dataset::SamplesOfPipeline(run.train_rows(), run.micro_batches(),
+                                                       config.pipeline, config.pipelines);
+  const auto size = storage::ComputeDeltaSize(sample, run.train_rows(), own, config.stages);
   const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
   const std::uint64_t quota = resources_.config->delta_store_bytes;
   const bool tight = resources_.config->store_space == "tight";

@@ -37,7 +37,22 @@ std::uint64_t Below(std::uint64_t draw, std::uint64_t bound) {
   return ((draw >> 32) * bound + (low >> 32)) >> 32;
 }
 
+// Rows of class j, which are j, j + classes, ...
+std::uint64_t RowsOfClass(std::uint64_t train_rows, std::uint32_t classes, std::uint32_t j) {
+  return train_rows > j ? (train_rows - j - 1) / classes + 1 : 0;
+}
+
 }  // namespace
+
+std::uint64_t SamplesOfPipeline(std::uint64_t train_rows, std::uint32_t micro_batches,
+                                std::uint32_t pipeline, std::uint32_t pipelines) {
+  std::uint64_t samples = 0;
+  if (pipelines == 0) return 0;
+  for (std::uint64_t j = pipeline; j < micro_batches; j += pipelines) {
+    samples += RowsOfClass(train_rows, micro_batches, static_cast<std::uint32_t>(j));
+  }
+  return samples;
+}
 
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options),
@@ -69,8 +84,7 @@ std::vector<MicroBatchSamples> Sampler::Step(std::uint64_t step) const {
   std::vector<MicroBatchSamples> micro_batches(options_.micro_batches);
   std::vector<std::uint64_t> order;
   for (std::uint32_t j = 0; j < options_.micro_batches; ++j) {
-    const std::uint64_t members =
-        (options_.train_rows - j + options_.micro_batches - 1) / options_.micro_batches;
+    const std::uint64_t members = RowsOfClass(options_.train_rows, options_.micro_batches, j);
     order.resize(members);
     std::iota(order.begin(), order.end(), std::uint64_t{0});
     // Places below `last` are settled after as many draws.

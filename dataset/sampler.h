@@ -29,6 +29,11 @@ struct MicroBatchSamples {
   std::vector<SampleId> samples;
 };
 
+// How many of the rows pipeline `pipeline` of `pipelines` has. 0 without micro-batches or
+// pipelines.
+std::uint64_t SamplesOfPipeline(std::uint64_t train_rows, std::uint32_t micro_batches,
+                                std::uint32_t pipeline, std::uint32_t pipelines);
+
 class Sampler {
  public:
   // Needs train_rows >= micro_batches * micro_batch_rows; the tail of an epoch that does not fill

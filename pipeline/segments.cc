@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/status.h"
+#include "compression/segment_count.h"
 
 namespace shoal::pipeline {
 
@@ -16,13 +17,8 @@ std::vector<SampleId> Segments::IdsOf(const std::vector<SampleId>& samples,
 
 Segments Divide(const compression::MessageCodec& codec, compression::SampleShape whole,
                 std::uint32_t rows, std::uint64_t bytes_min) {
-  if (!codec.divisible()) return {1, whole};
-  const std::uint64_t bytes = rows * (std::uint64_t{whole.values()} * sizeof(float));
-  for (std::uint32_t count = kSegmentsMax; count > 1; count /= 2) {
-    if (whole.tokens % count != 0 || bytes / count < bytes_min) continue;
-    return {count, {whole.tokens / count, whole.hidden}};
-  }
-  return {1, whole};
+  const std::uint32_t count = compression::SegmentCount(codec, whole, rows, bytes_min);
+  return {count, {whole.tokens / count, whole.hidden}};
 }
 
 bool SegmentedVisits::Add(const std::vector<std::uint32_t>& without_m) {

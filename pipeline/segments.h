@@ -16,8 +16,6 @@
 
 namespace shoal::pipeline {
 
-inline constexpr std::uint32_t kSegmentsMax = 4;
-
 struct Segments {
   std::uint32_t count = 1;         // 1, 2 or 4
   compression::SampleShape shape;  // of a sample's segment
@@ -38,9 +36,7 @@ struct Segments {
   std::vector<SampleId> IdsOf(const std::vector<SampleId>& samples, std::uint32_t segment) const;
 };
 
-// For micro-batches of up to `rows` samples of `whole` in fp32. The most segments, 4 at most, that
-// have whole tokens and at least `bytes_min` of fp32 in all rows; one if the codec's messages
-// cannot be divided. A micro-batch of fewer rows is divided as one of `rows`.
+// As compression::SegmentCount says. A micro-batch of fewer rows is divided as one of `rows`.
 Segments Divide(const compression::MessageCodec& codec, compression::SampleShape whole,
                 std::uint32_t rows, std::uint64_t bytes_min);
 

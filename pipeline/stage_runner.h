@@ -18,6 +18,7 @@
 #include "common/ids.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "compression/segment_count.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "net/link.h"
@@ -43,8 +44,7 @@ struct RunnerConfig {
   std::uint32_t in_flight_max = 0;               // 0: chosen from measured times
   std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none
   std::uint64_t read_ahead_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
-  // Of fp32 in a segment (segments.h). The same on all peers.
-  std::uint64_t segment_bytes_min = 1ull << 20;
+  std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
   std::uint64_t resume_step = 0;                      // steps applied; m newer than this is dropped
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
 };

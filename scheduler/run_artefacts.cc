@@ -6,7 +6,8 @@
 
 #include "common/file.h"
 #include "common/units.h"
-#include "compression/codec.h"
+#include "compression/segment_count.h"
+#include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
 #include "scheduler/even_cuts.h"
 
@@ -144,11 +145,17 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   const compression::SampleShape shape{data.row_tokens, model.hidden};
   storage::DeltaImages sample;
-  if (forward.ok() && (*forward)->keeps_m()) sample.m = (*forward)->MImageBytes(shape);
-  if (backward.ok() && (*backward)->keeps_residual()) {
-    sample.residual = (*backward)->MImageBytes(shape);
+  if (forward.ok() && (*forward)->keeps_m()) {
+    sample.m = compression::KeptBytes(**forward, shape, config.micro_batch_rows);
   }
-  return storage::ComputeDeltaSize(sample, data.train_rows, config.stages, config.pipelines);
+  if (backward.ok() && (*backward)->keeps_residual()) {
+    sample.residual = compression::KeptBytes(**backward, shape, config.micro_batch_rows);
+  }
+  // The first pipeline has the most samples.
+  return storage::ComputeDeltaSize(
+      sample, data.train_rows,
+      dataset::SamplesOfPipeline(data.train_rows, config.micro_batches, 0, config.pipelines),
+      config.stages);
 }
 
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {

@@ -10,7 +10,7 @@
 
 namespace shoal::storage {
 
-// Bytes of one sample's images; 0 where the codec keeps none.
+// Bytes of one sample's images, of all its segments; 0 where the codec keeps none.
 struct DeltaImages {
   std::uint64_t m = 0;         // at both ends of a boundary
   std::uint64_t residual = 0;  // of gradients, at the upper end
@@ -24,9 +24,9 @@ struct DeltaSize {
   std::uint64_t all_bytes = 0;     // all boundaries of all pipelines, both ends
 };
 
-// Each pipeline owns an equal part of the samples, rounded up.
-DeltaSize ComputeDeltaSize(const DeltaImages& sample, std::uint64_t samples, std::uint32_t stages,
-                           std::uint32_t pipelines);
+// Of a run of `samples` samples, of which the pipeline in question has `of_pipeline`.
+DeltaSize ComputeDeltaSize(const DeltaImages& sample, std::uint64_t samples,
+                           std::uint64_t of_pipeline, std::uint32_t stages);
 
 // What the files may take while `bytes` of images are held and rewritten.
 std::uint64_t DeltaDiskBytesMax(StoreSpace space, std::uint64_t bytes);

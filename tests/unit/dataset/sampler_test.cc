@@ -53,6 +53,40 @@ std::vector<std::uint64_t> SlowOrder(std::uint64_t seed, std::uint64_t epoch, st
   return order;
 }
 
+TEST(Sampler, CountsTheSamplesOfEachPipeline) {
+  for (const std::uint64_t rows : {0ull, 1ull, 12ull, 61ull, 100ull}) {
+    for (const std::uint32_t micro_batches : {1u, 4u, 6u, 7u}) {
+      for (const std::uint32_t pipelines : {1u, 2u, 3u, 9u}) {
+        std::vector<std::uint64_t> expected(pipelines);
+        for (std::uint64_t row = 0; row < rows; ++row) ++expected[row % micro_batches % pipelines];
+        for (std::uint32_t p = 0; p < pipelines; ++p) {
+          EXPECT_EQ(SamplesOfPipeline(rows, micro_batches, p, pipelines), expected[p])
+              << rows << " rows, " << micro_batches << " micro-batches, pipeline " << p << " of "
+              << pipelines;
+          EXPECT_LE(expected[p], expected[0]);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(SamplesOfPipeline(10, 0, 0, 1), 0u);
+  EXPECT_EQ(SamplesOfPipeline(10, 4, 0, 0), 0u);
+}
+
+TEST(Sampler, VisitsInTimeWhatIsCountedForAPipeline) {
+  const Sampler sampler = Make(3, 29, 4, 2);  // 29 rows do not fill 4 steps of 8
+  std::map<std::uint32_t, std::set<std::uint64_t>> visited;
+  for (std::uint64_t step = 0; step < 60 * sampler.steps_per_epoch(); ++step) {
+    for (const MicroBatchSamples& taken : sampler.Step(step)) {
+      for (const SampleId sample : taken.samples) {
+        visited[taken.global_index % 3].insert(sample.value);
+      }
+    }
+  }
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    EXPECT_EQ(visited[p].size(), SamplesOfPipeline(29, 4, p, 3)) << p;
+  }
+}
+
 TEST(Sampler, PhiloxReferenceHasTheKnownAnswer) {
   // From Random123's known-answer tests.
   EXPECT_EQ(SlowPhilox({0, 0, 0, 0}, 0, 0),
