@@ -17,6 +17,11 @@ constexpr Duration kBackoffFirst = milliseconds(200);
 constexpr Duration kBackoffMax = std::chrono::seconds(2);
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kPingInterval = std::chrono::seconds(2);
+// While chunks go out, pings measure how long they wait on their way: so often, but on a slow line
+// not more than one in so many bytes, or in so much time.
+constexpr Duration kProbeInterval = milliseconds(25);
+constexpr std::uint64_t kProbeBytes = 64 * 1024;
+constexpr Duration kProbeIntervalMax = milliseconds(100);
 // Waits for a cap are cut into these, so that a change of the cap is felt at once.
 constexpr Duration kWaitSlice = milliseconds(100);
 // Shorter waits are not worth a timer; the limiter catches up at the next chunk.
@@ -25,8 +30,9 @@ constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
 // At first; pacing_loop.h knows more later.
 constexpr std::uint32_t kUnsentBytes = 256 * 1024;
-// A peer that pings without reading answers is broken.
+// A peer that pings without reading answers is broken. Ours waits for some of them.
 constexpr std::size_t kControlQueueMax = 64;
+constexpr std::size_t kPingsMax = 32;
 constexpr std::uint64_t kUndeliveredMax = 64ull << 20;
 
 double Milliseconds(Duration duration) {
@@ -135,7 +141,8 @@ std::optional<LinkPulse> LinkCore::TakePulse() {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen) return std::nullopt;
   const bool waited = std::exchange(waited_upload_, false) || waiting_upload_;
-  return LinkPulse{sockets_, stats_.sent_wire_bytes, waited};
+  return LinkPulse{sockets_, stats_.sent_wire_bytes, waited,
+                   std::exchange(queue_least_, std::nullopt)};
 }
 
 // ---- opening and closing ----
@@ -235,6 +242,7 @@ void LinkCore::Opened() {
   stats_.address = stream_->address();
   TuneSockets();
   last_heard_ = context_.executor->clock().Now();
+  SendPing(last_heard_);  // the line may be idle now, and never again
   PostHandler("link.open", [](const LinkHandlers& handlers) {
     if (handlers.on_open) handlers.on_open();
   });
@@ -284,13 +292,7 @@ void LinkCore::Tick() {
                            " for " + FormatDuration(context_.limits.stall_timeout)));
     return;
   }
-  if (now - ping_sent_ >= kPingInterval && !ping_waits_) {
-    bulk::v1::ChunkHeader header;
-    header.mutable_ping()->set_id(++ping_id_);
-    ping_sent_ = now;
-    ping_waits_ = true;
-    QueueControl(header);
-  }
+  if (now - ping_sent_ >= kPingInterval && pings_.empty()) SendPing(now);
   After("link.tick", kTick, &LinkCore::Tick);
 }
 
@@ -317,6 +319,22 @@ void LinkCore::QueueControl(const bulk::v1::ChunkHeader& header) {
   }
   control_.push_back(ChunkHead(header));
   Pump();
+}
+
+void LinkCore::SendPing(TimePoint now) {
+  pings_.push_back({++ping_id_, now});
+  ping_sent_ = now;
+  sent_at_ping_ = stats_.sent_wire_bytes;
+  bulk::v1::ChunkHeader header;
+  header.mutable_ping()->set_id(ping_id_);
+  QueueControl(header);
+}
+
+bool LinkCore::ProbeDue(TimePoint now) const {
+  if (sockets_.empty() || pings_.size() >= kPingsMax) return false;
+  const Duration elapsed = now - ping_sent_;
+  return elapsed >= kProbeIntervalMax ||
+         (elapsed >= kProbeInterval && stats_.sent_wire_bytes - sent_at_ping_ >= kProbeBytes);
 }
 
 std::size_t LinkCore::ChunkBytes() const {
@@ -361,6 +379,12 @@ void LinkCore::PumpFrames() {
     wait_started_ = now;
     After("link.upload_wait", std::min(wait, kWaitSlice), &LinkCore::UploadWaited);
     return;
+  }
+  // Before the chunk: what the limiter let pass earlier has left by now, so that the ping waits in
+  // nobody's queue but the line's.
+  if (ProbeDue(now)) {
+    SendPing(now);
+    return;  // the chunk follows when the ping is written
   }
   written_chunk_ = std::exchange(next_chunk_, std::nullopt);
   const OutChunk& chunk = *written_chunk_;
@@ -469,11 +493,19 @@ void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
     bulk::v1::ChunkHeader header;
     header.mutable_ping()->set_id(ping.id());
     header.mutable_ping()->set_reply(true);
+    header.mutable_ping()->set_at(
+        static_cast<std::uint64_t>(last_heard_.time_since_epoch().count()));
     QueueControl(header);
-  } else if (ping_waits_ && ping.id() == ping_id_) {
-    ping_waits_ = false;
-    stats_.rtt_ms = Milliseconds(last_heard_ - ping_sent_);
+    return;
   }
+  while (!pings_.empty() && pings_.front().id < ping.id()) pings_.pop_front();
+  if (pings_.empty() || pings_.front().id != ping.id()) return;
+  const TimePoint sent = pings_.front().at;
+  pings_.pop_front();
+  stats_.rtt_ms = Milliseconds(last_heard_ - sent);
+  if (ping.at() == 0) return;
+  const Duration queue = queue_delay_.Add(last_heard_, sent, ping.at());
+  queue_least_ = std::min(queue_least_.value_or(queue), queue);
 }
 
 void LinkCore::Deliver(Frame frame) {

@@ -16,6 +16,7 @@
 #include "net/bulk_stream.h"
 #include "net/link.h"
 #include "net/pacing_loop.h"
+#include "net/queue_delay.h"
 #include "net/rate_limiter.h"
 #include "net/send_queue.h"
 #include "net/socket_tuning.h"
@@ -89,6 +90,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void TuneSockets() SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
+  void SendPing(TimePoint now) SHOAL_REQUIRES(mutex_);
+  bool ProbeDue(TimePoint now) const SHOAL_REQUIRES(mutex_);
   void Pump() SHOAL_REQUIRES(mutex_);
   void PumpFrames() SHOAL_REQUIRES(mutex_);
   void UploadWaited() SHOAL_REQUIRES(mutex_);
@@ -142,8 +145,15 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   TimePoint last_heard_ SHOAL_GUARDED_BY(mutex_){};
 
   std::uint64_t ping_id_ SHOAL_GUARDED_BY(mutex_) = 0;
-  TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};
-  bool ping_waits_ SHOAL_GUARDED_BY(mutex_) = false;
+  struct SentPing {
+    std::uint64_t id;
+    TimePoint at;
+  };
+  std::deque<SentPing> pings_ SHOAL_GUARDED_BY(mutex_);  // not answered yet
+  TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};       // the last one
+  std::uint64_t sent_at_ping_ SHOAL_GUARDED_BY(mutex_) = 0;
+  QueueDelay queue_delay_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<Duration> queue_least_ SHOAL_GUARDED_BY(mutex_);  // since the last pulse
 
   TimePoint rates_at_ SHOAL_GUARDED_BY(mutex_){};
   std::uint64_t rates_sent_ SHOAL_GUARDED_BY(mutex_) = 0;

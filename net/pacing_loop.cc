@@ -59,6 +59,9 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
   std::map<std::uint64_t, Watched> watched;
   for (const LinkPulse& pulse : pulses) {
     sample.limited = sample.limited || pulse.limited;
+    if (pulse.queue) {
+      sample.one_way_queue = std::min(*pulse.queue, sample.one_way_queue.value_or(*pulse.queue));
+    }
     for (const TcpSocket& socket : pulse.sockets) {
       // Two links with one peer find each other's sockets, too.
       if (watched.contains(socket.cookie)) continue;

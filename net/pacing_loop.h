@@ -24,6 +24,8 @@ struct LinkPulse {
   std::vector<TcpSocket> sockets;
   std::uint64_t sent_wire_bytes = 0;  // since the link was made
   bool limited = false;               // a chunk waited for the limiter
+  // The least that a ping waited on its way there (queue_delay.h); nullopt: none was answered.
+  std::optional<Duration> queue;
 };
 
 // Thread: the executor's.

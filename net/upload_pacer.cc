@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace shoal::net {
 namespace {
@@ -18,13 +17,13 @@ Duration FromSeconds(double value) {
 
 // Time in the queue that is kept: above what timers and bursts make, below what is felt. A slow
 // line also needs the time of a chunk.
-constexpr double kTargetSeconds = 0.006;
+constexpr double kTargetSeconds = 0.004;
 constexpr double kTargetBytes = 8 * 1024;
 // Below this part of the target the line may idle.
 constexpr double kEmptyPart = 0.25;
 constexpr Duration kLagMin = milliseconds(200);
 // A queue above the target is to be gone after so many lags; at most so much is taken off at once.
-constexpr double kDrainLags = 2.5;
+constexpr double kDrainLags = 2;
 constexpr double kCutMax = 0.5;
 // Growth per lag: slow near the line's rate, faster when the line has long had room.
 constexpr double kGrowthFirst = 0.005;
@@ -32,29 +31,24 @@ constexpr double kGrowthMax = 0.05;
 constexpr int kGrowthsSlow = 4;
 // How far the pace may be above what is delivered.
 constexpr double kAheadMax = 1.25;
-// Weight of a new measurement of the line's rate. With a queue that may be the other direction's,
+// Weight of a new measurement of the line's rate. With a queue that is none, but a processor's,
 // what was delivered is what we sent, and perhaps less than the line takes. A line that became
 // slower has a long queue soon: so many targets.
-constexpr double kLineWeightUp = 0.5;
+constexpr double kLineWeightUp = 0.1;
 constexpr double kLineWeightDown = 0.4;
-constexpr double kSureTargets = 6;
-constexpr double kSureMin = 0.03;
+constexpr double kSureTargets = 5;
+constexpr double kSureMin = 0.1;
 // Others may fill the queue for ever; we keep a trickle.
 constexpr double kRateMin = 16 * 1024;
 // A faster line's queue is short, and what seems one is often the processors.
 constexpr double kRateMax = 125e6;
-// The shortest round trip is known for some minutes only, so the queue must be empty now and then;
-// and whose it is, is asked when it keeps the pace from growing.
-constexpr Duration kDrainEvery = seconds(60);
-constexpr Duration kDrainWhenHeld = seconds(1);
-constexpr Duration kDrainAgain = seconds(4);
-constexpr Duration kDrainMin = milliseconds(50);
+// The least delay is known for some time only (queue_delay.h), so the queue must be empty now and
+// then, for a few pings.
+constexpr Duration kDrainEvery = seconds(30);
+constexpr Duration kDrainMin = milliseconds(100);
 constexpr Duration kDrainMax = milliseconds(240);
 constexpr double kDrainPart = 0.75;
 constexpr double kDrainMargin = 2;
-constexpr double kForeignMaxSeconds = 0.060;
-// Of a new value of what is not ours, where that is less than before.
-constexpr double kForeignWeight = 0.3;
 
 }  // namespace
 
@@ -78,8 +72,12 @@ double UploadPacer::DeliveredRate(TimePoint now) const {
 }
 
 BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
-  if (sample.queue) round_trip_ = sample.round_trip;
-  seen_.push_back({now, sample.queue, sample.delivered_bytes, sample.limited});
+  std::optional<Duration> queue = sample.queue;
+  if (queue) {
+    round_trip_ = sample.round_trip;
+    queue = std::min(*queue, sample.one_way_queue.value_or(*queue));
+  }
+  seen_.push_back({now, queue, sample.delivered_bytes, sample.limited});
   if (!sample.queue) emptied_at_ = now;
   const Duration lag = Lag();
   while (seen_.size() > 2 && now - seen_[1].at >= lag) seen_.pop_front();
@@ -92,12 +90,11 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
   return pace();
 }
 
-void UploadPacer::Drain(TimePoint now, double queue) {
-  draining_ = true;
-  drained_until_ =
-      now + std::clamp(FromSeconds(kDrainMargin * queue / (1 - kDrainPart)), kDrainMin, kDrainMax);
-  changed_at_ = drained_until_;  // the next look is at what the drain left
-  emptied_at_ = below_at_ = now;
+void UploadPacer::Drain(TimePoint now, Duration queue) {
+  const Duration length = FromSeconds(kDrainMargin * Seconds(queue) / (1 - kDrainPart));
+  drained_until_ = now + std::clamp(length, kDrainMin, kDrainMax);
+  changed_at_ = drained_until_;
+  emptied_at_ = now;
 }
 
 void UploadPacer::GrowBetweenBursts(TimePoint now) {
@@ -121,18 +118,10 @@ void UploadPacer::Adjust(TimePoint now) {
   const double queue = Seconds(shortest);
   const double target = Seconds(Target());
   changed_at_ = now;
-  if (std::exchange(draining_, false)) {
-    foreign_ = queue < kForeignMaxSeconds ? queue : 0;
-    if (foreign_ > target / 2) growths_ = kGrowthsSlow;  // we were held down
-    return;
-  }
-  foreign_ += kForeignWeight * (std::min(foreign_, queue) - foreign_);
-  const double over = queue - foreign_ - target;
+  const double over = queue - target;
   if (queue < kEmptyPart * target) emptied_at_ = now;
-  if (over < -target / 2 || !limited) below_at_ = now;
-  const bool asks = now - below_at_ > kDrainWhenHeld && now - drained_until_ > kDrainAgain;
-  if (rate_ > 0 && (asks || now - emptied_at_ > kDrainEvery)) {
-    Drain(now, std::min(queue, kForeignMaxSeconds));
+  if (rate_ > 0 && now - emptied_at_ > kDrainEvery) {
+    Drain(now, shortest);
     return;
   }
   const double delivered = DeliveredRate(now);
@@ -152,7 +141,7 @@ void UploadPacer::Adjust(TimePoint now) {
     const double growth =
         std::min(kGrowthMax, kGrowthFirst * std::pow(1.5, std::max(0, growths_ - kGrowthsSlow)));
     rate_ += rate_ * growth * std::min(1.0, -over / target + 0.1);
-    line_ = std::max(line_, delivered);
+    line_ = std::max(line_, std::min(delivered, rate_));
   }
 }
 

@@ -3,15 +3,15 @@
 //
 // TCP fills the queue of a home router until that drops packets, often a fifth of a second of data,
 // and everything else that leaves the house waits behind it: our control messages, the neighbours'
-// gradients, the volunteer's own calls. Here, as in LEDBAT (RFC 6817), the growth of the round trip
-// time over its minimum is taken as time in that queue, and a small target of it is kept: enough
+// gradients, the volunteer's own calls. Here, as in LEDBAT (RFC 6817), the growth of a packet's
+// delay over its minimum is taken as time in that queue, and a small target of it is kept: enough
 // that the line never idles, too little to be felt. Where the queue is above the target, the pace
 // is what was delivered meanwhile, that is the line's rate, less what empties the queue; where it
 // is below, the pace grows slowly, as long as it is what holds us back.
 //
-// A round trip has two queues. A peer at the other end that keeps a target of its own for what it
-// sends must not hold us down, so now and then we send less for a moment: what does not go away by
-// that is not ours, and if it is little, it is accepted.
+// The delay is seen twice. The round trip that TCP measures has the other direction's queue, too.
+// The time that our pings take one way has not, but what they wait for processors, and our clock's
+// drift against the other end's. Neither is below the truth, so the lesser one counts.
 
 #ifndef SHOAL_NET_UPLOAD_PACER_H_
 #define SHOAL_NET_UPLOAD_PACER_H_
@@ -32,6 +32,8 @@ struct PaceSample {
   // Nullopt: none was busy.
   std::optional<Duration> queue;
   Duration round_trip{};
+  // Of all pings that were answered, the least that one waited on its way there (queue_delay.h).
+  std::optional<Duration> one_way_queue;
   std::uint64_t delivered_bytes = 0;  // acknowledged by the other ends
   bool limited = false;               // something waited for the pace
 };
@@ -59,16 +61,13 @@ class UploadPacer {
   double DeliveredRate(TimePoint now) const;
   Duration Target() const;
   void Adjust(TimePoint now);
-  void Drain(TimePoint now, double queue);
+  void Drain(TimePoint now, Duration queue);
   void GrowBetweenBursts(TimePoint now);
 
   std::deque<Seen> seen_;  // of the last lag
   TimePoint changed_at_{};
   TimePoint emptied_at_{};  // when the queue was last seen empty, or nobody was busy
-  TimePoint below_at_{};    // when it last let the pace grow
   TimePoint drained_until_{};
-  bool draining_ = false;
-  double foreign_ = 0;  // seconds of queue that are not ours
   Duration round_trip_{};
   double rate_ = 0;  // bytes per second; 0: no pace yet
   double line_ = 0;  // what was delivered while the queue was not empty, smoothed

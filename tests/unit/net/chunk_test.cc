@@ -85,6 +85,18 @@ TEST(Chunk, GoldenVector) {
   EXPECT_EQ(Hex(Message(*queue.Next(3))), "0400000008011003090c");
 }
 
+TEST(Chunk, GoldenPing) {
+  bulk::v1::ChunkHeader header;
+  header.mutable_ping()->set_id(0x0102);
+  EXPECT_EQ(Hex(ChunkHead(header)), "0b0000003209090201000000000000");
+  header.mutable_ping()->set_reply(true);
+  header.mutable_ping()->set_at(0x1122334455667788);
+  EXPECT_EQ(Hex(ChunkHead(header)),
+            "160000003214090201000000000000"
+            "1001"
+            "198877665544332211");
+}
+
 TEST(Chunk, InterleavedFramesInAnySlicesEqualTheOriginals) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {

@@ -27,6 +27,7 @@ class RawSink final : public StreamSink {
     const auto header = ParseChunk(message).value().header;
     Set([&] {
       if (header.has_accept()) answer_ = header.accept();
+      if (header.has_ping()) pings_.push_back(header.ping());
     });
     stream->Read();
   }
@@ -41,6 +42,7 @@ class RawSink final : public StreamSink {
   bool gone() { return Get(gone_); }
   int written() { return Get(written_); }
   std::optional<bulk::v1::LinkAccept> answer() { return Get(answer_); }
+  std::vector<bulk::v1::Ping> pings() { return Get(pings_); }
 
  private:
   void Set(const std::function<void()>& change) {
@@ -57,6 +59,7 @@ class RawSink final : public StreamSink {
   bool gone_ = false;
   int written_ = 0;
   std::optional<bulk::v1::LinkAccept> answer_;
+  std::vector<bulk::v1::Ping> pings_;
 };
 
 class RawStreamTest : public testing::Test {
@@ -155,6 +158,44 @@ TEST_F(RawStreamTest, AGoodFrameArrives) {
   Greet();
   Write(FrameOf("0123456789"), "0123456789");
   EXPECT_TRUE(Wait([this] { return frames_ == 1; }));
+}
+
+TEST_F(RawStreamTest, APingIsAnsweredWithTheTimeItCame) {
+  Greet();
+  bulk::v1::ChunkHeader ping;
+  for (const std::uint64_t id : {std::uint64_t{70}, ~std::uint64_t{0}}) {
+    ping.mutable_ping()->set_id(id);
+    Write(ping);
+  }
+  const auto replies = [this] {
+    auto pings = sink_->pings();
+    std::erase_if(pings, [](const bulk::v1::Ping& one) { return !one.reply(); });
+    return pings;
+  };
+  ASSERT_TRUE(Wait([&] { return replies().size() == 2; }));
+  EXPECT_EQ(replies()[0].id(), 70u);
+  EXPECT_EQ(replies()[1].id(), ~std::uint64_t{0});
+  EXPECT_GT(replies()[0].at(), 0u);
+  EXPECT_GE(replies()[1].at(), replies()[0].at());
+}
+
+TEST_F(RawStreamTest, StrangeAnswersToPingsHarmNobody) {
+  Greet();
+  // The first ping comes when the link opens.
+  ASSERT_TRUE(Wait([this] { return !sink_->pings().empty(); }));
+  bulk::v1::ChunkHeader answer;
+  answer.mutable_ping()->set_reply(true);
+  answer.mutable_ping()->set_id(0);  // never sent
+  Write(answer);
+  answer.mutable_ping()->set_id(sink_->pings().front().id());
+  answer.mutable_ping()->set_at(~std::uint64_t{0});
+  Write(answer);
+  Write(answer);  // answered already
+  answer.mutable_ping()->set_id(~std::uint64_t{0});
+  Write(answer);
+  Write(FrameOf("0123456789"), "0123456789");
+  EXPECT_TRUE(Wait([this] { return frames_ == 1; }));
+  EXPECT_GT(link_->stats().rtt_ms, 0);
 }
 
 TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {

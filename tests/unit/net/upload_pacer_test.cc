@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "net/queue_delay.h"
+
 namespace shoal::net {
 namespace {
 
@@ -17,12 +19,18 @@ using std::chrono::seconds;
 constexpr Duration kStep = milliseconds(1);
 constexpr int kStepsPerUpdate = 25;
 
-// A line with a queue of 200 ms, as a fluid: what is sent beyond its rate waits, what finds the
-// queue full is lost. The sender sends as fast as the pace allows, or at ten times the line's rate.
+// A line with a queue, as a fluid: what is sent beyond its rate waits, what finds the queue full is
+// lost. The sender sends as fast as the pace allows, or at ten times the line's rate. At every
+// update a ping is answered that saw this queue, by a clock that may drift.
 class Line {
  public:
   Line(double mbit, Duration round_trip, unsigned seed = 1)
-      : bytes_per_ms_(mbit * 125), round_trip_(round_trip), random_(seed) {}
+      : bytes_per_ms_(mbit * 125), round_trip_(round_trip), random_(seed) {
+    OneWayQueue(0);  // the ping of a link that opens
+  }
+
+  void set_router_ms(double ms) { router_ms_ = ms; }
+  void set_drift_ppm(double ppm) { drift_ppm_ = ppm; }
 
   // Runs for `duration`; `offered`: what there is to send, as part of the line's rate.
   void Run(Duration duration, double offered = 10, double others = 0, double noise_ms = 0) {
@@ -58,7 +66,7 @@ class Line {
   };
 
   void Serve(double ours, double others) {
-    const double room = 200 * bytes_per_ms_ - queue_;
+    const double room = router_ms_ * bytes_per_ms_ - queue_;
     const double in = std::min(room, ours + others);
     queue_ += in;
     ours_ += ours + others > 0 ? in * ours / (ours + others) : 0;
@@ -86,20 +94,35 @@ class Line {
     }
     sample.delivered_bytes = static_cast<std::uint64_t>(bytes);
     if (busy && bytes > 3000) {
-      queue_ms += back_ms + noise_ms * std::uniform_real_distribution<>(0, 1)(random_);
-      sample.queue =
-          std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(queue_ms));
+      std::uniform_real_distribution<> noise(0, noise_ms);
+      sample.one_way_queue = OneWayQueue(queue_ms + noise(random_));
+      sample.queue = Milliseconds(queue_ms + back_ms + noise(random_));
       sample.round_trip = round_trip_ + *sample.queue;
     }
     sample.limited = std::exchange(limited_, false);
     now_pace_ = static_cast<double>(pacer_.Update(now_, sample).value) / 8000;
   }
 
+  static Duration Milliseconds(double ms) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
+  }
+  Duration OneWayQueue(double queue_ms) {
+    const double age_s = std::chrono::duration<double>(now_ - kStart).count();
+    const Duration there = now_.time_since_epoch() + Milliseconds(queue_ms) + kOtherOrigin +
+                           Milliseconds(drift_ppm_ * 1e-3 * age_s);
+    return queue_delay_.Add(now_, now_, static_cast<std::uint64_t>(there.count()));
+  }
+
+  static constexpr TimePoint kStart{seconds(1000)};
+  static constexpr Duration kOtherOrigin = seconds(86'400);
   UploadPacer pacer_;
+  QueueDelay queue_delay_;
+  double router_ms_ = 200;
+  double drift_ppm_ = 0;
   double bytes_per_ms_;
   const Duration round_trip_;
   std::mt19937 random_;
-  TimePoint now_{seconds(1000)};
+  TimePoint now_ = kStart;
   int steps_ = 0;
   bool limited_ = false;
   double now_pace_ = 0;  // bytes per ms
@@ -126,12 +149,28 @@ TEST(UploadPacer, FillsTheLineAndNotItsQueue) {
   }
 }
 
+TEST(UploadPacer, FillsALineWithAShortQueue) {
+  for (const double mbit : {50.0, 500.0}) {
+    Line line(mbit, milliseconds(41));
+    line.set_router_ms(20);
+    line.Run(seconds(6), 10, 0, 2);
+    line.TakeMeans();
+    line.Run(seconds(55), 10, 0, 2);
+    const auto means = line.TakeMeans();
+    EXPECT_GT(means.used, 0.96) << mbit;
+    EXPECT_LT(means.queue_ms, 10) << mbit;
+    EXPECT_LT(means.queue_most_ms, 19) << mbit;  // nothing is lost
+  }
+}
+
 TEST(UploadPacer, BothDirectionsAreFilled) {
   for (const int rtt : {0, 40, 100}) {
     for (const double noise_ms : {0.0, 3.0}) {
       for (const int late_s : {0, 3}) {
         SCOPED_TRACE(testing::Message() << rtt << " ms, noise " << noise_ms << ", late " << late_s);
         Line a(50, milliseconds(rtt + 1), 1), b(50, milliseconds(rtt + 1), 2);
+        a.set_drift_ppm(20);  // what one clock gains the other loses
+        b.set_drift_ppm(-20);
         const auto run = [&](int length_s, double back_offered) {
           for (int ms = 0; ms < 1000 * length_s; ++ms) {
             const double of_a = a.queue_ms();
@@ -146,8 +185,9 @@ TEST(UploadPacer, BothDirectionsAreFilled) {
         b.TakeMeans();
         run(60, 10);
         for (const auto& means : {a.TakeMeans(), b.TakeMeans()}) {
-          EXPECT_GT(means.used, 0.94);
+          EXPECT_GT(means.used, 0.97);
           EXPECT_LT(means.queue_ms, 10);
+          EXPECT_LT(means.queue_most_ms, 40);
         }
       }
     }
@@ -223,7 +263,7 @@ TEST(UploadPacer, BurstsFindOutThatTheLineIsFaster) {
 TEST(UploadPacer, TheOtherEndsFullQueueDoesNotHoldUsDown) {
   // Acknowledgements wait in the queue of the other end's line, which goes up and down.
   for (const int rtt : {1, 41, 101}) {
-    for (const double back_ms : {8.0, 25.0, 40.0, 50.0}) {
+    for (const double back_ms : {8.0, 25.0, 50.0, 200.0}) {
       SCOPED_TRACE(testing::Message() << rtt << " ms, back " << back_ms);
       Line line(100, milliseconds(rtt));
       line.Run(seconds(5));
@@ -235,8 +275,79 @@ TEST(UploadPacer, TheOtherEndsFullQueueDoesNotHoldUsDown) {
         if (ms == 10'000) line.TakeMeans();
         line.Step(10, 0, 3, back);
       }
-      EXPECT_GT(line.TakeMeans().used, 0.85);
+      const auto means = line.TakeMeans();
+      EXPECT_GT(means.used, 0.96);
+      EXPECT_LT(means.queue_ms, 10);
     }
+  }
+}
+
+TEST(UploadPacer, ADriftingClockCostsLittle) {
+  // The other end's queue is full all the time, so that the round trip does not help.
+  for (const double ppm : {-100.0, 100.0}) {
+    SCOPED_TRACE(ppm);
+    Line line(100, milliseconds(41));
+    line.set_drift_ppm(ppm);
+    line.Run(seconds(5));
+    double most_ms = 0;
+    line.TakeMeans();
+    double used = 0;
+    for (int s = 0; s < 300; ++s) {
+      for (int ms = 0; ms < 1000; ++ms) line.Step(10, 0, 2, 100);
+      const auto means = line.TakeMeans();
+      used += means.used / 300;
+      most_ms = std::max(most_ms, means.queue_ms);
+    }
+    EXPECT_GT(used, 0.95);
+    EXPECT_LT(most_ms, 20);
+  }
+}
+
+TEST(UploadPacer, WithoutPingsTheRoundTripCounts) {
+  UploadPacer one_way, both;
+  const auto sample = [](std::optional<Duration> there) {
+    return PaceSample{milliseconds(60), milliseconds(100), there, 300'000, true};
+  };
+  for (TimePoint now{seconds(1)}; now < TimePoint{seconds(9)}; now += milliseconds(25)) {
+    both.Update(now, sample(std::nullopt));
+    one_way.Update(now, sample(milliseconds(1)));
+  }
+  EXPECT_GT(both.pace().value, 0u);  // a full queue
+  EXPECT_EQ(one_way.pace().value, 0u);
+}
+
+// Of all that came, each grown by its age, the slow way.
+TEST(QueueDelay, IsWhatIsAboveTheLeast) {
+  std::mt19937_64 random(3);
+  for (const bool behind : {false, true}) {
+    QueueDelay queue_delay;
+    std::deque<std::pair<Duration, Duration>> all;  // when, delay
+    const Duration origin = behind ? -seconds(500) : Duration(seconds(1 << 20));
+    Duration at = seconds(1000);
+    for (int i = 0; i < 3'000; ++i) {
+      at += milliseconds(random() % 500);
+      const Duration delay = milliseconds(30 + random() % 40) + at / 20'000;  // 50 ppm
+      all.emplace_back(at, delay);
+      const Duration queue = queue_delay.Add(
+          TimePoint(at), TimePoint(at), static_cast<std::uint64_t>((at + delay + origin).count()));
+      Duration least = delay;
+      for (const auto& [then, other] : all) least = std::min(least, other + (at - then) / 10'000);
+      ASSERT_NEAR(static_cast<double>(queue.count()), static_cast<double>((delay - least).count()),
+                  10);
+    }
+  }
+}
+
+TEST(QueueDelay, TakesAnyNumber) {
+  QueueDelay queue_delay;
+  TimePoint now{seconds(5)};
+  for (const std::uint64_t arrived :
+       {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 62,
+        std::uint64_t{7}, (std::uint64_t{1} << 63) - 1}) {
+    now += seconds(11);
+    EXPECT_GE(queue_delay.Add(now, now, arrived), Duration::zero());
+    EXPECT_GE(queue_delay.Add(now, TimePoint::min(), arrived), Duration::zero());
+    EXPECT_EQ(queue_delay.Add(now, TimePoint::max(), 0), Duration::zero());  // the least there is
   }
 }
 
