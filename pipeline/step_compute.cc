@@ -30,13 +30,12 @@ bool Differs(const StepBounds& a, const StepBounds& b) {
 
 // What a forward task owns.
 struct ForwardTask {
-  model::StageModel* model;
+  model::StageModel* model = nullptr;
   std::shared_ptr<const dataset::PreparedData> data;
-  bool first, last;
+  bool first = false, last = false;
   model::MicroBatch micro_batch;  // without the spans
   Buffer input;
-  std::size_t output_bytes;
-  const Clock* clock;
+  std::size_t output_bytes = 0;
 };
 
 // Reads the rows' tokens and labels where the stage needs them.
@@ -66,7 +65,11 @@ Status ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
 
 StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next,
                          std::function<void()> on_done)
-    : core_(core), previous_(previous), next_(next), on_done_(std::move(on_done)) {}
+    : core_(core),
+      previous_(previous),
+      next_(next),
+      on_done_(std::move(on_done)),
+      lane_(core->deps.control, core->deps.compute, core->scope) {}
 
 void StepCompute::StartStep(const StepPlan& plan) {
   plan_ = plan;
@@ -153,23 +156,61 @@ void StepCompute::RefreshProgress() {
 void StepCompute::Pump() {
   if (!active_) return;
   RefreshProgress();
-  if (busy_) return;
+  if (running_) return OfferNext();
   const std::optional<Op> op = NextOp(bounds_.schedule, progress_);
-  if (!op) {
-    if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
-    active_ = false;
-    if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
-    if (previous_ != nullptr) {
-      sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
-    }
-    return on_done_();
+  if (op) {
+    lane_.Start(Prepare(*op));
+    return Begin(*op);
   }
-  busy_ = true;
-  switch (op->kind) {
-    case OpKind::kForward: return StartForward(op->micro_batch);
-    case OpKind::kBackwardInput: return StartBackward(op->micro_batch);
-    case OpKind::kBackwardWeights: return StartWeights(op->micro_batch);
+  if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
+  active_ = false;
+  if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
+  if (previous_ != nullptr) {
+    sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
   }
+  on_done_();
+}
+
+// Compute goes on with it by itself. F and B that run are counted already; a W is when it is over,
+// and until then gives way to what is more urgent.
+void StepCompute::OfferNext() {
+  std::optional<Op> op = NextOp(bounds_.schedule, progress_);
+  const bool weights = running_->kind == OpKind::kBackwardWeights;
+  const bool urgent = weights && op && op->kind != OpKind::kBackwardWeights;
+  if (weights && !urgent) {
+    StageProgress after = progress_;
+    Count(OpKind::kBackwardWeights, &after);
+    op = NextOp(bounds_.schedule, after);
+  }
+  if (op == offered_ && urgent == offered_urgent_) return;
+  if (!lane_.Offer(op ? Prepare(*op) : nullptr, urgent)) return;
+  offered_ = op;
+  offered_urgent_ = urgent;
+}
+
+void StepCompute::Begin(const Op& op) {
+  running_ = op;
+  offered_.reset();
+  prepared_[static_cast<std::size_t>(op.kind)].reset();
+  switch (op.kind) {
+    case OpKind::kForward: core_->time.Become(Use::kForward); return Count(op.kind, &progress_);
+    case OpKind::kBackwardInput:
+      core_->time.Become(Use::kBackwardInput);
+      return Count(op.kind, &progress_);
+    case OpKind::kBackwardWeights: return core_->time.Become(Use::kBackwardWeights);
+  }
+}
+
+// An operation that was offered and not taken stays prepared: it has its input.
+std::shared_ptr<Operation> StepCompute::Prepare(const Op& op) {
+  std::shared_ptr<Operation>& prepared = prepared_[static_cast<std::size_t>(op.kind)];
+  if (prepared != nullptr && op.kind != OpKind::kBackwardWeights) return prepared;
+  switch (op.kind) {
+    case OpKind::kForward: return prepared = Forward(op.micro_batch);
+    case OpKind::kBackwardInput: return prepared = BackwardInput(op.micro_batch);
+    case OpKind::kBackwardWeights: return prepared = BackwardWeights(op.micro_batch);
+  }
+  return nullptr;
 }
 
 Use StepCompute::AwaitedUse() const {
@@ -180,106 +221,101 @@ Use StepCompute::AwaitedUse() const {
   return boundary->in().HeldUpBy(input ? progress_.forwards : progress_.backwards).value_or(remote);
 }
 
-bool StepCompute::Finish(const char* what, std::uint32_t mb, const Done& done) {
-  busy_ = false;
-  core_->Progress();
-  if (done.status.ok()) return true;
-  core_->fail(done.status.WithContext(std::string(what) + " of " + Describe(Id(mb))), nullptr);
-  return false;
+std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, Work work,
+                                                      std::function<void(Done&)> then) {
+  auto operation = std::make_shared<Operation>();
+  auto done = std::make_shared<Done>();
+  operation->name = what;
+  operation->run = [work = std::move(work), done, clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    const PartEnd end = work(done.get());
+    done->ms += Milliseconds(clock->Now() - start);
+    done->more = end == PartEnd::kMore;
+    return done->status.ok() ? end : PartEnd::kFailed;
+  };
+  operation->ended = [this, what, op, done, then = std::move(then)](bool followed) {
+    running_.reset();
+    core_->Progress();
+    if (!done->status.ok()) {
+      return core_->fail(
+          std::move(done->status)
+              .WithContext(std::string(what) + " of " + Describe(Id(op.micro_batch))),
+          nullptr);
+    }
+    if (followed) Begin(Op(*offered_));
+    then(*done);
+    Pump();
+  };
+  return operation;
 }
 
-void StepCompute::StartForward(std::uint32_t mb) {
-  Count(OpKind::kForward, &progress_);
-  core_->time.Become(Use::kForward);
+std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   Trace("mb.scheduled", Id(mb));
-  ForwardTask task{.model = core_->deps.model,
-                   .data = core_->deps.data,
-                   .first = core_->first_stage(),
-                   .last = core_->last_stage(),
-                   .micro_batch = {},
-                   .input = previous_ != nullptr ? previous_->in().Take(mb) : Buffer(),
-                   .output_bytes = 0,
-                   .clock = &core_->deps.control->clock()};
-  task.micro_batch.id = Id(mb);
-  task.micro_batch.samples = plan_.micro_batches[mb].samples;
-  task.micro_batch.rows = static_cast<std::uint32_t>(task.micro_batch.samples.size());
-  task.micro_batch.tokens = core_->config.row_tokens;
-  if (!task.last) {
-    task.output_bytes = task.micro_batch.rows * core_->shape().values() * sizeof(float);
+  auto task = std::make_shared<ForwardTask>();
+  task->model = core_->deps.model;
+  task->data = core_->deps.data;
+  task->first = core_->first_stage();
+  task->last = core_->last_stage();
+  if (previous_ != nullptr) task->input = previous_->in().Take(mb);
+  task->micro_batch.id = Id(mb);
+  task->micro_batch.samples = plan_.micro_batches[mb].samples;
+  task->micro_batch.rows = static_cast<std::uint32_t>(task->micro_batch.samples.size());
+  task->micro_batch.tokens = core_->config.row_tokens;
+  if (!task->last) {
+    task->output_bytes = task->micro_batch.rows * core_->shape().values() * sizeof(float);
   }
-  auto work = [task = std::move(task)]() mutable {
-    const TimePoint start = task.clock->Now();
+  auto work = [task](Done* done) {
     const TimePoint traced = SystemClock().Now();
-    Done done;
-    done.status = ForwardNow(&task, &done.out, &done.loss);
-    done.ms = Milliseconds(task.clock->Now() - start);
-    TraceSpan("mb.forward", task.micro_batch.id, traced);
-    return done;
+    done->status = ForwardNow(task.get(), &done->out, &done->loss);
+    TraceSpan("mb.forward", task->micro_batch.id, traced);
+    return PartEnd::kOver;
   };
-  core_->scope.Run(core_->deps.compute, "forward", std::move(work), [this, mb](Done done) {
-    if (!Finish("forward", mb, done)) return;
+  return MakeOperation("forward", {OpKind::kForward, mb}, std::move(work), [this, mb](Done& done) {
     Average(done.ms, &times_.forward_ms);
     if (mb == 0) first_output_ = core_->deps.control->clock().Now();
-    if (next_ != nullptr) {
-      next_->out().PutValues(mb, std::move(done.out));
-    } else {
-      loss_.sum += done.loss.sum;
-      loss_.labels += done.loss.labels;
-    }
-    Pump();
+    if (next_ != nullptr) return next_->out().PutValues(mb, std::move(done.out));
+    loss_.sum += done.loss.sum;
+    loss_.labels += done.loss.labels;
   });
 }
 
-void StepCompute::StartBackward(std::uint32_t mb) {
-  Count(OpKind::kBackwardInput, &progress_);
-  core_->time.Become(Use::kBackwardInput);
+std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
   const std::size_t bytes =
       plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
-  auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock(),
-               gradient = next_ != nullptr ? next_->in().Take(mb) : Buffer(),
-               out_bytes = previous_ != nullptr ? bytes : 0] {
-    const TimePoint start = clock->Now();
+  auto gradient =
+      std::make_shared<const Buffer>(next_ != nullptr ? next_->in().Take(mb) : Buffer());
+  auto work = [model = core_->deps.model, id = Id(mb), gradient,
+               out_bytes = previous_ != nullptr ? bytes : 0](Done* done) {
     const TimePoint traced = SystemClock().Now();
-    Done done;
-    done.out = Buffer(out_bytes);
-    done.status = model->BackwardInput(id, gradient.floats(), done.out.floats());
-    done.ms = Milliseconds(clock->Now() - start);
+    done->out = Buffer(out_bytes);
+    done->status = model->BackwardInput(id, gradient->floats(), done->out.floats());
     TraceSpan("mb.backward", id, traced);
-    return done;
+    return PartEnd::kOver;
   };
-  core_->scope.Run(core_->deps.compute, "backward.input", std::move(work), [this, mb](Done done) {
-    if (!Finish("backward", mb, done)) return;
-    Average(done.ms, &times_.backward_input_ms);
-    if (previous_ != nullptr) previous_->out().PutValues(mb, std::move(done.out));
-    Pump();
-  });
+  return MakeOperation("backward.input", {OpKind::kBackwardInput, mb}, std::move(work),
+                       [this, mb](Done& done) {
+                         Average(done.ms, &times_.backward_input_ms);
+                         if (previous_ == nullptr) return;
+                         previous_->out().PutValues(mb, std::move(done.out));
+                       });
 }
 
-// One part. Until the last one is done, the micro-batch counts as pending, and NextOp() may put
-// something more urgent before the next part.
-void StepCompute::StartWeights(std::uint32_t mb) {
-  core_->time.Become(Use::kBackwardWeights);
-  auto work = [model = core_->deps.model, id = Id(mb), clock = &core_->deps.control->clock()] {
-    const TimePoint start = clock->Now();
+std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
+  auto work = [model = core_->deps.model, id = Id(mb)](Done* done) {
     const TimePoint traced = SystemClock().Now();
-    Done done;
     const Result<bool> more = model->BackwardWeights(id);
-    done.status = more.status();
-    done.more = more.ok() && *more;
-    done.ms = Milliseconds(clock->Now() - start);
+    done->status = more.status();
     TraceSpan("mb.weights", id, traced);
-    return done;
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
   };
-  core_->scope.Run(core_->deps.compute, "backward.weights", std::move(work), [this, mb](Done done) {
-    if (!Finish("weight gradients", mb, done)) return;
-    weights_ms_ += done.ms;
-    if (!done.more) {
-      Count(OpKind::kBackwardWeights, &progress_);
-      ++core_->stats.micro_batches_done;
-      Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
-    }
-    Pump();
-  });
+  return MakeOperation("backward.weights", {OpKind::kBackwardWeights, mb}, std::move(work),
+                       [this](Done& done) {
+                         weights_ms_ += done.ms;
+                         if (done.more) return;
+                         Count(OpKind::kBackwardWeights, &progress_);
+                         ++core_->stats.micro_batches_done;
+                         Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
+                       });
 }
 
 void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
@@ -289,7 +325,7 @@ void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
 
 std::string StepCompute::Awaited(const PeerId** peer) const {
   *peer = nullptr;
-  if (busy_) return "an operation of the own model";
+  if (running_) return "an operation of the own model";
   const bool input = HasRoom(progress_);
   Boundary* const boundary = input ? previous_ : next_;
   if (boundary == nullptr) return "the own store or codec";

@@ -6,12 +6,15 @@
 #ifndef SHOAL_PIPELINE_STEP_COMPUTE_H_
 #define SHOAL_PIPELINE_STEP_COMPUTE_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "pipeline/boundary.h"
+#include "pipeline/compute_lane.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/step_bounds.h"
 
@@ -45,6 +48,7 @@ class StepCompute {
     double ms = 0;
     bool more = false;  // W: parts are left
   };
+  using Work = std::function<PartEnd(Done*)>;
 
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   void RefreshProgress();
@@ -53,11 +57,17 @@ class StepCompute {
   void NoteRoundTrip();
   // What an idle stage waits for: an activation (or else a gradient), and what holds that up.
   Use AwaitedUse() const;
-  void StartForward(std::uint32_t micro_batch);
-  void StartBackward(std::uint32_t micro_batch);
-  void StartWeights(std::uint32_t micro_batch);
-  // Counts time, or fails; true if the operation succeeded.
-  bool Finish(const char* what, std::uint32_t micro_batch, const Done& done);
+  // Makes the operation that `op` names, from what has arrived for it.
+  std::shared_ptr<Operation> Prepare(const Op& op);
+  std::shared_ptr<Operation> Forward(std::uint32_t micro_batch);
+  std::shared_ptr<Operation> BackwardInput(std::uint32_t micro_batch);
+  std::shared_ptr<Operation> BackwardWeights(std::uint32_t micro_batch);
+  // `work` runs on compute and owns what it needs; `then` on control, where it did not fail.
+  std::shared_ptr<Operation> MakeOperation(const char* what, Op op, Work work,
+                                           std::function<void(Done&)> then);
+  void OfferNext();
+  // Counts `op` as running.
+  void Begin(const Op& op);
 
   RunnerCore* const core_;
   Boundary* const previous_;
@@ -65,7 +75,10 @@ class StepCompute {
   const std::function<void()> on_done_;
   StepPlan plan_;
   bool active_ = false;  // micro-batches left
-  bool busy_ = false;    // an operation runs
+  ComputeLane lane_;
+  std::optional<Op> running_, offered_;
+  bool offered_urgent_ = false;
+  std::array<std::shared_ptr<Operation>, 3> prepared_;  // by OpKind; not yet running
   StageProgress progress_;
   model::StepLoss loss_;
   // Times of a step's messages, each a segment of a micro-batch. Their mean counts, not the last

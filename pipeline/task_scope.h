@@ -27,6 +27,8 @@ class TaskScope {
   // Tasks that have not begun will not; no result handler runs any more.
   void Cancel() { *cancelled_ = true; }
   bool cancelled() const { return *cancelled_; }
+  // For work that is posted otherwise: true from Cancel() on. Thread: any.
+  std::shared_ptr<const std::atomic<bool>> token() const { return cancelled_; }
 
   // Runs `work()` on `where`, then `done(result)` on control. `name` is a string literal.
   template <typename Work, typename Done>

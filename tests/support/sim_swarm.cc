@@ -40,7 +40,7 @@ SimSwarm::~SimSwarm() { Close(); }
 
 Duration SimSwarm::Delay(int micros) {
   if (!options_.random_delays) return std::chrono::microseconds(micros / 2);
-  return std::chrono::microseconds(random_() % static_cast<unsigned>(micros));
+  return std::chrono::microseconds(1 + random_() % static_cast<unsigned>(micros));
 }
 
 SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipeline)
