@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
+#include "common/mutex.h"
 #include "delta_store_test_support.h"
 
 namespace shoal::storage {
@@ -59,6 +62,48 @@ TEST_P(DeltaStaging, OfTwoForASampleTheLaterCounts) {
   CommitStaged(1);
   EXPECT_EQ(Text(1), "second");
   EXPECT_EQ(store_->stats().records, 1u);
+}
+
+// One call at a time, but from whichever thread of a pool, while others read the statistics.
+TEST_P(DeltaStaging, ThreadsMayTakeTurnsWhileOthersReadStatistics) {
+  constexpr std::uint64_t kThreads = 3, kVersions = 12, kSamplesOfThread = 5;
+  Mutex turn;
+  std::atomic<std::uint64_t> staged = 0;
+  std::atomic<bool> done = false;
+  const auto work = [&](std::uint64_t thread) {
+    for (std::uint64_t version = 1; version <= kVersions; ++version) {
+      for (std::uint64_t i = 0; i < kSamplesOfThread; ++i) {
+        MutexLock lock(turn);
+        const std::uint64_t sample = thread * kSamplesOfThread + i;
+        Stage(Update(sample, version, Image(sample, version, 512)));
+        // Whoever stages the last image of a version commits it.
+        const std::uint64_t of_version = kThreads * kSamplesOfThread;
+        if (++staged % of_version == 0) {
+          EXPECT_TRUE(CommitStaged(staged / of_version).empty());
+        }
+      }
+      while (staged < version * kThreads * kSamplesOfThread) std::this_thread::yield();
+    }
+  };
+  std::thread reader([&] {
+    std::uint64_t before = 0;
+    while (!done) {
+      const DeltaStoreStats stats = store_->stats();
+      EXPECT_LE(before, stats.committed_bytes);
+      before = stats.committed_bytes;
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  reader.join();
+  for (std::uint64_t sample = 0; sample < kThreads * kSamplesOfThread; ++sample) {
+    EXPECT_EQ(Text(sample), Image(sample, kVersions, 512)) << sample;
+  }
+  EXPECT_EQ(store_->stats().committed_bytes, kThreads * kSamplesOfThread * kVersions * 512);
+  EXPECT_EQ(store_->stats().staged_bytes, 0u);
 }
 
 // A step is staged while the commit of the one before still waits for the other end.
