@@ -14,10 +14,14 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "client/delay_switch.h"
+#include "common/units.h"
 
 namespace shoal::client {
 namespace {
@@ -29,8 +33,6 @@ constexpr int kReceiveBufferBytes = 64 << 20;
 constexpr int kSendBufferBytes = 256 << 20;
 // Before what is due is looked at again.
 constexpr int kFramesAtOnce = 64;
-
-using Scratch = std::array<std::byte, kFrameBytesMax>;
 
 class Socket {
  public:
@@ -90,45 +92,98 @@ DelaySwitch::Address AddressAt(std::span<const std::byte, ETH_ALEN> bytes) {
 // A device that goes away while frames are under way takes them with it.
 bool IsGone(int error) { return error == ENETDOWN || error == ENXIO || error == ENODEV; }
 
-Status ReadFrames(int fd, std::size_t port, Scratch* scratch, DelaySwitch* frames) {
-  for (int i = 0; i < kFramesAtOnce; ++i) {
-    const ssize_t size = ::recv(fd, scratch->data(), scratch->size(), 0);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR || IsGone(errno))) return Status::Ok();
-    if (size < 0) return FromErrno(errno, "receive a frame");
-    const auto bytes = std::span<const std::byte>(*scratch).first(static_cast<std::size_t>(size));
-    if (bytes.size() < kVirtioHeaderBytes + ETH_HLEN) continue;
-    const auto header = bytes.subspan(kVirtioHeaderBytes);
-    if (!frames->Enter(port, AddressAt(header.subspan<ETH_ALEN, ETH_ALEN>()),
-                       AddressAt(header.first<ETH_ALEN>()), bytes, SystemClock().Now())) {
-      return ResourceExhausted("more than " + std::to_string(DelaySwitch::kBytesMax >> 20) +
-                               " MiB are on the delayed lines; give a smaller delay or rate");
+// Waking up costs more than a frame does. So after each round comes a pause, and under load frames
+// go in bunches. What came during a pause counts as come in its middle, and what is due in the
+// first half of the next one leaves before it: on average the delay is right.
+constexpr Duration kPauseMax = std::chrono::microseconds(500);
+constexpr int kPausesPerDelay = 40;
+
+class PacketSwitch {
+ public:
+  PacketSwitch(std::vector<Socket> sockets, Duration delay)
+      : sockets_(std::move(sockets)),
+        pause_(std::min(kPauseMax, delay / kPausesPerDelay)),
+        frames_(sockets_.size(), delay) {
+    for (const Socket& socket : sockets_) polled_.push_back({socket.fd(), POLLIN, 0});
+  }
+
+  Status Run() {
+    for (bool paused = false;;) {
+      const bool came_before = Poll(Duration::zero());
+      if (!came_before) {
+        const std::optional<TimePoint> next = frames_.next();
+        if (next) {
+          Poll(std::max(*next - SystemClock().Now(), Duration::zero()));
+        } else {
+          Poll(std::nullopt);
+        }
+      }
+      const TimePoint now = SystemClock().Now();
+      SHOAL_ASSIGN_OR_RETURN(const bool all,
+                             ReadAll(came_before && paused ? now - pause_ / 2 : now));
+      SHOAL_RETURN_IF_ERROR(SendDue(now + pause_ / 2));
+      paused = all;
+      if (paused) std::this_thread::sleep_for(pause_);
     }
   }
-  return Status::Ok();
-}
 
-Status SendDue(const std::vector<Socket>& sockets, DelaySwitch* frames) {
-  int error = 0;
-  frames->Leave(SystemClock().Now(), [&](std::size_t port, std::span<const std::byte> bytes) {
-    if (::send(sockets[port].fd(), bytes.data(), bytes.size(), 0) >= 0) return;
-    // A full queue behind the device drops the frame; that is the router's right.
-    if (errno != ENOBUFS && errno != EAGAIN && !IsGone(errno)) error = errno;
-  });
-  return error == 0 ? Status::Ok() : FromErrno(error, "send a frame");
-}
-
-// Until a frame comes, or the next one is due.
-void Wait(std::optional<TimePoint> next, std::vector<pollfd>* polled) {
-  timespec wait{};
-  if (next) {
-    const Duration left = std::max(*next - SystemClock().Now(), Duration::zero());
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    wait.tv_sec = seconds.count();
-    wait.tv_nsec = (left - seconds).count();
+ private:
+  // Whether a frame came, or came before; waits for that, at most for `limit`.
+  bool Poll(std::optional<Duration> limit) {
+    timespec wait{};
+    if (limit) {
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*limit);
+      wait.tv_sec = seconds.count();
+      wait.tv_nsec = (*limit - seconds).count();
+    }
+    for (pollfd& one : polled_) one.revents = 0;
+    return ::ppoll(polled_.data(), polled_.size(), limit ? &wait : nullptr, nullptr) > 0;
   }
-  for (pollfd& one : *polled) one.revents = 0;
-  static_cast<void>(::ppoll(polled->data(), polled->size(), next ? &wait : nullptr, nullptr));
-}
+
+  // Of what Poll found, come at `time`; whether that is all there was.
+  Result<bool> ReadAll(TimePoint time) {
+    bool all = true;
+    for (std::size_t port = 0; port < polled_.size(); ++port) {
+      if (polled_[port].revents == 0) continue;
+      SHOAL_ASSIGN_OR_RETURN(const bool all_here, ReadPort(port, time));
+      all = all && all_here;
+    }
+    return all;
+  }
+
+  Result<bool> ReadPort(std::size_t port, TimePoint time) {
+    for (int i = 0; i < kFramesAtOnce; ++i) {
+      const ssize_t size = ::recv(polled_[port].fd, scratch_.data(), scratch_.size(), 0);
+      if (size < 0 && (errno == EAGAIN || errno == EINTR || IsGone(errno))) return true;
+      if (size < 0) return FromErrno(errno, "receive a frame");
+      const auto bytes = std::span<const std::byte>(scratch_).first(static_cast<std::size_t>(size));
+      if (bytes.size() < kVirtioHeaderBytes + ETH_HLEN) continue;
+      const auto header = bytes.subspan(kVirtioHeaderBytes);
+      if (!frames_.Enter(port, AddressAt(header.subspan<ETH_ALEN, ETH_ALEN>()),
+                         AddressAt(header.first<ETH_ALEN>()), bytes, time)) {
+        return ResourceExhausted("more than " + FormatBytes(DelaySwitch::kBytesMax) +
+                                 " are on the delayed lines; give a smaller delay or rate");
+      }
+    }
+    return false;
+  }
+
+  Status SendDue(TimePoint now) {
+    int error = 0;
+    frames_.Leave(now, [&](std::size_t port, std::span<const std::byte> bytes) {
+      if (::send(polled_[port].fd, bytes.data(), bytes.size(), 0) >= 0) return;
+      // A full queue behind the device drops the frame; that is the router's right.
+      if (errno != ENOBUFS && errno != EAGAIN && !IsGone(errno)) error = errno;
+    });
+    return error == 0 ? Status::Ok() : FromErrno(error, "send a frame");
+  }
+
+  const std::vector<Socket> sockets_;
+  const Duration pause_;
+  std::vector<pollfd> polled_;  // by port
+  DelaySwitch frames_;
+  std::array<std::byte, kFrameBytesMax> scratch_;
+};
 
 }  // namespace
 
@@ -140,23 +195,13 @@ Status RunPacketSwitch(const std::vector<std::string>& devices, Duration delay,
   static_cast<void>(::sched_setscheduler(0, SCHED_FIFO, &first));
   ::prctl(PR_SET_TIMERSLACK, 1);
   std::vector<Socket> sockets;
-  std::vector<pollfd> polled;
   for (const std::string& device : devices) {
     SHOAL_ASSIGN_OR_RETURN(Socket socket, OpenDevice(device));
-    polled.push_back({socket.fd(), POLLIN, 0});
     sockets.push_back(std::move(socket));
   }
-  const auto scratch = std::make_unique<Scratch>();
-  DelaySwitch frames(devices.size(), delay);
+  const auto packets = std::make_unique<PacketSwitch>(std::move(sockets), delay);
   ready();
-  while (true) {
-    Wait(frames.next(), &polled);
-    for (std::size_t port = 0; port < polled.size(); ++port) {
-      if (polled[port].revents == 0) continue;
-      SHOAL_RETURN_IF_ERROR(ReadFrames(sockets[port].fd(), port, scratch.get(), &frames));
-    }
-    SHOAL_RETURN_IF_ERROR(SendDue(sockets, &frames));
-  }
+  return packets->Run();
 }
 
 }  // namespace shoal::client

@@ -18,6 +18,7 @@ namespace shoal::client {
 // Frames pass as the kernel has them, also larger than a packet and without finished checksums (the
 // header of virtio-net tells), so a fast line costs little. Nothing is dropped here: what is too
 // much for the device it leaves by is dropped by that device's queueing discipline, as in a router.
+// A frame may leave a fortieth of the delay, at most half a millisecond, too early or too late.
 Status RunPacketSwitch(const std::vector<std::string>& devices, Duration delay,
                        const std::function<void()>& ready);
 
