@@ -358,7 +358,7 @@ TEST(Dithered, AnotherKeyGivesOtherValues) {
   const auto codec = Make("step", "1");
   const Message message = Encode(*codec, Gradients(1, shape, 2), shape);
   RandomKey keys[5] = {kKey, kKey, kKey, kKey, kKey};
-  ++keys[0].run;
+  ++keys[0].seed;
   ++keys[1].step;
   ++keys[2].micro_batch;
   ++keys[3].boundary;
