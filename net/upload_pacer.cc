@@ -23,7 +23,7 @@ constexpr double kTargetBytes = 8 * 1024;
 constexpr double kEmptyPart = 0.25;
 constexpr Duration kLagMin = milliseconds(200);
 // A queue above the target is to be gone after so many lags; at most so much is taken off at once.
-constexpr double kDrainLags = 2.5;
+constexpr double kDrainLags = 2;
 constexpr double kCutMax = 0.5;
 // Growth per lag: slow near the line's rate, faster when the line has long had room.
 constexpr double kGrowthFirst = 0.005;
@@ -34,14 +34,10 @@ constexpr double kAheadMax = 1.25;
 // Weight of a new measurement of the line's rate. With a queue that is none, but a processor's,
 // what was delivered is what we sent, and perhaps less than the line takes. A line that became
 // slower has a long queue soon: so many targets.
-constexpr double kLineWeightUp = 0.05;
-constexpr double kLineWeightFarUp = 0.5;  // beyond what chunks and acknowledgements scatter
-constexpr double kScatter = 1.03;
+constexpr double kLineWeightUp = 0.1;
 constexpr double kLineWeightDown = 0.4;
-constexpr double kSureTargets = 12;
-constexpr double kSureMin = 0.03;
-// Back to the line's rate from below, where the queue is empty: so much of the way per lag.
-constexpr double kReturn = 0.5;
+constexpr double kSureTargets = 5;
+constexpr double kSureMin = 0.1;
 // Others may fill the queue for ever; we keep a trickle.
 constexpr double kRateMin = 16 * 1024;
 // A faster line's queue is short, and what seems one is often the processors.
@@ -134,15 +130,12 @@ void UploadPacer::Adjust(TimePoint now) {
   } else if (over > 0) {
     // The queue was never empty, so this is what the line takes.
     const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
-    const double weight = delivered > kScatter * line_ ? kLineWeightFarUp
-                          : delivered > line_          ? kLineWeightUp
-                                                       : kLineWeightDown * sure;
+    const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
     line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
     const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
     rate_ = std::max(kRateMin, line_ * (1 - cut));
     growths_ = 0;
   } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
-    if (queue < kEmptyPart * target && rate_ < line_) rate_ += kReturn * (line_ - rate_);
     // Slower the nearer the target.
     ++growths_;
     const double growth =

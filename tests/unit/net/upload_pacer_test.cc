@@ -31,12 +31,6 @@ class Line {
 
   void set_router_ms(double ms) { router_ms_ = ms; }
   void set_drift_ppm(double ppm) { drift_ppm_ = ppm; }
-  // Once in `every` all packets wait for a processor for a while, about so long.
-  void set_pauses(Duration every, Duration length, double ms) {
-    pause_every_ = every;
-    pause_length_ = length;
-    pause_ms_ = ms;
-  }
 
   // Runs for `duration`; `offered`: what there is to send, as part of the line's rate.
   void Run(Duration duration, double offered = 10, double others = 0, double noise_ms = 0) {
@@ -100,9 +94,6 @@ class Line {
     }
     sample.delivered_bytes = static_cast<std::uint64_t>(bytes);
     if (busy && bytes > 3000) {
-      if ((now_ - kStart) % pause_every_ < pause_length_) {
-        queue_ms += pause_ms_ * std::uniform_real_distribution<>(0.5, 1.5)(random_);
-      }
       std::uniform_real_distribution<> noise(0, noise_ms);
       sample.one_way_queue = OneWayQueue(queue_ms + noise(random_));
       sample.queue = Milliseconds(queue_ms + back_ms + noise(random_));
@@ -128,8 +119,6 @@ class Line {
   QueueDelay queue_delay_;
   double router_ms_ = 200;
   double drift_ppm_ = 0;
-  Duration pause_every_ = seconds(1), pause_length_{};
-  double pause_ms_ = 0;
   double bytes_per_ms_;
   const Duration round_trip_;
   std::mt19937 random_;
@@ -311,20 +300,6 @@ TEST(UploadPacer, ADriftingClockCostsLittle) {
     }
     EXPECT_GT(used, 0.95);
     EXPECT_LT(most_ms, 20);
-  }
-}
-
-TEST(UploadPacer, WhatWaitsForAProcessorIsNoQueue) {
-  for (const int rtt : {1, 41, 101}) {
-    for (const int length_ms : {250, 500}) {
-      SCOPED_TRACE(testing::Message() << rtt << " ms, " << length_ms << " ms of each second");
-      Line line(500, milliseconds(rtt));
-      line.Run(seconds(5), 10, 0, 2);
-      line.set_pauses(seconds(1), milliseconds(length_ms), 30);
-      line.TakeMeans();
-      line.Run(seconds(60), 10, 0, 2);
-      EXPECT_GT(line.TakeMeans().used, 0.92);
-    }
   }
 }
 
