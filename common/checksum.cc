@@ -1,6 +1,12 @@
 #include "common/checksum.h"
 
+// The library is built for the oldest processors; with this header it looks at the one it runs on.
+// The values are the same.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 namespace shoal {
 
