@@ -41,6 +41,12 @@ std::string Escaped(const std::string& text) {
   return escaped;
 }
 
+// Links of a table are close to each other on the axis: "300 M".
+std::string Tick(BitsPerSecond rate) {
+  const std::string text = FormatRate(rate);
+  return text.substr(0, text.rfind("bit/s"));
+}
+
 std::string Point(double x, double y) { return Decimal("%.1f,", x) + Decimal("%.1f ", y); }
 
 std::string Text(double x, double y, const char* anchor, const std::string& more,
@@ -126,13 +132,13 @@ class Plot {
       svg += Text(kLeft - 10, Y(fraction) + 4, "end", "", Decimal("%.1f", fraction));
     }
     std::map<double, std::string> rates;
-    for (const BenchRow& row : report_.rows) rates[Rate(row)] = FormatRate(row.bench_case.link);
+    for (const BenchRow& row : report_.rows) rates[Rate(row)] = Tick(row.bench_case.link);
     for (const auto& [rate, name] : rates) {
       svg += Line(X(rate), Y(0), X(rate), Y(0) + 5, "stroke=\"#9ca3af\"");
       svg += Text(X(rate), Y(0) + 22, "middle", "font-size=\"12\"", name);
     }
     return svg + Text(kLeft + (kWidth - kLeft - kRight) / 2, kHeight - 10, "middle",
-                      "fill=\"#6b7280\" font-size=\"12\"", "upload rate of each peer");
+                      "fill=\"#6b7280\" font-size=\"12\"", "upload rate of each peer, bit/s");
   }
 
   std::string Series(const std::string& name, bool square, const Rows& rows,
