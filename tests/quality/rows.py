@@ -125,6 +125,7 @@ FRONTIER = [
     frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 1.0),
+    frontier(EIGHT, TWO, "2 bits+rans", 1.0),
     defaults(EIGHT),
 ]
 
