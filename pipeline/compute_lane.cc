@@ -14,7 +14,7 @@ ComputeLane::ComputeLane(Executor* control, Executor* compute, const TaskScope& 
 void ComputeLane::Start(std::shared_ptr<Operation> operation) { PostPart(shared_, operation); }
 
 bool ComputeLane::Offer(std::shared_ptr<Operation> operation, bool urgent) {
-  const std::lock_guard lock(shared_->mutex);
+  MutexLock lock(shared_->mutex);
   if (shared_->offered && shared_->offer == nullptr) return false;  // it has begun
   shared_->offered = operation != nullptr;
   shared_->offer = std::move(operation);
@@ -46,7 +46,7 @@ void ComputeLane::RunPart(const std::shared_ptr<Shared>& shared,
 }
 
 std::shared_ptr<Operation> ComputeLane::Follow(Shared* shared, PartEnd end) {
-  const std::lock_guard lock(shared->mutex);
+  MutexLock lock(shared->mutex);
   const bool may = end == PartEnd::kOver || (end == PartEnd::kMore && shared->urgent);
   return may ? std::exchange(shared->offer, nullptr) : nullptr;
 }

@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "common/executor.h"
+#include "common/mutex.h"
 #include "pipeline/task_scope.h"
 
 namespace shoal::pipeline {
@@ -53,9 +53,9 @@ class ComputeLane {
     Executor* compute;
     std::shared_ptr<const std::atomic<bool>> cancelled;
     bool offered = false;  // control's: an offer was made, and it is not known to have begun
-    std::mutex mutex;
-    std::shared_ptr<Operation> offer;  // under the mutex, as `urgent`
-    bool urgent = false;
+    Mutex mutex;
+    std::shared_ptr<Operation> offer SHOAL_GUARDED_BY(mutex);
+    bool urgent SHOAL_GUARDED_BY(mutex) = false;
   };
 
   static void PostPart(const std::shared_ptr<Shared>& shared,
