@@ -1,0 +1,393 @@
+#include "collective/ring_reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <tuple>
+
+#include "collective/one_bit.h"
+#include "tests/support/on_executor.h"
+#include "tests/unit/collective/ring_group.h"
+
+namespace shoal::collective {
+namespace {
+
+using Floats = std::vector<float>;
+using test_support::MemoryGroup;
+
+bool SameBits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// The obvious sum of a torus: along each row from the segment's column, then down the rows.
+Floats Reference(const Torus& torus, const std::vector<Floats>& values,
+                 std::uint64_t contributors) {
+  const std::size_t R = torus.rows, C = torus.columns, n = values[0].size();
+  Floats sum(n);
+  for (std::size_t s = 0; s < R * C; ++s) {
+    const Extent extent = SegmentOf(n, s, R * C);
+    for (std::size_t i = extent.begin; i < extent.end; ++i) {
+      std::optional<float> total;
+      for (std::size_t row = 0; row < R; ++row) {
+        std::optional<float> of_row;
+        const std::size_t r = (s % R + row) % R;
+        for (std::size_t column = 0; column < C; ++column) {
+          const std::size_t member = r * C + (s / R + column) % C;
+          if ((contributors >> member & 1) == 0) continue;
+          of_row = of_row ? *of_row + values[member][i] : values[member][i];
+        }
+        if (of_row) total = total ? *total + *of_row : *of_row;
+      }
+      sum[i] = *total;
+    }
+  }
+  return sum;
+}
+
+// rows, columns, values
+class RingReduceSizes : public testing::TestWithParam<std::tuple<std::tuple<int, int>, int>> {};
+
+TEST_P(RingReduceSizes, EqualsTheSumInHopOrderBitForBitOnAllMembers) {
+  const auto [shape, count] = GetParam();
+  const Torus torus{static_cast<std::size_t>(std::get<0>(shape)),
+                    static_cast<std::size_t>(std::get<1>(shape))};
+  const std::size_t members = torus.members();
+  RingGroup group(members, 7 * members + count, {.columns = torus.columns, .chunk_bytes = 64});
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    std::vector<Floats> values;
+    for (std::size_t r = 0; r < members; ++r) values.push_back(group.Random(count));
+    const std::uint64_t contributors = 1 + group.random() % ((1u << members) - 1);
+    group.Round(round, contributors, values, NewSumMerge());
+    const Floats expected = Reference(torus, values, contributors);
+    for (std::size_t r = 0; r < members; ++r) {
+      EXPECT_TRUE(SameBits(group.Values<float>(r), expected)) << "round " << round << " of " << r;
+      EXPECT_TRUE(group.rings[r]->Awaited().empty());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RingReduceSizes,
+                         testing::Combine(testing::Values(std::tuple(1, 1), std::tuple(1, 2),
+                                                          std::tuple(1, 3), std::tuple(1, 5),
+                                                          std::tuple(2, 2), std::tuple(2, 3),
+                                                          std::tuple(3, 2), std::tuple(4, 1)),
+                                          testing::Values(0, 1, 2, 7, 64, 1001)));
+
+TEST(RingReduceTest, WireBytesAreThoseOfTheTheory) {
+  // 2 (D-1)/D of the vector, for a ring, a torus and the ring that a ragged torus becomes.
+  constexpr std::size_t kValues = 400000;
+  for (const auto& [members, columns] :
+       std::vector<std::pair<std::size_t, std::size_t>>{{4, 0}, {6, 3}, {5, 2}, {8, 4}}) {
+    for (const bool one_bit : {false, true}) {
+      RingGroup group(members, 1, {.columns = columns, .chunk_bytes = 4096});
+      std::vector<double> bytes(members);
+      group.links->tap = [&](MemoryGroup::Message* message) {
+        bytes[message->from] += static_cast<double>(message->payload.size());
+        return true;
+      };
+      const std::size_t words = SignWords(kValues);
+      if (one_bit) {
+        group.Round(1, 1, std::vector(members, std::vector<std::uint64_t>(words)),
+                    NewOneBitMerge(1, kValues, 0));
+      } else {
+        group.Round(1, 1, std::vector(members, Floats(kValues)), NewSumMerge());
+      }
+      const double share = 2.0 * (static_cast<double>(members) - 1) / static_cast<double>(members);
+      const double theory = share * kValues * (one_bit ? 1 : 32) / 8;
+      for (const double sent : bytes) EXPECT_NEAR(sent / theory, 1, 0.02) << members << columns;
+    }
+  }
+}
+
+TEST(RingReduceTest, AChunkGoesAllTheWayWithoutWaitingForTheNextOne) {
+  RingGroup group(3, 2, {.chunk_bytes = 64});
+  std::size_t gathers = 0;
+  group.links->tap = [&](MemoryGroup::Message* message) {
+    const RingHeader header = *ReadRingHeader(message->payload.bytes());
+    if (header.phase == RingPhase::kRowGather) ++gathers;
+    // The last chunk of member 0's segment is lost at its first hop.
+    return header.segment != 0 || header.chunk != 99 || header.hop != 0;
+  };
+  group.Round(1, 0b111, std::vector(3, Floats(3 * 16 * 100, 1.0f)), NewSumMerge());
+  EXPECT_EQ(gathers, 2u * (3 * 100 - 1));
+  EXPECT_EQ(group.rings[0]->Awaited(), std::vector<std::size_t>{2});
+  EXPECT_EQ(group.rings[1]->Awaited(), std::vector<std::size_t>{0});
+  EXPECT_EQ(group.rings[2]->Awaited(), std::vector<std::size_t>{1});
+}
+
+TEST(RingReduceTest, MessagesOfALaterRoundWaitForTheirRound) {
+  RingGroup group(3, 3, {.chunk_bytes = 16});
+  const std::vector<Floats> values = {group.Random(90), group.Random(90), group.Random(90)};
+  group.Start(0, 1, 0b111, values[0], NewSumMerge());
+  group.Start(1, 1, 0b111, values[1], NewSumMerge());
+  group.Drain();
+  EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kUnavailable);  // still waiting
+  EXPECT_EQ(group.rings[0]->Awaited(), std::vector<std::size_t>{2});
+  EXPECT_EQ(group.rings[1]->Awaited(), std::vector<std::size_t>{0});
+  group.Start(2, 1, 0b111, values[2], NewSumMerge());
+  group.Drain();
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_TRUE(SameBits(group.Values<float>(r), Reference(RingOf(3), values, 0b111)));
+  }
+}
+
+TEST(RingReduceTest, RetryAfterAbortAtAnyMomentIsAFreshExchange) {
+  for (const std::size_t columns : {0u, 2u}) {
+    for (unsigned seed = 0; seed < 100; ++seed) {
+      RingGroup group(4, seed, {.columns = columns, .chunk_bytes = 64});
+      std::vector<Floats> values, again;
+      for (int r = 0; r < 4; ++r) {
+        values.push_back(group.Random(100));
+        again.push_back(group.Random(77));
+      }
+      for (int r = 0; r < 4; ++r) group.Start(r, 5, 0b1111, values[r], NewSumMerge());
+      for (unsigned i = 0; i < seed * 3; ++i) group.world.Step();
+      for (int r = 0; r < 4; ++r) {
+        const bool was_running = !group.results[r].has_value();
+        group.rings[r]->Abort();
+        if (was_running) {
+          EXPECT_EQ(group.StatusOf(r).code(), StatusCode::kAborted);
+        }
+        // Some go on at once, some while their neighbours' chunks are there already.
+        for (unsigned i = 0; i < group.random() % 20; ++i) group.world.Step();
+        group.Start(r, 6, 0b1011, again[r], NewSumMerge());
+      }
+      group.Drain();
+      const Floats expected = Reference(TorusOf(4, columns), again, 0b1011);
+      for (int r = 0; r < 4; ++r) {
+        EXPECT_TRUE(SameBits(group.Values<float>(r), expected)) << "seed " << seed;
+      }
+    }
+  }
+}
+
+// Sends one changed message to member 1 of 3 and returns what member 1 says.
+Status AfterChange(const std::function<void(Buffer*)>& change) {
+  RingGroup group(3, 4, {.chunk_bytes = 64});
+  bool changed = false;
+  group.links->tap = [&](MemoryGroup::Message* message) {
+    if (message->to == 1 && !std::exchange(changed, true)) change(&message->payload);
+    return true;
+  };
+  group.Round(1, 0b111, std::vector(3, Floats(300, 1.0f)), NewSumMerge());
+  EXPECT_TRUE(changed);
+  return group.StatusOf(1);
+}
+
+TEST(RingReduceTest, ForeignMessagesEndTheOperationWithTheirCause) {
+  const auto refused = [](const std::function<void(Buffer*)>& change, const std::string& why) {
+    const Status status = AfterChange(change);
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("member 0"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
+  };
+  const auto with = [](std::size_t at, int value) {
+    return [=](Buffer* message) { message->data()[at] = static_cast<std::byte>(value); };
+  };
+  refused(with(0, 9), "layout version 9");
+  refused(with(1, 2), "another exchange");
+  refused(with(2, 1), "nothing is awaited");
+  refused(with(2, 3), "nothing is awaited");
+  refused(with(3, 1), "nothing is awaited");
+  refused(with(4, 3), "does not exist");
+  refused(with(8, 7), "does not exist");
+  refused(with(12, 2), "stands for 2 members instead of 1");
+  refused(with(16, 2), "another exchange");
+  refused(with(24, 77), "damaged");
+  refused(with(40, 77), "damaged");
+  refused([](Buffer* message) { message->Truncate(20); }, "shorter than its header");
+  refused([](Buffer* message) { message->Truncate(80); }, "has 48 bytes instead of 64");
+  refused([](Buffer* message) { *message = Buffer(); }, "shorter than its header");
+}
+
+TEST(RingReduceTest, ASecondCopyOfAMessageIsAnError) {
+  RingGroup group(2, 5, {.chunk_bytes = 64});
+  std::optional<Buffer> copy;
+  group.links->tap = [&](MemoryGroup::Message* message) {
+    if (message->to == 0 && !copy) copy = Buffer::CopyOf(message->payload.bytes());
+    return true;
+  };
+  group.Start(0, 1, 0b11, Floats(100), NewSumMerge());
+  group.Start(1, 1, 0b11, Floats(100), NewSumMerge());
+  while (!copy) group.world.Step();
+  ASSERT_TRUE(group.links->member(1)->Send(0, 1, std::move(*copy)).ok());
+  group.Drain();
+  EXPECT_NE(group.StatusOf(0).message().find("came twice"), std::string::npos);
+}
+
+TEST(RingReduceTest, UnusedBitsOfAForeignVectorAreRefused) {
+  for (const bool in_marks : {false, true}) {
+    RingGroup group(2, 5, {});
+    // 3 signs and 3 marks: a word each; member 0 sends the first, member 1 the second.
+    std::vector<std::vector<std::uint64_t>> words = {{1, 1}, {1, 1}};
+    words[in_marks ? 1 : 0][in_marks ? 1 : 0] = 1 << 3;
+    group.Round(1, 0b11, words, NewOneBitMerge(1, 3, 3));
+    const Status status = group.StatusOf(in_marks ? 0 : 1);
+    EXPECT_NE(status.message().find("unused bits"), std::string::npos) << status.message();
+  }
+}
+
+TEST(RingReduceTest, AFloodOfEarlyMessagesIsAnErrorNotAHang) {
+  for (const bool running : {false, true}) {
+    RingGroup group(2, 6, {.early_bytes_max = 10000});
+    if (running) group.Start(0, 1, 0b11, Floats(3), NewSumMerge());
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_TRUE(group.links->member(1)->Send(0, 9 + i, Buffer(4)).ok());
+    }
+    group.Drain();
+    if (!running) group.Start(0, 1, 0b11, Floats(3), NewSumMerge());
+    group.Drain();
+    EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kResourceExhausted);
+    EXPECT_NE(group.StatusOf(0).message().find("member 1"), std::string::npos);
+  }
+}
+
+TEST(RingReduceTest, WrongArgumentsAreRefused) {
+  RingGroup group(2, 8, {});
+  const auto code = [&](std::uint64_t round, std::uint64_t contributors,
+                        const std::vector<char>& bytes) {
+    group.Start(0, round, contributors, bytes, NewSumMerge());
+    EXPECT_FALSE(group.results[0].has_value()) << "from inside Start";
+    group.Drain();
+    return group.StatusOf(0).code();
+  };
+  EXPECT_EQ(code(3, 0, std::vector<char>(4)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(3, 0b100, std::vector<char>(4)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(3, 0b11, std::vector<char>(6)), StatusCode::kInvalidArgument);
+  group.Round(3, 0b11, std::vector<Floats>{{1.0f}, {2.0f}}, NewSumMerge());
+  EXPECT_EQ(group.Values<float>(0), Floats{3.0f});
+  EXPECT_EQ(code(3, 0b11, std::vector<char>(4)), StatusCode::kInvalidArgument);  // no repeat
+  group.Start(1, 4, 0b11, Floats{1.0f}, NewSumMerge());
+  bool second = false;
+  group.rings[1]->Start(5, 0b11, Buffer(4), NewSumMerge(), [&](Result<Buffer> result) {
+    second = true;
+    EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
+  });
+  group.Drain();
+  EXPECT_TRUE(second);
+}
+
+TEST(RingReduceTest, DestructionAtAnyMomentCallsNothing) {
+  for (unsigned steps = 0; steps < 60; ++steps) {
+    RingGroup group(3, steps, {.chunk_bytes = 16});
+    bool called = false;
+    for (int r = 0; r < 3; ++r) group.Start(r, 1, 0b111, group.Random(20), NewSumMerge());
+    group.rings[0]->Abort();
+    group.rings[0]->Start(2, 0b111, Buffer(80), NewSumMerge(),
+                          [&](Result<Buffer>) { called = true; });
+    for (unsigned i = 0; i < steps; ++i) group.world.Step();
+    group.rings[0].reset();
+    called = false;
+    group.Drain();
+    EXPECT_FALSE(called);
+  }
+}
+
+// Members in one process whose messages go through one control thread.
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(std::size_t members) : control_(NewThreadExecutor("control")) {
+    for (std::size_t r = 0; r < members; ++r) {
+      channels_.push_back(std::make_unique<Channel>(this, r));
+      compute_.push_back(NewThreadPool("compute", 2));
+    }
+    test_support::RunOn(control_.get(), [&] {
+      for (std::size_t r = 0; r < members; ++r) {
+        rings_.push_back(NewRingReduce(channels_[r].get(), control_.get(), compute_[r].get(),
+                                       {.columns = 2, .chunk_bytes = 256}));
+      }
+      return 0;
+    });
+  }
+  ~ThreadGroup() {
+    test_support::RunOn(control_.get(), [&] {
+      rings_.clear();
+      return 0;
+    });
+    compute_.clear();
+  }
+
+  // Results of all members; `abort_after` messages the members give up.
+  std::vector<Result<Buffer>> Round(std::uint64_t round, const std::vector<Floats>& values,
+                                    int abort_after) {
+    std::vector<std::future<Result<Buffer>>> futures;
+    abort_after_ = abort_after;
+    for (std::size_t r = 0; r < rings_.size(); ++r) {
+      auto promise = std::make_shared<std::promise<Result<Buffer>>>();
+      futures.push_back(promise->get_future());
+      control_->Post("start", [this, r, round, promise, &values] {
+        rings_[r]->Start(round, (1u << rings_.size()) - 1,
+                         Buffer::CopyOf(std::as_bytes(std::span(values[r]))), NewSumMerge(),
+                         [promise](Result<Buffer> sum) { promise->set_value(std::move(sum)); });
+      });
+    }
+    std::vector<Result<Buffer>> results;
+    for (auto& future : futures) results.push_back(future.get());
+    return results;
+  }
+
+ private:
+  class Channel final : public GroupChannel {
+   public:
+    Channel(ThreadGroup* group, std::size_t rank) : group_(group), rank_(rank) {}
+    std::size_t size() const override { return group_->channels_.size(); }
+    std::size_t rank() const override { return rank_; }
+    Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+      group_->control_->Post("deliver", [group = group_, from = rank_, to, tag,
+                                         held = std::make_shared<Buffer>(std::move(payload))] {
+        group->Deliver(from, to, tag, std::move(*held));
+      });
+      return Status::Ok();
+    }
+    void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
+    Receiver receiver_;
+
+   private:
+    ThreadGroup* const group_;
+    const std::size_t rank_;
+  };
+
+  void Deliver(std::size_t from, std::size_t to, std::uint64_t tag, Buffer payload) {
+    if (--abort_after_ == 0) {
+      for (const auto& ring : rings_) ring->Abort();
+    }
+    if (channels_[to]->receiver_) channels_[to]->receiver_(from, tag, std::move(payload));
+  }
+
+  std::unique_ptr<Executor> control_;
+  std::vector<std::unique_ptr<Executor>> compute_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<std::unique_ptr<RingReduce>> rings_;
+  std::atomic<int> abort_after_{0};
+};
+
+TEST(RingReduceTest, RunsOnThreads) {
+  std::mt19937 random(9);
+  std::vector<Floats> values(4, Floats(2000));
+  for (Floats& of_member : values) {
+    for (float& value : of_member) value = static_cast<float>(random() % 1000) / 7;
+  }
+  const Floats expected = Reference({2, 2}, values, 0b1111);
+  ThreadGroup group(4);
+  std::uint64_t round = 0;
+  for (const int abort_after : {0, 1, 7, 40, 90, 0}) {
+    const auto results = group.Round(++round, values, abort_after);
+    for (const Result<Buffer>& result : results) {
+      if (abort_after == 0) {
+        ASSERT_TRUE(result.ok()) << result.status().ToString();
+      }
+      if (!result.ok()) {
+        EXPECT_EQ(result.status().code(), StatusCode::kAborted);
+        continue;
+      }
+      const auto sum = result->floats();
+      EXPECT_TRUE(SameBits(Floats(sum.begin(), sum.end()), expected));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::collective
