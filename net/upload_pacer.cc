@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shoal::net {
 namespace {
@@ -25,10 +26,17 @@ constexpr Duration kLagMin = milliseconds(200);
 // A queue above the target is to be gone after so many lags; at most so much is taken off at once.
 constexpr double kDrainLags = 2;
 constexpr double kCutMax = 0.5;
-// Growth per lag: slow near the line's rate, faster when the line has long had room.
+// Growth per lag: slow near the line's rate, faster when the line has long had room. Without the
+// fast part a pace that once was a hundred times too low would take most of a minute to rise.
 constexpr double kGrowthFirst = 0.005;
-constexpr double kGrowthMax = 0.05;
+constexpr double kGrowthFactor = 1.5;
+constexpr double kGrowthMax = 0.2;
 constexpr int kGrowthsSlow = 4;
+// Between bursts less is seen.
+constexpr double kBurstGrowth = 0.05;
+// A connection that still starts slowly delivers so many times what it did a lag before. What waits
+// then, waits for processors: no line is full yet.
+constexpr double kStarting = 1.25;
 // How far the pace may be above what is delivered.
 constexpr double kAheadMax = 1.25;
 // Weight of a new measurement of the line's rate. With a queue that is none, but a processor's,
@@ -107,7 +115,7 @@ void UploadPacer::GrowBetweenBursts(TimePoint now) {
   }
   if (rate_ == 0 || !limited || !waited || !empty) return;
   changed_at_ = now;
-  rate_ *= 1 + kGrowthMax;
+  rate_ *= 1 + kBurstGrowth;
 }
 
 void UploadPacer::Adjust(TimePoint now) {
@@ -125,6 +133,8 @@ void UploadPacer::Adjust(TimePoint now) {
     return;
   }
   const double delivered = DeliveredRate(now);
+  const double before = std::exchange(delivered_, delivered);
+  if (rate_ == 0 && delivered > kStarting * before) return;
   if (std::max(rate_, delivered) > kRateMax) {
     rate_ = line_ = 0;
   } else if (over > 0) {
@@ -136,10 +146,10 @@ void UploadPacer::Adjust(TimePoint now) {
     rate_ = std::max(kRateMin, line_ * (1 - cut));
     growths_ = 0;
   } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
-    // Slower the nearer the target.
-    ++growths_;
-    const double growth =
-        std::min(kGrowthMax, kGrowthFirst * std::pow(1.5, std::max(0, growths_ - kGrowthsSlow)));
+    // Slower the nearer the target, and never faster while anything waits.
+    growths_ = queue < kEmptyPart * target ? growths_ + 1 : 0;
+    const double growth = std::min(
+        kGrowthMax, kGrowthFirst * std::pow(kGrowthFactor, std::max(0, growths_ - kGrowthsSlow)));
     rate_ += rate_ * growth * std::min(1.0, -over / target + 0.1);
     line_ = std::max(line_, std::min(delivered, rate_));
   }

@@ -69,9 +69,10 @@ class UploadPacer {
   TimePoint emptied_at_{};  // when the queue was last seen empty, or nobody was busy
   TimePoint drained_until_{};
   Duration round_trip_{};
-  double rate_ = 0;  // bytes per second; 0: no pace yet
-  double line_ = 0;  // what was delivered while the queue was not empty, smoothed
-  int growths_ = 0;  // in a row
+  double rate_ = 0;       // bytes per second; 0: no pace yet
+  double delivered_ = 0;  // bytes per second, when it was last looked at
+  double line_ = 0;       // what was delivered while the queue was not empty, smoothed
+  int growths_ = 0;       // in a row
 };
 
 }  // namespace shoal::net

@@ -31,6 +31,8 @@ class Line {
 
   void set_router_ms(double ms) { router_ms_ = ms; }
   void set_drift_ppm(double ppm) { drift_ppm_ = ppm; }
+  // What every packet waits besides: for processors.
+  void set_busy_ms(double ms) { busy_ms_ = ms; }
 
   // Runs for `duration`; `offered`: what there is to send, as part of the line's rate.
   void Run(Duration duration, double offered = 10, double others = 0, double noise_ms = 0) {
@@ -95,8 +97,8 @@ class Line {
     sample.delivered_bytes = static_cast<std::uint64_t>(bytes);
     if (busy && bytes > 3000) {
       std::uniform_real_distribution<> noise(0, noise_ms);
-      sample.one_way_queue = OneWayQueue(queue_ms + noise(random_));
-      sample.queue = Milliseconds(queue_ms + back_ms + noise(random_));
+      sample.one_way_queue = OneWayQueue(queue_ms + busy_ms_ + noise(random_));
+      sample.queue = Milliseconds(queue_ms + busy_ms_ + back_ms + noise(random_));
       sample.round_trip = round_trip_ + *sample.queue;
     }
     sample.limited = std::exchange(limited_, false);
@@ -119,6 +121,7 @@ class Line {
   QueueDelay queue_delay_;
   double router_ms_ = 200;
   double drift_ppm_ = 0;
+  double busy_ms_ = 0;
   double bytes_per_ms_;
   const Duration round_trip_;
   std::mt19937 random_;
@@ -233,6 +236,38 @@ TEST(UploadPacer, MakesRoomForOthersAndComesBack) {
   line.Run(seconds(5));
   means = line.TakeMeans();
   EXPECT_GT(means.used, 0.95);
+}
+
+TEST(UploadPacer, BusyProcessorsDuringTheSlowStartDoNotHoldAFastLineDown) {
+  for (const int rtt : {1, 41, 101}) {
+    SCOPED_TRACE(rtt);
+    Line line(500, milliseconds(rtt));
+    line.set_busy_ms(6);
+    double offered = 0.003;
+    for (int i = 0; i < 12; ++i, offered *= 2) line.Run(milliseconds(100), offered);
+    line.set_busy_ms(0);
+    line.Run(seconds(5));
+    line.TakeMeans();
+    line.Run(seconds(10));
+    const auto means = line.TakeMeans();
+    EXPECT_GT(means.used, 0.93);
+    EXPECT_LT(means.queue_ms, 12);
+  }
+}
+
+TEST(UploadPacer, APaceFarTooLowIsMadeUpForInSeconds) {
+  for (const int rtt : {1, 41, 101}) {
+    SCOPED_TRACE(rtt);
+    Line line(10, milliseconds(rtt));
+    line.Run(seconds(5));
+    line.SetRate(500);
+    line.Run(seconds(8));
+    line.TakeMeans();
+    line.Run(seconds(10));
+    const auto means = line.TakeMeans();
+    EXPECT_GT(means.used, 0.93);
+    EXPECT_LT(means.queue_most_ms, 70);
+  }
 }
 
 TEST(UploadPacer, PausesKeepThePace) {
