@@ -8,11 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "collective/all_reduce.h"
+#include "collective/exchange.h"
 #include "common/log.h"
 #include "pipeline/boundary.h"
 #include "pipeline/group_links.h"
 #include "pipeline/lifecycle.h"
+#include "pipeline/runner_checks.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/step_compute.h"
 
@@ -33,6 +34,11 @@ struct Gradients {
   Buffer flat;
   model::GradientLayout tied;
   double squared_norm = 0;
+};
+
+struct ModelSizes {
+  std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
+  std::size_t gradient_values = 0;
 };
 
 class Runner final : public StageRunner {
@@ -71,6 +77,7 @@ class Runner final : public StageRunner {
   Status CheckTargets(const LinkTargets& targets) const;
   Status CheckPlan(const StepPlan& plan) const;
   void ResetModel();
+  Status MakeExchange(std::size_t gradient_values);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MaybeUp();
@@ -103,7 +110,7 @@ class Runner final : public StageRunner {
   std::unique_ptr<Boundary> previous_, next_;
   std::unique_ptr<EmbeddingLink> embedding_;
   std::unique_ptr<GroupLinks> group_;
-  std::unique_ptr<collective::AllReduce> all_reduce_;
+  std::unique_ptr<collective::Exchange> exchange_;
   std::unique_ptr<StepCompute> compute_;
 };
 
@@ -182,8 +189,6 @@ void Runner::Start(const LinkTargets& targets) {
   }
   if (config().pipelines > 1) {
     group_ = std::make_unique<GroupLinks>(&core_, targets.group, on_up);
-    all_reduce_ =
-        collective::NewDirectAllReduce(group_.get(), core_.deps.control, core_.deps.compute);
   }
   if (previous_) previous_->Open();
   if (next_) next_->Open();
@@ -196,16 +201,32 @@ void Runner::ResetModel() {
   auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
                 tokens = config().row_tokens] {
     model->ZeroGradients();
-    return std::pair(model->MicroBatchBytes(rows, tokens),
-                     model->PendingWeightsBytes(rows, tokens));
+    return ModelSizes{model->MicroBatchBytes(rows, tokens),
+                      model->PendingWeightsBytes(rows, tokens), model->gradient_size()};
   };
-  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](auto bytes) {
+  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](ModelSizes sizes) {
     // Beside what the model keeps: the activation kept for a resend, and the gradient's buffer.
     const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
-    compute_->set_memory(bytes.first + 2 * sizeof(float) * values, bytes.second);
+    compute_->set_memory(sizes.micro_batch_bytes + 2 * sizeof(float) * values,
+                         sizes.pending_weights_bytes);
+    if (Status status = MakeExchange(sizes.gradient_values); !status.ok()) {
+      return Fail(status, nullptr);
+    }
     model_clean_ = true;
     MaybeUp();
   });
+}
+
+Status Runner::MakeExchange(std::size_t gradient_values) {
+  if (!group_) return Status::Ok();
+  collective::ExchangeConfig exchange;
+  exchange.seed = config().seed;
+  exchange.epoch = config().generation;
+  exchange.early_bytes_max += 2 * sizeof(float) * gradient_values;
+  SHOAL_ASSIGN_OR_RETURN(exchange_,
+                         collective::NewDirectExchange(exchange, group_.get(), core_.deps.control,
+                                                       core_.deps.compute));
+  return Status::Ok();
 }
 
 void Runner::RollBackStore() {
@@ -329,15 +350,21 @@ void Runner::ReduceGroup(Gradients gradients) {
   core_.Progress();
   if (config().pipelines == 1) return ReduceTied(std::move(gradients));
   const model::GradientLayout tied = gradients.tied;
-  all_reduce_->Start(step_ + 1, contributors_, std::move(gradients.flat),
-                     [this, tied](Result<Buffer> sum) {
-                       if (failed()) return;
-                       if (!sum.ok()) return Fail(sum.status(), nullptr);
-                       Gradients summed;
-                       summed.tied = tied;
-                       summed.flat = std::move(*sum);
-                       ReduceTied(std::move(summed));
-                     });
+  // Gradients are sums over labels already: a pipeline that counts has weight 1.
+  collective::ExchangeRequest request;
+  request.round = step_ + 1;
+  for (std::uint32_t pipeline = 0; pipeline < config().pipelines; ++pipeline) {
+    request.weights.push_back(contributors_ >> pipeline & 1);
+  }
+  request.values = std::make_shared<const Buffer>(std::move(gradients.flat));
+  exchange_->Start(std::move(request), [this, tied](Result<Buffer> sum) {
+    if (failed()) return;
+    if (!sum.ok()) return Fail(sum.status(), nullptr);
+    Gradients summed;
+    summed.tied = tied;
+    summed.flat = std::move(*sum);
+    ReduceTied(std::move(summed));
+  });
 }
 
 void Runner::ReduceTied(Gradients gradients) {
@@ -403,6 +430,7 @@ void Runner::OnApply(const ApplyOrder& order) {
                 nullptr);
   }
   if (!Go(RunnerEvent::kApply, "Apply")) return;
+  if (exchange_) exchange_->Commit();
   applying_.push_back({order.step, false, 0, {}});
   ApplyModel(order);
   CommitPlaces(order.step);
@@ -504,7 +532,7 @@ std::string Runner::Awaited(const PeerId** peer) const {
     default: return "the own optimizer or delta store";
   }
   const std::vector<std::size_t> members =
-      all_reduce_ ? all_reduce_->Awaited() : std::vector<std::size_t>();
+      exchange_ ? exchange_->Awaited() : std::vector<std::size_t>();
   if (!members.empty()) {
     *peer = &group_->peer(members.front());
     return "the gradients of " + group_->Name(members.front());
@@ -526,58 +554,15 @@ std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
   return "the link to " + embedding_->peer_name();
 }
 
-Status CheckConfig(const RunnerConfig& c) {
-  if (c.stages == 0 || c.stage >= c.stages || c.pipelines == 0 || c.pipelines > 64 ||
-      c.pipeline >= c.pipelines) {
-    return InvalidArgument("stage " + std::to_string(c.stage) + " of " + std::to_string(c.stages) +
-                           " in pipeline " + std::to_string(c.pipeline) + " of " +
-                           std::to_string(c.pipelines) + " (64 at most) is no place in a plan");
-  }
-  constexpr std::uint32_t kMost = 1u << 20;
-  if (c.micro_batch_rows == 0 || c.row_tokens == 0 || c.hidden == 0 || c.micro_batch_rows > kMost ||
-      c.row_tokens > kMost || c.hidden > kMost) {
-    return InvalidArgument("rows, tokens per row and hidden size must be 1 to 1048576");
-  }
-  if (c.stall_timeout <= Duration::zero()) return InvalidArgument("the stall timeout must be > 0");
-  return Status::Ok();
-}
-
-Status CheckDependencies(const RunnerConfig& config, const StageRunner::Dependencies& d,
-                         const compression::MessageCodec& forward,
-                         const compression::MessageCodec& backward) {
-  SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model && d.mediator);
-  SHOAL_RETURN_IF_ERROR(compression::CheckDirections(forward, backward));
-  const bool keeps = forward.keeps_m() || backward.keeps_residual();
-  if (config.stages > 1 && keeps && d.delta_store == nullptr) {
-    return FailedPrecondition("codec " + (forward.keeps_m() ? forward : backward).spec() +
-                              " needs a delta store");
-  }
-  const compression::SampleShape shape{config.row_tokens, config.hidden};
-  const std::size_t rows = config.micro_batch_rows;
-  if (forward.EncodedBytesMax(shape, rows) > UINT32_MAX ||
-      backward.EncodedBytesMax(shape, rows) > UINT32_MAX) {
-    return InvalidArgument("a micro-batch of " + std::to_string(rows) + " x " +
-                           std::to_string(config.row_tokens) + " x " +
-                           std::to_string(config.hidden) + " values does not fit a frame");
-  }
-  const bool reads = config.stage == 0 || config.stage + 1 == config.stages;
-  if (!reads) return Status::Ok();
-  if (d.data == nullptr) return FailedPrecondition("first and last stage need the prepared data");
-  if (d.data->info().row_tokens == config.row_tokens) return Status::Ok();
-  return InvalidArgument("the data has rows of " + std::to_string(d.data->info().row_tokens) +
-                         " tokens, the run wants " + std::to_string(config.row_tokens) +
-                         "; prepare the data with --row " + std::to_string(config.row_tokens));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
                                                     const StageRunner::Dependencies& dependencies) {
-  SHOAL_RETURN_IF_ERROR(CheckConfig(config));
+  SHOAL_RETURN_IF_ERROR(CheckRunnerConfig(config));
   SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
   SHOAL_ASSIGN_OR_RETURN(auto backward,
                          compression::MakeCodec(config.backward_codec, config.hidden));
-  SHOAL_RETURN_IF_ERROR(CheckDependencies(config, dependencies, *forward, *backward));
+  SHOAL_RETURN_IF_ERROR(CheckRunnerDependencies(config, dependencies, *forward, *backward));
   return std::unique_ptr<StageRunner>(
       std::make_unique<Runner>(config, dependencies, std::move(forward), std::move(backward)));
 }

@@ -325,7 +325,9 @@ std::vector<Forgery> OtherForgeries() {
     return 1;
   };
   const auto longer = [](Frame* frame) {
-    frame->payload = Buffer(frame->payload.size() + 4);
+    Buffer payload(frame->payload.size() + 4);
+    std::memcpy(payload.data(), frame->payload.data(), frame->payload.size());
+    frame->payload = std::move(payload);
     return 1;
   };
   const auto other_kind = [](Frame* frame) {

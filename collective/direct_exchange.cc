@@ -1,0 +1,499 @@
+// The direct exchange of exchange.h: encode, send, sum, send sums, decode, chunk by chunk.
+//
+// Every pass over values runs on `compute`, at most two encodings ahead of the sending, so that
+// sums find their turn; `control` only counts messages. Tag of a message: its round.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "collective/error_memories.h"
+#include "collective/exchange.h"
+#include "collective/exchange_work.h"
+
+namespace shoal::collective {
+namespace {
+
+constexpr std::size_t kMembersMax = 64;
+constexpr std::size_t kEncodingMax = 2;          // contributions being encoded at once
+constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
+constexpr std::size_t kChunkValuesMax = 1u << 30;
+constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
+
+// Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
+class DirectExchange final : public Exchange {
+ public:
+  DirectExchange(const ExchangeConfig& config, std::shared_ptr<const ChunkCoder> contribution,
+                 std::shared_ptr<const ChunkCoder> result, std::size_t chunk_values,
+                 GroupChannel* channel, Executor* control, Executor* compute)
+      : config_(config),
+        contribution_coder_(std::move(contribution)),
+        result_coder_(std::move(result)),
+        chunk_values_(chunk_values),
+        method_(MethodId("direct " + contribution_coder_->spec() + " " + result_coder_->spec() +
+                         " row=" + std::to_string(config.row) +
+                         " feedback=" + std::to_string(config.error_feedback))),
+        channel_(channel),
+        control_(control),
+        compute_(compute) {
+    channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
+      OnMessage(from, std::move(message));
+    });
+  }
+  ~DirectExchange() override {
+    *operation_ = 0;
+    *alive_ = false;
+    channel_->SetReceiver(nullptr);
+  }
+
+  void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
+  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Commit() override {
+    SHOAL_CHECK(round_ == nullptr);
+    memories_.Commit();
+  }
+  void Rollback() override {
+    Abort();
+    memories_.Rollback();
+  }
+  std::vector<std::size_t> Awaited() const override;
+  ExchangeTraffic traffic() const override { return traffic_; }
+
+ private:
+  // What tasks on `compute` share. Each writes the result's values of its own chunk only.
+  struct Round {
+    RoundPlan plan;
+    std::shared_ptr<const Buffer> values;
+    std::shared_ptr<const ErrorMemory> memory;  // to build on; null: zeros
+    Buffer result;
+  };
+  struct ChunkPlace {
+    std::size_t owner, chunk;
+  };
+  struct OwnChunk {
+    std::vector<Buffer> contributions;  // by member; empty: not there
+    std::size_t missing = 0;
+  };
+  struct Early {
+    std::size_t from;
+    std::uint64_t round;
+    Buffer message;
+  };
+  struct Summed {
+    Coded coded;
+    std::vector<Buffer> messages;  // by member, not for oneself
+  };
+
+  std::size_t size() const { return channel_->size(); }
+  std::size_t rank() const { return channel_->rank(); }
+
+  Status CheckStart(const ExchangeRequest& request) const;
+  std::vector<double> SharesOf(const ExchangeRequest& request) const;
+  Status MakeRound(ExchangeRequest request);
+  void Expect();
+  void Encode();
+  void Encoded(ChunkPlace place, Coded coded);
+  void Contributed(std::size_t chunk, std::size_t from, Buffer message);
+  void Sum(std::size_t chunk);
+  void OnSum(std::size_t chunk, Summed summed);
+  void Decode(ChunkPlace place, Buffer message);
+  void MaybeEnd();
+  Status Send(std::size_t to, Buffer message);
+  void OnMessage(std::size_t from, Buffer message);
+  void Hold(std::size_t from, std::uint64_t round, Buffer message);
+  void Refuse(std::size_t from, const Status& status);
+  Status Take(std::size_t from, const MessageHeader& header, Buffer message);
+  void Finish(Result<Buffer> result);
+  // Runs `work` on compute, then `then` with its result here, unless the round ended.
+  template <typename Work, typename Then>
+  void OnCompute(const char* name, Work work, Then then);
+
+  const ExchangeConfig config_;
+  const std::shared_ptr<const ChunkCoder> contribution_coder_, result_coder_;
+  const std::size_t chunk_values_;
+  const std::uint64_t method_;
+  GroupChannel* const channel_;
+  Executor* const control_;
+  Executor* const compute_;
+  // Number of the operation; tasks of an earlier one see a difference and end. Shared, because a
+  // task may outlive this object; 0 after destruction.
+  std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
+      std::make_shared<std::atomic<std::uint64_t>>(1);
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // control only
+
+  ErrorMemories memories_;
+  ExchangeTraffic traffic_;
+  bool started_ = false;          // any round yet
+  std::uint64_t last_round_ = 0;  // running or last
+  std::deque<Early> early_;       // messages of later rounds
+  std::vector<std::size_t> early_bytes_;
+  Status broken_;  // not OK: a member's messages were lost, so later rounds could not end
+
+  std::shared_ptr<Round> round_;  // running; null: none
+  std::function<void(Result<Buffer>)> done_;
+  std::shared_ptr<ErrorMemory> fresh_;  // what this round leaves; null: nothing
+  std::vector<ChunkPlace> to_encode_;   // in the order of sending
+  std::size_t next_encode_ = 0, encoding_ = 0;
+  std::vector<OwnChunk> own_;                                   // chunks of the own shard
+  std::vector<std::vector<bool>> have_result_;                  // by member, chunk
+  std::vector<std::size_t> contributions_left_, results_left_;  // messages by member
+  std::size_t chunks_left_ = 0;                                 // not yet in the result
+};
+
+template <typename Work, typename Then>
+void DirectExchange::OnCompute(const char* name, Work work, Then then) {
+  const std::uint64_t mine = *operation_;
+  auto task = std::make_shared<Work>(std::move(work));  // shared: std::function must be copyable
+  compute_->Post(name, [name, mine, operation = operation_, control = control_, task, then] {
+    if (*operation != mine) return;
+    auto result = std::make_shared<decltype((*task)())>((*task)());
+    control->Post(name, [mine, operation, result, then] {
+      if (*operation == mine) then(std::move(*result));
+    });
+  });
+}
+
+Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
+  SHOAL_RETURN_IF_ERROR(broken_);
+  if (round_ != nullptr) return FailedPrecondition("an exchange is still running");
+  if (started_ && request.round <= last_round_) {
+    return InvalidArgument("exchange round " + std::to_string(request.round) +
+                           " does not follow round " + std::to_string(last_round_));
+  }
+  if (request.weights.size() != size()) {
+    return InvalidArgument("an exchange among " + std::to_string(size()) + " members got " +
+                           std::to_string(request.weights.size()) + " weights");
+  }
+  std::uint64_t all = 0;
+  for (const std::uint64_t weight : request.weights) {
+    if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
+    all += weight;
+  }
+  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
+    return InvalidArgument("an exchange takes fp32 values");
+  }
+  const std::vector<double> shares = SharesOf(request);
+  if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
+    return InvalidArgument("no member with a weight has a share of the reduction");
+  }
+  return Status::Ok();
+}
+
+// Members that only listen own nothing.
+std::vector<double> DirectExchange::SharesOf(const ExchangeRequest& request) const {
+  std::vector<double> shares(size());
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    if (request.weights[r] != 0) shares[r] = config_.shares.empty() ? 1.0 : config_.shares[r];
+  }
+  return shares;
+}
+
+void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
+  SHOAL_ASSERT_ON(*control_);
+  if (Status status = CheckStart(request); !status.ok()) {
+    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
+    return;
+  }
+  done_ = std::move(done);
+  auto round = std::make_shared<Round>();
+  round->plan.rank = rank();
+  round->plan.layout = ShardLayout(request.values->size() / sizeof(float), SharesOf(request),
+                                   config_.row, chunk_values_);
+  round->plan.contribution_coder = contribution_coder_;
+  round->plan.result_coder = result_coder_;
+  round->plan.keep_errors = config_.error_feedback;
+  round->plan.method = method_;
+  round->plan.round = request.round;
+  round->plan.epoch = config_.epoch;
+  round->plan.seed = config_.seed;
+  round->plan.tensor = request.tensor;
+  round->plan.combine = request.combine;
+  for (const std::uint64_t weight : request.weights) round->plan.weight += weight;
+  round->plan.weights = std::move(request.weights);
+  round->memory = memories_.Find(request.tensor, round->plan.layout);
+  round->result = Buffer(request.values->size());
+  round->values = std::move(request.values);
+  round_ = std::move(round);
+  started_ = true;
+  last_round_ = request.round;
+  traffic_ = {};
+  Expect();
+  Encode();
+  MaybeEnd();
+  std::deque<Early> early = std::exchange(early_, {});
+  early_bytes_.assign(size(), 0);
+  for (Early& held : early) OnMessage(held.from, std::move(held.message));
+}
+
+// What this member has to send and to get.
+void DirectExchange::Expect() {
+  const RoundPlan& plan = round_->plan;
+  const ShardLayout& layout = plan.layout;
+  to_encode_.clear();
+  next_encode_ = encoding_ = 0;
+  fresh_.reset();
+  if (plan.keep_errors) fresh_ = std::make_shared<ErrorMemory>(layout, rank());
+  if (plan.weights[rank()] != 0) {
+    // Chunk 0 of every shard first, so that all owners begin early; members begin with different
+    // owners, so that nobody gets all first messages at once.
+    for (std::size_t chunk = 0; chunk < layout.chunks_max(); ++chunk) {
+      for (std::size_t i = 1; i <= size(); ++i) {
+        const std::size_t owner = (rank() + i) % size();
+        if (chunk < layout.chunks(owner)) to_encode_.push_back({owner, chunk});
+      }
+    }
+  }
+  const auto contributors =
+      static_cast<std::size_t>(size() - std::count(plan.weights.begin(), plan.weights.end(), 0u));
+  own_.clear();
+  own_.resize(layout.chunks(rank()));
+  for (OwnChunk& own : own_) {
+    own.contributions.resize(size());
+    own.missing = contributors;
+  }
+  chunks_left_ = 0;
+  contributions_left_.assign(size(), 0);
+  results_left_.assign(size(), 0);
+  have_result_.assign(size(), {});
+  for (std::size_t r = 0; r < size(); ++r) {
+    chunks_left_ += layout.chunks(r);
+    if (r == rank()) continue;
+    if (plan.weights[r] != 0) contributions_left_[r] = layout.chunks(rank());
+    results_left_[r] = layout.chunks(r);
+    have_result_[r].assign(layout.chunks(r), false);
+  }
+}
+
+void DirectExchange::Encode() {
+  while (encoding_ < kEncodingMax && next_encode_ < to_encode_.size()) {
+    const ChunkPlace place = to_encode_[next_encode_++];
+    ++encoding_;
+    auto encode = [round = round_, place] {
+      static const Buffer none;
+      const Buffer& error = round->memory ? round->memory->worker[place.owner][place.chunk] : none;
+      return EncodeContribution(round->plan, place.owner, place.chunk, round->values->floats(),
+                                error);
+    };
+    OnCompute("exchange.encode", std::move(encode),
+              [this, place](Coded coded) { Encoded(place, std::move(coded)); });
+  }
+}
+
+void DirectExchange::Encoded(ChunkPlace place, Coded coded) {
+  if (!coded.status.ok()) return Finish(coded.status.WithContext("own values"));
+  --encoding_;
+  if (fresh_) fresh_->worker[place.owner][place.chunk] = std::move(coded.error);
+  Encode();
+  if (place.owner == rank()) {
+    Contributed(place.chunk, rank(), std::move(coded.message));
+  } else if (Status sent = Send(place.owner, std::move(coded.message)); !sent.ok()) {
+    return Finish(sent);
+  }
+  MaybeEnd();
+}
+
+void DirectExchange::Contributed(std::size_t chunk, std::size_t from, Buffer message) {
+  OwnChunk& own = own_[chunk];
+  own.contributions[from] = std::move(message);
+  if (--own.missing == 0) Sum(chunk);
+}
+
+void DirectExchange::Sum(std::size_t chunk) {
+  auto sum = [round = round_, chunk, members = size(),
+              contributions = std::move(own_[chunk].contributions)] {
+    static const Buffer none;
+    const RoundPlan& plan = round->plan;
+    Summed summed;
+    summed.coded =
+        SumChunk(plan, chunk, contributions, round->memory ? round->memory->server[chunk] : none,
+                 round->result.floats());
+    if (!summed.coded.status.ok()) return summed;
+    summed.messages.resize(members);
+    for (std::size_t r = 0; r < members; ++r) {
+      if (r != plan.rank) summed.messages[r] = Buffer::CopyOf(summed.coded.message.bytes());
+    }
+    return summed;
+  };
+  OnCompute("exchange.sum", std::move(sum),
+            [this, chunk](Summed summed) { OnSum(chunk, std::move(summed)); });
+}
+
+void DirectExchange::OnSum(std::size_t chunk, Summed summed) {
+  if (!summed.coded.status.ok()) return Finish(summed.coded.status);
+  if (fresh_) fresh_->server[chunk] = std::move(summed.coded.error);
+  for (std::size_t i = 1; i < size(); ++i) {
+    const std::size_t to = (rank() + i) % size();
+    if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
+  }
+  --chunks_left_;
+  MaybeEnd();
+}
+
+void DirectExchange::Decode(ChunkPlace place, Buffer message) {
+  auto decode = [round = round_, place, message = std::move(message)] {
+    return DecodeResult(round->plan, place.owner, place.chunk, message, round->result.floats());
+  };
+  OnCompute("exchange.decode", std::move(decode), [this](Status status) {
+    if (!status.ok()) return Finish(status);
+    --chunks_left_;
+    MaybeEnd();
+  });
+}
+
+void DirectExchange::MaybeEnd() {
+  if (chunks_left_ > 0 || encoding_ > 0 || next_encode_ < to_encode_.size()) return;
+  if (fresh_) memories_.Put(round_->plan.tensor, std::move(fresh_));
+  Finish(std::move(round_->result));
+}
+
+Status DirectExchange::Send(std::size_t to, Buffer message) {
+  traffic_.sent_bytes += message.size();
+  ++traffic_.sent_messages;
+  return channel_->Send(to, last_round_, std::move(message));
+}
+
+void DirectExchange::OnMessage(std::size_t from, Buffer message) {
+  if (from >= size() || from == rank()) return Refuse(from, InvalidArgument("it is no member"));
+  const Result<MessageHeader> header = ParseMessageHeader(std::as_const(message).bytes());
+  if (!header.ok()) return Refuse(from, header.status());
+  if (header->epoch < config_.epoch) return;  // late
+  if (header->epoch > config_.epoch) {
+    return Refuse(from,
+                  InvalidArgument("it belongs to generation " + std::to_string(header->epoch) +
+                                  ", not " + std::to_string(config_.epoch)));
+  }
+  const bool running = round_ != nullptr;
+  if (started_ && (header->round < last_round_ || (header->round == last_round_ && !running))) {
+    return;  // late
+  }
+  if (!running || header->round > last_round_) return Hold(from, header->round, std::move(message));
+  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
+}
+
+void DirectExchange::Hold(std::size_t from, std::uint64_t round, Buffer message) {
+  early_bytes_.resize(size());
+  const std::size_t bytes = message.size() + kEarlyMessageBytes;
+  if (bytes > config_.early_bytes_max - std::min(early_bytes_[from], config_.early_bytes_max)) {
+    return Refuse(from, ResourceExhausted("it is ahead by more messages than are held"));
+  }
+  early_bytes_[from] += bytes;
+  early_.push_back({from, round, std::move(message)});
+}
+
+// A message that cannot be put right: something is lost, so no later round could end either.
+void DirectExchange::Refuse(std::size_t from, const Status& status) {
+  broken_ =
+      status.WithContext("a message of member " + std::to_string(from) + " of the stage group");
+  early_.clear();
+  Finish(broken_);
+}
+
+Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffer message) {
+  const RoundPlan& plan = round_->plan;
+  const bool is_result = header.phase == Phase::kResult;
+  const std::string what = std::string(is_result ? "result" : "contribution") + " of member " +
+                           std::to_string(from) + " of the stage group";
+  const std::size_t owner = is_result ? from : rank();
+  if (!is_result && plan.weights[from] == 0) {
+    return InvalidArgument("a " + what + ", which only listens");
+  }
+  if (header.chunk >= plan.layout.chunks(owner) ||
+      header != HeaderOf(plan, header.phase, from, owner, header.chunk)) {
+    return InvalidArgument("a " + what + " has chunk " + std::to_string(header.chunk) +
+                           " with other values, weight or codec than here; are all members in the "
+                           "same plan?");
+  }
+  if (message.size() > MessageBytesMax(plan, header)) {
+    return InvalidArgument("a " + what + " has " + std::to_string(message.size()) +
+                           " bytes, more than its values can make");
+  }
+  const bool have = is_result ? have_result_[from][header.chunk]
+                              : own_[header.chunk].contributions.empty() ||
+                                    !own_[header.chunk].contributions[from].empty();
+  if (have) return InvalidArgument("a second " + what);
+  traffic_.received_bytes += message.size();
+  ++traffic_.received_messages;
+  if (is_result) {
+    have_result_[from][header.chunk] = true;
+    --results_left_[from];
+    Decode({owner, header.chunk}, std::move(message));
+  } else {
+    --contributions_left_[from];
+    Contributed(header.chunk, from, std::move(message));
+  }
+  return Status::Ok();
+}
+
+std::vector<std::size_t> DirectExchange::Awaited() const {
+  if (round_ == nullptr || encoding_ > 0) return {};
+  std::vector<std::size_t> contributors, owners;
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (contributions_left_[r] > 0) contributors.push_back(r);
+    if (results_left_[r] > 0) owners.push_back(r);
+  }
+  return contributors.empty() ? owners : contributors;
+}
+
+void DirectExchange::Finish(Result<Buffer> result) {
+  if (round_ == nullptr) return;
+  ++*operation_;
+  round_.reset();
+  fresh_.reset();
+  own_.clear();
+  auto held = std::make_shared<Result<Buffer>>(std::move(result));
+  control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {
+    if (*alive) done(std::move(*held));
+  });
+}
+
+// The most values, a multiple of `row`, that fit a message with both coders; 0 if not even a row.
+std::size_t ChunkValues(const ExchangeConfig& config, const ChunkCoder& contribution,
+                        const ChunkCoder& result) {
+  const auto fits = [&](std::size_t rows) {
+    const std::size_t values = rows * config.row;
+    return kMessageHeaderBytes + std::max(contribution.BytesMax(values), result.BytesMax(values)) <=
+           config.chunk_bytes;
+  };
+  const std::size_t most = std::min({config.chunk_values, kChunkValuesMax}) / config.row;
+  std::size_t rows = std::min(std::max<std::size_t>(most, 1), kRowsMax);
+  while (rows > 0 && !fits(rows)) rows -= std::max<std::size_t>(1, rows / 16);
+  return rows * config.row;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
+                                                    GroupChannel* channel, Executor* control,
+                                                    Executor* compute) {
+  if (channel->size() == 0 || channel->size() > kMembersMax || channel->rank() >= channel->size()) {
+    return InvalidArgument("a stage group has 1 to 64 members, this one has " +
+                           std::to_string(channel->size()));
+  }
+  if (!config.shares.empty() && config.shares.size() != channel->size()) {
+    return InvalidArgument("the shares of an exchange do not match its members");
+  }
+  for (const double share : config.shares) {
+    if (!std::isfinite(share) || share < 0 || share > 1e15) {
+      return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(auto contribution, MakeChunkCoder(config.codec, config.row));
+  auto result = contribution;
+  if (!config.result_codec.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(result, MakeChunkCoder(config.result_codec, config.row));
+  }
+  const std::size_t chunk_values = ChunkValues(config, *contribution, *result);
+  if (chunk_values == 0) {
+    return InvalidArgument("a row of " + std::to_string(config.row) +
+                           " values does not fit a "
+                           "message of " +
+                           std::to_string(config.chunk_bytes) + " bytes");
+  }
+  return std::unique_ptr<Exchange>(std::make_unique<DirectExchange>(
+      config, std::move(contribution), std::move(result), chunk_values, channel, control, compute));
+}
+
+}  // namespace shoal::collective

@@ -1,0 +1,110 @@
+// Exchange: the members of a stage group agree on one vector, the (weighted) sum of theirs: the
+// same bits on every member.
+//
+// Transaction: a round reads error memories as of the last Commit (or of the rounds since) and
+// leaves new ones aside. Commit makes those of all finished rounds the memories to build on,
+// Rollback drops them; a round that failed or was aborted leaves nothing. Random numbers depend on
+// (seed, round, member, shard, chunk) alone and inputs are never written, so a round that did not
+// happen leaves no trace, and a retry in a new round, with fewer members too (a member with weight
+// 0, or an Exchange over a smaller channel), gives what a first attempt gives.
+//
+// Error memories (fp32, one value per value of the vector for what this member sends, one per value
+// of its own shard for what it answers) are keyed by (epoch, tensor, shard). A round whose members,
+// shares or number of values differ from the tensor's last one starts with memories of zero: what
+// was not sent to an owner that has changed is dropped.
+
+#ifndef SHOAL_COLLECTIVE_EXCHANGE_H_
+#define SHOAL_COLLECTIVE_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/group_channel.h"
+#include "common/buffer.h"
+#include "common/executor.h"
+#include "common/status.h"
+
+namespace shoal::collective {
+
+enum class Combine : std::uint8_t {
+  kSum = 0,           // for what is a sum over labels already: gradients
+  kWeightedMean = 1,  // sum of weight / all weights x values: momenta, parameters
+};
+
+// Equal on all members, but for `values`.
+struct ExchangeRequest {
+  std::uint64_t round = 0;   // grows with every Start, whatever the tensor
+  std::uint32_t tensor = 0;  // names the vector over the rounds, for its error memories
+  // By member; token counts, say. A member of weight 0 only listens: it sends nothing, owns no
+  // shard, and gets the result. At least one is not 0; their sum fits 64 bits.
+  std::vector<std::uint64_t> weights;
+  Combine combine = Combine::kSum;
+  std::shared_ptr<const Buffer> values;  // fp32, as many on all members; kept, never written
+};
+
+// Equal on all members.
+struct ExchangeConfig {
+  // What the contributions and the sums travel as: `raw:dtype=fp32` (exact, whatever the values),
+  // `onebit` or `onebit:bucket=N`, or the spec of any codec without memory of its own, applied to a
+  // chunk seen as rows of `row` values (the last one filled with zeros). Empty result codec: the
+  // same.
+  std::string codec = "raw:dtype=fp32";
+  std::string result_codec;
+  // Adds what was not sent before, and keeps what is not sent now, for contributions and sums.
+  bool error_feedback = false;
+  std::uint32_t row = 1024;  // values; shards and chunks begin at multiples of it
+  // A message is at most so large, header included, and has at most so many values.
+  std::size_t chunk_bytes = 1u << 20;
+  std::size_t chunk_values = 1u << 18;
+  // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
+  // equal ones.
+  std::vector<double> shares;
+  std::uint64_t seed = 0;   // of the run
+  std::uint64_t epoch = 0;  // of the membership: the plan's generation
+  // Bytes of messages of later rounds that are held per member; more is an error. A member can be
+  // ahead by one round as long as each round waits for all: twice the vector's fp32 bytes suffice.
+  std::size_t early_bytes_max = 64u << 20;
+};
+
+// Of the running or the last round; headers included.
+struct ExchangeTraffic {
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::uint64_t sent_messages = 0, received_messages = 0;
+};
+
+// Thread: control; coding and summing happen on `compute`.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;  // a running round ends without its callback
+
+  // One round at a time. `done` gets the agreed vector, or why there is none (a wrong message,
+  // values that are not finite, an abort), in a task of its own on control.
+  virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
+  // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
+  virtual void Abort() = 0;
+
+  // The finished rounds since the last Commit or Rollback count, or never were. No round may run
+  // during Commit; Rollback aborts it.
+  virtual void Commit() = 0;
+  virtual void Rollback() = 0;
+
+  // Members whose messages the running round waits for, in rank order; none while it has work of
+  // its own to do.
+  virtual std::vector<std::size_t> Awaited() const = 0;
+  virtual ExchangeTraffic traffic() const = 0;
+};
+
+// Two latencies: everybody sends each owner its shard, owners send sums to everybody (direct
+// reduce-scatter and all-gather), chunk by chunk. Channel and executors outlive it, `control` also
+// what was posted to `compute`. An unknown codec, or one with a memory of its own, is an error.
+Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
+                                                    GroupChannel* channel, Executor* control,
+                                                    Executor* compute);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_COLLECTIVE_EXCHANGE_H_

@@ -1,0 +1,62 @@
+// The steps of an exchange that work on values: encode a contribution, sum a chunk, decode a
+// result.
+//
+// Pure but for what they return and the result's values. Internal to collective/. Thread: any; the
+// steps of a round may run at once, each touches its own chunk.
+
+#ifndef SHOAL_COLLECTIVE_EXCHANGE_WORK_H_
+#define SHOAL_COLLECTIVE_EXCHANGE_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collective/chunk_coder.h"
+#include "collective/exchange.h"
+#include "collective/exchange_message.h"
+#include "collective/shard_layout.h"
+
+namespace shoal::collective {
+
+// What a round is; constant while it runs, and the same on all members but for `rank`.
+struct RoundPlan {
+  std::size_t rank = 0;  // own
+  ShardLayout layout;
+  std::shared_ptr<const ChunkCoder> contribution_coder, result_coder;
+  bool keep_errors = false;
+  std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
+  std::uint32_t tensor = 0;
+  Combine combine = Combine::kSum;
+  std::vector<std::uint64_t> weights;  // by member
+  std::uint64_t weight = 0;            // of all
+};
+
+// The header of the message that `from` sends about a chunk of `owner`'s shard.
+MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
+                       std::size_t chunk);
+// Most bytes of that message.
+std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header);
+
+struct Coded {
+  Status status;
+  Buffer message;
+  Buffer error;  // fp32: what the message does not hold of the chunk; empty unless keep_errors
+};
+
+// Own values (all of the vector), plus `error` (empty: none), of one chunk, to its owner.
+Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                         std::span<const float> values, const Buffer& error);
+// Sums a chunk of the own shard: the decoded contributions by member in rank order (messages whose
+// header is checked; unused for members of weight 0) plus `error`. `result` (all of the vector)
+// gets what the message decodes to.
+Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+               const Buffer& error, std::span<float> result);
+// Puts what `owner` sent (a message whose header is checked) into `result` (all of the vector).
+Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                    const Buffer& message, std::span<float> result);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_COLLECTIVE_EXCHANGE_WORK_H_

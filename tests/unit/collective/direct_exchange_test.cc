@@ -1,0 +1,279 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+
+#include "tests/unit/collective/exchange_group.h"
+#include "tests/unit/collective/exchange_reference.h"
+
+namespace shoal::collective {
+namespace {
+
+// Rows and chunks so small that short vectors have many.
+ExchangeConfig Small(std::string codec, bool feedback = false) {
+  ExchangeConfig config;
+  config.codec = std::move(codec);
+  config.error_feedback = feedback;
+  config.row = 16;
+  config.chunk_values = 48;
+  config.seed = 77;
+  return config;
+}
+
+std::vector<std::uint64_t> Ones(std::size_t members) {
+  return std::vector<std::uint64_t>(members, 1);
+}
+
+// The obvious sum: value by value, contributors in rank order, in fp32.
+Values RankOrderSum(const std::vector<Values>& values, const std::vector<std::uint64_t>& weights) {
+  Values sum(values[0].size());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    std::optional<float> total;
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      if (weights[r] != 0) total = total ? *total + values[r][i] : values[r][i];
+    }
+    sum[i] = *total;
+  }
+  return sum;
+}
+
+class ExactSizes : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(ExactSizes, EqualsRankOrderSumBitForBitOnAllMembers) {
+  const auto [members, count] = GetParam();
+  ExchangeConfig config;
+  config.row = 4;
+  config.chunk_values = 20;
+  if (count > 10000) config.chunk_values = 4096;
+  ExchangeGroup group(members, 7 * members + count, config);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    const std::vector<Values> values = group.RandomOfAll(count);
+    std::vector<std::uint64_t> weights(members);
+    for (auto& weight : weights) weight = group.random_() % 3;
+    weights[group.random_() % members] = 5;
+    group.Round(round, weights, values);
+    EXPECT_TRUE(SameBits(group.Agreed(), RankOrderSum(values, weights))) << "round " << round;
+    for (int r = 0; r < members; ++r) {
+      if (weights[r] != 0) continue;
+      EXPECT_EQ(group.exchange_[r]->traffic().sent_messages, 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExactSizes,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
+                                          testing::Values(0, 1, 2, 3, 7, 64, 1001, 100000)));
+
+TEST(DirectExchangeTest, ValuesThatAreNotFiniteTravelAsTheyAreInFp32) {
+  ExchangeGroup group(2, 1);
+  group.Round(1, {1, 1}, {{INFINITY, 1, NAN}, {1, -INFINITY, 2}});
+  EXPECT_EQ(group.ValuesOf(0)[0], INFINITY);
+  EXPECT_EQ(group.ValuesOf(1)[1], -INFINITY);
+  EXPECT_TRUE(std::isnan(group.ValuesOf(0)[2]));
+}
+
+struct Coding {
+  const char* codec;
+  bool feedback;
+};
+class Codings : public testing::TestWithParam<Coding> {};
+
+// 100 rounds with the memories of errors growing and shrinking, members listening now and then.
+TEST_P(Codings, EqualsTheSingleProcessReferenceForAHundredRounds) {
+  const ExchangeConfig config = Small(GetParam().codec, GetParam().feedback);
+  ExchangeGroup group(3, 5, config);
+  ExchangeReference reference(config, 3, 48);
+  for (std::uint64_t round = 1; round <= 100; ++round) {
+    ExchangeRequest request{round, 0, {2, 1, 3}, Combine::kWeightedMean, nullptr};
+    if (round % 20 == 7) request.weights = {1, 0, 1};
+    const std::vector<Values> values = group.RandomOfAll(217);
+    group.Round(request, values);
+    group.Commit();
+    ASSERT_TRUE(SameBits(group.Agreed(), reference.Round(request, values))) << "round " << round;
+  }
+}
+
+TEST_P(Codings, AgreesAmongOneToEightMembersWhateverTheSize) {
+  const ExchangeConfig config = Small(GetParam().codec, GetParam().feedback);
+  for (std::size_t members = 1; members <= 8; ++members) {
+    for (const std::size_t count : {0u, 1u, 15u, 16u, 501u}) {
+      ExchangeGroup group(members, 3 * members, config);
+      ExchangeReference reference(config, members, 48);
+      ExchangeRequest request{9, 0, Ones(members), Combine::kSum, nullptr};
+      const std::vector<Values> values = group.RandomOfAll(count);
+      group.Round(request, values);
+      EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values)))
+          << members << " members, " << count << " values";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Codings,
+    testing::Values(Coding{"raw:dtype=fp32", true}, Coding{"raw:dtype=bf16", false},
+                    Coding{"raw:dtype=fp16", true}, Coding{"direct:bits=4,bucket=16", true},
+                    Coding{"direct:bits=8,bucket=8", false},
+                    Coding{"direct:bits=2,bucket=16,rounding=stochastic", true},
+                    Coding{"direct+rans:bits=3,bucket=16", true}, Coding{"tiles:bits=3", true},
+                    Coding{"topk:ratio=0.1,bits=4,bucket=8", true},
+                    Coding{"dithered:step=1", false}, Coding{"dithered:step=1", true},
+                    Coding{"onebit", true}, Coding{"onebit:bucket=7", true}),
+    [](const auto& name) {
+      std::string text = std::string(name.param.codec) + (name.param.feedback ? "_fb" : "");
+      for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+      return text;
+    });
+
+TEST(DirectExchangeTest, ContributionsAndResultsMayHaveDifferentCodecs) {
+  ExchangeConfig config = Small("direct:bits=4,bucket=16", true);
+  config.result_codec = "raw:dtype=fp32";
+  ExchangeGroup group(4, 5, config);
+  ExchangeReference reference(config, 4, 48);
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    ExchangeRequest request{round, 0, Ones(4), Combine::kSum, nullptr};
+    const std::vector<Values> values = group.RandomOfAll(300);
+    group.Round(request, values);
+    EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values)));
+  }
+}
+
+TEST(DirectExchangeTest, SharesDecideWhoOwnsWhatAndNothingElse) {
+  ExchangeConfig config;
+  config.row = 10;
+  config.shares = {0, 3, 1};
+  ExchangeGroup group(3, 6, config);
+  const std::vector<Values> values = group.RandomOfAll(400);
+  group.Round(1, {1, 1, 1}, values);
+  EXPECT_TRUE(SameBits(group.Agreed(), RankOrderSum(values, {1, 1, 1})));
+  // Member 1 owns 300 values, member 2 the rest, member 0 none.
+  EXPECT_EQ(group.exchange_[0]->traffic().sent_bytes, 2 * 64u + 4 * 400);
+  EXPECT_EQ(group.exchange_[1]->traffic().sent_bytes, 3 * 64u + 4 * (100 + 2 * 300));
+  EXPECT_EQ(group.exchange_[2]->traffic().sent_bytes, 3 * 64u + 4 * (300 + 2 * 100));
+}
+
+// What was agreed plus what is still in the memories is what was put in: nothing is lost.
+TEST(DirectExchangeTest, ErrorMemoriesTelescope) {
+  for (const char* codec : {"onebit", "direct:bits=2,bucket=16", "tiles:bits=2", "dithered:step=2",
+                            "topk:ratio=0.05,bits=4,bucket=8", "raw:dtype=bf16"}) {
+    const ExchangeConfig config = Small(codec, true);
+    ExchangeGroup group(4, 8, config);
+    ExchangeReference reference(config, 4, 48);
+    constexpr std::size_t kValues = 333;
+    std::vector<double> in(kValues), out(kValues);
+    double scale = 0;
+    for (std::uint64_t round = 1; round <= 50; ++round) {
+      ExchangeRequest request{round, 0, Ones(4), Combine::kSum, nullptr};
+      const std::vector<Values> values = group.RandomOfAll(kValues);
+      group.Round(request, values);
+      reference.Round(request, values);
+      const Values agreed = group.Agreed();
+      for (std::size_t i = 0; i < kValues; ++i) {
+        for (const Values& member : values) {
+          in[i] += member[i];
+          scale += std::abs(member[i]) / kValues;
+        }
+        out[i] += agreed[i];
+      }
+    }
+    // The reference's memories are the group's, since all rounds agreed to the bit above.
+    for (std::size_t i = 0; i < kValues; ++i) {
+      double rest = reference.server_error()[i];
+      for (std::size_t r = 0; r < 4; ++r) rest += reference.worker_error(r)[i];
+      EXPECT_LE(std::abs(in[i] - out[i] - rest), 1e-6 * scale) << codec << " value " << i;
+    }
+  }
+}
+
+TEST(DirectExchangeTest, TensorsHaveMemoriesOfTheirOwn) {
+  const ExchangeConfig config = Small("onebit", true);
+  ExchangeGroup group(2, 9, config);
+  ExchangeReference first(config, 2, 48), second(config, 2, 48);
+  for (std::uint64_t round = 1; round <= 10; ++round) {
+    ExchangeRequest request{
+        round, static_cast<std::uint32_t>(round % 2), {1, 1}, Combine::kSum, nullptr};
+    const std::vector<Values> values = group.RandomOfAll(round % 2 == 0 ? 100 : 60);
+    group.Round(request, values);
+    ExchangeReference& reference = round % 2 == 0 ? first : second;
+    EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values))) << "round " << round;
+  }
+}
+
+TEST(DirectExchangeTest, RolledBackRoundsNeverWere) {
+  const ExchangeConfig config = Small("onebit", true);
+  ExchangeGroup group(3, 10, config);
+  ExchangeReference reference(config, 3, 48);
+  for (std::uint64_t round = 1; round <= 30; ++round) {
+    ExchangeRequest request{round, 0, Ones(3), Combine::kSum, nullptr};
+    const std::vector<Values> values = group.RandomOfAll(200);
+    group.Round(request, values);
+    if (round % 3 != 0) {
+      for (auto& exchange : group.exchange_) exchange->Rollback();
+      continue;
+    }
+    EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values))) << "round " << round;
+    group.Commit();
+  }
+}
+
+TEST(DirectExchangeTest, AFailedSumLeavesNoTrace) {
+  const ExchangeConfig config = Small("onebit", true);
+  ExchangeGroup group(2, 11, config);
+  ExchangeReference reference(config, 2, 48);
+  for (std::uint64_t round = 1; round <= 9; ++round) {
+    ExchangeRequest request{round, 0, Ones(2), Combine::kSum, nullptr};
+    std::vector<Values> values = group.RandomOfAll(200);
+    if (round % 3 == 0) values[1][150] = NAN;
+    group.Round(request, values);
+    if (round % 3 == 0) {
+      EXPECT_NE(group.StatusOf(1).message().find("not finite"), std::string::npos);
+      EXPECT_FALSE(group.results_[0].has_value() && group.results_[0]->ok());
+      for (auto& exchange : group.exchange_) exchange->Rollback();
+      group.Drain();
+      continue;
+    }
+    EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values))) << "round " << round;
+    group.Commit();
+  }
+}
+
+struct Theory {
+  const char* codec;
+  double bits;  // a value, each way
+};
+
+TEST(DirectExchangeTest, WireBytesAreWithinTwoPercentOfTheory) {
+  constexpr double kValues = 1e6;
+  for (const std::size_t members : {2u, 3u, 8u}) {
+    for (const Theory& theory : std::initializer_list<Theory>{{"raw:dtype=fp32", 32},
+                                                              {"raw:dtype=bf16", 16},
+                                                              {"direct:bits=8,bucket=512", 8},
+                                                              {"direct:bits=4,bucket=512", 4},
+                                                              {"direct:bits=2,bucket=1024", 2},
+                                                              {"onebit", 1}}) {
+      ExchangeConfig config;
+      config.codec = theory.codec;
+      ExchangeGroup group(members, 12, config);
+      std::vector<std::uint64_t> sent(members);
+      group.links_->tap = [&](test_support::MemoryGroup::Message* message) {
+        EXPECT_LE(message->payload.size(), config.chunk_bytes);
+        sent[message->from] += message->payload.size();
+        return true;
+      };
+      const std::vector<Values> values(members, group.Random(static_cast<std::size_t>(kValues)));
+      group.Round(1, Ones(members), values);
+      group.Agreed();
+      const double d = static_cast<double>(members);
+      const double expected = 2 * (d - 1) / d * kValues * theory.bits / 8;
+      for (std::size_t r = 0; r < members; ++r) {
+        const ExchangeTraffic traffic = group.exchange_[r]->traffic();
+        EXPECT_NEAR(static_cast<double>(traffic.sent_bytes), expected, 0.02 * expected)
+            << theory.codec << ", member " << r << " of " << members;
+        EXPECT_EQ(traffic.sent_bytes, sent[r]);
+        EXPECT_NEAR(static_cast<double>(traffic.received_bytes), expected, 0.02 * expected);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::collective
