@@ -17,6 +17,8 @@
 #include "compression/direct_codec.h"
 #include "compression/dithered_codec.h"
 #include "compression/feedback_codec.h"
+#include "compression/low_rank.h"
+#include "compression/low_rank_codec.h"
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
 #include "compression/tiles_codec.h"
@@ -31,11 +33,13 @@ constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
 constexpr std::uint32_t kDefaultTile = 64;
 constexpr std::uint32_t kDefaultTopKBucket = 128;
+constexpr char kDefaultElse[] = "dithered:step=0.5";
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
+    "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC], "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
     "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage; feedback=on in "
     "direct, tiles or topk is error feedback for gradients";
@@ -212,6 +216,10 @@ Status CheckFeedback(const CodecSpec& spec) {
 Result<bool> TakeFeedback(CodecSpec* spec) {
   if (spec->Option("feedback").empty()) return false;
   if (spec->name == "aqsgd") return NoFeedback(spec->text);
+  if (spec->name == "lowrank") {
+    return SpecError(spec->text,
+                     "what lowrank leaves out is fed back by lazy=on; leave feedback out");
+  }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t on, ChoiceOption(*spec, "feedback", {"off", "on"}));
   if (on == 1) SHOAL_RETURN_IF_ERROR(CheckFeedback(*spec));
   std::erase_if(spec->options, [](const auto& option) { return option.first == "feedback"; });
@@ -222,7 +230,11 @@ Result<bool> TakeFeedback(CodecSpec* spec) {
 Result<PlainPointer> MakeNested(const CodecSpec& outer, std::string_view key, std::string_view text,
                                 std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, '/'));
-  if (!spec.Option("feedback").empty()) return NoFeedback(outer.text);
+  if (!spec.Option("feedback").empty()) {
+    if (outer.name == "aqsgd") return NoFeedback(outer.text);
+    return SpecError(outer.text,
+                     std::string(key) + "= names a codec without memory; leave " + "feedback out");
+  }
   Result<PlainPointer> made = MakePlain(spec, hidden);
   if (made.ok() && *made != nullptr) return made;
   const std::string name(key);
@@ -284,6 +296,23 @@ Result<AqsgdParts> MakeAqsgd(const CodecSpec& spec, std::uint32_t hidden) {
   return parts;
 }
 
+Result<LowRankParts> MakeLowRank(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"rank", "epilogue", "lazy", "factors", "else"}));
+  LowRankParts parts;
+  SHOAL_ASSIGN_OR_RETURN(parts.rank, NumberOption(spec, "rank", 1, kRankMax, parts.rank));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t all, ChoiceOption(spec, "epilogue", {"true", "false"}));
+  parts.epilogue = all == 0;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t lazy, ChoiceOption(spec, "lazy", {"auto", "on", "off"}));
+  parts.lazy = static_cast<Lazy>(lazy);
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t wide, ChoiceOption(spec, "factors", {"fp16", "fp32"}));
+  parts.factors = wide == 0 ? ValueType::kFp16 : ValueType::kFp32;
+  std::string_view otherwise = spec.Option("else");
+  if (otherwise.empty()) otherwise = kDefaultElse;
+  SHOAL_ASSIGN_OR_RETURN(parts.otherwise, MakeNested(spec, "else", otherwise, hidden));
+  return parts;
+}
+
 double Ratio(double part, double whole) { return whole > 0 ? std::sqrt(part / whole) : 0.0; }
 
 }  // namespace
@@ -318,6 +347,10 @@ Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden) {
     SHOAL_ASSIGN_OR_RETURN(parts.aqsgd, MakeAqsgd(parsed, hidden));
     return parts;
   }
+  if (parsed.name == "lowrank") {
+    SHOAL_ASSIGN_OR_RETURN(parts.low_rank, MakeLowRank(parsed, hidden));
+    return parts;
+  }
   SHOAL_ASSIGN_OR_RETURN(parts.plain, MakePlain(parsed, hidden));
   if (parts.plain != nullptr) return parts;
   return SpecError(spec, "unknown codec '" + std::string(parsed.name) + "'; known are " + kKnown);
@@ -326,6 +359,7 @@ Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden) {
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(CodecParts parts, ParseCodec(spec, hidden));
   if (parts.aqsgd) return NewAqsgdCodec(std::move(*parts.aqsgd));
+  if (parts.low_rank) return NewLowRankCodec(std::move(*parts.low_rank));
   return parts.feedback ? NewFeedbackCodec(std::move(parts.plain))
                         : NewPlainMessageCodec(std::move(parts.plain));
 }
@@ -337,6 +371,11 @@ Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward
                            " feeds back what it did not send, which is for gradients; for "
                            "activations take aqsgd:delta=" +
                            Nested(inner) + ", whose m does that");
+  }
+  if (forward.stateful() != nullptr) {
+    return InvalidArgument("forward codec " + forward.spec() +
+                           " is for gradients: training on low-rank activations diverges; take "
+                           "aqsgd:bits=3");
   }
   if (backward.keeps_m()) {
     return InvalidArgument("backward codec " + backward.spec() +

@@ -77,6 +77,8 @@ struct CodingStats {
   double relative_delta() const;
 };
 
+class StatefulCodec;
+
 class MessageCodec {
  public:
   virtual ~MessageCodec() = default;
@@ -90,6 +92,10 @@ class MessageCodec {
   // Whether the sender alone keeps per sample what it did not send (error feedback of gradients).
   // Encode then takes and returns that residual's image in the place of m; Decode needs none.
   virtual bool keeps_residual() const { return false; }
+
+  // The same codec for senders that remember something per link (stateful_codec.h), or null. Encode
+  // is then what it does without any memory; Decode takes the messages of both.
+  virtual const StatefulCodec* stateful() const { return nullptr; }
 
   // Whether the sender may leave DeltaMode::kDelta by itself (delta_guard.h).
   virtual bool guarded() const { return false; }

@@ -12,15 +12,17 @@
 
 #include "common/status.h"
 #include "compression/aqsgd_codec.h"
+#include "compression/low_rank_codec.h"
 #include "compression/plain_codec.h"
 
 namespace shoal::compression {
 
-// `plain`, with or without feedback, or `aqsgd`.
+// `plain`, with or without feedback, `aqsgd` or `low_rank`.
 struct CodecParts {
   std::shared_ptr<const PlainCodec> plain;
   bool feedback = false;
   std::optional<AqsgdParts> aqsgd;
+  std::optional<LowRankParts> low_rank;
 };
 
 // As MakeCodec.

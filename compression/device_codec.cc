@@ -303,6 +303,9 @@ Result<Sections> SectionsOf(const CodecParts& parts) {
     return Unimplemented("codec " + parts.plain->spec() +
                          ",feedback=on has no form on a device; use this one on the CPU");
   }
+  if (parts.low_rank) {
+    return Unimplemented("codec lowrank has no form on a device; use it on the CPU");
+  }
   if (!parts.aqsgd) {
     SHOAL_ASSIGN_OR_RETURN(sections.plain, DeviceSection::Of(*parts.plain));
     return sections;

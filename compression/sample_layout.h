@@ -25,7 +25,8 @@ enum class CodecId : std::uint8_t {
   kChannel = 4,
   kTiles = 5,
   kTopK = 6,
-  kDithered = 7
+  kDithered = 7,
+  kLowRank = 8  // a message that holds factors or a section
 };
 enum class ValueType : std::uint8_t { kFp32 = 1, kFp16 = 2, kBf16 = 3 };
 

@@ -54,7 +54,8 @@ constexpr const char* kSpecs[] = {
     "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=3",
     "dithered:step=1",
     "topk:ratio=0.3,bits=4,feedback=on",
-    "tiles:bits=2,feedback=on"};
+    "tiles:bits=2,feedback=on",
+    "lowrank:rank=1,else=direct:bits=3"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {
