@@ -1,0 +1,159 @@
+#include "compression/power_sgd.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "compression/codec_spec.h"
+#include "compression/kernels.h"
+#include "compression/sample_layout.h"
+
+namespace shoal::compression {
+namespace {
+
+constexpr char kName[] = "powersgd";
+constexpr std::uint32_t kStartMin = 2;
+constexpr std::uint32_t kStartMax = 1000000;
+// Factors of gradients up to 2^96 are smaller, and no product of smaller ones overflows.
+constexpr float kMeanMost = 0x1p116F;
+
+RandomKey Random(const FactorKey& key, std::uint64_t step) {
+  RandomKey random;
+  random.seed = key.seed;
+  random.step = step;
+  random.micro_batch = key.tensor;
+  random.boundary = key.generation;
+  return random;
+}
+
+Status CheckFactor(std::span<const float> factor, std::size_t want, const char* name) {
+  if (factor.size() != want) {
+    return InvalidArgument(std::string(kName) + ": mean " + name + " has " +
+                           std::to_string(factor.size()) + " values, expected " +
+                           std::to_string(want) + "; all members must use the same rank");
+  }
+  const float most = std::bit_cast<float>(AbsMaxBits(factor.data(), factor.size()));
+  if (most <= kMeanMost) return Status::Ok();
+  return InvalidArgument(std::string(kName) + ": mean " + name +
+                         " holds a value that is not finite or too large for a gradient; abort the "
+                         "exchange and try again");
+}
+
+// Both factors are copied: what is kept of them stays as it was averaged.
+void WriteMean(std::span<const float> p, std::span<const float> q, const PowerSgdState& state,
+               std::span<float> mean_gradient) {
+  SHOAL_CHECK(mean_gradient.size() == state.shape.values());
+  std::vector<float> left(p.begin(), p.end()), right(q.begin(), q.end());
+  const int exponent = ScaleFactors(left, right);
+  LowRankProduct(right, state.shape.columns, state.rank, exponent).Write(left, mean_gradient);
+}
+
+}  // namespace
+
+std::string PowerSgdOptions::Spec() const {
+  return std::string(kName) + ":rank=" + std::to_string(rank) + ",start=" + std::to_string(start) +
+         ",stages=" + (stages.empty() ? "all" : Nested(stages));
+}
+
+Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
+  if (spec.name != kName) {
+    return SpecError(text, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
+  }
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"rank", "start", "stages"}));
+  PowerSgdOptions options;
+  SHOAL_ASSIGN_OR_RETURN(options.rank, NumberOption(spec, "rank", 1, kRankMax, options.rank));
+  SHOAL_ASSIGN_OR_RETURN(options.start,
+                         NumberOption(spec, "start", kStartMin, kStartMax, options.start));
+  options.stages = spec.Option("stages");
+  std::replace(options.stages.begin(), options.stages.end(), '/', ',');
+  return options;
+}
+
+MatrixShape MatrixOf(std::span<const std::size_t> dimensions) {
+  SHOAL_CHECK(dimensions.size() >= 2);
+  MatrixShape shape{dimensions[0], 1};
+  for (const std::size_t side : dimensions.subspan(1)) shape.columns *= side;
+  return shape;
+}
+
+bool UsesFactors(const PowerSgdOptions& options, std::span<const std::size_t> dimensions,
+                 std::uint64_t step) {
+  return step >= options.start && dimensions.size() >= 2 &&
+         WorthFactors(MatrixOf(dimensions), options.rank);
+}
+
+PowerSgdState NewPowerSgdState(MatrixShape shape, std::uint32_t rank, const FactorKey& key) {
+  PowerSgdState state;
+  state.shape = shape;
+  state.rank = static_cast<std::uint32_t>(RankFor(shape, rank));
+  state.generation = key.generation;
+  state.q = RandomFactor(Random(key, 0), shape.columns, state.rank);
+  return state;
+}
+
+PowerSgdState AtGeneration(PowerSgdState state, const FactorKey& key) {
+  if (state.generation == key.generation) return state;
+  PowerSgdState anew = NewPowerSgdState(state.shape, state.rank, key);
+  anew.residual = std::move(state.residual);
+  return anew;
+}
+
+Result<PowerSgdStep> PowerSgdStep::Begin(std::span<const float> gradient,
+                                         const PowerSgdState& state, const FactorKey& key,
+                                         std::uint64_t step) {
+  SHOAL_CHECK(gradient.size() == state.shape.values());
+  SHOAL_CHECK(state.residual.empty() || state.residual.size() == gradient.size());
+  PowerSgdStep made;
+  made.next_ = state;
+  std::vector<float>& sum = made.next_.residual;
+  if (sum.empty()) {
+    sum.assign(gradient.begin(), gradient.end());
+  } else {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+  }
+  SHOAL_RETURN_IF_ERROR(
+      CheckMagnitude(AbsMaxBits(sum.data(), sum.size()), kLowRankMagnitudeMax, kName));
+  const RandomKey random = Random(key, step + 1);
+  OrthonormaliseColumns(made.next_.q, state.shape.columns, state.rank, &random);
+  made.p_.resize(state.shape.rows * state.rank);
+  ProjectRows(sum, state.shape, made.next_.q, state.rank, 1, made.p_);
+  return made;
+}
+
+Result<std::vector<float>> PowerSgdStep::Continue(std::span<const float> mean_p) {
+  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_p, p_.size(), "P"));
+  const MatrixShape shape = next_.shape;
+  p_.assign(mean_p.begin(), mean_p.end());
+  OrthonormaliseColumns(p_, shape.rows, next_.rank, nullptr);
+  std::vector<float> q(shape.columns * next_.rank);
+  ProjectColumns(next_.residual, shape, p_, next_.rank, 1, q);
+  std::vector<float> left = p_, right = q;
+  const int exponent = ScaleFactors(left, right);
+  LowRankProduct(right, shape.columns, next_.rank, exponent).Subtract(left, next_.residual);
+  return q;
+}
+
+Result<PowerSgdState> PowerSgdStep::Finish(std::span<const float> mean_q,
+                                           std::span<float> mean_gradient) {
+  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_q, next_.q.size(), "Q"));
+  WriteMean(p_, mean_q, next_, mean_gradient);
+  next_.q.assign(mean_q.begin(), mean_q.end());
+  return std::move(next_);
+}
+
+Result<PowerSgdState> FollowPowerSgd(const PowerSgdState& state, std::span<const float> mean_p,
+                                     std::span<const float> mean_q,
+                                     std::span<float> mean_gradient) {
+  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_p, state.shape.rows * state.rank, "P"));
+  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_q, state.shape.columns * state.rank, "Q"));
+  std::vector<float> p(mean_p.begin(), mean_p.end());
+  OrthonormaliseColumns(p, state.shape.rows, state.rank, nullptr);
+  WriteMean(p, mean_q, state, mean_gradient);
+  PowerSgdState next = state;
+  next.q.assign(mean_q.begin(), mean_q.end());
+  return next;
+}
+
+}  // namespace shoal::compression
