@@ -1,0 +1,136 @@
+// Exchanges with the threads of a real peer: a control thread and a compute pool per member.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "collective/exchange.h"
+#include "tests/support/on_executor.h"
+
+namespace shoal::collective {
+namespace {
+
+using test_support::RunOn;
+using test_support::WaitUntil;
+
+class ThreadGroup {
+ public:
+  struct Peer final : GroupChannel {
+    Peer(ThreadGroup* of, std::size_t place)
+        : group(of), own_rank(place), compute(NewThreadPool("compute", 2)) {
+      control = NewThreadExecutor("control");
+    }
+    std::size_t size() const override { return group->peers_.size(); }
+    std::size_t rank() const override { return own_rank; }
+    Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+      auto held = std::make_shared<Buffer>(std::move(payload));
+      Peer* const peer = group->peers_[to].get();
+      peer->control->Post("deliver", [peer, from = own_rank, tag, held] {
+        if (peer->receiver) peer->receiver(from, tag, std::move(*held));
+      });
+      return Status::Ok();
+    }
+    void SetReceiver(Receiver next) override { receiver = std::move(next); }
+
+    ThreadGroup* const group;
+    const std::size_t own_rank;
+    Receiver receiver;  // control only, as the rest
+    std::unique_ptr<Exchange> exchange;
+    int rounds_done = 0, aborted = 0;
+    std::vector<float> last;
+    std::unique_ptr<Executor> control;  // before compute: tasks there post to it
+    std::unique_ptr<Executor> compute;
+  };
+
+  ThreadGroup(std::size_t members, const ExchangeConfig& config) {
+    for (std::size_t r = 0; r < members; ++r) {
+      peers_.push_back(std::make_unique<Peer>(this, r));
+    }
+    for (auto& peer : peers_) {
+      RunOn(peer->control.get(), [&] {
+        peer->exchange =
+            NewDirectExchange(config, peer.get(), peer->control.get(), peer->compute.get()).value();
+        return 0;
+      });
+    }
+  }
+  ~ThreadGroup() {
+    for (auto& peer : peers_) {
+      RunOn(peer->control.get(), [&] { return peer->exchange.reset(), 0; });
+    }
+    for (auto& peer : peers_) peer->compute.reset();  // runs what was posted
+    for (auto& peer : peers_) RunOn(peer->control.get(), [] { return 0; });
+  }
+
+  void Start(Peer* peer, std::uint64_t round, std::shared_ptr<const Buffer> values) {
+    peer->control->Post("start", [this, peer, round, values] {
+      const std::vector<std::uint64_t> weights(peers_.size(), 2);
+      peer->exchange->Start({round, 0, weights, Combine::kWeightedMean, values},
+                            [peer](Result<Buffer> sum) {
+                              ++peer->rounds_done;
+                              if (!sum.ok()) {
+                                ++peer->aborted;
+                                return;
+                              }
+                              const std::span<const float> got = std::as_const(*sum).floats();
+                              peer->last.assign(got.begin(), got.end());
+                              peer->exchange->Commit();
+                            });
+    });
+  }
+
+  std::vector<std::unique_ptr<Peer>> peers_;
+};
+
+std::shared_ptr<const Buffer> Ramp(std::size_t count, float factor) {
+  Buffer values(count * sizeof(float));
+  for (std::size_t i = 0; i < count; ++i) {
+    values.floats()[i] = factor * (static_cast<float>(i % 101) - 50);
+  }
+  return std::make_shared<const Buffer>(std::move(values));
+}
+
+TEST(ExchangeThreadsTest, RoundsAgreeAndAbortsInBetweenHarmNobody) {
+  ExchangeConfig config;
+  config.codec = "onebit";
+  config.error_feedback = true;
+  config.row = 64;
+  config.chunk_values = 1024;
+  ThreadGroup group(3, config);
+  int rounds = 0;
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    for (auto& peer : group.peers_) {
+      group.Start(peer.get(), round, Ramp(20000, static_cast<float>(1 + peer->own_rank)));
+    }
+    ++rounds;
+    const bool abort = round % 3 == 0;
+    for (auto& peer : group.peers_) {
+      if (abort) peer->control->Post("abort", [&peer] { peer->exchange->Rollback(); });
+    }
+    for (auto& peer : group.peers_) {
+      ASSERT_TRUE(WaitUntil(peer->control.get(), [&] { return peer->rounds_done == rounds; }));
+    }
+    if (abort) continue;
+    for (auto& peer : group.peers_) EXPECT_EQ(peer->last, group.peers_[0]->last);
+  }
+  EXPECT_LE(group.peers_[0]->aborted, 6);
+}
+
+TEST(ExchangeThreadsTest, DestructionWhileWorkRunsIsQuiet) {
+  for (int i = 0; i < 10; ++i) {
+    ExchangeConfig config;
+    config.codec = "direct:bits=4,bucket=64";
+    config.row = 64;
+    config.chunk_values = 1024;
+    ThreadGroup group(2, config);
+    for (auto& peer : group.peers_) group.Start(peer.get(), 1, Ramp(50000, 1));
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * i));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::collective
