@@ -10,6 +10,18 @@
 namespace shoal::collective {
 namespace {
 
+// What members have to agree on beside the shape of the round.
+std::string MarsitLabel(const MarsitOptions& options, const MarsitRates& rates) {
+  std::string label = "marsit every=" + std::to_string(options.every) +
+                      " rates=" + std::to_string(std::bit_cast<std::uint32_t>(rates.local)) + "/" +
+                      std::to_string(std::bit_cast<std::uint32_t>(rates.global)) + " masked=";
+  for (const RowRange& range : options.masked) {
+    label += std::to_string(range.first) + "+" + std::to_string(range.rows) + "x" +
+             std::to_string(range.columns) + ",";
+  }
+  return label;
+}
+
 class MarsitExchangeImpl final : public MarsitExchange {
  public:
   MarsitExchangeImpl(const MarsitOptions& options, std::size_t values, GroupChannel* channel,
@@ -132,8 +144,11 @@ void MarsitExchangeImpl::Start(std::uint64_t round, std::uint64_t contributors,
 
 void MarsitExchangeImpl::Exchange(std::uint64_t round) {
   state_ = State::kExchanging;
-  ring_->Start(round, contributors_, std::move(round_->vector),
-               MarsitMerge(*options_, values_, round_->exact),
+  ring_->Start({.round = round,
+                .contributors = contributors_,
+                .label = MarsitLabel(*options_, round_->rates),
+                .vector = std::move(round_->vector),
+                .merge = MarsitMerge(*options_, values_, round_->exact)},
                [this, mine = epoch_->load(), epoch = epoch_](Result<Buffer> exchanged) {
                  if (*epoch != mine) return;
                  if (!exchanged.ok()) return Fail(exchanged.status());

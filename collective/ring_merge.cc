@@ -1,7 +1,6 @@
 #include "collective/ring_merge.h"
 
 #include <algorithm>
-#include <string>
 
 #include "collective/one_bit.h"
 
@@ -21,6 +20,7 @@ class SumMerge final : public RingMerge {
  public:
   RingKind kind() const override { return RingKind::kSum; }
   std::size_t element_bytes() const override { return sizeof(float); }
+  std::string spec() const override { return "sum"; }
   Status Check(std::size_t, std::span<const std::byte>) const override { return Status::Ok(); }
   void Merge(const MergePlace&, std::span<const std::byte> received,
              std::span<std::byte> own) const override {
@@ -36,6 +36,10 @@ class OneBitMerge final : public RingMerge {
       : seed_(seed), signs_(signs), marks_(marks) {}
   RingKind kind() const override { return RingKind::kOneBit; }
   std::size_t element_bytes() const override { return sizeof(std::uint64_t); }
+  std::string spec() const override {
+    return "onebit seed=" + std::to_string(seed_) + " signs=" + std::to_string(signs_) +
+           " marks=" + std::to_string(marks_);
+  }
 
   Status Check(std::size_t in_vector, std::span<const std::byte> received) const override {
     const std::span<const std::uint64_t> words = As<std::uint64_t>(received);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "collective/ring_message.h"
 #include "collective/ring_plan.h"
@@ -30,6 +31,8 @@ class RingMerge {
   virtual ~RingMerge() = default;
   virtual RingKind kind() const = 0;
   virtual std::size_t element_bytes() const = 0;
+  // What must be equal on all members, for the method of the messages: docs/WIRE.md.
+  virtual std::string spec() const = 0;
   // OK if `received`, elements from `in_vector` on, may come from a member.
   virtual Status Check(std::size_t in_vector, std::span<const std::byte> received) const = 0;
   // `own` becomes the merge of both. Equal sizes, whole elements, aligned for them; checked before.

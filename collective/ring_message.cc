@@ -22,7 +22,9 @@ void WriteRingHeader(const RingHeader& header, std::span<std::byte> message) {
   StoreLittle(at + 8, header.chunk);
   StoreLittle(at + 12, header.contributors);
   StoreLittle(at + 16, header.round);
-  StoreLittle(at + 24, header.hash);
+  StoreLittle(at + 24, header.epoch);
+  StoreLittle(at + 32, header.method);
+  StoreLittle(at + 40, header.hash);
 }
 
 Result<RingHeader> ReadRingHeader(std::span<const std::byte> message) {
@@ -51,7 +53,9 @@ Result<RingHeader> ReadRingHeader(std::span<const std::byte> message) {
                     .chunk = LoadLittle<std::uint32_t>(at + 8),
                     .contributors = LoadLittle<std::uint32_t>(at + 12),
                     .round = LoadLittle<std::uint64_t>(at + 16),
-                    .hash = LoadLittle<std::uint64_t>(at + 24)};
+                    .epoch = LoadLittle<std::uint64_t>(at + 24),
+                    .method = LoadLittle<std::uint64_t>(at + 32),
+                    .hash = LoadLittle<std::uint64_t>(at + 40)};
 }
 
 }  // namespace shoal::collective

@@ -22,11 +22,13 @@ struct RingHeader {
   std::uint32_t segment = 0, chunk = 0;
   std::uint32_t contributors = 0;  // members whose values are in the payload
   std::uint64_t round = 0;
-  std::uint64_t hash = 0;  // Checksum64 of the payload
+  std::uint64_t epoch = 0;   // of the membership: the plan's generation
+  std::uint64_t method = 0;  // Checksum64 of what must be equal on all members, as text
+  std::uint64_t hash = 0;    // Checksum64 of the payload
   bool operator==(const RingHeader&) const = default;
 };
 
-inline constexpr std::size_t kRingHeaderBytes = 32;
+inline constexpr std::size_t kRingHeaderBytes = 48;
 
 // Writes the first kRingHeaderBytes of `message`.
 void WriteRingHeader(const RingHeader& header, std::span<std::byte> message);

@@ -23,7 +23,7 @@ constexpr std::size_t kEarlyMessageCost = 256;  // bookkeeping of a message, how
 struct Work {
   Buffer vector;
   std::shared_ptr<const RingMerge> merge;
-  std::uint64_t round = 0;
+  std::uint64_t round = 0, epoch = 0, method = 0;
   std::size_t member = 0;
 };
 
@@ -86,6 +86,8 @@ Result<Buffer> RunStep(ChunkTask task, Work* work) {
                    .chunk = static_cast<std::uint32_t>(task.chunk),
                    .contributors = task.step.received + task.step.own,
                    .round = work->round,
+                   .epoch = work->epoch,
+                   .method = work->method,
                    .hash = verbatim ? hash : Checksum64(own)},
                   message.bytes());
   return message;
@@ -106,11 +108,10 @@ class RingReduceImpl final : public RingReduce {
     channel_->SetReceiver(nullptr);
   }
 
-  void Start(std::uint64_t round, std::uint64_t contributors, Buffer vector,
-             std::shared_ptr<const RingMerge> merge,
-             std::function<void(Result<Buffer>)> done) override;
+  void Start(RingRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
   std::vector<std::size_t> Awaited() const override;
+  RingTraffic traffic() const override { return traffic_; }
 
  private:
   struct Chunk {
@@ -130,12 +131,13 @@ class RingReduceImpl final : public RingReduce {
     Buffer message;
   };
 
-  Status CheckStart(std::uint64_t round, std::uint64_t contributors, const Buffer& vector,
-                    const RingMerge& merge) const;
+  Status CheckStart(const RingRequest& request) const;
+  std::uint64_t MethodOf(const RingRequest& request) const;
   void Plan(std::uint64_t contributors);
   void OnMessage(std::size_t from, std::uint64_t tag, Buffer message);
   void HoldEarly(Early early);
-  Status Place(std::size_t from, Buffer message, std::size_t* segment, std::size_t* chunk);
+  void Refuse(std::size_t from, const Status& status);
+  Status Place(std::size_t from, const RingHeader& header, Buffer message);
   void Advance(std::size_t segment, std::size_t chunk);
   void AfterStep(std::size_t segment, std::size_t chunk, Result<Buffer> message);
   Extent ChunkExtent(const Segment& segment, std::size_t chunk) const;  // in the segment
@@ -153,6 +155,7 @@ class RingReduceImpl final : public RingReduce {
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_ =
       std::make_shared<std::atomic<std::uint64_t>>(1);
 
+  RingTraffic traffic_;
   bool running_ = false, started_ = false;  // started_: any round yet
   std::uint64_t round_ = 0;                 // running or last
   std::function<void(Result<Buffer>)> done_;
@@ -162,7 +165,7 @@ class RingReduceImpl final : public RingReduce {
   std::size_t open_ = 0;                            // chunks with steps to do
   std::vector<Early> early_;                        // messages of later rounds
   std::map<std::size_t, std::size_t> early_bytes_;  // of them, by member
-  Status flooded_;                                  // not OK: a member flooded early_
+  Status broken_;  // not OK: messages of a member were lost, so later rounds could not end
 };
 
 template <typename Task, typename Then>
@@ -178,28 +181,27 @@ void RingReduceImpl::OnCompute(const char* name, Task task, Then then) {
   });
 }
 
-Status RingReduceImpl::CheckStart(std::uint64_t round, std::uint64_t contributors,
-                                  const Buffer& vector, const RingMerge& merge) const {
-  SHOAL_RETURN_IF_ERROR(flooded_);
+Status RingReduceImpl::CheckStart(const RingRequest& request) const {
+  SHOAL_RETURN_IF_ERROR(broken_);
   const std::size_t members = channel_->size();
   if (running_) return FailedPrecondition("a ring exchange is still running");
-  if (started_ && round <= round_) {
-    return InvalidArgument("ring round " + std::to_string(round) + " does not follow round " +
-                           std::to_string(round_));
+  if (started_ && request.round <= round_) {
+    return InvalidArgument("ring round " + std::to_string(request.round) +
+                           " does not follow round " + std::to_string(round_));
   }
   if (members == 0 || members > kRingMembersMax || channel_->rank() >= members) {
     return InvalidArgument("a stage group has 1 to 64 members, this one has " +
                            std::to_string(members));
   }
   const std::uint64_t all = members == 64 ? ~0ull : (1ull << members) - 1;
-  if (contributors == 0 || (contributors & ~all) != 0) {
+  if (request.contributors == 0 || (request.contributors & ~all) != 0) {
     return InvalidArgument("the contributors to a ring exchange must be one or more of its " +
                            std::to_string(members) + " members");
   }
-  if (vector.size() % merge.element_bytes() != 0) {
+  if (request.vector.size() % request.merge->element_bytes() != 0) {
     return InvalidArgument("a ring exchange takes elements of " +
-                           std::to_string(merge.element_bytes()) + " bytes, not " +
-                           std::to_string(vector.size()) + " bytes");
+                           std::to_string(request.merge->element_bytes()) + " bytes, not " +
+                           std::to_string(request.vector.size()) + " bytes");
   }
   return Status::Ok();
 }
@@ -228,19 +230,34 @@ void RingReduceImpl::Plan(std::uint64_t contributors) {
   }
 }
 
-void RingReduceImpl::Start(std::uint64_t round, std::uint64_t contributors, Buffer vector,
-                           std::shared_ptr<const RingMerge> merge,
-                           std::function<void(Result<Buffer>)> done) {
-  if (Status status = CheckStart(round, contributors, vector, *merge); !status.ok()) {
+std::uint64_t RingReduceImpl::MethodOf(const RingRequest& request) const {
+  const Torus torus = TorusOf(channel_->size(), options_.columns);
+  const std::string text = "ring " + std::to_string(torus.rows) + "x" +
+                           std::to_string(torus.columns) +
+                           " chunk=" + std::to_string(options_.chunk_bytes) +
+                           " bytes=" + std::to_string(request.vector.size()) +
+                           " contributors=" + std::to_string(request.contributors) + " " +
+                           request.merge->spec() + " " + request.label;
+  return Checksum64(std::as_bytes(std::span(text)));
+}
+
+void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer>)> done) {
+  if (Status status = CheckStart(request); !status.ok()) {
     control_->Post("ring.refused", [status, done = std::move(done)] { done(status); });
     return;
   }
   running_ = started_ = true;
-  round_ = round;
+  round_ = request.round;
   done_ = std::move(done);
-  work_ =
-      std::make_shared<Work>(Work{std::move(vector), std::move(merge), round, channel_->rank()});
-  Plan(contributors);
+  traffic_ = {};
+  const std::uint64_t method = MethodOf(request);
+  work_ = std::make_shared<Work>(Work{.vector = std::move(request.vector),
+                                      .merge = std::move(request.merge),
+                                      .round = round_,
+                                      .epoch = options_.epoch,
+                                      .method = method,
+                                      .member = channel_->rank()});
+  Plan(request.contributors);
   if (open_ == 0) {
     OnCompute(
         "ring.nothing", [] { return true; }, [this](bool) { Finish(std::move(work_->vector)); });
@@ -250,8 +267,8 @@ void RingReduceImpl::Start(std::uint64_t round, std::uint64_t contributors, Buff
   }
   early_bytes_.clear();
   for (Early& early : std::exchange(early_, {})) {
-    if (early.tag > round) HoldEarly(std::move(early));
-    if (early.tag != round) continue;
+    if (early.tag > round_) HoldEarly(std::move(early));
+    if (early.tag != round_) continue;
     control_->Post("ring.early", [this, epoch = epoch_, mine = epoch_->load(),
                                   held = std::make_shared<Early>(std::move(early))] {
       if (*epoch == mine) OnMessage(held->from, held->tag, std::move(held->message));
@@ -260,14 +277,32 @@ void RingReduceImpl::Start(std::uint64_t round, std::uint64_t contributors, Buff
 }
 
 void RingReduceImpl::OnMessage(std::size_t from, std::uint64_t tag, Buffer message) {
+  const Result<RingHeader> header = ReadRingHeader(std::as_const(message).bytes());
+  Status status = header.ok() ? Status::Ok() : header.status();
+  if (status.ok() && header->epoch < options_.epoch) return;  // late
+  if (status.ok() && (header->epoch != options_.epoch || header->round != tag)) {
+    status = InvalidArgument("it belongs to round " + std::to_string(header->round) +
+                             " of generation " + std::to_string(header->epoch) + ", not to round " +
+                             std::to_string(tag) + " of " + std::to_string(options_.epoch));
+  }
+  if (!status.ok()) return Refuse(from, status);
   if (!started_ || tag > round_) return HoldEarly({from, tag, std::move(message)});
   if (!running_ || tag < round_) return;  // late
-  std::size_t segment = 0, chunk = 0;
-  if (Status placed = Place(from, std::move(message), &segment, &chunk); !placed.ok()) {
+  const std::size_t segment = header->segment, chunk = header->chunk;
+  if (Status placed = Place(from, *header, std::move(message)); !placed.ok()) {
     return Finish(placed.WithContext("a message from member " + std::to_string(from) +
                                      " of the stage group"));
   }
   Advance(segment, chunk);
+}
+
+// A message that cannot be put right: something is lost, so no later operation could end either.
+void RingReduceImpl::Refuse(std::size_t from, const Status& status) {
+  broken_ =
+      status.WithContext("a message from member " + std::to_string(from) + " of the stage group");
+  early_.clear();
+  early_bytes_.clear();
+  Finish(broken_);
 }
 
 void RingReduceImpl::HoldEarly(Early early) {
@@ -278,20 +313,15 @@ void RingReduceImpl::HoldEarly(Early early) {
     early_.push_back(std::move(early));
     return;
   }
-  // What comes after a lost message cannot be used either, so no later operation could end.
-  flooded_ = ResourceExhausted(
-      "member " + std::to_string(early.from) + " of the stage group sent more than " +
-      std::to_string(options_.early_bytes_max) + " bytes of rounds that did not start here");
-  Finish(flooded_);
+  Refuse(early.from,
+         ResourceExhausted("it is ahead by more bytes than the " +
+                           std::to_string(options_.early_bytes_max) + " that are held"));
 }
 
-Status RingReduceImpl::Place(std::size_t from, Buffer message, std::size_t* segment_index,
-                             std::size_t* chunk_index) {
-  SHOAL_ASSIGN_OR_RETURN(const RingHeader header, ReadRingHeader(message.bytes()));
+Status RingReduceImpl::Place(std::size_t from, const RingHeader& header, Buffer message) {
   const std::string advice = "; are all members in the same plan?";
-  if (header.round != round_ || header.kind != work_->merge->kind()) {
-    return InvalidArgument("it belongs to another exchange than round " + std::to_string(round_) +
-                           advice);
+  if (header.method != work_->method || header.kind != work_->merge->kind()) {
+    return InvalidArgument("it has another vector, method or contributors than here" + advice);
   }
   if (header.segment >= segments_.size() ||
       header.chunk >= segments_[header.segment].chunks.size()) {
@@ -319,9 +349,9 @@ Status RingReduceImpl::Place(std::size_t from, Buffer message, std::size_t* segm
   Chunk& chunk = segment.chunks[header.chunk];
   const auto phase = static_cast<std::size_t>(header.phase);
   if (std::exchange(chunk.arrived[phase], true)) return InvalidArgument("it came twice");
+  traffic_.received_bytes += message.size();
+  ++traffic_.received_messages;
   chunk.held[phase] = std::move(message);
-  *segment_index = header.segment;
-  *chunk_index = header.chunk;
   return Status::Ok();
 }
 
@@ -358,6 +388,8 @@ void RingReduceImpl::AfterStep(std::size_t segment_index, std::size_t chunk_inde
   Chunk& chunk = segment.chunks[chunk_index];
   const RingStep& step = segment.steps[chunk.next];
   if (step.to) {
+    traffic_.sent_bytes += message->size();
+    ++traffic_.sent_messages;
     if (Status sent = channel_->Send(*step.to, round_, std::move(*message)); !sent.ok()) {
       return Finish(sent);
     }

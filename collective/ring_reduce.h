@@ -5,7 +5,7 @@
 // next one arrives. The finished chunks are sent round verbatim, so all members end with the same
 // bits. The order of a sum is that of the hops, fixed by the plan. Latencies: 2 (D-1) in a ring,
 // 2 (rows + columns - 2) in a torus, one chunk long each. Bytes sent per member: 2 (D-1)/D of the
-// vector and 32 per chunk, to one neighbour in a ring and to two in a torus.
+// vector and 48 per chunk, to one neighbour in a ring and to two in a torus.
 // State: the running operation, its vector and the messages that came early.
 // Thread: control; copies, checksums and merges run on `compute`, which may be a pool.
 
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collective/group_channel.h"
@@ -30,26 +31,39 @@ namespace shoal::collective {
 struct RingOptions {
   std::size_t columns = 0;  // of a torus; 0, or one that does not divide the group: a ring
   std::size_t chunk_bytes = 256 << 10;  // payload of a message; at least one element. Equal on all
+  std::uint64_t epoch = 0;              // of the membership: the plan's generation
   // What a member may send of rounds that did not start here yet: bytes held per member, each
   // message counted with 256 bytes more. A neighbour can be ahead by nearly a whole vector.
   std::size_t early_bytes_max = std::size_t{512} << 20;
+};
+
+// Equal on all members, but for the values of `vector`.
+struct RingRequest {
+  std::uint64_t round = 0;         // grows with every Start
+  std::uint64_t contributors = 0;  // bit r: member r's vector counts; all members receive
+  std::string label;  // what else must be equal (name of the vector, rates): compared by checksum
+  Buffer vector;      // whole elements of `merge`
+  std::shared_ptr<const RingMerge> merge;
+};
+
+// Of the running or the last round; headers included.
+struct RingTraffic {
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::uint64_t sent_messages = 0, received_messages = 0;
 };
 
 class RingReduce {
  public:
   virtual ~RingReduce() = default;  // a running operation ends without its callback
 
-  // Merges `vector` (whole elements of `merge`; equal size and merge on all members) over the
-  // members whose bit is set in `contributors`; all members receive. `done` gets the outcome or an
-  // error (a message that is not of this operation, say), never from inside Start. One operation at
-  // a time; `round` must be equal on all members and grow.
-  virtual void Start(std::uint64_t round, std::uint64_t contributors, Buffer vector,
-                     std::shared_ptr<const RingMerge> merge,
-                     std::function<void(Result<Buffer>)> done) = 0;
+  // Merges the members' vectors. `done` gets the outcome or an error (a message that is not of this
+  // operation, say), never from inside Start. One operation at a time.
+  virtual void Start(RingRequest request, std::function<void(Result<Buffer>)> done) = 0;
   // Ends the operation, if any: its callback gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;
   // Members whose message the running operation waits for, in rank order.
   virtual std::vector<std::size_t> Awaited() const = 0;
+  virtual RingTraffic traffic() const = 0;
 };
 
 // The arguments outlive what is returned; `compute` its own queue, too.

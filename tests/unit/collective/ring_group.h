@@ -41,8 +41,11 @@ class RingGroup {
   void Start(std::size_t rank, std::uint64_t round, std::uint64_t contributors,
              const std::vector<T>& values, std::shared_ptr<const RingMerge> merge) {
     results[rank].reset();
-    rings[rank]->Start(round, contributors, Buffer::CopyOf(std::as_bytes(std::span(values))),
-                       std::move(merge),
+    rings[rank]->Start({.round = round,
+                        .contributors = contributors,
+                        .label = "test",
+                        .vector = Buffer::CopyOf(std::as_bytes(std::span(values))),
+                        .merge = std::move(merge)},
                        [this, rank](Result<Buffer> sum) { results[rank] = std::move(sum); });
   }
   // Starts all members at random times and runs to the end.

@@ -166,7 +166,7 @@ TEST(RingReduceTest, RetryAfterAbortAtAnyMomentIsAFreshExchange) {
 
 // Sends one changed message to member 1 of 3 and returns what member 1 says.
 Status AfterChange(const std::function<void(Buffer*)>& change) {
-  RingGroup group(3, 4, {.chunk_bytes = 64});
+  RingGroup group(3, 4, {.chunk_bytes = 64, .epoch = 3});
   bool changed = false;
   group.links->tap = [&](MemoryGroup::Message* message) {
     if (message->to == 1 && !std::exchange(changed, true)) change(&message->payload);
@@ -188,18 +188,20 @@ TEST(RingReduceTest, ForeignMessagesEndTheOperationWithTheirCause) {
     return [=](Buffer* message) { message->data()[at] = static_cast<std::byte>(value); };
   };
   refused(with(0, 9), "layout version 9");
-  refused(with(1, 2), "another exchange");
+  refused(with(1, 2), "another vector, method or contributors");
   refused(with(2, 1), "nothing is awaited");
   refused(with(2, 3), "nothing is awaited");
   refused(with(3, 1), "nothing is awaited");
   refused(with(4, 3), "does not exist");
   refused(with(8, 7), "does not exist");
   refused(with(12, 2), "stands for 2 members instead of 1");
-  refused(with(16, 2), "another exchange");
-  refused(with(24, 77), "damaged");
+  refused(with(16, 2), "belongs to round 2 of generation 3, not to round 1 of 3");
+  refused(with(24, 4), "belongs to round 1 of generation 4, not to round 1 of 3");
+  refused(with(32, 77), "another vector, method or contributors");
   refused(with(40, 77), "damaged");
+  refused(with(60, 77), "damaged");
   refused([](Buffer* message) { message->Truncate(20); }, "shorter than its header");
-  refused([](Buffer* message) { message->Truncate(80); }, "has 48 bytes instead of 64");
+  refused([](Buffer* message) { message->Truncate(96); }, "has 48 bytes instead of 64");
   refused([](Buffer* message) { *message = Buffer(); }, "shorter than its header");
 }
 
@@ -234,14 +236,55 @@ TEST(RingReduceTest, AFloodOfEarlyMessagesIsAnErrorNotAHang) {
   for (const bool running : {false, true}) {
     RingGroup group(2, 6, {.early_bytes_max = 10000});
     if (running) group.Start(0, 1, 0b11, Floats(3), NewSumMerge());
-    for (int i = 0; i < 1000; ++i) {
-      ASSERT_TRUE(group.links->member(1)->Send(0, 9 + i, Buffer(4)).ok());
+    for (std::uint64_t round = 9; round < 1000; ++round) {
+      Buffer message(kRingHeaderBytes);
+      WriteRingHeader({.round = round}, message.bytes());
+      ASSERT_TRUE(group.links->member(1)->Send(0, round, std::move(message)).ok());
     }
     group.Drain();
     if (!running) group.Start(0, 1, 0b11, Floats(3), NewSumMerge());
     group.Drain();
     EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kResourceExhausted);
     EXPECT_NE(group.StatusOf(0).message().find("member 1"), std::string::npos);
+  }
+}
+
+TEST(RingReduceTest, MessagesOfAnEarlierGenerationAreDropped) {
+  RingGroup group(2, 7, {.epoch = 2});
+  for (const bool running : {false, true}) {
+    if (running) group.Start(0, 1, 0b11, Floats(3, 1.0f), NewSumMerge());
+    Buffer message(kRingHeaderBytes);
+    WriteRingHeader({.round = 1, .epoch = 1}, message.bytes());
+    ASSERT_TRUE(group.links->member(1)->Send(0, 1, std::move(message)).ok());
+    group.Drain();
+  }
+  group.Start(1, 1, 0b11, Floats(3, 2.0f), NewSumMerge());
+  group.Drain();
+  EXPECT_EQ(group.Values<float>(0), Floats(3, 3.0f));
+}
+
+TEST(RingReduceTest, TrafficCountsWhatWasSentAndReceived) {
+  RingGroup group(3, 7, {.columns = 0, .chunk_bytes = 64});
+  RingTraffic all;
+  group.links->tap = [&](MemoryGroup::Message* message) {
+    all.sent_bytes += message->payload.size();
+    ++all.sent_messages;
+    return true;
+  };
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    all = {};
+    group.Round(round, 0b111, std::vector(3, Floats(100)), NewSumMerge());
+    RingTraffic counted;
+    for (const auto& ring : group.rings) {
+      counted.sent_bytes += ring->traffic().sent_bytes;
+      counted.sent_messages += ring->traffic().sent_messages;
+      counted.received_bytes += ring->traffic().received_bytes;
+      counted.received_messages += ring->traffic().received_messages;
+    }
+    EXPECT_EQ(counted.sent_bytes, all.sent_bytes);
+    EXPECT_EQ(counted.received_bytes, all.sent_bytes);
+    EXPECT_EQ(counted.sent_messages, all.sent_messages);
+    EXPECT_EQ(counted.received_messages, all.sent_messages);
   }
 }
 
@@ -262,10 +305,12 @@ TEST(RingReduceTest, WrongArgumentsAreRefused) {
   EXPECT_EQ(code(3, 0b11, std::vector<char>(4)), StatusCode::kInvalidArgument);  // no repeat
   group.Start(1, 4, 0b11, Floats{1.0f}, NewSumMerge());
   bool second = false;
-  group.rings[1]->Start(5, 0b11, Buffer(4), NewSumMerge(), [&](Result<Buffer> result) {
-    second = true;
-    EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
-  });
+  group.rings[1]->Start(
+      {.round = 5, .contributors = 0b11, .label = "", .vector = Buffer(4), .merge = NewSumMerge()},
+      [&](Result<Buffer> result) {
+        second = true;
+        EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
+      });
   group.Drain();
   EXPECT_TRUE(second);
 }
@@ -276,7 +321,11 @@ TEST(RingReduceTest, DestructionAtAnyMomentCallsNothing) {
     bool called = false;
     for (int r = 0; r < 3; ++r) group.Start(r, 1, 0b111, group.Random(20), NewSumMerge());
     group.rings[0]->Abort();
-    group.rings[0]->Start(2, 0b111, Buffer(80), NewSumMerge(),
+    group.rings[0]->Start({.round = 2,
+                           .contributors = 0b111,
+                           .label = "test",
+                           .vector = Buffer(80),
+                           .merge = NewSumMerge()},
                           [&](Result<Buffer>) { called = true; });
     for (unsigned i = 0; i < steps; ++i) group.world.Step();
     group.rings[0].reset();
@@ -319,8 +368,11 @@ class ThreadGroup {
       auto promise = std::make_shared<std::promise<Result<Buffer>>>();
       futures.push_back(promise->get_future());
       control_->Post("start", [this, r, round, promise, &values] {
-        rings_[r]->Start(round, (1u << rings_.size()) - 1,
-                         Buffer::CopyOf(std::as_bytes(std::span(values[r]))), NewSumMerge(),
+        rings_[r]->Start({.round = round,
+                          .contributors = (1u << rings_.size()) - 1,
+                          .label = "test",
+                          .vector = Buffer::CopyOf(std::as_bytes(std::span(values[r]))),
+                          .merge = NewSumMerge()},
                          [promise](Result<Buffer> sum) { promise->set_value(std::move(sum)); });
       });
     }
