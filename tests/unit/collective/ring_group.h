@@ -12,11 +12,38 @@
 #include <utility>
 #include <vector>
 
+#include "collective/ring_plan.h"
 #include "collective/ring_reduce.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/sim_executor.h"
 
 namespace shoal::collective {
+
+// The obvious sum of a torus: along each row from the segment's column, then down the rows.
+inline std::vector<float> SumInHopOrder(const Torus& torus,
+                                        const std::vector<std::vector<float>>& values,
+                                        std::uint64_t contributors) {
+  const std::size_t R = torus.rows, C = torus.columns, n = values[0].size();
+  std::vector<float> sum(n);
+  for (std::size_t s = 0; s < R * C; ++s) {
+    const Extent extent = SegmentOf(n, s, R * C);
+    for (std::size_t i = extent.begin; i < extent.end; ++i) {
+      std::optional<float> total;
+      for (std::size_t row = 0; row < R; ++row) {
+        std::optional<float> of_row;
+        const std::size_t r = (s % R + row) % R;
+        for (std::size_t column = 0; column < C; ++column) {
+          const std::size_t member = r * C + (s / R + column) % C;
+          if ((contributors >> member & 1) == 0) continue;
+          of_row = of_row ? *of_row + values[member][i] : values[member][i];
+        }
+        if (of_row) total = total ? *total + *of_row : *of_row;
+      }
+      sum[i] = *total;
+    }
+  }
+  return sum;
+}
 
 class RingGroup {
  public:

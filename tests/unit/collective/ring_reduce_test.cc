@@ -22,31 +22,6 @@ bool SameBits(const Floats& a, const Floats& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// The obvious sum of a torus: along each row from the segment's column, then down the rows.
-Floats Reference(const Torus& torus, const std::vector<Floats>& values,
-                 std::uint64_t contributors) {
-  const std::size_t R = torus.rows, C = torus.columns, n = values[0].size();
-  Floats sum(n);
-  for (std::size_t s = 0; s < R * C; ++s) {
-    const Extent extent = SegmentOf(n, s, R * C);
-    for (std::size_t i = extent.begin; i < extent.end; ++i) {
-      std::optional<float> total;
-      for (std::size_t row = 0; row < R; ++row) {
-        std::optional<float> of_row;
-        const std::size_t r = (s % R + row) % R;
-        for (std::size_t column = 0; column < C; ++column) {
-          const std::size_t member = r * C + (s / R + column) % C;
-          if ((contributors >> member & 1) == 0) continue;
-          of_row = of_row ? *of_row + values[member][i] : values[member][i];
-        }
-        if (of_row) total = total ? *total + *of_row : *of_row;
-      }
-      sum[i] = *total;
-    }
-  }
-  return sum;
-}
-
 // rows, columns, values
 class RingReduceSizes : public testing::TestWithParam<std::tuple<std::tuple<int, int>, int>> {};
 
@@ -61,7 +36,7 @@ TEST_P(RingReduceSizes, EqualsTheSumInHopOrderBitForBitOnAllMembers) {
     for (std::size_t r = 0; r < members; ++r) values.push_back(group.Random(count));
     const std::uint64_t contributors = 1 + group.random() % ((1u << members) - 1);
     group.Round(round, contributors, values, NewSumMerge());
-    const Floats expected = Reference(torus, values, contributors);
+    const Floats expected = SumInHopOrder(torus, values, contributors);
     for (std::size_t r = 0; r < members; ++r) {
       EXPECT_TRUE(SameBits(group.Values<float>(r), expected)) << "round " << round << " of " << r;
       EXPECT_TRUE(group.rings[r]->Awaited().empty());
@@ -130,7 +105,7 @@ TEST(RingReduceTest, MessagesOfALaterRoundWaitForTheirRound) {
   group.Start(2, 1, 0b111, values[2], NewSumMerge());
   group.Drain();
   for (std::size_t r = 0; r < 3; ++r) {
-    EXPECT_TRUE(SameBits(group.Values<float>(r), Reference(RingOf(3), values, 0b111)));
+    EXPECT_TRUE(SameBits(group.Values<float>(r), SumInHopOrder(RingOf(3), values, 0b111)));
   }
 }
 
@@ -156,7 +131,7 @@ TEST(RingReduceTest, RetryAfterAbortAtAnyMomentIsAFreshExchange) {
         group.Start(r, 6, 0b1011, again[r], NewSumMerge());
       }
       group.Drain();
-      const Floats expected = Reference(TorusOf(4, columns), again, 0b1011);
+      const Floats expected = SumInHopOrder(TorusOf(4, columns), again, 0b1011);
       for (int r = 0; r < 4; ++r) {
         EXPECT_TRUE(SameBits(group.Values<float>(r), expected)) << "seed " << seed;
       }
@@ -422,7 +397,7 @@ TEST(RingReduceTest, RunsOnThreads) {
   for (Floats& of_member : values) {
     for (float& value : of_member) value = static_cast<float>(random() % 1000) / 7;
   }
-  const Floats expected = Reference({2, 2}, values, 0b1111);
+  const Floats expected = SumInHopOrder({2, 2}, values, 0b1111);
   ThreadGroup group(4);
   std::uint64_t round = 0;
   for (const int abort_after : {0, 1, 7, 40, 90, 0}) {

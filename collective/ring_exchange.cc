@@ -1,0 +1,140 @@
+#include "collective/ring_exchange.h"
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+namespace shoal::collective {
+namespace {
+
+// Own values as they go into the sum.
+Buffer Scaled(const Buffer& values, float share) {
+  Buffer copy = Buffer::CopyOf(values.bytes());
+  if (share == 1) return copy;
+  for (float& value : copy.floats()) value *= share;
+  return copy;
+}
+
+std::string LabelOf(const ExchangeRequest& request) {
+  std::string label = "tensor=" + std::to_string(request.tensor) +
+                      " combine=" + std::to_string(static_cast<int>(request.combine)) + " weights=";
+  for (const std::uint64_t weight : request.weights) label += std::to_string(weight) + ",";
+  return label;
+}
+
+// Thread: control.
+class RingExchange final : public Exchange {
+ public:
+  RingExchange(const RingOptions& options, GroupChannel* channel, Executor* control,
+               Executor* compute)
+      : channel_(channel),
+        control_(control),
+        compute_(compute),
+        ring_(NewRingReduce(channel, control, compute, options)) {}
+  ~RingExchange() override {
+    *operation_ = 0;
+    *alive_ = false;
+  }
+
+  void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
+  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Commit() override { SHOAL_CHECK(done_ == nullptr); }
+  void Rollback() override { Abort(); }
+  std::vector<std::size_t> Awaited() const override { return ring_->Awaited(); }
+  ExchangeTraffic traffic() const override {
+    const RingTraffic traffic = ring_->traffic();
+    return {traffic.sent_bytes, traffic.received_bytes, traffic.sent_messages,
+            traffic.received_messages};
+  }
+
+ private:
+  Status CheckStart(const ExchangeRequest& request, std::uint64_t* all) const;
+  void Reduce(RingRequest request);
+  void Finish(Result<Buffer> result);
+
+  GroupChannel* const channel_;
+  Executor* const control_;
+  Executor* const compute_;
+  const std::unique_ptr<RingReduce> ring_;
+  // Number of the round; a task of an earlier one sees a difference and ends. 0 after destruction.
+  std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
+      std::make_shared<std::atomic<std::uint64_t>>(1);
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // control only
+  std::function<void(Result<Buffer>)> done_;                    // null: no round runs
+};
+
+Status RingExchange::CheckStart(const ExchangeRequest& request, std::uint64_t* all) const {
+  if (done_ != nullptr) return FailedPrecondition("an exchange is still running");
+  if (request.weights.size() != channel_->size() || channel_->size() > kRingMembersMax) {
+    return InvalidArgument("an exchange among " + std::to_string(channel_->size()) +
+                           " members (at most 64) got " + std::to_string(request.weights.size()) +
+                           " weights");
+  }
+  *all = 0;
+  for (const std::uint64_t weight : request.weights) {
+    if (weight > UINT64_MAX - *all) return InvalidArgument("the weights of an exchange overflow");
+    *all += weight;
+  }
+  if (*all == 0) {
+    return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  }
+  if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
+    return InvalidArgument("an exchange takes fp32 values");
+  }
+  return Status::Ok();
+}
+
+void RingExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
+  SHOAL_ASSERT_ON(*control_);
+  std::uint64_t all = 0;
+  if (Status status = CheckStart(request, &all); !status.ok()) {
+    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
+    return;
+  }
+  done_ = std::move(done);
+  auto ring = std::make_shared<RingRequest>();
+  ring->round = request.round;
+  ring->label = LabelOf(request);
+  ring->merge = NewSumMerge();
+  for (std::size_t r = 0; r < request.weights.size(); ++r) {
+    if (request.weights[r] != 0) ring->contributors |= 1ull << r;
+  }
+  const auto share = static_cast<float>(static_cast<double>(request.weights[channel_->rank()]) /
+                                        static_cast<double>(all));
+  compute_->Post("exchange.scale",
+                 [this, mine = operation_->load(), operation = operation_, control = control_, ring,
+                  values = std::move(request.values),
+                  factor = request.combine == Combine::kWeightedMean ? share : 1.0F] {
+                   if (*operation != mine) return;
+                   ring->vector = Scaled(*values, factor);
+                   control->Post("exchange.scale", [this, mine, operation, ring] {
+                     if (*operation == mine) Reduce(std::move(*ring));
+                   });
+                 });
+}
+
+void RingExchange::Reduce(RingRequest request) {
+  ring_->Start(std::move(request),
+               [this, mine = operation_->load(), operation = operation_](Result<Buffer> result) {
+                 if (*operation == mine) Finish(std::move(result));
+               });
+}
+
+void RingExchange::Finish(Result<Buffer> result) {
+  if (done_ == nullptr) return;
+  ++*operation_;
+  ring_->Abort();
+  auto held = std::make_shared<Result<Buffer>>(std::move(result));
+  control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {
+    if (*alive) done(std::move(*held));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> NewRingExchange(const RingOptions& options, GroupChannel* channel,
+                                          Executor* control, Executor* compute) {
+  return std::make_unique<RingExchange>(options, channel, control, compute);
+}
+
+}  // namespace shoal::collective
