@@ -122,12 +122,21 @@ Result<PowerSgdStep> PowerSgdStep::Begin(std::span<const float> gradient,
   return made;
 }
 
+PowerSgdStep PowerSgdStep::Listen(const PowerSgdState& state) {
+  PowerSgdStep made;
+  made.next_ = state;
+  made.listens_ = true;
+  made.p_.assign(state.shape.rows * state.rank, 0.0F);
+  return made;
+}
+
 Result<std::vector<float>> PowerSgdStep::Continue(std::span<const float> mean_p) {
   SHOAL_RETURN_IF_ERROR(CheckFactor(mean_p, p_.size(), "P"));
   const MatrixShape shape = next_.shape;
   p_.assign(mean_p.begin(), mean_p.end());
   OrthonormaliseColumns(p_, shape.rows, next_.rank, nullptr);
   std::vector<float> q(shape.columns * next_.rank);
+  if (listens_) return q;
   ProjectColumns(next_.residual, shape, p_, next_.rank, 1, q);
   std::vector<float> left = p_, right = q;
   const int exponent = ScaleFactors(left, right);
@@ -141,19 +150,6 @@ Result<PowerSgdState> PowerSgdStep::Finish(std::span<const float> mean_q,
   WriteMean(p_, mean_q, next_, mean_gradient);
   next_.q.assign(mean_q.begin(), mean_q.end());
   return std::move(next_);
-}
-
-Result<PowerSgdState> FollowPowerSgd(const PowerSgdState& state, std::span<const float> mean_p,
-                                     std::span<const float> mean_q,
-                                     std::span<float> mean_gradient) {
-  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_p, state.shape.rows * state.rank, "P"));
-  SHOAL_RETURN_IF_ERROR(CheckFactor(mean_q, state.shape.columns * state.rank, "Q"));
-  std::vector<float> p(mean_p.begin(), mean_p.end());
-  OrthonormaliseColumns(p, state.shape.rows, state.rank, nullptr);
-  WriteMean(p, mean_q, state, mean_gradient);
-  PowerSgdState next = state;
-  next.q.assign(mean_q.begin(), mean_q.end());
-  return next;
 }
 
 }  // namespace shoal::compression

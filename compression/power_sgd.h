@@ -6,6 +6,8 @@
 //   1. Begin:    G_i = gradient_i + residual_i, P_i = G_i Q          -> the group averages P
 //   2. Continue: P made orthonormal, Q_i = G_i^T P, residual_i = G_i - P Q_i^T  -> averages Q
 //   3. Finish:   the mean gradient is P Q^T, and Q is where the next step begins
+// All of it is linear in the weights: a group that adds up (gradients that are sums over labels
+// already) in place of averaging gets the sum of the gradients.
 // As P Q^T is linear in Q, the mean of what was decoded is the mean of all G_i less the mean of the
 // residuals: a residual is what its own member did not send, whoever the others are. That holds
 // when the group changes between steps, which a residual against the averaged product would not.
@@ -82,10 +84,14 @@ class PowerSgdStep {
   // an error). `step` numbers the replacements of directions that Q has lost.
   static Result<PowerSgdStep> Begin(std::span<const float> gradient, const PowerSgdState& state,
                                     const FactorKey& key, std::uint64_t step);
+  // Of a member that has no gradient in this step but follows the group: its P and Q are zeros, its
+  // residual stays as it is.
+  static PowerSgdStep Listen(const PowerSgdState& state);
+
   // The member's P, rows x rank, to be averaged.
   std::span<const float> p() const { return p_; }
   // Takes the mean P (rows x rank, finite: else an error) and returns the member's Q, columns x
-  // rank, to be averaged. A member without weight (it listens) does the same.
+  // rank, to be averaged.
   Result<std::vector<float>> Continue(std::span<const float> mean_p);
   // Takes the mean Q and writes the mean gradient, row-major; returns the state for the next step.
   Result<PowerSgdState> Finish(std::span<const float> mean_q, std::span<float> mean_gradient);
@@ -94,13 +100,9 @@ class PowerSgdStep {
   PowerSgdStep() = default;
 
   PowerSgdState next_;  // residual: G until Continue
+  bool listens_ = false;
   std::vector<float> p_;
 };
-
-// For a member that did not compute a gradient in this step but follows the group: the mean
-// gradient and the next state, its residual as it was.
-Result<PowerSgdState> FollowPowerSgd(const PowerSgdState& state, std::span<const float> mean_p,
-                                     std::span<const float> mean_q, std::span<float> mean_gradient);
 
 }  // namespace shoal::compression
 

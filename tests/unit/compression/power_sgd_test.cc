@@ -185,14 +185,17 @@ TEST(PowerSgd, ZerosAreExactAndDirectionsComeBack) {
 TEST(PowerSgd, AMemberWithoutAGradientFollows) {
   Group group(3);
   group.Step(Gradients(3, 1), 10);
-  PowerSgdState listener = group.states[2];
+  const PowerSgdState before = group.states[2];
+  PowerSgdStep listener = PowerSgdStep::Listen(before);
   group.states.pop_back();
   const auto got = group.Step(Gradients(2, 2), 11);
+  EXPECT_EQ(Values(listener.p().begin(), listener.p().end()), Values(kShape.rows * kRank));
+  EXPECT_EQ(listener.Continue(group.mean_p).value(), Values(kShape.columns * kRank));
   Values followed(kShape.values());
-  const auto next = FollowPowerSgd(listener, group.mean_p, group.mean_q, followed).value();
+  const auto next = listener.Finish(group.mean_q, followed).value();
   EXPECT_EQ(followed, got);
   EXPECT_EQ(next.q, group.states[0].q);
-  EXPECT_EQ(next.residual, listener.residual);
+  EXPECT_EQ(next.residual, before.residual);
 }
 
 TEST(PowerSgd, AnAbortedStepIsTheSameAgain) {
@@ -242,7 +245,7 @@ TEST(PowerSgd, WhatCannotBeAveragedIsRefused) {
     Values mean(kShape.values());
     p[3] = 0;
     Values q = step.Continue(p).value();
-    EXPECT_FALSE(FollowPowerSgd(state, p, Values(3), mean).ok());
+    EXPECT_FALSE(step.Finish(Values(3), mean).ok());
     q[5] = bad == 0x1p97F ? 0x1p117F : bad;
     EXPECT_FALSE(step.Finish(q, mean).ok());
   }

@@ -1,0 +1,147 @@
+#include "compression/power_sgd_vector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/unit/compression/matrix_reference.h"
+
+namespace shoal::compression {
+namespace {
+
+using reference::Normal;
+using testing::HasSubstr;
+using Values = std::vector<float>;
+
+// A bias, a matrix, a small matrix, a tensor of three dimensions.
+const std::vector<std::vector<std::size_t>> kTensors{{5}, {24, 40}, {4, 4}, {20, 5, 6}};
+constexpr std::size_t kValues = 5 + 960 + 16 + 600;
+
+PowerSgdOptions Options() {
+  PowerSgdOptions options;
+  options.rank = 3;
+  options.start = 2;
+  return options;
+}
+
+Values Sum(const std::vector<Values>& of) {
+  Values sum(of[0].size());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    for (const Values& one : of) sum[i] += one[i];
+  }
+  return sum;
+}
+
+// What a group decodes that adds up; `gradients` with an empty one for a member that listens.
+Values Step(const PowerSgdLayout& layout, const std::vector<Values>& gradients,
+            const PowerSgdStepKey& key, std::vector<PowerSgdMemory>* memories) {
+  std::vector<PowerSgdRound> rounds;
+  std::vector<Values> parts;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    rounds.push_back(PowerSgdRound::Begin(layout, gradients[i], (*memories)[i], key).value());
+    parts.emplace_back(rounds[i].first().begin(), rounds[i].first().end());
+  }
+  const Values first = Sum(parts);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_TRUE(rounds[i].Continue(first).ok());
+    parts[i].assign(rounds[i].second().begin(), rounds[i].second().end());
+  }
+  const Values second = Sum(parts);
+  std::vector<Values> decoded(gradients.size(), Values(layout.values()));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    (*memories)[i] = rounds[i].Finish(second, decoded[i]).value();
+    EXPECT_EQ(decoded[i], decoded[0]);
+  }
+  return decoded[0];
+}
+
+TEST(PowerSgdVector, LayoutSaysWhatTravels) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  EXPECT_EQ(layout.values(), kValues);
+  EXPECT_EQ(layout.first_values(), 5u + 3 * 24 + 16 + 3 * 20);
+  EXPECT_EQ(layout.second_values(), 3u * 40 + 3 * 30);
+  EXPECT_FALSE(layout.Active(1));
+  EXPECT_TRUE(layout.Active(2));
+  EXPECT_FALSE(PowerSgdLayout(Options(), {{5}, {4, 4}}).Active(100));
+  ASSERT_EQ(layout.tensors().size(), 4u);
+  EXPECT_EQ(layout.tensors()[2].rank, 0u);
+  EXPECT_EQ(layout.tensors()[3].shape, (MatrixShape{20, 30}));
+}
+
+TEST(PowerSgdVector, SmallTensorsAreExactAndMatricesComeWithTime) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  std::vector<PowerSgdMemory> memories(2);
+  const std::vector<Values> gradients{Normal(kValues, 1), Normal(kValues, 2)};
+  const Values want = Sum(gradients);
+  std::vector<double> total(kValues);
+  constexpr std::uint64_t kSteps = 80;
+  for (std::uint64_t step = 2; step < 2 + kSteps; ++step) {
+    const Values got = Step(layout, gradients, {7, 1, step}, &memories);
+    for (std::size_t i = 0; i < 5; ++i) ASSERT_EQ(got[i], want[i]);
+    for (std::size_t i = 965; i < 981; ++i) ASSERT_EQ(got[i], want[i]);
+    for (std::size_t i = 0; i < kValues; ++i) total[i] += got[i];
+  }
+  std::vector<double> exact(want.begin(), want.end()), rest(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) rest[i] = total[i] / kSteps - exact[i];
+  EXPECT_LT(reference::Norm(rest), 0.1 * reference::Norm(exact));
+  // What is missing is in the residuals, to the last bits.
+  std::size_t place = 0;
+  for (const auto& tensor : layout.tensors()) {
+    if (tensor.rank == 0) continue;
+    for (std::size_t i = 0; i < tensor.shape.values(); ++i) {
+      const double kept = double{memories[0][place].residual[i]} + memories[1][place].residual[i];
+      ASSERT_NEAR(-rest[tensor.at + i] * kSteps, kept, 2e-4);
+    }
+    ++place;
+  }
+  EXPECT_EQ(place, 2u);
+}
+
+TEST(PowerSgdVector, AMemberThatListensGetsTheSameAndKeepsItsResiduals) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  std::vector<PowerSgdMemory> memories(3), alone(2);
+  const std::vector<Values> two{Normal(kValues, 1), Normal(kValues, 2)};
+  Step(layout, {two[0], two[1], Normal(kValues, 3)}, {7, 1, 2}, &memories);
+  alone = {memories[0], memories[1]};
+  const auto before = memories[2];
+  const Values got = Step(layout, {two[0], two[1], {}}, {7, 1, 3}, &memories);
+  EXPECT_EQ(Step(layout, two, {7, 1, 3}, &alone), got);
+  EXPECT_EQ(memories[2][0].residual, before[0].residual);
+  EXPECT_EQ(memories[2][0].q, memories[0][0].q);
+}
+
+// A retry of a smaller group from the old memories is what a first attempt would have been.
+TEST(PowerSgdVector, AnAbortedRoundLeavesNothing) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  std::vector<PowerSgdMemory> memories(3);
+  Step(layout, {Normal(kValues, 1), Normal(kValues, 2), Normal(kValues, 3)}, {7, 1, 2}, &memories);
+  const std::vector<Values> gradients{Normal(kValues, 4), Normal(kValues, 5)};
+  std::vector<PowerSgdMemory> fresh{memories[0], memories[1]}, retried = fresh;
+  const Values want = Step(layout, gradients, {7, 2, 3}, &fresh);
+  for (std::size_t i = 0; i < 2; ++i) {
+    // Dropped behind its first exchange.
+    auto round = PowerSgdRound::Begin(layout, gradients[i], retried[i], {7, 1, 3}).value();
+    const Values first(round.first().begin(), round.first().end());
+    ASSERT_TRUE(round.Continue(first).ok());
+  }
+  EXPECT_EQ(Step(layout, gradients, {7, 2, 3}, &retried), want);
+  EXPECT_EQ(retried, fresh);
+}
+
+TEST(PowerSgdVector, AgreedVectorsOfAWrongSizeAreRefused) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  auto round = PowerSgdRound::Begin(layout, Normal(kValues, 1), {}, {}).value();
+  EXPECT_THAT(std::string(round.Continue(Values(3)).message()),
+              HasSubstr("first exchange gave 3 values, expected 153"));
+  const Values first(round.first().begin(), round.first().end());
+  ASSERT_TRUE(round.Continue(first).ok());
+  Values out(kValues);
+  EXPECT_THAT(std::string(round.Finish(Values(3), out).status().message()),
+              HasSubstr("second exchange gave 3 values, expected 210"));
+}
+
+}  // namespace
+}  // namespace shoal::compression
