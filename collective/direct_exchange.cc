@@ -1,7 +1,8 @@
 // The direct exchange of exchange.h: encode, send, sum, send sums, decode, chunk by chunk.
 //
-// Every pass over values runs on `compute`, at most two encodings ahead of the sending, so that
-// sums find their turn; `control` only counts messages. Tag of a message: its round.
+// Every pass over values runs on `compute` (a thread or a pool), a few encodings ahead of the
+// sending, so that sums find their turn; `control` only counts messages. Tag of a message: its
+// round.
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +18,7 @@ namespace shoal::collective {
 namespace {
 
 constexpr std::size_t kMembersMax = 64;
-constexpr std::size_t kEncodingMax = 2;          // contributions being encoded at once
+constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
 constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
 constexpr std::size_t kChunkValuesMax = 1u << 30;
 constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs

@@ -59,7 +59,7 @@ struct ExchangeConfig {
   std::uint32_t row = 1024;  // values; shards and chunks begin at multiples of it
   // A message is at most so large, header included, and has at most so many values.
   std::size_t chunk_bytes = 1u << 20;
-  std::size_t chunk_values = 1u << 18;
+  std::size_t chunk_values = 1u << 17;
   // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
   // equal ones.
   std::vector<double> shares;

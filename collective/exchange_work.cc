@@ -28,6 +28,16 @@ void Add(std::span<float> into, std::span<const float> from) {
   for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
 }
 
+// values + error (empty: none).
+Buffer SumOf(std::span<const float> values, const Buffer& error) {
+  if (error.empty()) return Buffer::CopyOf(std::as_bytes(values));
+  Buffer sum(values.size_bytes());
+  float* const into = sum.floats().data();
+  const float* const more = error.floats().data();
+  for (std::size_t i = 0; i < values.size(); ++i) into[i] = values[i] + more[i];
+  return sum;
+}
+
 // The message of `values`; `decoded`, if not empty, becomes what it decodes to.
 Coded Seal(const RoundPlan& plan, Phase phase, std::size_t owner, std::size_t chunk,
            std::span<const float> values, std::span<float> decoded) {
@@ -103,8 +113,7 @@ Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t c
   if (!plan.keep_errors || plan.contribution_coder->exact()) {
     return Seal(plan, Phase::kContribution, owner, chunk, own, {});
   }
-  Buffer input = Buffer::CopyOf(std::as_bytes(own));
-  if (!error.empty()) Add(input.floats(), error.floats());
+  Buffer input = SumOf(own, error);
   Buffer decoded(input.size());
   Coded coded = Seal(plan, Phase::kContribution, owner, chunk, std::as_const(input).floats(),
                      decoded.floats());

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "common/bytes.h"
 #include "compression/half.h"
@@ -35,14 +36,59 @@ double RootMeanSquare(std::span<const float> values) {
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
-// Bit j of byte i: 1 if value 8 i + j is not negative; -0 is +.
-void PackSigns(std::span<const float> values, std::byte* out) {
-  for (std::size_t i = 0; i < values.size(); i += 8) {
-    const std::size_t count = std::min<std::size_t>(8, values.size() - i);
-    unsigned bits = 0;
-    for (std::size_t j = 0; j < count; ++j) bits |= (values[i + j] < 0 ? 0U : 1U) << j;
-    out[i / 8] = static_cast<std::byte>(bits);
+constexpr std::size_t kBlock = 256;  // values whose signs are bytes for a moment
+
+// Eight bytes of 0 or 1, the first the lowest, to one of eight bits: the product's highest byte has
+// byte i shifted by 56 - 7 i, and no two terms of the product meet.
+std::byte BitsOf(std::uint64_t bytes) {
+  return static_cast<std::byte>(bytes * 0x0102040810204080u >> 56);
+}
+
+// Bit j of byte i: 1 if value 8 i + j is not negative; -0 is +. Bits behind the last value are 0.
+void PackBits(std::span<const float> values, std::byte* out) {
+  alignas(64) std::array<std::uint8_t, kBlock> plus{};
+  for (std::size_t first = 0; first < values.size(); first += kBlock) {
+    const std::size_t count = std::min(kBlock, values.size() - first);
+    const float* const from = values.data() + first;
+    if (count < kBlock) plus.fill(0);
+    for (std::size_t i = 0; i < count; ++i) plus[i] = from[i] < 0 ? 0 : 1;
+    for (std::size_t i = 0; i < count; i += 8) {
+      std::uint64_t bytes;
+      std::memcpy(&bytes, plus.data() + i, sizeof(bytes));
+      out[(first + i) / 8] = BitsOf(bytes);
+    }
   }
+}
+
+using FourSigns = std::array<std::uint32_t, 4>;
+// By four bits of a payload: the sign bits of their values.
+constexpr std::array<FourSigns, 16> kFourSigns = [] {
+  std::array<FourSigns, 16> table{};
+  for (std::uint32_t bits = 0; bits < 16; ++bits) {
+    for (std::uint32_t j = 0; j < 4; ++j) table[bits][j] = (bits >> j & 1) != 0 ? 0 : 0x80000000;
+  }
+  return table;
+}();
+
+// values[i] = scale with the sign of bit first + i.
+void UnpackBits(const std::byte* signs, std::size_t first, std::uint32_t scale,
+                std::span<float> values) {
+  const auto bit = [&](std::size_t i) {
+    const std::size_t at = first + i;
+    const std::uint32_t plus = std::to_integer<std::uint32_t>(signs[at / 8]) >> (at % 8) & 1;
+    values[i] = std::bit_cast<float>(scale | (plus != 0 ? 0 : 0x80000000));
+  };
+  std::size_t i = 0;
+  for (; i < values.size() && (first + i) % 8 != 0; ++i) bit(i);
+  for (; i + 8 <= values.size(); i += 8) {
+    const auto byte = std::to_integer<std::uint32_t>(signs[(first + i) / 8]);
+    const FourSigns &low = kFourSigns[byte & 15], &high = kFourSigns[byte >> 4];
+    std::array<std::uint32_t, 8> eight;
+    for (std::size_t j = 0; j < 4; ++j) eight[j] = scale | low[j];
+    for (std::size_t j = 0; j < 4; ++j) eight[4 + j] = scale | high[j];
+    std::memcpy(values.data() + i, eight.data(), sizeof(eight));
+  }
+  for (; i < values.size(); ++i) bit(i);
 }
 
 class OneBitCoder final : public ChunkCoder {
@@ -74,7 +120,7 @@ class OneBitCoder final : public ChunkCoder {
       StoreLittle(out.data() + b * kScaleBytes,
                   std::bit_cast<std::uint32_t>(static_cast<float>(scale)));
     }
-    PackSigns(values, out.data() + scales * kScaleBytes);
+    PackBits(values, out.data() + scales * kScaleBytes);
     return bytes;
   }
 
@@ -97,12 +143,10 @@ class OneBitCoder final : public ChunkCoder {
       if (scale != 0 && !normal) return InvalidArgument("a one-bit payload with a wrong scale");
       const std::span<float> bucket = Bucket(values, b);
       const std::size_t first = static_cast<std::size_t>(bucket.data() - values.data());
-      // Of scale 0: +0, whatever the signs say.
-      const std::uint32_t minus = scale == 0 ? 0 : 0x80000000;
-      for (std::size_t i = 0; i < bucket.size(); ++i) {
-        const auto byte = std::to_integer<std::uint32_t>(signs[(first + i) / 8]);
-        const std::uint32_t positive = byte >> ((first + i) % 8) & 1;
-        bucket[i] = std::bit_cast<float>(scale | (positive != 0 ? 0 : minus));
+      if (scale == 0) {  // +0, whatever the signs say
+        std::fill(bucket.begin(), bucket.end(), 0.0F);
+      } else {
+        UnpackBits(signs, first, scale, bucket);
       }
     }
     return Status::Ok();
