@@ -10,6 +10,9 @@
 namespace shoal::collective {
 namespace {
 
+// Values that several passes touch while they are in the cache; whole words of signs.
+constexpr std::size_t kBlock = 64 * kSignsPerWord;
+
 std::span<std::uint64_t> Words(Buffer* buffer) {
   return {reinterpret_cast<std::uint64_t*>(buffer->data()), buffer->size() / sizeof(std::uint64_t)};
 }
@@ -46,6 +49,11 @@ void MarkTouchedRows(const MarsitOptions& options, std::span<const float> input,
 
 bool AllFinite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+void Compensate(float rate, std::span<const float> input, std::span<const float> compensation,
+                std::span<float> sum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = rate * input[i] + compensation[i];
 }
 
 Result<Buffer> CloseExactRound(Buffer sum, std::uint32_t contributors, bool contributes,
@@ -103,13 +111,12 @@ Result<MarsitRound> OpenMarsitRound(const MarsitOptions& options, const MarsitRa
                                     std::span<const float> input) {
   SHOAL_CHECK(compensation.size() == input.size());
   Buffer sum(input.size() * sizeof(float));
-  const std::span<float> y = sum.floats();
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = rates.local * input[i] + compensation[i];
   MarsitRound round;
   round.exact = exact;
   round.rates = rates;
   if (exact) {
-    if (!AllFinite(y)) {
+    Compensate(rates.local, input, compensation, sum.floats());
+    if (!AllFinite(std::as_const(sum).floats())) {
       return InvalidArgument(
           "a value of this member's compensated vector is not finite; lower the learning rate or "
           "skip this step");
@@ -117,12 +124,20 @@ Result<MarsitRound> OpenMarsitRound(const MarsitOptions& options, const MarsitRa
     round.vector = std::move(sum);
     return round;
   }
-  round.vector = Buffer(OneBitBytes(options, y.size()));
+  round.vector = Buffer(OneBitBytes(options, input.size()));
   const std::span<std::uint64_t> words = Words(&round.vector);
-  const std::size_t sign_words = SignWords(y.size());
-  SHOAL_RETURN_IF_ERROR(PackSigns(y, words.first(sign_words)));
-  std::ranges::fill(words.subspan(sign_words), 0);
-  MarkTouchedRows(options, input, words.subspan(sign_words));
+  for (std::size_t at = 0; at < input.size(); at += kBlock) {
+    const std::size_t n = std::min(kBlock, input.size() - at);
+    const std::span<float> y = sum.floats().subspan(at, n);
+    Compensate(rates.local, input.subspan(at, n), compensation.subspan(at, n), y);
+    if (Status packed = PackSigns(y, words.subspan(at / kSignsPerWord, SignWords(n)));
+        !packed.ok()) {
+      return packed.WithContext("the compensated vector from value " + std::to_string(at) + " on");
+    }
+  }
+  const std::span<std::uint64_t> marks = words.subspan(SignWords(input.size()));
+  std::ranges::fill(marks, 0);
+  MarkTouchedRows(options, input, marks);
   round.compensation = std::move(sum);
   return round;
 }
@@ -148,10 +163,10 @@ Result<Buffer> CloseMarsitRound(const MarsitOptions& options, Buffer exchanged,
   SHOAL_CHECK(exchanged.size() == OneBitBytes(options, y.size()));
   const std::span<const std::uint64_t> words = Words(&exchanged);
   const std::size_t sign_words = SignWords(y.size());
+  const std::span<const std::uint64_t> marks = words.subspan(sign_words);
   Buffer update(y.size_bytes());
   const std::span<float> g = update.floats();
   UnpackSigns(words.first(sign_words), round->rates.global, g);
-  const std::span<const std::uint64_t> marks = words.subspan(sign_words);
   ForEachRow(options, [&](std::size_t mark, std::size_t first, std::size_t count) {
     const bool touched = (marks[mark / kSignsPerWord] >> mark % kSignsPerWord & 1) != 0;
     if (!touched) std::ranges::fill(g.subspan(first, count), 0.0F);
