@@ -1,6 +1,7 @@
 #include "compression/power_sgd_vector.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -63,8 +64,14 @@ Result<PowerSgdRound> PowerSgdRound::Begin(const PowerSgdLayout& layout,
     const FactorKey name{key.seed, static_cast<std::uint32_t>(i), key.generation};
     const std::size_t place = round.steps_.size();
     SHOAL_CHECK(memory.empty() || (place < memory.size() && memory[place].shape == tensor.shape));
-    const PowerSgdState state = memory.empty() ? NewPowerSgdState(tensor.shape, tensor.rank, name)
-                                               : AtGeneration(memory[place], name);
+    // A residual is as large as its tensor: only another group's state is copied here.
+    std::optional<PowerSgdState> anew;
+    if (memory.empty()) {
+      anew = NewPowerSgdState(tensor.shape, tensor.rank, name);
+    } else if (memory[place].generation != key.generation) {
+      anew = AtGeneration(memory[place], name);
+    }
+    const PowerSgdState& state = anew ? *anew : memory[place];
     if (listens) {
       round.steps_.push_back(PowerSgdStep::Listen(state));
     } else {

@@ -131,6 +131,18 @@ TEST(PowerSgdVector, AnAbortedRoundLeavesNothing) {
   EXPECT_EQ(retried, fresh);
 }
 
+// A newcomer without a memory and a group that has one meet in a new generation.
+TEST(PowerSgdVector, ANewGenerationBringsMembersTogether) {
+  const PowerSgdLayout layout(Options(), kTensors);
+  std::vector<PowerSgdMemory> memories(2);
+  const std::vector<Values> two{Normal(kValues, 1), Normal(kValues, 2)};
+  Step(layout, two, {7, 1, 2}, &memories);
+  memories.emplace_back();
+  Step(layout, {two[0], two[1], Normal(kValues, 3)}, {7, 2, 3}, &memories);  // compares members
+  EXPECT_EQ(memories[2][0].q, memories[0][0].q);
+  EXPECT_EQ(memories[2][1].generation, 2u);
+}
+
 TEST(PowerSgdVector, AgreedVectorsOfAWrongSizeAreRefused) {
   const PowerSgdLayout layout(Options(), kTensors);
   auto round = PowerSgdRound::Begin(layout, Normal(kValues, 1), {}, {}).value();
