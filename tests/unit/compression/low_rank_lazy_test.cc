@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compression/lazy_switch.h"
+#include "compression/low_rank.h"
 #include "tests/unit/compression/matrix_reference.h"
 #include "tests/unit/compression/on_link.h"
 #include "tests/unit/compression/reference.h"
@@ -46,6 +47,37 @@ TEST(LowRankLazy, NothingIsLostOverTheMessages) {
     // It is the memory that does it.
     EXPECT_GT(Missing("lowrank:rank=4,lazy=off", 100, size), 0.1);
   }
+}
+
+// The whole of it in double: warm Q, the error passed on, the sum of what arrived.
+TEST(LowRankLazy, MessagesAreThoseOfTheAlgorithmInDouble) {
+  using reference::Matrix, reference::Orthonormal, reference::Product, reference::Transposed;
+  constexpr std::uint32_t kRank = 4;
+  OnLink link("lowrank:rank=4,lazy=on,factors=fp32", kShape);
+  Matrix q(RandomFactor({}, kShape.hidden, kRank), kShape.hidden);
+  Matrix error(kShape.tokens, kShape.hidden), missing = error;
+  for (unsigned i = 0; i < 40; ++i) {
+    auto values = reference::Normal(kShape.values(), i);
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      values[v] /= static_cast<float>(1 + v % kShape.hidden);
+    }
+    Matrix sum(values, kShape.tokens);
+    for (std::size_t v = 0; v < values.size(); ++v) sum.values[v] += error.values[v];
+    const Matrix p = Orthonormal(Product(sum, Orthonormal(q)));
+    q = Product(Transposed(sum), p);
+    const Matrix decoded = Product(p, Transposed(q));
+    for (std::size_t v = 0; v < values.size(); ++v) {
+      error.values[v] = sum.values[v] - decoded.values[v];
+      missing.values[v] += values[v] - decoded.values[v];
+    }
+    const auto got = link.Send(values);
+    if (i < 10) {
+      EXPECT_LT(reference::RelativeDistance(got, decoded), 2e-5) << i;
+    }
+  }
+  // Nothing is lost in double either: to its own precision.
+  for (std::size_t v = 0; v < missing.values.size(); ++v) missing.values[v] -= error.values[v];
+  EXPECT_LT(Norm(missing.values) / Norm(error.values), 4e-15);
 }
 
 // The step behind an epilogue begins with another form, which takes the error along.

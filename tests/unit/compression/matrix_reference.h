@@ -51,6 +51,20 @@ inline Matrix Product(const Matrix& a, const Matrix& b) {
   return product;
 }
 
+// Gram-Schmidt; the columns are far from dependent.
+inline Matrix Orthonormal(Matrix m) {
+  for (std::size_t k = 0; k < m.columns; ++k) {
+    for (std::size_t j = 0; j <= k; ++j) {
+      double along = 0;
+      for (std::size_t r = 0; r < m.rows; ++r) along += m.at(r, j) * m.at(r, k);
+      for (std::size_t r = 0; r < m.rows; ++r) {
+        m.at(r, k) = j < k ? m.at(r, k) - along * m.at(r, j) : m.at(r, k) / std::sqrt(along);
+      }
+    }
+  }
+  return m;
+}
+
 inline double Norm(std::span<const double> values) {
   double sum = 0;
   for (const double v : values) sum += v * v;

@@ -88,16 +88,7 @@ TEST(PowerSgd, OneStepIsTheProjectionOfTheMeanInDouble) {
   // Q as drawn spans the same as Q made orthonormal, so that no such step is needed here.
   const reference::Matrix mean(Mean(gradients), kShape.rows);
   const reference::Matrix q(NewPowerSgdState(kShape, kRank, kKey).q, kShape.columns);
-  reference::Matrix p = Product(mean, q);
-  for (std::size_t k = 0; k < kRank; ++k) {
-    for (std::size_t j = 0; j <= k; ++j) {
-      double along = 0;
-      for (std::size_t r = 0; r < p.rows; ++r) along += p.at(r, j) * p.at(r, k);
-      for (std::size_t r = 0; r < p.rows; ++r) {
-        p.at(r, k) = j < k ? p.at(r, k) - along * p.at(r, j) : p.at(r, k) / std::sqrt(along);
-      }
-    }
-  }
+  const reference::Matrix p = reference::Orthonormal(Product(mean, q));
   const auto want = Product(p, Product(Transposed(p), mean));
   EXPECT_LT(reference::RelativeDistance(group.Step(gradients, 10), want), 2e-6);
 }
