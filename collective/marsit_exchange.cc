@@ -12,7 +12,8 @@ namespace {
 
 // What members have to agree on beside the shape of the round.
 std::string MarsitLabel(const MarsitOptions& options, const MarsitRates& rates) {
-  std::string label = "marsit every=" + std::to_string(options.every) +
+  std::string label = "marsit seed=" + std::to_string(options.seed) +
+                      " every=" + std::to_string(options.every) +
                       " rates=" + std::to_string(std::bit_cast<std::uint32_t>(rates.local)) + "/" +
                       std::to_string(std::bit_cast<std::uint32_t>(rates.global)) + " masked=";
   for (const RowRange& range : options.masked) {
@@ -24,19 +25,21 @@ std::string MarsitLabel(const MarsitOptions& options, const MarsitRates& rates) 
 
 class MarsitExchangeImpl final : public MarsitExchange {
  public:
-  MarsitExchangeImpl(const MarsitOptions& options, std::size_t values, GroupChannel* channel,
-                     Executor* control, Executor* compute, const RingOptions& ring)
+  MarsitExchangeImpl(const MarsitOptions& options, std::size_t values, RingReduce* ring,
+                     Executor* control, Executor* compute)
       : options_(std::make_shared<const MarsitOptions>(options)),
         values_(values),
-        channel_(channel),
+        ring_(ring),
         control_(control),
-        compute_(compute),
-        ring_(NewRingReduce(channel, control, compute, ring)) {
+        compute_(compute) {
     Buffer zeros(values * sizeof(float));
     std::ranges::fill(zeros.floats(), 0.0F);
     compensation_ = std::make_shared<const Buffer>(std::move(zeros));
   }
-  ~MarsitExchangeImpl() override { *epoch_ = 0; }
+  ~MarsitExchangeImpl() override {
+    *epoch_ = 0;
+    if (state_ == State::kExchanging) ring_->Abort();
+  }
 
   void Start(std::uint64_t round, std::uint64_t contributors, const MarsitRates& rates,
              std::shared_ptr<const Buffer> input,
@@ -46,7 +49,6 @@ class MarsitExchangeImpl final : public MarsitExchange {
     if (state_ == State::kStaged) Reset();
   }
   void Abort() override;
-  std::vector<std::size_t> Awaited() const override { return ring_->Awaited(); }
 
   bool NextIsExact() const override {
     return exact_requested_ || one_bit_rounds_ >= options_->every - 1;
@@ -63,7 +65,7 @@ class MarsitExchangeImpl final : public MarsitExchange {
 
   Status CheckStart(std::uint64_t contributors, const MarsitRates& rates,
                     const Buffer* input) const;
-  bool contributes() const { return (contributors_ >> channel_->rank() & 1) != 0; }
+  bool contributes() const { return (contributors_ >> ring_->rank() & 1) != 0; }
   void Exchange(std::uint64_t round);
   void Close(Buffer exchanged);
   void Fail(Status status);
@@ -74,10 +76,9 @@ class MarsitExchangeImpl final : public MarsitExchange {
 
   const std::shared_ptr<const MarsitOptions> options_;
   const std::size_t values_;
-  GroupChannel* const channel_;
+  RingReduce* const ring_;
   Executor* const control_;
   Executor* const compute_;
-  const std::unique_ptr<RingReduce> ring_;
   // Number of the round's work; late results see a difference and end. 0 after destruction.
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_ =
       std::make_shared<std::atomic<std::uint64_t>>(1);
@@ -112,7 +113,7 @@ Status MarsitExchangeImpl::CheckStart(std::uint64_t contributors, const MarsitRa
   }
   if (state_ != State::kIdle) return FailedPrecondition("a marsit round is still running");
   SHOAL_RETURN_IF_ERROR(CheckMarsitRates(rates));
-  const bool needed = (contributors >> channel_->rank() & 1) != 0;
+  const bool needed = (contributors >> ring_->rank() & 1) != 0;
   if (needed && (input == nullptr || input->size() != values_ * sizeof(float))) {
     return InvalidArgument("a marsit round takes " + std::to_string(values_) + " values, not " +
                            std::to_string(input == nullptr ? 0 : input->size()) + " bytes");
@@ -196,9 +197,8 @@ void MarsitExchangeImpl::Fail(Status status) {
 
 void MarsitExchangeImpl::Reset() {
   ++*epoch_;
-  state_ = State::kIdle;
   round_.reset();
-  ring_->Abort();
+  if (std::exchange(state_, State::kIdle) == State::kExchanging) ring_->Abort();
 }
 
 Status MarsitExchangeImpl::Restore(Buffer compensation, std::uint64_t one_bit_rounds) {
@@ -220,12 +220,11 @@ Status MarsitExchangeImpl::Restore(Buffer compensation, std::uint64_t one_bit_ro
 }  // namespace
 
 Result<std::unique_ptr<MarsitExchange>> NewMarsitExchange(const MarsitOptions& options,
-                                                          std::size_t values, GroupChannel* channel,
-                                                          Executor* control, Executor* compute,
-                                                          const RingOptions& ring) {
+                                                          std::size_t values, RingReduce* ring,
+                                                          Executor* control, Executor* compute) {
   SHOAL_RETURN_IF_ERROR(CheckMarsitOptions(options, values));
   return std::unique_ptr<MarsitExchange>(
-      std::make_unique<MarsitExchangeImpl>(options, values, channel, control, compute, ring));
+      std::make_unique<MarsitExchangeImpl>(options, values, ring, control, compute));
 }
 
 }  // namespace shoal::collective

@@ -1,4 +1,7 @@
-// MarsitExchange: a member's Marsit memory and its rounds over a ring or torus.
+// MarsitExchange: a member's Marsit memory of one vector and its rounds over a ring or torus.
+//
+// The vectors of a stage (its buckets, say) have a MarsitExchange each and share a RingReduce;
+// their rounds run one after the other, in an order that is the same on all members.
 //
 // A round is a transaction: Start, then the update comes, then Commit or Rollback. Until Commit the
 // memory (c and the count towards the next exact round) is that of before; an abort or an error at
@@ -17,9 +20,7 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
-#include "collective/group_channel.h"
 #include "collective/marsit.h"
 #include "collective/ring_reduce.h"
 #include "common/buffer.h"
@@ -35,8 +36,8 @@ class MarsitExchange {
   // Begins a round: `input`, n fp32 values, is only read, and may be null if this member is not
   // among `contributors` (bit r: member r). `done` gets the update, n fp32 values to be subtracted
   // from the parameters and the same bits on all members, or an error after which nothing has
-  // changed; never from inside Start. `round` must be equal on all members and grow, also after a
-  // failure; so must be `rates` and the next three functions' outcomes.
+  // changed; never from inside Start. `round` grows with every Start on the same ring, also after a
+  // failure. Arguments (but for `input`) are equal on all members, and so is NextIsExact().
   virtual void Start(std::uint64_t round, std::uint64_t contributors, const MarsitRates& rates,
                      std::shared_ptr<const Buffer> input,
                      std::function<void(Result<Buffer>)> done) = 0;
@@ -47,7 +48,6 @@ class MarsitExchange {
   // Ends a running round (its callback gets an aborted status) or rolls back one that is not
   // committed.
   virtual void Abort() = 0;
-  virtual std::vector<std::size_t> Awaited() const = 0;  // see RingReduce
 
   virtual bool NextIsExact() const = 0;
   virtual void RequestExact() = 0;  // the next round is exact; kept until one is committed
@@ -59,12 +59,12 @@ class MarsitExchange {
   virtual Status Restore(Buffer compensation, std::uint64_t one_bit_rounds) = 0;
 };
 
-// A member of `channel`'s group with c = 0, whose first round is exact. `values`: n. The channel
-// and the executors outlive what is returned; `compute` its own queue, too.
+// A member of `ring`'s group with c = 0, whose first round is exact. `values`: n. `options.seed`
+// differs between vectors that share a ring. The ring and the executors outlive what is returned,
+// `control` also what was posted to `compute`.
 Result<std::unique_ptr<MarsitExchange>> NewMarsitExchange(const MarsitOptions& options,
-                                                          std::size_t values, GroupChannel* channel,
-                                                          Executor* control, Executor* compute,
-                                                          const RingOptions& ring);
+                                                          std::size_t values, RingReduce* ring,
+                                                          Executor* control, Executor* compute);
 
 }  // namespace shoal::collective
 

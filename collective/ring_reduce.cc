@@ -111,6 +111,7 @@ class RingReduceImpl final : public RingReduce {
   void Start(RingRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
   std::vector<std::size_t> Awaited() const override;
+  std::size_t rank() const override { return channel_->rank(); }
   RingTraffic traffic() const override { return traffic_; }
 
  private:

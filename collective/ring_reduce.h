@@ -63,10 +63,11 @@ class RingReduce {
   virtual void Abort() = 0;
   // Members whose message the running operation waits for, in rank order.
   virtual std::vector<std::size_t> Awaited() const = 0;
+  virtual std::size_t rank() const = 0;  // own, of the channel
   virtual RingTraffic traffic() const = 0;
 };
 
-// The arguments outlive what is returned; `compute` its own queue, too.
+// Channel and executors outlive what is returned, `control` also what was posted to `compute`.
 std::unique_ptr<RingReduce> NewRingReduce(GroupChannel* channel, Executor* control,
                                           Executor* compute, const RingOptions& options);
 

@@ -48,8 +48,9 @@ class Group {
     links = std::make_unique<MemoryGroup>(&world, control.get(), size, some);
     for (std::size_t r = 0; r < size; ++r) {
       compute_.push_back(world.NewExecutor("compute", [some](const char*) { return some(); }));
-      members.push_back(*NewMarsitExchange(options, values, links->member(r), control.get(),
-                                           compute_[r].get(), ring));
+      rings.push_back(NewRingReduce(links->member(r), control.get(), compute_[r].get(), ring));
+      members.push_back(
+          *NewMarsitExchange(options, values, rings[r].get(), control.get(), compute_[r].get()));
     }
     results.resize(size);
   }
@@ -103,6 +104,7 @@ class Group {
   test_support::SimWorld world;
   std::unique_ptr<Executor> control;
   std::unique_ptr<MemoryGroup> links;
+  std::vector<std::unique_ptr<RingReduce>> rings;
   std::vector<std::unique_ptr<MarsitExchange>> members;
   std::vector<std::optional<Result<Buffer>>> results;
 
@@ -342,9 +344,41 @@ TEST(MarsitExchangeTest, WrongCallsAreRefused) {
   group.members[0]->Rollback();
   EXPECT_FALSE(group.members[0]->Restore(Buffer(36), 0).ok());
   EXPECT_FALSE(group.members[0]->Restore(Buffer::CopyOf(std::as_bytes(std::span(bad))), 0).ok());
-  EXPECT_FALSE(NewMarsitExchange({.every = 0}, 10, group.links->member(0), group.control.get(),
-                                 group.control.get(), {})
+  EXPECT_FALSE(NewMarsitExchange({.every = 0}, 10, group.rings[0].get(), group.control.get(),
+                                 group.control.get())
                    .ok());
+}
+
+TEST(MarsitExchangeTest, VectorsShareARingOneAfterTheOther) {
+  constexpr std::size_t kValues = 40;
+  Group group(2, kValues, {.every = 1000, .seed = 1}, {}, 13);
+  Group alone(2, kValues, {.every = 1000, .seed = 2}, {}, 14);
+  std::vector<std::unique_ptr<MarsitExchange>> second;
+  for (std::size_t r = 0; r < 2; ++r) {
+    second.push_back(*NewMarsitExchange({.every = 1000, .seed = 2}, kValues, group.rings[r].get(),
+                                        group.control.get(), group.control.get()));
+  }
+  for (std::uint64_t round = 1; round <= 8; round += 2) {
+    group.Round(round, 0b11, Inputs(2, kValues, static_cast<unsigned>(round)));
+    const std::vector<Floats> x = Inputs(2, kValues, static_cast<unsigned>(round + 1));
+    std::vector<Floats> updates(2);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const auto input =
+          std::make_shared<const Buffer>(Buffer::CopyOf(std::as_bytes(std::span(x[r]))));
+      second[r]->Start(round + 1, 0b11, kRates, input, [&updates, r](Result<Buffer> update) {
+        ASSERT_TRUE(update.ok()) << update.status().ToString();
+        updates[r].assign(update->floats().begin(), update->floats().end());
+      });
+    }
+    while (group.rings[0]->Awaited().empty() && group.world.Step()) {
+    }
+    for (const auto& member : group.members) member->Abort();  // no round of theirs runs
+    group.Drain();
+    for (const auto& member : second) member->Commit();
+    const Floats expected = alone.Round(round + 1, 0b11, x);
+    EXPECT_TRUE(SameBits(updates[0], expected));
+    EXPECT_TRUE(SameBits(updates[1], expected));
+  }
 }
 
 TEST(MarsitExchangeTest, DestructionAtAnyMomentCallsNothing) {
