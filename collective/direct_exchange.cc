@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "collective/error_memories.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
 constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
+constexpr std::size_t kWindowChunksMin = 4;
 constexpr std::size_t kChunkValuesMax = 1u << 30;
 constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
 
@@ -33,6 +35,9 @@ class DirectExchange final : public Exchange {
         contribution_coder_(std::move(contribution)),
         result_coder_(std::move(result)),
         chunk_values_(chunk_values),
+        window_(std::max(kWindowChunksMin,
+                         config.window_bytes /
+                             (kMessageHeaderBytes + contribution_coder_->BytesMax(chunk_values)))),
         method_(MethodId("direct " + contribution_coder_->spec() + " " + result_coder_->spec() +
                          " row=" + std::to_string(config.row) +
                          " feedback=" + std::to_string(config.error_feedback))),
@@ -94,6 +99,7 @@ class DirectExchange final : public Exchange {
   std::vector<double> SharesOf(const ExchangeRequest& request) const;
   Status MakeRound(ExchangeRequest request);
   void Expect();
+  std::optional<ChunkPlace> NextToEncode();
   void Encode();
   void Encoded(ChunkPlace place, Coded coded);
   void Contributed(std::size_t chunk, std::size_t from, Buffer message);
@@ -114,6 +120,7 @@ class DirectExchange final : public Exchange {
   const ExchangeConfig config_;
   const std::shared_ptr<const ChunkCoder> contribution_coder_, result_coder_;
   const std::size_t chunk_values_;
+  const std::size_t window_;  // chunks that may be ahead of an owner's answers
   const std::uint64_t method_;
   GroupChannel* const channel_;
   Executor* const control_;
@@ -135,12 +142,14 @@ class DirectExchange final : public Exchange {
   std::shared_ptr<Round> round_;  // running; null: none
   std::function<void(Result<Buffer>)> done_;
   std::shared_ptr<ErrorMemory> fresh_;  // what this round leaves; null: nothing
-  std::vector<ChunkPlace> to_encode_;   // in the order of sending
-  std::size_t next_encode_ = 0, encoding_ = 0;
-  std::vector<OwnChunk> own_;                                   // chunks of the own shard
-  std::vector<std::vector<bool>> have_result_;                  // by member, chunk
-  std::vector<std::size_t> contributions_left_, results_left_;  // messages by member
-  std::size_t chunks_left_ = 0;                                 // not yet in the result
+  std::vector<std::size_t> encoded_;    // chunks by owner, begun or done
+  std::vector<std::size_t> answered_;   // chunks by owner
+  std::size_t last_owner_ = 0;          // whose chunk was encoded last
+  std::size_t encoding_ = 0, encode_left_ = 0;
+  std::vector<OwnChunk> own_;                   // chunks of the own shard
+  std::vector<std::vector<bool>> have_result_;  // by member, chunk
+  std::vector<std::size_t> results_left_;       // messages by member
+  std::size_t chunks_left_ = 0;                 // not yet in the result
 };
 
 template <typename Work, typename Then>
@@ -233,19 +242,13 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
 void DirectExchange::Expect() {
   const RoundPlan& plan = round_->plan;
   const ShardLayout& layout = plan.layout;
-  to_encode_.clear();
-  next_encode_ = encoding_ = 0;
-  fresh_.reset();
-  if (plan.keep_errors) fresh_ = std::make_shared<ErrorMemory>(layout, rank());
+  fresh_ = plan.keep_errors ? std::make_shared<ErrorMemory>(layout, rank()) : nullptr;
+  encoded_.assign(size(), 0);
+  answered_.assign(size(), 0);
+  last_owner_ = rank();
+  encoding_ = encode_left_ = 0;
   if (plan.weights[rank()] != 0) {
-    // Chunk 0 of every shard first, so that all owners begin early; members begin with different
-    // owners, so that nobody gets all first messages at once.
-    for (std::size_t chunk = 0; chunk < layout.chunks_max(); ++chunk) {
-      for (std::size_t i = 1; i <= size(); ++i) {
-        const std::size_t owner = (rank() + i) % size();
-        if (chunk < layout.chunks(owner)) to_encode_.push_back({owner, chunk});
-      }
-    }
+    for (std::size_t r = 0; r < size(); ++r) encode_left_ += layout.chunks(r);
   }
   const auto contributors =
       static_cast<std::size_t>(size() - std::count(plan.weights.begin(), plan.weights.end(), 0u));
@@ -256,21 +259,37 @@ void DirectExchange::Expect() {
     own.missing = contributors;
   }
   chunks_left_ = 0;
-  contributions_left_.assign(size(), 0);
   results_left_.assign(size(), 0);
   have_result_.assign(size(), {});
   for (std::size_t r = 0; r < size(); ++r) {
     chunks_left_ += layout.chunks(r);
     if (r == rank()) continue;
-    if (plan.weights[r] != 0) contributions_left_[r] = layout.chunks(rank());
     results_left_[r] = layout.chunks(r);
     have_result_[r].assign(layout.chunks(r), false);
   }
 }
 
+// The next chunk to encode: of the owners in turn, so that all begin early, and members begin with
+// different ones, so that nobody gets all first messages at once. Owners that are behind with their
+// answers are left out.
+std::optional<DirectExchange::ChunkPlace> DirectExchange::NextToEncode() {
+  if (encode_left_ == 0) return std::nullopt;
+  for (std::size_t i = 1; i <= size(); ++i) {
+    const std::size_t owner = (last_owner_ + i) % size();
+    if (encoded_[owner] == round_->plan.layout.chunks(owner)) continue;
+    if (encoded_[owner] >= answered_[owner] + window_) continue;
+    last_owner_ = owner;
+    --encode_left_;
+    return ChunkPlace{owner, encoded_[owner]++};
+  }
+  return std::nullopt;
+}
+
 void DirectExchange::Encode() {
-  while (encoding_ < kEncodingMax && next_encode_ < to_encode_.size()) {
-    const ChunkPlace place = to_encode_[next_encode_++];
+  while (encoding_ < kEncodingMax) {
+    const std::optional<ChunkPlace> next = NextToEncode();
+    if (!next) return;
+    const ChunkPlace place = *next;
     ++encoding_;
     auto encode = [round = round_, place] {
       static const Buffer none;
@@ -330,6 +349,8 @@ void DirectExchange::OnSum(std::size_t chunk, Summed summed) {
     if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
   }
   --chunks_left_;
+  ++answered_[rank()];
+  Encode();
   MaybeEnd();
 }
 
@@ -345,7 +366,7 @@ void DirectExchange::Decode(ChunkPlace place, Buffer message) {
 }
 
 void DirectExchange::MaybeEnd() {
-  if (chunks_left_ > 0 || encoding_ > 0 || next_encode_ < to_encode_.size()) return;
+  if (chunks_left_ > 0 || encoding_ > 0 || encode_left_ > 0) return;
   if (fresh_) memories_.Put(round_->plan.tensor, std::move(fresh_));
   Finish(std::move(round_->result));
 }
@@ -420,22 +441,29 @@ Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffe
   if (is_result) {
     have_result_[from][header.chunk] = true;
     --results_left_[from];
+    ++answered_[from];
+    Encode();
     Decode({owner, header.chunk}, std::move(message));
   } else {
-    --contributions_left_[from];
     Contributed(header.chunk, from, std::move(message));
   }
   return Status::Ok();
 }
 
+// Members behind with the first chunk that is not complete: those without a later one may only be
+// waiting for the answer to it.
 std::vector<std::size_t> DirectExchange::Awaited() const {
   if (round_ == nullptr || encoding_ > 0) return {};
-  std::vector<std::size_t> contributors, owners;
+  std::vector<std::size_t> members;
+  const auto first =
+      std::find_if(own_.begin(), own_.end(), [](const OwnChunk& own) { return own.missing > 0; });
   for (std::size_t r = 0; r < size(); ++r) {
-    if (contributions_left_[r] > 0) contributors.push_back(r);
-    if (results_left_[r] > 0) owners.push_back(r);
+    const bool behind = first != own_.end()
+                            ? round_->plan.weights[r] != 0 && first->contributions[r].empty()
+                            : results_left_[r] > 0;
+    if (behind && r != rank()) members.push_back(r);
   }
-  return contributors.empty() ? owners : contributors;
+  return members;
 }
 
 void DirectExchange::Finish(Result<Buffer> result) {

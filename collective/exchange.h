@@ -60,6 +60,9 @@ struct ExchangeConfig {
   // A message is at most so large, header included, and has at most so many values.
   std::size_t chunk_bytes = 1u << 20;
   std::size_t chunk_values = 1u << 17;
+  // Contributions that a member may send to an owner beyond those it has answered, in bytes (four
+  // chunks at least): bounds what waits on links and at owners, and must cover the links' delay.
+  std::size_t window_bytes = 16u << 20;
   // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
   // equal ones.
   std::vector<double> shares;

@@ -260,6 +260,36 @@ TEST(DirectExchangeTest, ResultsTravelWhileContributionsAreStillBeingEncoded) {
   }
 }
 
+// A member that is far ahead waits for answers: what is on the way stays bounded.
+TEST(DirectExchangeTest, ContributionsStayWithinTheWindow) {
+  ExchangeConfig config = Small("raw:dtype=fp32");
+  config.window_bytes = 0;  // four chunks
+  ExchangeGroup group(3, 14, config);
+  std::vector<std::vector<int>> ahead(3, std::vector<int>(3));  // by sender, owner
+  group.links_->tap = [&](test_support::MemoryGroup::Message* message) {
+    const MessageHeader header = ParseMessageHeader(message->payload.bytes()).value();
+    if (header.phase == Phase::kContribution) {
+      EXPECT_LE(++ahead[message->from][message->to], 4);
+    } else {
+      --ahead[message->to][message->from];
+    }
+    return true;
+  };
+  const std::vector<Values> values = group.RandomOfAll(4800);
+  group.Round(1, Ones(3), values);
+  EXPECT_TRUE(SameBits(group.Agreed(), RankOrderSum(values, Ones(3))));
+  // Without member 2 the others stop, and know for whom, though they wait for each other's answers.
+  for (std::size_t r = 0; r < 2; ++r) {
+    group.Start(r, {2, 0, Ones(3), Combine::kSum, Shared(values[r])});
+  }
+  ahead.assign(3, std::vector<int>(3));
+  group.Drain();
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(group.exchange_[r]->Awaited(), std::vector<std::size_t>{2});
+    EXPECT_EQ(group.exchange_[r]->traffic().sent_messages, 8u);
+  }
+}
+
 struct Theory {
   const char* codec;
   double bits;  // a value, each way
