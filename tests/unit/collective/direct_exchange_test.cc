@@ -186,6 +186,42 @@ TEST(DirectExchangeTest, ErrorMemoriesTelescope) {
   }
 }
 
+// Equal values on all members, rounded by chance: the sum is unbiased, and as the members' draws
+// are independent of each other and of the round before, errors average out.
+TEST(DirectExchangeTest, StochasticRoundingIsUnbiasedAndIndependentAmongMembersAndRounds) {
+  constexpr std::size_t kMembers = 4, kValues = 4096, kRounds = 25;  // 1e5 draws of a sum
+  ExchangeConfig config = Small("direct:bits=2,bucket=16,levels=affine,rounding=stochastic");
+  config.result_codec = "raw:dtype=fp32";
+  ExchangeGroup group(kMembers, 21, config);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-0.9f, 0.9f);
+  Values values(kValues);
+  for (float& value : values) value = uniform(random);
+  double sum = 0, squares = 0, across = 0, single_squares = 0;
+  Values before(kValues);
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    group.Round(2 * round, Ones(kMembers), std::vector<Values>(kMembers, values));
+    const Values agreed = group.Agreed();
+    for (std::size_t i = 0; i < kValues; ++i) {
+      const float error = agreed[i] - static_cast<float>(kMembers) * values[i];
+      sum += error;
+      squares += double{error} * error;
+      across += double{error} * before[i];
+      before[i] = error;
+    }
+    // One member alone has the variance of one draw.
+    group.Round(2 * round + 1, {0, 1, 0, 0}, std::vector<Values>(kMembers, values));
+    const Values alone = group.Agreed();
+    for (std::size_t i = 0; i < kValues; ++i) {
+      single_squares += double{alone[i] - values[i]} * (alone[i] - values[i]);
+    }
+  }
+  const double draws = kValues * kRounds;
+  EXPECT_LT(std::abs(sum), 4.5 * std::sqrt(squares));                // z-test of the mean
+  EXPECT_NEAR(squares / single_squares, kMembers, 0.05 * kMembers);  // 16 if draws were equal
+  EXPECT_LT(std::abs(across), 5 * squares / std::sqrt(draws));       // rounds, too
+}
+
 TEST(DirectExchangeTest, TensorsHaveMemoriesOfTheirOwn) {
   const ExchangeConfig config = Small("onebit", true);
   ExchangeGroup group(2, 9, config);
