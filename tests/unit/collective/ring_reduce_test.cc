@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
-#include <future>
 #include <tuple>
 
 #include "collective/one_bit.h"
-#include "tests/support/on_executor.h"
 #include "tests/unit/collective/ring_group.h"
 
 namespace shoal::collective {
@@ -307,112 +304,6 @@ TEST(RingReduceTest, DestructionAtAnyMomentCallsNothing) {
     called = false;
     group.Drain();
     EXPECT_FALSE(called);
-  }
-}
-
-// Members in one process whose messages go through one control thread.
-class ThreadGroup {
- public:
-  explicit ThreadGroup(std::size_t members) : control_(NewThreadExecutor("control")) {
-    for (std::size_t r = 0; r < members; ++r) {
-      channels_.push_back(std::make_unique<Channel>(this, r));
-      compute_.push_back(NewThreadPool("compute", 2));
-    }
-    test_support::RunOn(control_.get(), [&] {
-      for (std::size_t r = 0; r < members; ++r) {
-        rings_.push_back(NewRingReduce(channels_[r].get(), control_.get(), compute_[r].get(),
-                                       {.columns = 2, .chunk_bytes = 256}));
-      }
-      return 0;
-    });
-  }
-  ~ThreadGroup() {
-    test_support::RunOn(control_.get(), [&] {
-      rings_.clear();
-      return 0;
-    });
-    compute_.clear();
-  }
-
-  // Results of all members; `abort_after` messages the members give up.
-  std::vector<Result<Buffer>> Round(std::uint64_t round, const std::vector<Floats>& values,
-                                    int abort_after) {
-    std::vector<std::future<Result<Buffer>>> futures;
-    abort_after_ = abort_after;
-    for (std::size_t r = 0; r < rings_.size(); ++r) {
-      auto promise = std::make_shared<std::promise<Result<Buffer>>>();
-      futures.push_back(promise->get_future());
-      control_->Post("start", [this, r, round, promise, &values] {
-        rings_[r]->Start({.round = round,
-                          .contributors = (1u << rings_.size()) - 1,
-                          .label = "test",
-                          .vector = Buffer::CopyOf(std::as_bytes(std::span(values[r]))),
-                          .merge = NewSumMerge()},
-                         [promise](Result<Buffer> sum) { promise->set_value(std::move(sum)); });
-      });
-    }
-    std::vector<Result<Buffer>> results;
-    for (auto& future : futures) results.push_back(future.get());
-    return results;
-  }
-
- private:
-  class Channel final : public GroupChannel {
-   public:
-    Channel(ThreadGroup* group, std::size_t rank) : group_(group), rank_(rank) {}
-    std::size_t size() const override { return group_->channels_.size(); }
-    std::size_t rank() const override { return rank_; }
-    Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
-      group_->control_->Post("deliver", [group = group_, from = rank_, to, tag,
-                                         held = std::make_shared<Buffer>(std::move(payload))] {
-        group->Deliver(from, to, tag, std::move(*held));
-      });
-      return Status::Ok();
-    }
-    void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
-    Receiver receiver_;
-
-   private:
-    ThreadGroup* const group_;
-    const std::size_t rank_;
-  };
-
-  void Deliver(std::size_t from, std::size_t to, std::uint64_t tag, Buffer payload) {
-    if (--abort_after_ == 0) {
-      for (const auto& ring : rings_) ring->Abort();
-    }
-    if (channels_[to]->receiver_) channels_[to]->receiver_(from, tag, std::move(payload));
-  }
-
-  std::unique_ptr<Executor> control_;
-  std::vector<std::unique_ptr<Executor>> compute_;
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<std::unique_ptr<RingReduce>> rings_;
-  std::atomic<int> abort_after_{0};
-};
-
-TEST(RingReduceTest, RunsOnThreads) {
-  std::mt19937 random(9);
-  std::vector<Floats> values(4, Floats(2000));
-  for (Floats& of_member : values) {
-    for (float& value : of_member) value = static_cast<float>(random() % 1000) / 7;
-  }
-  const Floats expected = SumInHopOrder({2, 2}, values, 0b1111);
-  ThreadGroup group(4);
-  std::uint64_t round = 0;
-  for (const int abort_after : {0, 1, 7, 40, 90, 0}) {
-    const auto results = group.Round(++round, values, abort_after);
-    for (const Result<Buffer>& result : results) {
-      if (abort_after == 0) {
-        ASSERT_TRUE(result.ok()) << result.status().ToString();
-      }
-      if (!result.ok()) {
-        EXPECT_EQ(result.status().code(), StatusCode::kAborted);
-        continue;
-      }
-      const auto sum = result->floats();
-      EXPECT_TRUE(SameBits(Floats(sum.begin(), sum.end()), expected));
-    }
   }
 }
 
