@@ -96,7 +96,7 @@ class StreamBase : public Reactor,
       if (ok && !closing_) write_buffer_.Clear();
     }
     if (!ok) {
-      End(Unavailable("the connection ended"), true);
+      WriteFailed();
     } else if (const auto sink = this->sink()) {
       sink->OnWritten(this);
     }
@@ -116,6 +116,8 @@ class StreamBase : public Reactor,
     EndCall(reason, broken);
   }
 
+  // The other end does not take any more.
+  virtual void WriteFailed() = 0;
   // Makes gRPC wind the call up. Once; nothing is started afterwards.
   virtual void EndCall(const Status& reason, bool broken) SHOAL_REQUIRES(mutex_) = 0;
 
@@ -193,6 +195,9 @@ class ClientStream final
     if (!broken) context_.TryCancel();
     this->RemoveHold();
   }
+  // gRPC gives the end of the call only to who has read all that came before it, so reading goes on
+  // and finds that end, with the other end's reason.
+  void WriteFailed() override {}
 
  private:
   const std::string address_;
@@ -231,6 +236,7 @@ class ServerStream final : public StreamBase<grpc::ServerGenericBidiReactor> {
     if (writing_) context_->TryCancel();
     this->Finish(ToGrpc(reason));
   }
+  void WriteFailed() override { End(Unavailable("the connection ended"), true); }
 
  private:
   grpc::CallbackServerContext* const context_;  // gRPC's, valid until Finish
