@@ -64,6 +64,7 @@ Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
                {"kind", payload ? "boundary" : "replica"},
                {"address", link.address},
                {"connected", link.connected},
+               {"connections", link.connections},
                {"rttMs", link.rtt_ms},
                {"upBps", link.send_bps},
                {"downBps", link.receive_bps},

@@ -83,10 +83,14 @@ class GrpcLinkHub final : public LinkHub {
     if (const Status status = CheckTarget(target, true); !status.ok()) {
       core->Fail(status);
     } else {
-      core->Start([identity = options_.identity, peer = target.peer, streams = streams_](
-                      const std::string& address, std::shared_ptr<StreamSink> sink) {
-        return DialStream(address, *identity, peer, streams, std::move(sink));
-      });
+      core->Start(
+          [identity = options_.identity, peer = target.peer, streams = streams_,
+           executor = executor_](const std::string& address, std::shared_ptr<StreamSink> sink) {
+            const auto dial = [=](std::shared_ptr<StreamSink> lane) {
+              return DialStream(address, *identity, peer, streams, std::move(lane));
+            };
+            return StripedStream::Dial(dial, executor, std::move(sink));
+          });
     }
     return std::make_unique<GrpcLink>(core, executor_);
   }

@@ -34,8 +34,9 @@ struct LinkStats {
   std::uint64_t queued_bytes = 0;  // accepted by Send, not yet written
   double rtt_ms = 0;               // last ping; 0: not measured yet
   double stall_rate_limit_ms = 0;  // a frame waited because of our cap
-  double stall_network_ms = 0;     // a frame waited for the network or the other end
-  double send_bps = 0;             // over the last seconds
+  std::uint32_t connections = 0;
+  double stall_network_ms = 0;  // a frame waited for the network or the other end
+  double send_bps = 0;          // over the last seconds
   double receive_bps = 0;
 };
 
@@ -69,6 +70,10 @@ struct LinkLimits {
   std::uint64_t frame_bytes_max = 1ull << 30;
   std::uint64_t queue_bytes_max = 1ull << 31;
   std::uint32_t chunk_bytes = 256 * 1024;
+  // Connections of a link that are opened at once, and those it may have where the network holds it
+  // back. 1 to 4.
+  std::uint32_t connections_first = 1;
+  std::uint32_t connections_max = 4;
   Duration open_timeout = std::chrono::seconds(30);   // dialling or waiting to be dialled
   Duration stall_timeout = std::chrono::seconds(20);  // nothing heard, pings included
 };

@@ -33,6 +33,9 @@ constexpr std::uint32_t kUnsentBytes = 256 * 1024;
 // A peer that pings without reading answers is broken. Ours waits for some of them.
 constexpr std::size_t kControlQueueMax = 64;
 constexpr std::size_t kPingsMax = 32;
+// Held up by the network for this part of so many ticks, a link asks for one more connection.
+constexpr double kCrowdedPart = 0.5;
+constexpr int kCrowdedTicks = 2;
 constexpr std::uint64_t kUndeliveredMax = 64ull << 20;
 
 double Milliseconds(Duration duration) {
@@ -97,14 +100,28 @@ Status LinkCore::Send(Frame frame) {
 bool LinkCore::Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kConnecting || stream_ || dialer_) return false;
-  if (!stream->SetSink(shared_from_this())) return false;
-  stream_ = stream;
+  const auto striped = StripedStream::Accepted(stream, context_.executor);
+  if (!striped->SetSink(shared_from_this())) return false;
+  stream_ = striped;
   stats_.received_wire_bytes += WireBytes(hello_bytes);
   bulk::v1::ChunkHeader header;
   header.mutable_accept();
   QueueControl(header);
   Opened();
   ReadMore();
+  return true;
+}
+
+bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
+  MutexLock lock(mutex_);
+  if (phase_ != Phase::kOpen || stream_->lanes() >= context_.limits.connections_max) return false;
+  bulk::v1::ChunkHeader header;
+  header.mutable_accept();
+  std::string head = ChunkHead(header);
+  const std::uint64_t accept_bytes = head.size();
+  if (!stream_->Join(stream, std::move(head))) return false;
+  stats_.received_wire_bytes += WireBytes(hello_bytes);
+  stats_.sent_wire_bytes += WireBytes(accept_bytes);
   return true;
 }
 
@@ -122,15 +139,16 @@ void LinkCore::Poke() {
   }
 }
 
-bool LinkCore::waiting() const {
+bool LinkCore::closed() const {
   MutexLock lock(mutex_);
-  return phase_ == Phase::kConnecting && !stream_;
+  return phase_ == Phase::kClosed;
 }
 
 LinkStats LinkCore::stats() const {
   MutexLock lock(mutex_);
   LinkStats stats = stats_;
   stats.connected = phase_ == Phase::kOpen;
+  stats.connections = stats.connected ? static_cast<std::uint32_t>(stream_->lanes()) : 0;
   stats.queued_bytes = queue_.queued_bytes();
   if (next_chunk_) stats.queued_bytes += next_chunk_->queue_bytes;
   if (written_chunk_) stats.queued_bytes += written_chunk_->queue_bytes;
@@ -214,13 +232,18 @@ void LinkCore::OnOpen(BulkStream* stream) {
   if (stream != stream_.get() || phase_ != Phase::kConnecting) return;
   phase_ = Phase::kGreeting;
   bulk::v1::ChunkHeader header;
-  bulk::v1::LinkHello* const hello = header.mutable_hello();
-  hello->set_protocol(kProtocolVersion);
-  hello->set_run(target_.run.value);
-  hello->set_generation(target_.generation);
-  hello->set_channel(target_.channel);
+  *header.mutable_hello() = Hello();
   QueueControl(header);
   ReadMore();
+}
+
+bulk::v1::LinkHello LinkCore::Hello() const {
+  bulk::v1::LinkHello hello;
+  hello.set_protocol(kProtocolVersion);
+  hello.set_run(target_.run.value);
+  hello.set_generation(target_.generation);
+  hello.set_channel(target_.channel);
+  return hello;
 }
 
 void LinkCore::OnGone(BulkStream* stream, const Status& status) {
@@ -250,19 +273,43 @@ void LinkCore::Opened() {
 }
 
 void LinkCore::TuneSockets() {
-  const std::string address = stream_->peer_address();
-  sockets_ = FindTcpSockets(address);
-  bool good = !sockets_.empty();
-  for (const TcpSocket& socket : sockets_) {
-    good = LimitUnsentBytes(socket, kUnsentBytes) && good;
-    GrowSendBuffer(socket);
+  sockets_.clear();
+  tuned_lanes_ = stream_->lanes();
+  for (const std::string& address : stream_->peer_addresses()) {
+    const std::vector<TcpSocket> found = FindTcpSockets(address);
+    bool good = !found.empty();
+    for (const TcpSocket& socket : found) {
+      good = LimitUnsentBytes(socket, kUnsentBytes) && good;
+      GrowSendBuffer(socket);
+    }
+    if (!good) {
+      SHOAL_LOG(kDebug, "net", "link.not_tuned", {"peer", target_.peer.ToShort()},
+                {"address", address});
+    }
+    // Within the machine there is no line: packets wait for a processor, and pacing helps nobody.
+    if (address.starts_with("127.") || address.starts_with("[::1]")) continue;
+    sockets_.insert(sockets_.end(), found.begin(), found.end());
   }
-  if (!good) {
-    SHOAL_LOG(kDebug, "net", "link.not_tuned", {"peer", target_.peer.ToShort()},
-              {"address", address});
+}
+
+void LinkCore::AskForLanes() {
+  const double stalled =
+      stats_.stall_network_ms - std::exchange(stalled_ms_, stats_.stall_network_ms);
+  const bool crowded = !sockets_.empty() && stalled > kCrowdedPart * Milliseconds(kTick);
+  crowded_ticks_ = crowded ? crowded_ticks_ + 1 : 0;
+  if (crowded_ticks_ < kCrowdedTicks || stream_->lanes() >= context_.limits.connections_max) return;
+  crowded_ticks_ = 0;
+  if (dialer_) {
+    Grow();
+  } else {
+    SendPing(context_.executor->clock().Now(), true);
   }
-  // Within the machine there is no line: packets wait for a processor, and pacing helps nobody.
-  if (address.starts_with("127.") || address.starts_with("[::1]")) sockets_.clear();
+}
+
+void LinkCore::Grow() {
+  if (stream_->lanes() >= context_.limits.connections_max || !stream_->Grow(Hello())) return;
+  SHOAL_LOG(kDebug, "net", "link.grow", {"peer", target_.peer.ToShort()},
+            {"lanes", stream_->lanes() + 1});
 }
 
 void LinkCore::Close(const Status& reason) {
@@ -286,6 +333,9 @@ void LinkCore::Tick() {
   if (phase_ != Phase::kOpen) return;
   const TimePoint now = context_.executor->clock().Now();
   UpdateRates(now);
+  if (stream_->lanes() != tuned_lanes_) TuneSockets();
+  if (dialer_ && stream_->lanes() < context_.limits.connections_first) Grow();
+  AskForLanes();
   // Only while we listen: a cap or a slow executor of ours is not the other end's fault.
   if (reading_ && now - last_heard_ > context_.limits.stall_timeout) {
     Close(DeadlineExceeded("no sign of life from " + PeerText() + " at " + stats_.address +
@@ -321,12 +371,13 @@ void LinkCore::QueueControl(const bulk::v1::ChunkHeader& header) {
   Pump();
 }
 
-void LinkCore::SendPing(TimePoint now) {
+void LinkCore::SendPing(TimePoint now, bool crowded) {
   pings_.push_back({++ping_id_, now});
   ping_sent_ = now;
   sent_at_ping_ = stats_.sent_wire_bytes;
   bulk::v1::ChunkHeader header;
   header.mutable_ping()->set_id(ping_id_);
+  header.mutable_ping()->set_crowded(crowded);
   QueueControl(header);
 }
 
@@ -490,6 +541,7 @@ Status LinkCore::HandleAccept(const bulk::v1::LinkAccept& accept) {
 
 void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
   if (!ping.reply()) {
+    if (ping.crowded() && dialer_) Grow();
     bulk::v1::ChunkHeader header;
     header.mutable_ping()->set_id(ping.id());
     header.mutable_ping()->set_reply(true);

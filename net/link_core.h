@@ -13,13 +13,13 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
-#include "net/bulk_stream.h"
 #include "net/link.h"
 #include "net/pacing_loop.h"
 #include "net/queue_delay.h"
 #include "net/rate_limiter.h"
 #include "net/send_queue.h"
 #include "net/socket_tuning.h"
+#include "net/striped_stream.h"
 
 namespace shoal::net {
 
@@ -33,8 +33,8 @@ struct LinkContext {
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
  public:
   // Opens a stream to an address whose events go to the given sink.
-  using Dialer = std::function<std::shared_ptr<BulkStream>(const std::string& address,
-                                                           std::shared_ptr<StreamSink> sink)>;
+  using Dialer = std::function<std::shared_ptr<StripedStream>(const std::string& address,
+                                                              std::shared_ptr<StreamSink> sink)>;
 
   LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context);
 
@@ -47,13 +47,14 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   // An accepted stream whose hello matched. False: the stream or the link has ended, or the link
   // has another stream. Thread: any.
   bool Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  // The same for one more connection of an open link. Thread: any.
+  bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
   // Ends the link with a reason. Thread: any.
   void Fail(const Status& reason);
   // Looks at the caps again. Thread: any.
   void Poke();
 
-  // Waits for a stream to be attached. Thread: any.
-  bool waiting() const;
+  bool closed() const;
   const LinkTarget& target() const { return target_; }
   LinkStats stats() const;
   // Nullopt: not open. Thread: any, one at a time.
@@ -88,9 +89,12 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
   void Opened() SHOAL_REQUIRES(mutex_);
   void TuneSockets() SHOAL_REQUIRES(mutex_);
+  bulk::v1::LinkHello Hello() const;
+  void AskForLanes() SHOAL_REQUIRES(mutex_);
+  void Grow() SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
-  void SendPing(TimePoint now) SHOAL_REQUIRES(mutex_);
+  void SendPing(TimePoint now, bool crowded = false) SHOAL_REQUIRES(mutex_);
   bool ProbeDue(TimePoint now) const SHOAL_REQUIRES(mutex_);
   void Pump() SHOAL_REQUIRES(mutex_);
   void PumpFrames() SHOAL_REQUIRES(mutex_);
@@ -116,8 +120,11 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
 
   mutable Mutex mutex_;
   Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;
-  std::shared_ptr<BulkStream> stream_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
   std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
+  std::size_t tuned_lanes_ SHOAL_GUARDED_BY(mutex_) = 0;     // whose sockets those are
+  double stalled_ms_ SHOAL_GUARDED_BY(mutex_) = 0;           // by the network, at the last tick
+  int crowded_ticks_ SHOAL_GUARDED_BY(mutex_) = 0;           // in a row
   SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
   std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
   LinkStats stats_ SHOAL_GUARDED_BY(mutex_);

@@ -110,7 +110,8 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
   const Status status = stopped_ ? Aborted("this peer is stopping") : Match(*caller);
   if (status.ok()) {
     callers_.remove(caller);
-  } else if (status.code() != StatusCode::kUnavailable) {
+  } else if (status.code() != StatusCode::kUnavailable || caller->hello.lane() != 0) {
+    // A link that takes no further connection now will not later.
     Refuse(caller.get(), status);
   } else {
     executor_->PostAfter("link.caller_timeout", patience_,
@@ -141,7 +142,7 @@ void LinkGreeter::Forget(const std::shared_ptr<Caller>& caller) {
 Status LinkGreeter::Match(const Caller& caller) {
   std::erase_if(expected_, [](const std::weak_ptr<LinkCore>& weak) {
     const auto link = weak.lock();
-    return !link || !link->waiting();
+    return !link || link->closed();
   });
   Status found = Unavailable("no link '" + caller.hello.channel() + "' with peer " +
                              caller.peer.ToShort() + " is expected here");
@@ -152,7 +153,11 @@ Status LinkGreeter::Match(const Caller& caller) {
       continue;
     }
     const Status status = Compare(caller.hello, link->target());
-    if (status.ok() && link->Attach(caller.stream, caller.hello_bytes)) return Status::Ok();
+    const bool first = caller.hello.lane() == 0;
+    if (status.ok() && (first ? link->Attach(caller.stream, caller.hello_bytes)
+                              : link->Join(caller.stream, caller.hello_bytes))) {
+      return Status::Ok();
+    }
     if (!status.ok()) found = status;
   }
   return found;

@@ -55,6 +55,7 @@ std::optional<OutChunk> SendQueue::Next(std::size_t chunk_bytes) {
   }
   header.set_frame(item.id);
   header.set_offset(item.sent);
+  header.set_sequence(++last_sequence_);
   chunk.head = ChunkHead(header);
   chunk.payload = item.payload;
   chunk.offset = item.sent;

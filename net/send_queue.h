@@ -66,6 +66,7 @@ class SendQueue {
   std::array<std::deque<Item>, 3> queues_;  // by priority, most urgent first
   std::uint64_t queued_bytes_ = 0;
   std::uint64_t last_id_ = 0;
+  std::uint64_t last_sequence_ = 0;
 };
 
 }  // namespace shoal::net

@@ -161,7 +161,7 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
         "gradientMedianMs": quantile(gradient, .5), "gradientMaxMs": max(gradient, default=None),
         "senderCpuSecondsPerGigabyte": cpu["sender"],
         "receiverCpuSecondsPerGigabyte": cpu["receiver"],
-        "paceBps": last.sender["paceBps"],
+        "paceBps": last.sender["paceBps"], "connections": last.sender["connections"],
         "load": os.getloadavg()[0], "seconds": seconds,
     }
 
@@ -179,7 +179,7 @@ COLUMNS = (
     ("gradient ms", lambda r: f"{r['gradientMedianMs']:.1f}"),
     ("most", lambda r: f"{r['gradientMaxMs']:.1f}"),
     ("CPU s/GB", lambda r: f"{r['cpuSecondsPerGigabyte']:.2f}"),
-    ("pace", lambda r: f"{r['paceBps'] / 1e6:.1f}"),
+    ("pace", lambda r: f"{r['paceBps'] / 1e6:.1f}"), ("conns", lambda r: str(r["connections"])),
     ("load", lambda r: f"{r['load']:.1f}"), ("", lambda r: ", ".join(misses(r)) or "good"),
 )
 

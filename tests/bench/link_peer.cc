@@ -136,6 +136,7 @@ class Peer {
     report["receivedWireBytes"] = stats.received_wire_bytes;
     report["paceBps"] = hub_ ? hub_->upload_pace().value : 0;
     report["linkRttMs"] = stats.rtt_ms;
+    report["connections"] = stats.connections;
     report["cpuSeconds"] = CpuSeconds();
     report["seconds"] = static_cast<double>(Nanoseconds()) * 1e-9;
     return report;

@@ -55,6 +55,7 @@ StatusSnapshot Full() {
   link.sent_wire_bytes = 100;
   link.received_wire_bytes = 50;
   link.rtt_ms = 20;
+  link.connections = 2;
   link.stall_rate_limit_ms = 1500;
   s.links = {link};
   s.names[link.peer] = "cellar";
@@ -102,6 +103,7 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["role"]["generation"], 9);
   EXPECT_EQ(json["links"][0]["name"], "cellar");
   EXPECT_EQ(json["links"][0]["rttMs"], 20.0);
+  EXPECT_EQ(json["links"][0]["connections"], 2);
   EXPECT_EQ(json["links"][0]["stallRateLimitMs"], 1500.0);
   EXPECT_EQ(json["traffic"]["forward"]["wireSentBytes"], 500);
   EXPECT_EQ(json["traffic"]["forward"]["ratio"], 8.0);

@@ -104,6 +104,36 @@ class LinkTest : public testing::Test {
   End a_, b_;
 };
 
+TEST_F(LinkTest, SeveralConnectionsCarryOneLink) {
+  LinkLimits limits;
+  limits.connections_first = 3;
+  limits.chunk_bytes = 4096;
+  MakeHubs(limits);
+  Connect();
+  ASSERT_TRUE(Wait(
+      [this] { return a_.link->stats().connections == 3 && b_.link->stats().connections == 3; }));
+  constexpr std::uint32_t kFrames = 40;
+  On([this] {
+    for (std::uint32_t i = 0; i < kFrames; ++i) {
+      ASSERT_TRUE(a_.link->Send(MakeFrame(FrameKind::kActivation, 100'000 + i, i)).ok());
+      ASSERT_TRUE(b_.link->Send(MakeFrame(FrameKind::kGradient, 50'000 + i, i)).ok());
+    }
+  });
+  ASSERT_TRUE(Wait([this] { return b_.frames.size() == kFrames && a_.frames.size() == kFrames; }));
+  On([this] {
+    for (std::uint32_t i = 0; i < kFrames; ++i) {
+      EXPECT_EQ(b_.frames[i].micro_batch.index, i);  // in order
+      EXPECT_TRUE(SameBytes(b_.frames[i].payload,
+                            MakeFrame(FrameKind::kActivation, 100'000 + i, i).payload));
+      EXPECT_TRUE(
+          SameBytes(a_.frames[i].payload, MakeFrame(FrameKind::kGradient, 50'000 + i, i).payload));
+    }
+    b_.link.reset();
+  });
+  ASSERT_TRUE(Wait([this] { return a_.closed.has_value(); }));
+  EXPECT_EQ(a_.closed_calls, 1);
+}
+
 TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
   MakeHubs();
   Connect();

@@ -198,6 +198,64 @@ TEST_F(RawStreamTest, StrangeAnswersToPingsHarmNobody) {
   EXPECT_GT(link_->stats().rtt_ms, 0);
 }
 
+// One more connection of the attacker's.
+class RawLanes : public RawStreamTest {
+ protected:
+  ~RawLanes() override {
+    for (const auto& lane : lanes_) lane.stream->Close(Cancelled("test ends"));
+  }
+  struct Lane {
+    std::shared_ptr<RawSink> sink = std::make_shared<RawSink>();
+    std::shared_ptr<BulkStream> stream;
+  };
+  // The code of the answer.
+  int Join(std::uint32_t number) {
+    Lane lane;
+    lane.stream =
+        DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, lane.sink);
+    lanes_.push_back(lane);
+    EXPECT_TRUE(Wait([&] { return lane.sink->open(); }));
+    bulk::v1::ChunkHeader hello = Hello();
+    hello.mutable_hello()->set_lane(number);
+    lane.stream->Read();
+    lane.stream->Write(ChunkHead(hello), nullptr, 0, 0);
+    EXPECT_TRUE(Wait([&] { return lane.sink->answer().has_value(); }));
+    return lane.sink->answer() ? lane.sink->answer()->code() : -1;
+  }
+  std::vector<Lane> lanes_;
+};
+
+TEST_F(RawLanes, ChunksOfAFrameMayComeOnAnyConnection) {
+  Greet();
+  ASSERT_EQ(Join(1), 0);
+  bulk::v1::ChunkHeader second;
+  second.set_frame(1);
+  second.set_offset(4);
+  second.set_sequence(2);
+  lanes_[0].stream->Write(ChunkHead(second) + "456789", nullptr, 0, 0);
+  ASSERT_TRUE(Wait([this] { return lanes_[0].sink->written() == 2; }));
+  bulk::v1::ChunkHeader first = FrameOf("0123456789");
+  first.set_sequence(1);
+  Write(first, "0123");
+  EXPECT_TRUE(Wait([this] { return frames_ == 1; }));
+}
+
+TEST_F(RawLanes, AChunkThatIsNowhereClosesTheLink) {
+  Greet();
+  bulk::v1::ChunkHeader header = FrameOf("0123456789");
+  header.set_sequence(2);
+  Write(header, "0123456789");
+  ExpectClosed("missing");
+}
+
+TEST_F(RawLanes, OneMoreConnectionOfNoLinkIsRefused) { EXPECT_NE(Join(1), 0); }
+
+TEST_F(RawLanes, NotMoreConnectionsThanFour) {
+  Greet();
+  for (std::uint32_t i = 1; i < 4; ++i) EXPECT_EQ(Join(i), 0);
+  EXPECT_NE(Join(4), 0);
+}
+
 TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
   bulk::v1::ChunkHeader hello = Hello();
   hello.mutable_hello()->set_protocol(99);
