@@ -30,8 +30,8 @@ namespace shoal::collective {
 
 struct RingOptions {
   std::size_t columns = 0;  // of a torus; 0, or one that does not divide the group: a ring
-  std::size_t chunk_bytes = 256 << 10;  // payload of a message; at least one element. Equal on all
-  std::uint64_t epoch = 0;              // of the membership: the plan's generation
+  std::size_t chunk_bytes = 64 << 10;  // payload of a message; at least one element. Equal on all
+  std::uint64_t epoch = 0;             // of the membership: the plan's generation
   // What a member may send of rounds that did not start here yet: bytes held per member, each
   // message counted with 256 bytes more. A neighbour can be ahead by nearly a whole vector.
   std::size_t early_bytes_max = std::size_t{512} << 20;

@@ -195,6 +195,21 @@ TEST(MarsitExchangeTest, WireBytesAreOneBitAValue) {
   }
 }
 
+TEST(MarsitExchangeTest, BytesOfManyRoundsAreTheBitsPerValueOfThePaper) {
+  constexpr std::size_t kValues = 100'000;
+  constexpr std::uint64_t kEvery = 10;
+  Group group(3, kValues, {.every = kEvery}, {}, 3);
+  double bytes = 0;
+  group.links->tap = [&](MemoryGroup::Message* message) {
+    bytes += static_cast<double>(message->payload.size());
+    return true;
+  };
+  const std::vector<Floats> x(3, Floats(kValues, 1.0F));
+  for (std::uint64_t round = 1; round <= 2 * kEvery; ++round) group.Round(round, 0b111, x);
+  const double theory = 2.0 * (3 - 1) * kValues / 8 * MarsitBitsPerValue(kEvery) * 2 * kEvery;
+  EXPECT_NEAR(bytes / theory, 1, 0.02);
+}
+
 TEST(MarsitExchangeTest, AFailedExactRoundIsDueAgain) {
   Group group(2, 50, {.every = 2}, {}, 4);
   group.Round(1, 0b11, Inputs(2, 50, 1));
