@@ -68,11 +68,12 @@ class DirectExchange final : public Exchange {
   ExchangeTraffic traffic() const override { return traffic_; }
 
  private:
-  // What tasks on `compute` share. Each writes the result's values of its own chunk only.
+  // What tasks on `compute` share. Each writes its own chunk of `result` and `fresh` only.
   struct Round {
     RoundPlan plan;
     std::shared_ptr<const Buffer> values;
     std::shared_ptr<const ErrorMemory> memory;  // to build on; null: zeros
+    std::shared_ptr<ErrorMemory> fresh;         // what this round leaves; null: nothing
     Buffer result;
   };
   struct ChunkPlace {
@@ -104,7 +105,7 @@ class DirectExchange final : public Exchange {
   void Encoded(ChunkPlace place, Coded coded);
   void Contributed(std::size_t chunk, std::size_t from, Buffer message);
   void Sum(std::size_t chunk);
-  void OnSum(std::size_t chunk, Summed summed);
+  void OnSum(Summed summed);
   void Decode(ChunkPlace place, Buffer message);
   void MaybeEnd();
   Status Send(std::size_t to, Buffer message);
@@ -141,10 +142,9 @@ class DirectExchange final : public Exchange {
 
   std::shared_ptr<Round> round_;  // running; null: none
   std::function<void(Result<Buffer>)> done_;
-  std::shared_ptr<ErrorMemory> fresh_;  // what this round leaves; null: nothing
-  std::vector<std::size_t> encoded_;    // chunks by owner, begun or done
-  std::vector<std::size_t> answered_;   // chunks by owner
-  std::size_t last_owner_ = 0;          // whose chunk was encoded last
+  std::vector<std::size_t> encoded_;   // chunks by owner, begun or done
+  std::vector<std::size_t> answered_;  // chunks by owner
+  std::size_t last_owner_ = 0;         // whose chunk was encoded last
   std::size_t encoding_ = 0, encode_left_ = 0;
   std::vector<OwnChunk> own_;                   // chunks of the own shard
   std::vector<std::vector<bool>> have_result_;  // by member, chunk
@@ -214,7 +214,6 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
                                    config_.row, chunk_values_);
   round->plan.contribution_coder = contribution_coder_;
   round->plan.result_coder = result_coder_;
-  round->plan.keep_errors = config_.error_feedback;
   round->plan.method = method_;
   round->plan.round = request.round;
   round->plan.epoch = config_.epoch;
@@ -223,7 +222,13 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
   round->plan.combine = request.combine;
   for (const std::uint64_t weight : request.weights) round->plan.weight += weight;
   round->plan.weights = std::move(request.weights);
-  round->memory = memories_.Find(request.tensor, round->plan.layout);
+  if (config_.error_feedback) {
+    round->memory = memories_.Find(request.tensor, round->plan.layout);
+    const bool contributes = round->plan.weights[rank()] != 0;
+    round->fresh = std::make_shared<ErrorMemory>(round->plan.layout, rank(),
+                                                 contributes && !contribution_coder_->exact(),
+                                                 contributes && !result_coder_->exact());
+  }
   round->result = Buffer(request.values->size());
   round->values = std::move(request.values);
   round_ = std::move(round);
@@ -242,7 +247,6 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
 void DirectExchange::Expect() {
   const RoundPlan& plan = round_->plan;
   const ShardLayout& layout = plan.layout;
-  fresh_ = plan.keep_errors ? std::make_shared<ErrorMemory>(layout, rank()) : nullptr;
   encoded_.assign(size(), 0);
   answered_.assign(size(), 0);
   last_owner_ = rank();
@@ -292,10 +296,10 @@ void DirectExchange::Encode() {
     const ChunkPlace place = *next;
     ++encoding_;
     auto encode = [round = round_, place] {
-      static const Buffer none;
-      const Buffer& error = round->memory ? round->memory->worker[place.owner][place.chunk] : none;
-      return EncodeContribution(round->plan, place.owner, place.chunk, round->values->floats(),
-                                error);
+      const ValueRange chunk = round->plan.layout.chunk(place.owner, place.chunk);
+      return EncodeContribution(
+          round->plan, place.owner, place.chunk, round->values->floats(),
+          {WorkerError(round->memory.get(), chunk), WorkerError(round->fresh.get(), chunk)});
     };
     OnCompute("exchange.encode", std::move(encode),
               [this, place](Coded coded) { Encoded(place, std::move(coded)); });
@@ -305,7 +309,6 @@ void DirectExchange::Encode() {
 void DirectExchange::Encoded(ChunkPlace place, Coded coded) {
   if (!coded.status.ok()) return Finish(coded.status.WithContext("own values"));
   --encoding_;
-  if (fresh_) fresh_->worker[place.owner][place.chunk] = std::move(coded.error);
   Encode();
   if (place.owner == rank()) {
     Contributed(place.chunk, rank(), std::move(coded.message));
@@ -324,11 +327,12 @@ void DirectExchange::Contributed(std::size_t chunk, std::size_t from, Buffer mes
 void DirectExchange::Sum(std::size_t chunk) {
   auto sum = [round = round_, chunk, members = size(),
               contributions = std::move(own_[chunk].contributions)] {
-    static const Buffer none;
     const RoundPlan& plan = round->plan;
+    const ValueRange range = plan.layout.chunk(plan.rank, chunk);
     Summed summed;
     summed.coded =
-        SumChunk(plan, chunk, contributions, round->memory ? round->memory->server[chunk] : none,
+        SumChunk(plan, chunk, contributions,
+                 {ServerError(round->memory.get(), range), ServerError(round->fresh.get(), range)},
                  round->result.floats());
     if (!summed.coded.status.ok()) return summed;
     summed.messages.resize(members);
@@ -337,13 +341,11 @@ void DirectExchange::Sum(std::size_t chunk) {
     }
     return summed;
   };
-  OnCompute("exchange.sum", std::move(sum),
-            [this, chunk](Summed summed) { OnSum(chunk, std::move(summed)); });
+  OnCompute("exchange.sum", std::move(sum), [this](Summed summed) { OnSum(std::move(summed)); });
 }
 
-void DirectExchange::OnSum(std::size_t chunk, Summed summed) {
+void DirectExchange::OnSum(Summed summed) {
   if (!summed.coded.status.ok()) return Finish(summed.coded.status);
-  if (fresh_) fresh_->server[chunk] = std::move(summed.coded.error);
   for (std::size_t i = 1; i < size(); ++i) {
     const std::size_t to = (rank() + i) % size();
     if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
@@ -367,7 +369,7 @@ void DirectExchange::Decode(ChunkPlace place, Buffer message) {
 
 void DirectExchange::MaybeEnd() {
   if (chunks_left_ > 0 || encoding_ > 0 || encode_left_ > 0) return;
-  if (fresh_) memories_.Put(round_->plan.tensor, std::move(fresh_));
+  if (round_->fresh) memories_.Put(round_->plan.tensor, std::move(round_->fresh));
   Finish(std::move(round_->result));
 }
 
@@ -470,7 +472,6 @@ void DirectExchange::Finish(Result<Buffer> result) {
   if (round_ == nullptr) return;
   ++*operation_;
   round_.reset();
-  fresh_.reset();
   own_.clear();
   auto held = std::make_shared<Result<Buffer>>(std::move(result));
   control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {

@@ -9,21 +9,30 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "collective/shard_layout.h"
 #include "common/buffer.h"
 
 namespace shoal::collective {
 
-// fp32, a buffer per chunk; an empty one stands for zeros.
+// What a round leaves; its chunks are written by different tasks.
 struct ErrorMemory {
-  explicit ErrorMemory(const ShardLayout& of, std::size_t rank);
+  // Uninitialised memory where there are errors to come, else nothing, which stands for zeros.
+  ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs, bool server_errs);
 
   ShardLayout layout;
-  std::vector<std::vector<Buffer>> worker;  // of contributions: by owner, chunk
-  std::vector<Buffer> server;               // of sums of the own shard: by chunk
+  ValueRange own;  // shard
+  Buffer worker;   // of contributions: fp32, all values of the vector
+  Buffer server;   // of sums: fp32, values of the own shard
 };
+
+// The part of `memory` (may be null) for a chunk: empty if it is nothing, that is, zeros.
+std::span<const float> WorkerError(const ErrorMemory* memory, ValueRange chunk);
+std::span<const float> ServerError(const ErrorMemory* memory, ValueRange chunk);
+// The same to write to.
+std::span<float> WorkerError(ErrorMemory* memory, ValueRange chunk);
+std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk);
 
 class ErrorMemories {
  public:

@@ -1,5 +1,6 @@
 #include "collective/exchange_work.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::collective {
@@ -26,16 +27,6 @@ std::span<float> Cut(std::span<float> values, ValueRange range) {
 
 void Add(std::span<float> into, std::span<const float> from) {
   for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
-}
-
-// values + error (empty: none).
-Buffer SumOf(std::span<const float> values, const Buffer& error) {
-  if (error.empty()) return Buffer::CopyOf(std::as_bytes(values));
-  Buffer sum(values.size_bytes());
-  float* const into = sum.floats().data();
-  const float* const more = error.floats().data();
-  for (std::size_t i = 0; i < values.size(); ++i) into[i] = values[i] + more[i];
-  return sum;
 }
 
 // The message of `values`; `decoded`, if not empty, becomes what it decodes to.
@@ -74,11 +65,18 @@ Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t ow
   return status.ok() ? status : status.WithContext("a message" + whose);
 }
 
-// into = into - decoded, as the memory of what was not sent.
-Buffer ErrorOf(Buffer input, std::span<const float> decoded) {
-  const std::span<float> error = input.floats();
-  for (std::size_t i = 0; i < error.size(); ++i) error[i] -= decoded[i];
-  return input;
+// out = values + error (empty: none).
+void AddError(std::span<const float> values, std::span<const float> error, std::span<float> out) {
+  if (error.empty()) return std::ranges::copy(values, out.begin()), void();
+  const float* const a = values.data();
+  const float* const b = error.data();
+  float* const to = out.data();
+  for (std::size_t i = 0; i < out.size(); ++i) to[i] = a[i] + b[i];
+}
+
+// input = input - decoded: what the message does not hold.
+void TakeAway(std::span<const float> decoded, std::span<float> input) {
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] -= decoded[i];
 }
 
 }  // namespace
@@ -107,29 +105,26 @@ std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header) 
 }
 
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
-                         std::span<const float> values, const Buffer& error) {
+                         std::span<const float> values, ChunkErrors errors) {
   const ValueRange range = plan.layout.chunk(owner, chunk);
   const std::span<const float> own = values.subspan(range.begin, range.size());
-  if (!plan.keep_errors || plan.contribution_coder->exact()) {
-    return Seal(plan, Phase::kContribution, owner, chunk, own, {});
-  }
-  Buffer input = SumOf(own, error);
-  Buffer decoded(input.size());
-  Coded coded = Seal(plan, Phase::kContribution, owner, chunk, std::as_const(input).floats(),
-                     decoded.floats());
-  if (coded.status.ok()) coded.error = ErrorOf(std::move(input), std::as_const(decoded).floats());
+  if (errors.next.empty()) return Seal(plan, Phase::kContribution, owner, chunk, own, {});
+  AddError(own, errors.before, errors.next);
+  Buffer decoded(own.size_bytes());
+  Coded coded = Seal(plan, Phase::kContribution, owner, chunk, errors.next, decoded.floats());
+  if (coded.status.ok()) TakeAway(std::as_const(decoded).floats(), errors.next);
   return coded;
 }
 
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-               const Buffer& error, std::span<float> result) {
+               ChunkErrors errors, std::span<float> result) {
   const ValueRange range = plan.layout.chunk(plan.rank, chunk);
-  Buffer sum(range.size() * sizeof(float));
-  Buffer part(sum.size());
+  Buffer sums(range.size() * sizeof(float)), part(sums.size());
+  const std::span<float> sum = sums.floats();
   bool first = true;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] == 0) continue;
-    const std::span<float> into = first ? sum.floats() : part.floats();
+    const std::span<float> into = first ? sum : part.floats();
     Coded coded;
     coded.status =
         Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from], into);
@@ -139,13 +134,13 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
                                             static_cast<double>(plan.weight));
       for (float& value : into) value *= share;
     }
-    if (!std::exchange(first, false)) Add(sum.floats(), into);
+    if (!std::exchange(first, false)) Add(sum, into);
   }
-  const bool keep = plan.keep_errors && !plan.result_coder->exact();
-  if (keep && !error.empty()) Add(sum.floats(), error.floats());
   const std::span<float> agreed = Cut(result, range);
-  Coded coded = Seal(plan, Phase::kResult, plan.rank, chunk, std::as_const(sum).floats(), agreed);
-  if (coded.status.ok() && keep) coded.error = ErrorOf(std::move(sum), agreed);
+  if (errors.next.empty()) return Seal(plan, Phase::kResult, plan.rank, chunk, sum, agreed);
+  AddError(sum, errors.before, errors.next);
+  Coded coded = Seal(plan, Phase::kResult, plan.rank, chunk, errors.next, agreed);
+  if (coded.status.ok()) TakeAway(agreed, errors.next);
   return coded;
 }
 

@@ -25,7 +25,6 @@ struct RoundPlan {
   std::size_t rank = 0;  // own
   ShardLayout layout;
   std::shared_ptr<const ChunkCoder> contribution_coder, result_coder;
-  bool keep_errors = false;
   std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
   std::uint32_t tensor = 0;
   Combine combine = Combine::kSum;
@@ -42,17 +41,23 @@ std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header);
 struct Coded {
   Status status;
   Buffer message;
-  Buffer error;  // fp32: what the message does not hold of the chunk; empty unless keep_errors
 };
 
-// Own values (all of the vector), plus `error` (empty: none), of one chunk, to its owner.
+// What was not sent of a chunk: before (empty: nothing), and, written, from now on (empty: nobody
+// keeps it; then `before` is empty, too). They do not overlap.
+struct ChunkErrors {
+  std::span<const float> before;
+  std::span<float> next;
+};
+
+// Own values (all of the vector) of one chunk, plus errors.before, to its owner.
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
-                         std::span<const float> values, const Buffer& error);
+                         std::span<const float> values, ChunkErrors errors);
 // Sums a chunk of the own shard: the decoded contributions by member in rank order (messages whose
-// header is checked; unused for members of weight 0) plus `error`. `result` (all of the vector)
-// gets what the message decodes to.
+// header is checked; unused for members of weight 0) plus errors.before. `result` (all of the
+// vector) gets what the message decodes to.
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-               const Buffer& error, std::span<float> result);
+               ChunkErrors errors, std::span<float> result);
 // Puts what `owner` sent (a message whose header is checked) into `result` (all of the vector).
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result);

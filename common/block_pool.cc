@@ -1,5 +1,7 @@
 #include "common/block_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -24,6 +26,11 @@ constexpr bool Sanitized() {
   return false;
 #endif
 }
+
+// Blocks from here on, which the pool rarely keeps, get pages of this size where the system has
+// them: one page fault for 512.
+constexpr std::size_t kHugeBytesMin = std::size_t{16} << 20;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 constexpr std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -56,7 +63,11 @@ std::byte* BlockPool::Take(std::size_t bytes) {
       return block;
     }
   }
-  return static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity));
+  // From kHugeBytesMin on a capacity is a multiple of kHugePage.
+  const bool huge = capacity >= kHugeBytesMin;
+  void* const block = std::aligned_alloc(huge ? kHugePage : kAlignment, capacity);
+  if (huge && block != nullptr) madvise(block, capacity, MADV_HUGEPAGE);  // a wish
+  return static_cast<std::byte*>(block);
 }
 
 void BlockPool::Give(std::byte* block, std::size_t bytes) {
