@@ -43,41 +43,43 @@ Json CpuJson(const CpuParts& cpu) {
 
 Json RowJson(const BenchReport& report, const BenchRow& row) {
   const bool bound = row.bound_sequences_per_second > 0;
-  return {{"schedule", row.bench_case.schedule},
-          {"linkBps", row.bench_case.link.value},
-          {"rttMs", row.rtt_ms},
-          {"forward", row.bench_case.codecs.forward},
-          {"backward", row.bench_case.codecs.backward},
-          {"sequencesPerSecond", row.sequences_per_second},
-          {"fractionOfUnlimitedRaw", report.Fraction(row)},
-          {"boundSequencesPerSecond", bound ? Json(row.bound_sequences_per_second) : Json()},
-          {"fractionOfBound",
-           bound ? Json(row.sequences_per_second / row.bound_sequences_per_second) : Json()},
-          {"wireBytesForward", row.wire_bytes_forward},
-          {"wireBytesBackward", row.wire_bytes_backward},
-          {"cpuSecondsPerMicroBatch", row.cpu.product()},
-          {"shapedBy", row.shaped_by},
-          {"stepSeconds", row.step_seconds},
-          {"firstVisitStepSeconds", row.first_visit_step_seconds},
-          {"firstVisitWireBytesForward", row.first_visit_wire_bytes_forward},
-          {"linkOverhead", row.link_overhead},
-          {"time", row.time},
-          {"stallRateLimit", row.stall_rate},
-          {"stallNetwork", row.stall_network},
-          {"cpuSeconds", CpuJson(row.cpu)},
-          {"schedulerCpuSeconds", row.scheduler_cpu_seconds},
-          {"delayCpuSeconds", row.delay_cpu_seconds},
-          {"cpuLimited", row.cpu_limited()},
-          {"cpuWait", row.cpu_wait},
-          {"machineBusy", row.machine_busy},
-          {"othersBusy", row.others_busy},
-          {"encodeMs", row.encode_ms},
-          {"decodeMs", row.decode_ms},
-          {"storeMs", row.store_ms},
-          {"inFlight", row.in_flight},
-          {"relativeDelta", row.relative_delta},
-          {"resends", row.resends},
-          {"mMismatches", row.mismatches}};
+  return {
+      {"schedule", row.bench_case.schedule},
+      {"linkBps", row.bench_case.link.value},
+      {"rttMs", row.rtt_ms},
+      {"forward", row.bench_case.codecs.forward},
+      {"backward", row.bench_case.codecs.backward},
+      {"sequencesPerSecond", row.sequences_per_second},
+      {"fractionOfUnlimitedRaw", report.Fraction(row)},
+      {"boundSequencesPerSecond", bound ? Json(row.bound_sequences_per_second) : Json()},
+      {"fractionOfBound", bound ? Json(row.of_bound()) : Json()},
+      {"lineBoundSequencesPerSecond", bound ? Json(row.line_bound_sequences_per_second) : Json()},
+      {"fractionOfLineBound", bound ? Json(row.of_line_bound()) : Json()},
+      {"wireBytesForward", row.wire_bytes_forward},
+      {"wireBytesBackward", row.wire_bytes_backward},
+      {"cpuSecondsPerMicroBatch", row.cpu.product()},
+      {"shapedBy", row.shaped_by},
+      {"stepSeconds", row.step_seconds},
+      {"firstVisitStepSeconds", row.first_visit_step_seconds},
+      {"firstVisitWireBytesForward", row.first_visit_wire_bytes_forward},
+      {"linkOverhead", row.link_overhead},
+      {"time", row.time},
+      {"stallRateLimit", row.stall_rate},
+      {"stallNetwork", row.stall_network},
+      {"cpuSeconds", CpuJson(row.cpu)},
+      {"schedulerCpuSeconds", row.scheduler_cpu_seconds},
+      {"delayCpuSeconds", row.delay_cpu_seconds},
+      {"cpuLimited", row.cpu_limited()},
+      {"cpuWait", row.cpu_wait},
+      {"machineBusy", row.machine_busy},
+      {"othersBusy", row.others_busy},
+      {"encodeMs", row.encode_ms},
+      {"decodeMs", row.decode_ms},
+      {"storeMs", row.store_ms},
+      {"inFlight", row.in_flight},
+      {"relativeDelta", row.relative_delta},
+      {"resends", row.resends},
+      {"mMismatches", row.mismatches}};
 }
 
 std::string Warnings(const BenchReport& report) {
@@ -107,6 +109,16 @@ bool BenchRow::cpu_limited() const {
   if (cpu_wait < kWaiting) return false;
   return bound_sequences_per_second <= 0 ||
          sequences_per_second < kNearBound * bound_sequences_per_second;
+}
+
+double BenchRow::of_bound() const {
+  return bound_sequences_per_second > 0 ? sequences_per_second / bound_sequences_per_second : 0;
+}
+
+double BenchRow::of_line_bound() const {
+  return line_bound_sequences_per_second > 0
+             ? sequences_per_second / line_bound_sequences_per_second
+             : 0;
 }
 
 double BenchRow::Time(std::initializer_list<const char*> uses) const {
@@ -196,26 +208,27 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
 }
 
 std::string FormatBenchTable(const BenchReport& report) {
-  std::vector<std::vector<std::string>> rows = {
-      {Bold("link"), "schedule", "forward / backward", "seq/s", "of raw", "bound", "of bound",
-       "fw bytes", "bw bytes", "wait in/grad/own/step", "stall rate/net", "CPU s", "first visits"}};
+  std::vector<std::vector<std::string>> rows = {{Bold("link"), "schedule", "forward / backward",
+                                                 "seq/s", "of raw", "bound", "of bound", "of line",
+                                                 "fw bytes", "bw bytes", "wait in/grad/own/step",
+                                                 "stall rate/net", "CPU s", "first visits"}};
   for (const BenchRow& row : report.rows) {
     const bool bound = row.bound_sequences_per_second > 0;
-    rows.push_back(
-        {FormatRate(row.bench_case.link), row.bench_case.schedule,
-         CodecLabel(row.bench_case.codecs), Decimal("%.2f", row.sequences_per_second),
-         Decimal("%.3f", report.Fraction(row)),
-         bound ? Decimal("%.2f", row.bound_sequences_per_second) : "",
-         bound ? Decimal("%.1f%%", 100 * row.sequences_per_second / row.bound_sequences_per_second)
-               : "",
-         Bytes(row.wire_bytes_forward), Bytes(row.wire_bytes_backward),
-         Percent(row.Time({"wait_input"})) + " / " + Percent(row.Time({"wait_gradient"})) + " / " +
-             Percent(row.Time({"wait_codec", "wait_store"})) + " / " +
-             Percent(row.Time({"wait_step", "exchange"})),
-         Percent(row.stall_rate) + " / " + Percent(row.stall_network),
-         Decimal("%.3f", row.cpu.product()),
-         Bytes(row.first_visit_wire_bytes_forward) + " in " +
-             Decimal("%.1f s", row.first_visit_step_seconds)});
+    rows.push_back({FormatRate(row.bench_case.link), row.bench_case.schedule,
+                    CodecLabel(row.bench_case.codecs), Decimal("%.2f", row.sequences_per_second),
+                    Decimal("%.3f", report.Fraction(row)),
+                    bound ? Decimal("%.2f", row.bound_sequences_per_second) : "",
+                    bound ? Decimal("%.1f%%", 100 * row.of_bound()) : "",
+                    bound ? Decimal("%.1f%%", 100 * row.of_line_bound()) : "",
+                    Bytes(row.wire_bytes_forward), Bytes(row.wire_bytes_backward),
+                    Percent(row.Time({"wait_input"})) + " / " +
+                        Percent(row.Time({"wait_gradient"})) + " / " +
+                        Percent(row.Time({"wait_codec", "wait_store"})) + " / " +
+                        Percent(row.Time({"wait_step", "exchange"})),
+                    Percent(row.stall_rate) + " / " + Percent(row.stall_network),
+                    Decimal("%.3f", row.cpu.product()),
+                    Bytes(row.first_visit_wire_bytes_forward) + " in " +
+                        Decimal("%.1f s", row.first_visit_step_seconds)});
   }
   const BenchOptions& o = report.options;
   std::string text = FormatTable(rows);
@@ -229,7 +242,8 @@ std::string FormatBenchTable(const BenchReport& report) {
                ? " (simulated 1f1b: raw messages would measure the cores of this machine)\n"
                : " (measured)\n");
   text +=
-      "bytes: payload per micro-batch and boundary; CPU s: per micro-batch, all peers and "
+      "bound: simulated from the payload; of line: of the same with the line's headers; bytes: "
+      "payload per micro-batch and boundary; CPU s: per micro-batch, all peers and "
       "boundaries, without making the synthetic values; waits for an input, a gradient, the own "
       "codec and store, the step's end, and stalls of links: part of the time\n";
   return text + Warnings(report);

@@ -23,6 +23,8 @@ struct BenchRow {
   double first_visit_step_seconds = 0;
   double sequences_per_second = 0;
   double bound_sequences_per_second = 0;  // simulated; 0: not known
+  // The same with the headers that the line carries, too.
+  double line_bound_sequences_per_second = 0;
   // Payload per micro-batch and boundary, in the measured steps and where samples came first.
   double wire_bytes_forward = 0, wire_bytes_backward = 0, first_visit_wire_bytes_forward = 0;
   double link_overhead = 0;  // bytes on the links over payload, minus 1
@@ -41,6 +43,9 @@ struct BenchRow {
   double relative_delta = 0;
   std::uint64_t resends = 0, mismatches = 0;
 
+  // Reached of each bound, 1: all; 0: the bound is not known.
+  double of_bound() const;
+  double of_line_bound() const;
   // The part of these uses together.
   double Time(std::initializer_list<const char*> uses) const;
   // Whether the cores, not the links, set the pace.

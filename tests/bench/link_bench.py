@@ -45,7 +45,7 @@ def arguments():
     parser.add_argument("--both", action="store_true",
                         help="both ends send; the rows tell of the first")
     parser.add_argument("--seconds", type=float, default=10, help="measured, per row")
-    parser.add_argument("--warm-up", type=float, default=6, help="seconds before, per row")
+    parser.add_argument("--warm-up", type=float, default=15, help="seconds before, per row")
     parser.add_argument("--sender", default="", help="more options of link_peer send")
     parser.add_argument("--receiver", default="", help="more options of link_peer receive")
     parser.add_argument("--json", action="store_true", help="print JSON")

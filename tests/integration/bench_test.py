@@ -54,6 +54,7 @@ class BenchTest(harness.SwarmTest):
             self.assertEqual(row["linkBps"], 50_000_000)
             self.assertGreater(row["sequencesPerSecond"], 0)
             self.assertGreater(row["boundSequencesPerSecond"], 0)
+            self.assertLess(row["lineBoundSequencesPerSecond"], row["boundSequencesPerSecond"])
             self.assertEqual(row["mMismatches"], 0)
             self.assertEqual(row["resends"], 0)
         self.assertEqual(raw["wireBytesForward"], 4 * VALUES + HEADER)

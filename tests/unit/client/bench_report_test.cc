@@ -58,6 +58,7 @@ BenchRow Row() {
   BenchRow row = MakeBenchRow(Options(), kCase, s.first, s.before, s.after, 2);
   row.shaped_by = "tbf";
   row.bound_sequences_per_second = 5;
+  row.line_bound_sequences_per_second = 4.1;
   return row;
 }
 
@@ -120,6 +121,9 @@ TEST(BenchReport, JsonHasTheFields) {
   EXPECT_EQ(row["sequencesPerSecond"], 4);
   EXPECT_EQ(row["fractionOfUnlimitedRaw"], 0.5);
   EXPECT_EQ(row["boundSequencesPerSecond"], 5);
+  EXPECT_EQ(row["fractionOfBound"], 0.8);
+  EXPECT_EQ(row["lineBoundSequencesPerSecond"], 4.1);
+  EXPECT_NEAR(row["fractionOfLineBound"], 4 / 4.1, 1e-12);
   EXPECT_EQ(row["wireBytesForward"], 100);
   EXPECT_EQ(row["wireBytesBackward"], 200);
   EXPECT_NEAR(row["cpuSecondsPerMicroBatch"], 0.1, 1e-9);
@@ -132,6 +136,7 @@ TEST(BenchReport, TableNamesRowsAndWarnsOncePerLimitedRow) {
   EXPECT_NE(table.find("100 Mbit/s"), std::string::npos);
   EXPECT_NE(table.find("zero-bubble"), std::string::npos);
   EXPECT_NE(table.find("80.0%"), std::string::npos);  // of the bound
+  EXPECT_NE(table.find("97.6%"), std::string::npos);  // of the line's
   const std::string warning = "CPU, not the network, is the limit";
   const std::size_t found = table.find(warning);
   ASSERT_NE(found, std::string::npos);
