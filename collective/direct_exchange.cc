@@ -43,7 +43,8 @@ class DirectExchange final : public Exchange {
                          " feedback=" + std::to_string(config.error_feedback))),
         channel_(channel),
         control_(control),
-        compute_(compute) {
+        compute_(compute),
+        memories_(config.reuse_memory) {
     channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
       OnMessage(from, std::move(message));
     });
@@ -63,6 +64,9 @@ class DirectExchange final : public Exchange {
   void Rollback() override {
     Abort();
     memories_.Rollback();
+  }
+  void Recycle(Buffer result) override {
+    if (config_.reuse_memory) spare_result_ = std::move(result);
   }
   std::vector<std::size_t> Awaited() const override;
   ExchangeTraffic traffic() const override { return traffic_; }
@@ -133,6 +137,7 @@ class DirectExchange final : public Exchange {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // control only
 
   ErrorMemories memories_;
+  Buffer spare_result_;
   ExchangeTraffic traffic_;
   bool started_ = false;          // any round yet
   std::uint64_t last_round_ = 0;  // running or last
@@ -225,11 +230,14 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
   if (config_.error_feedback) {
     round->memory = memories_.Find(request.tensor, round->plan.layout);
     const bool contributes = round->plan.weights[rank()] != 0;
-    round->fresh = std::make_shared<ErrorMemory>(round->plan.layout, rank(),
-                                                 contributes && !contribution_coder_->exact(),
-                                                 contributes && !result_coder_->exact());
+    round->fresh = memories_.Fresh(request.tensor, round->plan.layout, rank(),
+                                   contributes && !contribution_coder_->exact(),
+                                   contributes && !result_coder_->exact());
   }
-  round->result = Buffer(request.values->size());
+  round->result = std::exchange(spare_result_, {});
+  if (round->result.size() != request.values->size()) {
+    round->result = Buffer(request.values->size());
+  }
   round->values = std::move(request.values);
   round_ = std::move(round);
   started_ = true;
@@ -471,6 +479,7 @@ std::vector<std::size_t> DirectExchange::Awaited() const {
 void DirectExchange::Finish(Result<Buffer> result) {
   if (round_ == nullptr) return;
   ++*operation_;
+  if (!result.ok()) memories_.MarkRead(round_->plan.tensor);
   round_.reset();
   own_.clear();
   auto held = std::make_shared<Result<Buffer>>(std::move(result));

@@ -52,12 +52,37 @@ std::shared_ptr<const ErrorMemory> ErrorMemories::Find(std::uint32_t tensor,
   return nullptr;
 }
 
-void ErrorMemories::Put(std::uint32_t tensor, std::shared_ptr<const ErrorMemory> memory) {
+std::shared_ptr<ErrorMemory> ErrorMemories::Fresh(std::uint32_t tensor, const ShardLayout& layout,
+                                                  std::size_t rank, bool worker_errs,
+                                                  bool server_errs) {
+  if (const auto found = spare_.find(tensor); found != spare_.end()) {
+    std::shared_ptr<ErrorMemory> spare = std::move(found->second);
+    spare_.erase(found);
+    const bool fits = spare->layout == layout && spare->own == layout.shard(rank) &&
+                      spare->worker.empty() != worker_errs && spare->server.empty() != server_errs;
+    if (fits) return spare;
+  }
+  return std::make_shared<ErrorMemory>(layout, rank, worker_errs, server_errs);
+}
+
+void ErrorMemories::Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory) {
   put_[tensor] = std::move(memory);
 }
 
+void ErrorMemories::MarkRead(std::uint32_t tensor) {
+  for (const ByTensor* memories : {&put_, &committed_}) {
+    if (const auto found = memories->find(tensor); found != memories->end()) {
+      found->second->read = true;
+    }
+  }
+}
+
 void ErrorMemories::Commit() {
-  for (auto& [tensor, memory] : put_) committed_[tensor] = std::move(memory);
+  for (auto& [tensor, memory] : put_) {
+    std::shared_ptr<ErrorMemory>& old = committed_[tensor];
+    if (reuse_ && old != nullptr && !old->read) spare_[tensor] = std::move(old);
+    old = std::move(memory);
+  }
   put_.clear();
 }
 

@@ -22,9 +22,10 @@ struct ErrorMemory {
   ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs, bool server_errs);
 
   ShardLayout layout;
-  ValueRange own;  // shard
-  Buffer worker;   // of contributions: fp32, all values of the vector
-  Buffer server;   // of sums: fp32, values of the own shard
+  ValueRange own;     // shard
+  Buffer worker;      // of contributions: fp32, all values of the vector
+  Buffer server;      // of sums: fp32, values of the own shard
+  bool read = false;  // perhaps still by a task of a round that failed: not to be written again
 };
 
 // The part of `memory` (may be null) for a chunk: empty if it is nothing, that is, zeros.
@@ -36,17 +37,27 @@ std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk);
 
 class ErrorMemories {
  public:
+  // `reuse`: keeps the memory that a Commit replaces, for Fresh.
+  explicit ErrorMemories(bool reuse) : reuse_(reuse) {}
+
   // What a round of this layout builds on; null: zeros.
   std::shared_ptr<const ErrorMemory> Find(std::uint32_t tensor, const ShardLayout& layout) const;
+  // A memory for a round to write; arguments as ErrorMemory's.
+  std::shared_ptr<ErrorMemory> Fresh(std::uint32_t tensor, const ShardLayout& layout,
+                                     std::size_t rank, bool worker_errs, bool server_errs);
   // What a finished round leaves.
-  void Put(std::uint32_t tensor, std::shared_ptr<const ErrorMemory> memory);
+  void Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory);
+  // A round that built on the tensor's memory failed: its tasks may go on reading it.
+  void MarkRead(std::uint32_t tensor);
   // What was put since the last of these two counts from now on, or is dropped.
   void Commit();
   void Rollback();
 
  private:
-  using ByTensor = std::map<std::uint32_t, std::shared_ptr<const ErrorMemory>>;
-  ByTensor committed_, put_;
+  using ByTensor = std::map<std::uint32_t, std::shared_ptr<ErrorMemory>>;
+
+  const bool reuse_;
+  ByTensor committed_, put_, spare_;
 };
 
 }  // namespace shoal::collective

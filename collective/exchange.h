@@ -63,6 +63,10 @@ struct ExchangeConfig {
   // Contributions that a member may send to an owner beyond those it has answered, in bytes (four
   // chunks at least): bounds what waits on links and at owners, and must cover the links' delay.
   std::size_t window_bytes = 16u << 20;
+  // Keeps the error memory that a Commit replaces, and what Recycle gives, for the next round,
+  // instead of giving it to the system and having new pages cleared: with large vectors that is
+  // most of the processor time, at the price of as many bytes as the vector between rounds.
+  bool reuse_memory = false;
   // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
   // equal ones.
   std::vector<double> shares;
@@ -94,6 +98,9 @@ class Exchange {
   // during Commit; Rollback aborts it.
   virtual void Commit() = 0;
   virtual void Rollback() = 0;
+
+  // Memory of a result that is not needed any more.
+  virtual void Recycle(Buffer result) { static_cast<void>(result); }
 
   // Members whose messages the running round waits for, in rank order; none while it has work of
   // its own to do.

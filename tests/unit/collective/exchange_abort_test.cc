@@ -15,6 +15,7 @@ ExchangeConfig Config(const char* codec) {
   ExchangeConfig config;
   config.codec = codec;
   config.error_feedback = true;
+  config.reuse_memory = true;
   config.row = 16;
   config.chunk_values = 48;
   config.seed = 3;

@@ -78,6 +78,7 @@ class ThreadGroup {
                               }
                               const std::span<const float> got = std::as_const(*sum).floats();
                               peer->last.assign(got.begin(), got.end());
+                              peer->exchange->Recycle(std::move(*sum));
                               peer->exchange->Commit();
                             });
     });
@@ -98,6 +99,7 @@ TEST(ExchangeThreadsTest, RoundsAgreeAndAbortsInBetweenHarmNobody) {
   ExchangeConfig config;
   config.codec = "onebit";
   config.error_feedback = true;
+  config.reuse_memory = true;
   config.row = 64;
   config.chunk_values = 1024;
   ThreadGroup group(3, config);
