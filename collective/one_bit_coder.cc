@@ -60,15 +60,7 @@ void PackBits(std::span<const float> values, std::byte* out) {
   }
 }
 
-using FourSigns = std::array<std::uint32_t, 4>;
-// By four bits of a payload: the sign bits of their values.
-constexpr std::array<FourSigns, 16> kFourSigns = [] {
-  std::array<FourSigns, 16> table{};
-  for (std::uint32_t bits = 0; bits < 16; ++bits) {
-    for (std::uint32_t j = 0; j < 4; ++j) table[bits][j] = (bits >> j & 1) != 0 ? 0 : 0x80000000;
-  }
-  return table;
-}();
+constexpr std::array<std::uint32_t, 8> kBits{1, 2, 4, 8, 16, 32, 64, 128};
 
 // values[i] = scale with the sign of bit first + i.
 void UnpackBits(const std::byte* signs, std::size_t first, std::uint32_t scale,
@@ -78,15 +70,14 @@ void UnpackBits(const std::byte* signs, std::size_t first, std::uint32_t scale,
     const std::uint32_t plus = std::to_integer<std::uint32_t>(signs[at / 8]) >> (at % 8) & 1;
     values[i] = std::bit_cast<float>(scale | (plus != 0 ? 0 : 0x80000000));
   };
+  float* const to = values.data();
   std::size_t i = 0;
   for (; i < values.size() && (first + i) % 8 != 0; ++i) bit(i);
   for (; i + 8 <= values.size(); i += 8) {
     const auto byte = std::to_integer<std::uint32_t>(signs[(first + i) / 8]);
-    const FourSigns &low = kFourSigns[byte & 15], &high = kFourSigns[byte >> 4];
-    std::array<std::uint32_t, 8> eight;
-    for (std::size_t j = 0; j < 4; ++j) eight[j] = scale | low[j];
-    for (std::size_t j = 0; j < 4; ++j) eight[4 + j] = scale | high[j];
-    std::memcpy(values.data() + i, eight.data(), sizeof(eight));
+    for (std::size_t j = 0; j < 8; ++j) {
+      to[i + j] = std::bit_cast<float>(scale | ((byte & kBits[j]) == 0 ? 0x80000000 : 0));
+    }
   }
   for (; i < values.size(); ++i) bit(i);
 }
