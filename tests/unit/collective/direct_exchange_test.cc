@@ -300,6 +300,40 @@ TEST(DirectExchangeTest, ResultsTravelWhileContributionsAreStillBeingEncoded) {
   }
 }
 
+// The fields that members of other versions must agree on.
+TEST(DirectExchangeTest, HeadersArePinned) {
+  ExchangeConfig config = Small("onebit:bucket=8", true);
+  config.result_codec = "direct:bucket=16,bits=4";
+  config.epoch = 5;
+  ExchangeGroup group(2, 15, config);
+  std::vector<MessageHeader> from_one;
+  group.links_->tap = [&](test_support::MemoryGroup::Message* message) {
+    if (message->from == 1) {
+      EXPECT_EQ(message->tag, 9u);
+      from_one.push_back(ParseMessageHeader(message->payload.bytes()).value());
+    }
+    return true;
+  };
+  group.Round({9, 7, {3, 4}, Combine::kWeightedMean, nullptr}, group.RandomOfAll(160));
+  ASSERT_EQ(from_one.size(), 4u);  // two chunks of member 0's shard, two of its own
+  MessageHeader header;
+  header.phase = Phase::kContribution;
+  header.combine = Combine::kWeightedMean;
+  header.chunk = 1;
+  header.method = MethodId("direct onebit:bucket=8 direct:bits=4,bucket=16 row=16 feedback=1");
+  header.round = 9;
+  header.epoch = 5;
+  header.first_value = 48;
+  header.values = 32;
+  header.tensor = 7;
+  header.weight = 4;
+  EXPECT_EQ(std::count(from_one.begin(), from_one.end(), header), 1);
+  header.phase = Phase::kResult;
+  header.first_value = 128;
+  header.weight = 7;
+  EXPECT_EQ(std::count(from_one.begin(), from_one.end(), header), 1);
+}
+
 // A member that is far ahead waits for answers: what is on the way stays bounded.
 TEST(DirectExchangeTest, ContributionsStayWithinTheWindow) {
   ExchangeConfig config = Small("raw:dtype=fp32");
