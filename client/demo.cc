@@ -172,6 +172,7 @@ class DemoRun {
     run.checkpoint_every = std::max<std::uint64_t>(1, options_.steps / 4);
     run.forward = options_.forward;
     run.backward = options_.backward;
+    run.replica = options_.replica;
     run.learning_rate = fresh_ ? kLearningRate : kFineTuneRate;
     run.warmup_steps = std::min(kWarmupSteps, options_.steps / 10);
     run.listen = "127.0.0.1:0";
@@ -267,6 +268,7 @@ void PrintJson(const DemoOptions& options, const Report& report) {
                      {"pipelines", options.pipelines},
                      {"forward", options.forward},
                      {"backward", options.backward},
+                     {"replica", options.replica},
                      {"heldOutLossBefore", report.held_out_before},
                      {"heldOutLossAfter", report.held_out_after},
                      {"trainLoss", report.progress.losses},

@@ -16,6 +16,7 @@ struct DemoOptions {
   std::uint32_t pipelines = 2;
   std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
   std::string backward = "dithered:step=0.5";
+  std::string replica = "average";
   std::uint64_t steps = 200;
   std::string link = "100mbit";  // cap on each peer's upload and download; "off": none
   std::string model;             // Hugging Face directory; empty: fresh weights of examples/

@@ -164,6 +164,8 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   init->add_option("--rows", p->init.micro_batch_rows, "Samples per micro-batch");
   init->add_option("--forward", p->init.forward, "Forward codec, like aqsgd:bits=4");
   init->add_option("--backward", p->init.backward, "Backward codec, like direct:bits=8");
+  init->add_option("--replica", p->init.replica,
+                   "How pipelines combine gradients, like average:codec=dithered:step=0.3");
 }
 
 void AddSwarmCommands(CLI::App* app, Parsed* p) {
@@ -202,6 +204,8 @@ void AddDemo(CLI::App* app, Parsed* p) {
       ->capture_default_str();
   demo->add_option("--forward", o.forward, "Forward codec")->capture_default_str();
   demo->add_option("--backward", o.backward, "Backward codec")->capture_default_str();
+  demo->add_option("--replica", o.replica, "How the pipelines combine gradients")
+      ->capture_default_str();
   demo->add_option("--steps", o.steps, "Optimizer steps")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

@@ -61,6 +61,8 @@ std::string FormatRunFile(const RunFile& file) {
   Section codecs("codecs");
   codecs.Text("forward", file.forward);
   codecs.Text("backward", file.backward);
+  Section replica("replica");
+  replica.Text("method", file.replica);
   Section optimizer("optimizer");
   optimizer.Number("learning_rate", file.learning_rate);
   optimizer.Number("warmup_steps", file.warmup_steps);
@@ -81,8 +83,8 @@ std::string FormatRunFile(const RunFile& file) {
   network.Text("listen", file.listen);
   network.Text("status_listen", file.status_listen);
   network.List("advertise", file.advertise);
-  return run.Format() + codecs.Format() + optimizer.Format() + schedule.Format() + bench.Format() +
-         network.Format();
+  return run.Format() + codecs.Format() + replica.Format() + optimizer.Format() +
+         schedule.Format() + bench.Format() + network.Format();
 }
 
 }  // namespace shoal::client

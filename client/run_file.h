@@ -22,6 +22,7 @@ struct RunFile {
   std::uint64_t steps = 0, seed = 0, checkpoint_every = 0, warmup_steps = 0;
   std::uint32_t stages = 0, pipelines = 0, micro_batches = 0, micro_batch_rows = 0;
   std::string forward, backward;
+  std::string replica = {};
   double learning_rate = 0;
   std::string schedule = {};
   std::uint32_t in_flight_max = 0;

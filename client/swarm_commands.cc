@@ -74,6 +74,7 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   file.micro_batch_rows = options.micro_batch_rows;
   file.forward = options.forward;
   file.backward = options.backward;
+  file.replica = options.replica;
   // The scheduler checks the values and writes every key with its explanation.
   const std::string draft = path + ".draft";
   Status status = WriteFileAtomic(draft, FormatRunFile(file), 0600);

@@ -226,6 +226,7 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   config.hidden = loaded_->model->config().hidden;
   config.forward_codec = run.forward_codec();
   config.backward_codec = run.backward_codec();
+  config.replica_method = run.replica_method();
   SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = resources_.config->activation_bytes;

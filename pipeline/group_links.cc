@@ -64,7 +64,6 @@ Status GroupLinks::Send(std::size_t to, std::uint64_t tag, Buffer payload) {
   if (to >= links_.size() || links_[to] == nullptr) {
     return InvalidArgument("the stage group has no other member " + std::to_string(to));
   }
-  core_->stats.replica.raw_sent += payload.size();
   core_->stats.replica.wire_sent += payload.size();
   net::Frame frame = core_->NewFrame(net::FrameKind::kGroup, {});
   frame.tag = tag;
@@ -95,7 +94,6 @@ void GroupLinks::OnFrame(std::size_t from, net::Frame frame) {
   if (!status.ok()) {
     return core_->fail(status.WithContext("from " + Name(from)), &targets_[from].peer);
   }
-  core_->stats.replica.raw_received += frame.payload.size();
   core_->stats.replica.wire_received += frame.payload.size();
   if (!receiver_) return held_.push_back({from, frame.tag, std::move(frame.payload)});
   receiver_(from, frame.tag, std::move(frame.payload));

@@ -2,6 +2,7 @@
 
 #include "pipeline/stage_runner.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -10,6 +11,7 @@
 
 #include "collective/exchange.h"
 #include "common/log.h"
+#include "compression/replica_method.h"
 #include "pipeline/boundary.h"
 #include "pipeline/group_links.h"
 #include "pipeline/lifecycle.h"
@@ -78,6 +80,7 @@ class Runner final : public StageRunner {
   Status CheckPlan(const StepPlan& plan) const;
   void ResetModel();
   Status MakeExchange(std::size_t gradient_values);
+  void CountReplica(std::uint64_t bytes);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MaybeUp();
@@ -219,7 +222,12 @@ void Runner::ResetModel() {
 
 Status Runner::MakeExchange(std::size_t gradient_values) {
   if (!group_) return Status::Ok();
+  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
+                         compression::ParseReplicaMethod(config().replica_method));
   collective::ExchangeConfig exchange;
+  exchange.codec = method.codec;
+  exchange.error_feedback = method.feedback;
+  exchange.row = compression::kReplicaRow;
   exchange.seed = config().seed;
   exchange.epoch = config().generation;
   exchange.early_bytes_max += 2 * sizeof(float) * gradient_values;
@@ -356,6 +364,7 @@ void Runner::ReduceGroup(Gradients gradients) {
   for (std::uint32_t pipeline = 0; pipeline < config().pipelines; ++pipeline) {
     request.weights.push_back(contributors_ >> pipeline & 1);
   }
+  CountReplica(gradients.flat.size());
   request.values = std::make_shared<const Buffer>(std::move(gradients.flat));
   exchange_->Start(std::move(request), [this, tied](Result<Buffer> sum) {
     if (failed()) return;
@@ -365,6 +374,15 @@ void Runner::ReduceGroup(Gradients gradients) {
     summed.flat = std::move(*sum);
     ReduceTied(std::move(summed));
   });
+}
+
+// What an exchange without a codec would send: contributors own the shards among themselves.
+void Runner::CountReplica(std::uint64_t bytes) {
+  const auto owners = static_cast<std::uint64_t>(std::popcount(contributors_));
+  const bool owns = (contributors_ >> config().pipeline & 1) != 0;
+  const std::uint64_t own = owns ? bytes / owners : 0;
+  core_.stats.replica.raw_sent += (owns ? bytes - own : 0) + own * (config().pipelines - 1);
+  core_.stats.replica.raw_received += bytes - own + (owns ? own * (owners - 1) : 0);
 }
 
 void Runner::ReduceTied(Gradients gradients) {

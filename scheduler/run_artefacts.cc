@@ -6,6 +6,7 @@
 
 #include "common/file.h"
 #include "common/units.h"
+#include "compression/replica_method.h"
 #include "compression/segment_count.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
@@ -81,6 +82,8 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!forward.ok()) return forward.status().WithContext("codecs.forward");
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   if (!backward.ok()) return backward.status().WithContext("codecs.backward");
+  const auto replica = compression::ParseReplicaMethod(config.replica_method);
+  if (!replica.ok()) return replica.status().WithContext("replica.method");
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 

@@ -71,8 +71,9 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   };
   add("codecs", "forward", &c->forward, 0, 0, "", "compresses activations");
   add("codecs", "backward", &c->backward, 0, 0, "", "compresses activation gradients");
-  add("replica", "method", &c->replica_method, 0, 0, "average",
-      "how the peers of a stage combine gradients");
+  add("replica", "method", &c->replica_method, 0, 0, "",
+      "how the peers of a stage combine gradients: average, average:dtype=bf16, "
+      "average:codec=dithered:step=0.3");
   add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "", "highest rate");
   add("optimizer", "decay", &c->decay, 0, 0, "linear|cosine|none", "after the warm-up");
   add("optimizer", "warmup_steps", &c->warmup_steps, 0, kCountMax, "", "of linear growth");
@@ -161,6 +162,7 @@ Status CheckRunConfig(const RunConfig& c) {
   if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
+  SHOAL_RETURN_IF_ERROR(CheckCodecText("method", c.replica_method));
   for (const auto& [key, text] :
        {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
     if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {

@@ -10,7 +10,7 @@ import urllib.request
 import harness
 from harness import processes_naming, program, run, wait_for
 
-KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward",
+KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward", "replica",
         "heldOutLossBefore", "heldOutLossAfter", "trainLoss", "samplesPerSecond", "wireBytes",
         "rawBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
         "modelDir"]
@@ -50,6 +50,23 @@ class DemoTest(harness.SwarmTest):
         evaluated = harness.run_json("shoal-run", "eval", "--model", report["modelDir"], "--data",
                                      self.folder / "d/data.shoal", "--json")
         self.assertAlmostEqual(evaluated["meanLoss"], report["heldOutLossAfter"], places=4)
+
+    def test_replica_methods(self):
+        losses = {}
+        for method, part in (("average", 1.01), ("average:dtype=bf16", .62),
+                             ("average:codec=dithered:step=0.3", .31)):
+            with self.subTest(method=method):
+                name = "d" + str(len(losses))
+                done = run("shoal", *self.demo(name, "--steps", "6", "--replica", method, "--json"),
+                           timeout=120)
+                report = json.loads(done.stdout)
+                self.assertEqual(report["replica"], method)
+                sent = report["wireBytes"]["replica"] - report["rawBytes"]["replica"] * part
+                self.assertLess(sent, 0)
+                losses[method] = report["heldOutLossAfter"]
+        self.assertEqual(len(set(losses.values())), 3)
+        for loss in losses.values():
+            self.assertAlmostEqual(loss, losses["average"], delta=.05)
 
     def test_one_peer_and_human_output(self):
         done = run("shoal", *self.demo("d", "--steps", "4", "--stages", "1", "--pipelines", "1"),

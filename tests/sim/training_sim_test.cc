@@ -194,6 +194,39 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Quantised,
                          testing::Values("aqsgd:bits=4", "aqsgd:bits=2",
                                          "aqsgd:bits=8,first_visit=direct:bits=8"));
 
+class Replicas : public testing::TestWithParam<const char*> {};
+
+TEST_P(Replicas, StayEqualToTheBitAndTrain) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 3;
+  SimSwarm exact(options);
+  const Trained expected = Train(options, 12, &exact);
+  options.replica = GetParam();
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, 12, &swarm);
+  for (std::uint32_t s = 0; s < options.stages; ++s) {
+    for (std::uint32_t p = 1; p < options.pipelines; ++p) {
+      EXPECT_EQ(swarm.at(s, p).model_->WeightChecksum(), swarm.at(s, 0).model_->WeightChecksum());
+    }
+    EXPECT_NE(swarm.at(s, 0).model_->WeightChecksum(), exact.at(s, 0).model_->WeightChecksum());
+    const auto &own = swarm.at(s, 0).runner_->stats().replica,
+               &plain = exact.at(s, 0).runner_->stats().replica;
+    EXPECT_EQ(own.raw_sent, plain.raw_sent);
+    EXPECT_EQ(own.raw_received, plain.raw_received);
+    EXPECT_NE(own.wire_sent, plain.wire_sent);  // a row is longer than this model's gradient
+  }
+  EXPECT_NEAR(trained.losses.back(), expected.losses.back(), 0.05 * expected.losses.back());
+
+  SimSwarm again(options);
+  EXPECT_EQ(Train(options, 12, &again).checksums, trained.checksums);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Replicas,
+                         testing::Values("average:dtype=bf16", "average:codec=dithered:step=0.5",
+                                         "average:codec=direct:bits=4/bucket=64",
+                                         "average:codec=direct:bits=8/bucket=64,feedback=false"));
+
 class HistoryFree : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(HistoryFree, CodecsTrainWithoutAnyStore) {

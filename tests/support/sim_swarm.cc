@@ -92,6 +92,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.hidden = model_->config().hidden;
   config.forward_codec = options.forward;
   config.backward_codec = options.backward;
+  config.replica_method = options.replica;
   config.schedule = options.policy;
   config.in_flight_max = options.in_flight_max;
   config.activation_memory_bytes = options.activation_memory_bytes;

@@ -34,6 +34,7 @@ struct SwarmOptions {
   std::uint64_t segment_bytes_min = 1 << 20;  // 1: as many segments as tokens allow
   std::uint32_t steps_per_epoch = 3;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
+  std::string replica = "average";
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;
   std::uint64_t activation_memory_bytes = 0;

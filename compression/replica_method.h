@@ -1,0 +1,38 @@
+// How the peers of a stage group combine their gradients: what `[replica] method` of run.toml says.
+//
+//   average                                   exact fp32 sums
+//   average:dtype=bf16                        fp16 and bf16, too
+//   average:codec=dithered:step=0.3           any codec without memory; '/' in it stands for ','
+//   average:codec=direct:bits=4/bucket=512,feedback=true
+//
+// Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_REPLICA_METHOD_H_
+#define SHOAL_COMPRESSION_REPLICA_METHOD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace shoal::compression {
+
+// A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
+inline constexpr std::uint32_t kReplicaRow = 1024;
+
+struct ReplicaMethod {
+  std::string spec;   // canonical, every option present
+  std::string codec;  // of contributions and of their sums
+  // What a message did not say is added to the next step's (worker and server error). By itself for
+  // codecs that round to the nearest level, whose errors would add up; not for `dithered`, whose
+  // errors are zero on average.
+  bool feedback = false;
+};
+
+// Invalid argument, with what is allowed, for anything else.
+Result<ReplicaMethod> ParseReplicaMethod(std::string_view spec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_REPLICA_METHOD_H_

@@ -1,0 +1,63 @@
+#include "compression/replica_method.h"
+
+#include <gmock/gmock.h>
+
+namespace shoal::compression {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
+  const struct {
+    const char *spec, *codec;
+    bool feedback;
+  } cases[] = {
+      {"average", "raw:dtype=fp32", false},
+      {"average:dtype=fp32", "raw:dtype=fp32", false},
+      {"average:dtype=bf16", "raw:dtype=bf16", true},
+      {"average:dtype=fp16,feedback=false", "raw:dtype=fp16", false},
+      {"average:codec=dithered:step=1.0", "dithered:step=1", false},
+      {"average:codec=direct:bits=4/bucket=512", "direct:bits=4,bucket=512", true},
+      {"average:codec=direct:bits=4/rounding=stochastic", "direct:bits=4", false},
+      {"average:codec=tiles:bits=4,feedback=false", "tiles:bits=4", false},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.spec);
+    const auto method = ParseReplicaMethod(one.spec);
+    ASSERT_TRUE(method.ok()) << method.status().ToString();
+    EXPECT_THAT(method->codec, HasSubstr(one.codec));
+    EXPECT_EQ(method->feedback, one.feedback);
+    const auto again = ParseReplicaMethod(method->spec);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    EXPECT_EQ(again->spec, method->spec);
+    EXPECT_EQ(again->codec, method->codec);
+    EXPECT_EQ(again->feedback, method->feedback);
+  }
+}
+
+TEST(ReplicaMethod, MistakesAreNamed) {
+  const struct {
+    const char *spec, *error;
+  } cases[] = {
+      {"avrage", "is not known; there are average"},
+      {"average:dtype=int8", "fp32"},
+      {"average:bits=4", "dtype, codec, feedback"},
+      {"average+zstd", "entropy stage"},
+      {"average:dtype=bf16,codec=direct:bits=4", "not both"},
+      {"average:codec=aqsgd:bits=4", "memory of its own"},
+      {"average:codec=lowrank:rank=4", "memory of its own"},
+      {"average:codec=direct:bits=99", "bits"},
+      {"average:feedback=true", "nothing to feed back"},
+      {"", ""},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.spec);
+    const auto method = ParseReplicaMethod(one.spec);
+    ASSERT_FALSE(method.ok());
+    EXPECT_EQ(method.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(method.status().message(), HasSubstr(one.error));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::compression
