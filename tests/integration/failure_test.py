@@ -18,11 +18,16 @@ class FailureTest(harness.SwarmTest):
         self.assertEqual(len(losses), steps)
         self.assertLess(sum(losses[-5:]), sum(losses[:5]))
 
+    def wait_checkpoint(self, swarm):
+        """Some steps after one that all peers have on disk, which takes as long as it does."""
+        swarm.wait_run(lambda r: r["checkpointStep"] >= 10, 60, "the first checkpoint")
+        swarm.wait_step(swarm.run()["checkpointStep"] + 3)
+
     def test_a_killed_peer_pauses_the_run_and_a_restart_resumes_it(self):
         with Swarm(self.folder / "s", stages=2, pipelines=2, steps=60, micro_batches=4,
                    checkpoint_every=10, forward="aqsgd:bits=4", backward="direct:bits=8") as swarm:
             swarm.start()
-            swarm.wait_step(13)
+            self.wait_checkpoint(swarm)
             victim = swarm.peer_at(stage=1, pipeline=0)
             survivors = [n for n in swarm.peers if n != victim]
             swarm.peers[victim].kill()
@@ -82,7 +87,7 @@ class FailureTest(harness.SwarmTest):
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
                    checkpoint_every=10, network={"listen": f"127.0.0.1:{port}"}) as swarm:
             swarm.start()
-            swarm.wait_step(15)
+            self.wait_checkpoint(swarm)
             before = swarm.status()
             swarm.scheduler.kill()
             # The peers stay, and say what they wait for.
