@@ -295,7 +295,9 @@ void LinkCore::TuneSockets() {
 void LinkCore::AskForLanes() {
   const double stalled =
       stats_.stall_network_ms - std::exchange(stalled_ms_, stats_.stall_network_ms);
-  const bool crowded = !sockets_.empty() && stalled > kCrowdedPart * Milliseconds(kTick);
+  // With a pace the line is full, whatever one connection could do.
+  const bool crowded = !sockets_.empty() && context_.upload->pace().value == 0 &&
+                       stalled > kCrowdedPart * Milliseconds(kTick);
   crowded_ticks_ = crowded ? crowded_ticks_ + 1 : 0;
   if (crowded_ticks_ < kCrowdedTicks || stream_->lanes() >= context_.limits.connections_max) return;
   crowded_ticks_ = 0;

@@ -46,8 +46,10 @@ constexpr double kLineWeightUp = 0.1;
 constexpr double kLineWeightDown = 0.4;
 constexpr double kSureTargets = 5;
 constexpr double kSureMin = 0.1;
-// Others may fill the queue for ever; we keep a trickle.
-constexpr double kRateMin = 16 * 1024;
+// Others may fill the queue for ever; we keep a trickle, of so many packets that what becomes of
+// them is seen (pacing_loop.cc): a pace below that would never rise again.
+constexpr double kRateMin = 128 * 1024;
+constexpr double kSeenRate = 2 * kRateMin;
 // A faster line's queue is short, and what seems one is often the processors.
 constexpr double kRateMax = 125e6;
 // The least delay is known for some time only (queue_delay.h), so the queue must be empty now and
@@ -113,9 +115,9 @@ void UploadPacer::GrowBetweenBursts(TimePoint now) {
     waited = true;
     empty = empty && Seconds(*seen.queue) < kEmptyPart * Seconds(Target());
   }
-  if (rate_ == 0 || !limited || !waited || !empty) return;
+  if (rate_ == 0 || !limited || !empty || (!waited && rate_ > kSeenRate)) return;
   changed_at_ = now;
-  rate_ *= 1 + kBurstGrowth;
+  rate_ *= 1 + (waited ? kBurstGrowth : kGrowthMax);
 }
 
 void UploadPacer::Adjust(TimePoint now) {

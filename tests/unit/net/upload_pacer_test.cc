@@ -270,6 +270,24 @@ TEST(UploadPacer, APaceFarTooLowIsMadeUpForInSeconds) {
   }
 }
 
+TEST(UploadPacer, TheLowestPaceIsNotForEver) {
+  for (const int rtt : {1, 41, 101}) {
+    for (const double mbit : {5.0, 50.0, 500.0}) {
+      SCOPED_TRACE(testing::Message() << rtt << " ms, " << mbit << " Mbit/s");
+      Line line(mbit, milliseconds(rtt));
+      line.Run(seconds(5));
+      line.set_busy_ms(100);  // for processors, but it looks like a queue that never empties
+      line.Run(seconds(120));
+      EXPECT_LT(line.pace_mbit(), 5);
+      line.set_busy_ms(0);
+      line.Run(seconds(9));
+      line.TakeMeans();
+      line.Run(seconds(10));
+      EXPECT_GT(line.TakeMeans().used, 0.9);
+    }
+  }
+}
+
 TEST(UploadPacer, PausesKeepThePace) {
   Line line(50, milliseconds(41));
   line.Run(seconds(5));
