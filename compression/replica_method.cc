@@ -8,8 +8,12 @@
 namespace shoal::compression {
 namespace {
 
+// Of a canonical spec. Levels of `midrise` end inside of a bucket's largest values and shrink them,
+// however they are rounded.
 bool IsUnbiased(std::string_view codec) {
-  return codec.starts_with("dithered") || codec.find("rounding=stochastic") != codec.npos;
+  const auto has = [codec](std::string_view option) { return codec.find(option) != codec.npos; };
+  return codec.starts_with("dithered") ||
+         (has("rounding=stochastic") && (has("levels=affine") || has("levels=midtread")));
 }
 
 Result<std::string> CodecOf(const CodecSpec& spec) {
@@ -42,7 +46,10 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
                            "average:codec=CODEC, for example average:codec=dithered:step=0.3");
   }
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"dtype", "codec", "feedback"}));
+  if (const Status keys = CheckKeys(spec, {"dtype", "codec", "feedback"}); !keys.ok()) {
+    if (spec.Option("codec").empty()) return keys;
+    return InvalidArgument(keys.message() + "; inside codec=... '/' stands for ','");
+  }
   ReplicaMethod method;
   SHOAL_ASSIGN_OR_RETURN(method.codec, CodecOf(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,

@@ -70,8 +70,8 @@ struct LinkLimits {
   std::uint64_t frame_bytes_max = 1ull << 30;
   std::uint64_t queue_bytes_max = 1ull << 31;
   std::uint32_t chunk_bytes = 256 * 1024;
-  // Connections of a link that are opened at once, and those it may have where the network holds it
-  // back. 1 to 4.
+  // Connections that a link has in any case, opened one a second, and those it may have where the
+  // network holds it back. 1 to 4.
   std::uint32_t connections_first = 1;
   std::uint32_t connections_max = 4;
   Duration open_timeout = std::chrono::seconds(30);   // dialling or waiting to be dialled

@@ -18,7 +18,8 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
       {"average:dtype=fp16,feedback=false", "raw:dtype=fp16", false},
       {"average:codec=dithered:step=1.0", "dithered:step=1", false},
       {"average:codec=direct:bits=4/bucket=512", "direct:bits=4,bucket=512", true},
-      {"average:codec=direct:bits=4/rounding=stochastic", "direct:bits=4", false},
+      {"average:codec=direct:bits=4/rounding=stochastic", "direct:bits=4", true},
+      {"average:codec=direct:bits=4/levels=affine/rounding=stochastic", "direct:bits=4", false},
       {"average:codec=tiles:bits=4,feedback=false", "tiles:bits=4", false},
   };
   for (const auto& one : cases) {
@@ -42,6 +43,7 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"avrage", "is not known; there are average"},
       {"average:dtype=int8", "fp32"},
       {"average:bits=4", "dtype, codec, feedback"},
+      {"average:codec=direct:bits=4,bucket=512", "'/' stands for ','"},
       {"average+zstd", "entropy stage"},
       {"average:dtype=bf16,codec=direct:bits=4", "not both"},
       {"average:codec=aqsgd:bits=4", "memory of its own"},
