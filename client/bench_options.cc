@@ -13,6 +13,8 @@ constexpr std::uint32_t kMicroBatchesMax = 4096;
 constexpr std::uint64_t kValuesMax = 1ull << 28;
 constexpr double kMillisecondsMax = 60'000;
 constexpr Duration kRttMax = std::chrono::seconds(10);
+constexpr Duration kStepLimitMin = std::chrono::seconds(1);
+constexpr Duration kStepLimitMax = std::chrono::hours(24);
 constexpr std::uint32_t kWeightPartsMax = 1024;
 
 // Whether `text` begins with a codec's name rather than with key=value.
@@ -97,6 +99,13 @@ Status ReadTimes(const BenchArguments& arguments, BenchOptions* options) {
   return Status::Ok();
 }
 
+Status ReadStepLimit(const std::string& text, Duration* limit) {
+  if (text.empty()) return Status::Ok();
+  SHOAL_ASSIGN_OR_RETURN(*limit, ParseDuration(text));
+  if (*limit >= kStepLimitMin && *limit <= kStepLimitMax) return Status::Ok();
+  return InvalidArgument("takes 1s to 24h");
+}
+
 Status ReadLinks(const std::string& text, std::vector<BitsPerSecond>* links) {
   for (const std::string_view name : Split(text, ',')) {
     const Result<BitsPerSecond> rate = ParseRate(name);
@@ -147,6 +156,9 @@ Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {
     return InvalidArgument("--rtt takes 0ms to 10s");
   }
   options.rtt = *rtt;
+  if (Status status = ReadStepLimit(arguments.step_limit, &options.step_limit); !status.ok()) {
+    return status.WithContext("--step-limit");
+  }
   options.stages = arguments.stages;
   options.micro_batches = arguments.micro_batches;
   if (options.stages < 1 || options.stages > kStagesMax || options.micro_batches < 1 ||

@@ -28,6 +28,7 @@ struct BenchArguments {
   std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
   std::string schedules = "1f1b,zero-bubble";
   std::string rtt = "0ms";
+  std::string step_limit;
   std::uint32_t epoch_steps = 3, warmup = 4, steps = 2, in_flight = 0;
   double change = 0.1, change_decay = 0.9;
   bool no_reference = false, no_namespaces = false, json = false, keep = false;
@@ -49,6 +50,8 @@ struct BenchOptions {
   // Steps before the measured ones: the first visits, then what the choice of micro-batches in
   // flight needs to see.
   std::uint32_t warmup = 0, steps = 0;
+  // A row fails when no step ended for so long; zero: what follows from the simulated step.
+  Duration step_limit{};
   std::uint32_t in_flight = 0;  // per stage; 0: the peers choose
   double change = 0, change_decay = 0;
   bool reference = true;   // measure raw activations on unlimited links, too

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -34,6 +35,11 @@ constexpr std::size_t kOutputBytesMax = 1 << 20;
 constexpr double kBytesOfPackets = 1514.0 / 1448 * 1.0035;
 constexpr double kBytesOfCaps = 1.003;
 constexpr auto kInterrupted = static_cast<ExitCode>(130);
+
+// No step for so long: the swarm stands still.
+constexpr double kStepLimitMin = 60;         // seconds
+constexpr double kStepLimitComputed = 20;    // times the step without any link
+constexpr double kStepLimitTransferred = 3;  // times the step of first visits, which may be fp32
 
 volatile sig_atomic_t g_interrupted = 0;
 
@@ -93,6 +99,7 @@ class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options) {
     report_.options = options;
+    keep_ = options.keep;
     report_.cpu_model = CpuModel();
     report_.cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
     utsname name{};
@@ -101,13 +108,29 @@ class BenchRun {
 
   ~BenchRun() {
     std::error_code error;
-    if (!directory_.empty() && !options().keep) fs::remove_all(directory_, error);
+    if (!directory_.empty() && !keep_) fs::remove_all(directory_, error);
   }
 
-  Result<BenchReport> Run() {
+  // Mistakes that some row would only find when its turn comes. InvalidArgument: what to change.
+  Status Prepare() {
     SHOAL_RETURN_IF_ERROR(MakeFolder());
     // What fractions are of has no delay.
     SHOAL_RETURN_IF_ERROR(MakeNetwork(options().reference ? Duration::zero() : options().rtt));
+    const std::string folder = directory_ + "/check";
+    for (const CodecPair& codecs : options().codecs) {
+      BenchSwarm swarm(options(), *network_, folder, Interrupted);
+      const BenchCase first{options().links.front(), codecs, options().schedules.front()};
+      const Status checked = swarm.Check(first);
+      if (checked.code() == StatusCode::kInvalidArgument) return checked.WithContext("--codecs");
+      SHOAL_RETURN_IF_ERROR(checked);
+      std::error_code error;
+      fs::remove_all(folder, error);
+    }
+    return Status::Ok();
+  }
+
+  // After Prepare.
+  Result<BenchReport> Run() {
     Explain();
     SHOAL_RETURN_IF_ERROR(Reference());
     if (network_->isolated() && network_->rtt() != options().rtt) {
@@ -197,17 +220,18 @@ class BenchRun {
                 std::to_string(options().warmup + options().steps));
     };
     if (network_->isolated()) SHOAL_RETURN_IF_ERROR(network_->Shape(bench_case.link));
+    SHOAL_ASSIGN_OR_RETURN(const Duration limit, StepLimit(wanted, bench_case));
     const std::string folder = directory_ + "/row-" + std::to_string(++measured_);
     BenchSwarm swarm(wanted, *network_, folder, Interrupted);
-    SHOAL_RETURN_IF_ERROR(swarm.Start(bench_case));
-    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().epoch_steps, show));
-    SHOAL_ASSIGN_OR_RETURN(const BenchSample first, swarm.Sample());
-    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(options().warmup, show));
-    SHOAL_ASSIGN_OR_RETURN(const BenchSample before, swarm.Sample());
-    // Short steps may be over by now. Of two new ones, one began after the sample and is whole.
-    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t sampled, swarm.Step());
-    SHOAL_RETURN_IF_ERROR(swarm.WaitForStep(sampled + std::max(options().steps, 2u), show));
-    SHOAL_ASSIGN_OR_RETURN(const BenchSample after, swarm.Sample());
+    Result<Samples> samples = Watch(&swarm, bench_case, limit, show);
+    if (!samples.ok()) {
+      if (Interrupted()) return samples.status();
+      line.Finish();
+      KeepLogs(&swarm, folder);
+      return Status(samples.status().code(),
+                    name + ": " + samples.status().message() + "; logs in " + folder);
+    }
+    const auto& [first, before, after] = *samples;
     swarm.Stop();
     BenchRow row = MakeBenchRow(wanted, bench_case, first, before, after, report_.cpus);
     row.rtt_ms = std::chrono::duration<double, std::milli>(network_->rtt()).count();
@@ -230,6 +254,55 @@ class BenchRun {
     return row;
   }
 
+  struct Samples {
+    BenchSample first, before, after;  // of the first visits' end and of the measured steps' ends
+  };
+
+  Result<Samples> Watch(BenchSwarm* swarm, const BenchCase& bench_case, Duration limit,
+                        const std::function<void(std::uint64_t)>& show) const {
+    Samples samples;
+    SHOAL_RETURN_IF_ERROR(swarm->Start(bench_case));
+    SHOAL_RETURN_IF_ERROR(swarm->WaitForStep(options().epoch_steps, limit, show));
+    SHOAL_ASSIGN_OR_RETURN(samples.first, swarm->Sample());
+    SHOAL_RETURN_IF_ERROR(swarm->WaitForStep(options().warmup, limit, show));
+    SHOAL_ASSIGN_OR_RETURN(samples.before, swarm->Sample());
+    // Short steps may be over by now. Of two new ones, one began after the sample and is whole.
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t sampled, swarm->Step());
+    SHOAL_RETURN_IF_ERROR(swarm->WaitForStep(sampled + std::max(options().steps, 2u), limit, show));
+    SHOAL_ASSIGN_OR_RETURN(samples.after, swarm->Sample());
+    return samples;
+  }
+
+  Result<Duration> StepLimit(const BenchOptions& wanted, const BenchCase& bench_case) const {
+    if (options().step_limit > Duration::zero()) return options().step_limit;
+    const double bytes = 4.0 * static_cast<double>(options().values());
+    const double latency_ms =
+        std::chrono::duration<double, std::milli>(network_->rtt()).count() / 2;
+    SHOAL_ASSIGN_OR_RETURN(
+        const double computed,
+        SimulatedStep(wanted, bench_case.schedule, BitsPerSecond{0}, 0, 0, latency_ms));
+    SHOAL_ASSIGN_OR_RETURN(
+        const double transferred,
+        SimulatedStep(wanted, bench_case.schedule, bench_case.link, bytes, bytes, latency_ms));
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(
+        {kStepLimitMin, kStepLimitComputed * computed, kStepLimitTransferred * transferred})));
+  }
+
+  // Of a row that failed, what tells why.
+  void KeepLogs(BenchSwarm* swarm, const std::string& folder) {
+    swarm->Stop();
+    keep_ = true;
+    std::error_code error;
+    if (options().keep) return;
+    std::vector<fs::path> others;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string kind = entry.path().extension();
+      const bool told = kind == ".log" || kind == ".json" || kind == ".toml";
+      if (entry.is_directory(error) || !told) others.push_back(entry.path());
+    }
+    for (const fs::path& path : others) fs::remove_all(path, error);
+  }
+
   Status Trace(const BenchSwarm& swarm, std::uint64_t step) const {
     if (options().trace.empty()) return Status::Ok();
     std::vector<std::string> files;
@@ -242,6 +315,7 @@ class BenchRun {
   BenchReport report_;
   std::string directory_;
   std::unique_ptr<BenchNetwork> network_;
+  bool keep_ = false;
   int measured_ = 0;
 };
 
@@ -254,7 +328,12 @@ ExitCode BenchPipeline(const BenchArguments& arguments) {
   ::sigaction(SIGTERM, &action, nullptr);
   const Result<BenchOptions> options = ReadBenchOptions(arguments);
   if (!options.ok()) return Fail(ExitCode::kUsage, options.status().message());
-  const Result<BenchReport> report = BenchRun(*options).Run();
+  BenchRun run(*options);
+  const Status prepared = run.Prepare();
+  if (prepared.code() == StatusCode::kInvalidArgument) {
+    return Fail(ExitCode::kUsage, prepared.message());
+  }
+  const Result<BenchReport> report = prepared.ok() ? run.Run() : Result<BenchReport>(prepared);
   if (!report.ok() && Interrupted()) {
     std::cerr << "\nstopped; nothing is left running\n";
     return kInterrupted;

@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
+#include "client/bench_stall.h"
 #include "client/process.h"
 #include "client/programs.h"
 #include "common/file.h"
+#include "common/units.h"
 
 namespace shoal::client {
 namespace {
@@ -21,7 +26,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr Duration kPoll = std::chrono::milliseconds(100);
-constexpr Duration kStepTimeout = std::chrono::minutes(10);
+constexpr Duration kBetweenLooks = std::chrono::seconds(1);
+constexpr Duration kStalledGrace = std::chrono::seconds(3);
 constexpr std::size_t kOutputBytesMax = 1 << 20;
 // More than any bench takes: it is stopped, it does not end.
 constexpr std::uint64_t kSteps = 1'000'000;
@@ -129,7 +135,7 @@ std::string BenchSwarm::TracePath(std::uint32_t peer) const {
   return directory_ + "/peer-" + std::to_string(peer) + ".trace.json";
 }
 
-Status BenchSwarm::Start(const BenchCase& bench_case) {
+Status BenchSwarm::MakeFiles() const {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/run", 0700));
   SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
   const std::uint64_t rows =
@@ -140,7 +146,10 @@ Status BenchSwarm::Start(const BenchCase& bench_case) {
                      std::to_string(options_.stages), "--hidden", std::to_string(options_.hidden),
                      "--rows", std::to_string(rows), "--tokens", std::to_string(options_.tokens)},
                     kOutputBytesMax));
-  if (files.exit_code != 0) return Internal("shoald bench-files failed");
+  return files.exit_code == 0 ? Status::Ok() : Internal("shoald bench-files failed");
+}
+
+RunFile BenchSwarm::RunOf(const BenchCase& bench_case) const {
   RunFile run;
   run.name = "bench";
   run.model = directory_;
@@ -161,6 +170,24 @@ Status BenchSwarm::Start(const BenchCase& bench_case) {
   run.advertise = network_.scheduler_address();
   run.listen = network_.scheduler_address() + ":0";
   run.status_listen = "127.0.0.1:0";
+  return run;
+}
+
+Status BenchSwarm::Check(const BenchCase& bench_case) {
+  SHOAL_RETURN_IF_ERROR(MakeFiles());
+  SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
+  const std::string config = directory_ + "/run.toml", said = directory_ + "/check.log";
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(RunOf(bench_case)), 0600));
+  SHOAL_ASSIGN_OR_RETURN(
+      Process process, Process::Start({{scheduler, "--config", config, "--print-size"}, {}, said}));
+  if (process.Wait() == 0) return Status::Ok();
+  std::string line = FirstLine(said);
+  constexpr std::string_view kProgram = "shoal-scheduler: ";
+  if (line.starts_with(kProgram)) line.erase(0, kProgram.size());
+  return InvalidArgument(line);
+}
+
+std::vector<PeerLaunch> BenchSwarm::Launches(const BenchCase& bench_case) const {
   const std::string cap = network_.isolated() || bench_case.link.value == 0
                               ? "off"
                               : std::to_string(bench_case.link.value / 1000) + "kbit";
@@ -173,7 +200,12 @@ Status BenchSwarm::Start(const BenchCase& bench_case) {
     if (!options_.trace.empty()) launch.options = {"--trace", TracePath(peer)};
     peers.push_back(std::move(launch));
   }
-  return swarm_.Start(run, network_.SchedulerPrefix(), peers);
+  return peers;
+}
+
+Status BenchSwarm::Start(const BenchCase& bench_case) {
+  SHOAL_RETURN_IF_ERROR(MakeFiles());
+  return swarm_.Start(RunOf(bench_case), network_.SchedulerPrefix(), Launches(bench_case));
 }
 
 Result<std::uint64_t> BenchSwarm::Step() const {
@@ -184,8 +216,9 @@ Result<std::uint64_t> BenchSwarm::Step() const {
   return progress.step;
 }
 
-Status BenchSwarm::WaitForStep(std::uint64_t step, const std::function<void(std::uint64_t)>& show) {
-  TimePoint deadline = SystemClock().Now() + kStepTimeout;
+Status BenchSwarm::WaitForStep(std::uint64_t step, Duration limit,
+                               const std::function<void(std::uint64_t)>& show) {
+  TimePoint deadline = SystemClock().Now() + limit;
   std::uint64_t last = 0;
   for (;;) {
     if (interrupted_()) return Cancelled("interrupted");
@@ -193,14 +226,38 @@ Status BenchSwarm::WaitForStep(std::uint64_t step, const std::function<void(std:
     SHOAL_RETURN_IF_ERROR(swarm_.CheckAlive());
     SHOAL_ASSIGN_OR_RETURN(const std::uint64_t now, Step());
     if (now >= step) return Status::Ok();
-    if (now != last) deadline = SystemClock().Now() + kStepTimeout;
+    if (now != last) deadline = SystemClock().Now() + limit;
     last = now;
-    if (SystemClock().Now() > deadline) {
-      return DeadlineExceeded("no step of the bench ended within ten minutes");
-    }
+    if (SystemClock().Now() > deadline) return Stalled(now, limit);
     show(now);
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+Status BenchSwarm::Stalled(std::uint64_t step, Duration limit) {
+  const auto look = [this](std::uint32_t peer) -> std::optional<std::string> {
+    Result<std::string> status = swarm_.PeerStatus(peer);
+    if (!status.ok()) return std::nullopt;
+    return *std::move(status);
+  };
+  std::vector<PeerLooks> peers(options_.stages);
+  for (std::uint32_t i = 0; i < options_.stages; ++i) peers[i].first = look(i);
+  std::this_thread::sleep_for(kBetweenLooks);
+  for (std::uint32_t i = 0; i < options_.stages; ++i) {
+    if (!peers[i].first) continue;
+    peers[i].second = look(i);
+    if (!peers[i].second) continue;
+    const std::string path = directory_ + "/peer-" + std::to_string(i) + ".status.json";
+    SHOAL_RETURN_IF_ERROR(WriteFileAtomic(path, *peers[i].second));
+  }
+  std::optional<std::string> scheduler;
+  if (Result<std::string> status = swarm_.SchedulerStatus(); status.ok()) {
+    scheduler = *std::move(status);
+    SHOAL_RETURN_IF_ERROR(WriteFileAtomic(directory_ + "/scheduler.status.json", *scheduler));
+  }
+  swarm_.Stop(kStalledGrace);
+  return DeadlineExceeded("no step ended for " + FormatDuration(limit) + " after " +
+                          std::to_string(step) + " steps: " + DescribeStall(scheduler, peers));
 }
 
 Result<BenchSample> BenchSwarm::Sample() {

@@ -13,6 +13,7 @@
 #include "client/bench_network.h"
 #include "client/bench_options.h"
 #include "client/demo_swarm.h"
+#include "common/clock.h"
 #include "common/status.h"
 
 namespace shoal::client {
@@ -70,17 +71,27 @@ class BenchSwarm {
         swarm_(std::move(directory)),
         interrupted_(std::move(interrupted)) {}
 
+  // InvalidArgument, with the scheduler's words, where this case could not start.
+  Status Check(const BenchCase& bench_case);
   Status Start(const BenchCase& bench_case);
   // How many steps are applied; Aborted where the run goes no further.
   Result<std::uint64_t> Step() const;
-  // Until `step` steps are applied; `show` hears how far it is.
-  Status WaitForStep(std::uint64_t step, const std::function<void(std::uint64_t)>& show);
+  // Until `step` steps are applied; `show` hears how far it is. DeadlineExceeded once no step ended
+  // for `limit`: the message names who waits for what, and the processes are gone.
+  Status WaitForStep(std::uint64_t step, Duration limit,
+                     const std::function<void(std::uint64_t)>& show);
   Result<BenchSample> Sample();
   void Stop() { swarm_.Stop(); }
   // Traces of the peers by stage; written when they stopped.
   std::string TracePath(std::uint32_t peer) const;
 
  private:
+  Status MakeFiles() const;
+  RunFile RunOf(const BenchCase& bench_case) const;
+  std::vector<PeerLaunch> Launches(const BenchCase& bench_case) const;
+  // Writes the statuses beside the logs, too.
+  Status Stalled(std::uint64_t step, Duration limit);
+
   const BenchOptions& options_;
   BenchNetwork& network_;
   const std::string directory_;

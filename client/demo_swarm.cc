@@ -20,7 +20,6 @@ using Json = nlohmann::json;
 constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
 constexpr Duration kExportTimeout = std::chrono::minutes(10);
-constexpr Duration kStopGrace = std::chrono::seconds(15);
 constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr std::uint64_t kSmallFileBytesMax = 1 << 20;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
@@ -182,17 +181,17 @@ Status DemoSwarm::Export(const std::string& path) {
       .status();
 }
 
-void DemoSwarm::Stop() {
+void DemoSwarm::Stop(Duration grace) {
   for (std::size_t i = 1; i < processes_.size(); ++i) processes_[i].Signal(SIGTERM);
   // A second signal would end a peer at once: first they get the time to end by themselves.
-  const TimePoint deadline = SystemClock().Now() + kStopGrace;
+  const TimePoint deadline = SystemClock().Now() + grace;
   for (std::size_t i = 1; i < processes_.size(); ++i) {
     while (!processes_[i].Poll() && SystemClock().Now() < deadline) {
       std::this_thread::sleep_for(kPoll);
     }
-    processes_[i].Stop(kStopGrace);
+    processes_[i].Stop(grace);
   }
-  if (!processes_.empty()) processes_[0].Stop(kStopGrace);
+  if (!processes_.empty()) processes_[0].Stop(grace);
   processes_.clear();
 }
 

@@ -9,6 +9,7 @@
 
 #include "client/process.h"
 #include "client/run_file.h"
+#include "common/clock.h"
 #include "common/status.h"
 
 namespace shoal::client {
@@ -64,7 +65,8 @@ class DemoSwarm {
   Status Export(const std::string& path);
   std::string page_url() const { return page_url_; }
   // Peers first, then the scheduler; returns when all are gone.
-  void Stop();
+  // `grace`: how long each may take until it is killed.
+  void Stop(Duration grace = std::chrono::seconds(15));
 
  private:
   std::string PeerDirectory(std::size_t peer) const;

@@ -252,6 +252,8 @@ void AddBench(CLI::App* app, Parsed* p) {
   option("--epoch-steps", b.epoch_steps, "Steps until all samples were visited once");
   option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
   option("--steps", b.steps, "Measured steps");
+  pipeline->add_option("--step-limit", b.step_limit,
+                       "A row fails when no step ended for so long (default: by its simulation)");
   option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");
   option("--change", b.change, "Relative change of activations between visits");
   option("--change-decay", b.change_decay, "By which it shrinks at each visit");

@@ -169,6 +169,7 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
   std::shared_ptr<const storage::ModelDirectory> directory;
   SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  SHOAL_RETURN_IF_ERROR(CheckCodecs(config, model));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
   return DeltaSizeOf(config, model, data->info());
 }

@@ -33,8 +33,8 @@ struct RunArtefacts {
 Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
                                       RunConfig* config);
 
-// How much m the run will keep, from the model's config and the data's header alone. Blocks on
-// disk.
+// How much m the run will keep, from the model's config and the data's header alone; a codec that
+// no peer could make is an invalid argument. Blocks on disk.
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
                                const dataset::DataInfo& data);

@@ -160,6 +160,44 @@ class BenchTest(harness.SwarmTest):
         self.assertEqual(ran.stderr.count("\n"), 1)
         self.assertIn("--codecs", ran.stderr)
 
+    def test_a_codec_that_cannot_be_made_is_found_before_the_first_row(self):
+        folder = self.folder / "bench"
+        ran = subprocess.run(bench("--codecs", "raw/raw,direct:bits=3/direct:bits=99", "--dir",
+                                   folder), capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 2)
+        self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+        self.assertIn("--codecs: codecs.backward", ran.stderr)
+        self.assertIn("bits=99", ran.stderr)
+        self.assertFalse(folder.exists())
+
+    def test_a_swarm_that_stands_still_fails_its_row(self):
+        folder = self.folder / "bench"
+        running = subprocess.Popen(
+            bench("--links", "1mbit", "--codecs", "raw/raw", "--no-reference", "--dir", folder,
+                  "--step-limit", "4s"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        harness.wait_for((folder / "row-1" / "peer-1" / "shoald.sock").exists, 60, "it starts")
+        children = [int(p) for p in
+                    Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
+        frozen = [p for p in harness.processes_naming(str(folder / "row-1" / "peer-1"))
+                  if p in children]
+        self.assertEqual(len(frozen), 1)
+        os.kill(frozen[0], signal.SIGSTOP)
+        printed, said = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 1, said)
+        self.assertEqual(printed, "")
+        last = said.splitlines()[-1]
+        self.assertIn("no step ended for 4.0s", last)
+        self.assertIn("peer-1 does not answer", last)
+        self.assertIn(f"logs in {folder}/row-1", last)
+        left = sorted(p.name for p in (folder / "row-1").iterdir())
+        self.assertIn("peer-1.log", left)
+        self.assertIn("scheduler.status.json", left)
+        self.assertNotIn("peer-0", left)
+        self.assertFalse(namespaces_of(running.pid))
+        for child in children:
+            self.assertFalse(Path(f"/proc/{child}").exists())
+
 
 if __name__ == "__main__":
     os.environ["PATH"] += ":/usr/sbin:/sbin"

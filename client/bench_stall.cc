@@ -1,0 +1,131 @@
+#include "client/bench_stall.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "common/units.h"
+
+namespace shoal::client {
+namespace {
+
+using Json = nlohmann::json;
+
+Json ObjectOf(const std::optional<std::string>& text) {
+  Json json = text ? Json::parse(*text, nullptr, false) : Json();
+  return json.is_object() ? json : Json::object();
+}
+
+Json ObjectIn(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_object() ? *found : Json::object();
+}
+
+Json ListIn(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_array() ? *found : Json::array();
+}
+
+std::string TextIn(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+double NumberIn(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::map<std::string, double> TimeOf(const Json& status) {
+  std::map<std::string, double> time;
+  for (const Json& part : ListIn(ObjectIn(status, "work"), "time")) {
+    if (part.is_object()) time[TextIn(part, "use")] += NumberIn(part, "ms");
+  }
+  return time;
+}
+
+// The use that most of the time between two statuses went to; "" if none grew.
+std::string MainUse(const Json& first, const Json& second) {
+  const std::map<std::string, double> before = TimeOf(first);
+  std::string most;
+  double most_ms = 0;
+  for (const auto& [use, ms] : TimeOf(second)) {
+    const auto found = before.find(use);
+    const double grown = ms - (found == before.end() ? 0 : found->second);
+    if (grown <= most_ms) continue;
+    most = use;
+    most_ms = grown;
+  }
+  return most;
+}
+
+std::string Describe(const std::string& use, std::int64_t stage) {
+  if (use == "wait_input") return "waits for an activation of stage " + std::to_string(stage - 1);
+  if (use == "wait_gradient") return "waits for a gradient of stage " + std::to_string(stage + 1);
+  if (use == "wait_codec") return "waits for its codec";
+  if (use == "wait_store") return "waits for its delta store";
+  if (use == "wait_step") return "waits for the step to end";
+  if (use == "exchange") return "exchanges gradients";
+  if (use.empty()) return "does nothing";
+  return "computes (" + use + ")";
+}
+
+std::string DescribeLinks(const Json& status) {
+  std::string text;
+  for (const Json& link : ListIn(status, "links")) {
+    if (!link.is_object()) continue;
+    const std::string name = TextIn(link, "name");
+    if (!link.value("connected", false)) text += ", its link to " + name + " is down";
+    const double queued = NumberIn(link, "queueBytes");
+    if (queued <= 0) continue;
+    text += ", " + FormatBytes(static_cast<std::uint64_t>(queued)) + " wait to go to " + name;
+  }
+  return text;
+}
+
+std::string Reasons(const Json& status) {
+  std::string text;
+  for (const Json& reason : ListIn(status, "stateReasons")) {
+    if (reason.is_string()) text += ": " + reason.get<std::string>();
+  }
+  return text;
+}
+
+std::string DescribeRun(const std::optional<std::string>& scheduler) {
+  if (!scheduler) return "the scheduler does not answer";
+  const Json run = ObjectIn(ObjectOf(scheduler), "run");
+  const std::string reason = TextIn(run, "reason");
+  return "the run is " + TextIn(run, "state") + (reason.empty() ? "" : " (" + reason + ")");
+}
+
+}  // namespace
+
+std::string DescribeStall(const std::optional<std::string>& scheduler,
+                          const std::vector<PeerLooks>& peers) {
+  std::string silent;
+  std::multimap<std::int64_t, std::string> told;  // by stage; -1: none
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const std::string name = "peer-" + std::to_string(i);
+    if (!peers[i].first || !peers[i].second) {
+      silent += "; " + name + " does not answer";
+      continue;
+    }
+    const Json first = ObjectOf(peers[i].first), second = ObjectOf(peers[i].second);
+    const Json role = ObjectIn(second, "role");
+    if (role.empty()) {
+      told.emplace(
+          -1, "; " + name + " has no stage and is " + TextIn(second, "state") + Reasons(second));
+      continue;
+    }
+    const auto stage = static_cast<std::int64_t>(NumberIn(role, "stage"));
+    told.emplace(stage, "; stage " + std::to_string(stage) + " (" + name + ") " +
+                            Describe(MainUse(first, second), stage) + DescribeLinks(second));
+  }
+  std::string text = DescribeRun(scheduler) + silent;
+  for (const auto& [stage, line] : told) text += line;
+  return text;
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,25 @@
+// What a swarm that stands still waits for, from two looks at the status of each peer. Pure.
+
+#ifndef SHOAL_CLIENT_BENCH_STALL_H_
+#define SHOAL_CLIENT_BENCH_STALL_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shoal::client {
+
+// The status of a peer as JSON text, some time apart; nullopt: it did not answer.
+struct PeerLooks {
+  std::optional<std::string> first, second;
+};
+
+// One line: peers that do not answer, then by stage what each one spent the time between the looks
+// on, which of its links are down and what waits to be sent. `peers` in the order of their names,
+// peer-0 first; `scheduler` as they.
+std::string DescribeStall(const std::optional<std::string>& scheduler,
+                          const std::vector<PeerLooks>& peers);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_BENCH_STALL_H_
