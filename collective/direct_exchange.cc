@@ -38,9 +38,13 @@ class DirectExchange final : public Exchange {
         window_(std::max(kWindowChunksMin,
                          config.window_bytes /
                              (kMessageHeaderBytes + contribution_coder_->BytesMax(chunk_values)))),
+        result_feedback_(config.result_feedback.value_or(config.error_feedback)),
         method_(MethodId("direct " + contribution_coder_->spec() + " " + result_coder_->spec() +
                          " row=" + std::to_string(config.row) +
-                         " feedback=" + std::to_string(config.error_feedback))),
+                         " feedback=" + std::to_string(config.error_feedback) +
+                         (result_feedback_ == config.error_feedback
+                              ? ""
+                              : " result_feedback=" + std::to_string(result_feedback_)))),
         channel_(channel),
         control_(control),
         compute_(compute),
@@ -101,9 +105,9 @@ class DirectExchange final : public Exchange {
   std::size_t rank() const { return channel_->rank(); }
 
   Status CheckStart(const ExchangeRequest& request) const;
-  std::vector<double> SharesOf(const ExchangeRequest& request) const;
-  Status MakeRound(ExchangeRequest request);
+  std::shared_ptr<Round> MakeRound(ExchangeRequest request);
   void Expect();
+  bool MayBeSent(std::size_t owner) const;
   std::optional<ChunkPlace> NextToEncode();
   void Encode();
   void Encoded(ChunkPlace place, Coded coded);
@@ -126,6 +130,7 @@ class DirectExchange final : public Exchange {
   const std::shared_ptr<const ChunkCoder> contribution_coder_, result_coder_;
   const std::size_t chunk_values_;
   const std::size_t window_;  // chunks that may be ahead of an owner's answers
+  const bool result_feedback_;
   const std::uint64_t method_;
   GroupChannel* const channel_;
   Executor* const control_;
@@ -187,23 +192,15 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
     all += weight;
   }
   if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
-  if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
+  const bool made = request.flow == Flow::kGather && request.transform != nullptr;
+  if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
-  const std::vector<double> shares = SharesOf(request);
+  const std::vector<double> shares = SharesOf(request.weights, config_.shares);
   if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
     return InvalidArgument("no member with a weight has a share of the reduction");
   }
   return Status::Ok();
-}
-
-// Members that only listen own nothing.
-std::vector<double> DirectExchange::SharesOf(const ExchangeRequest& request) const {
-  std::vector<double> shares(size());
-  for (std::size_t r = 0; r < shares.size(); ++r) {
-    if (request.weights[r] != 0) shares[r] = config_.shares.empty() ? 1.0 : config_.shares[r];
-  }
-  return shares;
 }
 
 void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
@@ -213,35 +210,9 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
     return;
   }
   done_ = std::move(done);
-  auto round = std::make_shared<Round>();
-  round->plan.rank = rank();
-  round->plan.layout = ShardLayout(request.values->size() / sizeof(float), SharesOf(request),
-                                   config_.row, chunk_values_);
-  round->plan.contribution_coder = contribution_coder_;
-  round->plan.result_coder = result_coder_;
-  round->plan.method = method_;
-  round->plan.round = request.round;
-  round->plan.epoch = config_.epoch;
-  round->plan.seed = config_.seed;
-  round->plan.tensor = request.tensor;
-  round->plan.combine = request.combine;
-  for (const std::uint64_t weight : request.weights) round->plan.weight += weight;
-  round->plan.weights = std::move(request.weights);
-  if (config_.error_feedback) {
-    round->memory = memories_.Find(request.tensor, round->plan.layout);
-    const bool contributes = round->plan.weights[rank()] != 0;
-    round->fresh = memories_.Fresh(request.tensor, round->plan.layout, rank(),
-                                   contributes && !contribution_coder_->exact(),
-                                   contributes && !result_coder_->exact());
-  }
-  round->result = std::exchange(spare_result_, {});
-  if (round->result.size() != request.values->size()) {
-    round->result = Buffer(request.values->size());
-  }
-  round->values = std::move(request.values);
-  round_ = std::move(round);
-  started_ = true;
   last_round_ = request.round;
+  round_ = MakeRound(std::move(request));
+  started_ = true;
   traffic_ = {};
   Expect();
   Encode();
@@ -249,6 +220,42 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
   std::deque<Early> early = std::exchange(early_, {});
   early_bytes_.assign(size(), 0);
   for (Early& held : early) OnMessage(held.from, std::move(held.message));
+}
+
+std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest request) {
+  auto round = std::make_shared<Round>();
+  RoundPlan& plan = round->plan;
+  const std::size_t values =
+      request.values == nullptr ? request.count : request.values->size() / sizeof(float);
+  plan.rank = rank();
+  plan.layout =
+      ShardLayout(values, SharesOf(request.weights, config_.shares), config_.row, chunk_values_);
+  plan.contribution_coder = contribution_coder_;
+  plan.result_coder = result_coder_;
+  plan.method = method_;
+  plan.round = request.round;
+  plan.epoch = config_.epoch;
+  plan.seed = config_.seed;
+  plan.tensor = request.tensor;
+  plan.combine = request.combine;
+  plan.flow = request.flow;
+  plan.transform = std::move(request.transform);
+  for (const std::uint64_t weight : request.weights) plan.weight += weight;
+  plan.weights = std::move(request.weights);
+  if (config_.error_feedback || result_feedback_) {
+    round->memory = memories_.Find(plan.tensor, plan.layout);
+    const bool contributes = plan.weights[rank()] != 0;
+    const bool worker = config_.error_feedback && plan.flow != Flow::kGather;
+    const bool server = result_feedback_ && plan.flow != Flow::kScatter;
+    round->fresh = memories_.Fresh(plan.tensor, plan.layout, rank(),
+                                   worker && contributes && !contribution_coder_->exact(),
+                                   server && contributes && !result_coder_->exact());
+  }
+  const std::size_t bytes = plan.Wanted().size() * sizeof(float);
+  round->result = std::exchange(spare_result_, {});
+  if (round->result.size() != bytes) round->result = Buffer(bytes);
+  round->values = std::move(request.values);
+  return round;
 }
 
 // What this member has to send and to get.
@@ -259,14 +266,18 @@ void DirectExchange::Expect() {
   answered_.assign(size(), 0);
   last_owner_ = rank();
   encoding_ = encode_left_ = 0;
+  const bool gather = plan.flow == Flow::kGather;
   if (plan.weights[rank()] != 0) {
-    for (std::size_t r = 0; r < size(); ++r) encode_left_ += layout.chunks(r);
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (!gather || r == rank()) encode_left_ += layout.chunks(r);
+    }
   }
   const auto contributors =
       static_cast<std::size_t>(size() - std::count(plan.weights.begin(), plan.weights.end(), 0u));
   own_.clear();
   own_.resize(layout.chunks(rank()));
   for (OwnChunk& own : own_) {
+    if (gather) continue;
     own.contributions.resize(size());
     own.missing = contributors;
   }
@@ -281,6 +292,18 @@ void DirectExchange::Expect() {
   }
 }
 
+// Whether the next chunk of this shard is within the window. In a gather nobody answers; there a
+// member is at most a window ahead of each other's chunks that it got, or of that one's last.
+bool DirectExchange::MayBeSent(std::size_t owner) const {
+  if (round_->plan.flow != Flow::kGather) return encoded_[owner] < answered_[owner] + window_;
+  if (owner != rank()) return false;
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (r == rank() || answered_[r] == round_->plan.layout.chunks(r)) continue;
+    if (encoded_[rank()] >= answered_[r] + window_) return false;
+  }
+  return true;
+}
+
 // The next chunk to encode: of the owners in turn, so that all begin early, and members begin with
 // different ones, so that nobody gets all first messages at once. Owners that are behind with their
 // answers are left out.
@@ -289,7 +312,7 @@ std::optional<DirectExchange::ChunkPlace> DirectExchange::NextToEncode() {
   for (std::size_t i = 1; i <= size(); ++i) {
     const std::size_t owner = (last_owner_ + i) % size();
     if (encoded_[owner] == round_->plan.layout.chunks(owner)) continue;
-    if (encoded_[owner] >= answered_[owner] + window_) continue;
+    if (!MayBeSent(owner)) continue;
     last_owner_ = owner;
     --encode_left_;
     return ChunkPlace{owner, encoded_[owner]++};
@@ -303,6 +326,10 @@ void DirectExchange::Encode() {
     if (!next) return;
     const ChunkPlace place = *next;
     ++encoding_;
+    if (round_->plan.flow == Flow::kGather) {
+      Sum(place.chunk);
+      continue;
+    }
     auto encode = [round = round_, place] {
       const ValueRange chunk = round->plan.layout.chunk(place.owner, place.chunk);
       return EncodeContribution(
@@ -337,9 +364,11 @@ void DirectExchange::Sum(std::size_t chunk) {
               contributions = std::move(own_[chunk].contributions)] {
     const RoundPlan& plan = round->plan;
     const ValueRange range = plan.layout.chunk(plan.rank, chunk);
+    const std::span<const float> values =
+        round->values != nullptr ? round->values->floats() : std::span<const float>();
     Summed summed;
     summed.coded =
-        SumChunk(plan, chunk, contributions,
+        SumChunk(plan, chunk, contributions, values,
                  {ServerError(round->memory.get(), range), ServerError(round->fresh.get(), range)},
                  round->result.floats());
     if (!summed.coded.status.ok()) return summed;
@@ -360,6 +389,7 @@ void DirectExchange::OnSum(Summed summed) {
   }
   --chunks_left_;
   ++answered_[rank()];
+  if (round_->plan.flow == Flow::kGather) --encoding_;
   Encode();
   MaybeEnd();
 }
@@ -461,16 +491,22 @@ Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffe
 }
 
 // Members behind with the first chunk that is not complete: those without a later one may only be
-// waiting for the answer to it.
+// waiting for the answer to it. In a gather, whose members wait for each other, the one that is
+// furthest behind.
 std::vector<std::size_t> DirectExchange::Awaited() const {
   if (round_ == nullptr || encoding_ > 0) return {};
-  std::vector<std::size_t> members;
   const auto first =
       std::find_if(own_.begin(), own_.end(), [](const OwnChunk& own) { return own.missing > 0; });
+  std::size_t least = SIZE_MAX;
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (round_->plan.flow != Flow::kGather) break;
+    if (results_left_[r] > 0) least = std::min(least, answered_[r]);
+  }
+  std::vector<std::size_t> members;
   for (std::size_t r = 0; r < size(); ++r) {
     const bool behind = first != own_.end()
                             ? round_->plan.weights[r] != 0 && first->contributions[r].empty()
-                            : results_left_[r] > 0;
+                            : results_left_[r] > 0 && answered_[r] <= least;
     if (behind && r != rank()) members.push_back(r);
   }
   return members;

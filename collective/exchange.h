@@ -11,7 +11,8 @@
 // Error memories (fp32, one value per value of the vector for what this member sends, one per value
 // of its own shard for what it answers) are keyed by (epoch, tensor, shard). A round whose members,
 // shares or number of values differ from the tensor's last one starts with memories of zero: what
-// was not sent to an owner that has changed is dropped.
+// was not sent to an owner that has changed is dropped. Tensors whose rounds have different flows
+// need different numbers.
 
 #ifndef SHOAL_COLLECTIVE_EXCHANGE_H_
 #define SHOAL_COLLECTIVE_EXCHANGE_H_
@@ -20,6 +21,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,7 +38,22 @@ enum class Combine : std::uint8_t {
   kWeightedMean = 1,  // sum of weight / all weights x values: momenta, parameters
 };
 
-// Equal on all members, but for `values`.
+enum class Flow : std::uint8_t {
+  kReduce = 0,   // everybody contributes to all shards and gets all: the sum of all
+  kGather = 1,   // nobody contributes: an owner's own values of its shard count, and everybody gets
+                 // all
+  kScatter = 2,  // everybody contributes to all shards, and gets the sum of its own only, exact
+};
+
+// What an owner does to `values`, which begin at `first` of the vector, before they are encoded.
+// Runs on `compute`, chunk by chunk, in any order and several at once on a pool; on each value of
+// the own shard exactly once in a round that ends well, and at most once in one that does not. What
+// it changes beside `values` is its owner's to keep apart until the round counts. It may run, or be
+// kept, until `compute` is done with what was posted, also after Abort and destruction. An error
+// ends the round.
+using Transform = std::function<Status(std::size_t first, std::span<float> values)>;
+
+// Equal on all members, but for `values` and what `transform` does.
 struct ExchangeRequest {
   std::uint64_t round = 0;   // grows with every Start, whatever the tensor
   std::uint32_t tensor = 0;  // names the vector over the rounds, for its error memories
@@ -43,7 +61,14 @@ struct ExchangeRequest {
   // shard, and gets the result. At least one is not 0; their sum fits 64 bits.
   std::vector<std::uint64_t> weights;
   Combine combine = Combine::kSum;
-  std::shared_ptr<const Buffer> values;  // fp32, as many on all members; kept, never written
+  // fp32, as many on all members; kept, never written. Null only in a gather with a transform,
+  // which is then given zeros, of a vector of `count` values.
+  std::shared_ptr<const Buffer> values = nullptr;
+  std::size_t count = 0;
+  Flow flow = Flow::kReduce;
+  // Null, on all members or none: the sum as it is. With a transform and kReduce a round is a step
+  // of a sharded optimizer: gradients go in, and the owners' new parameters come back.
+  Transform transform = nullptr;
 };
 
 // Equal on all members.
@@ -54,8 +79,10 @@ struct ExchangeConfig {
   // same.
   std::string codec = "raw:dtype=fp32";
   std::string result_codec;
-  // Adds what was not sent before, and keeps what is not sent now, for contributions and sums.
+  // Adds what was not sent before, and keeps what is not sent now: of contributions, and of sums
+  // (empty: as for contributions). False for sums that a transform made parameters of.
   bool error_feedback = false;
+  std::optional<bool> result_feedback;
   std::uint32_t row = 1024;  // values; shards and chunks begin at multiples of it
   // A message is at most so large, header included, and has at most so many values.
   std::size_t chunk_bytes = 1u << 20;
@@ -88,8 +115,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;  // a running round ends without its callback
 
-  // One round at a time. `done` gets the agreed vector, or why there is none (a wrong message,
-  // values that are not finite, an abort), in a task of its own on control.
+  // One round at a time. `done` gets the agreed vector (kScatter: the own shard), or why there is
+  // none (a wrong message, values that are not finite, an abort), in a task of its own on control.
   virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
   // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;
@@ -109,8 +136,9 @@ class Exchange {
 };
 
 // Two latencies: everybody sends each owner its shard, owners send sums to everybody (direct
-// reduce-scatter and all-gather), chunk by chunk. Channel and executors outlive it, `control` also
-// what was posted to `compute`. An unknown codec, or one with a memory of its own, is an error.
+// reduce-scatter and all-gather), chunk by chunk. Who owns what: Shards (shard_layout.h). Channel
+// and executors outlive it, `control` also what was posted to `compute`. An unknown codec, or one
+// with a memory of its own, is an error.
 Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
                                                     GroupChannel* channel, Executor* control,
                                                     Executor* compute);

@@ -21,8 +21,9 @@ compression::RandomKey KeyOf(const RoundPlan& plan, Phase phase, std::size_t fro
   return key;
 }
 
-std::span<float> Cut(std::span<float> values, ValueRange range) {
-  return values.subspan(range.begin, range.size());
+// The part of the round's result that is `range` of the vector.
+std::span<float> InResult(const RoundPlan& plan, ValueRange range, std::span<float> result) {
+  return result.subspan(range.begin - plan.Wanted().begin, range.size());
 }
 
 void Add(std::span<float> into, std::span<const float> from) {
@@ -79,6 +80,35 @@ void TakeAway(std::span<const float> decoded, std::span<float> input) {
   for (std::size_t i = 0; i < input.size(); ++i) input[i] -= decoded[i];
 }
 
+Status TakeOwn(std::span<const float> values, ValueRange range, std::span<float> out) {
+  if (values.empty()) {
+    std::ranges::fill(out, 0.0F);
+  } else {
+    std::ranges::copy(values.subspan(range.begin, range.size()), out.begin());
+  }
+  return Status::Ok();
+}
+
+// Sums what the contributions to a chunk of the own shard decode to, in rank order.
+Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+             std::span<float> sum) {
+  Buffer part(sum.size_bytes());
+  bool first = true;
+  for (std::size_t from = 0; from < contributions.size(); ++from) {
+    if (plan.weights[from] == 0) continue;
+    const std::span<float> into = first ? sum : part.floats();
+    SHOAL_RETURN_IF_ERROR(
+        Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from], into));
+    if (plan.combine == Combine::kWeightedMean) {
+      const auto share = static_cast<float>(static_cast<double>(plan.weights[from]) /
+                                            static_cast<double>(plan.weight));
+      for (float& value : into) value *= share;
+    }
+    if (!std::exchange(first, false)) Add(sum, into);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
@@ -87,6 +117,8 @@ MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std
   MessageHeader header;
   header.phase = phase;
   header.combine = plan.combine;
+  header.flow = plan.flow;
+  header.transformed = plan.transform != nullptr;
   header.chunk = static_cast<std::uint32_t>(chunk);
   header.method = plan.method;
   header.round = plan.round;
@@ -99,6 +131,7 @@ MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std
 }
 
 std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header) {
+  if (plan.flow == Flow::kScatter && header.phase == Phase::kResult) return kMessageHeaderBytes;
   const ChunkCoder& coder =
       header.phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   return kMessageHeaderBytes + coder.BytesMax(header.values);
@@ -117,37 +150,34 @@ Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t c
 }
 
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-               ChunkErrors errors, std::span<float> result) {
+               std::span<const float> values, ChunkErrors errors, std::span<float> result) {
   const ValueRange range = plan.layout.chunk(plan.rank, chunk);
-  Buffer sums(range.size() * sizeof(float)), part(sums.size());
+  const std::span<float> agreed = InResult(plan, range, result);
+  Buffer sums(range.size() * sizeof(float));
   const std::span<float> sum = sums.floats();
-  bool first = true;
-  for (std::size_t from = 0; from < contributions.size(); ++from) {
-    if (plan.weights[from] == 0) continue;
-    const std::span<float> into = first ? sum : part.floats();
-    Coded coded;
-    coded.status =
-        Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from], into);
-    if (!coded.status.ok()) return coded;
-    if (plan.combine == Combine::kWeightedMean) {
-      const auto share = static_cast<float>(static_cast<double>(plan.weights[from]) /
-                                            static_cast<double>(plan.weight));
-      for (float& value : into) value *= share;
-    }
-    if (!std::exchange(first, false)) Add(sum, into);
+  Coded coded;
+  coded.status = plan.flow == Flow::kGather ? TakeOwn(values, range, sum)
+                                            : AddUp(plan, chunk, contributions, sum);
+  if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
+  if (!coded.status.ok()) return coded;
+  if (plan.flow == Flow::kScatter) {
+    std::ranges::copy(sum, agreed.begin());
+    coded.message = Buffer(kMessageHeaderBytes);
+    SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
+    return coded;
   }
-  const std::span<float> agreed = Cut(result, range);
   if (errors.next.empty()) return Seal(plan, Phase::kResult, plan.rank, chunk, sum, agreed);
   AddError(sum, errors.before, errors.next);
-  Coded coded = Seal(plan, Phase::kResult, plan.rank, chunk, errors.next, agreed);
+  coded = Seal(plan, Phase::kResult, plan.rank, chunk, errors.next, agreed);
   if (coded.status.ok()) TakeAway(agreed, errors.next);
   return coded;
 }
 
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result) {
+  if (plan.flow == Flow::kScatter) return CheckMessagePayload(message.bytes());
   return Open(plan, Phase::kResult, owner, owner, chunk, message,
-              Cut(result, plan.layout.chunk(owner, chunk)));
+              InResult(plan, plan.layout.chunk(owner, chunk), result));
 }
 
 }  // namespace shoal::collective

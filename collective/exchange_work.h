@@ -28,8 +28,15 @@ struct RoundPlan {
   std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
   std::uint32_t tensor = 0;
   Combine combine = Combine::kSum;
+  Flow flow = Flow::kReduce;
+  Transform transform;                 // may be null
   std::vector<std::uint64_t> weights;  // by member
   std::uint64_t weight = 0;            // of all
+
+  // The values that the round gives.
+  ValueRange Wanted() const {
+    return flow == Flow::kScatter ? layout.shard(rank) : ValueRange{0, layout.values()};
+  }
 };
 
 // The header of the message that `from` sends about a chunk of `owner`'s shard.
@@ -53,12 +60,14 @@ struct ChunkErrors {
 // Own values (all of the vector) of one chunk, plus errors.before, to its owner.
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                          std::span<const float> values, ChunkErrors errors);
-// Sums a chunk of the own shard: the decoded contributions by member in rank order (messages whose
-// header is checked; unused for members of weight 0) plus errors.before. `result` (all of the
-// vector) gets what the message decodes to.
+// What counts for a chunk of the own shard, transformed: the sum of the decoded contributions by
+// member in rank order (messages whose header is checked; unused for members of weight 0), or, in a
+// gather, own `values` (all of the vector; empty: zeros). `result` gets that plus errors.before as
+// the message decodes it; in a scatter it gets it as it is, and the message is empty. `result` has
+// the values plan.Wanted().
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-               ChunkErrors errors, std::span<float> result);
-// Puts what `owner` sent (a message whose header is checked) into `result` (all of the vector).
+               std::span<const float> values, ChunkErrors errors, std::span<float> result);
+// Puts what `owner` sent (a message whose header is checked) into `result`; nothing in a scatter.
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result);
 

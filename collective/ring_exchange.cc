@@ -81,6 +81,10 @@ Status RingExchange::CheckStart(const ExchangeRequest& request, std::uint64_t* a
   if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
+  if (request.flow != Flow::kReduce || request.transform != nullptr) {
+    return InvalidArgument(
+        "a ring has no owners of shards to scatter to or to gather from; take the direct exchange");
+  }
   return Status::Ok();
 }
 

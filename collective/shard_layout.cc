@@ -49,4 +49,22 @@ std::size_t ShardLayout::chunks_max() const {
   return most;
 }
 
+std::vector<double> SharesOf(std::span<const std::uint64_t> weights,
+                             std::span<const double> shares) {
+  SHOAL_CHECK(shares.empty() || shares.size() == weights.size());
+  std::vector<double> counted(weights.size());
+  for (std::size_t r = 0; r < counted.size(); ++r) {
+    if (weights[r] != 0) counted[r] = shares.empty() ? 1.0 : shares[r];
+  }
+  return counted;
+}
+
+std::vector<ValueRange> Shards(std::size_t values, std::span<const std::uint64_t> weights,
+                               std::span<const double> shares, std::size_t row) {
+  const ShardLayout layout(values, SharesOf(weights, shares), row, row);
+  std::vector<ValueRange> shards(weights.size());
+  for (std::size_t r = 0; r < shards.size(); ++r) shards[r] = layout.shard(r);
+  return shards;
+}
+
 }  // namespace shoal::collective

@@ -43,6 +43,16 @@ class ShardLayout {
   std::size_t chunk_values_ = 1;
 };
 
+// The shares that count in a round: those of `shares` (empty: equal ones), but 0 for members of
+// weight 0, which own nothing.
+std::vector<double> SharesOf(std::span<const std::uint64_t> weights,
+                             std::span<const double> shares);
+
+// The shard of each member in a round of `values` values with these weights (at least one member
+// with a weight has a share), shares (ExchangeConfig::shares) and row.
+std::vector<ValueRange> Shards(std::size_t values, std::span<const std::uint64_t> weights,
+                               std::span<const double> shares, std::size_t row);
+
 }  // namespace shoal::collective
 
 #endif  // SHOAL_COLLECTIVE_SHARD_LAYOUT_H_

@@ -80,7 +80,11 @@ class ExchangeGroup {
   }
   void Round(std::uint64_t round, std::vector<std::uint64_t> weights,
              const std::vector<Values>& values, Combine combine = Combine::kSum) {
-    Round({round, 0, std::move(weights), combine, nullptr}, values);
+    ExchangeRequest base;
+    base.round = round;
+    base.weights = std::move(weights);
+    base.combine = combine;
+    Round(std::move(base), values);
   }
   void Commit() {
     for (auto& exchange : exchange_) exchange->Commit();

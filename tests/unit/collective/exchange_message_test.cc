@@ -13,6 +13,8 @@ MessageHeader Example() {
   MessageHeader header;
   header.phase = Phase::kResult;
   header.combine = Combine::kWeightedMean;
+  header.flow = Flow::kScatter;
+  header.transformed = true;
   header.chunk = 0x04030201;
   header.method = 0x1817161514131211;
   header.round = 0x2827262524232221;
@@ -35,7 +37,7 @@ std::array<std::byte, 67> Sealed() {
 
 TEST(ExchangeMessageTest, LayoutIsPinned) {
   const unsigned char expected[67] = {
-      1, 1, 1, 0, 0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21,
+      1, 1, 1, 6, 0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21,
       0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
       0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0x51, 0x52, 0x53, 0x54, 0x61, 0x62, 0x63,
       0x64, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78,
@@ -71,10 +73,13 @@ TEST(ExchangeMessageTest, WrongHeadersAreRefused) {
     for (std::size_t i = 0; i < count; ++i) message[at + i] = static_cast<std::byte>(value);
     return ParseMessageHeader(message).ok();
   };
-  EXPECT_FALSE(with(0, 2));        // version
-  EXPECT_FALSE(with(1, 2));        // phase
-  EXPECT_FALSE(with(2, 2));        // combine
-  EXPECT_FALSE(with(3, 1));        // unused
+  EXPECT_FALSE(with(0, 2));  // version
+  EXPECT_FALSE(with(1, 2));  // phase
+  EXPECT_FALSE(with(2, 2));  // combine
+  EXPECT_FALSE(with(3, 3));  // flow
+  EXPECT_FALSE(with(3, 7));
+  for (const int unused : {8, 16, 32, 64, 128}) EXPECT_FALSE(with(3, unused));
+  EXPECT_TRUE(with(3, 5));
   EXPECT_FALSE(with(40, 0, 4));    // no values
   EXPECT_FALSE(with(48, 0, 8));    // no weight
   EXPECT_FALSE(with(32, 255, 8));  // beyond any vector

@@ -24,6 +24,7 @@ class ExchangeReference {
     result_ = MakeChunkCoder(result, config_.row).value();
   }
 
+  // The values of all shards, also of a scatter.
   std::vector<float> Round(const ExchangeRequest& request,
                            const std::vector<std::vector<float>>& values) {
     const std::size_t n = values[0].size(), members = values.size();
@@ -42,10 +43,13 @@ class ExchangeReference {
         const std::size_t end = std::min(at + chunk_, borders[owner + 1]);
         std::vector<float> sum(end - at);
         bool first = true;
+        if (request.flow == Flow::kGather) {
+          std::copy_n(values[owner].begin() + at, sum.size(), sum.begin());
+        }
         for (std::size_t from = 0; from < members; ++from) {
-          if (weights_[from] == 0) continue;
+          if (weights_[from] == 0 || request.flow == Flow::kGather) continue;
           std::vector<float> part(values[from].begin() + at, values[from].begin() + end);
-          part = Travel(*contribution_, part, &worker_error_[from], at,
+          part = Travel(*contribution_, part, config_.error_feedback, &worker_error_[from], at,
                         Key(request.round, 0, from, owner, number));
           for (std::size_t i = 0; i < part.size(); ++i) {
             if (request.combine == Combine::kWeightedMean) {
@@ -55,8 +59,13 @@ class ExchangeReference {
           }
           first = false;
         }
-        sum =
-            Travel(*result_, sum, &server_error_, at, Key(request.round, 1, owner, owner, number));
+        if (request.transform) {
+          EXPECT_TRUE(request.transform(at, sum).ok());
+        }
+        if (request.flow != Flow::kScatter) {
+          sum = Travel(*result_, sum, config_.result_feedback.value_or(config_.error_feedback),
+                       &server_error_, at, Key(request.round, 1, owner, owner, number));
+        }
         std::copy(sum.begin(), sum.end(), agreed.begin() + static_cast<std::ptrdiff_t>(at));
       }
     }
@@ -84,10 +93,10 @@ class ExchangeReference {
     return {config_.seed ^ 0x7265706c69636173u, round, chunk,
             static_cast<std::uint32_t>(64 * from + owner), phase};
   }
-  std::vector<float> Travel(const ChunkCoder& coder, std::vector<float> values,
-                            std::vector<float>* error, std::size_t at,
-                            const compression::RandomKey& key) const {
-    if (config_.error_feedback) {
+  static std::vector<float> Travel(const ChunkCoder& coder, std::vector<float> values,
+                                   bool feedback, std::vector<float>* error, std::size_t at,
+                                   const compression::RandomKey& key) {
+    if (feedback) {
       for (std::size_t i = 0; i < values.size(); ++i) values[i] += (*error)[at + i];
     }
     std::vector<std::byte> payload(coder.BytesMax(values.size()));
