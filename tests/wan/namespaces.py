@@ -1,5 +1,6 @@
 """Network namespaces for tests: a machine of one's own per peer, and lines that can be slow."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -137,3 +138,81 @@ class DelayedLine:
         if self.shaper == "peer":
             where, device = self.ends["to-a" if end == "b" else "to-b"], "line"
         return json.loads(where.run("tc", "-s", "-j", "qdisc", "show", "dev", device))[0]
+
+
+class Star:
+    """Machines around one hub, addresses 10.77.0.1 and up, each with a line called "line". After
+    shape(rate), what leaves a machine and what comes to it goes no faster than `rate` bit/s. With a
+    round trip time `shoal bench switch` is the hub, else a bridge. Gone after the `with`."""
+
+    PACKET = 1514
+
+    def __init__(self, machines, rtt_ms=0, shoal=None):
+        self.hub = Namespace("hub")
+        self.machines = [Namespace(str(n)) for n in range(machines)]
+        self.rtt_ms, self.shoal = rtt_ms, shoal
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        try:
+            self.build()
+        except BaseException:
+            self.stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def build(self):
+        for namespace in (self.hub, *self.machines):
+            self.stack.enter_context(namespace)
+        for number, machine in enumerate(self.machines):
+            port = f"port{number}"
+            ip("link", "add", "line", "netns", machine.name, "type", "veth", "peer", "name", port,
+               "netns", self.hub.name)
+            machine.run("ip", "address", "add", f"{self.address(number)}/24", "dev", "line")
+            machine.run("ip", "link", "set", "line", "up")
+            machine.run("sh", "-c",
+                        "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control || true")
+            self.hub.run("ip", "link", "set", port, "up")
+        ports = [f"port{number}" for number in range(len(self.machines))]
+        if self.rtt_ms > 0:
+            return self.start_switch(ports)
+        self.hub.run("ip", "link", "add", "name", "bridge", "type", "bridge")
+        for port in ports:
+            self.hub.run("ip", "link", "set", port, "master", "bridge")
+        return self.hub.run("ip", "link", "set", "bridge", "up")
+
+    def start_switch(self, ports):
+        process = subprocess.Popen(
+            [*self.hub.prefix, str(self.shoal), "bench", "switch", "--delay",
+             f"{self.rtt_ms / 2:.6f}ms", *ports],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.stack.enter_context(process)  # waits for its end
+        self.stack.callback(process.terminate)
+        if process.stdout.readline().strip() != "ready":
+            raise AssertionError("shoal bench switch did not start")
+
+    @staticmethod
+    def address(number):
+        return f"10.77.0.{number + 1}"
+
+    def shape(self, rate, queue_ms=50):
+        # What may leave at once after a pause stays far below a message, but frames of many packets
+        # pass whole: cut, they would cost more processor time than all the rest.
+        half_ms = rate // 16_000
+        burst = min(max(half_ms, 22 * self.PACKET), 65536)
+        bucket = max(burst + self.PACKET, half_ms)
+        limit = rate // 8 * queue_ms // 1000 + bucket
+        for number, machine in enumerate(self.machines):
+            machine.run("ip", "link", "set", "dev", "line", "gso_max_size", burst - self.PACKET)
+            for at, device in ((machine, "line"), (self.hub, f"port{number}")):
+                at.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
+                       f"{rate}bit", "burst", bucket, "limit", limit)
+
+    def drops(self):
+        """Packets that the lines to the machines have dropped."""
+        return sum(json.loads(self.hub.run("tc", "-s", "-j", "qdisc", "show", "dev",
+                                           f"port{number}"))[0]["drops"]
+                   for number in range(len(self.machines)))

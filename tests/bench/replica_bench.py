@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""How long does a stage group take to agree on a vector, by each replica method, over slow links?
+
+D members, each a process in a network namespace of its own, with TLS links to all others; what a
+member sends and what it gets is shaped (tbf) to the line's rate. Without root all members share the
+loopback and hold upload caps. PyTorch's gloo, where a Python has it, is the outside reference."""
+
+import argparse
+import contextlib
+import fnmatch
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/wan"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import namespaces  # noqa: E402
+import replica_theory  # noqa: E402
+
+BYTES_WITHIN = .02
+FRACTION_WANTED, LARGE = .9, 100_000_000
+FULL = .9  # of all processors' time: then they, not the line, are the limit
+# Of a packet of 1514 bytes, as tbf counts it, what TCP carries.
+LINE_PAYLOAD = (namespaces.Star.PACKET - namespaces.HEADERS) / namespaces.Star.PACKET
+MEMBER_BYTES = 150 << 20  # of a process beside its vectors
+
+
+def direct(codec, **more):
+    return {"kind": "direct", "codec": codec, **more}
+
+
+QUARTER = "direct:bits=4,bucket=512"
+BYTE = "direct:bits=8,bucket=1024"
+# By the names of run methods; bytes of memory per value of the vector.
+METHODS = {
+    "average": (direct("raw:dtype=fp32"), 10),
+    "average:dtype=bf16": (direct("raw:dtype=bf16"), 10),
+    "average:codec=dithered:step=0.3": (direct("dithered:step=0.3"), 10),
+    "qadam:bits=8": (direct(BYTE, feedback=True, mean=True), 20),
+    "qadam:bits=4": (direct(QUARTER, feedback=True, mean=True), 20),
+    "onebit": (direct("onebit", feedback=True, mean=True), 20),
+    "qsdp:weights=8,gradients=8": (direct(BYTE + ",rounding=stochastic", resultCodec=BYTE), 10),
+    "ring": ({"kind": "ring"}, 14),
+    "marsit": ({"kind": "marsit"}, 18),
+    "marsit:shape=torus": ({"kind": "marsit", "columns": 0}, 18),
+    "powersgd:rank=32": ({"kind": "powersgd", "rank": 32}, 20),
+}
+GLOO = ({"kind": "gloo"}, 9)
+
+
+def numbers(text):
+    return [int(float(n)) for n in text.split(",")]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./x bench replica", description=__doc__)
+    parser.add_argument("--members", type=numbers, default=[2, 4, 8])
+    parser.add_argument("--mbit", type=numbers, default=[100, 500], help="rates of the lines")
+    parser.add_argument("--values", type=numbers, default=[10_000_000, LARGE])
+    parser.add_argument("--rtt", type=float, default=0, help="between any two members, ms")
+    parser.add_argument("--methods", default="*", help="patterns of names, ';' between them")
+    parser.add_argument("--seconds", type=float, default=5,
+                        help="measured per row, at least one exchange")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a member")
+    parser.add_argument("--python", default=os.environ.get("SHOAL_TORCH_PYTHON", sys.executable),
+                        help="a Python with torch, for gloo (default: $SHOAL_TORCH_PYTHON, else "
+                             "this one)")
+    parser.add_argument("--quick", action="store_true",
+                        help="two members, a million values, a few seconds: a test of bytes and "
+                             "of equal results")
+    parser.add_argument("--json", action="store_true", help="print JSON; the table to stderr")
+    parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
+    args = parser.parse_args()
+    if args.quick:
+        args.members, args.mbit, args.values, args.seconds = [2], [500], [1_000_000], .2
+    return args
+
+
+class Loopback:
+    """Members without namespaces of their own: the links' caps stand for the lines."""
+
+    shaped_by = "caps"
+
+    def __init__(self, members):
+        self.members = members
+
+    def prefix(self, _):
+        return []
+
+    @staticmethod
+    def address(_):
+        return "127.0.0.1"
+
+    def shape(self, _):
+        pass
+
+    def sent(self, answers):
+        return [a["sentWireBytes"] for a in answers]
+
+    def drops(self):
+        return 0
+
+
+class Lines(namespaces.Star):
+    shaped_by = "tbf"
+
+    def prefix(self, member):
+        return self.machines[member].prefix
+
+    def sent(self, _):
+        """What TCP carried so far, by member: what it sent again included, no acknowledgements."""
+        return [m.sent("line", namespaces.HEADERS) for m in self.machines]
+
+
+class Members:
+    """A process per member, which answers lines of JSON."""
+
+    def __init__(self, network, size, command):
+        self.stack = contextlib.ExitStack()
+        self.processes = []
+        for member in range(size):
+            process = subprocess.Popen([*network.prefix(member), *map(str, command(self, member))],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.processes.append(process)
+        self.hello = self.read()
+
+    def folder(self):
+        return self.stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-replica-"))
+
+    def read(self):
+        lines = [p.stdout.readline() for p in self.processes]
+        if not all(lines):
+            self.kill()
+            sys.exit("replica: a member ended; see its message above")
+        return [json.loads(line) for line in lines]
+
+    def ask(self, **command):
+        for process in self.processes:
+            process.stdin.write(json.dumps(command) + "\n")
+            process.stdin.flush()
+        return self.read()
+
+    def kill(self):
+        for process in self.processes:
+            process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.stdin.close()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        self.stack.close()
+
+
+def shoal_members(args, network, size, rate):
+    def command(members, rank):
+        caps = ["--upload", rate] if network.shaped_by == "caps" else []
+        return [Path(args.build, "bench/replica_peer"), "--dir", members.folder(), "--listen",
+                network.address(rank), "--rank", rank, "--members", size, "--threads",
+                args.threads, *caps]
+    members = Members(network, size, command)
+    members.ask(connect=members.hello)
+    return members
+
+
+def gloo_members(args, network, size):
+    return Members(network, size, lambda _, rank: [
+        args.python, "-W", "ignore", Path(__file__).with_name("gloo_peer.py"), rank, size,
+        network.address(0), "line"])
+
+
+def has_gloo(args):
+    check = "import torch.distributed as d; assert d.is_gloo_available()"
+    return subprocess.run([args.python, "-W", "ignore", "-c", check], check=False,
+                          capture_output=True).returncode == 0
+
+
+def processor_times():
+    """Busy and all, of all processors, seconds."""
+    fields = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    tick = os.sysconf("SC_CLK_TCK")
+    return (sum(fields) - fields[3] - fields[4]) / tick, sum(fields) / tick
+
+
+def memory_available():
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def seconds_of(answers):
+    return (max(a["end"] for a in answers) - min(a["begin"] for a in answers)) / 1e9
+
+
+def warm_up(members, least):
+    """Rounds until `least` seconds have passed; how long the last one took."""
+    spent = 0
+    while True:
+        took = seconds_of(members.ask(run=1))
+        spent += took
+        if spent >= least:
+            return took
+
+
+def measure(args, network, members, spec, values):
+    """Seconds, bytes and so on of an exchange; everything that members answer."""
+    members.ask(prepare={**spec, "values": values})
+    took = warm_up(members, min(1, args.seconds))
+    rounds = min(100, max(1, math.ceil(args.seconds / max(took, 1e-3))))
+    sent, drops = network.sent([]) if network.shaped_by == "tbf" else None, network.drops()
+    busy, all_time = processor_times()
+    answers = members.ask(run=rounds)
+    busy, all_time = (b - a for a, b in zip((busy, all_time), processor_times()))
+    wire = network.sent(answers)
+    if sent is not None:
+        wire = [after - before for before, after in zip(sent, wire)]
+    checks = members.ask(check=True)
+    members.ask(drop=True)
+    if len({c["hash"] for c in checks}) != 1:
+        sys.exit("replica: the members' results differ: " + json.dumps([spec, checks]))
+    size = len(answers)
+    return {
+        "seconds": seconds_of(answers) / rounds,
+        "wireBytesPerMember": max(wire) / rounds,
+        "cpuSeconds": sum(a["cpuSeconds"] for a in answers) / rounds / size,
+        "exchanges": rounds, "processorsBusy": busy / all_time if all_time else 0,
+        "hash": checks[0]["hash"], "relativeError": checks[0].get("relativeError"),
+        "peakBytes": max(a["peakBytes"] for a in answers),
+        "paceBps": [a["paceBps"] for a in answers] if "paceBps" in answers[0] else None,
+        "dropped": network.drops() - drops,
+    }
+
+
+def row_of(args, network, members, name, spec, rate, values):
+    size = len(members.processes)
+    row = {"method": name, "members": size, "linkBps": rate, "values": values}
+    row.update(measure(args, network, members, spec, values))
+    theory = replica_theory.bytes_per_member(spec, size, values)
+    row["theoryBytes"] = theory
+    row["linkLimitFraction"] = theory * 8 / (rate * LINE_PAYLOAD) / row["seconds"]
+    row["bitsPerValue"] = theory * 8 / values / (2 * (size - 1) / size)
+    row["direct"] = spec["kind"] == "direct"
+    row["shapedBy"], row["rttMs"] = network.shaped_by, args.rtt
+    if row["direct"] and spec.get("feedback") or spec["kind"] in ("marsit", "powersgd"):
+        row["relativeError"] = None  # what one exchange lacks, later ones make up for
+    return row
+
+
+COLUMNS = (
+    ("D", lambda r: f"{r['members']}"), ("Mbit/s", lambda r: f"{r['linkBps'] / 1e6:.0f}"),
+    ("values", lambda r: f"{r['values'] / 1e6:g} M"), ("method", lambda r: r["method"]),
+    ("bits", lambda r: f"{r['bitsPerValue']:.2f}"), ("seconds", lambda r: f"{r['seconds']:.3f}"),
+    ("of line", lambda r: f"{r['linkLimitFraction']:.3f}"),
+    ("wire MB", lambda r: f"{r['wireBytesPerMember'] / 1e6:.2f}"),
+    ("of theory", lambda r: f"{r['wireBytesPerMember'] / r['theoryBytes']:.4f}"),
+    ("CPU s", lambda r: f"{r['cpuSeconds']:.3f}"),
+    ("busy", lambda r: f"{r['processorsBusy']:.2f}"),
+    ("error", lambda r: f"{r['relativeError']:.1e}"), ("", lambda r: ", ".join(remarks(r))),
+)
+WIDTHS = (2, 6, 6, 31, 5, 8, 7, 8, 9, 7, 4, 7, 4)
+
+
+def misses(row):
+    found = []
+    off = row["wireBytesPerMember"] / row["theoryBytes"] - 1
+    if abs(off) > BYTES_WITHIN and row["method"] != "gloo":
+        found.append(f"bytes {100 * off:+.1f} %")
+    if row["direct"] and row["values"] >= LARGE and row["shapedBy"] == "tbf" and \
+            row["linkLimitFraction"] < FRACTION_WANTED and row["processorsBusy"] < FULL:
+        found.append(f"below {FRACTION_WANTED} of the line")
+    return found
+
+
+def remarks(row):
+    return misses(row) + (["processors full"] if row["processorsBusy"] >= FULL else [])
+
+
+def cells(row):
+    def cell(make):
+        try:
+            return make(row)
+        except TypeError:  # not measured
+            return "-"
+    return line_of([cell(make) for _, make in COLUMNS])
+
+
+def line_of(texts):
+    return ("| " + " | ".join(f"{t:{w}}" for t, w in zip(texts, WIDTHS)) + " |").rstrip()
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.rows, self.left_out = args, [], []
+        self.out = sys.stderr if args.json else sys.stdout
+        self.isolated = os.geteuid() == 0 and namespaces.possible()
+        self.patterns = args.methods.split(";")
+
+    def say(self, text):
+        print(text, file=self.out, flush=True)
+
+    def wants(self, name):
+        return any(fnmatch.fnmatchcase(name, p) for p in self.patterns)
+
+    def methods(self, size):
+        for name, (spec, per_value) in METHODS.items():
+            if name == "marsit:shape=torus":
+                rows = max(r for r in range(1, size) if size % r == 0 and r * r <= size)
+                if rows == 1:
+                    continue  # a ring
+                spec = {**spec, "columns": size // rows}
+            if self.wants(name):
+                yield name, spec, per_value
+
+    def fits(self, name, size, rate, values, per_value):
+        needed = size * (MEMBER_BYTES + per_value * values)
+        if needed < memory_available():
+            return True
+        self.left_out.append(f"{name} of {values / 1e6:g} M values, {size} members at "
+                             f"{rate / 1e6:g} Mbit/s: {needed / 1e9:.1f} GB of memory wanted")
+        return False
+
+    def rows_of(self, network, members, rate, methods):
+        for values in self.args.values:
+            for name, spec, per_value in methods:
+                if not self.fits(name, len(members.processes), rate, values, per_value):
+                    continue
+                self.rows.append(row_of(self.args, network, members, name, spec, rate, values))
+                self.say(cells(self.rows[-1]))
+
+    def group(self, network, size, gloo):
+        for mbit in self.args.mbit:
+            rate = mbit * 1_000_000
+            network.shape(rate)
+            with shoal_members(self.args, network, size, rate) as members:
+                # The pace of the lines is found before anything is measured.
+                members.ask(prepare={**METHODS["average"][0],
+                                     "values": min(4_000_000, *self.args.values)})
+                warm_up(members, min(5, 5 * self.args.seconds))
+                members.ask(drop=True)
+                self.rows_of(network, members, rate, list(self.methods(size)))
+            if gloo is not None:
+                self.rows_of(network, gloo, rate, [("gloo", *GLOO)])
+
+    def run(self):
+        names = [name for name, _ in COLUMNS]
+        self.say(line_of(names))
+        self.say("|" + "|".join("-" * (w + 2) for w in WIDTHS) + "|")
+        wants_gloo = self.wants("gloo") and not self.args.quick
+        why = None if self.isolated else "takes root, for network namespaces"
+        if wants_gloo and why is None and not has_gloo(self.args):
+            why = f"{self.args.python} has no torch with gloo; name one by --python"
+        if wants_gloo and why:
+            self.left_out.append("gloo: " + why)
+        for size in self.args.members:
+            with contextlib.ExitStack() as stack:
+                network = stack.enter_context(Lines(
+                    size, self.args.rtt, Path(self.args.build, "bin/shoal"))) \
+                    if self.isolated else Loopback(size)
+                gloo = None
+                if wants_gloo and not why:
+                    gloo = stack.enter_context(gloo_members(self.args, network, size))
+                self.group(network, size, gloo)
+
+    def report(self):
+        for text in self.left_out:
+            self.say("left out: " + text)
+        if not self.isolated:
+            self.say("not root: no namespaces, so upload caps of the links stand for lines, and "
+                     "their own count for the kernel's")
+        if self.args.json:
+            machine = {"processors": os.cpu_count(), "kernel": platform.release()}
+            print(json.dumps({"schemaVersion": 1, "machine": machine, "rows": self.rows,
+                              "leftOut": self.left_out}, indent=1))
+        return 1 if any(misses(row) for row in self.rows) else 0
+
+
+def main():
+    bench = Bench(arguments())
+    bench.run()
+    sys.exit(bench.report())
+
+
+if __name__ == "__main__":
+    main()

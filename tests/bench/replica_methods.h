@@ -1,0 +1,50 @@
+// What the replica bench compares: ways of a group to agree on one vector, as rounds of one kind.
+
+#ifndef SHOAL_TESTS_BENCH_REPLICA_METHODS_H_
+#define SHOAL_TESTS_BENCH_REPLICA_METHODS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "collective/group_channel.h"
+#include "common/buffer.h"
+#include "common/executor.h"
+#include "common/status.h"
+
+namespace shoal::bench {
+
+// Equal on all members, but for `values`.
+struct ReplicaBenchOptions {
+  std::string kind;          // direct, ring, marsit or powersgd
+  std::string codec;         // direct: of contributions
+  std::string result_codec;  // direct: of sums; empty: the same
+  bool feedback = false;     // direct
+  bool mean = false;         // direct, ring: the weighted mean in place of the sum
+  std::size_t columns = 0;   // marsit: of a torus; 0: a ring
+  std::uint32_t rank = 32;   // powersgd: of the factors of matrices of 2048 columns
+  std::size_t chunk_bytes = 1 << 20;
+  std::size_t chunk_values = 1 << 17;
+  std::size_t window_bytes = 16 << 20;
+  std::shared_ptr<const Buffer> values;  // fp32
+};
+
+// Thread: control.
+class ReplicaBenchMethod {
+ public:
+  virtual ~ReplicaBenchMethod() = default;
+  // A round and its commit; `round` grows. One at a time.
+  virtual void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) = 0;
+  virtual void Recycle(Buffer result) { static_cast<void>(result); }
+};
+
+// Channel and executors outlive what is returned, `control` also what was posted to `compute`.
+Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
+    const ReplicaBenchOptions& options, collective::GroupChannel* channel, Executor* control,
+    Executor* compute);
+
+}  // namespace shoal::bench
+
+#endif  // SHOAL_TESTS_BENCH_REPLICA_METHODS_H_

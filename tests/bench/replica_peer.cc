@@ -1,0 +1,328 @@
+// One member of the replica bench: real links to the other members, and exchanges over them, for
+// tests/bench/replica_bench.py.
+//
+//   replica_peer --dir DIR --listen HOST --rank R --members D [--threads N] [--upload BIT_PER_S]
+//
+// Prints where it listens as one line of JSON. Then every line of JSON on its standard input is
+// answered by one: {"connect": [{"peer", "link"} by member]} opens the links; {"prepare": {...}}
+// makes a vector and a method (OptionsOf below); {"run": ROUNDS} runs rounds, begun together on all
+// members; {"check": true} tells of the last result; {"drop": true} frees everything. Ends with its
+// standard input.
+
+#include <sys/resource.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/checksum.h"
+#include "common/executor.h"
+#include "net/grpc_link_hub.h"
+#include "net/identity.h"
+#include "net/rate_limiter.h"
+#include "tests/bench/replica_methods.h"
+#include "tests/support/on_executor.h"
+
+namespace shoal::bench {
+namespace {
+
+using nlohmann::json;
+using test_support::RunOn;
+
+constexpr RunId kRun{0x5eed};
+constexpr std::size_t kCheckedValues = 4096;
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "replica_peer: %s\n", what.c_str());
+  std::exit(1);
+}
+template <typename T>
+T Need(Result<T> result) {
+  if (!result.ok()) Die(result.status().ToString());
+  return std::move(result).value();
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::uint64_t Nanoseconds() {
+  return static_cast<std::uint64_t>(SystemClock().Now().time_since_epoch().count());
+}
+
+// The members' vectors: Gaussian, half of it common to all members. Any member knows them all.
+class Values {
+ public:
+  Values() {
+    std::mt19937_64 random(1);
+    std::normal_distribution<float> gaussian;
+    for (float& value : table_) value = gaussian(random);
+  }
+
+  float At(std::size_t member, std::uint64_t i) const {
+    return (table_[Mix(i) % kTable] + table_[Mix(i + (member + 1) * kMembersApart) % kTable]) *
+           0.70710678F;
+  }
+  Buffer Vector(std::size_t member, std::size_t n) const {
+    Buffer vector(n * sizeof(float));
+    float* const to = vector.floats().data();
+    for (std::size_t i = 0; i < n; ++i) to[i] = At(member, i);
+    return vector;
+  }
+  // Of the sum of all members' vectors, at some places.
+  double RelativeError(std::span<const float> sum, std::size_t members, double scale) const {
+    double error = 0, norm = 0;
+    for (std::size_t k = 0; k < kCheckedValues; ++k) {
+      const std::uint64_t i = Mix(k) % sum.size();
+      double exact = 0;
+      for (std::size_t r = 0; r < members; ++r) exact += static_cast<double>(At(r, i));
+      exact *= scale;
+      error += (static_cast<double>(sum[i]) - exact) * (static_cast<double>(sum[i]) - exact);
+      norm += exact * exact;
+    }
+    return std::sqrt(error / norm);
+  }
+
+ private:
+  static constexpr std::size_t kTable = 1 << 16;
+  static constexpr std::uint64_t kMembersApart = std::uint64_t{1} << 40;
+
+  // The finaliser of SplitMix64.
+  static std::uint64_t Mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+  }
+
+  std::array<float, kTable> table_{};
+};
+
+// A group over one link per other member; the lower rank dials. Thread: control.
+class LinkGroup final : public collective::GroupChannel {
+ public:
+  LinkGroup(net::LinkHub* hub, std::size_t rank, std::size_t members)
+      : hub_(hub), rank_(rank), links_(members) {}
+
+  void Open(std::size_t member, const PeerId& peer, const std::string& address) {
+    net::LinkHandlers handlers;
+    handlers.on_open = [this] { ++open_; };
+    handlers.on_frame = [this, member](net::Frame frame) {
+      if (receiver_) return receiver_(member, frame.tag, std::move(frame.payload));
+      Die("member " + std::to_string(member) + " sends before all are prepared");
+    };
+    handlers.on_closed = [this, member](const Status& status) {
+      if (!closing_) Die("the link to " + std::to_string(member) + ": " + status.ToString());
+    };
+    const std::string channel = "group/" + std::to_string(std::min(rank_, member)) + "/" +
+                                std::to_string(std::max(rank_, member));
+    const net::LinkTarget target{peer, {address}, kRun, 1, channel};
+    links_[member] = rank_ < member ? hub_->Dial(target, std::move(handlers))
+                                    : hub_->Accept(target, std::move(handlers));
+  }
+  bool up() const { return open_ + 1 == links_.size(); }
+  // Other members go at about the same time: what they close is no failure.
+  void Leave() { closing_ = true; }
+  std::uint64_t sent_wire_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& link : links_) bytes += link ? link->stats().sent_wire_bytes : 0;
+    return bytes;
+  }
+
+  std::size_t size() const override { return links_.size(); }
+  std::size_t rank() const override { return rank_; }
+  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+    net::Frame frame;
+    frame.kind = net::FrameKind::kGroup;
+    frame.run = kRun;
+    frame.generation = 1;
+    frame.tag = tag;
+    frame.payload = std::move(payload);
+    return links_[to]->Send(std::move(frame));
+  }
+  void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
+
+ private:
+  net::LinkHub* const hub_;
+  const std::size_t rank_;
+  Receiver receiver_;
+  std::size_t open_ = 0;
+  bool closing_ = false;
+  std::vector<std::unique_ptr<net::Link>> links_;
+};
+
+class Member {
+ public:
+  explicit Member(const std::map<std::string, std::string>& options)
+      : rank_(std::stoul(options.at("--rank"))),
+        members_(std::stoul(options.at("--members"))),
+        executor_(NewThreadExecutor("control")),
+        compute_(NewThreadPool("compute", std::stoi(options.at("--threads")))) {
+    const auto identity = Need(net::LoadOrCreateIdentity(options.at("--dir")));
+    net::LinkHubOptions hub;
+    hub.listen = options.at("--listen") + ":0";
+    hub.identity = identity;
+    hub.upload = std::make_shared<net::RateLimiter>(&executor_->clock());
+    hub.download = std::make_shared<net::RateLimiter>(&executor_->clock());
+    RunOn(executor_.get(), [&] {
+      hub_ = Need(net::NewGrpcLinkHub(hub, executor_.get()));
+      hub_->SetCaps({std::stoull(options.at("--upload"))}, {});
+      group_ = std::make_unique<LinkGroup>(hub_.get(), rank_, members_);
+      return 0;
+    });
+    Answer({{"peer", identity->id.ToHex()},
+            {"link", options.at("--listen") + ":" + std::to_string(hub_->port())}});
+  }
+
+  void Serve() {
+    for (std::string line; std::getline(std::cin, line);) {
+      const json command = json::parse(line);
+      if (command.contains("connect")) Connect(command["connect"]);
+      if (command.contains("prepare")) Prepare(command["prepare"]);
+      if (command.contains("run")) Run(command["run"]);
+      if (command.contains("check")) Check();
+      if (command.contains("drop")) Drop();
+    }
+    RunOn(executor_.get(), [this] {
+      group_->Leave();
+      method_.reset();
+      group_.reset();
+      hub_.reset();
+      return 0;
+    });
+  }
+
+ private:
+  static void Answer(const json& answer) {
+    std::printf("%s\n", answer.dump().c_str());
+    std::fflush(stdout);
+  }
+
+  void Connect(const json& members) {
+    RunOn(executor_.get(), [&] {
+      for (std::size_t r = 0; r < members_; ++r) {
+        if (r == rank_) continue;
+        group_->Open(r, Need(PeerId::FromHex(members[r]["peer"].get<std::string>())),
+                     members[r]["link"]);
+      }
+      return 0;
+    });
+    if (!test_support::WaitUntil(executor_.get(), [this] { return group_->up(); })) {
+      Die("the links did not open");
+    }
+    Answer({{"connected", true}});
+  }
+
+  ReplicaBenchOptions OptionsOf(const json& from) {
+    ReplicaBenchOptions options;
+    options.kind = from["kind"];
+    options.codec = from.value("codec", "raw:dtype=fp32");
+    options.result_codec = from.value("resultCodec", "");
+    options.feedback = from.value("feedback", false);
+    options.mean = from.value("mean", false);
+    options.columns = from.value("columns", options.columns);
+    options.rank = from.value("rank", options.rank);
+    options.chunk_bytes = from.value("chunkBytes", options.chunk_bytes);
+    options.chunk_values = from.value("chunkValues", options.chunk_values);
+    options.window_bytes = from.value("windowBytes", options.window_bytes);
+    options.values = std::make_shared<const Buffer>(values_.Vector(rank_, from["values"]));
+    return options;
+  }
+
+  void Prepare(const json& from) {
+    const ReplicaBenchOptions options = OptionsOf(from);
+    mean_ = options.mean;
+    round_ = 0;
+    RunOn(executor_.get(), [&] {
+      method_ = Need(NewReplicaBenchMethod(options, group_.get(), executor_.get(), compute_.get()));
+      return 0;
+    });
+    Answer({{"prepared", true}});
+  }
+
+  void Run(std::uint64_t rounds) {
+    const double cpu = CpuSeconds();
+    const std::uint64_t wire = RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); });
+    const std::uint64_t begin = Nanoseconds();
+    std::promise<void> end;
+    executor_->Post("run", [this, rounds, &end] { Next(rounds, &end); });
+    end.get_future().wait();
+    const std::uint64_t ended = Nanoseconds();
+    const double used = CpuSeconds() - cpu;
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    Answer({{"begin", begin},
+            {"end", ended},
+            {"cpuSeconds", used},
+            {"sentWireBytes",
+             RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); }) - wire},
+            {"paceBps", hub_->upload_pace().value},
+            {"peakBytes", usage.ru_maxrss * 1024}});
+  }
+
+  void Next(std::uint64_t left, std::promise<void>* end) {
+    if (left == 0) return end->set_value();
+    if (!result_.empty()) method_->Recycle(std::exchange(result_, {}));
+    method_->Round(++round_, [this, left, end](Result<Buffer> result) {
+      result_ = Need(std::move(result));
+      Next(left - 1, end);
+    });
+  }
+
+  void Check() {
+    const double scale = mean_ ? 1.0 / static_cast<double>(members_) : 1.0;
+    Answer({{"hash", Checksum64(std::as_const(result_).bytes())},
+            {"relativeError",
+             values_.RelativeError(std::as_const(result_).floats(), members_, scale)}});
+  }
+
+  void Drop() {
+    RunOn(executor_.get(), [this] {
+      method_.reset();
+      result_ = {};
+      return 0;
+    });
+    Answer({{"dropped", true}});
+  }
+
+  const std::size_t rank_, members_;
+  const Values values_;
+  const std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<Executor> compute_;
+  std::unique_ptr<net::LinkHub> hub_;
+  std::unique_ptr<LinkGroup> group_;
+  std::unique_ptr<ReplicaBenchMethod> method_;
+  bool mean_ = false;
+  std::uint64_t round_ = 0;
+  Buffer result_;
+};
+
+int Main(int argc, char** argv) {
+  std::map<std::string, std::string> options{{"--threads", "2"}, {"--upload", "0"}};
+  for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
+  for (const char* needed : {"--dir", "--listen", "--rank", "--members"}) {
+    if (!options.contains(needed)) Die(std::string("give ") + needed);
+  }
+  Member(options).Serve();
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal::bench
+
+int main(int argc, char** argv) { return shoal::bench::Main(argc, argv); }
