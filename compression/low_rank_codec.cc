@@ -89,6 +89,17 @@ class LowRankCodec final : public MessageCodec, public StatefulCodec {
   Result<std::size_t> EncodeOnLink(const GradientMessage& message, const LowRankState& before,
                                    std::span<std::byte> out, LowRankState* next,
                                    CodingStats* stats) const override;
+  bool LowRankAt(const LinkPosition& position, SampleShape shape,
+                 std::size_t samples) const override {
+    return (!parts_.epilogue || InEpilogue(position)) &&
+           WorthFactors({samples * shape.tokens, shape.hidden}, parts_.rank);
+  }
+  bool SaysLowRank(std::span<const std::byte> payload) const override {
+    return payload.size() >= kHeaderBytes && static_cast<Form>(payload[2]) == Form::kFactors;
+  }
+  bool PassesOn(const LazySwitch& lazy) const override {
+    return parts_.lazy == Lazy::kOn || (parts_.lazy == Lazy::kAuto && lazy.on);
+  }
 
   Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
                 SampleShape shape, const RandomKey& key, std::span<Buffer>) const override;
@@ -106,9 +117,6 @@ class LowRankCodec final : public MessageCodec, public StatefulCodec {
   std::size_t FactorBytes(MatrixShape matrix) const {
     return kHeaderBytes +
            RankFor(matrix, parts_.rank) * (matrix.rows + matrix.columns) * ValueBytes();
-  }
-  bool LazyNow(const LazySwitch& lazy) const {
-    return parts_.lazy == Lazy::kOn || (parts_.lazy == Lazy::kAuto && lazy.on);
   }
   Status Wrong(const std::string& what) const {
     return InvalidArgument("codec " + spec_ + ": " + what);
@@ -198,10 +206,9 @@ Result<std::size_t> LowRankCodec::EncodeOnLink(const GradientMessage& message,
   next->shape = before.shape;
   next->q = before.q;
   next->lazy = Observed(before.lazy, message.activations);
-  const bool lazy = LazyNow(next->lazy);
+  const bool lazy = PassesOn(next->lazy);
   const bool add = HasError(before, matrix, lazy);
-  const bool factors =
-      (!parts_.epilogue || InEpilogue(message.position)) && WorthFactors(matrix, parts_.rank);
+  const bool factors = LowRankAt(message.position, message.shape, message.samples.size());
   if (add || factors) Gather(message.samples, add ? before.error.data() : nullptr, &next->error);
   next->error_shape = matrix;
   if (!factors) {

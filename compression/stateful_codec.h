@@ -56,6 +56,14 @@ class StatefulCodec {
   virtual Result<std::size_t> EncodeOnLink(const GradientMessage& message,
                                            const LowRankState& before, std::span<std::byte> out,
                                            LowRankState* next, CodingStats* stats) const = 0;
+
+  // Whether a message of `samples` samples at `position` is low rank: both ends can say so.
+  virtual bool LowRankAt(const LinkPosition& position, SampleShape shape,
+                         std::size_t samples) const = 0;
+  // Whether `payload`, foreign bytes, says that it is low rank. Decode checks the rest.
+  virtual bool SaysLowRank(std::span<const std::byte> payload) const = 0;
+  // Whether a memory with this switch passes on what messages leave out.
+  virtual bool PassesOn(const LazySwitch& lazy) const = 0;
 };
 
 }  // namespace shoal::compression

@@ -5,7 +5,8 @@
 // the other; each is an enum state and one transition function. A lane holds those of the running
 // step; whoever uses it counts in micro-batches. Gradients go the same way as activations, with a
 // codec that keeps no m; it may keep a residual, which the sender reads and stages as it does m,
-// and of which the receiver knows nothing.
+// and of which the receiver knows nothing. A codec that remembers the link (link_memory.h) takes
+// whole micro-batches, one after the other in the order in which they are put.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
 //                        \-> fetching, values there -/     \-> encoding again (resend)
@@ -20,6 +21,7 @@
 #define SHOAL_PIPELINE_ACTIVATION_LINK_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,6 +30,7 @@
 
 #include "compression/delta_guard.h"
 #include "pipeline/delta_stage.h"
+#include "pipeline/link_memory.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/segments.h"
 
@@ -83,6 +86,11 @@ struct LaneConfig {
     return {config.seed, step, segments.Transfer(global_index, segment), boundary,
             forward() ? 0u : 1u};
   }
+  // Of gradients; `micro_batches`: of the step on this pipeline.
+  compression::LinkPosition Position(const RunnerConfig& config, std::size_t micro_batches,
+                                     std::uint32_t micro_batch) const {
+    return {config.stages, boundary + 1, static_cast<std::uint32_t>(micro_batches), micro_batch};
+  }
 };
 
 // The segment that a frame says it has; an error if its micro-batch has no such one.
@@ -113,8 +121,9 @@ class SendLane {
  public:
   using Send = std::function<Status(net::Frame)>;
 
-  // `delta` is null if the codec keeps neither m nor a residual.
-  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen, Send send);
+  // `delta` is null if the codec keeps neither m nor a residual, `memory` if it is not stateful.
+  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, LinkMemory* memory,
+           BoundaryStats* seen, Send send);
 
   std::uint32_t segments() const { return lane_.segments.count; }
 
@@ -139,6 +148,8 @@ class SendLane {
   void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
   void Fetched(std::uint32_t micro_batch, std::uint32_t segment, DeltaStage::Records records);
   void EncodeAll(std::uint32_t micro_batch, std::uint32_t segment);
+  void EncodeNextOnLink();
+  void EncodedOnLink(LinkMemory::State next, const net::Frame& frame);
   // `again`: for a resend, samples of the micro-batch of which nothing was sent again before.
   void Encode(std::uint32_t micro_batch, std::uint32_t segment,
               std::vector<std::uint32_t> positions, std::optional<std::uint64_t> again);
@@ -155,6 +166,7 @@ class SendLane {
   RunnerCore* const core_;
   const LaneConfig lane_;
   DeltaStage* const delta_;
+  LinkMemory* const memory_;
   BoundaryStats* const seen_;
   const Send send_;
   StepPlan plan_;
@@ -162,6 +174,8 @@ class SendLane {
   std::vector<SentMicroBatch> micro_batches_;
   std::uint32_t window_ = 0;
   compression::DeltaGuard guard_;
+  std::deque<std::uint32_t> waiting_;  // with `memory_`: micro-batches to encode after the next
+  bool encoding_on_link_ = false;
 };
 
 // One transfer.
@@ -186,6 +200,7 @@ class ReceiveLane {
     std::function<Status(net::Frame)> send;  // a request to send again
     std::function<void()> on_ready;          // Ready() or HeldUpBy() may have changed
     std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
+    std::function<void(std::uint32_t, std::span<const float>)> on_values;  // decoded; may be null
   };
 
   ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
@@ -210,6 +225,7 @@ class ReceiveLane {
     return receives_[lane_.segments.Transfer(micro_batch, segment)];
   }
   void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
+  Status CheckForm(const net::Frame& frame) const;
   void Match(std::uint32_t micro_batch, std::uint32_t segment);
   void AskAgain(std::uint32_t micro_batch, std::uint32_t segment,
                 std::vector<std::uint32_t> positions);

@@ -156,15 +156,35 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
     std::iota(positions.begin(), positions.end(), 0u);
   }
   SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, plan, positions));
+  SHOAL_RETURN_IF_ERROR(CheckForm(frame));
   Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
   KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
   bytes.raw_received += positions.size() * lane_.segments.shape.values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
+  if (seen_->low_rank && !lane_.forward()) {
+    seen_->AddGradients(frame, lane_.segments.shape.values(), *lane_.codec->stateful());
+  }
   receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
   Go(&receive, ReceiveEvent::kFrame);
   if (receive.state == ReceiveState::kMatching) Match(mb, segment);
   handlers_.on_ready();
   return Status::Ok();
+}
+
+// Both ends say by themselves which gradients are low rank; each says it of its own (S, M).
+Status ReceiveLane::CheckForm(const net::Frame& frame) const {
+  const compression::StatefulCodec* const codec = lane_.codec->stateful();
+  if (codec == nullptr || lane_.forward()) return Status::Ok();
+  const bool low_rank = codec->SaysLowRank(frame.payload.bytes());
+  const auto position =
+      lane_.Position(core_->config, micro_batches_.size(), frame.micro_batch.index);
+  if (low_rank == codec->LowRankAt(position, lane_.segments.shape, frame.samples.size())) {
+    return Status::Ok();
+  }
+  return InvalidArgument("the gradient of " + Describe(frame.micro_batch) +
+                         (low_rank ? " is low rank where the plan says that it is not"
+                                   : " is not low rank where the plan says that it is") +
+                         "; both ends must run the same version of shoal");
 }
 
 void ReceiveLane::Match(std::uint32_t mb, std::uint32_t segment) {
@@ -256,6 +276,10 @@ void ReceiveLane::Decoded(std::uint32_t mb, std::uint32_t segment, std::vector<M
   for (MImage& image : images) {
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
     delta_->Stage(Id(mb), segment, sample, std::move(image));
+  }
+  const ReceivedMicroBatch& micro_batch = micro_batches_[mb];
+  if (handlers_.on_values && micro_batch.visits.complete()) {
+    handlers_.on_values(mb, std::as_const(*micro_batch.values).floats());
   }
   while (ready_ < micro_batches_.size() && micro_batches_[ready_].visits.complete()) ++ready_;
   core_->Progress();

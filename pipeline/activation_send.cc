@@ -22,6 +22,7 @@ struct Encoding {
   std::vector<MImage> images;
   compression::CodingStats stats;
   std::vector<std::uint32_t> without_m;  // positions
+  LinkMemory::State next;                // of a stateful codec
   double ms = 0;
 };
 
@@ -38,7 +39,41 @@ struct EncodeTask {
   bool counted;
   net::Frame frame;
   const Clock* clock;
+  LinkMemory::State before{};  // of a stateful codec; else null
+  std::vector<float> activations{};
+  compression::LinkPosition position{};
 };
+
+// A queue of small messages should not hold the memory of large ones.
+void Shorten(Buffer* payload, std::size_t bytes) {
+  if (bytes < payload->size() / 2) {
+    *payload = Buffer::CopyOf(payload->bytes().first(bytes));
+  } else {
+    payload->Truncate(bytes);
+  }
+}
+
+Status EncodeOnLink(EncodeTask* task, Encoding* result) {
+  const std::size_t count = task->lane.segments.shape.values();
+  std::vector<std::span<const float>> samples;
+  for (const std::uint32_t position : task->positions) {
+    samples.push_back(task->values->floats().subspan(position * count, count));
+    net::FrameSample header;
+    header.sample = task->samples[position];
+    result->frame.samples.push_back(header);
+  }
+  const auto next = std::make_shared<compression::LowRankState>();
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::size_t bytes,
+      task->lane.codec->stateful()->EncodeOnLink(
+          {samples, task->lane.segments.shape, task->key, task->position, task->activations},
+          *task->before, result->frame.payload.bytes(), next.get(),
+          task->counted ? &result->stats : nullptr));
+  result->next = next;
+  result->without_m = task->positions;
+  Shorten(&result->frame.payload, bytes);
+  return Status::Ok();
+}
 
 Status EncodeSamples(EncodeTask* task, Encoding* result) {
   const compression::MessageCodec& codec = *task->lane.codec;
@@ -72,12 +107,7 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
     const std::uint64_t checksum = Checksum64(next_m[i].bytes());
     result->images.push_back({task->positions[i], std::move(next_m[i]), checksum});
   }
-  if (bytes < result->frame.payload.size() / 2) {
-    // A queue of small messages should not hold the memory of large ones.
-    result->frame.payload = Buffer::CopyOf(result->frame.payload.bytes().first(bytes));
-  } else {
-    result->frame.payload.Truncate(bytes);
-  }
+  Shorten(&result->frame.payload, bytes);
   return Status::Ok();
 }
 
@@ -88,7 +118,8 @@ Encoding EncodeNow(EncodeTask* task) {
   result.frame = std::move(task->frame);
   result.frame.payload =
       Buffer(task->lane.codec->EncodedBytesMax(task->lane.segments.shape, task->positions.size()));
-  result.status = EncodeSamples(task, &result);
+  result.status =
+      task->before != nullptr ? EncodeOnLink(task, &result) : EncodeSamples(task, &result);
   if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
   TraceSpan(task->lane.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch, traced,
@@ -98,9 +129,16 @@ Encoding EncodeNow(EncodeTask* task) {
 
 }  // namespace
 
-SendLane::SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
-                   Send send)
-    : core_(core), lane_(std::move(lane)), delta_(delta), seen_(seen), send_(std::move(send)) {}
+SendLane::SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, LinkMemory* memory,
+                   BoundaryStats* seen, Send send)
+    : core_(core),
+      lane_(std::move(lane)),
+      delta_(delta),
+      memory_(memory),
+      seen_(seen),
+      send_(std::move(send)) {
+  SHOAL_CHECK(memory_ == nullptr || (delta_ == nullptr && lane_.segments.count == 1));
+}
 
 void SendLane::Go(ActivationSend* send, SendEvent event) {
   const std::optional<SendState> next = NextState(send->state, event);
@@ -157,8 +195,32 @@ void SendLane::PutValues(std::uint32_t mb, Buffer values) {
     ActivationSend& send = At(mb, k);
     send.resent.assign(samples, false);
     Go(&send, SendEvent::kValues);
-    if (send.state == SendState::kEncoding) EncodeAll(mb, k);
+    if (send.state != SendState::kEncoding) continue;
+    if (memory_ == nullptr) {
+      EncodeAll(mb, k);
+    } else {
+      waiting_.push_back(mb);
+    }
   }
+  EncodeNextOnLink();
+}
+
+// Each message begins where the one before ended.
+void SendLane::EncodeNextOnLink() {
+  if (encoding_on_link_ || waiting_.empty()) return;
+  encoding_on_link_ = true;
+  const std::uint32_t mb = waiting_.front();
+  waiting_.pop_front();
+  EncodeAll(mb, 0);
+}
+
+void SendLane::EncodedOnLink(LinkMemory::State next, const net::Frame& frame) {
+  encoding_on_link_ = false;
+  const compression::StatefulCodec& codec = *lane_.codec->stateful();
+  seen_->AddGradients(frame, lane_.segments.shape.values(), codec);
+  seen_->low_rank->AddMemory(next->lazy, codec);
+  memory_->Stage(std::move(next));
+  EncodeNextOnLink();
 }
 
 void SendLane::EncodeAll(std::uint32_t mb, std::uint32_t segment) {
@@ -181,6 +243,12 @@ void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::
                   .counted = lane_.codec->keeps_m() || mb % kCountedGradients == 0,
                   .frame = core_->NewFrame(lane_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
+  if (memory_ != nullptr) {
+    task.before = memory_->newest();
+    task.activations = memory_->TakeActivations(mb);
+    task.position = lane_.Position(core_->config, micro_batches_.size(), mb);
+    task.counted |= compression::InEpilogue(task.position);
+  }
   task.frame.tag = segment;
   task.frame.codec = lane_.codec->spec();
   task.frame.tokens = lane_.segments.shape.tokens;
@@ -193,6 +261,7 @@ void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::
                              nullptr);
         }
         core_->stats.encode_ms += encoding.ms;
+        if (memory_ != nullptr) EncodedOnLink(std::move(encoding.next), encoding.frame);
         CountEncoded(mb, segment, encoding.stats, encoding.without_m, again);
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });

@@ -32,9 +32,16 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
   MakeStages(forward, backward);
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
   ReceiveLane::Handlers receive{send, handlers_.on_data,
-                                [this](const Status& status) { FailByPeer(status); }};
+                                [this](const Status& status) { FailByPeer(status); }, nullptr};
+  if (memory_ != nullptr) {
+    receive.on_values = [this, sample = core->shape().values()](std::uint32_t micro_batch,
+                                                                std::span<const float> values) {
+      memory_->PutActivations(micro_batch, values, sample);
+    };
+  }
   out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
-                                    sender() ? delta_.get() : residual_.get(), &seen_, send);
+                                    sender() ? delta_.get() : residual_.get(), memory_.get(),
+                                    &seen_, send);
   in_ =
       std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
                                     sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
@@ -51,6 +58,9 @@ void Boundary::MakeStages(const LaneConfig& forward, const LaneConfig& backward)
   };
   if (delta) delta_ = make(side_, forward);
   if (residual) residual_ = make(storage::BoundarySide::kResidual, backward);
+  if (backward.codec->stateful() == nullptr) return;
+  seen_.low_rank.emplace();
+  if (!sender()) memory_ = std::make_unique<LinkMemory>();
 }
 
 std::string Boundary::peer_name() const {
@@ -196,6 +206,7 @@ Status Boundary::StartStep(const StepPlan& plan) {
 void Boundary::DropStaged() {
   if (delta_ != nullptr) delta_->DropStaged();
   if (residual_ != nullptr) residual_->DropStaged();
+  if (memory_ != nullptr) memory_->DropStaged();
 }
 
 std::size_t Boundary::Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done) {
@@ -204,6 +215,7 @@ std::size_t Boundary::Commit(std::uint64_t step, const std::function<void(PlaceC
   };
   if (delta_ != nullptr) delta_->Commit(step, {stored, done});
   if (residual_ != nullptr) residual_->Commit(step, {nullptr, done});
+  if (memory_ != nullptr) memory_->Commit();
   return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
 }
 

@@ -17,6 +17,7 @@
 
 #include "pipeline/activation_link.h"
 #include "pipeline/delta_stage.h"
+#include "pipeline/link_memory.h"
 #include "pipeline/runner_core.h"
 
 namespace shoal::pipeline {
@@ -50,8 +51,8 @@ class Boundary {
 
   // The step's m' do not count.
   void DropStaged();
-  // Staged m' become m, staged residuals what the next visits add; `done` with the checksum of each
-  // place. Returns how many places that are, 0 to 2.
+  // Staged m' become m, staged residuals what the next visits add, the link's newest memory what
+  // counts; `done` with the checksum of each place. Returns how many places that are, 0 to 2.
   std::size_t Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done);
 
   net::LinkStats link_stats() const { return link_->stats(); }
@@ -79,6 +80,7 @@ class Boundary {
   BoundaryStats seen_;
   std::unique_ptr<DeltaStage> delta_;     // null if the forward codec keeps no m
   std::unique_ptr<DeltaStage> residual_;  // null unless this end sends gradients with feedback
+  std::unique_ptr<LinkMemory> memory_;    // null unless it sends them with a stateful codec
   std::unique_ptr<SendLane> out_;
   std::unique_ptr<ReceiveLane> in_;
 

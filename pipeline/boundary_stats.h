@@ -12,6 +12,8 @@
 #include <optional>
 
 #include "compression/codec.h"
+#include "compression/stateful_codec.h"
+#include "net/frame.h"
 #include "storage/delta_store.h"
 
 namespace shoal::pipeline {
@@ -22,6 +24,22 @@ struct RecentRatio {
   std::uint64_t messages = 0;  // 0: nothing measured
 
   void Add(double ratio);
+};
+
+// Gradients of a codec that sends some of them as low rank, as sent or received.
+struct LowRankStats {
+  struct Form {
+    std::uint64_t messages = 0, bytes = 0, values = 0;
+    double bits_per_value() const;  // of payloads; 0 where there are none
+  };
+  Form low_rank, others;
+  // At the end that sends them: correlation of consecutive activations, if known, and whether what
+  // the newest message left out goes on with the next one.
+  std::optional<double> correlation;
+  std::optional<bool> lazy;
+
+  double share() const;  // of messages that are low rank, 0 to 1
+  void AddMemory(const compression::LazySwitch& memory, const compression::StatefulCodec& codec);
 };
 
 // Of one generation.
@@ -36,9 +54,13 @@ struct BoundaryStats {
   RecentRatio backward_error;
   RecentRatio without_m;  // both: part of a message's samples that travelled without m
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;  // samples
+  std::optional<LowRankStats> low_rank;  // both; nothing with another backward codec
 
   // Of a message whose codec keeps m: `deltas` of its `samples` were coded as changes.
   void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode how);
+  // A message of gradients, samples of `sample_values` each; only with `low_rank`.
+  void AddGradients(const net::Frame& frame, std::size_t sample_values,
+                    const compression::StatefulCodec& codec);
 };
 
 }  // namespace shoal::pipeline

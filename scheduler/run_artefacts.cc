@@ -82,11 +82,6 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!forward.ok()) return forward.status().WithContext("codecs.forward");
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   if (!backward.ok()) return backward.status().WithContext("codecs.backward");
-  if ((*backward)->stateful() != nullptr) {
-    return InvalidArgument("codecs.backward = \"" + config.backward +
-                           "\": links do not keep the memory that this codec needs; take "
-                           "dithered or direct");
-  }
   const auto replica = compression::ParseReplicaMethod(config.replica_method);
   if (!replica.ok()) return replica.status().WithContext("replica.method");
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");

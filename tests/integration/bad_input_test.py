@@ -117,7 +117,7 @@ class SettingsTest(harness.SwarmTest):
             ({"codecs": {"forward": "magic:bits=4"}}, "magic", "known are"),
             ({"codecs": {"forward": "aqsgd:bits=17"}}, "bits=17", "bits=1 to bits=8"),
             ({"codecs": {"backward": "aqsgd:bits=4"}}, "backward", "aqsgd:bits=4"),
-            ({"codecs": {"backward": "lowrank:rank=4"}}, "lowrank:rank=4", "dithered"),
+            ({"codecs": {"forward": "lowrank:rank=4"}}, "lowrank:rank=4", "is for gradients"),
             ({"replica": {"method": "median"}}, "median", "average:codec="),
         ]
         for extra, *patterns in cases:

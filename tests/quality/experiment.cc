@@ -28,7 +28,6 @@ using test_support::SwarmOptions;
 constexpr std::uint64_t kTextBytesMax = 1ull << 30;
 constexpr std::uint32_t kHidden = 128;
 constexpr std::uint32_t kBatch = 16;
-constexpr std::uint32_t kMicroBatches = 2;
 // Where tinyshakespeare is cut: base training, fine-tuning, held out.
 constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
 constexpr std::uint64_t kHeldOutRows = 128;
@@ -249,11 +248,31 @@ class CodingCounter {
   compression::CodingStats forward_, backward_;
 };
 
+// Of the running generation, over the ends that send gradients.
+void ReadLowRank(SimSwarm* swarm, EpochFigures* epoch) {
+  std::uint64_t low_rank = 0, all = 0;
+  double correlation = 0, lazy = 0, ends = 0;
+  for (const auto& peer : swarm->peers()) {
+    if (peer == swarm->peers().front()) continue;  // the first stage sends none
+    const auto seen = peer->runner_->stats().boundaries.front().low_rank;
+    if (!seen) return;
+    low_rank += seen->low_rank.messages;
+    all += seen->low_rank.messages + seen->others.messages;
+    correlation += seen->correlation.value_or(0);
+    lazy += seen->lazy.value_or(false) ? 1 : 0;
+    ++ends;
+  }
+  if (all == 0) return;
+  epoch->low_rank_part = static_cast<double>(low_rank) / static_cast<double>(all);
+  epoch->correlation = correlation / ends;
+  epoch->lazy = lazy / ends;
+}
+
 SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   SwarmOptions options;
   options.stages = spec.stages;
-  options.micro_batches = kMicroBatches;
-  options.rows = kBatch / kMicroBatches;
+  options.micro_batches = spec.micro_batches;
+  options.rows = kBatch / spec.micro_batches;
   options.tied = false;
   options.random_delays = false;
   options.forward = spec.forward;
@@ -262,6 +281,19 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   options.learning_rate =
       LearningRateRule(spec.learning_rate, epoch, epoch * spec.epochs, "linear");
   return options;
+}
+
+Status CheckRow(const RowSpec& spec) {
+  if (spec.micro_batches > 0 && kBatch % spec.micro_batches == 0) return Status::Ok();
+  return InvalidArgument("a step of " + std::to_string(kBatch) + " samples has no " +
+                         std::to_string(spec.micro_batches) + " equal micro-batches");
+}
+
+bool Reopen(SimSwarm* swarm, std::uint64_t step, const std::string& backward) {
+  swarm->Close();
+  swarm->Run(std::chrono::seconds(1));
+  swarm->options_.backward = backward;
+  return swarm->Open(step);
 }
 
 }  // namespace
@@ -313,15 +345,16 @@ Result<BaseFigures> TrainBase(const BaseSpec& spec) {
 }
 
 Result<RowFigures> TrainRow(const RowSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckRow(spec));
   SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
   const std::string json = ConfigJson(spec.layers);
   SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
   const auto data = std::make_shared<ByteWindows>(
       SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, spec.rows),
       HeldOutWindows(shakespeare, spec.held_out_rows));
-  SHOAL_ASSIGN_OR_RETURN(
-      const dataset::Sampler sampler,
-      dataset::Sampler::Make({spec.seed, spec.rows, kMicroBatches, kBatch / kMicroBatches}));
+  SHOAL_ASSIGN_OR_RETURN(const dataset::Sampler sampler,
+                         dataset::Sampler::Make({spec.seed, spec.rows, spec.micro_batches,
+                                                 kBatch / spec.micro_batches}));
   SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(config, spec));
   Stages stages;
   for (const auto& model : models) stages.push_back(model.get());
@@ -349,14 +382,13 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   const std::uint64_t steps = sampler.steps_per_epoch();
   for (std::uint64_t epoch = 0; epoch < spec.epochs; ++epoch) {
     // The first epoch may have its own gradient codec: the next one is a new generation then.
-    if (epoch == 0 || (epoch == 1 && !spec.first_epoch_backward.empty())) {
+    const bool own_codec = !spec.first_epoch_backward.empty();
+    if (epoch == 0 || (epoch == 1 && own_codec)) {
       if (epoch > 0) count_visits();
-      swarm.Close();
-      swarm.Run(std::chrono::seconds(1));
-      swarm.options_.backward = epoch == 0 && !spec.first_epoch_backward.empty()
-                                    ? spec.first_epoch_backward
-                                    : spec.backward;
-      if (!swarm.Open(epoch * steps)) return WhyFailed(&swarm);
+      const bool first = epoch == 0 && own_codec;
+      if (!Reopen(&swarm, epoch * steps, first ? spec.first_epoch_backward : spec.backward)) {
+        return WhyFailed(&swarm);
+      }
       coding.Restart();
     }
     counter = {};
@@ -371,6 +403,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     now.other_bytes = counter.other;
     now.values = counter.values;
     coding.Read(&swarm, &now);
+    ReadLowRank(&swarm, &now);
     figures.epochs.push_back(now);
     std::fprintf(stderr, "epoch %llu: train %.4f, held out %.4f\n",
                  static_cast<unsigned long long>(epoch + 1), now.train_loss, now.held_out_loss);

@@ -39,6 +39,7 @@ struct RowSpec {
   std::string shakespeare;
   std::string forward, backward;      // codec specs
   std::string first_epoch_backward;   // empty: as `backward`
+  std::uint32_t micro_batches = 2;    // per step of 16 samples: 1, 2, 4, 8 or 16
   std::uint64_t rows = 640;           // samples of an epoch, a multiple of 16
   std::uint64_t held_out_rows = 128;  // 2 or more
   std::uint64_t epochs = 8;
@@ -57,6 +58,9 @@ struct EpochFigures {
   // Over all boundaries: |x - m| / |x|, and |x - received| / |x|.
   std::optional<double> delta_norm, received_error;
   std::optional<double> gradient_error;  // |g - received| / |g|
+  // Part of the gradients sent as low rank; correlation of consecutive activations and whether
+  // errors are passed on after the epoch, a mean over the boundaries. Only with lowrank.
+  std::optional<double> low_rank_part, correlation, lazy;
   std::vector<std::string> delta_modes;  // of each boundary's sender after the epoch
 };
 

@@ -49,6 +49,7 @@ Result<json> Row(const json& from) {
   Read(from, "forward", &spec.forward);
   Read(from, "backward", &spec.backward);
   Read(from, "firstEpochBackward", &spec.first_epoch_backward);
+  Read(from, "microBatches", &spec.micro_batches);
   Read(from, "epochs", &spec.epochs);
   Read(from, "learningRate", &spec.learning_rate);
   Read(from, "seed", &spec.seed);
@@ -66,6 +67,9 @@ Result<json> Row(const json& from) {
     out["deltaNorm"].push_back(Optional(epoch.delta_norm));
     out["receivedError"].push_back(Optional(epoch.received_error));
     out["gradientError"].push_back(Optional(epoch.gradient_error));
+    out["lowRankPart"].push_back(Optional(epoch.low_rank_part));
+    out["correlation"].push_back(Optional(epoch.correlation));
+    out["lazyPart"].push_back(Optional(epoch.lazy));
     out["deltaModes"].push_back(epoch.delta_modes);
     out["forwardBytes"].push_back(epoch.forward_bytes);
     out["backwardBytes"].push_back(epoch.backward_bytes);

@@ -13,6 +13,8 @@ SETUPS = {
                     "learningRate": 3e-4, "dropout": 0.1, "freshMasks": True},
     "keyed masks": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "dropout": 0.1},
+    "8 micro-batches": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
+                        "learningRate": 3e-4, "microBatches": 8},
 }
 
 
@@ -168,4 +170,24 @@ DROPOUT = [
                 aqsgd(setup, 2, 4, name="aqsgd fw2 bw4, no guard", guard=False))
 ]
 
-ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT
+# Gradients as thin factors, activations as they are: only at the end of a step (a quarter of the
+# messages) or all of them, errors passed on to the next micro-batch or not.
+MICRO = "8 micro-batches"
+REST = "dithered:step=0.5"
+
+
+def low_rank(name, rank, options, rest=REST, seeds=(1,)):
+    return Row(MICRO, f"rank {rank} {name}", RAW, f"lowrank:rank={rank},{options},else={rest}",
+               seeds, m="")
+
+
+LOW_RANK = [
+    fp32(MICRO),
+    Row(MICRO, "dithered 0.5", RAW, REST, m=""),
+    low_rank("epilogue, lazy", 4, "lazy=auto"),
+    low_rank("epilogue, not lazy", 4, "lazy=off"),
+    low_rank("all, lazy", 4, "epilogue=false,lazy=auto"),
+    low_rank("all, not lazy", 4, "epilogue=false,lazy=off"),
+]
+
+ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK

@@ -14,7 +14,6 @@ using pipeline::StageRunner;
 using pipeline::StepPlan;
 using pipeline::StepReady;
 
-constexpr std::uint64_t kRunSeed = 11;  // whatever the delays are
 constexpr std::uint64_t kPlansAhead = 2;
 
 }  // namespace
@@ -81,7 +80,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   const SwarmOptions& options = swarm_->options_;
   RunnerConfig config;
   config.run = kSimRun;
-  config.seed = kRunSeed;
+  config.seed = kSimSeed;
   config.generation = swarm_->generation_;
   config.stage = stage_;
   config.stages = options.stages;

@@ -25,6 +25,7 @@
 namespace shoal::test_support {
 
 inline constexpr RunId kSimRun{0x5a5a1234};
+inline constexpr std::uint64_t kSimSeed = 11;  // of the run, whatever the delays are
 
 struct SwarmOptions {
   std::uint32_t stages = 2, pipelines = 1;
