@@ -154,6 +154,21 @@ std::string PercentText(const Json& json, const char* key) {
   return Decimal(percent >= 10 ? "%.0f %%" : percent >= 1 ? "%.1f %%" : "%.2f %%", percent);
 }
 
+// Of gradients that travel as low rank; "" where none do.
+std::string LowRankText(const Json& low_rank) {
+  const std::uint64_t messages = Whole(low_rank, "messages");
+  if (messages == 0) return "";
+  std::string text = PercentText(low_rank, "part") + " of " + std::to_string(messages) +
+                     " gradients low rank (" + Decimal("%.2f", Number(low_rank, "bitsPerValue")) +
+                     " bits a value, others " +
+                     Decimal("%.2f", Number(low_rank, "otherBitsPerValue")) + ")";
+  if (!At(low_rank, "lazy").is_boolean()) return text;
+  text += At(low_rank, "lazy").get<bool>() ? ", what they leave out goes on with the next one"
+                                           : ", what they leave out is dropped";
+  if (!At(low_rank, "correlation").is_number()) return text;
+  return text + Decimal(" (activations alike by %.2f)", Number(low_rank, "correlation"));
+}
+
 // What one end of a boundary measures, in words; "" as long as it is nothing.
 std::string BoundaryText(const Json& end) {
   const std::string mode = Text(end, "mode");
@@ -168,6 +183,9 @@ std::string BoundaryText(const Json& end) {
        {std::pair{"forwardError", "activations"}, std::pair{"backwardError", "gradients"}}) {
     if (!At(end, key).is_number()) continue;
     parts.push_back(std::string(what) + " sent with error " + PercentText(end, key));
+  }
+  if (const std::string low_rank = LowRankText(At(end, "lowRank")); !low_rank.empty()) {
+    parts.push_back(low_rank);
   }
   const std::uint64_t hits = Whole(end, "deltaHits");
   const std::uint64_t first = Whole(end, "firstVisits");

@@ -126,6 +126,20 @@ void BoundaryMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
          snapshot, &End::resends, out);
 }
 
+void LowRankMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
+  for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
+    if (!end.low_rank) continue;
+    out->Gauge("shoal_boundary_low_rank_ratio", "Part of the gradients sent as low rank.",
+               end.low_rank->share(), EndLabels(end));
+  }
+  for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
+    if (!end.low_rank || !end.low_rank->correlation) continue;
+    out->Gauge("shoal_boundary_activation_correlation",
+               "Correlation of consecutive micro-batches' activations, recent average.",
+               *end.low_rank->correlation, EndLabels(end));
+  }
+}
+
 void StoreMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const storage::DeltaStoreStats& store = snapshot.delta_store;
   out->Gauge("shoal_delta_store_bytes", "Bytes of m held.", store.bytes);
@@ -183,6 +197,7 @@ std::string MetricsText(const StatusSnapshot& snapshot) {
               snapshot.control.received_wire_bytes);
   LinkMetrics(snapshot, &out);
   BoundaryMetrics(snapshot, &out);
+  LowRankMetrics(snapshot, &out);
   StoreMetrics(snapshot, &out);
   return out.Text();
 }

@@ -151,6 +151,17 @@ void AddRatio(const char* name, const char* last_name, const pipeline::RecentRat
   (*json)[last_name] = known ? Json(ratio.last) : Json();
 }
 
+// null with a backward codec that sends nothing as low rank.
+Json LowRankJson(const std::optional<pipeline::LowRankStats>& seen) {
+  if (!seen) return {};
+  return {{"messages", seen->low_rank.messages + seen->others.messages},
+          {"part", seen->share()},
+          {"bitsPerValue", seen->low_rank.bits_per_value()},
+          {"otherBitsPerValue", seen->others.bits_per_value()},
+          {"correlation", seen->correlation ? Json(*seen->correlation) : Json()},
+          {"lazy", seen->lazy ? Json(*seen->lazy) : Json()}};
+}
+
 Json BoundariesJson(const StatusSnapshot& snapshot) {
   Json boundaries = Json::array();
   for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
@@ -164,6 +175,7 @@ Json BoundariesJson(const StatusSnapshot& snapshot) {
     json["deltaHits"] = end.delta_hits;
     json["firstVisits"] = end.first_visits;
     json["resends"] = end.resends;
+    json["lowRank"] = LowRankJson(end.low_rank);
     boundaries.push_back(std::move(json));
   }
   return boundaries;

@@ -143,6 +143,23 @@ TEST(StatusView, SaysWhatAReceiverAndTheGuardDo) {
                     HasSubstr("boundary 3   whole activations, as changes are too large\n")));
 }
 
+TEST(StatusView, SaysHowManyGradientsAreLowRank) {
+  const auto view = [](const std::string& low_rank) {
+    return PeerView(R"({"boundaries":[{"boundary":1,"lowRank":)" + low_rank + "}]}").value();
+  };
+  const std::string counts = R"("messages":80,"part":0.25,"bitsPerValue":0.75,)"
+                             R"("otherBitsPerValue":2.7)";
+  EXPECT_THAT(view("{" + counts + R"(,"correlation":0.913,"lazy":true})"),
+              HasSubstr("boundary 1   25 % of 80 gradients low rank (0.75 bits a value, others "
+                        "2.70), what they leave out goes on with the next one (activations alike "
+                        "by 0.91)\n"));
+  EXPECT_THAT(view("{" + counts + R"(,"correlation":null,"lazy":false})"),
+              HasSubstr("others 2.70), what they leave out is dropped\n"));
+  EXPECT_THAT(view("{" + counts + R"(,"correlation":null,"lazy":null})"),
+              HasSubstr("others 2.70)\n"));
+  EXPECT_THAT(view("null"), Not(HasSubstr("low rank")));
+}
+
 TEST(StatusView, NamesOnlyTheBoundsThatTheScheduleHas) {
   const auto view = [](const std::string& role, const std::string& work) {
     return PeerView(R"({"role":)" + role + R"(,"work":{)" + work + "}}").value();

@@ -66,6 +66,7 @@ StatusSnapshot Full() {
   end.backward_error.Add(0.5);
   end.backward_error.Add(0.25);
   end.resends = 2;
+  end.low_rank = {{1, 25, 100}, {3, 300, 300}, 0.75, true};
   s.runner.boundaries = {end};
   s.epochs = 1.25;
   s.target_epochs = 4;
@@ -138,10 +139,17 @@ TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
       "relativeDelta":null,"lastRelativeDelta":null,"forwardError":null,"lastForwardError":null,
       "backwardError":0.484375,"lastBackwardError":0.25,
       "firstVisitPart":0.25,"lastFirstVisitPart":0.25,
-      "deltaHits":3,"firstVisits":1,"resends":2})"));
+      "deltaHits":3,"firstVisits":1,"resends":2,
+      "lowRank":{"messages":4,"part":0.25,"bitsPerValue":2,"otherBitsPerValue":8,
+      "correlation":0.75,"lazy":true}})"));
   StatusSnapshot s = Full();
   s.runner.boundaries[0] = {};
   EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["mode"].is_null());
+  EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["lowRank"].is_null());
+  s.runner.boundaries[0].low_rank.emplace();
+  const Json low_rank = Json::parse(StatusJson(s))["boundaries"][0]["lowRank"];
+  EXPECT_EQ(low_rank["part"], 0.0);
+  EXPECT_TRUE(low_rank["lazy"].is_null());
 }
 
 TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
@@ -291,6 +299,10 @@ TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
   EXPECT_THAT(text, HasSubstr("mode=\"full\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("shoal_boundary_first_visits_total{boundary=\"0\","
                               "side=\"receiver\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_boundary_low_rank_ratio{boundary=\"0\",side=\"receiver\"} "
+                              "0.25\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_boundary_activation_correlation{boundary=\"0\","
+                              "side=\"receiver\"} 0.75\n"));
   EXPECT_THAT(text, Not(HasSubstr("shoal_boundary_relative_delta"))) << "nothing was measured";
   EXPECT_THAT(MetricsText(StatusSnapshot{}), Not(HasSubstr("shoal_link_")));
   EXPECT_THAT(MetricsText(StatusSnapshot{}), Not(HasSubstr("shoal_boundary_")));
