@@ -21,6 +21,7 @@
 #include "compression/low_rank_codec.h"
 #include "compression/plain_codec.h"
 #include "compression/raw_codec.h"
+#include "compression/shifted_codec.h"
 #include "compression/tiles_codec.h"
 #include "compression/topk_codec.h"
 
@@ -33,15 +34,18 @@ constexpr std::uint32_t kHiddenMax = 1U << 20;
 constexpr int kBitsMax = 8;
 constexpr std::uint32_t kDefaultTile = 64;
 constexpr std::uint32_t kDefaultTopKBucket = 128;
+constexpr std::uint32_t kDefaultRangeBucket = 1024;
 constexpr char kDefaultElse[] = "dithered:step=0.5";
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
+    "shifted:bits=1..8[,bucket=N], "
     "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC], "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct, tiles, topk or aqsgd adds an entropy stage; feedback=on in "
+    "+zstd or +rans behind direct, tiles, topk, shifted or aqsgd adds an entropy stage; "
+    "feedback=on in "
     "direct, tiles or topk is error feedback for gradients";
 
 // `usual`: the levels of a spec that names none.
@@ -172,6 +176,30 @@ Result<PlainPointer> MakeTopK(const CodecSpec& spec) {
       std::make_shared<const TopKCodec>(ratio, static_cast<int>(bits), bucket, *stage));
 }
 
+// The largest divisor of the hidden size, 1024 at most, unless the spec names one.
+Result<std::uint32_t> ParseRangeBucket(const CodecSpec& spec, std::uint32_t hidden) {
+  if (!spec.Option("bucket").empty()) {
+    const auto number = SpecNumber(spec.Option("bucket"));
+    if (number && hidden % *number == 0) return *number;
+    return SpecError(spec.text, "bucket=" + std::string(spec.Option("bucket")) +
+                                    " does not divide the hidden size " + std::to_string(hidden) +
+                                    "; allowed are " + BucketsAllowed(hidden));
+  }
+  std::uint32_t bucket = std::min(hidden, kDefaultRangeBucket);
+  while (hidden % bucket != 0) --bucket;
+  return bucket;
+}
+
+Result<PlainPointer> MakeShifted(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "feedback"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, ParseRangeBucket(spec, hidden));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  return NewShiftedCodec(static_cast<int>(bits), bucket, *stage);
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -185,6 +213,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "dithered") return MakeDithered(spec);
   if (spec.name == "tiles") return MakeTiles(spec, hidden);
   if (spec.name == "topk") return MakeTopK(spec);
+  if (spec.name == "shifted") return MakeShifted(spec, hidden);
   return PlainPointer();
 }
 
@@ -199,7 +228,8 @@ Status CheckFeedback(const CodecSpec& spec) {
   if (spec.name == "raw") {
     return SpecError(spec.text, "raw leaves nothing to feed back; leave feedback out");
   }
-  if (spec.name == "dithered" || spec.Option("rounding") == "stochastic") {
+  if (spec.name == "dithered" || spec.name == "shifted" ||
+      spec.Option("rounding") == "stochastic") {
     return SpecError(spec.text,
                      "random rounding is right on average without feedback, and its noise would "
                      "add up with it; leave feedback out");

@@ -12,7 +12,7 @@ namespace {
 // however they are rounded.
 bool IsUnbiased(std::string_view codec) {
   const auto has = [codec](std::string_view option) { return codec.find(option) != codec.npos; };
-  return codec.starts_with("dithered") ||
+  return codec.starts_with("dithered") || codec.starts_with("shifted") ||
          (has("rounding=stochastic") && (has("levels=affine") || has("levels=midtread")));
 }
 

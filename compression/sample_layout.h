@@ -26,7 +26,9 @@ enum class CodecId : std::uint8_t {
   kTiles = 5,
   kTopK = 6,
   kDithered = 7,
-  kLowRank = 8  // a message that holds factors or a section
+  kLowRank = 8,  // a message that holds factors or a section
+  kShifted = 9,
+  kLearned = 10
 };
 enum class ValueType : std::uint8_t { kFp32 = 1, kFp16 = 2, kBf16 = 3 };
 

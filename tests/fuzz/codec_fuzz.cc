@@ -55,7 +55,9 @@ constexpr const char* kSpecs[] = {
     "dithered:step=1",
     "topk:ratio=0.3,bits=4,feedback=on",
     "tiles:bits=2,feedback=on",
-    "lowrank:rank=1,else=direct:bits=3"};
+    "lowrank:rank=1,else=direct:bits=3",
+    "shifted:bits=4",
+    "shifted+rans:bits=8,bucket=3"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {

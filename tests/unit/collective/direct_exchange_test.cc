@@ -123,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Coding{"direct+rans:bits=3,bucket=16", true}, Coding{"tiles:bits=3", true},
                     Coding{"topk:ratio=0.1,bits=4,bucket=8", true},
                     Coding{"dithered:step=1", false}, Coding{"dithered:step=1", true},
-                    Coding{"onebit", true}, Coding{"onebit:bucket=7", true}),
+                    Coding{"shifted:bits=4,bucket=16", false}, Coding{"onebit", true},
+                    Coding{"onebit:bucket=7", true}),
     [](const auto& name) {
       std::string text = std::string(name.param.codec) + (name.param.feedback ? "_fb" : "");
       for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -67,7 +67,9 @@ const char* const kSpecs[] = {"raw:dtype=fp32",
                               "aqsgd:bits=5,bucket=4",
                               "tiles:bits=3",
                               "aqsgd:bits=2,first_visit=tiles:bits=4",
-                              "topk:ratio=0.3,bits=4,bucket=4"};
+                              "topk:ratio=0.3,bits=4,bucket=4",
+                              "shifted:bits=3,bucket=4",
+                              "shifted+rans:bits=5,bucket=6"};
 
 TEST(ForeignBytes, EveryWrongLengthIsRefused) {
   for (const char* spec : kSpecs) {
