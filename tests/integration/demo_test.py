@@ -68,6 +68,17 @@ class DemoTest(harness.SwarmTest):
         for loss in losses.values():
             self.assertAlmostEqual(loss, losses["average"], delta=.05)
 
+    def test_low_rank_gradients(self):
+        # Of 4 gradients per step and pipeline the last is low rank, 1.25 instead of 4.125 bits.
+        codec = "lowrank:rank=8,else=direct:bits=4"
+        done = run("shoal", *self.demo("d", "--steps", "4", "--backward", codec, "--json"),
+                   timeout=120)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["backward"], codec)
+        part = report["wireBytes"]["backward"] / report["rawBytes"]["backward"]
+        self.assertAlmostEqual(part, (3 * 4.125 + 1.25) / 4 / 32, delta=.005)
+        self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
+
     def test_one_peer_and_human_output(self):
         done = run("shoal", *self.demo("d", "--steps", "4", "--stages", "1", "--pipelines", "1"),
                    timeout=120)

@@ -109,6 +109,8 @@ TEST(LowRankCodec, TheEpilogueIsLowRankAndTheRestIsNot) {
     link.position() = {4, 2, 8, i};
     const auto sent = link.Encode({m});
     EXPECT_EQ(sent.payload[2], std::byte{i >= 6}) << i;
+    EXPECT_EQ(link.codec().stateful()->LowRankAt(link.position(), kShape, 1), i >= 6);
+    EXPECT_EQ(link.codec().stateful()->SaysLowRank(sent.payload), i >= 6);
     EXPECT_EQ(sent.payload.size(),
               i >= 6 ? 16 + 2 * 4 * (32 + 48) : 16 + direct->EncodedBytesMax(kShape, 1));
     EXPECT_TRUE(link.Decode(sent.payload, 1).ok());
@@ -117,6 +119,9 @@ TEST(LowRankCodec, TheEpilogueIsLowRankAndTheRestIsNot) {
   OnLink thin("lowrank:rank=16,epilogue=false,else=raw:dtype=fp32", {20, 48});
   const std::vector<float> values = reference::Gaussian(20 * 48, 5);
   EXPECT_EQ(thin.Encode({values}).payload[2], std::byte{0});
+  EXPECT_FALSE(thin.codec().stateful()->LowRankAt(thin.position(), {20, 48}, 1));
+  EXPECT_TRUE(thin.codec().stateful()->LowRankAt(thin.position(), {20, 48}, 8));
+  EXPECT_FALSE(thin.codec().stateful()->SaysLowRank(std::vector<std::byte>(3, std::byte{1})));
   EXPECT_EQ(thin.Send(values), values);
 }
 
