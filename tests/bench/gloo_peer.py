@@ -1,5 +1,6 @@
 """A member of a group of PyTorch's gloo, as the outside reference of replica_bench.py: what
-replica_peer.cc answers to "prepare", "run", "check" and "drop", for the sum of fp32 vectors.
+replica_peer.cc answers to "prepare", "run", "check", "drop" and "leave", for the sum of fp32
+vectors.
 
 gloo_peer.py RANK MEMBERS ADDRESS_OF_MEMBER_0 DEVICE"""
 
@@ -11,8 +12,9 @@ import sys
 import time
 import zlib
 
-import torch
-import torch.distributed as group
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # addresses without names are no news
+import torch  # noqa: E402
+import torch.distributed as group  # noqa: E402
 
 PORT = 29500
 
@@ -57,6 +59,8 @@ def main():
         if "drop" in command:
             vector = None
             answer({"dropped": True})
+        if "leave" in command:
+            answer({"left": True})
     group.destroy_process_group()
 
 

@@ -6,8 +6,8 @@
 // Prints where it listens as one line of JSON. Then every line of JSON on its standard input is
 // answered by one: {"connect": [{"peer", "link"} by member]} opens the links; {"prepare": {...}}
 // makes a vector and a method (OptionsOf below); {"run": ROUNDS} runs rounds, begun together on all
-// members; {"check": true} tells of the last result; {"drop": true} frees everything. Ends with its
-// standard input.
+// members; {"check": true} tells of the last result; {"drop": true} frees everything; {"leave":
+// true} says that all are about to go. Ends with its standard input.
 
 #include <sys/resource.h>
 
@@ -136,7 +136,7 @@ class LinkGroup final : public collective::GroupChannel {
                                     : hub_->Accept(target, std::move(handlers));
   }
   bool up() const { return open_ + 1 == links_.size(); }
-  // Other members go at about the same time: what they close is no failure.
+  // From now on a link that another member closes is no failure.
   void Leave() { closing_ = true; }
   std::uint64_t sent_wire_bytes() const {
     std::uint64_t bytes = 0;
@@ -197,9 +197,9 @@ class Member {
       if (command.contains("run")) Run(command["run"]);
       if (command.contains("check")) Check();
       if (command.contains("drop")) Drop();
+      if (command.contains("leave")) Leave();
     }
     RunOn(executor_.get(), [this] {
-      group_->Leave();
       method_.reset();
       group_.reset();
       hub_.reset();
@@ -298,6 +298,14 @@ class Member {
       return 0;
     });
     Answer({{"dropped", true}});
+  }
+
+  void Leave() {
+    RunOn(executor_.get(), [this] {
+      group_->Leave();
+      return 0;
+    });
+    Answer({{"left", true}});
   }
 
   const std::size_t rank_, members_;

@@ -30,8 +30,8 @@ class ReplicaBenchTest(unittest.TestCase):
                 self.assertEqual((row["members"], row["values"]), (2, 1_000_000))
                 self.assertGreater(row["seconds"], 0)
                 self.assertGreater(row["cpuSeconds"], 0)
-                # No exchange is faster than its line, but for what one burst may be.
-                self.assertLess(row["linkLimitFraction"], 1.1)
+        # No exchange is faster than its line, but for what one burst may be.
+        self.assertLess(rows["average"]["linkLimitFraction"], 1.1)
         for name in EXACT:
             self.assertLess(rows[name]["relativeError"], 1e-6)
         self.assertLess(rows["average:dtype=bf16"]["relativeError"], .01)
