@@ -85,10 +85,13 @@ std::string DescribeLinks(const Json& status) {
   return text;
 }
 
-std::string Reasons(const Json& status) {
+// Without what the run's own reason says.
+std::string Reasons(const Json& status, const std::string& of_run) {
   std::string text;
   for (const Json& reason : ListIn(status, "stateReasons")) {
-    if (reason.is_string()) text += ": " + reason.get<std::string>();
+    if (!reason.is_string()) continue;
+    const auto said = reason.get<std::string>();
+    if (of_run.empty() || said.find(of_run) == std::string::npos) text += ": " + said;
   }
   return text;
 }
@@ -104,6 +107,7 @@ std::string DescribeRun(const std::optional<std::string>& scheduler) {
 
 std::string DescribeStall(const std::optional<std::string>& scheduler,
                           const std::vector<PeerLooks>& peers) {
+  const std::string of_run = TextIn(ObjectIn(ObjectOf(scheduler), "run"), "reason");
   std::string silent;
   std::multimap<std::int64_t, std::string> told;  // by stage; -1: none
   for (std::size_t i = 0; i < peers.size(); ++i) {
@@ -115,8 +119,8 @@ std::string DescribeStall(const std::optional<std::string>& scheduler,
     const Json first = ObjectOf(peers[i].first), second = ObjectOf(peers[i].second);
     const Json role = ObjectIn(second, "role");
     if (role.empty()) {
-      told.emplace(
-          -1, "; " + name + " has no stage and is " + TextIn(second, "state") + Reasons(second));
+      told.emplace(-1, "; " + name + " has no stage and is " + TextIn(second, "state") +
+                           Reasons(second, of_run));
       continue;
     }
     const auto stage = static_cast<std::int64_t>(NumberIn(role, "stage"));

@@ -33,9 +33,6 @@ constexpr std::uint32_t kUnsentBytes = 256 * 1024;
 // A peer that pings without reading answers is broken. Ours waits for some of them.
 constexpr std::size_t kControlQueueMax = 64;
 constexpr std::size_t kPingsMax = 32;
-// Held up by the network for this part of so many ticks, a link asks for one more connection.
-constexpr double kCrowdedPart = 0.5;
-constexpr int kCrowdedTicks = 2;
 constexpr std::uint64_t kUndeliveredMax = 64ull << 20;
 
 double Milliseconds(Duration duration) {
@@ -265,6 +262,7 @@ void LinkCore::Opened() {
   stats_.address = stream_->address();
   TuneSockets();
   last_heard_ = context_.executor->clock().Now();
+  lane_demand_.Start(last_heard_, context_.upload->taken());
   SendPing(last_heard_);  // the line may be idle now, and never again
   PostHandler("link.open", [](const LinkHandlers& handlers) {
     if (handlers.on_open) handlers.on_open();
@@ -293,14 +291,10 @@ void LinkCore::TuneSockets() {
 }
 
 void LinkCore::AskForLanes() {
-  const double stalled =
-      stats_.stall_network_ms - std::exchange(stalled_ms_, stats_.stall_network_ms);
-  // With a pace the line is full, whatever one connection could do.
-  const bool crowded = !sockets_.empty() && context_.upload->pace().value == 0 &&
-                       stalled > kCrowdedPart * Milliseconds(kTick);
-  crowded_ticks_ = crowded ? crowded_ticks_ + 1 : 0;
-  if (crowded_ticks_ < kCrowdedTicks || stream_->lanes() >= context_.limits.connections_max) return;
-  crowded_ticks_ = 0;
+  const bool wanted = lane_demand_.Tick(context_.executor->clock().Now(), stats_.stall_network_ms,
+                                        context_.upload->taken(), context_.upload->rate());
+  // No socket: there is no line between us.
+  if (!wanted || sockets_.empty() || stream_->lanes() >= context_.limits.connections_max) return;
   if (dialer_) {
     Grow();
   } else {
@@ -394,7 +388,9 @@ std::size_t LinkCore::ChunkBytes() const {
   const std::size_t most = context_.limits.chunk_bytes;
   const BitsPerSecond rate = context_.upload->rate();
   if (rate.value == 0) return most;
-  const double wanted = rate.bytes_per_second() * kChunkSeconds;
+  // A chunk is on one connection, and those after it wait for it at the other end.
+  const double wanted = rate.bytes_per_second() * kChunkSeconds /
+                        static_cast<double>(std::max<std::size_t>(1, tuned_lanes_));
   const std::size_t least = std::min(kChunkBytesMin, most);
   return wanted >= static_cast<double>(most) ? most
                                              : std::max(least, static_cast<std::size_t>(wanted));

@@ -13,6 +13,7 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
+#include "net/lane_demand.h"
 #include "net/link.h"
 #include "net/pacing_loop.h"
 #include "net/queue_delay.h"
@@ -123,8 +124,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
   std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
   std::size_t tuned_lanes_ SHOAL_GUARDED_BY(mutex_) = 0;     // whose sockets those are
-  double stalled_ms_ SHOAL_GUARDED_BY(mutex_) = 0;           // by the network, at the last tick
-  int crowded_ticks_ SHOAL_GUARDED_BY(mutex_) = 0;           // in a row
+  LaneDemand lane_demand_ SHOAL_GUARDED_BY(mutex_);
   SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
   std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
   LinkStats stats_ SHOAL_GUARDED_BY(mutex_);

@@ -69,13 +69,15 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
       if (!figures) continue;
       const auto known = watched_.find(socket.cookie);
       Watched now =
-          known == watched_.end() ? Watched{figures->acked_bytes, 0, 0, 0, 0} : known->second;
-      const std::uint64_t acked =
-          figures->acked_bytes - std::exchange(now.acked_bytes, figures->acked_bytes);
-      now.busy_ticks = acked >= kBusyBytes ? kBusyTicks : std::max(0, now.busy_ticks - 1);
-      Tune(socket, &now, acked, seconds);
+          known == watched_.end() ? Watched{figures->delivered_bytes, 0, 0, 0, 0} : known->second;
+      // A short segment behind a gap counts as a full one until the gap is closed.
+      const std::uint64_t before = now.delivered_bytes;
+      now.delivered_bytes = std::max(before, figures->delivered_bytes);
+      const std::uint64_t delivered = now.delivered_bytes - before;
+      now.busy_ticks = delivered >= kBusyBytes ? kBusyTicks : std::max(0, now.busy_ticks - 1);
+      Tune(socket, &now, delivered, seconds);
       watched.emplace(socket.cookie, now);
-      sample.delivered_bytes += acked;
+      sample.delivered_bytes += delivered;
       const bool busy = now.busy_ticks > 0 && figures->unacked_segments > 0;
       if (!busy || figures->min_rtt_ms <= 0) continue;
       const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));
@@ -91,9 +93,9 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
   return sample;
 }
 
-void PacingLoop::Tune(const TcpSocket& socket, Watched* watched, std::uint64_t acked,
+void PacingLoop::Tune(const TcpSocket& socket, Watched* watched, std::uint64_t delivered,
                       double seconds) {
-  watched->rate = std::max(kRateKept * watched->rate, static_cast<double>(acked) / seconds);
+  watched->rate = std::max(kRateKept * watched->rate, static_cast<double>(delivered) / seconds);
   const auto unsent = static_cast<std::uint32_t>(
       std::clamp(kUnsentSeconds * watched->rate, kUnsentBytesMin, kUnsentBytesMax));
   if (unsent > watched->unsent_limit || unsent < watched->unsent_limit / 2) {

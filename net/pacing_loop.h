@@ -48,7 +48,7 @@ class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
 
  private:
   struct Watched {
-    std::uint64_t acked_bytes = 0;
+    std::uint64_t delivered_bytes = 0;
     double rate = 0;  // bytes per second, recent peak
     int busy_ticks = 0;
     std::uint32_t unsent_limit = 0;
@@ -57,7 +57,7 @@ class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
 
   void Tick();
   PaceSample Look(const std::vector<LinkPulse>& pulses);
-  void Tune(const TcpSocket& socket, Watched* watched, std::uint64_t acked, double seconds);
+  void Tune(const TcpSocket& socket, Watched* watched, std::uint64_t delivered, double seconds);
   double ShareOfLinks(const std::vector<LinkPulse>& pulses);
 
   Executor* const executor_;

@@ -144,7 +144,8 @@ std::optional<TcpFigures> ReadTcpFigures(const TcpSocket& socket) {
   figures.rtt_ms = info->tcpi_rtt / 1000.0;
   const bool measured = info->tcpi_min_rtt != ~std::uint32_t{0};
   figures.min_rtt_ms = measured ? info->tcpi_min_rtt / 1000.0 : 0;
-  figures.acked_bytes = info->tcpi_bytes_acked;
+  figures.delivered_bytes =
+      info->tcpi_bytes_acked + std::uint64_t{info->tcpi_sacked} * info->tcpi_snd_mss;
   figures.unacked_segments = info->tcpi_unacked;
   figures.unsent_bytes = info->tcpi_notsent_bytes;
   return figures;

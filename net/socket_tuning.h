@@ -41,9 +41,11 @@ bool LimitPacingRate(const TcpSocket& socket, std::uint64_t bytes_per_second);
 
 // How a connection fares; all as the kernel counts.
 struct TcpFigures {
-  double rtt_ms = 0;              // smoothed
-  double min_rtt_ms = 0;          // of the last minutes; 0: not measured yet
-  std::uint64_t acked_bytes = 0;  // since the connection was made
+  double rtt_ms = 0;      // smoothed
+  double min_rtt_ms = 0;  // of the last minutes; 0: not measured yet
+  // Since the connection was made, what the other end has, behind gaps that losses made too: what
+  // is acknowledged in order stands still until a gap is closed, while the line goes on.
+  std::uint64_t delivered_bytes = 0;
   std::uint64_t unacked_segments = 0;
   std::uint64_t unsent_bytes = 0;
 };

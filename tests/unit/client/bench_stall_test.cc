@@ -43,7 +43,9 @@ TEST(DescribeStall, SaysWhoWaitsForWhat) {
 
 TEST(DescribeStall, NamesThoseWhoDoNotAnswerFirst) {
   const Json waiting = Peer(0, {{"wait_codec", 1}});
-  Json spare = {{"state", "waiting"}, {"role", nullptr}, {"stateReasons", {"no stage is free"}}};
+  Json spare = {{"state", "waiting"},
+                {"role", nullptr},
+                {"stateReasons", {"no stage is free", "the run is paused: a peer is missing"}}};
   const std::string text =
       DescribeStall(Scheduler("waiting", "a peer is missing"),
                     {Looks(waiting, waiting), {waiting.dump(), std::nullopt}, Looks(spare, spare)});

@@ -107,16 +107,16 @@ TEST(SocketTuning, SetsWhatItSays) {
 TEST(SocketTuning, TellsWhatTheKernelCounts) {
   const Connection connection;
   const TcpSocket socket = FindTcpSockets(connection.server_address()).at(0);
-  const std::uint64_t before = ReadTcpFigures(socket).value().acked_bytes;
+  const std::uint64_t before = ReadTcpFigures(socket).value().delivered_bytes;
   std::array<char, 5000> bytes{};
   ASSERT_EQ(::send(connection.client(), bytes.data(), bytes.size(), 0), 5000);
   ASSERT_EQ(::recv(connection.server(), bytes.data(), bytes.size(), MSG_WAITALL), 5000);
   std::optional<TcpFigures> figures = ReadTcpFigures(socket);
-  for (int i = 0; i < 1000 && figures->acked_bytes < before + 5000; ++i) {
+  for (int i = 0; i < 1000 && figures->delivered_bytes < before + 5000; ++i) {
     ::usleep(1000);
     figures = ReadTcpFigures(socket);
   }
-  EXPECT_EQ(figures->acked_bytes, before + 5000);
+  EXPECT_EQ(figures->delivered_bytes, before + 5000);
   EXPECT_GT(figures->min_rtt_ms, 0);
   EXPECT_GE(figures->rtt_ms, 0);
   EXPECT_EQ(figures->unsent_bytes, 0u);
