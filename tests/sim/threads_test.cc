@@ -290,10 +290,11 @@ TEST(ThreadsTest, AMicroBatchPassesExactlyTheDocumentedEventsOnTheDocumentedThre
 }
 
 TEST(ThreadsTest, DestructionWhileEverythingRunsIsSafe) {
-  for (int i = 0; i < 10; ++i) {
-    auto swarm = std::make_unique<TwoStages>("topk:ratio=0.2,bits=8,feedback=on");
+  for (int i = 0; i < 20; ++i) {
+    auto swarm = std::make_unique<TwoStages>(i % 2 == 0 ? "topk:ratio=0.2,bits=8,feedback=on"
+                                                        : "lowrank:rank=2,epilogue=false,lazy=on");
     std::thread ender([&] {
-      std::this_thread::sleep_for(std::chrono::microseconds(300 * i));
+      std::this_thread::sleep_for(std::chrono::microseconds(150 * i));
       swarm->End("stopped by the test");
     });
     const std::string outcome = swarm->Train();
