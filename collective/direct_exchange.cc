@@ -13,6 +13,7 @@
 
 #include "collective/error_memories.h"
 #include "collective/exchange.h"
+#include "collective/exchange_coders.h"
 #include "collective/exchange_work.h"
 
 namespace shoal::collective {
@@ -22,29 +23,18 @@ constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
 constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
 constexpr std::size_t kWindowChunksMin = 4;
-constexpr std::size_t kChunkValuesMax = 1u << 30;
-constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
 
 // Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
 class DirectExchange final : public Exchange {
  public:
-  DirectExchange(const ExchangeConfig& config, std::shared_ptr<const ChunkCoder> contribution,
-                 std::shared_ptr<const ChunkCoder> result, std::size_t chunk_values,
+  DirectExchange(const ExchangeConfig& config, ExchangeCoders coders, std::size_t chunk_values,
                  GroupChannel* channel, Executor* control, Executor* compute)
       : config_(config),
-        contribution_coder_(std::move(contribution)),
-        result_coder_(std::move(result)),
+        coders_(std::move(coders)),
         chunk_values_(chunk_values),
         window_(std::max(kWindowChunksMin,
                          config.window_bytes /
-                             (kMessageHeaderBytes + contribution_coder_->BytesMax(chunk_values)))),
-        result_feedback_(config.result_feedback.value_or(config.error_feedback)),
-        method_(MethodId("direct " + contribution_coder_->spec() + " " + result_coder_->spec() +
-                         " row=" + std::to_string(config.row) +
-                         " feedback=" + std::to_string(config.error_feedback) +
-                         (result_feedback_ == config.error_feedback
-                              ? ""
-                              : " result_feedback=" + std::to_string(result_feedback_)))),
+                             (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk_values)))),
         channel_(channel),
         control_(control),
         compute_(compute),
@@ -105,7 +95,8 @@ class DirectExchange final : public Exchange {
   std::size_t rank() const { return channel_->rank(); }
 
   Status CheckStart(const ExchangeRequest& request) const;
-  std::shared_ptr<Round> MakeRound(ExchangeRequest request);
+  Result<ExchangeCoders> CodersOf(const ExchangeRequest& request) const;
+  std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
   void Expect();
   bool MayBeSent(std::size_t owner) const;
   std::optional<ChunkPlace> NextToEncode();
@@ -127,11 +118,9 @@ class DirectExchange final : public Exchange {
   void OnCompute(const char* name, Work work, Then then);
 
   const ExchangeConfig config_;
-  const std::shared_ptr<const ChunkCoder> contribution_coder_, result_coder_;
+  const ExchangeCoders coders_;  // of rounds that name no others
   const std::size_t chunk_values_;
   const std::size_t window_;  // chunks that may be ahead of an owner's answers
-  const bool result_feedback_;
-  const std::uint64_t method_;
   GroupChannel* const channel_;
   Executor* const control_;
   Executor* const compute_;
@@ -205,13 +194,17 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
 
 void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
   SHOAL_ASSERT_ON(*control_);
-  if (Status status = CheckStart(request); !status.ok()) {
+  Status status = CheckStart(request);
+  const Result<ExchangeCoders> coders =
+      status.ok() ? CodersOf(request) : Result<ExchangeCoders>(status);
+  if (!coders.ok()) {
+    status = coders.status();
     control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
     return;
   }
   done_ = std::move(done);
   last_round_ = request.round;
-  round_ = MakeRound(std::move(request));
+  round_ = MakeRound(std::move(request), *coders);
   started_ = true;
   traffic_ = {};
   Expect();
@@ -222,7 +215,18 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
   for (Early& held : early) OnMessage(held.from, std::move(held.message));
 }
 
-std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest request) {
+Result<ExchangeCoders> DirectExchange::CodersOf(const ExchangeRequest& request) const {
+  if (request.codec.empty() && request.result_codec.empty()) return coders_;
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders,
+                         MakeExchangeCoders(config_, request.codec, request.result_codec));
+  if (coders.MessageBytesMax(chunk_values_) <= config_.chunk_bytes) return coders;
+  return InvalidArgument("a chunk of " + std::to_string(chunk_values_) +
+                         " values does not fit a message with the codecs of this round; name the "
+                         "one with more bytes when the exchange is made");
+}
+
+std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest request,
+                                                                 const ExchangeCoders& coders) {
   auto round = std::make_shared<Round>();
   RoundPlan& plan = round->plan;
   const std::size_t values =
@@ -230,9 +234,9 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
   plan.rank = rank();
   plan.layout =
       ShardLayout(values, SharesOf(request.weights, config_.shares), config_.row, chunk_values_);
-  plan.contribution_coder = contribution_coder_;
-  plan.result_coder = result_coder_;
-  plan.method = method_;
+  plan.contribution_coder = coders.contribution;
+  plan.result_coder = coders.result;
+  plan.method = coders.method;
   plan.round = request.round;
   plan.epoch = config_.epoch;
   plan.seed = config_.seed;
@@ -242,14 +246,15 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
   plan.transform = std::move(request.transform);
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);
-  if (config_.error_feedback || result_feedback_) {
+  const bool result_feedback = ResultFeedback(config_);
+  if (config_.error_feedback || result_feedback) {
     round->memory = memories_.Find(plan.tensor, plan.layout);
     const bool contributes = plan.weights[rank()] != 0;
     const bool worker = config_.error_feedback && plan.flow != Flow::kGather;
-    const bool server = result_feedback_ && plan.flow != Flow::kScatter;
+    const bool server = result_feedback && plan.flow != Flow::kScatter;
     round->fresh = memories_.Fresh(plan.tensor, plan.layout, rank(),
-                                   worker && contributes && !contribution_coder_->exact(),
-                                   server && contributes && !result_coder_->exact());
+                                   worker && contributes && !coders.contribution->exact(),
+                                   server && contributes && !coders.result->exact());
   }
   const std::size_t bytes = plan.Wanted().size() * sizeof(float);
   round->result = std::exchange(spare_result_, {});
@@ -524,20 +529,6 @@ void DirectExchange::Finish(Result<Buffer> result) {
   });
 }
 
-// The most values, a multiple of `row`, that fit a message with both coders; 0 if not even a row.
-std::size_t ChunkValues(const ExchangeConfig& config, const ChunkCoder& contribution,
-                        const ChunkCoder& result) {
-  const auto fits = [&](std::size_t rows) {
-    const std::size_t values = rows * config.row;
-    return kMessageHeaderBytes + std::max(contribution.BytesMax(values), result.BytesMax(values)) <=
-           config.chunk_bytes;
-  };
-  const std::size_t most = std::min({config.chunk_values, kChunkValuesMax}) / config.row;
-  std::size_t rows = std::min(std::max<std::size_t>(most, 1), kRowsMax);
-  while (rows > 0 && !fits(rows)) rows -= std::max<std::size_t>(1, rows / 16);
-  return rows * config.row;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
@@ -555,12 +546,8 @@ Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config
       return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
     }
   }
-  SHOAL_ASSIGN_OR_RETURN(auto contribution, MakeChunkCoder(config.codec, config.row));
-  auto result = contribution;
-  if (!config.result_codec.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(result, MakeChunkCoder(config.result_codec, config.row));
-  }
-  const std::size_t chunk_values = ChunkValues(config, *contribution, *result);
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, MakeExchangeCoders(config, {}, {}));
+  const std::size_t chunk_values = ChunkValues(config, coders);
   if (chunk_values == 0) {
     return InvalidArgument("a row of " + std::to_string(config.row) +
                            " values does not fit a "
@@ -568,7 +555,7 @@ Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config
                            std::to_string(config.chunk_bytes) + " bytes");
   }
   return std::unique_ptr<Exchange>(std::make_unique<DirectExchange>(
-      config, std::move(contribution), std::move(result), chunk_values, channel, control, compute));
+      config, std::move(coders), chunk_values, channel, control, compute));
 }
 
 }  // namespace shoal::collective

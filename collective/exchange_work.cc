@@ -141,7 +141,12 @@ Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t c
                          std::span<const float> values, ChunkErrors errors) {
   const ValueRange range = plan.layout.chunk(owner, chunk);
   const std::span<const float> own = values.subspan(range.begin, range.size());
-  if (errors.next.empty()) return Seal(plan, Phase::kContribution, owner, chunk, own, {});
+  if (errors.next.empty()) {
+    if (errors.before.empty()) return Seal(plan, Phase::kContribution, owner, chunk, own, {});
+    Buffer sum(own.size_bytes());
+    AddError(own, errors.before, sum.floats());
+    return Seal(plan, Phase::kContribution, owner, chunk, std::as_const(sum).floats(), {});
+  }
   AddError(own, errors.before, errors.next);
   Buffer decoded(own.size_bytes());
   Coded coded = Seal(plan, Phase::kContribution, owner, chunk, errors.next, decoded.floats());
@@ -166,7 +171,10 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
     SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
     return coded;
   }
-  if (errors.next.empty()) return Seal(plan, Phase::kResult, plan.rank, chunk, sum, agreed);
+  if (errors.next.empty()) {
+    if (!errors.before.empty()) Add(sum, errors.before);
+    return Seal(plan, Phase::kResult, plan.rank, chunk, sum, agreed);
+  }
   AddError(sum, errors.before, errors.next);
   coded = Seal(plan, Phase::kResult, plan.rank, chunk, errors.next, agreed);
   if (coded.status.ok()) TakeAway(agreed, errors.next);

@@ -81,9 +81,10 @@ Status RingExchange::CheckStart(const ExchangeRequest& request, std::uint64_t* a
   if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
-  if (request.flow != Flow::kReduce || request.transform != nullptr) {
+  if (request.flow != Flow::kReduce || request.transform != nullptr || !request.codec.empty() ||
+      !request.result_codec.empty()) {
     return InvalidArgument(
-        "a ring has no owners of shards to scatter to or to gather from; take the direct exchange");
+        "a ring adds up fp32 values and has no owners of shards; take the direct exchange");
   }
   return Status::Ok();
 }

@@ -17,6 +17,7 @@
 #include "compression/direct_codec.h"
 #include "compression/dithered_codec.h"
 #include "compression/feedback_codec.h"
+#include "compression/learned_codec.h"
 #include "compression/low_rank.h"
 #include "compression/low_rank_codec.h"
 #include "compression/plain_codec.h"
@@ -41,10 +42,10 @@ constexpr char kKnown[] =
     "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=], "
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
-    "shifted:bits=1..8[,bucket=N], "
+    "shifted:bits=1..8[,bucket=N], learned:bits=1..5[,bucket=N][,levels=HEX], "
     "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC], "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct, tiles, topk, shifted or aqsgd adds an entropy stage; "
+    "+zstd or +rans behind direct, tiles, topk, shifted, learned or aqsgd adds an entropy stage; "
     "feedback=on in "
     "direct, tiles or topk is error feedback for gradients";
 
@@ -200,6 +201,20 @@ Result<PlainPointer> MakeShifted(const CodecSpec& spec, std::uint32_t hidden) {
   return NewShiftedCodec(static_cast<int>(bits), bucket, *stage);
 }
 
+Result<PlainPointer> MakeLearned(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bits", "bucket", "levels", "feedback"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kLearnedBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, ParseRangeBucket(spec, hidden));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  const auto width = static_cast<int>(bits);
+  if (spec.Option("levels").empty()) return NewLearnedCodec(UniformLevels(width), bucket, *stage);
+  Result<LevelTable> levels = ParseLevels(spec.Option("levels"), width);
+  if (!levels.ok()) return SpecError(spec.text, std::string(levels.status().message()));
+  return NewLearnedCodec(std::move(*levels), bucket, *stage);
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -214,6 +229,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "tiles") return MakeTiles(spec, hidden);
   if (spec.name == "topk") return MakeTopK(spec);
   if (spec.name == "shifted") return MakeShifted(spec, hidden);
+  if (spec.name == "learned") return MakeLearned(spec, hidden);
   return PlainPointer();
 }
 
@@ -233,6 +249,11 @@ Status CheckFeedback(const CodecSpec& spec) {
     return SpecError(spec.text,
                      "random rounding is right on average without feedback, and its noise would "
                      "add up with it; leave feedback out");
+  }
+  if (spec.name == "learned") {
+    return SpecError(spec.text,
+                     "learned is for stage groups, whose exchange has its own feedback; leave "
+                     "feedback out");
   }
   const std::string_view levels = spec.Option("levels");
   const bool affine = levels == "affine" || (spec.name == "tiles" && levels.empty());

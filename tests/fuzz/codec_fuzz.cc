@@ -57,7 +57,9 @@ constexpr const char* kSpecs[] = {
     "tiles:bits=2,feedback=on",
     "lowrank:rank=1,else=direct:bits=3",
     "shifted:bits=4",
-    "shifted+rans:bits=8,bucket=3"};
+    "shifted+rans:bits=8,bucket=3",
+    "learned:bits=3",
+    "learned+rans:bits=2,bucket=3,levels=080050009000f000"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {

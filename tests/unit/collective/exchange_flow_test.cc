@@ -372,6 +372,72 @@ TEST(ExchangeFlowTest, ValuesMayOnlyBeMissingWhereATransformMakesThem) {
   }
 }
 
+// Levels are learned on the way: tables change between rounds, error memories go on.
+TEST(ExchangeFlowTest, ARoundMayHaveCodecsOfItsOwn) {
+  ExchangeConfig config = Config("learned:bits=2,bucket=16");
+  config.error_feedback = true;
+  ExchangeGroup group(3, 4, config);
+  constexpr std::size_t kValues = 300;
+  std::vector<double> in(kValues), out(kValues);
+  std::vector<std::string> specs = {"", "learned:bits=2,bucket=16,levels=2000600090009100",
+                                    "learned:bits=3,bucket=16", ""};
+  for (std::uint64_t round = 1; round <= specs.size(); ++round) {
+    const std::vector<Values> values = group.RandomOfAll(kValues);
+    ExchangeRequest request = Request(round, {1, 1, 1}, Flow::kReduce);
+    request.codec = specs[round - 1];
+    if (round == specs.size()) request.result_codec = "raw:dtype=fp32";
+    group.Round(request, values);
+    group.Commit();
+    ExchangeConfig named = config;
+    if (!request.codec.empty()) named.codec = request.codec;
+    named.result_codec = request.result_codec;
+    const Values agreed = group.Agreed();
+    if (round == 1) {
+      EXPECT_TRUE(SameBits(agreed, ExchangeReference(named, 3, 48).Round(request, values)));
+    }
+    for (std::size_t i = 0; i < kValues; ++i) {
+      for (const Values& member : values) in[i] += member[i];
+      out[i] += agreed[i];
+    }
+  }
+  // An exact round sends all that is left.
+  ExchangeRequest rest = Request(9, {1, 1, 1}, Flow::kReduce);
+  rest.codec = rest.result_codec = "raw:dtype=fp32";
+  group.Round(rest, std::vector<Values>(3, Values(kValues)));
+  const Values last = group.Agreed();
+  for (std::size_t i = 0; i < kValues; ++i) EXPECT_NEAR(in[i], out[i] + last[i], 2e-3);
+  group.Commit();
+  rest.round = 10;
+  group.Round(rest, std::vector<Values>(3, Values(kValues)));
+  EXPECT_EQ(group.Agreed(), Values(kValues));
+}
+
+TEST(ExchangeFlowTest, MembersWithOtherTablesOfLevelsDoNotMix) {
+  ExchangeGroup group(2, 4, Config("learned:bits=2,bucket=16"));
+  ExchangeRequest request = Request(7, {1, 1}, Flow::kReduce);
+  request.values = Shared(group.Random(70));
+  group.Start(0, request);
+  request.codec = "learned:bits=2,bucket=16,levels=2000600090009100";
+  group.Start(1, request);
+  group.Drain();
+  EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(group.StatusOf(1).ok());
+}
+
+TEST(ExchangeFlowTest, CodecsOfARoundMustFitTheChunks) {
+  ExchangeConfig config = Config("onebit");
+  config.chunk_bytes = 100;  // 64 of header, and signs of up to 48 values
+  ExchangeGroup group(2, 4, config);
+  ExchangeRequest request = Request(1, {1, 1}, Flow::kReduce);
+  request.values = Shared(group.Random(70));
+  for (const char* codec : {"raw:dtype=fp32", "nothing", "aqsgd:bits=4"}) {
+    request.codec = codec;
+    group.Start(0, request);
+    group.Drain();
+    EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument) << codec;
+  }
+}
+
 TEST(ExchangeFlowTest, ARingRefusesWhatNeedsOwners) {
   ExchangeGroup group(1, 4, Config());
   const auto ring =

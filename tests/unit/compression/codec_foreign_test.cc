@@ -69,7 +69,8 @@ const char* const kSpecs[] = {"raw:dtype=fp32",
                               "aqsgd:bits=2,first_visit=tiles:bits=4",
                               "topk:ratio=0.3,bits=4,bucket=4",
                               "shifted:bits=3,bucket=4",
-                              "shifted+rans:bits=5,bucket=6"};
+                              "shifted+rans:bits=5,bucket=6",
+                              "learned:bits=3,bucket=4"};
 
 TEST(ForeignBytes, EveryWrongLengthIsRefused) {
   for (const char* spec : kSpecs) {

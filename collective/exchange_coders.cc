@@ -1,0 +1,48 @@
+#include "collective/exchange_coders.h"
+
+#include <algorithm>
+
+#include "collective/exchange_message.h"
+
+namespace shoal::collective {
+namespace {
+
+constexpr std::size_t kChunkValuesMax = 1u << 30;
+constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
+
+}  // namespace
+
+std::size_t ExchangeCoders::MessageBytesMax(std::size_t values) const {
+  return kMessageHeaderBytes + std::max(contribution->BytesMax(values), result->BytesMax(values));
+}
+
+Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const std::string& codec,
+                                          const std::string& result_codec) {
+  ExchangeCoders coders;
+  const std::string& spec = codec.empty() ? config.codec : codec;
+  SHOAL_ASSIGN_OR_RETURN(coders.contribution, MakeChunkCoder(spec, config.row));
+  coders.result = coders.contribution;
+  const std::string& named = result_codec.empty() ? config.result_codec : result_codec;
+  if (!named.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(coders.result, MakeChunkCoder(named, config.row));
+  }
+  std::string method = "direct " + coders.contribution->spec() + " " + coders.result->spec() +
+                       " row=" + std::to_string(config.row) +
+                       " feedback=" + std::to_string(config.error_feedback);
+  if (const bool result = ResultFeedback(config); result != config.error_feedback) {
+    method += " result_feedback=" + std::to_string(result);
+  }
+  coders.method = MethodId(method);
+  return coders;
+}
+
+std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders) {
+  const std::size_t most = std::min({config.chunk_values, kChunkValuesMax}) / config.row;
+  std::size_t rows = std::min(std::max<std::size_t>(most, 1), kRowsMax);
+  while (rows > 0 && coders.MessageBytesMax(rows * config.row) > config.chunk_bytes) {
+    rows -= std::max<std::size_t>(1, rows / 16);
+  }
+  return rows * config.row;
+}
+
+}  // namespace shoal::collective

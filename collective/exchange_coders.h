@@ -1,0 +1,40 @@
+// What the messages of a round are coded by, from specs.
+//
+// Internal to collective/. Pure. Thread: any.
+
+#ifndef SHOAL_COLLECTIVE_EXCHANGE_CODERS_H_
+#define SHOAL_COLLECTIVE_EXCHANGE_CODERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "collective/chunk_coder.h"
+#include "collective/exchange.h"
+#include "common/status.h"
+
+namespace shoal::collective {
+
+struct ExchangeCoders {
+  std::shared_ptr<const ChunkCoder> contribution, result;
+  std::uint64_t method = 0;  // of the headers
+
+  // Most bytes of a message of so many values, header included.
+  std::size_t MessageBytesMax(std::size_t values) const;
+};
+
+// `codec` and `result_codec` as of a request.
+Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const std::string& codec,
+                                          const std::string& result_codec);
+
+// The most values, a multiple of `row`, that fit a message; 0 if not even a row.
+std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders);
+
+inline bool ResultFeedback(const ExchangeConfig& config) {
+  return config.result_feedback.value_or(config.error_feedback);
+}
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_COLLECTIVE_EXCHANGE_CODERS_H_
