@@ -1,6 +1,6 @@
 """Figures of finished rows, and the thresholds that the quality bench holds them to."""
 
-from rows import EIGHT, FOUR
+from rows import EIGHT, FOUR, MICRO
 
 
 class Results:
@@ -85,6 +85,20 @@ def _within(results, setup, name, limit):
                  _worst(results.excess(setup, name).values()), limit)
 
 
+def _low_rank(results):
+    """Low rank costs little where it saves time, much elsewhere, and the switch is right."""
+    name = "rank 4 epilogue, lazy auto"
+    out = [Check(f"{MICRO}: {name}, held-out loss above fp32",
+                 _worst(results.excess(MICRO, name, "heldOutLoss").values()), 1)]
+    for other, what, words, limit in (("all, not lazy", "heldOutLoss", "held-out", 1),
+                                      ("epilogue, lazy", "trainLoss", "training", 0)):
+        ours = results.last(MICRO, name, what)
+        theirs = results.last(MICRO, f"rank 4 {other}", what)
+        above = 100 * (min(theirs) / max(ours) - 1) if ours and theirs else None
+        out.append(Check(f"{MICRO}: rank 4 {other}, {words} loss above that", above, limit, True))
+    return out
+
+
 def checks(results):
     out = [_within(results, FOUR, f"aqsgd {pair}", limit)
            for pair, limit in (("fw4 bw8", 0.3), ("fw3 bw6", 0.5), ("fw2 bw4", 1.5))]
@@ -114,6 +128,7 @@ def checks(results):
             _within(results, EIGHT, "aqsgd fw2 bw4", 4),
             Check(f"{EIGHT}: direct fw3 bw6, training loss above fp32",
                   _worst(results.excess(EIGHT, "direct fw3 bw6").values(), True), 15, True)]
+    out += _low_rank(results)
     for setup, limit in ((FOUR, 4.0), (EIGHT, 5.2)):
         found = _frontier(results, setup)
         name = f" ({found[1]})" if found else ""

@@ -3,7 +3,7 @@
 import fnmatch
 
 from checks import bits_per_value, wire_bytes
-from rows import EIGHT, FOUR, ROWS
+from rows import EIGHT, FOUR, MICRO, ROWS
 from svg_plot import plot
 
 HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
@@ -35,6 +35,16 @@ the whole run, all boundaries, first epoch included. Where a row says nothing el
 epoch of `aqsgd` rows is fp32 both ways, as in the paper; `direct` is used from the first step.
 """
 
+LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
+LOW_RANK_TEXT = """As "4 stages", but steps of 8 micro-batches of 2 samples, activations as fp32:
+what gradients alone lose. A gradient is a matrix of 256 x 128. *epilogue*: the last 3, 2 and 1 of
+8 gradients of the three links are low rank (a quarter of all), the others go by `else=`; *all*:
+every one. *Lazy*: what a low-rank message left out is added to the next micro-batch's gradient.
+Below, in the last epoch and over the three links: *backward bits* per value on the wire, headers
+included; *gradient error* |g - received| / |g| of the first message of a step and all of the
+epilogue; *rho*: correlation of activations from one micro-batch to the next; *lazy*: part
+of the links that passed errors on at the end."""
+
 
 def _cells(values, form):
     return " / ".join("-" if v is None else form.format(v) for v in values) or "-"
@@ -65,6 +75,21 @@ def _setups(results):
             yield setup, lines
 
 
+def _low_rank_lines(results):
+    for row in ROWS:
+        run = results.seeds(row.setup, row.name).get(row.seeds[0])
+        if row.setup != MICRO or run is None or row.name == "fp32":
+            continue
+
+        def last(what, form, run=run):
+            return _cells(run.get(what, [None])[-1:], form)
+
+        bits = 8 * run["backwardBytes"][-1] / run["values"][-1]
+        yield (row.name, f"{bits:.2f}", last("gradientError", "{:.3f}"),
+               last("lowRankPart", "{:.0%}"), last("correlation", "{:.2f}"),
+               last("lazyPart", "{:.0%}"))
+
+
 def _aligned(head, lines):
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
@@ -81,6 +106,8 @@ def table(results):
     out = []
     for setup, lines in _setups(results):
         out += [f"== {setup}", *_aligned(HEAD, lines), ""]
+        if setup == MICRO:
+            out += [*_aligned(LOW_RANK_HEAD, list(_low_rank_lines(results))), ""]
     return "\n".join(out) or "nothing is finished\n"
 
 
@@ -169,6 +196,9 @@ def write_docs(folder, results, found, machine):
            "Two figures are two seeds.", ""]
     for setup, lines in _setups(results):
         out += [f"## {setup[0].upper()}{setup[1:]}", "", *_markdown(HEAD, lines), ""]
+        if setup == MICRO:
+            out += [LOW_RANK_TEXT, "",
+                    *_markdown(LOW_RANK_HEAD, list(_low_rank_lines(results))), ""]
         codecs = [(f"`{row.name}`", f"`{row.forward}`", f"`{row.backward}`",
                    f"`{row.first_epoch_backward or row.backward}`")
                   for row in ROWS if row.setup == setup and results.seeds(setup, row.name)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import bench
 import report
 from checks import Results, bits_per_value, checks, wire_bytes
-from rows import EIGHT, FOUR, RAW, ROWS
+from rows import EIGHT, FOUR, MICRO, RAW, ROWS
 from svg_plot import plot
 
 # (setup, name) -> training loss in the last epoch; what the calibration found, about.
@@ -38,6 +38,24 @@ def results(**changes):
             made = figures(TRAIN[row.name] + 0.001 * seed, *BITS[pair])
             made.update(changes.get(row.name.replace(" ", "_"), {}))
             found.add(row, seed, made)
+    return found
+
+
+def low_rank_results():
+    found = Results()
+    held = {"epilogue, lazy auto": (1.43, 1.765), "all, not lazy": (1.5, 1.80),
+            "epilogue, lazy": (1.44, 1.77)}
+    for row in ROWS:
+        if row.setup != MICRO:
+            continue
+        name = row.name.removeprefix("rank 4 ")
+        if name in ("fp32", "dithered 0.5") or (name in held and name != row.name):
+            train, held_out = held.get(name, (1.42, 1.76))
+            made = figures(train, 32, 2, held_out)
+            made["gradientError"] = [0.6 if name in held else 0.15]
+            for key, value in (("lowRankPart", 0.25), ("correlation", 0.34), ("lazyPart", 0.0)):
+                made[key] = [value if name in held else None]
+            found.add(row, 1, made)
     return found
 
 
@@ -89,7 +107,24 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(check(worse, "4 stages: fewest bits").value, 9)
 
 
+    def test_low_rank_is_judged_beside_itself(self):
+        found = low_rank_results()
+        words = ("epilogue, lazy auto, held-out", "all, not lazy, held-out", "lazy, training loss")
+        for text in words:
+            self.assertTrue(check(found, f"rank 4 {text}" if text[0] != "l" else text).ok, text)
+        found.seeds(MICRO, "rank 4 all, not lazy")[1]["heldOutLoss"] = [1.9, 1.77]
+        found.seeds(MICRO, "rank 4 epilogue, lazy")[1]["trainLoss"] = [2.0, 1.42]
+        found.seeds(MICRO, "fp32")[1]["heldOutLoss"] = [1.9, 1.745]
+        for text in words:
+            self.assertFalse(check(found, f"rank 4 {text}" if text[0] != "l" else text).ok, text)
+
+
 class ReportTest(unittest.TestCase):
+    def test_low_rank_rows_have_a_table_of_their_own(self):
+        text = report.table(low_rank_results())
+        self.assertRegex(text, r"rank 4 epilogue, lazy auto +2\.00 +0\.600 +25% +0\.34 +0%")
+        self.assertRegex(text, r"dithered 0\.5 +2\.00 +0\.150 +- +- +-")
+
     def test_tables_name_every_finished_row(self):
         text = report.table(results())
         for name in TRAIN:

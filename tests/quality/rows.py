@@ -176,23 +176,21 @@ MICRO = "8 micro-batches"
 REST = "dithered:step=0.5"
 
 
-def low_rank(name, rank, options, rest=REST, seeds=(1,)):
-    return Row(MICRO, f"rank {rank} {name}", RAW, f"lowrank:rank={rank},{options},else={rest}",
+def low_rank(name, rank, options, seeds=(1,)):
+    return Row(MICRO, f"rank {rank} {name}", RAW, f"lowrank:rank={rank},{options},else={REST}",
                seeds, m="")
 
 
 LOW_RANK = [
-    fp32(MICRO),
+    fp32(MICRO, (1, 2)),
     Row(MICRO, "dithered 0.5", RAW, REST, m=""),
-    low_rank("epilogue, lazy auto", 4, "lazy=auto"),
+    low_rank("epilogue, lazy auto", 4, "lazy=auto", (1, 2)),
     low_rank("epilogue, not lazy", 4, "lazy=off"),
     low_rank("epilogue, lazy", 4, "lazy=on"),
-    low_rank("all, not lazy", 4, "epilogue=false,lazy=off"),
+    low_rank("all, not lazy", 4, "epilogue=false,lazy=off", (1, 2)),
     low_rank("all, lazy", 4, "epilogue=false,lazy=on"),
     low_rank("epilogue, not lazy", 16, "lazy=off"),
     low_rank("all, not lazy", 16, "epilogue=false,lazy=off"),
-    low_rank("epilogue, lazy", 16, "lazy=on"),
-    low_rank("all, lazy", 16, "epilogue=false,lazy=on"),
 ]
 
 ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
