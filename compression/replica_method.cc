@@ -8,6 +8,9 @@
 namespace shoal::compression {
 namespace {
 
+constexpr char kExactCodec[] = "raw:dtype=fp32";
+constexpr std::uint32_t kStartMax = 1000000;
+
 // Of a canonical spec. Levels of `midrise` end inside of a bucket's largest values and shrink them,
 // however they are rounded.
 bool IsUnbiased(std::string_view codec) {
@@ -36,15 +39,7 @@ Result<std::string> CodecOf(const CodecSpec& spec) {
   return codec->spec();
 }
 
-}  // namespace
-
-Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
-  if (spec.name != "average") {
-    return InvalidArgument("replica method '" + std::string(text) +
-                           "' is not known; there are average, average:dtype=bf16 and "
-                           "average:codec=CODEC, for example average:codec=dithered:step=0.3");
-  }
+Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   if (const Status keys = CheckKeys(spec, {"dtype", "codec", "feedback"}); !keys.ok()) {
     if (spec.Option("codec").empty()) return keys;
@@ -54,13 +49,74 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(method.codec, CodecOf(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,
                          ChoiceOption(spec, "feedback", {"auto", "true", "false"}));
-  const bool exact = method.codec == "raw:dtype=fp32";
-  if (exact && feedback == 1) return SpecError(text, "fp32 sums leave nothing to feed back");
+  const bool exact = method.codec == kExactCodec;
+  if (exact && feedback == 1) return SpecError(spec.text, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !IsUnbiased(method.codec));
   method.spec = exact ? "average"
                       : "average:codec=" + Nested(method.codec) +
                             ",feedback=" + (method.feedback ? "true" : "false");
   return method;
+}
+
+Result<ReplicaMethod> ParseFactors(const CodecSpec& spec) {
+  ReplicaMethod method;
+  method.kind = ReplicaKind::kPowerSgd;
+  method.codec = kExactCodec;
+  SHOAL_ASSIGN_OR_RETURN(method.power_sgd, ParsePowerSgd(spec.text));
+  method.spec = method.power_sgd.Spec();
+  return method;
+}
+
+// `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
+// bucket's largest value for all.
+Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  const bool qadam = spec.name == "qadam";
+  SHOAL_RETURN_IF_ERROR(qadam ? CheckKeys(spec, {"bits", "bucket", "start", "refresh"})
+                              : CheckKeys(spec, {"bucket", "start", "refresh"}));
+  ReplicaMethod method;
+  method.kind = ReplicaKind::kMomentum;
+  method.feedback = true;
+  std::uint32_t bits = 1, bucket = kReplicaRow;
+  if (qadam) {
+    SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 8, 4));
+  }
+  SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 16, kReplicaRow, qadam ? 512 : 1024));
+  if (kReplicaRow % bucket != 0) {
+    return SpecError(spec.text, "bucket must divide " + std::to_string(kReplicaRow));
+  }
+  const std::string size = std::to_string(bucket);
+  method.codec = bits == 1 ? "onebit:bucket=" + size
+                           : "direct:bits=" + std::to_string(bits) + ",bucket=" + size;
+  std::uint32_t start = 0;
+  if (const auto text = spec.Option("start"); !text.empty() && text != "auto") {
+    SHOAL_ASSIGN_OR_RETURN(start, NumberOption(spec, "start", 1, kStartMax, 0));
+  }
+  method.start = start;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t refresh, ChoiceOption(spec, "refresh", {"off", "on"}));
+  method.refresh = refresh == 1;
+  method.spec = std::string(spec.name) + ":" + (qadam ? "bits=" + std::to_string(bits) + "," : "") +
+                "bucket=" + size + ",start=" + (start == 0 ? "auto" : std::to_string(start)) +
+                ",refresh=" + (method.refresh ? "on" : "off");
+  return method;
+}
+
+}  // namespace
+
+std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps) const {
+  constexpr std::uint64_t kLeast = 10, kMost = 1000;
+  return start > 0 ? start : std::clamp(run_steps / 8, kLeast, kMost);
+}
+
+Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
+  if (spec.name == "average") return ParseAverage(spec);
+  if (spec.name == "powersgd") return ParseFactors(spec);
+  if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
+  return InvalidArgument("replica method '" + std::string(text) +
+                         "' is not known; there are average, average:dtype=bf16, "
+                         "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
+                         "qadam:bits=4, onebit and powersgd:rank=N");
 }
 
 }  // namespace shoal::compression

@@ -4,6 +4,9 @@
 //   average:dtype=bf16                        fp16 and bf16, too
 //   average:codec=dithered:step=0.3           any codec without memory; '/' in it stands for ','
 //   average:codec=direct:bits=4/bucket=512,feedback=true
+//   powersgd:rank=16,start=10,stages=0-2      factors (power_sgd.h)
+//   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
+//   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
 //
 // Pure. Thread: any.
 
@@ -15,19 +18,31 @@
 #include <string_view>
 
 #include "common/status.h"
+#include "compression/power_sgd.h"
 
 namespace shoal::compression {
 
 // A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
 inline constexpr std::uint32_t kReplicaRow = 1024;
 
+enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum };
+
 struct ReplicaMethod {
+  ReplicaKind kind = ReplicaKind::kAverage;
   std::string spec;   // canonical, every option present
   std::string codec;  // of contributions and of their sums
   // What a message did not say is added to the next step's (worker and server error). By itself for
   // codecs that round to the nearest level, whose errors would add up; not for `dithered`, whose
   // errors are zero on average.
   bool feedback = false;
+  PowerSgdOptions power_sgd;
+  // Momenta: first step that is not an exact average; 0: an eighth of the run, 10 to 1000.
+  std::uint64_t start = 0;
+  bool refresh = false;  // updates the variance after the start, too, more and more seldom
+
+  std::uint64_t StartOf(std::uint64_t run_steps) const;
+  // Clips each pipeline's gradient by its own norm, before anything is exchanged.
+  bool clips_locally() const { return kind == ReplicaKind::kMomentum; }
 };
 
 // Invalid argument, with what is allowed, for anything else.

@@ -216,6 +216,7 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   pipeline::RunnerConfig config;
   config.run = RunId{run.run()};
   config.seed = run.seed();
+  config.steps = run.steps();
   config.generation = plan_.generation();
   config.stage = own_.stage();
   config.stages = run.stages();
@@ -338,7 +339,11 @@ pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
         TargetOf(pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
   }
   if (last > 0 && (stage == 0 || stage == last) && loaded_->model->config().tied_head) {
-    targets.embedding = TargetOf(pipeline, stage == 0 ? last : 0, "embedding/" + p);
+    for (std::uint32_t other = 0; other < plan_.config().pipelines(); ++other) {
+      const std::uint32_t low = stage == 0 ? pipeline : other, high = stage == 0 ? other : pipeline;
+      const std::string ends = std::to_string(low) + "-" + std::to_string(high);
+      targets.embedding.push_back(TargetOf(other, stage == 0 ? last : 0, "embedding/" + ends));
+    }
   }
   for (std::uint32_t other = 0; other < plan_.config().pipelines(); ++other) {
     const std::string pair =
@@ -367,7 +372,14 @@ void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {
   if (!runner_) return;
-  runner_->OnReduce(reduce.step(), {reduce.pipelines().begin(), reduce.pipelines().end()});
+  pipeline::ReduceOrder order;
+  order.step = reduce.step();
+  order.pipelines.assign(reduce.pipelines().begin(), reduce.pipelines().end());
+  order.labels = reduce.labels();
+  order.learning_rate = reduce.learning_rate();
+  order.local_norms.assign(reduce.local_norms().begin(), reduce.local_norms().end());
+  order.checkpoint = reduce.checkpoint();
+  runner_->OnReduce(order);
 }
 
 void StageHost::OnApply(const control::v1::Apply& apply) {
@@ -409,6 +421,7 @@ void StageHost::OnStepReady(const pipeline::StepReady& ready) {
   proto->set_micro_batches(ready.micro_batches);
   proto->set_labels(ready.labels);
   proto->set_loss_sum(ready.loss_sum);
+  proto->set_squared_norm(ready.squared_norm);
   control::v1::StageTiming* timing = proto->mutable_timing();
   timing->set_forward_ms(ready.times.forward_ms);
   timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);

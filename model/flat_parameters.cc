@@ -74,22 +74,22 @@ std::span<float> MutableFloats(const at::Tensor& tensor) {
 double ParallelSumOfSquares(std::span<const float> values) {
   const std::size_t blocks = (values.size() + kBlockValues - 1) / kBlockValues;
   std::vector<double> sums(blocks);
-  at::parallel_for(
-      0, static_cast<std::int64_t>(blocks), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (auto block = static_cast<std::size_t>(begin); block < static_cast<std::size_t>(end);
-             ++block) {
-          const std::size_t first = block * kBlockValues;
-          sums[block] =
-              SumOfSquares(values.subspan(first, std::min(kBlockValues, values.size() - first)));
-        }
-      });
+  at::parallel_for(0, static_cast<std::int64_t>(blocks), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (auto block = static_cast<std::size_t>(begin);
+                          block < static_cast<std::size_t>(end); ++block) {
+                       const std::size_t first = block * kBlockValues;
+                       sums[block] = optimizer::SumOfSquares(
+                           values.subspan(first, std::min(kBlockValues, values.size() - first)));
+                     }
+                   });
   double sum = 0;
   for (double block : sums) sum += block;
   return sum;
 }
 
-// The same arithmetic as AdamWUpdate, one rounding per operation, on any device.
-void UpdateOnDevice(const AdamWStep& step, const at::Tensor& gradient, at::Tensor value,
+// The same arithmetic as optimizer::AdamWUpdate, one rounding per operation, on any device.
+void UpdateOnDevice(const optimizer::AdamWStep& step, const at::Tensor& gradient, at::Tensor value,
                     at::Tensor first, at::Tensor second) {
   const at::Tensor g = gradient.mul(step.gradient_factor);
   first.mul_(step.beta1).add_(g.mul(step.one_minus_beta1));
@@ -100,13 +100,13 @@ void UpdateOnDevice(const AdamWStep& step, const at::Tensor& gradient, at::Tenso
   value.mul_(step.decay).sub_(first.div(denominator).mul_(step.step_size));
 }
 
-void UpdateOnHost(const AdamWStep& step, const at::Tensor& gradient, const at::Tensor& value,
-                  const at::Tensor& first, const at::Tensor& second) {
+void UpdateOnHost(const optimizer::AdamWStep& step, const at::Tensor& gradient,
+                  const at::Tensor& value, const at::Tensor& first, const at::Tensor& second) {
   const auto grain = static_cast<std::int64_t>(kBlockValues);
   at::parallel_for(0, value.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     const auto from = static_cast<std::size_t>(begin);
     const auto count = static_cast<std::size_t>(end - begin);
-    AdamWUpdate(
+    optimizer::AdamWUpdate(
         step, Floats(gradient).subspan(from, count), MutableFloats(value).subspan(from, count),
         MutableFloats(first).subspan(from, count), MutableFloats(second).subspan(from, count));
   });
@@ -121,6 +121,15 @@ struct FlatParameters::Tensors {
   at::Tensor exp_avg_sq;
   at::Tensor compute;  // bf16 copy; undefined in fp32
 
+  const at::Tensor& Of(StateVector which) const {
+    switch (which) {
+      case StateVector::kWeights: return values;
+      case StateVector::kGradients: return gradients;
+      case StateVector::kFirstMoment: return exp_avg;
+      case StateVector::kSecondMoment: return exp_avg_sq;
+    }
+    return values;
+  }
   static at::Tensor Part(const at::Tensor& flat, const ParameterEntry& entry) {
     return flat.narrow(0, static_cast<std::int64_t>(entry.offset),
                        static_cast<std::int64_t>(entry.size));
@@ -183,15 +192,21 @@ at::Tensor FlatParameters::Gradient(const std::string& name) const {
 
 void FlatParameters::ZeroGradients() { tensors_->gradients.zero_(); }
 
-void FlatParameters::ExportGradients(std::span<float> flat) const {
-  at::from_blob(flat.data(), {static_cast<std::int64_t>(flat.size())}, at::kFloat)
-      .copy_(tensors_->gradients);
+void FlatParameters::Read(StateVector which, std::size_t first, std::span<float> values) const {
+  const auto count = static_cast<std::int64_t>(values.size());
+  at::from_blob(values.data(), {count}, at::kFloat)
+      .copy_(tensors_->Of(which).narrow(0, static_cast<std::int64_t>(first), count));
 }
 
-void FlatParameters::ImportGradients(std::span<const float> flat) {
+void FlatParameters::Write(StateVector which, std::size_t first, std::span<const float> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  const auto from = static_cast<std::int64_t>(first);
   // from_blob wants a mutable pointer; the tensor is only read.
-  tensors_->gradients.copy_(at::from_blob(const_cast<float*>(flat.data()),
-                                          {static_cast<std::int64_t>(flat.size())}, at::kFloat));
+  const at::Tensor source = at::from_blob(const_cast<float*>(values.data()), {count}, at::kFloat);
+  tensors_->Of(which).narrow(0, from, count).copy_(source);
+  if (which == StateVector::kWeights && bf16_) {
+    tensors_->compute.narrow(0, from, count).copy_(tensors_->values.narrow(0, from, count));
+  }
 }
 
 double FlatParameters::SquaredGradientNorm(std::ptrdiff_t skip) const {
@@ -208,13 +223,13 @@ double FlatParameters::SquaredGradientNorm(std::ptrdiff_t skip) const {
   return sum;
 }
 
-void FlatParameters::Apply(const AdamWOptions& options, bool fused) {
-  AdamWOptions without_decay = options;
+void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
+  optimizer::AdamWOptions without_decay = options;
   without_decay.weight_decay = 0;
-  const AdamWStep decayed = MakeAdamWStep(options);
-  const AdamWStep undecayed = MakeAdamWStep(without_decay);
+  const optimizer::AdamWStep decayed = optimizer::MakeAdamWStep(options);
+  const optimizer::AdamWStep undecayed = optimizer::MakeAdamWStep(without_decay);
   for (const ParameterEntry& entry : entries_) {
-    const AdamWStep& step = entry.decay ? decayed : undecayed;
+    const optimizer::AdamWStep& step = entry.decay ? decayed : undecayed;
     const at::Tensor gradient = Tensors::Part(tensors_->gradients, entry);
     const at::Tensor value = Tensors::Part(tensors_->values, entry);
     const at::Tensor first = Tensors::Part(tensors_->exp_avg, entry);

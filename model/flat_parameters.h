@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/status.h"
-#include "model/adamw.h"
 #include "model/stage_model.h"
+#include "optimizer/adamw.h"
 
 namespace at {
 class Tensor;
@@ -59,14 +59,15 @@ class FlatParameters {
   at::Tensor Gradient(const std::string& name) const;
 
   void ZeroGradients();
-  void ExportGradients(std::span<float> flat) const;
-  void ImportGradients(std::span<const float> flat);
+  // Values [first, first + values.size()) of a vector; the caller has checked the range.
+  void Read(StateVector which, std::size_t first, std::span<float> values) const;
+  void Write(StateVector which, std::size_t first, std::span<const float> values);
   // Sum of squares of the gradients in fp64, without entry `skip` (-1: none).
   double SquaredGradientNorm(std::ptrdiff_t skip) const;
   // One AdamW update; `options.weight_decay` counts only where the entry decays. On the CPU it is
   // one pass over memory; without `fused`, and on other devices, the same roundings in the same
   // order as tensor operations: equal to the bit.
-  void Apply(const AdamWOptions& options, bool fused = true);
+  void Apply(const optimizer::AdamWOptions& options, bool fused = true);
   // XXH3-64 over all weights in layout order.
   std::uint64_t WeightChecksum() const;
 

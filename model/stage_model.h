@@ -63,12 +63,15 @@ struct StepLoss {
   std::uint64_t labels = 0;
 };
 
-// A named flat fp32 view of all gradients, or of the tied embedding's gradient.
-struct GradientLayout {
+// A tensor's place in the stage's flat fp32 vectors: weights, gradients and moments alike.
+struct TensorLayout {
   std::string name;
   std::size_t offset = 0;  // in values
   std::size_t size = 0;
+  std::vector<std::size_t> shape;  // weight decay is for two dimensions and more
 };
+
+enum class StateVector : std::uint8_t { kWeights, kGradients, kFirstMoment, kSecondMoment };
 
 class StageModel {
  public:
@@ -101,14 +104,16 @@ class StageModel {
   // Forgets kept micro-batches and sets all gradients to zero (start or abort of a step).
   virtual void ZeroGradients() = 0;
 
-  // All gradients of the stage as one flat fp32 vector in layout order; Import replaces them.
-  virtual std::span<const GradientLayout> gradient_layout() const = 0;
-  virtual std::size_t gradient_size() const = 0;  // values
-  virtual Status ExportGradients(std::span<float> flat) = 0;
-  virtual Status ImportGradients(std::span<const float> flat) = 0;
-  // Place of the tied embedding's gradient in the flat vector; size 0 if this stage has none, or
-  // if first and last stage are one. The two ends' gradients must be summed each step.
-  virtual GradientLayout tied_embedding() const = 0;
+  // The stage's tensors, in the order of its flat vectors of state_size() values.
+  virtual std::span<const TensorLayout> layout() const = 0;
+  virtual std::size_t state_size() const = 0;
+  // Copies values [first, first + values.size()) of a flat vector; Write replaces them. A range
+  // outside of the vector is an error.
+  virtual Status Read(StateVector which, std::size_t first, std::span<float> values) = 0;
+  virtual Status Write(StateVector which, std::size_t first, std::span<const float> values) = 0;
+  // Place of the tied embedding in the flat vectors; size 0 if this stage has none, or if first and
+  // last stage are one. The two ends' gradients must be summed each step.
+  virtual TensorLayout tied_embedding() const = 0;
 
   // Sum of squares of the gradients times scale^2, in fp64, fixed order. The tied embedding counts
   // on the first stage only.

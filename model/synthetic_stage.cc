@@ -93,6 +93,11 @@ Status CheckOptions(const SyntheticOptions& o) {
   return Status::Ok();
 }
 
+Status CheckRange(std::size_t first, std::size_t count) {
+  if (first <= 1 && count <= 1 - first) return Status::Ok();
+  return InvalidArgument("a synthetic stage has one value of state");
+}
+
 class SyntheticStage final : public StageModel {
  public:
   SyntheticStage(storage::ModelConfig config, StageOptions stage, const SyntheticOptions& options,
@@ -183,17 +188,17 @@ class SyntheticStage final : public StageModel {
   Status Logits(const MicroBatch&, bool, std::span<float>) override { return NoWeights("scores"); }
   void ZeroGradients() override { kept_.clear(); }
 
-  std::span<const GradientLayout> gradient_layout() const override { return layout_; }
-  std::size_t gradient_size() const override { return 1; }
-  Status ExportGradients(std::span<float> flat) override {
-    if (flat.size() != 1) return InvalidArgument("a synthetic stage has one gradient");
-    flat[0] = 0;
+  std::span<const TensorLayout> layout() const override { return layout_; }
+  std::size_t state_size() const override { return 1; }
+  Status Read(StateVector, std::size_t first, std::span<float> values) override {
+    SHOAL_RETURN_IF_ERROR(CheckRange(first, values.size()));
+    std::fill(values.begin(), values.end(), 0.0f);
     return Status::Ok();
   }
-  Status ImportGradients(std::span<const float> flat) override {
-    return flat.size() == 1 ? Status::Ok() : InvalidArgument("a synthetic stage has one gradient");
+  Status Write(StateVector, std::size_t first, std::span<const float> values) override {
+    return CheckRange(first, values.size());
   }
-  GradientLayout tied_embedding() const override { return {}; }
+  TensorLayout tied_embedding() const override { return {}; }
   double SquaredGradientNorm(double) override { return 0; }
   Status Apply(std::uint64_t, double, double, double) override { return Status::Ok(); }
 
@@ -290,7 +295,7 @@ class SyntheticStage final : public StageModel {
   const SyntheticOptions options_;
   const std::shared_ptr<SyntheticMeter> meter_;
   const SyntheticTime time_;
-  const std::array<GradientLayout, 1> layout_ = {GradientLayout{"synthetic", 0, 1}};
+  const std::array<TensorLayout, 1> layout_ = {TensorLayout{"synthetic", 0, 1, {1}}};
   std::vector<float> table_;
   std::vector<float> channels_;
   std::unordered_map<SampleId, std::uint32_t> visits_;

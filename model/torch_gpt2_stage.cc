@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
-#include "model/adamw.h"
 #include "model/flat_parameters.h"
 #include "model/gpt2_network.h"
 #include "model/stage_model.h"
 #include "model/torch_device.h"
+#include "optimizer/adamw.h"
 
 namespace shoal::model {
 namespace {
@@ -75,7 +75,8 @@ class TorchGpt2Stage final : public StageModel {
         parameters_(config, options.range, device.id, options.compute == "bf16"),
         network_(config, options, parameters_) {
     for (const ParameterEntry& entry : parameters_.entries()) {
-      layout_.push_back({entry.name, entry.offset, entry.size});
+      layout_.push_back(
+          {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
     }
   }
 
@@ -94,11 +95,11 @@ class TorchGpt2Stage final : public StageModel {
     kept_.clear();
     parameters_.ZeroGradients();
   }
-  std::span<const GradientLayout> gradient_layout() const override { return layout_; }
-  std::size_t gradient_size() const override { return parameters_.size(); }
-  Status ExportGradients(std::span<float> flat) override;
-  Status ImportGradients(std::span<const float> flat) override;
-  GradientLayout tied_embedding() const override;
+  std::span<const TensorLayout> layout() const override { return layout_; }
+  std::size_t state_size() const override { return parameters_.size(); }
+  Status Read(StateVector which, std::size_t first, std::span<float> values) override;
+  Status Write(StateVector which, std::size_t first, std::span<const float> values) override;
+  TensorLayout tied_embedding() const override;
 
   double SquaredGradientNorm(double scale) override;
   Status Apply(std::uint64_t step, double scale, double global_norm, double learning_rate) override;
@@ -134,13 +135,14 @@ class TorchGpt2Stage final : public StageModel {
   Status CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
                      const StepLoss* loss) const;
   void SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const;
+  Status CheckState(std::size_t first, std::size_t count) const;
 
   const storage::ModelConfig config_;
   const StageOptions options_;
   const std::string device_name_;
   FlatParameters parameters_;
   Gpt2Network network_;
-  std::vector<GradientLayout> layout_;
+  std::vector<TensorLayout> layout_;
   std::map<MicroBatchId, InFlight> kept_;
 };
 
@@ -258,25 +260,32 @@ Status TorchGpt2Stage::Logits(const MicroBatch& micro_batch, bool last_only,
   });
 }
 
-Status TorchGpt2Stage::ExportGradients(std::span<float> flat) {
-  SHOAL_RETURN_IF_ERROR(CheckSize("gradient export", flat.size(), parameters_.size()));
-  return Guard("gradient export", [&] {
-    parameters_.ExportGradients(flat);
+Status TorchGpt2Stage::CheckState(std::size_t first, std::size_t count) const {
+  if (first <= parameters_.size() && count <= parameters_.size() - first) return Status::Ok();
+  return InvalidArgument("values " + std::to_string(first) + " to " +
+                         std::to_string(first + count) + " of a stage that has " +
+                         std::to_string(parameters_.size()));
+}
+
+Status TorchGpt2Stage::Read(StateVector which, std::size_t first, std::span<float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  return Guard("reading the stage's state", [&] {
+    parameters_.Read(which, first, values);
     return Status::Ok();
   });
 }
 
-Status TorchGpt2Stage::ImportGradients(std::span<const float> flat) {
-  SHOAL_RETURN_IF_ERROR(CheckSize("gradient import", flat.size(), parameters_.size()));
-  return Guard("gradient import", [&] {
-    parameters_.ImportGradients(flat);
+Status TorchGpt2Stage::Write(StateVector which, std::size_t first, std::span<const float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  return Guard("writing the stage's state", [&] {
+    parameters_.Write(which, first, values);
     return Status::Ok();
   });
 }
 
-GradientLayout TorchGpt2Stage::tied_embedding() const {
+TensorLayout TorchGpt2Stage::tied_embedding() const {
   if (!config_.tied_head || first() == last()) return {};
-  const auto found = std::find_if(layout_.begin(), layout_.end(), [](const GradientLayout& entry) {
+  const auto found = std::find_if(layout_.begin(), layout_.end(), [](const TensorLayout& entry) {
     return entry.name == "wte.weight";
   });
   SHOAL_CHECK(found != layout_.end());
@@ -303,7 +312,8 @@ Status TorchGpt2Stage::Apply(std::uint64_t step, double scale, double global_nor
   const OptimizerOptions& optimizer = options_.optimizer;
   return Guard("optimizer step", [&] {
     parameters_.Apply({optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay,
-                       learning_rate, scale * ClipFactor(optimizer.clip_norm, global_norm), step});
+                       learning_rate,
+                       scale * optimizer::ClipFactor(optimizer.clip_norm, global_norm), step});
     parameters_.ZeroGradients();
     return Status::Ok();
   });

@@ -15,7 +15,7 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
-#include "pipeline/task_scope.h"
+#include "common/task_scope.h"
 
 namespace shoal::pipeline {
 

@@ -1,180 +1,202 @@
 #include "pipeline/group_links.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::pipeline {
 namespace {
 
-// Messages that may come before the group's first operation begins.
+enum GroupNumber : std::uint32_t { kStageGroup, kEmbeddingGroup };
+
+// Messages that may come before a group's first operation begins.
 constexpr std::size_t kHeldMax = 256;
 
 }  // namespace
 
-GroupLinks::GroupLinks(RunnerCore* core, std::vector<net::LinkTarget> targets,
-                       std::function<void()> on_up)
-    : core_(core), targets_(std::move(targets)), on_up_(std::move(on_up)) {
-  links_.resize(targets_.size());
-  is_open_.assign(targets_.size(), false);
+class GroupLinks::Group final : public collective::GroupChannel {
+ public:
+  // `peers`: place in peers_ of each member.
+  Group(GroupLinks* links, std::uint32_t number, std::vector<std::size_t> peers, std::size_t rank)
+      : links_(links), number_(number), peers_(std::move(peers)), rank_(rank) {}
+
+  std::size_t size() const override { return peers_.size(); }
+  std::size_t rank() const override { return rank_; }
+  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+    if (to >= peers_.size() || to == rank_) {
+      return InvalidArgument("the group has no other member " + std::to_string(to));
+    }
+    return links_->Send(peers_[to], number_, tag, std::move(payload));
+  }
+  void SetReceiver(Receiver receiver) override {
+    receiver_ = std::move(receiver);
+    if (!receiver_) return;
+    for (Held& held : std::exchange(held_, {})) {
+      receiver_(held.from, held.tag, std::move(held.payload));
+    }
+  }
+
+  std::size_t peer(std::size_t member) const { return peers_[member]; }
+  Status Receive(std::size_t peer, std::uint64_t tag, Buffer payload) {
+    const auto found = std::find(peers_.begin(), peers_.end(), peer);
+    if (found == peers_.end()) return InvalidArgument("a message of a group it is not in");
+    const auto from = static_cast<std::size_t>(found - peers_.begin());
+    if (!receiver_ && held_.size() >= kHeldMax) {
+      return ResourceExhausted("too many messages before the group's first operation");
+    }
+    if (receiver_) {
+      receiver_(from, tag, std::move(payload));
+    } else {
+      held_.push_back({from, tag, std::move(payload)});
+    }
+    return Status::Ok();
+  }
+
+ private:
+  struct Held {
+    std::size_t from;
+    std::uint64_t tag;
+    Buffer payload;
+  };
+  GroupLinks* const links_;
+  const std::uint32_t number_;
+  const std::vector<std::size_t> peers_;
+  const std::size_t rank_;
+  Receiver receiver_;
+  std::vector<Held> held_;  // before there was a receiver
+};
+
+GroupLinks::GroupLinks(RunnerCore* core, const std::vector<net::LinkTarget>& stage_group,
+                       const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up)
+    : core_(core), on_up_(std::move(on_up)) {
+  const RunnerConfig& config = core->config;
+  const std::uint32_t last = config.stages - 1, other = config.stage == 0 ? last : 0;
+  for (std::uint32_t pipeline = 0; pipeline < config.pipelines; ++pipeline) {
+    Peer peer;
+    peer.stage = config.stage;
+    peer.pipeline = pipeline;
+    if (pipeline < stage_group.size()) peer.target = stage_group[pipeline];
+    peers_.push_back(std::move(peer));
+  }
+  for (std::uint32_t pipeline = 0; pipeline < other_end.size(); ++pipeline) {
+    Peer peer;
+    peer.stage = other;
+    peer.pipeline = pipeline;
+    peer.target = other_end[pipeline];
+    peers_.push_back(std::move(peer));
+  }
+  links_wanted_ = peers_.size() - 1;
+  groups_.resize(2);
+  const std::size_t count = config.pipelines;
+  std::vector<std::size_t> own(count), ends(2 * count);
+  for (std::size_t i = 0; i < count; ++i) own[i] = i;
+  if (count > 1) {
+    groups_[kStageGroup] = std::make_unique<Group>(this, kStageGroup, own, config.pipeline);
+  }
+  if (other_end.empty()) return;
+  const std::size_t own_from = config.stage == 0 ? 0 : count;
+  for (std::size_t i = 0; i < 2 * count; ++i) ends[i] = (i + own_from) % (2 * count);
+  groups_[kEmbeddingGroup] =
+      std::make_unique<Group>(this, kEmbeddingGroup, ends, own_from + config.pipeline);
 }
 
-std::string GroupLinks::Name(std::size_t member) const {
-  return "peer " + targets_[member].peer.ToShort() + " (stage " +
-         std::to_string(core_->config.stage) + " of pipeline " + std::to_string(member) + ")";
+GroupLinks::~GroupLinks() = default;
+
+collective::GroupChannel* GroupLinks::stage_group() const { return groups_[kStageGroup].get(); }
+collective::GroupChannel* GroupLinks::embedding_group() const {
+  return groups_[kEmbeddingGroup].get();
+}
+
+bool GroupLinks::Skipped(const Peer& peer) const {
+  return peer.stage == core_->config.stage && peer.pipeline == core_->config.pipeline;
+}
+
+std::string GroupLinks::Name(const Peer& peer) const {
+  return "peer " + peer.target.peer.ToShort() + " (stage " + std::to_string(peer.stage) +
+         " of pipeline " + std::to_string(peer.pipeline) + ")";
+}
+
+std::string GroupLinks::Name(const collective::GroupChannel& group, std::size_t member) const {
+  return Name(peers_[static_cast<const Group&>(group).peer(member)]);
+}
+
+const PeerId& GroupLinks::peer(const collective::GroupChannel& group, std::size_t member) const {
+  return peers_[static_cast<const Group&>(group).peer(member)].target.peer;
 }
 
 void GroupLinks::Open() {
-  for (std::size_t member = 0; member < targets_.size(); ++member) {
-    if (member != rank()) OpenTo(member);
+  for (Peer& peer : peers_) {
+    if (!Skipped(peer)) OpenTo(&peer);
   }
 }
 
-void GroupLinks::OpenTo(std::size_t member) {
+void GroupLinks::OpenTo(Peer* peer) {
   net::LinkHandlers handlers;
-  handlers.on_open = [this, member] {
-    is_open_[member] = true;
+  handlers.on_open = [this, peer] {
+    peer->open = true;
     ++open_;
     core_->Progress();
     if (up()) on_up_();
   };
-  handlers.on_frame = [this, member](net::Frame frame) { OnFrame(member, std::move(frame)); };
-  handlers.on_closed = [this, member](Status status) {
+  handlers.on_frame = [this, peer](net::Frame frame) { OnFrame(peer, std::move(frame)); };
+  handlers.on_closed = [this, peer](Status status) {
     if (status.ok()) status = Unavailable("it was closed");
-    core_->fail(status.WithContext("the link to " + Name(member) + " broke"),
-                &targets_[member].peer);
+    core_->fail(status.WithContext("the link to " + Name(*peer) + " broke"), &peer->target.peer);
   };
-  links_[member] = core_->OpenLink(targets_[member], rank() < member, std::move(handlers));
+  const RunnerConfig& own = core_->config;
+  const bool lower = std::pair(own.stage, own.pipeline) < std::pair(peer->stage, peer->pipeline);
+  peer->link = core_->OpenLink(peer->target, lower, std::move(handlers));
 }
 
-std::string GroupLinks::Missing() const {
-  for (std::size_t member = 0; member < targets_.size(); ++member) {
-    if (member != rank() && !is_open_[member]) return "the link to " + Name(member);
+std::string GroupLinks::Missing(const PeerId** peer) const {
+  for (const Peer& candidate : peers_) {
+    if (Skipped(candidate) || candidate.open) continue;
+    *peer = &candidate.target.peer;
+    return "the link to " + Name(candidate);
   }
   return "nothing";
 }
 
 std::vector<net::LinkStats> GroupLinks::link_stats() const {
   std::vector<net::LinkStats> stats;
-  for (const std::unique_ptr<net::Link>& link : links_) {
-    if (link != nullptr) stats.push_back(link->stats());
+  for (const Peer& peer : peers_) {
+    if (peer.link != nullptr) stats.push_back(peer.link->stats());
   }
   return stats;
 }
 
-Status GroupLinks::Send(std::size_t to, std::uint64_t tag, Buffer payload) {
-  if (to >= links_.size() || links_[to] == nullptr) {
-    return InvalidArgument("the stage group has no other member " + std::to_string(to));
-  }
+Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload) {
+  if (peers_[peer].link == nullptr) return FailedPrecondition("the group's links are not open");
   core_->stats.replica.wire_sent += payload.size();
-  net::Frame frame = core_->NewFrame(net::FrameKind::kGroup, {});
+  net::Frame frame = core_->NewFrame(net::FrameKind::kGroup, {0, group});
   frame.tag = tag;
   frame.payload = std::move(payload);
-  return links_[to]->Send(std::move(frame)).WithContext("cannot send to " + Name(to));
+  return peers_[peer]
+      .link->Send(std::move(frame))
+      .WithContext("cannot send to " + Name(peers_[peer]));
 }
 
-void GroupLinks::SetReceiver(Receiver receiver) {
-  receiver_ = std::move(receiver);
-  if (!receiver_) return;
-  for (Held& held : std::exchange(held_, {})) {
-    receiver_(held.from, held.tag, std::move(held.payload));
-  }
-}
-
-void GroupLinks::OnFrame(std::size_t from, net::Frame frame) {
+void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
   if (core_->scope.cancelled()) return;
   core_->Progress();
   Status status = core_->CheckFrame(frame);
+  const std::uint32_t number = frame.micro_batch.index;
   if (status.ok() && frame.kind != net::FrameKind::kGroup) {
     status = InvalidArgument("a frame of kind " +
                              std::to_string(static_cast<std::uint32_t>(frame.kind)) +
-                             " does not belong on a link inside a stage group");
+                             " does not belong on a link inside a group");
   }
-  if (status.ok() && !receiver_ && held_.size() >= kHeldMax) {
-    status = ResourceExhausted("too many messages before the group's first operation");
+  if (status.ok() && (number >= groups_.size() || groups_[number] == nullptr)) {
+    status = InvalidArgument("a message of group " + std::to_string(number) +
+                             ", which this stage does not have");
+  }
+  if (status.ok()) {
+    core_->stats.replica.wire_received += frame.payload.size();
+    status = groups_[number]->Receive(static_cast<std::size_t>(from - peers_.data()), frame.tag,
+                                      std::move(frame.payload));
   }
   if (!status.ok()) {
-    return core_->fail(status.WithContext("from " + Name(from)), &targets_[from].peer);
+    core_->fail(status.WithContext("from " + Name(*from)), &from->target.peer);
   }
-  core_->stats.replica.wire_received += frame.payload.size();
-  if (!receiver_) return held_.push_back({from, frame.tag, std::move(frame.payload)});
-  receiver_(from, frame.tag, std::move(frame.payload));
-}
-
-EmbeddingLink::EmbeddingLink(RunnerCore* core, const net::LinkTarget& target,
-                             std::function<void()> on_up)
-    : core_(core), target_(target), on_up_(std::move(on_up)) {}
-
-std::string EmbeddingLink::peer_name() const {
-  return "peer " + target_.peer.ToShort() + " (the other end of the tied embedding)";
-}
-
-void EmbeddingLink::Open() {
-  net::LinkHandlers handlers;
-  handlers.on_open = [this] {
-    open_ = true;
-    core_->Progress();
-    on_up_();
-  };
-  handlers.on_frame = [this](net::Frame frame) { OnFrame(std::move(frame)); };
-  handlers.on_closed = [this](Status status) {
-    if (status.ok()) status = Unavailable("it was closed");
-    core_->fail(status.WithContext("the link to " + peer_name() + " broke"), &target_.peer);
-  };
-  link_ = core_->OpenLink(target_, core_->first_stage(), std::move(handlers));
-}
-
-void EmbeddingLink::Exchange(std::uint64_t step, Buffer own, std::function<void(Buffer)> done) {
-  net::Frame frame = core_->NewFrame(net::FrameKind::kGroup, {step, 0});
-  frame.payload = Buffer::CopyOf(own.bytes());
-  core_->stats.replica.raw_sent += own.size();
-  core_->stats.replica.wire_sent += own.size();
-  step_ = step;
-  own_ = std::make_shared<Buffer>(std::move(own));
-  done_ = std::move(done);
-  if (Status sent = link_->Send(std::move(frame)); !sent.ok()) {
-    return core_->fail(sent.WithContext("cannot send to " + peer_name()), nullptr);
-  }
-  MaybeAdd();
-}
-
-void EmbeddingLink::OnFrame(net::Frame frame) {
-  if (core_->scope.cancelled()) return;
-  core_->Progress();
-  Status status = core_->CheckFrame(frame);
-  if (status.ok() && frame.kind != net::FrameKind::kGroup) {
-    status = InvalidArgument("a frame of a kind that does not belong on this link");
-  }
-  if (status.ok() && theirs_ != nullptr) status = InvalidArgument("a second gradient in a step");
-  if (!status.ok()) {
-    return core_->fail(status.WithContext("from " + peer_name()), &target_.peer);
-  }
-  core_->stats.replica.raw_received += frame.payload.size();
-  core_->stats.replica.wire_received += frame.payload.size();
-  theirs_ = std::make_unique<net::Frame>(std::move(frame));
-  MaybeAdd();
-}
-
-void EmbeddingLink::MaybeAdd() {
-  if (own_ == nullptr || theirs_ == nullptr) return;
-  if (theirs_->micro_batch.step != step_ || theirs_->payload.size() != own_->size()) {
-    const Status status = InvalidArgument(
-        "a gradient of " + std::to_string(theirs_->payload.size()) + " bytes of step " +
-        std::to_string(theirs_->micro_batch.step) + " instead of " + std::to_string(own_->size()) +
-        " bytes of step " + std::to_string(step_));
-    return core_->fail(status.WithContext("from " + peer_name()), &target_.peer);
-  }
-  auto theirs = std::make_shared<Buffer>(std::move(theirs_->payload));
-  theirs_.reset();
-  // The first stage's part comes first on both ends, so that the sums have the same bits.
-  auto first = core_->first_stage() ? std::exchange(own_, nullptr) : theirs;
-  auto last = core_->first_stage() ? theirs : std::exchange(own_, nullptr);
-  auto add = [first, last] {
-    const std::span<float> into = first->floats();
-    const std::span<const float> from = std::as_const(*last).floats();
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
-    return std::move(*first);
-  };
-  core_->scope.Run(core_->deps.compute, "embedding.add", std::move(add),
-                   [done = std::exchange(done_, nullptr)](Buffer sum) { done(std::move(sum)); });
 }
 
 }  // namespace shoal::pipeline

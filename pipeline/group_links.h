@@ -1,7 +1,10 @@
-// GroupLinks: the stage group's GroupChannel over one net::Link per other member.
+// GroupLinks: links to the peers that hold the same parameters, and the groups that these links
+// carry: the stage group, and for a tied embedding the peers of the first and the last stage.
 //
-// Members are ordered by pipeline; the lower pipeline dials. A message is a kGroup frame: tag and
-// payload. Thread: control.
+// Stage group: ordered by pipeline. Embedding group: first stages by pipeline, then last stages by
+// pipeline; it uses the stage group's links and one to each peer at the other end. The lower stage
+// dials, then the lower pipeline. A message is a kGroup frame: group number in the place of the
+// micro-batch, tag and payload. Thread: control.
 
 #ifndef SHOAL_PIPELINE_GROUP_LINKS_H_
 #define SHOAL_PIPELINE_GROUP_LINKS_H_
@@ -17,71 +20,45 @@
 
 namespace shoal::pipeline {
 
-class GroupLinks final : public collective::GroupChannel {
+class GroupLinks {
  public:
-  // `targets` by pipeline; the own place is not used.
-  GroupLinks(RunnerCore* core, std::vector<net::LinkTarget> targets, std::function<void()> on_up);
+  // `stage_group`: by pipeline, the own place is not used; empty: there is one pipeline.
+  // `other_end`: of the tied embedding, by pipeline; empty: there is none.
+  GroupLinks(RunnerCore* core, const std::vector<net::LinkTarget>& stage_group,
+             const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up);
+  ~GroupLinks();
 
   void Open();
-  bool up() const { return open_ + 1 == targets_.size(); }
-  std::string Missing() const;  // names a member whose link is not open
-  const PeerId& peer(std::size_t member) const { return targets_[member].peer; }
-  std::string Name(std::size_t member) const;
+  bool up() const { return open_ == links_wanted_; }
+  std::string Missing(const PeerId** peer) const;  // names a peer whose link is not open
   std::vector<net::LinkStats> link_stats() const;
 
-  std::size_t size() const override { return targets_.size(); }
-  std::size_t rank() const override { return core_->config.pipeline; }
-  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override;
-  void SetReceiver(Receiver receiver) override;
+  // Null where the group has no other member; they live as long as this object.
+  collective::GroupChannel* stage_group() const;
+  collective::GroupChannel* embedding_group() const;
+  // Of a group above.
+  const PeerId& peer(const collective::GroupChannel& group, std::size_t member) const;
+  std::string Name(const collective::GroupChannel& group, std::size_t member) const;
 
  private:
-  struct Held {
-    std::size_t from;
-    std::uint64_t tag;
-    Buffer payload;
+  class Group;
+  struct Peer {
+    net::LinkTarget target;
+    std::uint32_t stage = 0, pipeline = 0;
+    bool open = false;
+    std::unique_ptr<net::Link> link;
   };
-  void OpenTo(std::size_t member);
-  void OnFrame(std::size_t from, net::Frame frame);
+  std::string Name(const Peer& peer) const;
+  bool Skipped(const Peer& peer) const;  // itself
+  void OpenTo(Peer* peer);
+  void OnFrame(Peer* from, net::Frame frame);
+  Status Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload);
 
   RunnerCore* const core_;
-  const std::vector<net::LinkTarget> targets_;
   const std::function<void()> on_up_;
-  Receiver receiver_;
-  std::vector<Held> held_;  // before there was a receiver
-  std::size_t open_ = 0;
-  std::vector<bool> is_open_;
-  std::vector<std::unique_ptr<net::Link>> links_;  // last: their handlers use everything above
-};
-
-// EmbeddingLink: adds up the tied embedding's gradients of the two stages that hold it: those of
-// the first plus those of the last, in this order on both ends. Thread: control.
-class EmbeddingLink {
- public:
-  EmbeddingLink(RunnerCore* core, const net::LinkTarget& target, std::function<void()> on_up);
-
-  void Open();
-  bool up() const { return open_; }
-  bool waits() const { return own_ != nullptr; }  // an exchange runs
-  const PeerId& peer() const { return target_.peer; }
-  std::string peer_name() const;
-  net::LinkStats link_stats() const { return link_->stats(); }
-
-  // Sends `own` to the other end, and gives the sum with what comes from there to `done`.
-  void Exchange(std::uint64_t step, Buffer own, std::function<void(Buffer)> done);
-
- private:
-  void OnFrame(net::Frame frame);
-  void MaybeAdd();
-
-  RunnerCore* const core_;
-  const net::LinkTarget target_;
-  const std::function<void()> on_up_;
-  bool open_ = false;
-  std::uint64_t step_ = 0;       // of own_
-  std::shared_ptr<Buffer> own_;  // null: no exchange is running
-  std::function<void(Buffer)> done_;
-  std::unique_ptr<net::Frame> theirs_;
-  std::unique_ptr<net::Link> link_;  // last: its handlers use everything above
+  std::size_t links_wanted_ = 0, open_ = 0;
+  std::vector<std::unique_ptr<Group>> groups_;  // by number; may be null
+  std::vector<Peer> peers_;                     // last: the links' handlers use everything above
 };
 
 }  // namespace shoal::pipeline

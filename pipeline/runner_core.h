@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "common/task_scope.h"
 #include "pipeline/segments.h"
 #include "pipeline/stage_runner.h"
-#include "pipeline/task_scope.h"
 
 namespace shoal::pipeline {
 

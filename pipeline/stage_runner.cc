@@ -2,19 +2,18 @@
 
 #include "pipeline/stage_runner.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
 
-#include "collective/exchange.h"
 #include "common/log.h"
 #include "compression/replica_method.h"
 #include "pipeline/boundary.h"
 #include "pipeline/group_links.h"
 #include "pipeline/lifecycle.h"
+#include "pipeline/replica_step.h"
 #include "pipeline/runner_checks.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/step_compute.h"
@@ -30,17 +29,10 @@ constexpr std::uint64_t kProgressBytes = 16 * 1024;
 
 bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
 
-// Gradients on their way through the exchanges.
-struct Gradients {
-  Status status;
-  Buffer flat;
-  model::GradientLayout tied;
-  double squared_norm = 0;
-};
-
-struct ModelSizes {
+struct ModelFacts {
   std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
-  std::size_t gradient_values = 0;
+  std::vector<model::TensorLayout> layout;
+  model::TensorLayout tied;
 };
 
 class Runner final : public StageRunner {
@@ -57,7 +49,7 @@ class Runner final : public StageRunner {
 
   void Start(const LinkTargets& targets) override;
   void OnStepPlan(StepPlan plan) override;
-  void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) override;
+  void OnReduce(const ReduceOrder& order) override;
   void OnApply(const ApplyOrder& order) override;
   void OnFinished() override;
   RunnerStats stats() const override;
@@ -79,16 +71,14 @@ class Runner final : public StageRunner {
   Status CheckTargets(const LinkTargets& targets) const;
   Status CheckPlan(const StepPlan& plan) const;
   void ResetModel();
-  Status MakeExchange(std::size_t gradient_values);
-  void CountReplica(std::uint64_t bytes);
+  Status MakeReplicaStep(const ModelFacts& facts);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MaybeUp();
   void MaybeStartStep();
   void OnMicroBatchesDone();
-  void ReduceGroup(Gradients gradients);
-  void ReduceTied(Gradients gradients);
-  void Import(Gradients gradients);
+  void ReportReady(double squared_norm);
+  Status CheckReduce(const ReduceOrder& order) const;
   void Reduced(double squared_norm);
   void ApplyModel(const ApplyOrder& order);
   void CommitPlaces(std::uint64_t step);
@@ -105,15 +95,14 @@ class Runner final : public StageRunner {
   std::deque<StepPlan> plans_;
   std::uint64_t planned_ = 0;  // step of the next plan to come
   std::uint64_t step_ = 0;     // running or last
-  std::uint64_t contributors_ = 0;
+  bool local_norm_ = false;    // is told with the end of the micro-batches
   std::deque<Applying> applying_;
   std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
 
-  // Last, in this order: their callbacks use what is above, and the exchange uses the group.
+  // Last, in this order: their callbacks use what is above, and the replica step uses the group.
   std::unique_ptr<Boundary> previous_, next_;
-  std::unique_ptr<EmbeddingLink> embedding_;
   std::unique_ptr<GroupLinks> group_;
-  std::unique_ptr<collective::Exchange> exchange_;
+  std::unique_ptr<ReplicaStep> replica_;
   std::unique_ptr<StepCompute> compute_;
 };
 
@@ -161,6 +150,11 @@ Status Runner::CheckTargets(const LinkTargets& targets) const {
                            " members of the stage group instead of " +
                            std::to_string(config().pipelines));
   }
+  if (!targets.embedding.empty() && targets.embedding.size() != config().pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
+                           " peers at the other end of the tied embedding instead of " +
+                           std::to_string(config().pipelines));
+  }
   return Status::Ok();
 }
 
@@ -186,16 +180,12 @@ void Runner::Start(const LinkTargets& targets) {
   if (!core_.last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
   compute_ = std::make_unique<StepCompute>(&core_, previous_.get(), next_.get(),
                                            [this] { OnMicroBatchesDone(); });
-  const auto on_up = [this] { MaybeUp(); };
-  if (HasPeer(targets.embedding)) {
-    embedding_ = std::make_unique<EmbeddingLink>(&core_, targets.embedding, on_up);
-  }
-  if (config().pipelines > 1) {
-    group_ = std::make_unique<GroupLinks>(&core_, targets.group, on_up);
+  if (config().pipelines > 1 || !targets.embedding.empty()) {
+    group_ = std::make_unique<GroupLinks>(&core_, targets.group, targets.embedding,
+                                          [this] { MaybeUp(); });
   }
   if (previous_) previous_->Open();
   if (next_) next_->Open();
-  if (embedding_) embedding_->Open();
   if (group_) group_->Open();
   Watch();
 }
@@ -204,36 +194,42 @@ void Runner::ResetModel() {
   auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
                 tokens = config().row_tokens] {
     model->ZeroGradients();
-    return ModelSizes{model->MicroBatchBytes(rows, tokens),
-                      model->PendingWeightsBytes(rows, tokens), model->gradient_size()};
+    const auto layout = model->layout();
+    return ModelFacts{model->MicroBatchBytes(rows, tokens),
+                      model->PendingWeightsBytes(rows, tokens),
+                      {layout.begin(), layout.end()},
+                      model->tied_embedding()};
   };
-  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset), [this](ModelSizes sizes) {
-    // Beside what the model keeps: the activation kept for a resend, and the gradient's buffer.
-    const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
-    compute_->set_memory(sizes.micro_batch_bytes + 2 * sizeof(float) * values,
-                         sizes.pending_weights_bytes);
-    if (Status status = MakeExchange(sizes.gradient_values); !status.ok()) {
-      return Fail(status, nullptr);
-    }
-    model_clean_ = true;
-    MaybeUp();
-  });
+  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset),
+                  [this](const ModelFacts& facts) {
+                    // Beside what the model keeps: the activation kept for a resend, and the
+                    // gradient's buffer.
+                    const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
+                    compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
+                                         facts.pending_weights_bytes);
+                    if (Status status = MakeReplicaStep(facts); !status.ok())
+                      return Fail(status, nullptr);
+                    model_clean_ = true;
+                    MaybeUp();
+                  });
 }
 
-Status Runner::MakeExchange(std::size_t gradient_values) {
-  if (!group_) return Status::Ok();
-  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
-                         compression::ParseReplicaMethod(config().replica_method));
-  collective::ExchangeConfig exchange;
-  exchange.codec = method.codec;
-  exchange.error_feedback = method.feedback;
-  exchange.row = compression::kReplicaRow;
-  exchange.seed = config().seed;
-  exchange.epoch = config().generation;
-  exchange.early_bytes_max += 2 * sizeof(float) * gradient_values;
-  SHOAL_ASSIGN_OR_RETURN(exchange_,
-                         collective::NewDirectExchange(exchange, group_.get(), core_.deps.control,
-                                                       core_.deps.compute));
+Status Runner::MakeReplicaStep(const ModelFacts& facts) {
+  if (facts.tied.size > 0 && (!group_ || group_->embedding_group() == nullptr)) {
+    return FailedPrecondition(
+        "this stage holds the tied embedding, but the plan names no peers at "
+        "its other end");
+  }
+  ReplicaContext context;
+  // A single pipeline has nothing to agree on but the two copies of its embedding.
+  SHOAL_ASSIGN_OR_RETURN(context.method,
+                         compression::ParseReplicaMethod(
+                             config().pipelines > 1 ? config().replica_method : "average"));
+  local_norm_ = context.method.clips_locally();
+  context.core = &core_;
+  context.links = group_.get();
+  if (group_) context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
+  SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
   return Status::Ok();
 }
 
@@ -251,7 +247,6 @@ void Runner::MaybeUp() {
   if (failed() || state_ != RunnerState::kOpening || !model_clean_) return;
   if (previous_ && !previous_->up()) return;
   if (next_ && !next_->up()) return;
-  if (embedding_ && !embedding_->up()) return;
   if (group_ && !group_->up()) return;
   Go(RunnerEvent::kLinksUp, "link-up");
   notices_.Post("runner.ready", [this] {
@@ -307,9 +302,17 @@ void Runner::MaybeStartStep() {
 }
 
 void Runner::OnMicroBatchesDone() {
+  if (!local_norm_) return ReportReady(0);
+  auto norm = [model = core_.deps.model] { return model->SquaredGradientNorm(1.0); };
+  core_.scope.Run(core_.deps.compute, "gradients.local_norm", std::move(norm),
+                  [this](double squared_norm) { ReportReady(squared_norm); });
+}
+
+void Runner::ReportReady(double squared_norm) {
   if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
   StepReady ready;
   ready.step = step_;
+  ready.squared_norm = squared_norm;
   ready.micro_batches = core_.stats.micro_batches;
   ready.labels = compute_->loss().labels;
   ready.loss_sum = compute_->loss().sum;
@@ -319,114 +322,44 @@ void Runner::OnMicroBatchesDone() {
   });
 }
 
-void Runner::OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) {
+Status Runner::CheckReduce(const ReduceOrder& order) const {
+  std::vector<bool> counts(config().pipelines);
+  for (const std::uint32_t pipeline : order.pipelines) {
+    if (pipeline >= config().pipelines || counts[pipeline]) {
+      return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
+                             ", which does not exist or was named already");
+    }
+    counts[pipeline] = true;
+  }
+  if (order.step != step_ || order.pipelines.empty()) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " is out of place in step " + std::to_string(step_));
+  }
+  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (local_norm_ && (order.labels == 0 || !finite(order.learning_rate) ||
+                      order.local_norms.size() != config().pipelines ||
+                      !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " lacks labels, learning rate or the pipelines' gradient norms");
+  }
+  return Status::Ok();
+}
+
+void Runner::OnReduce(const ReduceOrder& order) {
   SHOAL_ASSERT_ON(*core_.deps.control);
   if (failed()) return;
-  contributors_ = 0;
-  for (const std::uint32_t pipeline : pipelines) {
-    if (pipeline >= config().pipelines) {
-      return Fail(InvalidArgument("pipeline " + std::to_string(pipeline) + " does not exist"),
-                  nullptr);
-    }
-    contributors_ |= 1ull << pipeline;
-  }
-  if (step != step_ || contributors_ == 0) {
-    return Fail(InvalidArgument("Reduce for step " + std::to_string(step) +
-                                " is out of place in step " + std::to_string(step_)),
-                nullptr);
-  }
+  if (Status status = CheckReduce(order); !status.ok()) return Fail(status, nullptr);
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
-  if ((contributors_ >> config().pipeline & 1) == 0) {
+  const auto& counted = order.pipelines;
+  if (std::find(counted.begin(), counted.end(), config().pipeline) == counted.end()) {
     if (previous_) previous_->DropStaged();
     if (next_) next_->DropStaged();
   }
-  auto export_all = [model = core_.deps.model,
-                     needed = config().pipelines > 1 || config().stages > 1] {
-    Gradients gradients;
-    gradients.tied = model->tied_embedding();
-    if (!needed) return gradients;
-    gradients.flat = Buffer(model->gradient_size() * sizeof(float));
-    gradients.status = model->ExportGradients(gradients.flat.floats());
-    return gradients;
-  };
-  core_.scope.Run(core_.deps.compute, "gradients.export", std::move(export_all),
-                  [this](Gradients gradients) { ReduceGroup(std::move(gradients)); });
-}
-
-void Runner::ReduceGroup(Gradients gradients) {
-  if (!gradients.status.ok()) return Fail(gradients.status, nullptr);
-  core_.Progress();
-  if (config().pipelines == 1) return ReduceTied(std::move(gradients));
-  const model::GradientLayout tied = gradients.tied;
-  // Gradients are sums over labels already: a pipeline that counts has weight 1.
-  collective::ExchangeRequest request;
-  request.round = step_ + 1;
-  for (std::uint32_t pipeline = 0; pipeline < config().pipelines; ++pipeline) {
-    request.weights.push_back(contributors_ >> pipeline & 1);
-  }
-  CountReplica(gradients.flat.size());
-  request.values = std::make_shared<const Buffer>(std::move(gradients.flat));
-  exchange_->Start(std::move(request), [this, tied](Result<Buffer> sum) {
+  replica_->Reduce(order, [this](Result<double> squared_norm) {
     if (failed()) return;
-    if (!sum.ok()) return Fail(sum.status(), nullptr);
-    Gradients summed;
-    summed.tied = tied;
-    summed.flat = std::move(*sum);
-    ReduceTied(std::move(summed));
+    if (!squared_norm.ok()) return Fail(squared_norm.status(), nullptr);
+    Reduced(*squared_norm);
   });
-}
-
-// What an exchange without a codec would send: contributors own the shards among themselves.
-void Runner::CountReplica(std::uint64_t bytes) {
-  const auto owners = static_cast<std::uint64_t>(std::popcount(contributors_));
-  const bool owns = (contributors_ >> config().pipeline & 1) != 0;
-  const std::uint64_t own = owns ? bytes / owners : 0;
-  core_.stats.replica.raw_sent += (owns ? bytes - own : 0) + own * (config().pipelines - 1);
-  core_.stats.replica.raw_received += bytes - own + (owns ? own * (owners - 1) : 0);
-}
-
-void Runner::ReduceTied(Gradients gradients) {
-  core_.Progress();
-  const model::GradientLayout tied = gradients.tied;
-  if (tied.size == 0 || config().stages == 1) return Import(std::move(gradients));
-  if (!embedding_) {
-    return Fail(FailedPrecondition("this stage holds the tied embedding, but the plan names no "
-                                   "peer at its other end"),
-                nullptr);
-  }
-  const std::size_t values = gradients.flat.size() / sizeof(float);
-  SHOAL_CHECK(tied.offset <= values && tied.size <= values - tied.offset);
-  const std::size_t offset = tied.offset * sizeof(float), bytes = tied.size * sizeof(float);
-  auto flat = std::make_shared<Buffer>(std::move(gradients.flat));
-  auto cut = [flat, offset, bytes] {
-    return Buffer::CopyOf(std::as_const(*flat).bytes().subspan(offset, bytes));
-  };
-  core_.scope.Run(
-      core_.deps.compute, "embedding.cut", std::move(cut), [this, flat, tied, offset](Buffer own) {
-        embedding_->Exchange(step_, std::move(own), [this, flat, tied, offset](Buffer sum) {
-          if (!sum.empty()) std::memcpy(flat->data() + offset, sum.data(), sum.size());
-          Gradients summed;
-          summed.tied = tied;
-          summed.flat = std::move(*flat);
-          Import(std::move(summed));
-        });
-      });
-}
-
-void Runner::Import(Gradients gradients) {
-  core_.Progress();
-  const bool changed = config().pipelines > 1 || (gradients.tied.size > 0 && config().stages > 1);
-  auto import = [model = core_.deps.model, changed, flat = std::move(gradients.flat)] {
-    Gradients done;
-    if (changed) done.status = model->ImportGradients(flat.floats());
-    if (done.status.ok()) done.squared_norm = model->SquaredGradientNorm(1.0);
-    return done;
-  };
-  core_.scope.Run(core_.deps.compute, "gradients.import", std::move(import),
-                  [this](Gradients done) {
-                    if (!done.status.ok()) return Fail(done.status, nullptr);
-                    Reduced(done.squared_norm);
-                  });
 }
 
 void Runner::Reduced(double squared_norm) {
@@ -448,18 +381,14 @@ void Runner::OnApply(const ApplyOrder& order) {
                 nullptr);
   }
   if (!Go(RunnerEvent::kApply, "Apply")) return;
-  if (exchange_) exchange_->Commit();
   applying_.push_back({order.step, false, 0, {}});
   ApplyModel(order);
   CommitPlaces(order.step);
 }
 
 void Runner::ApplyModel(const ApplyOrder& order) {
-  auto apply = [model = core_.deps.model, order] {
-    return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), order.global_norm,
-                        order.learning_rate);
-  };
-  core_.scope.Run(core_.deps.compute, "model.apply", std::move(apply), [this](Status status) {
+  replica_->Apply(order, [this](const Status& status) {
+    if (failed()) return;
     if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
     for (Applying& step : applying_) {
       if (step.step == step_) step.model_done = true;
@@ -508,7 +437,6 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   if (group_) stats = group_->link_stats();
   if (previous_) stats.push_back(previous_->link_stats());
   if (next_) stats.push_back(next_->link_stats());
-  if (embedding_) stats.push_back(embedding_->link_stats());
   return stats;
 }
 
@@ -549,15 +477,8 @@ std::string Runner::Awaited(const PeerId** peer) const {
     case RunnerState::kReducing: break;
     default: return "the own optimizer or delta store";
   }
-  const std::vector<std::size_t> members =
-      exchange_ ? exchange_->Awaited() : std::vector<std::size_t>();
-  if (!members.empty()) {
-    *peer = &group_->peer(members.front());
-    return "the gradients of " + group_->Name(members.front());
-  }
-  if (!embedding_ || !embedding_->waits()) return "the own model";
-  *peer = &embedding_->peer();
-  return "the gradients of " + embedding_->peer_name();
+  std::string awaited = replica_->Awaited(peer);
+  return awaited.empty() ? "the own model" : awaited;
 }
 
 std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
@@ -566,10 +487,7 @@ std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
     *peer = &boundary->peer();
     return boundary->Missing();
   }
-  if (group_ && !group_->up()) return group_->Missing();
-  if (!embedding_ || embedding_->up()) return "the own model";
-  *peer = &embedding_->peer();
-  return "the link to " + embedding_->peer_name();
+  return group_ && !group_->up() ? group_->Missing(peer) : "the own model";
 }
 
 }  // namespace

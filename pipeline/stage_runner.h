@@ -32,7 +32,8 @@ namespace shoal::pipeline {
 // Where this peer stands, and what the run does. Constant for a generation.
 struct RunnerConfig {
   RunId run;
-  std::uint64_t seed = 0;  // of the run, for rounding and dither; the same on all peers
+  std::uint64_t steps = 0;  // of the run
+  std::uint64_t seed = 0;   // of the run, for rounding and dither; the same on all peers
   std::uint64_t generation = 0;
   std::uint32_t stage = 0, stages = 1;
   std::uint32_t pipeline = 0, pipelines = 1;
@@ -63,10 +64,21 @@ struct StepPlan {
 
 struct StepReady {
   std::uint64_t step = 0;
+  double squared_norm = 0;  // of the own gradient sum, if the replica method clips by it; else 0
   std::uint32_t micro_batches = 0;
   std::uint64_t labels = 0;
   double loss_sum = 0;
   StageTimes times;
+};
+
+struct ReduceOrder {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> pipelines;  // that count, each once
+  std::uint64_t labels = 0;              // of theirs
+  double learning_rate = 0;
+  // By pipeline: norm of its gradient of the token mean; empty unless the method asks for it.
+  std::vector<double> local_norms = {};
+  bool checkpoint = false;  // the stage is saved after this step
 };
 
 struct ApplyOrder {
@@ -137,14 +149,15 @@ class StageRunner {
 
   // Opens links and exchanges inventories; Mediator::OnReady follows. Targets as in the plan.
   struct LinkTargets {
-    net::LinkTarget next, previous, embedding;  // peer all zeros: none
-    std::vector<net::LinkTarget> group;         // by pipeline; own place unused
+    net::LinkTarget next, previous;          // peer all zeros: none
+    std::vector<net::LinkTarget> group;      // by pipeline; own place unused
+    std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
   };
   virtual void Start(const LinkTargets& targets) = 0;
 
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
   // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
-  virtual void OnReduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) = 0;
+  virtual void OnReduce(const ReduceOrder& order) = 0;
   // Optimizer step, staged m becomes m; OnApplied.
   virtual void OnApply(const ApplyOrder& order) = 0;
 

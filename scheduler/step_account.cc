@@ -46,6 +46,7 @@ bool StepAccount::AddReady(std::uint32_t pipeline, std::uint32_t stage,
     entry.labels = ready.labels();
     entry.loss_sum = ready.loss_sum();
   }
+  entry.local_squared_norm = ready.squared_norm();
   entry.timing = ready.timing();
   ++ready_;
   last_ready_ = now;
@@ -73,6 +74,13 @@ double StepAccount::loss_sum() const {
   double sum = 0;
   for (std::uint32_t p = 0; p < pipelines_; ++p) sum += At(p, stages_ - 1).loss_sum;
   return sum;
+}
+
+double StepAccount::local_norm(std::uint32_t pipeline) const {
+  double sum = 0;
+  for (std::uint32_t s = 0; s < stages_; ++s) sum += At(pipeline, s).local_squared_norm;
+  const std::uint64_t labels = At(pipeline, stages_ - 1).labels;
+  return labels == 0 ? 0 : std::sqrt(sum) / static_cast<double>(labels);
 }
 
 double StepAccount::squared_norm() const {

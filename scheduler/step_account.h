@@ -32,6 +32,8 @@ class StepAccount {
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
   double loss_sum() const;
+  // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
+  double local_norm(std::uint32_t pipeline) const;
   // Sum over the stages, from pipeline 0, in order of stage.
   double squared_norm() const;
   // A stage whose members report different norms (their summed gradients differ).
@@ -48,7 +50,7 @@ class StepAccount {
   struct Entry {
     bool ready = false, synced = false;
     std::uint64_t labels = 0;
-    double loss_sum = 0, squared_norm = 0;
+    double loss_sum = 0, squared_norm = 0, local_squared_norm = 0;
     control::v1::StageTiming timing;
   };
   Entry& At(std::uint32_t pipeline, std::uint32_t stage);

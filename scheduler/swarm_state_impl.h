@@ -108,6 +108,7 @@ class SwarmStateImpl final : public SwarmState {
   void BeginSteps();
   void OnStepReady(Member* member, const control::v1::StepReady& ready);
   void OnSyncDone(Member* member, const control::v1::SyncDone& done);
+  void HoldOnGradient(const Member& member);
   void FinishStep();
   bool CheckpointDue() const;
   void OnApplied(Member* member, const control::v1::Applied& applied);

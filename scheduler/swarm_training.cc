@@ -107,25 +107,33 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
          nullptr);
     return;
   }
+  if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
   if (!account_.AddReady(pipeline, stage, ready, now_) || !account_.all_ready()) return;
   timings_ = account_.timings();
   control::v1::SchedulerMessage message;
   message.mutable_reduce()->set_generation(generation_);
   message.mutable_reduce()->set_step(step_);
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) message.mutable_reduce()->add_pipelines(p);
+  message.mutable_reduce()->set_labels(account_.labels());
+  message.mutable_reduce()->set_learning_rate(LearningRate(config_, step_));
+  message.mutable_reduce()->set_checkpoint(CheckpointDue());
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    message.mutable_reduce()->add_pipelines(p);
+    message.mutable_reduce()->add_local_norms(account_.local_norm(p));
+  }
   SendToPlan(message);
+}
+
+void SwarmStateImpl::HoldOnGradient(const Member& member) {
+  Hold("the gradient is not finite at step " + std::to_string(step_) + " (" +
+           member.LabelWithPlace() +
+           "): lower learning_rate or take more backward codec bits in run.toml and start the "
+           "scheduler again; or try once more with: shoal swarm resume",
+       nullptr);
 }
 
 void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
   if (state_ != RunState::kTraining || done.step() != step_ || !account_.all_ready()) return;
-  if (!std::isfinite(done.squared_norm())) {
-    Hold("the gradient is not finite at step " + std::to_string(step_) + " (" +
-             member->LabelWithPlace() +
-             "): lower learning_rate or take more backward codec bits in run.toml and start the "
-             "scheduler again; or try once more with: shoal swarm resume",
-         nullptr);
-    return;
-  }
+  if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
   const bool fresh =
       account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
                          static_cast<std::uint32_t>(member->stage), done.squared_norm(), now_);

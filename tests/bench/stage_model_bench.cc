@@ -129,7 +129,7 @@ void OptimizerStep(benchmark::State& state) {
     benchmark::DoNotOptimize(stage.model().SquaredGradientNorm(1));
     SHOAL_CHECK(stage.model().Apply(step++, 1, 1, 1e-3).ok());
   }
-  const auto values = static_cast<std::int64_t>(stage.model().gradient_size());
+  const auto values = static_cast<std::int64_t>(stage.model().state_size());
   state.SetItemsProcessed(state.iterations() * values);
 }
 BENCHMARK(OptimizerStep)->Unit(benchmark::kMillisecond);

@@ -188,9 +188,9 @@ class TwoStages {
     boundary.peer.key[0] = static_cast<std::uint8_t>(2 - s);
     boundary.run = kRun;
     boundary.generation = 1;
-    targets.embedding = boundary;
+    targets.embedding = {boundary};
     boundary.channel = "boundary/0/0";
-    targets.embedding.channel = "embedding/0";
+    targets.embedding.front().channel = "embedding/0-0";
     return targets;
   }
   StepPlan PlanOf(std::uint64_t step) const {
@@ -212,7 +212,7 @@ class TwoStages {
   void OnStepReady(const StepReady& ready) {
     labels_ += ready.labels;
     if (!Second()) return;
-    for (Stage& stage : stages_) stage.runner->OnReduce(ready.step, {0});
+    for (Stage& stage : stages_) stage.runner->OnReduce({ready.step, {0}});
   }
   void OnSyncDone(std::uint64_t step) {
     if (!Second()) return;

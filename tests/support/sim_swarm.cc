@@ -21,7 +21,7 @@ constexpr std::uint64_t kPlansAhead = 2;
 SimSwarm::SimSwarm(const SwarmOptions& options)
     : options_(options),
       random_(options.seed),
-      shape_{.row_tokens = options.row_tokens, .tied = options.tied},
+      shape_{.row_tokens = options.row_tokens, .tied = options.tied, .adamw = options.adamw},
       network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
   data_ = options.data;
   if (data_ == nullptr) {
@@ -81,6 +81,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   RunnerConfig config;
   config.run = kSimRun;
   config.seed = kSimSeed;
+  config.steps = options.run_steps;
   config.generation = swarm_->generation_;
   config.stage = stage_;
   config.stages = options.stages;
@@ -137,7 +138,12 @@ void SimSwarm::Peer::Start() {
         target(stage_ - 1, pipeline_, "boundary/" + own + std::to_string(stage_ - 1));
   }
   if (options.tied && options.stages > 1 && (stage_ == 0 || stage_ + 1 == options.stages)) {
-    targets.embedding = target(stage_ == 0 ? options.stages - 1 : 0, pipeline_, "embedding/" + own);
+    for (std::uint32_t p = 0; p < options.pipelines; ++p) {
+      const std::uint32_t low = stage_ == 0 ? pipeline_ : p, high = stage_ == 0 ? p : pipeline_;
+      targets.embedding.push_back(
+          target(stage_ == 0 ? options.stages - 1 : 0, p,
+                 "embedding/" + std::to_string(low) + "-" + std::to_string(high)));
+    }
   }
   for (std::uint32_t p = 0; options.pipelines > 1 && p < options.pipelines; ++p) {
     targets.group.push_back(target(stage_, p,
@@ -244,13 +250,24 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   StepAccount& account = accounts_[ready.step];
   account.loss += ready.loss_sum;
   account.labels += ready.labels;
+  account.local[peer->pipeline_] += ready.squared_norm;
+  account.labels_by_pipeline[peer->pipeline_] += ready.labels;
   timings_[peer->stage_] = ready.times;
   timings_[peer->stage_].forward_ms += options_.forward_ms;
   timings_[peer->stage_].backward_input_ms += options_.backward_ms;
   if (++account.ready < peers_.size()) return;
   std::vector<std::uint32_t> counted = counted_;
   for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);
-  ToAll([counted, step = ready.step](Peer* to) { to->runner_->OnReduce(step, counted); });
+  pipeline::ReduceOrder order;
+  order.step = ready.step;
+  order.pipelines = counted;
+  order.labels = account.labels;
+  order.learning_rate = options_.learning_rate ? options_.learning_rate(ready.step) : 0.1;
+  for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
+    const double labels = static_cast<double>(account.labels_by_pipeline[p]);
+    order.local_norms.push_back(labels == 0 ? 0 : std::sqrt(account.local[p]) / labels);
+  }
+  ToAll([order](Peer* to) { to->runner_->OnReduce(order); });
 }
 
 void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {

@@ -41,6 +41,8 @@ struct SwarmOptions {
   std::uint64_t activation_memory_bytes = 0;
   std::uint64_t store_bytes_max = 0;
   bool tied = true;
+  bool adamw = false;
+  std::uint64_t run_steps = 100;
   unsigned seed = 1;
   double bytes_per_second = 0;
   bool random_delays = true;
@@ -103,6 +105,8 @@ class SimSwarm {
     std::size_t ready = 0, synced = 0, applied = 0;
     double loss = 0, squared_norm = 0;
     std::uint64_t labels = 0;
+    std::map<std::uint32_t, double> local;  // squared gradient norms, by pipeline
+    std::map<std::uint32_t, std::uint64_t> labels_by_pipeline;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
   };
   Duration Delay(int micros);

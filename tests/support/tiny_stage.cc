@@ -5,6 +5,7 @@
 #include <random>
 
 #include "common/checksum.h"
+#include "optimizer/adamw.h"
 
 namespace shoal::test_support {
 namespace {
@@ -25,7 +26,7 @@ TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned s
   options_.range = range;
   const std::size_t matrix = std::size_t{shape.hidden} * shape.hidden;
   const auto add = [this](const std::string& name, std::size_t size, unsigned from, float scale) {
-    layout_.push_back({name, weights_.size(), size});
+    layout_.push_back({name, weights_.size(), size, {size / shape_.hidden, shape_.hidden}});
     weights_.resize(weights_.size() + size);
     Draw(from, scale, std::span(weights_).last(size));
   };
@@ -37,7 +38,9 @@ TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned s
     head_offset_ = weights_.size();
     add("head", embedding_values(), seed, 1.0f);
   }
-  gradients_.assign(weights_.size(), 0.0f);
+  for (std::vector<float>* state : {&gradients_, &first_moment_, &second_moment_}) {
+    state->assign(weights_.size(), 0.0f);
+  }
 }
 
 std::size_t TinyStage::LayerOffset(std::uint32_t local) const {
@@ -186,25 +189,38 @@ void TinyStage::ZeroGradients() {
   std::fill(gradients_.begin(), gradients_.end(), 0.0f);
 }
 
-Status TinyStage::ExportGradients(std::span<float> flat) {
-  if (flat.size() != gradients_.size()) return InvalidArgument("gradient size");
-  std::copy(gradients_.begin(), gradients_.end(), flat.begin());
+std::vector<float>& TinyStage::Of(model::StateVector which) {
+  switch (which) {
+    case model::StateVector::kWeights: return weights_;
+    case model::StateVector::kGradients: return gradients_;
+    case model::StateVector::kFirstMoment: return first_moment_;
+    case model::StateVector::kSecondMoment: return second_moment_;
+  }
+  return weights_;
+}
+
+Status TinyStage::Read(model::StateVector which, std::size_t first, std::span<float> values) {
+  const std::vector<float>& from = Of(which);
+  if (first > from.size() || values.size() > from.size() - first) return OutOfRange("state");
+  std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
   return Status::Ok();
 }
 
-Status TinyStage::ImportGradients(std::span<const float> flat) {
-  if (flat.size() != gradients_.size()) return InvalidArgument("gradient size");
-  std::copy(flat.begin(), flat.end(), gradients_.begin());
+Status TinyStage::Write(model::StateVector which, std::size_t first,
+                        std::span<const float> values) {
+  std::vector<float>& to = Of(which);
+  if (first > to.size() || values.size() > to.size() - first) return OutOfRange("state");
+  std::copy(values.begin(), values.end(), to.begin() + static_cast<std::ptrdiff_t>(first));
   return Status::Ok();
 }
 
-model::GradientLayout TinyStage::tied_embedding() const {
+model::TensorLayout TinyStage::tied_embedding() const {
   if (!shape_.tied || first() == last()) return {};
   return first() ? layout_.front() : layout_.back();
 }
 
 double TinyStage::SquaredGradientNorm(double scale) {
-  const model::GradientLayout tied = tied_embedding();
+  const model::TensorLayout tied = tied_embedding();
   double sum = 0;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (last() && i >= tied.offset && i < tied.offset + tied.size) continue;
@@ -213,8 +229,17 @@ double TinyStage::SquaredGradientNorm(double scale) {
   return sum * scale * scale;
 }
 
-Status TinyStage::Apply(std::uint64_t, double scale, double global_norm, double rate) {
+Status TinyStage::Apply(std::uint64_t step, double scale, double global_norm, double rate) {
   if (!kept_.empty()) return FailedPrecondition("micro-batches are still kept");
+  if (shape_.adamw) {
+    const model::OptimizerOptions& o = options_.optimizer;
+    const double factor = scale * optimizer::ClipFactor(o.clip_norm, global_norm);
+    optimizer::AdamWUpdate(
+        optimizer::MakeAdamWStep({o.beta1, o.beta2, o.epsilon, o.weight_decay, rate, factor, step}),
+        gradients_, weights_, first_moment_, second_moment_);
+    std::fill(gradients_.begin(), gradients_.end(), 0.0f);
+    return Status::Ok();
+  }
   const double clip = global_norm > 1.0 ? 1.0 / global_norm : 1.0;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     weights_[i] -= static_cast<float>(rate * clip * scale * gradients_[i]);

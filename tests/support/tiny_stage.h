@@ -19,7 +19,8 @@ namespace shoal::test_support {
 
 struct TinyShape {
   std::uint32_t layers = 4, hidden = 8, vocabulary = 13, row_tokens = 5;
-  bool tied = true;  // else the last stage has a head of its own
+  bool tied = true;    // else the last stage has a head of its own
+  bool adamw = false;  // else plain SGD
 };
 
 class TinyStage : public model::StageModel {
@@ -45,11 +46,11 @@ class TinyStage : public model::StageModel {
     return Unimplemented("a tiny stage has no files");
   }
   void ZeroGradients() override;
-  std::span<const model::GradientLayout> gradient_layout() const override { return layout_; }
-  std::size_t gradient_size() const override { return gradients_.size(); }
-  Status ExportGradients(std::span<float> flat) override;
-  Status ImportGradients(std::span<const float> flat) override;
-  model::GradientLayout tied_embedding() const override;
+  std::span<const model::TensorLayout> layout() const override { return layout_; }
+  std::size_t state_size() const override { return gradients_.size(); }
+  Status Read(model::StateVector which, std::size_t first, std::span<float> values) override;
+  Status Write(model::StateVector which, std::size_t first, std::span<const float> values) override;
+  model::TensorLayout tied_embedding() const override;
   double SquaredGradientNorm(double scale) override;
   Status Apply(std::uint64_t step, double scale, double global_norm, double rate) override;
   Status Save(const std::string&) override { return Unimplemented("a tiny stage has no files"); }
@@ -87,9 +88,12 @@ class TinyStage : public model::StageModel {
   const TinyShape shape_;
   storage::ModelConfig config_;
   model::StageOptions options_;
-  std::vector<model::GradientLayout> layout_;
+  std::vector<model::TensorLayout> layout_;
+  std::vector<float>& Of(model::StateVector which);
+
   std::vector<float> weights_, gradients_;
-  std::size_t head_offset_ = 0;  // of the matrix that labels index
+  std::vector<float> first_moment_, second_moment_;  // of AdamW
+  std::size_t head_offset_ = 0;                      // of the matrix that labels index
   std::map<MicroBatchId, Kept> kept_;
 };
 

@@ -45,9 +45,9 @@ TEST(FlatParameters, FusedUpdateEqualsTensorOperationsToTheBit) {
   std::vector<float> gradients(fused.size());
   for (std::uint64_t step = 0; step < 20; ++step) {
     for (float& gradient : gradients) gradient = normal(random) * 1e-3f;
-    const AdamWOptions options{0.9, 0.999, 1e-8, 0.1, 1e-2, 0.3, step};
-    fused.ImportGradients(gradients);
-    apart.ImportGradients(gradients);
+    const optimizer::AdamWOptions options{0.9, 0.999, 1e-8, 0.1, 1e-2, 0.3, step};
+    fused.Write(StateVector::kGradients, 0, gradients);
+    apart.Write(StateVector::kGradients, 0, gradients);
     fused.Apply(options);
     apart.Apply(options, /*fused=*/false);
     ASSERT_EQ(fused.WeightChecksum(), apart.WeightChecksum()) << "step " << step;

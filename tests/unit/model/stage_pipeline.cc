@@ -136,8 +136,8 @@ void StagePipeline::SumTied() {
     float& right = b[last.tied_embedding().offset + i];
     left = right = left + right;
   }
-  Expect(first.ImportGradients(a));
-  Expect(last.ImportGradients(b));
+  Expect(first.Write(StateVector::kGradients, 0, a));
+  Expect(last.Write(StateVector::kGradients, 0, b));
 }
 
 double StagePipeline::Apply(std::uint64_t step, std::uint64_t labels, double learning_rate) {
@@ -154,7 +154,7 @@ std::map<std::string, std::vector<float>> StagePipeline::Gradients() {
   std::map<std::string, std::vector<float>> gradients;
   for (auto& stage : stages_) {
     const std::vector<float> flat = ExportGradients(*stage);
-    for (const GradientLayout& layout : stage->gradient_layout()) {
+    for (const TensorLayout& layout : stage->layout()) {
       std::vector<float>& sum = gradients[layout.name];
       sum.resize(layout.size);
       for (std::size_t i = 0; i < layout.size; ++i) sum[i] += flat[layout.offset + i];
@@ -170,8 +170,8 @@ std::vector<std::uint64_t> StagePipeline::Checksums() const {
 }
 
 std::vector<float> ExportGradients(StageModel& stage) {
-  std::vector<float> flat(stage.gradient_size());
-  Expect(stage.ExportGradients(flat));
+  std::vector<float> flat(stage.state_size());
+  Expect(stage.Read(StateVector::kGradients, 0, flat));
   return flat;
 }
 

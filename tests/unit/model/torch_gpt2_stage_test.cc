@@ -92,7 +92,7 @@ TEST(TorchGpt2Stage, GradientsEqualFiniteDifferences) {
   pipeline.RunMicroBatch({0, 0}, batch);
   const std::vector<float> gradient = ExportGradients(pipeline.stage(0));
   // Steps along the normalised gradient of one tensor at a time: the loss must rise by its norm.
-  for (const GradientLayout& layout : pipeline.stage(0).gradient_layout()) {
+  for (const TensorLayout& layout : pipeline.stage(0).layout()) {
     double squared = 0;
     for (std::size_t i = 0; i < layout.size; ++i) {
       squared += std::pow(static_cast<double>(gradient[layout.offset + i]), 2);
@@ -109,7 +109,7 @@ TEST(TorchGpt2Stage, GradientsEqualFiniteDifferences) {
       for (std::size_t i = 0; i < layout.size; ++i) {
         only[layout.offset + i] = gradient[layout.offset + i];
       }
-      EXPECT_TRUE(moved.stage(0).ImportGradients(only).ok());
+      EXPECT_TRUE(moved.stage(0).Write(StateVector::kGradients, 0, only).ok());
       EXPECT_TRUE(moved.stage(0).Apply(0, 1e-3, 1, -distance / norm * 1e9).ok());
       return moved.Evaluate(batch).sum;
     };
@@ -491,7 +491,7 @@ TEST(TorchGpt2Stage, ChecksItsOptions) {
 TEST(TorchGpt2Stage, KnowsItsSize) {
   StagePipeline pipeline(MiniModel(), 2, {});
   for (std::size_t s = 0; s < 2; ++s) {
-    EXPECT_EQ(pipeline.stage(s).StateBytes(), 16 * pipeline.stage(s).gradient_size());
+    EXPECT_EQ(pipeline.stage(s).StateBytes(), 16 * pipeline.stage(s).state_size());
     EXPECT_EQ(pipeline.stage(s).MicroBatchBytes(2, 16) * 3,
               pipeline.stage(s).MicroBatchBytes(6, 16));
   }

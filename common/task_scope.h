@@ -5,8 +5,8 @@
 // the owner may be destroyed at any moment. The result handler runs on control only while the scope
 // lives, and so may use the owner.
 
-#ifndef SHOAL_PIPELINE_TASK_SCOPE_H_
-#define SHOAL_PIPELINE_TASK_SCOPE_H_
+#ifndef SHOAL_COMMON_TASK_SCOPE_H_
+#define SHOAL_COMMON_TASK_SCOPE_H_
 
 #include <atomic>
 #include <memory>
@@ -14,7 +14,7 @@
 
 #include "common/executor.h"
 
-namespace shoal::pipeline {
+namespace shoal {
 
 // Thread: control.
 class TaskScope {
@@ -68,6 +68,6 @@ class TaskScope {
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-}  // namespace shoal::pipeline
+}  // namespace shoal
 
-#endif  // SHOAL_PIPELINE_TASK_SCOPE_H_
+#endif  // SHOAL_COMMON_TASK_SCOPE_H_

@@ -5,13 +5,13 @@
 // on the first and the last stage) stay equal to the bit wherever they lie in memory, on any
 // number of threads. Pure; thread: any.
 
-#ifndef SHOAL_MODEL_ADAMW_H_
-#define SHOAL_MODEL_ADAMW_H_
+#ifndef SHOAL_OPTIMIZER_ADAMW_H_
+#define SHOAL_OPTIMIZER_ADAMW_H_
 
 #include <cstdint>
 #include <span>
 
-namespace shoal::model {
+namespace shoal::optimizer {
 
 // The constants of one step in fp32, as the update uses them.
 struct AdamWStep {
@@ -44,12 +44,36 @@ AdamWStep MakeAdamWStep(const AdamWOptions& options);
 void AdamWUpdate(const AdamWStep& step, std::span<const float> gradient, std::span<float> value,
                  std::span<float> exp_avg, std::span<float> exp_avg_sq);
 
+// Momentum with a frozen variance (1-bit Adam: Tang et al., ICML 2021; the gradient part of
+// AQ-SGD).
+//
+// Which of a run's steps update the variance, as a function of the step alone: the first `start`
+// ones; with `refresh` also single ones at intervals that begin with one step and double after
+// every 16 (0/1 Adam: Lu et al., ICLR 2023).
+struct VarianceSchedule {
+  std::uint64_t start = 0;
+  bool refresh = false;
+};
+bool UpdatesVariance(const VarianceSchedule& schedule, std::uint64_t step);
+// How many steps up to and with `step` updated it: what its bias correction counts. Counting all
+// steps instead would let steps grow by sqrt((1 - beta2^t) / (1 - beta2^start)) while v is frozen.
+std::uint64_t VarianceUpdates(const VarianceSchedule& schedule, std::uint64_t step);
+
+// As MakeAdamWStep, for a variance that was updated `updates` times, at least once.
+AdamWStep MakeFrozenStep(const AdamWOptions& options, std::uint64_t updates);
+
+// m = beta1 m + (1-beta1) g factor; spans of one length.
+void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::span<float> exp_avg);
+// The parameters' half of AdamWUpdate, with m and v as they are.
+void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
+                  std::span<const float> exp_avg_sq, std::span<float> value);
+
 // min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1 when clip is 0.
 double ClipFactor(double clip_norm, double global_norm);
 
 // Sum of squares in fp64, in an order that depends on the length only.
 double SumOfSquares(std::span<const float> values);
 
-}  // namespace shoal::model
+}  // namespace shoal::optimizer
 
-#endif  // SHOAL_MODEL_ADAMW_H_
+#endif  // SHOAL_OPTIMIZER_ADAMW_H_

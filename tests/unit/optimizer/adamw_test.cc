@@ -1,4 +1,4 @@
-#include "model/adamw.h"
+#include "optimizer/adamw.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::model {
+namespace shoal::optimizer {
 namespace {
 
 // AdamW as torch.optim.AdamW documents it, one value at a time in fp64.
@@ -80,4 +80,4 @@ TEST(AdamW, SumsSquaresInFp64) {
 }
 
 }  // namespace
-}  // namespace shoal::model
+}  // namespace shoal::optimizer

@@ -1,12 +1,13 @@
-#include "model/adamw.h"
+#include "optimizer/adamw.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
 #include "common/status.h"
 
-namespace shoal::model {
+namespace shoal::optimizer {
 
 AdamWStep MakeAdamWStep(const AdamWOptions& options) {
   const double count = static_cast<double>(options.step) + 1;
@@ -45,6 +46,68 @@ void AdamWUpdate(const AdamWStep& step, std::span<const float> gradient, std::sp
   }
 }
 
+namespace {
+
+// Steps between two updates of the variance, from the n-th one after the start on.
+std::uint64_t RefreshInterval(std::uint64_t updates) {
+  constexpr std::uint64_t kPerInterval = 16, kDoublingsMax = 32;
+  return std::uint64_t{1} << std::min(updates / kPerInterval, kDoublingsMax);
+}
+
+}  // namespace
+
+bool UpdatesVariance(const VarianceSchedule& schedule, std::uint64_t step) {
+  if (step < schedule.start) return true;
+  return VarianceUpdates(schedule, step) > VarianceUpdates(schedule, step - 1);
+}
+
+std::uint64_t VarianceUpdates(const VarianceSchedule& schedule, std::uint64_t step) {
+  if (step < schedule.start) return step + 1;
+  if (!schedule.refresh) return schedule.start;
+  std::uint64_t updates = 0;
+  for (std::uint64_t at = schedule.start - 1 + RefreshInterval(0); at <= step;
+       at += RefreshInterval(updates)) {
+    ++updates;
+  }
+  return schedule.start + updates;
+}
+
+AdamWStep MakeFrozenStep(const AdamWOptions& options, std::uint64_t updates) {
+  SHOAL_CHECK(updates > 0);
+  AdamWStep step = MakeAdamWStep(options);
+  AdamWOptions frozen = options;
+  frozen.step = updates - 1;
+  step.inverse_root_correction2 = MakeAdamWStep(frozen).inverse_root_correction2;
+  return step;
+}
+
+void FoldMomentum(const AdamWStep& step, std::span<const float> gradient,
+                  std::span<float> exp_avg) {
+  SHOAL_CHECK(gradient.size() == exp_avg.size());
+  const AdamWStep s = step;
+  const float* __restrict__ gradients = gradient.data();
+  float* __restrict__ first = exp_avg.data();
+  const std::size_t count = exp_avg.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float g = gradients[i] * s.gradient_factor;
+    first[i] = first[i] * s.beta1 + g * s.one_minus_beta1;
+  }
+}
+
+void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
+                  std::span<const float> exp_avg_sq, std::span<float> value) {
+  SHOAL_CHECK(exp_avg.size() == value.size() && exp_avg_sq.size() == value.size());
+  const AdamWStep s = step;
+  const float* __restrict__ first = exp_avg.data();
+  const float* __restrict__ second = exp_avg_sq.data();
+  float* __restrict__ values = value.data();
+  const std::size_t count = value.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float denominator = std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon;
+    values[i] = values[i] * s.decay - first[i] / denominator * s.step_size;
+  }
+}
+
 double ClipFactor(double clip_norm, double global_norm) {
   if (clip_norm <= 0) return 1;
   return std::fmin(1.0, clip_norm / (global_norm + 1e-6));
@@ -69,4 +132,4 @@ double SumOfSquares(std::span<const float> values) {
   return sum;
 }
 
-}  // namespace shoal::model
+}  // namespace shoal::optimizer

@@ -1,0 +1,99 @@
+#include "pipeline/replica_step.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::pipeline {
+namespace {
+
+std::shared_ptr<const ReplicaPart> MakePart(const std::vector<model::TensorLayout>& tensors,
+                                            collective::GroupChannel* channel, bool embedding) {
+  ReplicaPart part;
+  part.channel = channel;
+  part.embedding = embedding;
+  part.ends = embedding ? 2 : 1;
+  for (model::TensorLayout tensor : tensors) {
+    if (!part.ranges.empty() &&
+        part.ranges.back().first + part.ranges.back().values == tensor.offset) {
+      part.ranges.back().values += tensor.size;
+    } else {
+      part.ranges.push_back({tensor.offset, tensor.size});
+    }
+    tensor.offset = part.values;
+    part.values += tensor.size;
+    part.tensors.push_back(std::move(tensor));
+  }
+  return std::make_shared<const ReplicaPart>(std::move(part));
+}
+
+}  // namespace
+
+ReplicaParts MakeReplicaParts(const GroupLinks& links,
+                              const std::vector<model::TensorLayout>& layout,
+                              const model::TensorLayout& tied) {
+  std::vector<model::TensorLayout> own, shared;
+  for (const model::TensorLayout& tensor : layout) {
+    const bool is_tied = tied.size > 0 && tensor.offset == tied.offset;
+    (is_tied ? shared : own).push_back(tensor);
+  }
+  ReplicaParts parts;
+  if (links.stage_group() != nullptr && !own.empty()) {
+    parts.push_back(MakePart(own, links.stage_group(), false));
+  }
+  if (links.embedding_group() != nullptr && !shared.empty()) {
+    parts.push_back(MakePart(shared, links.embedding_group(), true));
+  }
+  return parts;
+}
+
+Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                std::span<float> values) {
+  SHOAL_CHECK(values.size() == part.values);
+  for (const ReplicaPart::Range& range : part.ranges) {
+    SHOAL_RETURN_IF_ERROR(model->Read(which, range.first, values.first(range.values)));
+    values = values.subspan(range.values);
+  }
+  return Status::Ok();
+}
+
+Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                 std::span<const float> values) {
+  SHOAL_CHECK(values.size() == part.values);
+  for (const ReplicaPart::Range& range : part.ranges) {
+    SHOAL_RETURN_IF_ERROR(model->Write(which, range.first, values.first(range.values)));
+    values = values.subspan(range.values);
+  }
+  return Status::Ok();
+}
+
+std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
+                                       const std::vector<std::uint32_t>& pipelines) {
+  const std::size_t count = part.channel->size() / part.ends;
+  std::vector<std::uint64_t> weights(part.channel->size());
+  for (const std::uint32_t pipeline : pipelines) {
+    for (std::size_t end = 0; end < part.ends; ++end) weights[end * count + pipeline] = 1;
+  }
+  return weights;
+}
+
+void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
+              std::uint64_t values, KindBytes* replica) {
+  const std::uint64_t bytes = values * sizeof(float), members = weights.size();
+  const auto owners = static_cast<std::uint64_t>(
+      std::count_if(weights.begin(), weights.end(), [](std::uint64_t w) { return w > 0; }));
+  const bool owns = weights[part.channel->rank()] > 0;
+  const std::uint64_t own = owns && owners > 0 ? bytes / owners : 0;
+  replica->raw_sent += (owns ? bytes - own : 0) + own * (members - 1);
+  replica->raw_received += bytes - own + (owns ? own * (owners - 1) : 0);
+}
+
+Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
+  switch (context.method.kind) {
+    case compression::ReplicaKind::kAverage:
+    case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
+    case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
+  }
+  return InvalidArgument("unknown kind of replica method");
+}
+
+}  // namespace shoal::pipeline

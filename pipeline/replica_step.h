@@ -1,0 +1,99 @@
+// ReplicaStep: what the peers of a stage group do between the end of a step's micro-batches and its
+// Apply, so that all of them go on with the same parameters; one implementation per kind of method
+// (compression/replica_method.h).
+//
+// Part of the step's transaction: until Apply nothing of the stage's weights and moments has
+// changed, and destroying the object is an abort. Memories that a method keeps between steps
+// (errors to be fed back, factors) belong to a generation: a new one begins without them.
+
+#ifndef SHOAL_PIPELINE_REPLICA_STEP_H_
+#define SHOAL_PIPELINE_REPLICA_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/group_channel.h"
+#include "common/buffer.h"
+#include "common/status.h"
+#include "compression/replica_method.h"
+#include "model/stage_model.h"
+#include "pipeline/group_links.h"
+#include "pipeline/runner_core.h"
+
+namespace shoal::pipeline {
+
+// Values of a stage that one group agrees on, as a vector of their own: all, or all but the tied
+// embedding, or that alone, whose group has two members per pipeline.
+struct ReplicaPart {
+  struct Range {
+    std::size_t first = 0, values = 0;  // of the stage's flat vectors
+  };
+  std::vector<Range> ranges;                 // in order
+  std::vector<model::TensorLayout> tensors;  // offsets in the part's vector
+  std::size_t values = 0;
+  bool embedding = false;
+  std::uint32_t ends = 1;  // members per pipeline, whose gradients add up
+  collective::GroupChannel* channel = nullptr;
+};
+
+// The parts that have a group, the stage group's first; shared, because tasks outlive a step's
+// owner. `links` outlives their use on control.
+using ReplicaParts = std::vector<std::shared_ptr<const ReplicaPart>>;
+ReplicaParts MakeReplicaParts(const GroupLinks& links,
+                              const std::vector<model::TensorLayout>& layout,
+                              const model::TensorLayout& tied);
+
+// Of a part's vector, part.values values. Thread: compute.
+Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                std::span<float> values);
+Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                 std::span<const float> values);
+
+// By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
+std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
+                                       const std::vector<std::uint32_t>& pipelines);
+
+// Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
+// count own the shards among themselves.
+void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
+              std::uint64_t values, KindBytes* replica);
+
+// Thread: control.
+class ReplicaStep {
+ public:
+  virtual ~ReplicaStep() = default;
+
+  // Agrees with the groups on what the step's Apply will do. `done` gets the squared norm of the
+  // agreed gradient sum (what a method agrees on in its place, in the same unit), the same number
+  // on all members of a stage, or why there is none; in a task of its own, once. One at a time.
+  virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
+  // Does it: weights and moments move on, gradients are zero. `done` as above.
+  virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
+
+  // Whom a running Reduce waits for: "the gradients of peer ...", `peer` set; empty if it has work
+  // of its own to do.
+  virtual std::string Awaited(const PeerId** peer) const = 0;
+};
+
+struct ReplicaContext {
+  RunnerCore* core = nullptr;
+  const GroupLinks* links = nullptr;  // null if no part has a group
+  ReplicaParts parts;
+  compression::ReplicaMethod method;
+};
+
+// Chooses the implementation by method and stage. What `context` points to outlives the result.
+Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context);
+
+// Exchanges gradients; the model's own optimizer applies them.
+Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context);
+// Exchanges momenta and applies them with a frozen variance, after a warm-up.
+Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_REPLICA_STEP_H_
