@@ -52,7 +52,7 @@ void WriteMean(std::span<const float> p, std::span<const float> q, const PowerSg
 
 std::string PowerSgdOptions::Spec() const {
   return std::string(kName) + ":rank=" + std::to_string(rank) + ",start=" + std::to_string(start) +
-         ",stages=" + (stages.empty() ? "all" : Nested(stages));
+         ",stages=" + Nested(stages);
 }
 
 Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
@@ -66,7 +66,7 @@ Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(options.rank, NumberOption(spec, "rank", 1, kRankMax, options.rank));
   SHOAL_ASSIGN_OR_RETURN(options.start,
                          NumberOption(spec, "start", kStartMin, kStartMax, options.start));
-  options.stages = spec.Option("stages");
+  if (const auto text = spec.Option("stages"); !text.empty()) options.stages = text;
   std::replace(options.stages.begin(), options.stages.end(), '/', ',');
   return options;
 }

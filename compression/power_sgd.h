@@ -32,9 +32,9 @@
 namespace shoal::compression {
 
 struct PowerSgdOptions {
-  std::uint32_t rank = 16;   // 1 to kRankMax
-  std::uint32_t start = 10;  // steps that are exchanged exactly first, 2 or more
-  std::string stages;        // stage_selection.h; empty: "all"
+  std::uint32_t rank = 16;     // 1 to kRankMax
+  std::uint32_t start = 10;    // steps that are exchanged exactly first, 2 or more
+  std::string stages = "all";  // stage_selection.h
 
   // "powersgd:rank=16,start=10,stages=all".
   std::string Spec() const;

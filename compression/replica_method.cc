@@ -76,18 +76,20 @@ Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
                               : CheckKeys(spec, {"bucket", "start", "refresh"}));
   ReplicaMethod method;
   method.kind = ReplicaKind::kMomentum;
-  method.feedback = true;
   std::uint32_t bits = 1, bucket = kReplicaRow;
   if (qadam) {
-    SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 8, 4));
+    SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 32, 4));
+    if (bits > 8 && bits < 32) return SpecError(spec.text, "bits must be 1 to 8, or 32");
   }
   SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 16, kReplicaRow, qadam ? 512 : 1024));
   if (kReplicaRow % bucket != 0) {
     return SpecError(spec.text, "bucket must divide " + std::to_string(kReplicaRow));
   }
   const std::string size = std::to_string(bucket);
-  method.codec = bits == 1 ? "onebit:bucket=" + size
-                           : "direct:bits=" + std::to_string(bits) + ",bucket=" + size;
+  method.codec = "direct:bits=" + std::to_string(bits) + ",bucket=" + size;
+  if (bits == 1) method.codec = "onebit:bucket=" + size;
+  if (bits == 32) method.codec = kExactCodec;
+  method.feedback = bits < 32;
   std::uint32_t start = 0;
   if (const auto text = spec.Option("start"); !text.empty() && text != "auto") {
     SHOAL_ASSIGN_OR_RETURN(start, NumberOption(spec, "start", 1, kStartMax, 0));

@@ -6,6 +6,7 @@
 //   average:codec=direct:bits=4/bucket=512,feedback=true
 //   powersgd:rank=16,start=10,stages=0-2      factors (power_sgd.h)
 //   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
+//   qadam:bits=32                                    the same without loss, for comparisons
 //   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
 //
 // Pure. Thread: any.

@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "compression/segment_count.h"
+#include "daemon/stage_messages.h"
 #include "dataset/prepared_data.h"
 #include "dataset/sampler.h"
 #include "model/stage_model.h"
@@ -21,23 +22,6 @@ namespace {
 constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kOptimizerSuffix = ".optimizer";
 constexpr const char* kDataName = "data";
-
-PeerId ToPeerId(const std::string& bytes) {
-  PeerId id;
-  if (bytes.size() == id.key.size()) std::copy(bytes.begin(), bytes.end(), id.key.begin());
-  return id;
-}
-
-Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto) {
-  storage::ArtefactRef ref;
-  if (proto.hash().size() != ref.hash.digest.size()) {
-    return InvalidArgument("artefact " + proto.name() + " has a hash of a wrong length");
-  }
-  std::copy(proto.hash().begin(), proto.hash().end(), ref.hash.digest.begin());
-  ref.name = proto.name();
-  ref.size = proto.size();
-  return ref;
-}
 
 bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
@@ -55,28 +39,6 @@ Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
   };
   return storage::DeltaImages{.m = forward->keeps_m() ? bytes(*forward) : 0,
                               .residual = backward->keeps_residual() ? bytes(*backward) : 0};
-}
-
-pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
-  pipeline::StageTimes times;
-  times.forward_ms = timing.forward_ms();
-  times.backward_input_ms = timing.backward_ms() - timing.backward_weights_ms();
-  times.backward_weights_ms = timing.backward_weights_ms();
-  times.send_forward_ms = timing.send_forward_ms();
-  times.send_backward_ms = timing.send_backward_ms();
-  times.round_trip_ms = timing.round_trip_ms();
-  times.micro_batch_bytes = timing.micro_batch_bytes();
-  times.pending_weights_bytes = timing.pending_weights_bytes();
-  return times;
-}
-
-model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
-  return {.forward_ms = proto.forward_ms(),
-          .backward_ms = proto.backward_ms(),
-          .weight_ms = proto.weight_ms(),
-          .weight_parts = std::max(proto.weight_parts(), 1u),
-          .change = proto.change(),
-          .change_decay = proto.change_decay()};
 }
 
 }  // namespace
@@ -355,31 +317,12 @@ pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
 
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
-  pipeline::StepPlan step;
-  step.step = plan.step();
-  for (const auto& micro_batch :
-       plan.pipelines(static_cast<int>(own_.pipeline())).micro_batches()) {
-    pipeline::MicroBatchPlan item;
-    item.global_index = micro_batch.global_index();
-    for (std::uint64_t sample : micro_batch.samples()) item.samples.push_back(SampleId{sample});
-    step.micro_batches.push_back(std::move(item));
-  }
-  for (const control::v1::StageTiming& timing : plan.timings()) {
-    step.timings.push_back(ToTimes(timing));
-  }
-  runner_->OnStepPlan(std::move(step));
+  runner_->OnStepPlan(ToStepPlan(plan, own_.pipeline()));
 }
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {
   if (!runner_) return;
-  pipeline::ReduceOrder order;
-  order.step = reduce.step();
-  order.pipelines.assign(reduce.pipelines().begin(), reduce.pipelines().end());
-  order.labels = reduce.labels();
-  order.learning_rate = reduce.learning_rate();
-  order.local_norms.assign(reduce.local_norms().begin(), reduce.local_norms().end());
-  order.checkpoint = reduce.checkpoint();
-  runner_->OnReduce(order);
+  runner_->OnReduce(ToReduceOrder(reduce));
 }
 
 void StageHost::OnApply(const control::v1::Apply& apply) {

@@ -62,8 +62,7 @@ Status GradientStep::Init(const compression::ReplicaMethod& method) {
     if (method.kind != ReplicaKind::kPowerSgd || part.embedding) continue;
     SHOAL_ASSIGN_OR_RETURN(
         const compression::StageSelection selection,
-        compression::ParseStageSelection(
-            method.power_sgd.stages.empty() ? "all" : method.power_sgd.stages, config.stages));
+        compression::ParseStageSelection(method.power_sgd.stages, config.stages));
     if (selection.automatic) return Unimplemented("powersgd: stages=auto");
     if (!selection.chosen[config.stage]) continue;
     std::vector<std::vector<std::size_t>> shapes;

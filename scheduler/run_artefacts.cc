@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "compression/replica_method.h"
 #include "compression/segment_count.h"
+#include "compression/stage_selection.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
 #include "scheduler/even_cuts.h"
@@ -84,6 +85,8 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!backward.ok()) return backward.status().WithContext("codecs.backward");
   const auto replica = compression::ParseReplicaMethod(config.replica_method);
   if (!replica.ok()) return replica.status().WithContext("replica.method");
+  const auto stages = compression::ParseStageSelection(replica->power_sgd.stages, config.stages);
+  if (!stages.ok()) return stages.status().WithContext("replica.method");
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 

@@ -401,10 +401,18 @@ TEST(FailureSimTest, RandomlyBrokenFramesNeverCrash) {
 
 TEST(FailureSimTest, OrdersOutOfPlaceEndTheGenerationWithAMessage) {
   const std::vector<std::function<void(StageRunner*)>> orders = {
-      [](StageRunner* runner) { runner->OnReduce({0, {0}}); },
-      [](StageRunner* runner) { runner->OnReduce({7, {0}}); },
-      [](StageRunner* runner) { runner->OnReduce({0, {}}); },
-      [](StageRunner* runner) { runner->OnReduce({0, {5}}); },
+      [](StageRunner* runner) {
+        runner->OnReduce({0, {0}});
+      },
+      [](StageRunner* runner) {
+        runner->OnReduce({7, {0}});
+      },
+      [](StageRunner* runner) {
+        runner->OnReduce({0, {}});
+      },
+      [](StageRunner* runner) {
+        runner->OnReduce({0, {5}});
+      },
       [](StageRunner* runner) {
         runner->OnApply({0, 1.0, 0.1, 10});
       },

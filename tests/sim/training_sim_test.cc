@@ -227,6 +227,78 @@ INSTANTIATE_TEST_SUITE_P(Methods, Replicas,
                                          "average:codec=direct:bits=4/bucket=64",
                                          "average:codec=direct:bits=8/bucket=64,feedback=false"));
 
+struct MethodCase {
+  const char *method, *reference;  // replica methods
+  double tolerance;                // relative, of the last losses
+};
+
+// Methods with a memory over steps, behind a warm-up, next to what they approximate.
+class ReplicaSteps : public testing::TestWithParam<MethodCase> {};
+
+TEST_P(ReplicaSteps, HundredStepsKeepReplicasEqualToTheBit) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 3;
+  options.adamw = true;
+  options.learning_rate = [](std::uint64_t step) { return step < 60 ? 2e-3 : 1e-3; };
+  constexpr std::uint64_t kSteps = 100;
+  options.replica = GetParam().reference;
+  SimSwarm exact(options);
+  const Trained expected = Train(options, kSteps, &exact);
+  options.replica = GetParam().method;
+  SimSwarm swarm(options);
+  const Trained trained = Train(options, kSteps, &swarm);
+  for (std::uint32_t s = 0; s < options.stages; ++s) {
+    for (std::uint32_t p = 1; p < options.pipelines; ++p) {
+      EXPECT_EQ(swarm.at(s, p).model_->WeightChecksum(), swarm.at(s, 0).model_->WeightChecksum());
+    }
+  }
+  const std::vector<float> first = swarm.at(0, 0).tiny().Embedding();
+  const auto& last = swarm.at(1, 0).tiny().weights();
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), last.end() - first.size()));
+  EXPECT_NE(trained.checksums, expected.checksums);
+  EXPECT_NEAR(trained.losses.back(), expected.losses.back(),
+              GetParam().tolerance * expected.losses.back());
+  EXPECT_LT(trained.losses.back(), 0.5 * trained.losses.front());
+
+  options.seed = 31;  // other delays
+  SimSwarm again(options);
+  EXPECT_EQ(Train(options, kSteps, &again).checksums, trained.checksums);
+}
+
+constexpr char kExactMomentum[] = "qadam:bits=32,start=20";
+// A rank of 1 is little for matrices of 8 x 8: powersgd only has to train.
+INSTANTIATE_TEST_SUITE_P(
+    Methods, ReplicaSteps,
+    testing::Values(MethodCase{"powersgd:rank=1,start=10", "average", 0.6},
+                    MethodCase{"powersgd:rank=1,start=10,stages=1", "average", 0.3},
+                    MethodCase{"qadam:bits=8,bucket=64,start=20", kExactMomentum, 0.002},
+                    MethodCase{"qadam:bits=4,bucket=64,start=20", kExactMomentum, 0.02},
+                    MethodCase{"qadam:bits=2,bucket=32,start=20", kExactMomentum, 0.1},
+                    MethodCase{"onebit:bucket=64,start=20", kExactMomentum, 0.1},
+                    MethodCase{"qadam:bits=8,bucket=64,start=20,refresh=on",
+                               "qadam:bits=32,start=20,refresh=on", 0.02}));
+
+// With one momentum for all, exact and unclipped, it does not matter over how many pipelines a
+// step's micro-batches are spread.
+TEST(TrainingSimTest, ExactMomentaDoNotDependOnTheNumberOfPipelines) {
+  std::vector<std::vector<double>> losses;
+  for (const std::uint32_t pipelines : {2u, 3u}) {
+    SwarmOptions options;
+    options.stages = 2;
+    options.pipelines = pipelines;
+    options.adamw = true;
+    options.clip_norm = 0;
+    options.replica = kExactMomentum;
+    options.learning_rate = [](std::uint64_t) { return 2e-3; };
+    SimSwarm swarm(options);
+    losses.push_back(Train(options, 60, &swarm).losses);
+  }
+  for (std::size_t i = 0; i < 60; ++i) {
+    EXPECT_NEAR(losses[0][i], losses[1][i], 1e-4 * losses[0][i]) << i;
+  }
+}
+
 class HistoryFree : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(HistoryFree, CodecsTrainWithoutAnyStore) {

@@ -21,7 +21,10 @@ constexpr std::uint64_t kPlansAhead = 2;
 SimSwarm::SimSwarm(const SwarmOptions& options)
     : options_(options),
       random_(options.seed),
-      shape_{.row_tokens = options.row_tokens, .tied = options.tied, .adamw = options.adamw},
+      shape_{.row_tokens = options.row_tokens,
+             .tied = options.tied,
+             .adamw = options.adamw,
+             .clip_norm = options.clip_norm},
       network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
   data_ = options.data;
   if (data_ == nullptr) {

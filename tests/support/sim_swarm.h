@@ -42,6 +42,7 @@ struct SwarmOptions {
   std::uint64_t store_bytes_max = 0;
   bool tied = true;
   bool adamw = false;
+  double clip_norm = 1;
   std::uint64_t run_steps = 100;
   unsigned seed = 1;
   double bytes_per_second = 0;

@@ -24,6 +24,7 @@ TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned s
   config_.layers = shape.layers;
   config_.hidden = shape.hidden;
   options_.range = range;
+  options_.optimizer.clip_norm = shape.clip_norm;
   const std::size_t matrix = std::size_t{shape.hidden} * shape.hidden;
   const auto add = [this](const std::string& name, std::size_t size, unsigned from, float scale) {
     layout_.push_back({name, weights_.size(), size, {size / shape_.hidden, shape_.hidden}});

@@ -21,6 +21,7 @@ struct TinyShape {
   std::uint32_t layers = 4, hidden = 8, vocabulary = 13, row_tokens = 5;
   bool tied = true;    // else the last stage has a head of its own
   bool adamw = false;  // else plain SGD
+  double clip_norm = 1;
 };
 
 class TinyStage : public model::StageModel {

@@ -21,6 +21,11 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
       {"average:codec=direct:bits=4/rounding=stochastic", "direct:bits=4", true},
       {"average:codec=direct:bits=4/levels=affine/rounding=stochastic", "direct:bits=4", false},
       {"average:codec=tiles:bits=4,feedback=false", "tiles:bits=4", false},
+      {"powersgd:rank=8,stages=0-2/4", "raw:dtype=fp32", false},
+      {"qadam", "direct:bits=4,bucket=512", true},
+      {"qadam:bits=8,bucket=128,start=50,refresh=on", "direct:bits=8,bucket=128", true},
+      {"qadam:bits=1,bucket=256", "onebit:bucket=256", true},
+      {"onebit", "onebit:bucket=1024", true},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.spec);
@@ -50,6 +55,11 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"average:codec=lowrank:rank=4", "memory of its own"},
       {"average:codec=direct:bits=99", "bits"},
       {"average:feedback=true", "nothing to feed back"},
+      {"qadam:bits=9", "bits"},
+      {"qadam:bucket=48", "divide 1024"},
+      {"qadam:start=0", "start"},
+      {"onebit:bits=2", "bits"},
+      {"powersgd:rank=0", "rank"},
       {"", ""},
   };
   for (const auto& one : cases) {

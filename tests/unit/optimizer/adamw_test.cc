@@ -25,6 +25,58 @@ struct SlowAdamW {
   }
 };
 
+TEST(FrozenVariance, CountsItsUpdatesNotTheSteps) {
+  // The authors of AQ-SGD's code let the bias correction go on while v is frozen: after 70 of 700
+  // steps every update is 2.73 times too large.
+  AdamWOptions options;
+  options.step = 699;
+  const AdamWStep frozen = MakeFrozenStep(options, 70), going_on = MakeAdamWStep(options);
+  EXPECT_NEAR(frozen.inverse_root_correction2 / going_on.inverse_root_correction2, 2.73, 0.01);
+  EXPECT_EQ(frozen.step_size, going_on.step_size);  // the momentum goes on
+}
+
+TEST(FrozenVariance, FoldAndUpdateAreTheTwoHalvesOfAStep) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> gradient(1000), value(1000), m(1000), v(1000);
+  for (auto* all : {&gradient, &value, &m}) {
+    for (float& x : *all) x = normal(random);
+  }
+  for (float& x : v) x = std::abs(normal(random)) + 0.1f;
+  AdamWOptions options{0.9, 1.0, 1e-8, 0.01, 1e-3, 0.5, 40};  // beta2 of 1 freezes v
+  AdamWStep whole = MakeAdamWStep(options);
+  whole.inverse_root_correction2 = 1.25f;
+  std::vector<float> value2 = value, m2 = m, v2 = v;
+  AdamWUpdate(whole, gradient, value2, m2, v2);
+  FoldMomentum(whole, gradient, m);
+  FrozenUpdate(whole, m, v, value);
+  EXPECT_EQ(v2, v);
+  EXPECT_EQ(m, m2);
+  EXPECT_EQ(value, value2);
+}
+
+TEST(FrozenVariance, RefreshesAreASlowCountOfGrowingIntervals) {
+  const VarianceSchedule plain{20, false}, refreshed{20, true};
+  std::uint64_t updates = 0, since = 0, in_interval = 0, interval = 1;
+  for (std::uint64_t step = 0; step < 5000; ++step) {
+    EXPECT_EQ(UpdatesVariance(plain, step), step < 20);
+    EXPECT_EQ(VarianceUpdates(plain, step), std::min<std::uint64_t>(step + 1, 20));
+    bool update = step < 20;
+    if (!update && ++since == interval) {
+      update = true;
+      since = 0;
+      if (++in_interval == 16) {
+        in_interval = 0;
+        interval *= 2;
+      }
+    }
+    updates += update ? 1 : 0;
+    ASSERT_EQ(UpdatesVariance(refreshed, step), update) << step;
+    ASSERT_EQ(VarianceUpdates(refreshed, step), updates) << step;
+  }
+  EXPECT_LT(updates, 200u);
+}
+
 TEST(AdamW, FollowsTheSlowReference) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;

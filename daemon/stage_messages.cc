@@ -1,0 +1,73 @@
+#include "daemon/stage_messages.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::daemon {
+
+PeerId ToPeerId(const std::string& bytes) {
+  PeerId id;
+  if (bytes.size() == id.key.size()) std::copy(bytes.begin(), bytes.end(), id.key.begin());
+  return id;
+}
+
+Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto) {
+  storage::ArtefactRef ref;
+  if (proto.hash().size() != ref.hash.digest.size()) {
+    return InvalidArgument("artefact " + proto.name() + " has a hash of a wrong length");
+  }
+  std::copy(proto.hash().begin(), proto.hash().end(), ref.hash.digest.begin());
+  ref.name = proto.name();
+  ref.size = proto.size();
+  return ref;
+}
+
+pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
+  pipeline::StageTimes times;
+  times.forward_ms = timing.forward_ms();
+  times.backward_input_ms = timing.backward_ms() - timing.backward_weights_ms();
+  times.backward_weights_ms = timing.backward_weights_ms();
+  times.send_forward_ms = timing.send_forward_ms();
+  times.send_backward_ms = timing.send_backward_ms();
+  times.round_trip_ms = timing.round_trip_ms();
+  times.micro_batch_bytes = timing.micro_batch_bytes();
+  times.pending_weights_bytes = timing.pending_weights_bytes();
+  return times;
+}
+
+model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
+  return {.forward_ms = proto.forward_ms(),
+          .backward_ms = proto.backward_ms(),
+          .weight_ms = proto.weight_ms(),
+          .weight_parts = std::max(proto.weight_parts(), 1u),
+          .change = proto.change(),
+          .change_decay = proto.change_decay()};
+}
+
+pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t pipeline) {
+  pipeline::StepPlan step;
+  step.step = plan.step();
+  for (const auto& micro_batch : plan.pipelines(static_cast<int>(pipeline)).micro_batches()) {
+    pipeline::MicroBatchPlan item;
+    item.global_index = micro_batch.global_index();
+    for (std::uint64_t sample : micro_batch.samples()) item.samples.push_back(SampleId{sample});
+    step.micro_batches.push_back(std::move(item));
+  }
+  for (const control::v1::StageTiming& timing : plan.timings()) {
+    step.timings.push_back(ToTimes(timing));
+  }
+  return step;
+}
+
+pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
+  pipeline::ReduceOrder order;
+  order.step = reduce.step();
+  order.pipelines.assign(reduce.pipelines().begin(), reduce.pipelines().end());
+  order.labels = reduce.labels();
+  order.learning_rate = reduce.learning_rate();
+  order.local_norms.assign(reduce.local_norms().begin(), reduce.local_norms().end());
+  order.checkpoint = reduce.checkpoint();
+  return order;
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,30 @@
+// What the scheduler's messages say, in the terms of the stage. Pure. Thread: any.
+
+#ifndef SHOAL_DAEMON_STAGE_MESSAGES_H_
+#define SHOAL_DAEMON_STAGE_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "model/synthetic_stage.h"
+#include "pipeline/stage_runner.h"
+#include "proto/control.pb.h"
+#include "storage/content_store.h"
+
+namespace shoal::daemon {
+
+// Zeros if the bytes are no peer id.
+PeerId ToPeerId(const std::string& bytes);
+// An error if the hash has a wrong length.
+Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
+pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
+model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto);
+// The part of `pipeline`, which the plan has.
+pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t pipeline);
+pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_STAGE_MESSAGES_H_
