@@ -407,5 +407,33 @@ TEST(DirectExchangeTest, WireBytesAreWithinTwoPercentOfTheory) {
   }
 }
 
+// The tied embedding's copies at both ends of D pipelines: one group of 2D members sends a third
+// less at most than a sum over each stage group and a swap of the two ends' sums (Optimus-CC,
+// section 6).
+TEST(DirectExchange, OneGroupOfBothEndsSendsLessThanTwoSteps) {
+  constexpr std::size_t kValues = 16 * 840;  // shards of one size for 2 to 8 members
+  for (const std::size_t pipelines : {2, 4}) {
+    const auto sent = [&](std::size_t members) {
+      ExchangeGroup group(members, 3, Small("raw:dtype=fp32"));
+      group.Round(1, Ones(members), group.RandomOfAll(kValues));
+      EXPECT_FALSE(group.Agreed().empty());
+      std::uint64_t payload = 0;
+      for (auto& exchange : group.exchange_) {
+        const ExchangeTraffic traffic = exchange->traffic();
+        payload += traffic.sent_bytes - traffic.sent_messages * kMessageHeaderBytes;
+      }
+      return static_cast<double>(payload) / (kValues * sizeof(float));
+    };
+    const auto d = static_cast<double>(pipelines);
+    const double one = sent(2 * pipelines), two = 2 * sent(pipelines) + 2 * d;
+    // In sum over the 2D peers.
+    EXPECT_NEAR(one, 2 * (2 * d - 1), 0.01 * one);
+    EXPECT_NEAR(two, 2 * (3 * d - 2), 0.01 * two);
+    if (pipelines == 4) {
+      EXPECT_NEAR(1 - one / two, 0.3, 0.01);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoal::collective
