@@ -66,7 +66,7 @@ Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(options.rank, NumberOption(spec, "rank", 1, kRankMax, options.rank));
   SHOAL_ASSIGN_OR_RETURN(options.start,
                          NumberOption(spec, "start", kStartMin, kStartMax, options.start));
-  if (const auto text = spec.Option("stages"); !text.empty()) options.stages = text;
+  if (const auto stages = spec.Option("stages"); !stages.empty()) options.stages = stages;
   std::replace(options.stages.begin(), options.stages.end(), '/', ',');
   return options;
 }
