@@ -33,7 +33,7 @@ class DirectExchange final : public Exchange {
         coders_(std::move(coders)),
         chunk_values_(chunk_values),
         window_(std::max(kWindowChunksMin,
-                         config.window_bytes /
+                         config.window_bytes / std::max<std::size_t>(1, channel->size() - 1) /
                              (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk_values)))),
         channel_(channel),
         control_(control),

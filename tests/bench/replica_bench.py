@@ -12,6 +12,7 @@ import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ import replica_theory  # noqa: E402
 
 BYTES_WITHIN = .02
 FRACTION_WANTED, LARGE = .9, 100_000_000
-LONG_SECONDS = 10
+LONG_SECONDS = 20
 FULL = .9  # of all processors' time: then they, not the line, are the limit
 MEMBER_BYTES = 150 << 20  # of a process beside its vectors
 
@@ -67,6 +68,10 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=5,
                         help="measured per row, at least one exchange")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a member")
+    parser.add_argument("--tune", type=json.loads, default={},
+                        help="more settings of direct exchanges, as OptionsOf in replica_peer.cc "
+                             "reads them, JSON")
+    parser.add_argument("--member", default="", help="more options of replica_peer")
     parser.add_argument("--python", default=os.environ.get("SHOAL_TORCH_PYTHON", sys.executable),
                         help="a Python with torch, for gloo (default: $SHOAL_TORCH_PYTHON, else "
                              "this one)")
@@ -178,7 +183,7 @@ def shoal_members(args, network, size, rate):
         caps = ["--upload", rate] if network.shaped_by == "caps" else []
         return [Path(args.build, "bench/replica_peer"), "--dir", members.folder(), "--listen",
                 network.address(rank), "--rank", rank, "--members", size, "--threads",
-                args.threads, *caps]
+                args.threads, *caps, *args.member.split()]
     members = Members(network, size, command)
     members.ask(connect=members.hello)
     return members
@@ -349,7 +354,7 @@ class Bench:
                     continue  # a ring
                 spec = {**spec, "columns": size // rows}
             if self.wants(name):
-                yield name, spec, per_value
+                yield name, {**spec, **self.args.tune}, per_value
 
     def fits(self, name, size, rate, values, per_value):
         needed = size * (MEMBER_BYTES + per_value * values)
@@ -415,6 +420,7 @@ class Bench:
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("replica: ended"))  # namespaces go, too
     bench = Bench(arguments())
     bench.run()
     sys.exit(bench.report())

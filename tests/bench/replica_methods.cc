@@ -33,9 +33,9 @@ Result<std::unique_ptr<Exchange>> NewDirect(const ReplicaBenchOptions& options,
   config.result_codec = options.result_codec;
   config.error_feedback = options.feedback;
   config.row = compression::kReplicaRow;
-  config.chunk_bytes = options.chunk_bytes;
-  config.chunk_values = options.chunk_values;
-  config.window_bytes = options.window_bytes;
+  config.chunk_bytes = options.chunk_bytes.value_or(config.chunk_bytes);
+  config.chunk_values = options.chunk_values.value_or(config.chunk_values);
+  config.window_bytes = options.window_bytes.value_or(config.window_bytes);
   config.reuse_memory = true;
   config.seed = kSeed;
   config.early_bytes_max += 2 * options.values->size();
@@ -214,7 +214,7 @@ Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
   }
   if (options.kind == "ring") {
     collective::RingOptions ring;
-    ring.chunk_bytes = options.chunk_bytes;
+    ring.chunk_bytes = options.ring_chunk_bytes;
     ring.early_bytes_max += options.values->size();
     return Made(std::make_unique<ExchangeRounds>(NewRingExchange(ring, channel, control, compute),
                                                  options, members));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collective/group_channel.h"
@@ -18,17 +19,16 @@ namespace shoal::bench {
 
 // Equal on all members, but for `values`.
 struct ReplicaBenchOptions {
-  std::string kind;          // direct, ring, marsit or powersgd
-  std::string codec;         // direct: of contributions
-  std::string result_codec;  // direct: of sums; empty: the same
-  bool feedback = false;     // direct
-  bool mean = false;         // direct, ring: the weighted mean in place of the sum
-  std::size_t columns = 0;   // marsit: of a torus; 0: a ring
-  std::uint32_t rank = 32;   // powersgd: of the factors of matrices of 2048 columns
-  std::size_t chunk_bytes = 1 << 20;
-  std::size_t chunk_values = 1 << 17;
-  std::size_t window_bytes = 16 << 20;
-  std::shared_ptr<const Buffer> values;  // fp32
+  std::string kind;                          // direct, ring, marsit or powersgd
+  std::string codec;                         // direct: of contributions
+  std::string result_codec;                  // direct: of sums; empty: the same
+  bool feedback = false;                     // direct
+  bool mean = false;                         // direct, ring: the weighted mean in place of the sum
+  std::size_t columns = 0;                   // marsit: of a torus; 0: a ring
+  std::uint32_t rank = 32;                   // powersgd: of the factors of matrices of 2048 columns
+  std::size_t ring_chunk_bytes = 256 << 10;  // ring
+  std::optional<std::size_t> chunk_bytes, chunk_values, window_bytes;  // direct; else its defaults
+  std::shared_ptr<const Buffer> values;                                // fp32
 };
 
 // Thread: control.

@@ -2,6 +2,7 @@
 // tests/bench/replica_bench.py.
 //
 //   replica_peer --dir DIR --listen HOST --rank R --members D [--threads N] [--upload BIT_PER_S]
+//                [--pacing 0]
 //
 // Prints where it listens as one line of JSON. Then every line of JSON on its standard input is
 // answered by one: {"connect": [{"peer", "link"} by member]} opens the links; {"prepare": {...}}
@@ -179,6 +180,7 @@ class Member {
     hub.identity = identity;
     hub.upload = std::make_shared<net::RateLimiter>(&executor_->clock());
     hub.download = std::make_shared<net::RateLimiter>(&executor_->clock());
+    hub.pacing = options.at("--pacing") != "0";
     RunOn(executor_.get(), [&] {
       hub_ = Need(net::NewGrpcLinkHub(hub, executor_.get()));
       hub_->SetCaps({std::stoull(options.at("--upload"))}, {});
@@ -237,9 +239,10 @@ class Member {
     options.mean = from.value("mean", false);
     options.columns = from.value("columns", options.columns);
     options.rank = from.value("rank", options.rank);
-    options.chunk_bytes = from.value("chunkBytes", options.chunk_bytes);
-    options.chunk_values = from.value("chunkValues", options.chunk_values);
-    options.window_bytes = from.value("windowBytes", options.window_bytes);
+    options.ring_chunk_bytes = from.value("ringChunkBytes", options.ring_chunk_bytes);
+    if (from.contains("chunkBytes")) options.chunk_bytes = from["chunkBytes"];
+    if (from.contains("chunkValues")) options.chunk_values = from["chunkValues"];
+    if (from.contains("windowBytes")) options.window_bytes = from["windowBytes"];
     options.values = std::make_shared<const Buffer>(values_.Vector(rank_, from["values"]));
     return options;
   }
@@ -321,7 +324,8 @@ class Member {
 };
 
 int Main(int argc, char** argv) {
-  std::map<std::string, std::string> options{{"--threads", "2"}, {"--upload", "0"}};
+  std::map<std::string, std::string> options{
+      {"--threads", "2"}, {"--upload", "0"}, {"--pacing", "1"}};
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
   for (const char* needed : {"--dir", "--listen", "--rank", "--members"}) {
     if (!options.contains(needed)) Die(std::string("give ") + needed);
