@@ -32,6 +32,12 @@ constexpr double kGrowthFirst = 0.005;
 constexpr double kGrowthFactor = 1.5;
 constexpr double kGrowthMax = 0.2;
 constexpr int kGrowthsSlow = 4;
+// Growth per lag up to this part of what the line took before a queue that may have been none, but
+// processors that stood still. Where the queue is back on the way there, the line is slower, and
+// so much of what was known is left.
+constexpr double kGrowthReturn = 0.06;
+constexpr double kReturnPart = 0.97;
+constexpr double kDisproved = 0.7;
 // Between bursts less is seen.
 constexpr double kBurstGrowth = 0.05;
 // A connection that still starts slowly delivers so many times what it did a lag before. What waits
@@ -138,23 +144,39 @@ void UploadPacer::Adjust(TimePoint now) {
   const double before = std::exchange(delivered_, delivered);
   if (rate_ == 0 && delivered > kStarting * before) return;
   if (std::max(rate_, delivered) > kRateMax) {
-    rate_ = line_ = 0;
+    rate_ = line_ = known_ = 0;
   } else if (over > 0) {
-    // The queue was never empty, so this is what the line takes.
-    const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
-    const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
-    line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
-    const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
-    rate_ = std::max(kRateMin, line_ * (1 - cut));
-    growths_ = 0;
+    Shrink(delivered, over, target);
   } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
-    // Slower the nearer the target, and never faster while anything waits.
-    growths_ = queue < kEmptyPart * target ? growths_ + 1 : 0;
-    const double growth = std::min(
-        kGrowthMax, kGrowthFirst * std::pow(kGrowthFactor, std::max(0, growths_ - kGrowthsSlow)));
-    rate_ += rate_ * growth * std::min(1.0, -over / target + 0.1);
-    line_ = std::max(line_, std::min(delivered, rate_));
+    Grow(delivered, queue, target);
   }
+}
+
+void UploadPacer::Shrink(double delivered, double over, double target) {
+  // The queue was never empty, so this is what the line takes.
+  const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
+  const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
+  line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
+  known_ = std::max(line_, std::exchange(returning_, false) ? kDisproved * known_ : known_);
+  const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
+  rate_ = std::max(kRateMin, line_ * (1 - cut));
+  growths_ = 0;
+}
+
+void UploadPacer::Grow(double delivered, double queue, double target) {
+  // Slower the nearer the target, and never faster while anything waits.
+  const double room = std::min(1.0, 1.1 - queue / target);
+  growths_ = queue < kEmptyPart * target ? growths_ + 1 : 0;
+  const double growth = std::min(
+      kGrowthMax, kGrowthFirst * std::pow(kGrowthFactor, std::max(0, growths_ - kGrowthsSlow)));
+  if (rate_ < kReturnPart * known_) {
+    returning_ = true;
+    rate_ = std::min(rate_ * (1 + std::max(growth, kGrowthReturn) * room), kReturnPart * known_);
+  } else {
+    rate_ += rate_ * growth * room;
+  }
+  line_ = std::max(line_, std::min(delivered, rate_));
+  known_ = std::max(known_, line_);
 }
 
 }  // namespace shoal::net

@@ -62,6 +62,8 @@ class UploadPacer {
   Duration Target() const;
   void Adjust(TimePoint now);
   void Drain(TimePoint now, Duration queue);
+  void Shrink(double delivered, double over, double target);
+  void Grow(double delivered, double queue, double target);
   void GrowBetweenBursts(TimePoint now);
 
   std::deque<Seen> seen_;  // of the last lag
@@ -69,10 +71,12 @@ class UploadPacer {
   TimePoint emptied_at_{};  // when the queue was last seen empty, or nobody was busy
   TimePoint drained_until_{};
   Duration round_trip_{};
-  double rate_ = 0;       // bytes per second; 0: no pace yet
-  double delivered_ = 0;  // bytes per second, when it was last looked at
-  double line_ = 0;       // what was delivered while the queue was not empty, smoothed
-  int growths_ = 0;       // in a row
+  double rate_ = 0;         // bytes per second; 0: no pace yet
+  double delivered_ = 0;    // bytes per second, when it was last looked at
+  double line_ = 0;         // what was delivered while the queue was not empty, smoothed
+  double known_ = 0;        // what the line took before, as far as nothing spoke against it since
+  bool returning_ = false;  // grew towards that since the queue was above the target
+  int growths_ = 0;         // in a row
 };
 
 }  // namespace shoal::net

@@ -270,6 +270,45 @@ TEST(UploadPacer, APaceFarTooLowIsMadeUpForInSeconds) {
   }
 }
 
+TEST(UploadPacer, APauseOfTheProcessorsIsMadeUpForInSeconds) {
+  // Packets wait a little for processors all the time, which looks like half a target of queue.
+  for (const int rtt : {1, 41, 101}) {
+    for (const double mbit : {50.0, 100.0, 500.0}) {
+      SCOPED_TRACE(testing::Message() << rtt << " ms, " << mbit << " Mbit/s");
+      Line line(mbit, milliseconds(rtt));
+      line.Run(seconds(5));
+      for (int i = 0; i < 3; ++i) {
+        line.set_busy_ms(400);
+        line.Run(milliseconds(1200));
+        EXPECT_LT(line.pace_mbit(), 0.7 * mbit);
+        line.set_busy_ms(1.8);
+        line.Run(seconds(4));
+        line.TakeMeans();
+        line.Run(seconds(3));
+        const auto means = line.TakeMeans();
+        EXPECT_GT(means.used, 0.93);
+        EXPECT_LT(means.queue_ms, 10);
+      }
+    }
+  }
+}
+
+TEST(UploadPacer, ALineThatBecameSlowerIsNotTriedForLong) {
+  for (const int rtt : {1, 41, 101}) {
+    SCOPED_TRACE(rtt);
+    Line line(200, milliseconds(rtt));
+    line.Run(seconds(5));
+    line.SetRate(20);
+    line.Run(seconds(8));
+    line.TakeMeans();
+    line.Run(seconds(10));
+    const auto means = line.TakeMeans();
+    EXPECT_GT(means.used, 0.95);
+    EXPECT_LT(means.queue_ms, 15);
+    EXPECT_LT(means.queue_most_ms, 40);
+  }
+}
+
 TEST(UploadPacer, TheLowestPaceIsNotForEver) {
   for (const int rtt : {1, 41, 101}) {
     for (const double mbit : {5.0, 50.0, 500.0}) {
