@@ -19,7 +19,7 @@ from pathlib import Path
 
 import report
 from checks import Results, checks, wire_bytes
-from rows import FOUR, ROWS, SETUPS
+from rows import FOUR, PIPELINES, ROWS, SETUPS
 
 SOURCE = Path(__file__).resolve().parents[2]
 # Part of the keys: raise one when what was found before is no longer what would be found.
@@ -41,10 +41,12 @@ def selected(args):
     """The rows that the arguments name, each with one of its seeds."""
     rows = ROWS
     if args.quick:
-        wanted = {"fp32", "aqsgd fw2 bw4", "direct fw2 bw4"}
-        rows = [row for row in ROWS if row.setup == FOUR and row.name in wanted]
+        wanted = {"fp32", "aqsgd fw2 bw4", "direct fw2 bw4", "qadam:bits=4"}
+        rows = [row for row in ROWS if row.setup in (FOUR, PIPELINES) and row.name in wanted]
     for row in rows:
         name = f"{row.setup}: {row.name}"
+        if args.replica and row.setup != PIPELINES:
+            continue
         if args.only and not any(fnmatch.fnmatch(name, pattern) for pattern in args.only):
             continue
         for seed in row.seeds[:1] if args.quick else row.seeds:
@@ -56,6 +58,8 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./x bench quality", description=__doc__)
     parser.add_argument("--only", metavar="PATTERN", action="append",
                         help="rows whose 'setup: name' matches, * as in file names; repeatable")
+    parser.add_argument("--replica", action="store_true",
+                        help="only how pipelines agree: methods of [replica] beside fp32")
     parser.add_argument("--seed", type=int, action="append", help="only this seed; repeatable")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at a time (default: 2)")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
@@ -211,6 +215,7 @@ def as_json(results):
                          "backward": row.backward,
                          "firstEpochBackward": row.first_epoch_backward or row.backward,
                          "m": row.m, "firstVisit": row.first_visit, "seed": seed,
+                         "replica": row.replica,
                          "wireBytes": wire_bytes(run), **run})
     return {"schemaVersion": 1, "bench": "quality", "machine": machine(), "rows": rows}
 

@@ -1,6 +1,6 @@
 """Figures of finished rows, and the thresholds that the quality bench holds them to."""
 
-from rows import EIGHT, FOUR, MICRO
+from rows import EIGHT, FOUR, MICRO, PIPELINES
 
 
 class Results:
@@ -30,6 +30,11 @@ def bits_per_value(figures, epoch=-1):
     """Wire bits, both directions, per value that crossed a boundary forward in that epoch."""
     return 8 * (figures["forwardBytes"][epoch] + figures["backwardBytes"][epoch]
                 + figures["otherBytes"][epoch]) / figures["values"][epoch]
+
+
+def replica_bits(figures):
+    """Wire bits inside the stage groups per value that exact fp32 sums would have sent."""
+    return 32 * sum(figures["replicaBytes"]) / sum(figures["replicaRawBytes"])
 
 
 def wire_bytes(figures):
@@ -99,6 +104,16 @@ def _low_rank(results):
     return out
 
 
+# Methods that must keep the loss, and by how many percent.
+REPLICA_LIMITS = (("qadam:bits=4", 1), ("onebit", 1), ("powersgd:rank=16,stages=0", 1))
+
+
+def _replica(results):
+    return [Check(f"{PIPELINES}: {name}, held-out loss above average",
+                  _worst(results.excess(PIPELINES, name, "heldOutLoss").values()), limit)
+            for name, limit in REPLICA_LIMITS]
+
+
 def checks(results):
     out = [_within(results, FOUR, f"aqsgd {pair}", limit)
            for pair, limit in (("fw4 bw8", 0.3), ("fw3 bw6", 0.5), ("fw2 bw4", 1.5))]
@@ -134,4 +149,4 @@ def checks(results):
         name = f" ({found[1]})" if found else ""
         out.append(Check(f"{setup}: fewest bits per boundary value within 1 %{name}",
                          found and found[0], limit, unit=" bits"))
-    return out
+    return out + _replica(results)

@@ -178,7 +178,7 @@ Status WriteInitialParts(const storage::ModelConfig& config, const std::string& 
 
 // Bytes that leave a peer, by direction of the pipeline.
 struct WireCounter {
-  std::uint64_t forward = 0, backward = 0, other = 0, values = 0;
+  std::uint64_t forward = 0, backward = 0, replica = 0, other = 0, values = 0;
 
   void Count(const net::Frame& frame) {
     const net::LinkLimits limits;
@@ -192,8 +192,10 @@ struct WireCounter {
     if (frame.kind == net::FrameKind::kActivation) {
       forward += bytes;
       values += std::uint64_t{frame.tokens} * frame.hidden * frame.samples.size();
+    } else if (frame.kind == net::FrameKind::kGradient) {
+      backward += bytes;
     } else {
-      (frame.kind == net::FrameKind::kGradient ? backward : other) += bytes;
+      (frame.kind == net::FrameKind::kGroup ? replica : other) += bytes;
     }
   }
 };
@@ -201,7 +203,8 @@ struct WireCounter {
 Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(
     const storage::ModelConfig& config, const RowSpec& spec) {
   std::vector<std::unique_ptr<model::StageModel>> models;
-  for (std::uint32_t s = 0; s < spec.stages; ++s) {
+  for (std::uint32_t i = 0; i < spec.pipelines * spec.stages; ++i) {
+    const std::uint32_t s = i % spec.stages;
     model::StageOptions options;
     options.range = {spec.layers * s / spec.stages, spec.layers * (s + 1) / spec.stages};
     options.dropout = spec.dropout;
@@ -225,7 +228,7 @@ class CodingCounter {
       const pipeline::RunnerStats stats = peer->runner_->stats();
       forward.Add(stats.forward_coding);
       backward.Add(stats.backward_coding);
-      if (peer != swarm->peers().back()) {
+      if (peer->stage_ + 1 < swarm->options_.stages) {
         const auto mode = stats.boundaries.back().mode;  // the next boundary's
         epoch->delta_modes.emplace_back(
             compression::DeltaModeName(mode.value_or(compression::DeltaMode::kDelta)));
@@ -253,7 +256,7 @@ void ReadLowRank(SimSwarm* swarm, EpochFigures* epoch) {
   std::uint64_t low_rank = 0, all = 0;
   double correlation = 0, lazy = 0, ends = 0;
   for (const auto& peer : swarm->peers()) {
-    if (peer == swarm->peers().front()) continue;  // the first stage sends none
+    if (peer->stage_ == 0) continue;  // it sends none
     const auto seen = peer->runner_->stats().boundaries.front().low_rank;
     if (!seen) return;
     low_rank += seen->low_rank.messages;
@@ -268,9 +271,17 @@ void ReadLowRank(SimSwarm* swarm, EpochFigures* epoch) {
   epoch->lazy = lazy / ends;
 }
 
+std::uint64_t RawReplicaBytes(const SimSwarm& swarm) {
+  std::uint64_t bytes = 0;
+  for (const auto& peer : swarm.peers()) bytes += peer->runner_->stats().replica.raw_sent;
+  return bytes;
+}
+
 SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   SwarmOptions options;
   options.stages = spec.stages;
+  options.pipelines = spec.pipelines;
+  options.replica = spec.replica;
   options.micro_batches = spec.micro_batches;
   options.rows = kBatch / spec.micro_batches;
   options.tied = false;
@@ -278,12 +289,16 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   options.forward = spec.forward;
   options.samples = [sampler](std::uint64_t step) { return sampler.Step(step); };
   const std::uint64_t epoch = sampler.steps_per_epoch();
+  options.run_steps = epoch * spec.epochs;
   options.learning_rate =
       LearningRateRule(spec.learning_rate, epoch, epoch * spec.epochs, "linear");
   return options;
 }
 
 Status CheckRow(const RowSpec& spec) {
+  if (spec.stages == 0 || spec.pipelines == 0 || spec.pipelines > spec.micro_batches) {
+    return InvalidArgument("a row needs stages, and a micro-batch for each pipeline");
+  }
   if (spec.micro_batches > 0 && kBatch % spec.micro_batches == 0) return Status::Ok();
   return InvalidArgument("a step of " + std::to_string(kBatch) + " samples has no " +
                          std::to_string(spec.micro_batches) + " equal micro-batches");
@@ -357,9 +372,12 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
                                                  kBatch / spec.micro_batches}));
   SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(config, spec));
   Stages stages;
-  for (const auto& model : models) stages.push_back(model.get());
+  for (std::uint32_t s = 0; s < spec.stages; ++s) stages.push_back(models[s].get());
   SwarmOptions options = RowOptions(spec, sampler);
-  options.new_model = [&models](std::uint32_t stage) { return std::move(models[stage]); };
+  // Asked for pipeline by pipeline, stage by stage.
+  options.new_model = [&models, next = std::size_t{0}](std::uint32_t) mutable {
+    return std::move(models[next++]);
+  };
   options.data = data;
   SimSwarm swarm(options);
   WireCounter counter;
@@ -380,6 +398,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   };
   SHOAL_ASSIGN_OR_RETURN(figures.held_out_before, HeldOutLoss(stages, *data));
   const std::uint64_t steps = sampler.steps_per_epoch();
+  std::uint64_t replica_raw = 0;  // of the generation, up to the epoch
   for (std::uint64_t epoch = 0; epoch < spec.epochs; ++epoch) {
     // The first epoch may have its own gradient codec: the next one is a new generation then.
     const bool own_codec = !spec.first_epoch_backward.empty();
@@ -390,6 +409,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
         return WhyFailed(&swarm);
       }
       coding.Restart();
+      replica_raw = 0;
     }
     counter = {};
     if (!swarm.TrainTo((epoch + 1) * steps)) return WhyFailed(&swarm);
@@ -401,6 +421,9 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     now.forward_bytes = counter.forward;
     now.backward_bytes = counter.backward;
     now.other_bytes = counter.other;
+    now.replica_bytes = counter.replica;
+    now.replica_raw_bytes = RawReplicaBytes(swarm) - replica_raw;
+    replica_raw += now.replica_raw_bytes;
     now.values = counter.values;
     coding.Read(&swarm, &now);
     ReadLowRank(&swarm, &now);

@@ -34,8 +34,9 @@ struct BaseFigures {
 Result<BaseFigures> TrainBase(const BaseSpec& spec);
 
 struct RowSpec {
-  std::uint32_t layers = 4, stages = 4;
-  std::string weights;  // folder of part files to start from
+  std::uint32_t layers = 4, stages = 4, pipelines = 1;
+  std::string replica = "average";  // how pipelines agree, as in a run file
+  std::string weights;              // folder of part files to start from
   std::string shakespeare;
   std::string forward, backward;      // codec specs
   std::string first_epoch_backward;   // empty: as `backward`
@@ -54,6 +55,8 @@ struct EpochFigures {
   double held_out_loss = 0;  // after it, uncompressed activations
   // Bytes on the wire, over all boundaries: frame and chunk headers, TLS and TCP included.
   std::uint64_t forward_bytes = 0, backward_bytes = 0, other_bytes = 0;
+  // The same inside stage groups, over all members; and what fp32 sums would have sent, as payload.
+  std::uint64_t replica_bytes = 0, replica_raw_bytes = 0;
   std::uint64_t values = 0;  // that crossed a boundary forward
   // Over all boundaries: |x - m| / |x|, and |x - received| / |x|.
   std::optional<double> delta_norm, received_error;

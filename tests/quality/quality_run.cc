@@ -44,6 +44,8 @@ Result<json> Row(const json& from) {
   RowSpec spec;
   Read(from, "layers", &spec.layers);
   Read(from, "stages", &spec.stages);
+  Read(from, "pipelines", &spec.pipelines);
+  Read(from, "replica", &spec.replica);
   Read(from, "weights", &spec.weights);
   Read(from, "shakespeare", &spec.shakespeare);
   Read(from, "forward", &spec.forward);
@@ -75,6 +77,8 @@ Result<json> Row(const json& from) {
     out["backwardBytes"].push_back(epoch.backward_bytes);
     out["otherBytes"].push_back(epoch.other_bytes);
     out["values"].push_back(epoch.values);
+    out["replicaBytes"].push_back(epoch.replica_bytes);
+    out["replicaRawBytes"].push_back(epoch.replica_raw_bytes);
   }
   return out;
 }

@@ -2,8 +2,8 @@
 
 import fnmatch
 
-from checks import bits_per_value, wire_bytes
-from rows import EIGHT, FOUR, MICRO, ROWS
+from checks import bits_per_value, replica_bits, wire_bytes
+from rows import EIGHT, FOUR, MICRO, PIPELINES, ROWS
 from svg_plot import plot
 
 HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
@@ -46,6 +46,13 @@ epilogue; *rho*: correlation of activations from one micro-batch to the next; *l
 of the links that passed errors on at the end."""
 
 
+REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
+REPLICA_TEXT = """Two pipelines of two stages, activations and gradients between stages in fp32; `fp32` is the
+method `average`, other names are `[replica] method` of a run file. *bits a value*: wire bits inside
+the stage groups per fp32 value that exact sums would send there, over the whole run (warm-up
+included; headers, TLS and TCP, too). *group MB*: all members, all steps."""
+
+
 def _cells(values, form):
     return " / ".join("-" if v is None else form.format(v) for v in values) or "-"
 
@@ -67,12 +74,22 @@ def _line(results, row):
             f"{bits_per_value(runs[0]):.2f}", f"{wire_bytes(runs[0]) / 1e6:.1f}")
 
 
+def _replica_line(results, row):
+    """As _line, of a setup whose rows differ in how pipelines agree."""
+    line = _line(results, row)
+    if not line:
+        return None
+    run = next(iter(results.seeds(row.setup, row.name).values()))
+    return (*line[:5], f"{replica_bits(run):.2f}", f"{sum(run['replicaBytes']) / 1e6:.1f}")
+
+
 def _setups(results):
     for setup in dict.fromkeys(row.setup for row in ROWS):
-        lines = [_line(results, row) for row in ROWS if row.setup == setup]
+        head, of = (REPLICA_HEAD, _replica_line) if setup == PIPELINES else (HEAD, _line)
+        lines = [of(results, row) for row in ROWS if row.setup == setup]
         lines = [line for line in lines if line]
         if lines:
-            yield setup, lines
+            yield setup, head, lines
 
 
 def _low_rank_lines(results):
@@ -104,8 +121,8 @@ def _markdown(head, lines):
 
 def table(results):
     out = []
-    for setup, lines in _setups(results):
-        out += [f"== {setup}", *_aligned(HEAD, lines), ""]
+    for setup, head, lines in _setups(results):
+        out += [f"== {setup}", *_aligned(head, lines), ""]
         if setup == MICRO:
             out += [*_aligned(LOW_RANK_HEAD, list(_low_rank_lines(results))), ""]
     return "\n".join(out) or "nothing is finished\n"
@@ -194,8 +211,11 @@ def write_docs(folder, results, found, machine):
     folder.mkdir(parents=True, exist_ok=True)
     out = [SETUP_TEXT, f"**Machine.** {machine['cpu']}, {machine['system']}; one thread a row.", "",
            "Two figures are two seeds.", ""]
-    for setup, lines in _setups(results):
-        out += [f"## {setup[0].upper()}{setup[1:]}", "", *_markdown(HEAD, lines), ""]
+    for setup, head, lines in _setups(results):
+        out += [f"## {setup[0].upper()}{setup[1:]}", "", *_markdown(head, lines), ""]
+        if setup == PIPELINES:
+            out += [REPLICA_TEXT, ""]
+            continue
         if setup == MICRO:
             out += [LOW_RANK_TEXT, "",
                     *_markdown(LOW_RANK_HEAD, list(_low_rank_lines(results))), ""]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import bench
 import report
-from checks import Results, bits_per_value, checks, wire_bytes
-from rows import EIGHT, FOUR, MICRO, RAW, ROWS
+from checks import Results, bits_per_value, checks, replica_bits, wire_bytes
+from rows import EIGHT, FOUR, MICRO, PIPELINES, RAW, ROWS
 from svg_plot import plot
 
 # (setup, name) -> training loss in the last epoch; what the calibration found, about.
@@ -38,6 +38,17 @@ def results(**changes):
             made = figures(TRAIN[row.name] + 0.001 * seed, *BITS[pair])
             made.update(changes.get(row.name.replace(" ", "_"), {}))
             found.add(row, seed, made)
+    return found
+
+
+def replica_results():
+    found = Results()
+    for name, held, sent in (("fp32", 1.76, 800_000), ("qadam:bits=4", 1.77, 100_000),
+                             ("onebit", 1.78, 100_000)):
+        made = figures(1.40 if name == "fp32" else 1.42, 32, 32, held)
+        made.update(replicaBytes=[sent // 2, sent // 2], replicaRawBytes=[400_000, 400_000])
+        row = next(row for row in ROWS if row.setup == PIPELINES and row.name == name)
+        found.add(row, 1, made)
     return found
 
 
@@ -119,7 +130,19 @@ class ChecksTest(unittest.TestCase):
             self.assertFalse(check(found, f"rank 4 {text}" if text[0] != "l" else text).ok, text)
 
 
+    def test_methods_of_pipelines_are_judged_beside_the_average(self):
+        found = replica_results()
+        self.assertTrue(check(found, f"{PIPELINES}: qadam:bits=4").ok)
+        self.assertFalse(check(found, f"{PIPELINES}: onebit").ok)
+        self.assertEqual(replica_bits(found.seeds(PIPELINES, "onebit")[1]), 4)
+
+
 class ReportTest(unittest.TestCase):
+    def test_methods_of_pipelines_have_columns_of_their_own(self):
+        text = report.table(replica_results())
+        self.assertRegex(text, r"method +train .* bits a value +group MB")
+        self.assertRegex(text, r"onebit +1\.4200 +\+1\.43 % +1\.7800 +\+1\.14 % +4\.00 +0\.1")
+
     def test_low_rank_rows_have_a_table_of_their_own(self):
         text = report.table(low_rank_results())
         self.assertRegex(text, r"rank 4 epilogue, lazy auto +2\.00 +0\.600 +25% +0\.34 +0%")

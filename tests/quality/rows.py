@@ -13,6 +13,8 @@ SETUPS = {
                     "learningRate": 3e-4, "dropout": 0.1, "freshMasks": True},
     "keyed masks": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "dropout": 0.1},
+    "2 pipelines": {"layers": 4, "stages": 2, "pipelines": 2, "weights": "base", "epochs": 8,
+                    "learningRate": 3e-4, "microBatches": 4},
     "8 micro-batches": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                         "learningRate": 3e-4, "microBatches": 8},
 }
@@ -22,16 +24,18 @@ class Row:
     """One codec pair in one setup; trained once per seed."""
 
     def __init__(self, setup, name, forward, backward, seeds=(1,), first_epoch_backward="",
-                 m="16", first_visit=""):
+                 m="16", first_visit="", replica=""):
         self.setup, self.name, self.seeds = setup, name, tuple(seeds)
         self.forward, self.backward = forward, backward
         self.first_epoch_backward = first_epoch_backward
-        self.m, self.first_visit = m, first_visit
+        self.m, self.first_visit, self.replica = m, first_visit, replica
 
     def spec(self, seed):
         spec = dict(SETUPS[self.setup])
         spec.update(forward=self.forward, backward=self.backward, seed=seed,
                     firstEpochBackward=self.first_epoch_backward)
+        if self.replica:
+            spec["replica"] = self.replica
         return spec
 
 
@@ -193,4 +197,27 @@ LOW_RANK = [
     low_rank("all, not lazy", 16, "epilogue=false,lazy=off"),
 ]
 
-ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
+# How two pipelines agree, activations and gradients between stages uncompressed.
+PIPELINES = "2 pipelines"
+
+
+def replica(method, seeds=(1, 2), name=""):
+    return Row(PIPELINES, name or method, RAW, RAW, seeds, m="", replica=method)
+
+
+REPLICA = [
+    replica("average", name="fp32"),
+    replica("qadam:bits=4"),
+    replica("onebit"),
+    replica("powersgd:rank=16,stages=0"),
+    replica("qadam:bits=32", (1,)),
+    replica("qadam:bits=4,refresh=on", (1,)),
+    replica("average:dtype=bf16", (1,)),
+    replica("average:codec=direct:bits=4/bucket=512", (1,)),
+    replica("average:codec=dithered:step=0.3", (1,)),
+    replica("average:codec=dithered:step=1.0", (1,)),
+    replica("average:codec=dithered:step=1.0,feedback=true", (1,)),
+    replica("powersgd:rank=16", (1,)),
+]
+
+ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA

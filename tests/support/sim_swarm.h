@@ -84,6 +84,7 @@ class SimSwarm {
     return *peers_[pipeline * options_.stages + stage];
   }
   std::vector<std::unique_ptr<Peer>>& peers() { return peers_; }
+  const std::vector<std::unique_ptr<Peer>>& peers() const { return peers_; }
 
   std::vector<std::vector<float>> SaveWeights() const;
   void LoadWeights(const std::vector<std::vector<float>>& weights);
