@@ -1,6 +1,7 @@
 #include "compression/replica_method.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "compression/codec.h"
 #include "compression/codec_spec.h"
@@ -67,6 +68,17 @@ Result<ReplicaMethod> ParseFactors(const CodecSpec& spec) {
   return method;
 }
 
+// "auto" is 0.
+Result<std::uint32_t> StartOption(const CodecSpec& spec) {
+  const auto text = spec.Option("start");
+  if (text.empty() || text == "auto") return 0U;
+  return NumberOption(spec, "start", 1, kStartMax, 0);
+}
+
+std::string StartText(const ReplicaMethod& method) {
+  return method.start == 0 ? "auto" : std::to_string(method.start);
+}
+
 // `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
 // bucket's largest value for all.
 Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
@@ -90,16 +102,37 @@ Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
   if (bits == 1) method.codec = "onebit:bucket=" + size;
   if (bits == 32) method.codec = kExactCodec;
   method.feedback = bits < 32;
-  std::uint32_t start = 0;
-  if (const auto text = spec.Option("start"); !text.empty() && text != "auto") {
-    SHOAL_ASSIGN_OR_RETURN(start, NumberOption(spec, "start", 1, kStartMax, 0));
-  }
-  method.start = start;
+  SHOAL_ASSIGN_OR_RETURN(method.start, StartOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t refresh, ChoiceOption(spec, "refresh", {"off", "on"}));
   method.refresh = refresh == 1;
   method.spec = std::string(spec.name) + ":" + (qadam ? "bits=" + std::to_string(bits) + "," : "") +
-                "bucket=" + size + ",start=" + (start == 0 ? "auto" : std::to_string(start)) +
+                "bucket=" + size + ",start=" + StartText(method) +
                 ",refresh=" + (method.refresh ? "on" : "off");
+  return method;
+}
+
+std::string FixedText(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed).ptr;
+  return {text, end};
+}
+
+Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"every", "scale", "shape", "start"}));
+  ReplicaMethod method;
+  method.kind = ReplicaKind::kMarsit;
+  method.codec = kExactCodec;
+  SHOAL_ASSIGN_OR_RETURN(method.every, NumberOption(spec, "every", 1, kStartMax, 50));
+  SHOAL_ASSIGN_OR_RETURN(method.scale, FractionOption(spec, "scale", 0.01, 100, method.scale));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t shape,
+                         ChoiceOption(spec, "shape", {"auto", "ring", "torus"}));
+  constexpr const char* kShapes[] = {"auto", "ring", "torus"};
+  method.shape = static_cast<RingShape>(shape);
+  SHOAL_ASSIGN_OR_RETURN(method.start, StartOption(spec));
+  method.spec = "marsit:every=" + std::to_string(method.every) +
+                ",scale=" + FixedText(method.scale) + ",shape=" + kShapes[shape] +
+                ",start=" + StartText(method);
   return method;
 }
 
@@ -115,10 +148,11 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   if (spec.name == "average") return ParseAverage(spec);
   if (spec.name == "powersgd") return ParseFactors(spec);
   if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
+  if (spec.name == "marsit") return ParseMarsit(spec);
   return InvalidArgument("replica method '" + std::string(text) +
                          "' is not known; there are average, average:dtype=bf16, "
                          "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
-                         "qadam:bits=4, onebit and powersgd:rank=N");
+                         "qadam:bits=4, onebit, marsit:every=50 and powersgd:rank=N");
 }
 
 }  // namespace shoal::compression

@@ -8,6 +8,7 @@
 //   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
 //   qadam:bits=32                                    the same without loss, for comparisons
 //   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
+//   marsit:every=50,scale=1,shape=auto,start=auto    Adam's directions in signs, over a ring
 //
 // Pure. Thread: any.
 
@@ -26,7 +27,14 @@ namespace shoal::compression {
 // A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
 inline constexpr std::uint32_t kReplicaRow = 1024;
 
-enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum };
+enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum, kMarsit };
+
+// How the members of a group pass vectors on.
+enum class RingShape : std::uint8_t {
+  kAuto,  // a torus from 8 members on
+  kRing,
+  kTorus,  // the most square one; a ring for a prime number of members
+};
 
 struct ReplicaMethod {
   ReplicaKind kind = ReplicaKind::kAverage;
@@ -40,10 +48,16 @@ struct ReplicaMethod {
   // Momenta: first step that is not an exact average; 0: an eighth of the run, 10 to 1000.
   std::uint64_t start = 0;
   bool refresh = false;  // updates the variance after the start, too, more and more seldom
+  // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
+  std::uint64_t every = 50;
+  double scale = 1;
+  RingShape shape = RingShape::kAuto;
 
   std::uint64_t StartOf(std::uint64_t run_steps) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
-  bool clips_locally() const { return kind == ReplicaKind::kMomentum; }
+  bool clips_locally() const {
+    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit;
+  }
 };
 
 // Invalid argument, with what is allowed, for anything else.

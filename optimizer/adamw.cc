@@ -108,6 +108,19 @@ void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
   }
 }
 
+void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
+                   std::span<const float> exp_avg_sq, std::span<float> direction) {
+  SHOAL_CHECK(exp_avg.size() == direction.size() && exp_avg_sq.size() == direction.size());
+  const AdamWStep s = step;
+  const float* __restrict__ first = exp_avg.data();
+  const float* __restrict__ second = exp_avg_sq.data();
+  float* __restrict__ directions = direction.data();
+  const std::size_t count = direction.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    directions[i] = first[i] / (std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon);
+  }
+}
+
 double ClipFactor(double clip_norm, double global_norm) {
   if (clip_norm <= 0) return 1;
   return std::fmin(1.0, clip_norm / (global_norm + 1e-6));

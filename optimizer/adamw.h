@@ -67,6 +67,9 @@ void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::s
 // The parameters' half of AdamWUpdate, with m and v as they are.
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
+// What of it is not the learning rate's: m / (sqrt(v) * inverse_root_correction2 + epsilon).
+void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
+                   std::span<const float> exp_avg_sq, std::span<float> direction);
 
 // min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1 when clip is 0.
 double ClipFactor(double clip_norm, double global_norm);

@@ -92,6 +92,7 @@ Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
     case compression::ReplicaKind::kAverage:
     case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
     case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
+    case compression::ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
   }
   return InvalidArgument("unknown kind of replica method");
 }

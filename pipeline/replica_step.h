@@ -93,6 +93,8 @@ Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context);
 Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context);
 // Exchanges momenta and applies them with a frozen variance, after a warm-up.
 Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
+// Exchanges the signs of the members' own updates over a ring, after the same warm-up.
+Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
 
 }  // namespace shoal::pipeline
 

@@ -26,6 +26,8 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
       {"qadam:bits=8,bucket=128,start=50,refresh=on", "direct:bits=8,bucket=128", true},
       {"qadam:bits=1,bucket=256", "onebit:bucket=256", true},
       {"onebit", "onebit:bucket=1024", true},
+      {"marsit", "raw:dtype=fp32", false},
+      {"marsit:every=100,scale=0.25,shape=torus,start=30", "raw:dtype=fp32", false},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.spec);
@@ -60,6 +62,10 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"qadam:start=0", "start"},
       {"onebit:bits=2", "bits"},
       {"powersgd:rank=0", "rank"},
+      {"marsit:every=0", "every"},
+      {"marsit:scale=0", "scale"},
+      {"marsit:shape=star", "auto, ring"},
+      {"marsit:bits=1", "every, scale, shape"},
       {"", ""},
   };
   for (const auto& one : cases) {
