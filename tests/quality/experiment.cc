@@ -277,6 +277,20 @@ std::uint64_t RawReplicaBytes(const SimSwarm& swarm) {
   return bytes;
 }
 
+// The last `steps` steps, and what `counter` saw of them.
+EpochFigures TrainedEpoch(const SimSwarm& swarm, std::uint64_t steps, const WireCounter& counter) {
+  EpochFigures epoch;
+  epoch.train_loss = std::accumulate(swarm.losses_.end() - static_cast<std::ptrdiff_t>(steps),
+                                     swarm.losses_.end(), 0.0) /
+                     static_cast<double>(steps);
+  epoch.forward_bytes = counter.forward;
+  epoch.backward_bytes = counter.backward;
+  epoch.other_bytes = counter.other;
+  epoch.replica_bytes = counter.replica;
+  epoch.values = counter.values;
+  return epoch;
+}
+
 SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   SwarmOptions options;
   options.stages = spec.stages;
@@ -413,18 +427,10 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     }
     counter = {};
     if (!swarm.TrainTo((epoch + 1) * steps)) return WhyFailed(&swarm);
-    EpochFigures now;
-    now.train_loss = std::accumulate(swarm.losses_.end() - static_cast<std::ptrdiff_t>(steps),
-                                     swarm.losses_.end(), 0.0) /
-                     static_cast<double>(steps);
+    EpochFigures now = TrainedEpoch(swarm, steps, counter);
     SHOAL_ASSIGN_OR_RETURN(now.held_out_loss, HeldOutLoss(stages, *data));
-    now.forward_bytes = counter.forward;
-    now.backward_bytes = counter.backward;
-    now.other_bytes = counter.other;
-    now.replica_bytes = counter.replica;
     now.replica_raw_bytes = RawReplicaBytes(swarm) - replica_raw;
     replica_raw += now.replica_raw_bytes;
-    now.values = counter.values;
     coding.Read(&swarm, &now);
     ReadLowRank(&swarm, &now);
     figures.epochs.push_back(now);

@@ -47,10 +47,10 @@ of the links that passed errors on at the end."""
 
 
 REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
-REPLICA_TEXT = """Two pipelines of two stages, activations and gradients between stages in fp32; `fp32` is the
-method `average`, other names are `[replica] method` of a run file. *bits a value*: wire bits inside
-the stage groups per fp32 value that exact sums would send there, over the whole run (warm-up
-included; headers, TLS and TCP, too). *group MB*: all members, all steps."""
+REPLICA_TEXT = """Two pipelines of two stages, activations and gradients between stages in fp32;
+`fp32` is the method `average`, other names are `[replica] method` of a run file. *bits a value*:
+wire bits inside the stage groups per fp32 value that exact sums would send there, over the whole
+run (warm-up included; headers, TLS and TCP, too). *group MB*: all members, all steps."""
 
 
 def _cells(values, form):
