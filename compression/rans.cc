@@ -30,6 +30,9 @@ constexpr int kFullShift = 31 - kRansBits;
 constexpr int kContextShift = 13;
 constexpr std::uint32_t kContextMask = 3;
 
+// Of more codes than this each comparison counts too little.
+constexpr std::size_t kVectorAlphabetMax = 16;
+
 // Tables of one row: an encoder's, or a decoder's slots.
 constexpr int kRowCellsShift = 9;
 static_assert(sizeof(RansEncodeTable) == sizeof(std::uint32_t) << kRowCellsShift);
@@ -146,9 +149,10 @@ namespace shoal::compression {
 namespace HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 // Without gathers the plain loops are as fast.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET <= HWY_AVX3
 constexpr std::size_t kWidth = 16;
@@ -336,6 +340,52 @@ const std::byte* DecodeImpl(const Lookup& from, std::size_t n, std::uint32_t* st
 }
 #endif
 
+#if HWY_TARGET != HWY_SCALAR
+constexpr std::size_t kVectorsMax = 255;  // a lane counts in a byte
+
+// How often each of the four codes from `first` on is in `vectors` vectors.
+void CountFour(const std::uint8_t* codes, std::size_t vectors, std::size_t first,
+               std::uint32_t* counts) {
+  const hn::ScalableTag<std::uint8_t> d;
+  const hn::RepartitionToWide<hn::RepartitionToWide<hn::RepartitionToWide<decltype(d)>>> d64;
+  const auto code0 = hn::Set(d, static_cast<std::uint8_t>(first));
+  const auto code1 = hn::Set(d, static_cast<std::uint8_t>(first + 1));
+  const auto code2 = hn::Set(d, static_cast<std::uint8_t>(first + 2));
+  const auto code3 = hn::Set(d, static_cast<std::uint8_t>(first + 3));
+  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
+  for (std::size_t i = 0; i < vectors; ++i) {
+    const auto v = hn::LoadU(d, codes + i * hn::Lanes(d));
+    sum0 = hn::Sub(sum0, hn::VecFromMask(d, hn::Eq(v, code0)));
+    sum1 = hn::Sub(sum1, hn::VecFromMask(d, hn::Eq(v, code1)));
+    sum2 = hn::Sub(sum2, hn::VecFromMask(d, hn::Eq(v, code2)));
+    sum3 = hn::Sub(sum3, hn::VecFromMask(d, hn::Eq(v, code3)));
+  }
+  const auto total = [&](auto sum) {
+    return static_cast<std::uint32_t>(hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(sum))));
+  };
+  counts[first] += total(sum0);
+  counts[first + 1] += total(sum1);
+  counts[first + 2] += total(sum2);
+  counts[first + 3] += total(sum3);
+}
+
+std::size_t CountImpl(const std::uint8_t* codes, std::size_t n, std::size_t alphabet,
+                      std::uint32_t* counts) {
+  const std::size_t lanes = hn::Lanes(hn::ScalableTag<std::uint8_t>());
+  std::size_t done = 0;
+  while (done + lanes <= n) {
+    const std::size_t vectors = std::min(kVectorsMax, (n - done) / lanes);
+    for (std::size_t first = 0; first < alphabet; first += 4) {
+      CountFour(codes + done, vectors, first, counts);
+    }
+    done += vectors * lanes;
+  }
+  return done;
+}
+#else
+std::size_t CountImpl(const std::uint8_t*, std::size_t, std::size_t, std::uint32_t*) { return 0; }
+#endif
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace shoal::compression
@@ -346,6 +396,7 @@ namespace shoal::compression {
 
 HWY_EXPORT(EncodeImpl);
 HWY_EXPORT(DecodeImpl);
+HWY_EXPORT(CountImpl);
 
 void RansLanes::Store(std::byte* to) const {
   for (std::size_t i = 0; i < count; ++i) StoreLittle(to + 4 * i, states[i]);
@@ -371,6 +422,20 @@ void CellCounter::Add(std::span<const std::uint8_t> cells) {
     for (std::size_t t = 0; t < tables_.size(); ++t) ++tables_[t][cells[i + t]];
   }
   for (; i < cells.size(); ++i) ++tables_[0][cells[i]];
+}
+
+std::array<std::uint32_t, 256> CountCodes(std::span<const std::uint8_t> codes,
+                                          std::size_t alphabet) {
+  if (alphabet > kVectorAlphabetMax) {
+    CellCounter counter;
+    counter.Add(codes);
+    return counter.Totals();
+  }
+  std::array<std::uint32_t, 256> counts{};
+  const std::size_t done =
+      HWY_DYNAMIC_DISPATCH(CountImpl)(codes.data(), codes.size(), alphabet, counts.data());
+  for (const std::uint8_t code : codes.subspan(done)) ++counts[code];
+  return counts;
 }
 
 void RowCounter::Add(std::span<const std::uint8_t> cells, const std::uint16_t* rows) {

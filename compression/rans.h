@@ -46,6 +46,10 @@ struct RansLanes {
   std::size_t count;  // 1 or kRansLanes
 };
 
+// How often each of `alphabet` codes occurs; all codes are below it.
+std::array<std::uint32_t, 256> CountCodes(std::span<const std::uint8_t> codes,
+                                          std::size_t alphabet);
+
 // How often each byte occurs.
 class CellCounter {
  public:

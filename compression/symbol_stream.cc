@@ -154,10 +154,8 @@ std::size_t EstimateRans(std::span<const std::uint32_t, 256> counts,
 // Table, words and states in `out`, or 0 bytes if they do not fit there.
 std::size_t WriteRans(std::span<const std::uint8_t> codes, int bits, std::span<std::byte> out) {
   if (codes.empty()) return 0;
-  CellCounter counter;
-  counter.Add(codes);
-  const auto counts = counter.Totals();
   const std::size_t alphabet = std::size_t{1} << bits;
+  const auto counts = CountCodes(codes, alphabet);
   std::array<std::uint8_t, 256> levels;
   for (std::size_t s = 0; s < alphabet; ++s) levels[s] = LevelOf(counts[s], codes.size());
   BitWriter table_bits;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -126,6 +127,24 @@ TEST(Rans, EveryLevelGivesTheSymbolsBack) {
 }
 
 // Runs of different tables share the lanes; contexts choose among four tables inside a run.
+TEST(Rans, EveryLevelCountsAlike) {
+  AtEveryLevel([] {
+    std::mt19937_64 random(11);
+    for (const std::size_t n : {0, 1, 63, 64, 65, 4000, 16320, 16321, 100'000}) {
+      for (const std::size_t alphabet : {2, 4, 8, 16, 32, 256}) {
+        std::vector<std::uint8_t> codes(n);
+        std::array<std::uint32_t, 256> expected{};
+        for (auto& code : codes) {
+          // Mostly one code, so that the counts of a lane come to their most.
+          code = static_cast<std::uint8_t>(random() % 8 == 0 ? random() % alphabet : alphabet - 1);
+          ++expected[code];
+        }
+        EXPECT_EQ(CountCodes(codes, alphabet), expected) << n << " of " << alphabet;
+      }
+    }
+  });
+}
+
 TEST(Rans, TablesMayChangeFromRunToRunAndFromSymbolToSymbol) {
   const Frequencies likely[] = {
       {2000, 16, 16, 16}, {16, 2000, 16, 16}, {16, 16, 2000, 16}, {512, 512, 512, 512}};
