@@ -129,22 +129,24 @@ void StripedStream::OnAnswer(Lane* lane, bool accepted) {
 
 void StripedStream::OnLaneGone(std::size_t index, const Status& status) {
   std::shared_ptr<StreamSink> sink;
+  bool refused = false;
   {
     MutexLock lock(mutex_);
     Lane& lane = lanes_[index];
-    const bool was_open = lane.state == LaneState::kOpen;
+    refused = lane.state != LaneState::kOpen && !closed_;
     lane.state = LaneState::kGone;
     lane.stream = nullptr;
     lane.held.reset();
-    if (!was_open && !closed_) {
+    if (refused) {
       refused_ = true;
       SHOAL_LOG(kDebug, "net", "link.lane_refused", {"lane", index}, {"error", status.message()});
-      return;
+    } else {
+      End(Cancelled("another connection of the link broke"));
+      if (!std::exchange(told_gone_, true)) sink = sink_;
+      sink_ = nullptr;
     }
-    End(Cancelled("another connection of the link broke"));
-    if (!std::exchange(told_gone_, true)) sink = sink_;
-    sink_ = nullptr;
   }
+  if (refused) Deliver();  // it may have been the last one that could have the next message
   if (sink) sink->OnGone(this, status);
 }
 
@@ -235,10 +237,12 @@ StripedStream::Lane* StripedStream::HoldsNext() {
   return nullptr;
 }
 
-// Each lane's messages are in order, so one of the lanes must have the next.
+// Each lane's messages are in order, so one of the lanes must have the next: also one whose answer
+// is not here yet, since who accepts a lane may send by it at once.
 bool StripedStream::Misses() const {
   const auto too_early = [](const Lane& lane) {
-    return lane.state != LaneState::kOpen || lane.held.has_value();
+    return lane.state == LaneState::kDialling || lane.state == LaneState::kGone ||
+           lane.held.has_value();
   };
   return !delivering_ && std::all_of(lanes_.begin(), lanes_.end(), too_early);
 }
