@@ -166,6 +166,8 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   init->add_option("--backward", p->init.backward, "Backward codec, like direct:bits=8");
   init->add_option("--replica", p->init.replica,
                    "How pipelines combine gradients, like average:codec=dithered:step=0.3");
+  init->add_option("--link", p->init.link, "Peers' lines, for the suggested --replica")
+      ->capture_default_str();
 }
 
 void AddSwarmCommands(CLI::App* app, Parsed* p) {

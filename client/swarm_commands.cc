@@ -33,15 +33,16 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                                                target.directory + "/run.toml`");
 }
 
-// How much m the run will keep, against this disk; a model or data that cannot be read is said when
-// the run starts.
+// How much m the run will keep, against this disk, and what its pipelines' exchange takes; a model
+// or data that cannot be read is said when the run starts.
 std::string SizeOfRun(const std::string& program, const std::string& path,
-                      const std::string& directory) {
-  const auto size = RunAndCapture({program, "--config", path, "--print-size"}, kConfigBytesMax);
+                      const std::string& directory, const std::string& link) {
+  const auto size =
+      RunAndCapture({program, "--config", path, "--print-size", "--link", link}, kConfigBytesMax);
   if (!size.ok() || size->exit_code != 0 || size->output.empty()) return "";
   std::string text = size->output;
   struct statvfs info {};
-  if (::statvfs(directory.c_str(), &info) == 0) {
+  if (text.find("a peer keeps") != text.npos && ::statvfs(directory.c_str(), &info) == 0) {
     text += "free on the disk of " + directory + ": " +
             FormatBytes(std::uint64_t{info.f_bavail} * info.f_frsize) +
             "; a peer's quota is 50 GiB unless its owner changes limits.delta_store\n";
@@ -58,6 +59,9 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   const std::string path = directory + "/run.toml";
   if (std::filesystem::exists(path, error)) {
     return Fail(AlreadyExists(path + " exists already; choose another --dir, or edit that file"));
+  }
+  if (const auto link = ParseRate(options.link); !link.ok() || link->value == 0) {
+    return Fail(ExitCode::kUsage, "--link must be a rate, like 100mbit");
   }
   const Result<std::string> program = FindProgram("shoal-scheduler");
   if (!program.ok()) return Fail(program.status());
@@ -87,7 +91,8 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   status = WriteFileAtomic(path, checked->output, 0600);
   if (!status.ok()) return Fail(status);
   std::cout << "wrote " << path << "\n"
-            << SizeOfRun(*program, path, directory) << "next: shoal-scheduler --config " << path
+            << SizeOfRun(*program, path, directory, options.link)
+            << "next: shoal-scheduler --config " << path
             << "\n      it prints the invite line for your peers\n";
   return ExitCode::kOk;
 }

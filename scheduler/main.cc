@@ -22,6 +22,7 @@ namespace {
 
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
+  std::string link = "100mbit";
   bool print_config = false, print_size = false;
 };
 
@@ -43,6 +44,8 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
   app.add_flag("--print-config", flags->print_config, "Print the effective settings and end");
   app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
+  app.add_option("--link", flags->link, "Peers' lines, for what --print-size says of exchanges")
+      ->capture_default_str();
   app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
   try {
     app.parse(argc, argv);
@@ -137,7 +140,11 @@ ExitCode Main(int argc, char** argv) {
   if (flags.print_size) {
     const auto size = ReadDeltaSize(*config);
     if (!size.ok()) return Fail(ExitCodeForInput(size.status()), size.status().message());
-    std::cout << DescribeDeltaSize(*config, *size);
+    const auto link = ParseRate(flags.link);
+    if (!link.ok()) return Fail(ExitCode::kUsage, "--link: " + link.status().message());
+    const auto replica = DescribeReplica(*config, *link);
+    if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
+    std::cout << DescribeDeltaSize(*config, *size) << *replica;
     return ExitCode::kOk;
   }
   return Serve(flags, *config);

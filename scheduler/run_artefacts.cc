@@ -6,6 +6,7 @@
 
 #include "common/file.h"
 #include "common/units.h"
+#include "compression/replica_advice.h"
 #include "compression/replica_method.h"
 #include "compression/segment_count.h"
 #include "compression/stage_selection.h"
@@ -193,6 +194,24 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
          files(storage::StoreSpace::kTight, size.middle_bytes) +
          " with store.space = \"tight\"); m that its limits.delta_store has no room for travels as "
          "first visits\n";
+}
+
+Result<std::string> DescribeReplica(const RunConfig& config, BitsPerSecond link) {
+  if (config.pipelines < 2 || config.synthetic) return std::string();
+  if (link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  RunConfig cut = config;
+  SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
+  std::uint64_t most = 0;
+  for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
+    most = std::max(
+        most, model.ParametersOf(cut.stage_first_layers[stage], cut.stage_first_layers[stage + 1],
+                                 stage == 0, stage + 1 == config.stages));
+  }
+  const auto offers =
+      compression::ReplicaOffers(config.pipelines, most, static_cast<double>(link.value));
+  return compression::DescribeReplicaOffers(offers, most, FormatRate(link));
 }
 
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {

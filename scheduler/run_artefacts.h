@@ -41,6 +41,10 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
 // One or two sentences of it, each on a line; "" if the forward codec keeps no m.
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
 
+// What an exchange between the pipelines costs over lines of `link`, and which method fits; "" with
+// one pipeline. Blocks on disk.
+Result<std::string> DescribeReplica(const RunConfig& config, BitsPerSecond link);
+
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
 
 struct ExportRequest {
