@@ -79,6 +79,16 @@ std::string StartText(const ReplicaMethod& method) {
   return method.start == 0 ? "auto" : std::to_string(method.start);
 }
 
+Result<ReplicaMethod> ParseSharded(const CodecSpec& spec) {
+  ReplicaMethod method;
+  method.kind = ReplicaKind::kSharded;
+  SHOAL_ASSIGN_OR_RETURN(method.qsdp, ParseQsdp(spec.text));
+  method.codec = method.qsdp.GradientCodec();
+  method.feedback = method.qsdp.learns_gradients();
+  method.spec = method.qsdp.Spec();
+  return method;
+}
+
 // `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
 // bucket's largest value for all.
 Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
@@ -149,10 +159,12 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   if (spec.name == "powersgd") return ParseFactors(spec);
   if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
   if (spec.name == "marsit") return ParseMarsit(spec);
+  if (spec.name == "qsdp") return ParseSharded(spec);
   return InvalidArgument("replica method '" + std::string(text) +
                          "' is not known; there are average, average:dtype=bf16, "
                          "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
-                         "qadam:bits=4, onebit, marsit:every=50 and powersgd:rank=N");
+                         "qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
+                         "powersgd:rank=N");
 }
 
 }  // namespace shoal::compression

@@ -9,6 +9,7 @@
 //   qadam:bits=32                                    the same without loss, for comparisons
 //   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
 //   marsit:every=50,scale=1,shape=auto,start=auto    Adam's directions in signs, over a ring
+//   qsdp:weights=8,gradients=8,bucket=1024    optimizer state in shards (qsdp_options.h)
 //
 // Pure. Thread: any.
 
@@ -21,13 +22,14 @@
 
 #include "common/status.h"
 #include "compression/power_sgd.h"
+#include "compression/qsdp_options.h"
 
 namespace shoal::compression {
 
 // A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
 inline constexpr std::uint32_t kReplicaRow = 1024;
 
-enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum, kMarsit };
+enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum, kMarsit, kSharded };
 
 // How the members of a group pass vectors on.
 enum class RingShape : std::uint8_t {
@@ -39,12 +41,13 @@ enum class RingShape : std::uint8_t {
 struct ReplicaMethod {
   ReplicaKind kind = ReplicaKind::kAverage;
   std::string spec;   // canonical, every option present
-  std::string codec;  // of contributions and of their sums
+  std::string codec;  // of contributions and, but for kSharded, of their sums
   // What a message did not say is added to the next step's (worker and server error). By itself for
   // codecs that round to the nearest level, whose errors would add up; not for `dithered`, whose
   // errors are zero on average.
   bool feedback = false;
   PowerSgdOptions power_sgd;
+  QsdpOptions qsdp;
   // Momenta: first step that is not an exact average; 0: an eighth of the run, 10 to 1000.
   std::uint64_t start = 0;
   bool refresh = false;  // updates the variance after the start, too, more and more seldom
@@ -56,7 +59,8 @@ struct ReplicaMethod {
   std::uint64_t StartOf(std::uint64_t run_steps) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
   bool clips_locally() const {
-    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit;
+    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit ||
+           kind == ReplicaKind::kSharded;
   }
 };
 

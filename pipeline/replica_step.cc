@@ -4,10 +4,10 @@
 #include <utility>
 
 namespace shoal::pipeline {
-namespace {
 
-std::shared_ptr<const ReplicaPart> MakePart(const std::vector<model::TensorLayout>& tensors,
-                                            collective::GroupChannel* channel, bool embedding) {
+std::shared_ptr<const ReplicaPart> MakeReplicaPart(const std::vector<model::TensorLayout>& tensors,
+                                                   collective::GroupChannel* channel,
+                                                   bool embedding) {
   ReplicaPart part;
   part.channel = channel;
   part.embedding = embedding;
@@ -26,7 +26,19 @@ std::shared_ptr<const ReplicaPart> MakePart(const std::vector<model::TensorLayou
   return std::make_shared<const ReplicaPart>(std::move(part));
 }
 
-}  // namespace
+std::shared_ptr<const ReplicaPart> Select(
+    const ReplicaPart& part, const std::function<bool(const model::TensorLayout&)>& wanted) {
+  std::vector<model::TensorLayout> tensors;
+  std::size_t range = 0, before = 0;  // values of the ranges before it
+  for (model::TensorLayout tensor : part.tensors) {
+    while (range + 1 < part.ranges.size() && tensor.offset >= before + part.ranges[range].values) {
+      before += part.ranges[range++].values;
+    }
+    tensor.offset = part.ranges[range].first + (tensor.offset - before);
+    if (wanted(tensor)) tensors.push_back(std::move(tensor));
+  }
+  return MakeReplicaPart(tensors, part.channel, part.embedding);
+}
 
 ReplicaParts MakeReplicaParts(const GroupLinks& links,
                               const std::vector<model::TensorLayout>& layout,
@@ -38,10 +50,10 @@ ReplicaParts MakeReplicaParts(const GroupLinks& links,
   }
   ReplicaParts parts;
   if (links.stage_group() != nullptr && !own.empty()) {
-    parts.push_back(MakePart(own, links.stage_group(), false));
+    parts.push_back(MakeReplicaPart(own, links.stage_group(), false));
   }
   if (links.embedding_group() != nullptr && !shared.empty()) {
-    parts.push_back(MakePart(shared, links.embedding_group(), true));
+    parts.push_back(MakeReplicaPart(shared, links.embedding_group(), true));
   }
   return parts;
 }
@@ -49,9 +61,20 @@ ReplicaParts MakeReplicaParts(const GroupLinks& links,
 Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                 std::span<float> values) {
   SHOAL_CHECK(values.size() == part.values);
+  return ReadPart(model, which, part, 0, values);
+}
+
+Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                std::size_t first, std::span<float> values) {
+  SHOAL_CHECK(first <= part.values && values.size() <= part.values - first);
   for (const ReplicaPart::Range& range : part.ranges) {
-    SHOAL_RETURN_IF_ERROR(model->Read(which, range.first, values.first(range.values)));
-    values = values.subspan(range.values);
+    if (values.empty()) break;
+    const std::size_t skipped = std::min(first, range.values);
+    first -= skipped;
+    const std::size_t count = std::min(values.size(), range.values - skipped);
+    if (count == 0) continue;
+    SHOAL_RETURN_IF_ERROR(model->Read(which, range.first + skipped, values.first(count)));
+    values = values.subspan(count);
   }
   return Status::Ok();
 }
@@ -93,6 +116,7 @@ Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
     case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
     case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
     case compression::ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
+    case compression::ReplicaKind::kSharded: return NewQsdpStep(std::move(context));
   }
   return InvalidArgument("unknown kind of replica method");
 }

@@ -46,12 +46,22 @@ using ReplicaParts = std::vector<std::shared_ptr<const ReplicaPart>>;
 ReplicaParts MakeReplicaParts(const GroupLinks& links,
                               const std::vector<model::TensorLayout>& layout,
                               const model::TensorLayout& tied);
+// The part of some tensors, in the order of the stage's flat vectors.
+std::shared_ptr<const ReplicaPart> MakeReplicaPart(const std::vector<model::TensorLayout>& tensors,
+                                                   collective::GroupChannel* channel,
+                                                   bool embedding);
+// Those of a part's tensors that `wanted` takes, as a part of their own with the same group.
+std::shared_ptr<const ReplicaPart> Select(
+    const ReplicaPart& part, const std::function<bool(const model::TensorLayout&)>& wanted);
 
 // Of a part's vector, part.values values. Thread: compute.
 Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                 std::span<float> values);
 Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                  std::span<const float> values);
+// The same of its values from `first` on.
+Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                std::size_t first, std::span<float> values);
 
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
 std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
@@ -95,6 +105,8 @@ Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context);
 Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
 // Exchanges the signs of the members' own updates over a ring, after the same warm-up.
 Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
+// Exchanges gradients for parameters, which owners of shards make of them.
+Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context);
 
 }  // namespace shoal::pipeline
 

@@ -157,6 +157,7 @@ class SwarmStateImpl final : public SwarmState {
   std::vector<control::v1::StageTiming> timings_;
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
+  bool reduced_checkpoint_ = false;                     // the step being reduced is one
   ConsistencyChecks consistency_;
   double step_seconds_ = 0, seconds_in_control_ = 0;
   std::deque<double> last_step_seconds_;

@@ -115,7 +115,8 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
   message.mutable_reduce()->set_step(step_);
   message.mutable_reduce()->set_labels(account_.labels());
   message.mutable_reduce()->set_learning_rate(LearningRate(config_, step_));
-  message.mutable_reduce()->set_checkpoint(CheckpointDue());
+  reduced_checkpoint_ = CheckpointDue();
+  message.mutable_reduce()->set_checkpoint(reduced_checkpoint_);
   for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
     message.mutable_reduce()->add_pipelines(p);
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
@@ -164,7 +165,8 @@ void SwarmStateImpl::FinishStep() {
   }
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
-  const bool checkpoint = CheckpointDue();
+  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
+  const bool checkpoint = reduced_checkpoint_;
   control::v1::SchedulerMessage message;
   control::v1::Apply* apply = message.mutable_apply();
   apply->set_generation(generation_);

@@ -280,6 +280,15 @@ INSTANTIATE_TEST_SUITE_P(
                     MethodCase{"marsit:every=50,shape=torus,start=20", kExactMomentum, 0.5},
                     MethodCase{"qadam:bits=8,bucket=64,start=20,refresh=on",
                                "qadam:bits=32,start=20,refresh=on", 0.02}));
+INSTANTIATE_TEST_SUITE_P(
+    Sharded, ReplicaSteps,
+    testing::Values(
+        MethodCase{"qsdp:weights=8,gradients=8,bucket=16,raw_below=100", "average", 0.05},
+        MethodCase{"qsdp:weights=8,gradients=32,bucket=64,raw_below=1", "average", 0.05},
+        MethodCase{"qsdp:delta=true,gradients=8,bucket=32,raw_below=1", "average", 0.05},
+        MethodCase{"qsdp:weights=3,gradients=4,bucket=32,raw_below=1,levels=learned,"
+                   "delta=true,learn=10/50",
+                   "average", 0.2}));
 
 // With one momentum for all, exact and unclipped, it does not matter over how many pipelines a
 // step's micro-batches are spread.

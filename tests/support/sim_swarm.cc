@@ -266,6 +266,8 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   order.pipelines = counted;
   order.labels = account.labels;
   order.learning_rate = options_.learning_rate ? options_.learning_rate(ready.step) : 0.1;
+  order.checkpoint =
+      options_.checkpoint_every > 0 && (ready.step + 1) % options_.checkpoint_every == 0;
   for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
     const double labels = static_cast<double>(account.labels_by_pipeline[p]);
     order.local_norms.push_back(labels == 0 ? 0 : std::sqrt(account.local[p]) / labels);
@@ -309,6 +311,31 @@ std::vector<std::vector<float>> SimSwarm::SaveWeights() const {
 
 void SimSwarm::LoadWeights(const std::vector<std::vector<float>>& weights) {
   for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i]->tiny().weights() = weights[i];
+}
+
+namespace {
+
+constexpr model::StateVector kSaved[] = {model::StateVector::kWeights,
+                                         model::StateVector::kFirstMoment,
+                                         model::StateVector::kSecondMoment};
+
+}  // namespace
+
+SimSwarm::StageState SimSwarm::SaveStage(std::uint32_t stage, std::uint32_t pipeline) const {
+  model::StageModel& model = *peers_[pipeline * options_.stages + stage]->model_;
+  StageState state;
+  for (const model::StateVector which : kSaved) {
+    SHOAL_CHECK(model.Read(which, 0, state.emplace_back(model.state_size())).ok());
+  }
+  return state;
+}
+
+void SimSwarm::LoadStage(std::uint32_t stage, const StageState& state) {
+  for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      SHOAL_CHECK(at(stage, p).model_->Write(kSaved[i], 0, state[i]).ok());
+    }
+  }
 }
 
 }  // namespace shoal::test_support

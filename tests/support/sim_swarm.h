@@ -55,6 +55,7 @@ struct SwarmOptions {
   std::shared_ptr<const dataset::PreparedData> data;
   std::function<std::vector<dataset::MicroBatchSamples>(std::uint64_t step)> samples;
   std::function<double(std::uint64_t step)> learning_rate;  // null: 0.1
+  std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
 class SimSwarm {
@@ -88,6 +89,10 @@ class SimSwarm {
 
   std::vector<std::vector<float>> SaveWeights() const;
   void LoadWeights(const std::vector<std::vector<float>>& weights);
+  // Weights and moments of a stage, and what puts them into all of its peers' models.
+  using StageState = std::vector<std::vector<float>>;
+  StageState SaveStage(std::uint32_t stage, std::uint32_t pipeline) const;
+  void LoadStage(std::uint32_t stage, const StageState& state);
 
   SwarmOptions options_;
   std::mt19937 random_;

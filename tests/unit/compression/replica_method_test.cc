@@ -28,6 +28,11 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
       {"onebit", "onebit:bucket=1024", true},
       {"marsit", "raw:dtype=fp32", false},
       {"marsit:every=100,scale=0.25,shape=torus,start=30", "raw:dtype=fp32", false},
+      {"qsdp", "direct:bits=8,bucket=1024,levels=midtread,rounding=stochastic", false},
+      {"qsdp:weights=32,gradients=32", "raw:dtype=fp32", false},
+      {"qsdp:gradients=2,bucket=64,raw_below=1", "direct:bits=2,bucket=64,levels=affine", false},
+      {"qsdp:weights=5,gradients=4,levels=learned", "learned:bits=4,bucket=1024", true},
+      {"qsdp:weights=3,levels=learned,learn=400/1900", "direct:bits=8", false},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.spec);
@@ -66,6 +71,15 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"marsit:scale=0", "scale"},
       {"marsit:shape=star", "auto, ring"},
       {"marsit:bits=1", "every, scale, shape"},
+      {"qsdp:weights=16", "1 to 8"},
+      {"qsdp:bits=8", "weights, gradients, bucket"},
+      {"qsdp:bucket=48", "divide 1024"},
+      {"qsdp+rans", "entropy stage"},
+      {"qsdp:delta=true,weights=32", "delta=true"},
+      {"qsdp:levels=learned", "1 to 5 bits"},
+      {"qsdp:weights=4,learn=100", "needs levels=learned"},
+      {"qsdp:weights=4,levels=learned,learn=100/50", "ascending"},
+      {"qsdp:shard_parameters=true", "no shard_parameters"},
       {"", ""},
   };
   for (const auto& one : cases) {
@@ -75,6 +89,23 @@ TEST(ReplicaMethod, MistakesAreNamed) {
     EXPECT_EQ(method.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(method.status().message(), HasSubstr(one.error));
   }
+}
+
+TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
+  const auto method = ParseReplicaMethod("qsdp:delta=true,gradients=8,levels=learned");
+  ASSERT_TRUE(method.ok()) << method.status().ToString();
+  EXPECT_TRUE(method->clips_locally());
+  EXPECT_EQ(method->qsdp.weight_bits, 4) << "differences take fewer bits unless told otherwise";
+  EXPECT_EQ(method->spec,
+            "qsdp:weights=4,gradients=8,bucket=1024,raw_below=1024,delta=true,levels=learned,"
+            "learn=auto");
+  EXPECT_EQ(method->qsdp.WeightCodec(), "shifted:bits=4,bucket=1024");
+  EXPECT_EQ(method->qsdp.LearnSteps(4800), (std::vector<std::uint64_t>{400, 1920, 3840}));
+  EXPECT_EQ(method->qsdp.LearnSteps(2), (std::vector<std::uint64_t>{1}));
+  const auto given = ParseReplicaMethod("qsdp:weights=3,levels=learned,learn=400/1900");
+  ASSERT_TRUE(given.ok()) << given.status().ToString();
+  EXPECT_EQ(given->qsdp.LearnSteps(10), (std::vector<std::uint64_t>{400, 1900}));
+  EXPECT_TRUE(ParseReplicaMethod("qsdp")->qsdp.LearnSteps(4800).empty());
 }
 
 }  // namespace
