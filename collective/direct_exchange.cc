@@ -19,7 +19,6 @@
 namespace shoal::collective {
 namespace {
 
-constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
 constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
 constexpr std::size_t kWindowChunksMin = 4;
@@ -534,26 +533,11 @@ void DirectExchange::Finish(Result<Buffer> result) {
 Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
                                                     GroupChannel* channel, Executor* control,
                                                     Executor* compute) {
-  if (channel->size() == 0 || channel->size() > kMembersMax || channel->rank() >= channel->size()) {
-    return InvalidArgument("a stage group has 1 to 64 members, this one has " +
-                           std::to_string(channel->size()));
+  if (channel->rank() >= channel->size()) {
+    return InvalidArgument("this member is not in its stage group");
   }
-  if (!config.shares.empty() && config.shares.size() != channel->size()) {
-    return InvalidArgument("the shares of an exchange do not match its members");
-  }
-  for (const double share : config.shares) {
-    if (!std::isfinite(share) || share < 0 || share > 1e15) {
-      return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
-    }
-  }
-  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, MakeExchangeCoders(config, {}, {}));
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, CheckedCoders(config, channel->size()));
   const std::size_t chunk_values = ChunkValues(config, coders);
-  if (chunk_values == 0) {
-    return InvalidArgument("a row of " + std::to_string(config.row) +
-                           " values does not fit a "
-                           "message of " +
-                           std::to_string(config.chunk_bytes) + " bytes");
-  }
   return std::unique_ptr<Exchange>(std::make_unique<DirectExchange>(
       config, std::move(coders), chunk_values, channel, control, compute));
 }

@@ -105,6 +105,7 @@ struct ExchangeConfig {
   std::vector<double> shares;
   std::uint64_t seed = 0;   // of the run
   std::uint64_t epoch = 0;  // of the membership: the plan's generation
+  std::string label;        // what else must be equal on all members, compared by checksum
   // Bytes of messages of later rounds that are held per member; more is an error. A member can be
   // ahead by one round as long as each round waits for all: twice the vector's fp32 bytes suffice.
   std::size_t early_bytes_max = 64u << 20;

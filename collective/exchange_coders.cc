@@ -1,12 +1,14 @@
 #include "collective/exchange_coders.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "collective/exchange_message.h"
 
 namespace shoal::collective {
 namespace {
 
+constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kChunkValuesMax = 1u << 30;
 constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
 
@@ -32,7 +34,30 @@ Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const st
   if (const bool result = ResultFeedback(config); result != config.error_feedback) {
     method += " result_feedback=" + std::to_string(result);
   }
+  if (!config.label.empty()) method += " " + config.label;
   coders.method = MethodId(method);
+  return coders;
+}
+
+Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members) {
+  if (members == 0 || members > kMembersMax) {
+    return InvalidArgument("a stage group has 1 to 64 members, this one has " +
+                           std::to_string(members));
+  }
+  if (!config.shares.empty() && config.shares.size() != members) {
+    return InvalidArgument("the shares of an exchange do not match its members");
+  }
+  for (const double share : config.shares) {
+    if (!std::isfinite(share) || share < 0 || share > 1e15) {
+      return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, MakeExchangeCoders(config, {}, {}));
+  if (ChunkValues(config, coders) == 0) {
+    return InvalidArgument("a row of " + std::to_string(config.row) +
+                           " values does not fit a message of " +
+                           std::to_string(config.chunk_bytes) + " bytes");
+  }
   return coders;
 }
 

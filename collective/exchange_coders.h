@@ -28,6 +28,9 @@ struct ExchangeCoders {
 Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const std::string& codec,
                                           const std::string& result_codec);
 
+// Those that the config names. An error if anything in it is wrong for so many members.
+Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members);
+
 // The most values, a multiple of `row`, that fit a message; 0 if not even a row.
 std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders);
 

@@ -12,6 +12,7 @@
 #include "compression/aqsgd_codec.h"
 #include "compression/bucket_code.h"
 #include "compression/channel_codec.h"
+#include "compression/cocktail_codec.h"
 #include "compression/codec_parts.h"
 #include "compression/codec_spec.h"
 #include "compression/direct_codec.h"
@@ -36,6 +37,7 @@ constexpr int kBitsMax = 8;
 constexpr std::uint32_t kDefaultTile = 64;
 constexpr std::uint32_t kDefaultTopKBucket = 128;
 constexpr std::uint32_t kDefaultRangeBucket = 1024;
+constexpr std::uint32_t kStrideMax = 10000;
 constexpr char kDefaultElse[] = "dithered:step=0.5";
 constexpr char kKnown[] =
     "raw:dtype=fp32|fp16|bf16, "
@@ -43,9 +45,11 @@ constexpr char kKnown[] =
     "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on], "
     "topk:ratio=0.0001..1,bits=1..8[,bucket=N], dithered:step=N|rate=N|error=N, "
     "shifted:bits=1..8[,bucket=N], learned:bits=1..5[,bucket=N][,levels=HEX], "
+    "cocktail:stride=1..10000,ratio=0.0001..1,bits=1..8[,bucket=N], "
     "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC], "
     "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC; "
-    "+zstd or +rans behind direct, tiles, topk, shifted, learned or aqsgd adds an entropy stage; "
+    "+zstd or +rans behind direct, tiles, topk, shifted, learned, cocktail or aqsgd adds an "
+    "entropy stage; "
     "feedback=on in "
     "direct, tiles or topk is error feedback for gradients";
 
@@ -215,6 +219,20 @@ Result<PlainPointer> MakeLearned(const CodecSpec& spec, std::uint32_t hidden) {
   return NewLearnedCodec(std::move(*levels), bucket, *stage);
 }
 
+Result<PlainPointer> MakeCocktail(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"stride", "ratio", "bits", "bucket", "feedback"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t stride,
+                         NumberOption(spec, "stride", 1, kStrideMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const double ratio, FractionOption(spec, "ratio", 1e-4, 1, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 1, kHiddenMax, kDefaultTopKBucket));
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec.text, std::string(stage.status().message()));
+  return NewCocktailCodec(stride, ratio, static_cast<int>(bits), bucket, *stage);
+}
+
 // Nothing if `spec` names no codec without m.
 Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "raw") return MakeRaw(spec);
@@ -230,6 +248,7 @@ Result<PlainPointer> MakePlain(const CodecSpec& spec, std::uint32_t hidden) {
   if (spec.name == "topk") return MakeTopK(spec);
   if (spec.name == "shifted") return MakeShifted(spec, hidden);
   if (spec.name == "learned") return MakeLearned(spec, hidden);
+  if (spec.name == "cocktail") return MakeCocktail(spec);
   return PlainPointer();
 }
 
@@ -250,9 +269,9 @@ Status CheckFeedback(const CodecSpec& spec) {
                      "random rounding is right on average without feedback, and its noise would "
                      "add up with it; leave feedback out");
   }
-  if (spec.name == "learned") {
+  if (spec.name == "learned" || spec.name == "cocktail") {
     return SpecError(spec.text,
-                     "learned is for stage groups, whose exchange has its own feedback; leave "
+                     "this codec is for stage groups, whose exchange has its own feedback; leave "
                      "feedback out");
   }
   const std::string_view levels = spec.Option("levels");

@@ -59,6 +59,7 @@ constexpr const char* kSpecs[] = {
     "shifted:bits=4",
     "shifted+rans:bits=8,bucket=3",
     "learned:bits=3",
+    "cocktail:stride=3,ratio=0.4,bits=4,bucket=4",
     "learned+rans:bits=2,bucket=3,levels=080050009000f000"};
 
 // A canonical spec must be accepted again and name itself.

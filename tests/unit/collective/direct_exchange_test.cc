@@ -123,8 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Coding{"direct+rans:bits=3,bucket=16", true}, Coding{"tiles:bits=3", true},
                     Coding{"topk:ratio=0.1,bits=4,bucket=8", true},
                     Coding{"dithered:step=1", false}, Coding{"dithered:step=1", true},
-                    Coding{"shifted:bits=4,bucket=16", false}, Coding{"onebit", true},
-                    Coding{"onebit:bucket=7", true}),
+                    Coding{"shifted:bits=4,bucket=16", false},
+                    Coding{"learned:bits=3,bucket=16", true},
+                    Coding{"cocktail:stride=4,ratio=0.3,bits=4,bucket=8", true},
+                    Coding{"onebit", true}, Coding{"onebit:bucket=7", true}),
     [](const auto& name) {
       std::string text = std::string(name.param.codec) + (name.param.feedback ? "_fb" : "");
       for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -160,8 +162,10 @@ TEST(DirectExchangeTest, SharesDecideWhoOwnsWhatAndNothingElse) {
 
 // What was agreed plus what is still in the memories is what was put in: nothing is lost.
 TEST(DirectExchangeTest, ErrorMemoriesTelescope) {
-  for (const char* codec : {"onebit", "direct:bits=2,bucket=16", "tiles:bits=2", "dithered:step=2",
-                            "topk:ratio=0.05,bits=4,bucket=8", "raw:dtype=bf16"}) {
+  for (const char* codec :
+       {"onebit", "direct:bits=2,bucket=16", "tiles:bits=2", "dithered:step=2",
+        "topk:ratio=0.05,bits=4,bucket=8", "topk:ratio=0.1,bits=2,bucket=16",
+        "learned:bits=2,bucket=16", "cocktail:stride=10,ratio=0.2,bits=4", "raw:dtype=bf16"}) {
     const ExchangeConfig config = Small(codec, true);
     ExchangeGroup group(4, 8, config);
     ExchangeReference reference(config, 4, 48);

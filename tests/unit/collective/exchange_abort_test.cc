@@ -114,7 +114,8 @@ TEST_P(AbortTest, AtEachMessageThenARetryWithoutAMemberEqualsAFreshExchange) {
 
 INSTANTIATE_TEST_SUITE_P(
     Codecs, AbortTest,
-    testing::Values("onebit", "direct:bits=3,bucket=16,rounding=stochastic", "dithered:step=1"),
+    testing::Values("onebit", "direct:bits=3,bucket=16,rounding=stochastic", "dithered:step=1",
+                    "cocktail:stride=3,ratio=0.3,bits=4", "topk:ratio=0.1,bits=2"),
     [](const auto& name) {
       return std::string(name.param).substr(0, std::string_view(name.param).find(':'));
     });

@@ -32,14 +32,20 @@ inline std::shared_ptr<const Buffer> Shared(const Values& values) {
 
 class ExchangeGroup {
  public:
+  using Make = std::function<Result<std::unique_ptr<Exchange>>(GroupChannel*, Executor* control,
+                                                               Executor* compute)>;
+
   ExchangeGroup(std::size_t size, unsigned seed, ExchangeConfig config = {})
-      : seed_(seed), random_(seed) {
+      : ExchangeGroup(size, seed, [config](auto* channel, auto* control, auto* compute) {
+          return NewDirectExchange(config, channel, control, compute);
+        }) {}
+  ExchangeGroup(std::size_t size, unsigned seed, const Make& make) : seed_(seed), random_(seed) {
     const auto some = [this] { return std::chrono::microseconds(random_() % 1000); };
     control_ = world_.NewExecutor("control");
     links_ = std::make_unique<test_support::MemoryGroup>(&world_, control_.get(), size, some);
     for (std::size_t r = 0; r < size; ++r) {
       compute_.push_back(world_.NewExecutor("compute", [some](const char*) { return some(); }));
-      auto made = NewDirectExchange(config, links_->member(r), control_.get(), compute_[r].get());
+      auto made = make(links_->member(r), control_.get(), compute_[r].get());
       EXPECT_TRUE(made.ok()) << made.status().ToString();
       exchange_.push_back(std::move(made).value());
     }

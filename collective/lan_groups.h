@@ -1,0 +1,41 @@
+// Which members of a stage group are near each other, and who speaks for them.
+//
+// Pure. Thread: any.
+
+#ifndef SHOAL_COLLECTIVE_LAN_GROUPS_H_
+#define SHOAL_COLLECTIVE_LAN_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collective/shard_layout.h"
+#include "common/status.h"
+
+namespace shoal::collective {
+
+// By member: the number of its LAN. Numbers are 0, 1, ... in the order of their first members.
+using LanGroups = std::vector<std::size_t>;
+
+// `rtt`: members x members seconds, row by row, [i][j] as i measured it; negative or NaN: unknown.
+// Two members are in one LAN if either measured less than `limit`, and so are those that third ones
+// connect. All members must call it with the same numbers. Error if `rtt` is no square.
+Result<LanGroups> GroupsByRtt(std::span<const double> rtt, std::size_t members,
+                              double limit = 0.002);
+// The same partition with its numbers in order: ids may be any.
+LanGroups NumberedGroups(std::span<const std::size_t> ids);
+
+// By LAN: the first member with a weight, or, where all only listen, the first.
+std::vector<std::size_t> LanLeaders(std::span<const std::size_t> groups,
+                                    std::span<const std::uint64_t> weights);
+
+// The shard of each member in a round of a hierarchical exchange: as Shards (shard_layout.h) among
+// the leaders of LANs with a weight, nothing for the others.
+std::vector<ValueRange> HierarchicalShards(std::size_t values, std::span<const std::size_t> groups,
+                                           std::span<const std::uint64_t> weights,
+                                           std::span<const double> shares, std::size_t row);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_COLLECTIVE_LAN_GROUPS_H_
