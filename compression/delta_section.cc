@@ -13,23 +13,6 @@ namespace {
 
 const MFormat kHalves{16};
 
-double SumOfSquares(const float* x, const float* minus, std::size_t n) {
-  double sums[8] = {};
-  for (std::size_t i = 0; i + 8 <= n; i += 8) {
-    for (std::size_t j = 0; j < 8; ++j) {
-      const double v = minus == nullptr ? double{x[i + j]} : double{x[i + j]} - minus[i + j];
-      sums[j] += v * v;
-    }
-  }
-  for (std::size_t i = n / 8 * 8; i < n; ++i) {
-    const double v = minus == nullptr ? double{x[i]} : double{x[i]} - minus[i];
-    sums[0] += v * v;
-  }
-  double sum = 0;
-  for (const double s : sums) sum += s;
-  return sum;
-}
-
 bool Counted(std::size_t sample, std::size_t block) { return (sample + block) % kStatsShare == 0; }
 
 // Adds one block of decoded changes to m and stores it at `exponent` in `halves`; returns the
@@ -107,15 +90,17 @@ Result<int> EncodeSample(BucketWriter* writer, std::size_t index, const SampleTo
     SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, kMagnitudeMax, context.spec));
     const bool counted = stats != nullptr && Counted(index, first / block);
     if (counted) {
-      stats->based += SumOfSquares(x, nullptr, count);
-      stats->deltas += SumOfSquares(delta, nullptr, count);
+      const double values = Squares(x, count);
+      stats->values += values;
+      stats->based += values;
+      stats->deltas += Squares(delta, count);
     }
     SHOAL_RETURN_IF_ERROR(writer->Block(index, first, count, delta, kDeltaMax));
     writer->Levels(delta);
     most = std::max(most, AdvanceBlock(sample.m, first, count, 0, delta, halves));
     if (counted) {
       FromHalf(halves + 2 * first, 1.0F, count, delta);
-      CountBlock(0, 0, {x, count}, delta, nullptr, stats);
+      stats->errors += SquaredDifferences(x, delta, count);
     }
   }
   return ExponentFor(most, context.spec);
@@ -131,7 +116,7 @@ double ImageErrors(std::size_t index, std::span<const float> x, std::size_t bloc
     if (!Counted(index, first / block)) continue;
     const std::size_t count = std::min(block, x.size() - first);
     FromHalf(MFormat::Halves(image.bytes()) + 2 * first, factor, count, decoded.data());
-    errors += SumOfSquares(x.data() + first, decoded.data(), count);
+    errors += SquaredDifferences(x.data() + first, decoded.data(), count);
   }
   return errors;
 }
@@ -180,12 +165,12 @@ Result<Buffer> Advance(const MFormat& format, std::span<const std::byte> m,
 void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
                 const float* decoded, const float* delta, CodingStats* stats) {
   if (!Counted(sample, block)) return;
-  const double values = SumOfSquares(x.data(), nullptr, x.size());
+  const double values = Squares(x.data(), x.size());
   stats->values += values;
-  stats->errors += SumOfSquares(x.data(), decoded, x.size());
+  stats->errors += SquaredDifferences(x.data(), decoded, x.size());
   if (delta == nullptr) return;
   stats->based += values;
-  stats->deltas += SumOfSquares(delta, nullptr, x.size());
+  stats->deltas += Squares(delta, x.size());
 }
 
 void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,

@@ -326,6 +326,32 @@ void FromBf16Impl(const std::byte* half, std::size_t n, float* x) {
   for (std::size_t i = 0; i < n; ++i) x[i] = Bf16ToFloat(LoadLittle<std::uint16_t>(half + 2 * i));
 }
 
+// Of x, or where `kDifference` of x - y: eight sums, so that none waits for another.
+template <bool kDifference>
+double SquaresOf(const float* x, const float* y, std::size_t n) {
+  double sums[8] = {};
+  std::size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (std::size_t j = 0; j < 8; ++j) {
+      const double v = kDifference ? double{x[i + j]} - double{y[i + j]} : double{x[i + j]};
+      sums[j] += v * v;
+    }
+  }
+  for (; i < n; ++i) {
+    const double v = kDifference ? double{x[i]} - double{y[i]} : double{x[i]};
+    sums[0] += v * v;
+  }
+  double sum = 0;
+  for (const double one : sums) sum += one;
+  return sum;
+}
+
+double SquaresImpl(const float* x, std::size_t n) { return SquaresOf<false>(x, nullptr, n); }
+
+double SquaredDifferencesImpl(const float* x, const float* y, std::size_t n) {
+  return SquaresOf<true>(x, y, n);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace shoal::compression
@@ -346,6 +372,8 @@ HWY_EXPORT(PackCodesImpl);
 HWY_EXPORT(UnpackCodesImpl);
 HWY_EXPORT(SubtractHalfImpl);
 HWY_EXPORT(AddToHalfImpl);
+HWY_EXPORT(SquaresImpl);
+HWY_EXPORT(SquaredDifferencesImpl);
 HWY_EXPORT(ToHalfImpl);
 HWY_EXPORT(FromHalfImpl);
 HWY_EXPORT(ToBf16Impl);
@@ -396,6 +424,12 @@ std::uint32_t AddToHalf(const float* delta, const std::byte* m, float factor, fl
                         std::size_t n, std::byte* next) {
   return HWY_DYNAMIC_DISPATCH(AddToHalfImpl)(delta, m, factor, next_factor, n, next);
 }
+double Squares(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(SquaresImpl)(x, n); }
+
+double SquaredDifferences(const float* x, const float* y, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(SquaredDifferencesImpl)(x, y, n);
+}
+
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half) {
   HWY_DYNAMIC_DISPATCH(ToHalfImpl)(x, factor, n, half);
 }

@@ -55,6 +55,12 @@ std::uint32_t SubtractHalf(const float* x, const std::byte* m, float factor, std
 std::uint32_t AddToHalf(const float* delta, const std::byte* m, float factor, float next_factor,
                         std::size_t n, std::byte* next);
 
+// The sum of squares of x, and of the differences x - y, in double: value i in sum i mod 8, but
+// those of an incomplete last eight in sum 0, then the sums in order. device_stats.cc has the same
+// order.
+double Squares(const float* x, std::size_t n);
+double SquaredDifferences(const float* x, const float* y, std::size_t n);
+
 // half = fp16(x * factor), and back: x = half * factor, of finite values. `factor` is a
 // power of two.
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half);

@@ -27,6 +27,25 @@ std::vector<std::byte> RandomHalves(std::size_t n, std::uint64_t seed) {
   return halves;
 }
 
+TEST(Kernels, SquaresHaveOneOrder) {
+  for (const std::size_t n : kCounts) {
+    const auto x = reference::Gaussian(n, n), y = reference::Gaussian(n, n + 1);
+    double squares[8] = {}, differences[8] = {};
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t at = i < n / 8 * 8 ? i % 8 : 0;
+      squares[at] += double{x[i]} * double{x[i]};
+      differences[at] += (double{x[i]} - double{y[i]}) * (double{x[i]} - double{y[i]});
+    }
+    double square = 0, difference = 0;
+    for (const double sum : squares) square += sum;
+    for (const double sum : differences) difference += sum;
+    AtEveryLevel([&] {
+      EXPECT_EQ(Squares(x.data(), n), square) << n;
+      EXPECT_EQ(SquaredDifferences(x.data(), y.data(), n), difference) << n;
+    });
+  }
+}
+
 TEST(Kernels, AbsMaxFindsTheLargestAndWhatIsNotFinite) {
   AtEveryLevel([] {
     for (const std::size_t n : kCounts) {
