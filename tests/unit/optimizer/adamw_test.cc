@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "optimizer/adamw_shard.h"
 
 namespace shoal::optimizer {
 namespace {
@@ -129,6 +132,39 @@ TEST(AdamW, SumsSquaresInFp64) {
   EXPECT_DOUBLE_EQ(SumOfSquares(values), large);
   std::vector<float> many(1003, 0.5f);
   EXPECT_EQ(SumOfSquares(many), 1003 * 0.25);
+}
+
+TEST(AdamWShard, PiecesInAnyOrderMakeTheStepOfTheWhole) {
+  constexpr std::size_t kFirst = 40, kValues = 500;
+  // Borders of decay inside of pieces, at their edges, and before the shard.
+  const std::vector<DecayRun> runs = {
+      {0, true}, {90, false}, {100, true}, {140, false}, {530, true}};
+  const auto decays = [](std::size_t i) { return i < 90 || (i >= 100 && i < 140) || i >= 530; };
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal;
+  AdamWShard shard(kFirst, kValues, runs);
+  std::vector<float> gradient(kValues), w(kValues), m(kValues), v(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) {
+    gradient[i] = normal(random);
+    w[i] = shard.weights()[i] = normal(random);
+    m[i] = shard.first_moment()[i] = normal(random);
+    v[i] = shard.second_moment()[i] = std::abs(normal(random));
+  }
+  const AdamWOptions options{0.9, 0.99, 1e-8, 0.1, 1e-2, 0.5, 7};
+  AdamWOptions undecayed = options;
+  undecayed.weight_decay = 0;
+  std::vector<float> answers = gradient;
+  for (const auto& [begin, end] : {std::pair{140, 300}, {0, 60}, {300, 500}, {60, 140}}) {
+    shard.Update(options, kFirst + begin, std::span(answers).subspan(begin, end - begin));
+  }
+  for (std::size_t i = 0; i < kValues; ++i) {
+    const AdamWStep step = MakeAdamWStep(decays(kFirst + i) ? options : undecayed);
+    AdamWUpdate(step, {&gradient[i], 1}, {&w[i], 1}, {&m[i], 1}, {&v[i], 1});
+  }
+  EXPECT_EQ(answers, w);
+  EXPECT_TRUE(std::ranges::equal(shard.weights(), w));
+  EXPECT_TRUE(std::ranges::equal(shard.first_moment(), m));
+  EXPECT_TRUE(std::ranges::equal(shard.second_moment(), v));
 }
 
 }  // namespace
