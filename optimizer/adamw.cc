@@ -102,9 +102,11 @@ void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
   const float* __restrict__ second = exp_avg_sq.data();
   float* __restrict__ values = value.data();
   const std::size_t count = value.size();
+  const float most = s.one_minus_beta1 / std::sqrt(s.one_minus_beta2);
   for (std::size_t i = 0; i < count; ++i) {
     const float denominator = std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon;
-    values[i] = values[i] * s.decay - first[i] / denominator * s.step_size;
+    const float ratio = std::min(std::max(first[i] / denominator, -most), most);
+    values[i] = values[i] * s.decay - (second[i] > 0 ? ratio : 0.0f) * s.step_size;
   }
 }
 

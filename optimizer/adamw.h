@@ -64,7 +64,10 @@ AdamWStep MakeFrozenStep(const AdamWOptions& options, std::uint64_t updates);
 
 // m = beta1 m + (1-beta1) g factor; spans of one length.
 void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::span<float> exp_avg);
-// The parameters' half of AdamWUpdate, with m and v as they are.
+// The parameters' half of AdamWUpdate, with m and v as they are, but for two bounds that what is
+// lost in an agreed m makes necessary: a value whose v is 0 (a row that no gradient has touched)
+// stays, apart from its decay, and |m / sqrt(v)| is (1-beta1) / sqrt(1-beta2) at most, as far as
+// Adam's own gets (Kingma and Ba, ICLR 2015, section 2.1).
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
 // What of it is not the learning rate's: m / (sqrt(v) * inverse_root_correction2 + epsilon).

@@ -105,7 +105,8 @@ def _low_rank(results):
 
 
 # Methods that must keep the loss, and by how many percent.
-REPLICA_LIMITS = (("qadam:bits=4", 1), ("onebit", 1), ("powersgd:rank=16,stages=0", 1))
+REPLICA_LIMITS = (("qadam:bits=4", 1), ("onebit", 1), ("powersgd:rank=16,stages=0", 1),
+                  ("qsdp:weights=8,gradients=8", 1))
 
 
 def _replica(results):

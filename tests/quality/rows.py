@@ -210,6 +210,8 @@ REPLICA = [
     replica("qadam:bits=4"),
     replica("onebit"),
     replica("powersgd:rank=16,stages=0"),
+    replica("qsdp:weights=8,gradients=8"),
+    replica("marsit:every=50", (1,)),
     replica("qadam:bits=32", (1,)),
     replica("qadam:bits=4,refresh=on", (1,)),
     replica("average:dtype=bf16", (1,)),

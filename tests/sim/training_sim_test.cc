@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MethodCase{"qadam:bits=8,bucket=64,start=20", kExactMomentum, 0.002},
                     MethodCase{"qadam:bits=4,bucket=64,start=20", kExactMomentum, 0.02},
                     MethodCase{"qadam:bits=2,bucket=32,start=20", kExactMomentum, 0.1},
-                    MethodCase{"onebit:bucket=64,start=20", kExactMomentum, 0.1},
+                    MethodCase{"onebit:bucket=64,start=20", kExactMomentum, 0.15},
                     MethodCase{"marsit:every=10,start=20", kExactMomentum, 0.3},
                     MethodCase{"marsit:every=50,shape=torus,start=20", kExactMomentum, 0.5},
                     MethodCase{"qadam:bits=8,bucket=64,start=20,refresh=on",

@@ -260,7 +260,8 @@ TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
   bulk::v1::ChunkHeader hello = Hello();
   hello.mutable_hello()->set_protocol(99);
   Write(hello);
-  ExpectRefused("your shoal speaks link protocol 99, here it is 2");
+  ExpectRefused("your shoal speaks link protocol 99, here it is " +
+                std::to_string(kProtocolVersion));
 }
 
 TEST_F(RawStreamTest, FirstMessageMustBeAHello) {

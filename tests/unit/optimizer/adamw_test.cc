@@ -46,6 +46,9 @@ TEST(FrozenVariance, FoldAndUpdateAreTheTwoHalvesOfAStep) {
     for (float& x : *all) x = normal(random);
   }
   for (float& x : v) x = std::abs(normal(random)) + 0.1f;
+  for (auto* all : {&gradient, &m}) {
+    for (float& x : *all) x *= 0.02f;  // no ratio reaches its bound
+  }
   AdamWOptions options{0.9, 1.0, 1e-8, 0.01, 1e-3, 0.5, 40};  // beta2 of 1 freezes v
   AdamWStep whole = MakeAdamWStep(options);
   whole.inverse_root_correction2 = 1.25f;
@@ -56,6 +59,19 @@ TEST(FrozenVariance, FoldAndUpdateAreTheTwoHalvesOfAStep) {
   EXPECT_EQ(v2, v);
   EXPECT_EQ(m, m2);
   EXPECT_EQ(value, value2);
+}
+
+TEST(FrozenVariance, NoiseDoesNotMoveWhatHasNoVarianceNorFarWhatHasLittle) {
+  AdamWOptions options;
+  options.learning_rate = 0.125;
+  options.step = 1000000;  // no bias is left
+  const std::vector<float> m{1e-4f, -1e-4f, 1e-4f, -1e-4f}, v{0, 0, 1e-12f, 1};
+  std::vector<float> value{2, 2, 2, 2};
+  FrozenUpdate(MakeFrozenStep(options, 1000000), m, v, value);
+  EXPECT_EQ(value[0], 2);
+  EXPECT_EQ(value[1], 2);
+  EXPECT_NEAR(value[2], 2 - 0.125 * 0.1 / std::sqrt(0.001), 1e-5);  // 3.16 steps, not 100
+  EXPECT_NEAR(value[3], 2 + 0.125 * 1e-4, 1e-6);
 }
 
 TEST(FrozenVariance, RefreshesAreASlowCountOfGrowingIntervals) {
