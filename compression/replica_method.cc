@@ -11,6 +11,14 @@ namespace {
 
 constexpr char kExactCodec[] = "raw:dtype=fp32";
 constexpr std::uint32_t kStartMax = 1000000;
+constexpr std::uint32_t kLocalStepsMax = 10000;
+constexpr std::string_view kLocalKeys[] = {"local_steps", "outer_rate", "outer_momentum"};
+
+std::string Decimal(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed).ptr;
+  return {text, end};
+}
 
 // Of a canonical spec. Levels of `midrise` end inside of a bucket's largest values and shrink them,
 // however they are rounded.
@@ -121,12 +129,6 @@ Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
   return method;
 }
 
-std::string FixedText(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed).ptr;
-  return {text, end};
-}
-
 Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"every", "scale", "shape", "start"}));
@@ -140,10 +142,75 @@ Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
   constexpr const char* kShapes[] = {"auto", "ring", "torus"};
   method.shape = static_cast<RingShape>(shape);
   SHOAL_ASSIGN_OR_RETURN(method.start, StartOption(spec));
-  method.spec = "marsit:every=" + std::to_string(method.every) +
-                ",scale=" + FixedText(method.scale) + ",shape=" + kShapes[shape] +
-                ",start=" + StartText(method);
+  method.spec = "marsit:every=" + std::to_string(method.every) + ",scale=" + Decimal(method.scale) +
+                ",shape=" + kShapes[shape] + ",start=" + StartText(method);
   return method;
+}
+
+// The spec without the options of local steps, which belong to no method in particular.
+std::string WithoutLocal(const CodecSpec& spec) {
+  std::string text(spec.text.substr(0, spec.text.find(':')));
+  char before = ':';
+  for (const auto& [key, value] : spec.options) {
+    if (std::ranges::find(kLocalKeys, key) != std::end(kLocalKeys)) continue;
+    text += before;
+    text += std::string(key) + "=" + std::string(value);
+    before = ',';
+  }
+  return text;
+}
+
+Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
+  LocalSteps local;
+  if (spec.Option("local_steps").empty()) {
+    for (const std::string_view key : kLocalKeys) {
+      if (spec.Option(key).empty()) continue;
+      return SpecError(spec.text, std::string(key) + " needs local_steps=N beside it");
+    }
+    return local;
+  }
+  SHOAL_ASSIGN_OR_RETURN(local.steps, NumberOption(spec, "local_steps", 1, kLocalStepsMax, {}));
+  SHOAL_ASSIGN_OR_RETURN(local.outer_rate,
+                         FractionOption(spec, "outer_rate", 0.01, 2, local.outer_rate));
+  SHOAL_ASSIGN_OR_RETURN(local.outer_momentum,
+                         FractionOption(spec, "outer_momentum", 0, 0.99, local.outer_momentum));
+  if (spec.name == "marsit" || spec.name == "qsdp") {
+    return SpecError(spec.text, std::string(spec.name) +
+                                    " makes a step of all pipelines in one; local_steps goes with "
+                                    "average, powersgd, qadam and onebit");
+  }
+  for (const std::string_view key : {"start", "refresh"}) {
+    if (spec.name == "powersgd" || spec.Option(key).empty()) continue;
+    return SpecError(spec.text,
+                     "with local_steps every pipeline has moments of its own, so there "
+                     "is no warm-up; leave " +
+                         std::string(key) + " out");
+  }
+  return local;
+}
+
+Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
+  if (spec.name == "average") return ParseAverage(spec);
+  if (spec.name == "powersgd") return ParseFactors(spec);
+  if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
+  if (spec.name == "marsit") return ParseMarsit(spec);
+  if (spec.name == "qsdp") return ParseSharded(spec);
+  return InvalidArgument("replica method '" + std::string(spec.text) +
+                         "' is not known; there are average, average:dtype=bf16, "
+                         "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
+                         "qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
+                         "powersgd:rank=N, all but marsit and qsdp also with local_steps=N");
+}
+
+// What is left of the options, behind those of local steps.
+std::string LocalSpec(const LocalSteps& local, std::string spec) {
+  for (const std::string_view warm_up : {",start=auto", ",refresh=off"}) {
+    const std::size_t at = spec.find(warm_up);
+    if (at != std::string::npos) spec.erase(at, warm_up.size());
+  }
+  return spec + (spec.find(':') == std::string::npos ? ":" : ",") +
+         "local_steps=" + std::to_string(local.steps) + ",outer_rate=" + Decimal(local.outer_rate) +
+         ",outer_momentum=" + Decimal(local.outer_momentum);
 }
 
 }  // namespace
@@ -154,17 +221,14 @@ std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps) const {
 }
 
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
-  if (spec.name == "average") return ParseAverage(spec);
-  if (spec.name == "powersgd") return ParseFactors(spec);
-  if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
-  if (spec.name == "marsit") return ParseMarsit(spec);
-  if (spec.name == "qsdp") return ParseSharded(spec);
-  return InvalidArgument("replica method '" + std::string(text) +
-                         "' is not known; there are average, average:dtype=bf16, "
-                         "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
-                         "qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
-                         "powersgd:rank=N");
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec whole, ParseCodecSpec(text, ','));
+  SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole));
+  const std::string exchange = WithoutLocal(whole);
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(exchange, ','));
+  SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
+  method.local = local;
+  if (local.steps > 0) method.spec = LocalSpec(local, std::move(method.spec));
+  return method;
 }
 
 }  // namespace shoal::compression

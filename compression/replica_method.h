@@ -11,6 +11,13 @@
 //   marsit:every=50,scale=1,shape=auto,start=auto    Adam's directions in signs, over a ring
 //   qsdp:weights=8,gradients=8,bucket=1024    optimizer state in shards (qsdp_options.h)
 //
+// All but marsit and qsdp also take
+//
+//   local_steps=16,outer_rate=0.7,outer_momentum=0.9
+//
+// by which pipelines step on their own, and parameter differences travel as the method says, once
+// in so many steps: average:codec=topk:ratio=0.015625/bits=2,local_steps=16.
+//
 // Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_REPLICA_METHOD_H_
@@ -38,6 +45,14 @@ enum class RingShape : std::uint8_t {
   kTorus,  // the most square one; a ring for a prime number of members
 };
 
+// Steps between two exchanges of parameter differences, and the step on their mean (DiLoCo:
+// Douillard et al., 2023): heavy-ball momentum with Nesterov's look ahead.
+struct LocalSteps {
+  std::uint32_t steps = 0;  // 0: gradients or momenta are exchanged in every step instead
+  double outer_rate = 0.7;
+  double outer_momentum = 0.9;
+};
+
 struct ReplicaMethod {
   ReplicaKind kind = ReplicaKind::kAverage;
   std::string spec;   // canonical, every option present
@@ -55,12 +70,13 @@ struct ReplicaMethod {
   std::uint64_t every = 50;
   double scale = 1;
   RingShape shape = RingShape::kAuto;
+  LocalSteps local;
 
   std::uint64_t StartOf(std::uint64_t run_steps) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
   bool clips_locally() const {
     return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit ||
-           kind == ReplicaKind::kSharded;
+           kind == ReplicaKind::kSharded || local.steps > 0;
   }
 };
 

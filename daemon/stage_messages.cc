@@ -66,7 +66,9 @@ pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
   order.labels = reduce.labels();
   order.learning_rate = reduce.learning_rate();
   order.local_norms.assign(reduce.local_norms().begin(), reduce.local_norms().end());
+  order.local_labels.assign(reduce.local_labels().begin(), reduce.local_labels().end());
   order.checkpoint = reduce.checkpoint();
+  order.sync = reduce.sync();
   return order;
 }
 

@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "collective/exchange.h"
-#include "collective/power_sgd_exchange.h"
-#include "compression/stage_selection.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
 namespace {
 
-using compression::ReplicaKind;
 using model::StateVector;
 
 class GradientStep final : public ReplicaStep {
@@ -45,32 +42,8 @@ class GradientStep final : public ReplicaStep {
 };
 
 Status GradientStep::Init(const compression::ReplicaMethod& method) {
-  const RunnerConfig& config = core_->config;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const ReplicaPart& part = *parts_[i];
-    collective::ExchangeConfig exchange;
-    exchange.codec = method.codec;
-    exchange.error_feedback = method.feedback;
-    exchange.row = compression::kReplicaRow;
-    exchange.seed = config.seed;
-    exchange.epoch = config.generation;
-    exchange.early_bytes_max += 2 * sizeof(float) * part.values;
-    SHOAL_ASSIGN_OR_RETURN(
-        exchanges_[i], collective::NewDirectExchange(exchange, part.channel, core_->deps.control,
-                                                     core_->deps.compute));
-    // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
-    if (method.kind != ReplicaKind::kPowerSgd || part.embedding) continue;
-    SHOAL_ASSIGN_OR_RETURN(
-        const compression::StageSelection selection,
-        compression::ParseStageSelection(method.power_sgd.stages, config.stages));
-    if (selection.automatic) return Unimplemented("powersgd: stages=auto");
-    if (!selection.chosen[config.stage]) continue;
-    std::vector<std::vector<std::size_t>> shapes;
-    for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
-    exchanges_[i] = collective::NewPowerSgdExchange(
-        {method.power_sgd, config.seed, static_cast<std::uint32_t>(config.generation),
-         part.channel->rank(), shapes},
-        std::move(exchanges_[i]), core_->deps.control, core_->deps.compute);
+    SHOAL_ASSIGN_OR_RETURN(exchanges_[i], NewPartExchange(*core_, method, *parts_[i]));
   }
   return Status::Ok();
 }

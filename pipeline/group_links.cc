@@ -6,7 +6,7 @@
 namespace shoal::pipeline {
 namespace {
 
-enum GroupNumber : std::uint32_t { kStageGroup, kEmbeddingGroup };
+enum GroupNumber : std::uint32_t { kStageGroup, kEmbeddingGroup, kEmbeddingEnds, kGroups };
 
 // Messages that may come before a group's first operation begins.
 constexpr std::size_t kHeldMax = 256;
@@ -85,7 +85,7 @@ GroupLinks::GroupLinks(RunnerCore* core, const std::vector<net::LinkTarget>& sta
     peers_.push_back(std::move(peer));
   }
   links_wanted_ = peers_.size() - 1;
-  groups_.resize(2);
+  groups_.resize(kGroups);
   const std::size_t count = config.pipelines;
   std::vector<std::size_t> own(count), ends(2 * count);
   for (std::size_t i = 0; i < count; ++i) own[i] = i;
@@ -97,6 +97,10 @@ GroupLinks::GroupLinks(RunnerCore* core, const std::vector<net::LinkTarget>& sta
   for (std::size_t i = 0; i < 2 * count; ++i) ends[i] = (i + own_from) % (2 * count);
   groups_[kEmbeddingGroup] =
       std::make_unique<Group>(this, kEmbeddingGroup, ends, own_from + config.pipeline);
+  std::vector<std::size_t> pair{config.pipeline, count + config.pipeline};
+  if (config.stage != 0) std::swap(pair[0], pair[1]);
+  groups_[kEmbeddingEnds] =
+      std::make_unique<Group>(this, kEmbeddingEnds, pair, config.stage == 0 ? 0 : 1);
 }
 
 GroupLinks::~GroupLinks() = default;
@@ -104,6 +108,9 @@ GroupLinks::~GroupLinks() = default;
 collective::GroupChannel* GroupLinks::stage_group() const { return groups_[kStageGroup].get(); }
 collective::GroupChannel* GroupLinks::embedding_group() const {
   return groups_[kEmbeddingGroup].get();
+}
+collective::GroupChannel* GroupLinks::embedding_ends() const {
+  return groups_[kEmbeddingEnds].get();
 }
 
 bool GroupLinks::Skipped(const Peer& peer) const {

@@ -1,10 +1,11 @@
 // GroupLinks: links to the peers that hold the same parameters, and the groups that these links
-// carry: the stage group, and for a tied embedding the peers of the first and the last stage.
+// carry: the stage group, and for a tied embedding the peers of the first and the last stage, of
+// all pipelines and of the own one.
 //
 // Stage group: ordered by pipeline. Embedding group: first stages by pipeline, then last stages by
-// pipeline; it uses the stage group's links and one to each peer at the other end. The lower stage
-// dials, then the lower pipeline. A message is a kGroup frame: group number in the place of the
-// micro-batch, tag and payload. Thread: control.
+// pipeline; it uses the stage group's links and one to each peer at the other end. Ends: first,
+// then last stage. The lower stage dials, then the lower pipeline. A message is a kGroup frame:
+// group number in the place of the micro-batch, tag and payload. Thread: control.
 
 #ifndef SHOAL_PIPELINE_GROUP_LINKS_H_
 #define SHOAL_PIPELINE_GROUP_LINKS_H_
@@ -36,6 +37,7 @@ class GroupLinks {
   // Null where the group has no other member; they live as long as this object.
   collective::GroupChannel* stage_group() const;
   collective::GroupChannel* embedding_group() const;
+  collective::GroupChannel* embedding_ends() const;  // of the own pipeline
   // Of a group above.
   const PeerId& peer(const collective::GroupChannel& group, std::size_t member) const;
   std::string Name(const collective::GroupChannel& group, std::size_t member) const;

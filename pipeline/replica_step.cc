@@ -111,6 +111,7 @@ void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights
 }
 
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
+  if (context.method.local.steps > 0) return NewLocalStep(std::move(context));
   switch (context.method.kind) {
     case compression::ReplicaKind::kAverage:
     case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/exchange.h"
 #include "collective/group_channel.h"
 #include "common/buffer.h"
 #include "common/status.h"
@@ -72,14 +73,18 @@ std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica);
 
+// The exchange by which `method` sums a part's vectors over its group; the channel's only user.
+Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part);
+
 // Thread: control.
 class ReplicaStep {
  public:
   virtual ~ReplicaStep() = default;
 
   // Agrees with the groups on what the step's Apply will do. `done` gets the squared norm of the
-  // agreed gradient sum (what a method agrees on in its place, in the same unit), the same number
-  // on all members of a stage, or why there is none; in a task of its own, once. One at a time.
+  // agreed gradient sum (what a method has in its place, in the same unit), the same number on all
+  // members of a stage, or why there is none; in a task of its own, once. One at a time.
   virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
   // Does it: weights and moments move on, gradients are zero. `done` as above.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
@@ -107,6 +112,8 @@ Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
 Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
 // Exchanges gradients for parameters, which owners of shards make of them.
 Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context);
+// Exchanges parameter differences, every so many steps of the pipelines' own.
+Result<std::unique_ptr<ReplicaStep>> NewLocalStep(ReplicaContext context);
 
 }  // namespace shoal::pipeline
 

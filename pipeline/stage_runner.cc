@@ -338,9 +338,10 @@ Status Runner::CheckReduce(const ReduceOrder& order) const {
   const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
   if (local_norm_ && (order.labels == 0 || !finite(order.learning_rate) ||
                       order.local_norms.size() != config().pipelines ||
+                      order.local_labels.size() != config().pipelines ||
                       !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
     return InvalidArgument("Reduce for step " + std::to_string(order.step) +
-                           " lacks labels, learning rate or the pipelines' gradient norms");
+                           " lacks learning rate, labels or gradient norms of the pipelines");
   }
   return Status::Ok();
 }

@@ -78,7 +78,9 @@ struct ReduceOrder {
   double learning_rate = 0;
   // By pipeline: norm of its gradient of the token mean; empty unless the method asks for it.
   std::vector<double> local_norms = {};
-  bool checkpoint = false;  // the stage is saved after this step
+  std::vector<std::uint64_t> local_labels = {};  // by pipeline
+  bool checkpoint = false;                       // the stage is saved after this step
+  bool sync = true;  // with local steps: the group agrees on parameters; else without a meaning
 };
 
 struct ApplyOrder {

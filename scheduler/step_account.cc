@@ -76,6 +76,10 @@ double StepAccount::loss_sum() const {
   return sum;
 }
 
+std::uint64_t StepAccount::local_labels(std::uint32_t pipeline) const {
+  return At(pipeline, stages_ - 1).labels;
+}
+
 double StepAccount::local_norm(std::uint32_t pipeline) const {
   double sum = 0;
   for (std::uint32_t s = 0; s < stages_; ++s) sum += At(pipeline, s).local_squared_norm;

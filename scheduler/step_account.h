@@ -32,6 +32,7 @@ class StepAccount {
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
   double loss_sum() const;
+  std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
   // Sum over the stages, from pipeline 0, in order of stage.

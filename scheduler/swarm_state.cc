@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compression/replica_method.h"
 #include "scheduler/peer_message_check.h"
 #include "scheduler/swarm_state_impl.h"
 
@@ -8,6 +9,11 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr const char* kHowToResume = "continue with: shoal swarm resume";
+
+std::uint32_t LocalSteps(const RunConfig& config) {
+  const auto method = compression::ParseReplicaMethod(config.replica_method);
+  return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
+}
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -19,6 +25,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       initial_(std::move(initial)),
       join_secret_(std::move(join_secret)),
       config_hash_(ConfigHash(config, initial_)),
+      local_steps_(LocalSteps(config)),
       account_(config.stages, config.pipelines) {
   auto sampler = dataset::Sampler::Make(
       {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});

@@ -18,6 +18,7 @@
 #include "scheduler/plan_messages.h"
 #include "scheduler/run_lifecycle.h"
 #include "scheduler/step_account.h"
+#include "scheduler/step_decision.h"
 #include "scheduler/stored_event.h"
 #include "scheduler/swarm_state.h"
 
@@ -110,7 +111,7 @@ class SwarmStateImpl final : public SwarmState {
   void OnSyncDone(Member* member, const control::v1::SyncDone& done);
   void HoldOnGradient(const Member& member);
   void FinishStep();
-  bool CheckpointDue() const;
+  StepDecision Decide() const;
   void OnApplied(Member* member, const control::v1::Applied& applied);
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
@@ -124,6 +125,7 @@ class SwarmStateImpl final : public SwarmState {
   const ArtefactMap initial_;
   const std::string join_secret_;
   const std::uint64_t config_hash_;
+  const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 
   TimePoint now_{};
@@ -157,7 +159,7 @@ class SwarmStateImpl final : public SwarmState {
   std::vector<control::v1::StageTiming> timings_;
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
-  bool reduced_checkpoint_ = false;                     // the step being reduced is one
+  StepDecision decision_;                               // of the step that is being reduced
   ConsistencyChecks consistency_;
   double step_seconds_ = 0, seconds_in_control_ = 0;
   std::deque<double> last_step_seconds_;

@@ -115,11 +115,13 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
   message.mutable_reduce()->set_step(step_);
   message.mutable_reduce()->set_labels(account_.labels());
   message.mutable_reduce()->set_learning_rate(LearningRate(config_, step_));
-  reduced_checkpoint_ = CheckpointDue();
-  message.mutable_reduce()->set_checkpoint(reduced_checkpoint_);
+  decision_ = Decide();
+  message.mutable_reduce()->set_checkpoint(decision_.checkpoint);
+  message.mutable_reduce()->set_sync(decision_.sync);
   for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
     message.mutable_reduce()->add_pipelines(p);
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
+    message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
   SendToPlan(message);
 }
@@ -141,12 +143,16 @@ void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& don
   if (fresh && account_.all_synced()) FinishStep();
 }
 
-bool SwarmStateImpl::CheckpointDue() const {
-  const std::uint64_t applied = step_ + 1;
-  if (applied >= config_.steps) return true;
-  if (pausing_ && checkpoint_asked_ <= pausing_from_) return true;
-  return applied - checkpoint_asked_ >= config_.checkpoint_every &&
-         pending_.size() < kPendingCheckpointsMax;
+StepDecision SwarmStateImpl::Decide() const {
+  StepFacts facts;
+  facts.applied = step_ + 1;
+  facts.steps = config_.steps;
+  facts.checkpoint_every = config_.checkpoint_every;
+  facts.checkpoint_asked = checkpoint_asked_;
+  facts.checkpoints_pending = pending_.size() >= kPendingCheckpointsMax;
+  facts.pausing = pausing_ && checkpoint_asked_ <= pausing_from_;
+  facts.local_steps = local_steps_;
+  return DecideStep(facts);
 }
 
 void SwarmStateImpl::FinishStep() {
@@ -166,7 +172,7 @@ void SwarmStateImpl::FinishStep() {
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
   // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
-  const bool checkpoint = reduced_checkpoint_;
+  const bool checkpoint = decision_.checkpoint;
   control::v1::SchedulerMessage message;
   control::v1::Apply* apply = message.mutable_apply();
   apply->set_generation(generation_);

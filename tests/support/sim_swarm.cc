@@ -268,9 +268,11 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   order.learning_rate = options_.learning_rate ? options_.learning_rate(ready.step) : 0.1;
   order.checkpoint =
       options_.checkpoint_every > 0 && (ready.step + 1) % options_.checkpoint_every == 0;
+  order.sync = (ready.step + 1) % options_.sync_every == 0;
   for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
     const double labels = static_cast<double>(account.labels_by_pipeline[p]);
     order.local_norms.push_back(labels == 0 ? 0 : std::sqrt(account.local[p]) / labels);
+    order.local_labels.push_back(account.labels_by_pipeline[p]);
   }
   ToAll([order](Peer* to) { to->runner_->OnReduce(order); });
 }

@@ -36,6 +36,7 @@ struct SwarmOptions {
   std::uint32_t steps_per_epoch = 3;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
   std::string replica = "average";
+  std::uint32_t sync_every = 1;  // steps; for a replica method with local steps
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;
   std::uint64_t activation_memory_bytes = 0;

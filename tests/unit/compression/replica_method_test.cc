@@ -33,6 +33,11 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
       {"qsdp:gradients=2,bucket=64,raw_below=1", "direct:bits=2,bucket=64,levels=affine", false},
       {"qsdp:weights=5,gradients=4,levels=learned", "learned:bits=4,bucket=1024", true},
       {"qsdp:weights=3,levels=learned,learn=400/1900", "direct:bits=8", false},
+      {"average:local_steps=16", "raw:dtype=fp32", false},
+      {"average:codec=topk:ratio=0.015625/bits=2,local_steps=8", "ratio=0.015625,bits=2", true},
+      {"qadam:local_steps=4,outer_rate=1,outer_momentum=0", "direct:bits=4", true},
+      {"onebit:local_steps=4,outer_momentum=0.5", "onebit:bucket=1024", true},
+      {"powersgd:rank=8,local_steps=4,start=20", "raw:dtype=fp32", false},
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.spec);
@@ -45,7 +50,23 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
     EXPECT_EQ(again->spec, method->spec);
     EXPECT_EQ(again->codec, method->codec);
     EXPECT_EQ(again->feedback, method->feedback);
+    EXPECT_EQ(again->local.steps, method->local.steps);
+    EXPECT_EQ(again->local.outer_rate, method->local.outer_rate);
+    EXPECT_EQ(again->local.outer_momentum, method->local.outer_momentum);
   }
+}
+
+TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
+  const auto method = ParseReplicaMethod("powersgd:local_steps=12,rank=4,outer_rate=0.5");
+  ASSERT_TRUE(method.ok()) << method.status().ToString();
+  EXPECT_EQ(method->kind, ReplicaKind::kPowerSgd);
+  EXPECT_EQ(method->power_sgd.rank, 4u);
+  EXPECT_EQ(method->local.steps, 12u);
+  EXPECT_EQ(method->local.outer_rate, 0.5);
+  EXPECT_EQ(method->local.outer_momentum, 0.9);
+  EXPECT_TRUE(method->clips_locally());
+  EXPECT_EQ(ParseReplicaMethod("average")->local.steps, 0u);
+  EXPECT_FALSE(ParseReplicaMethod("average")->clips_locally());
 }
 
 TEST(ReplicaMethod, MistakesAreNamed) {
@@ -80,6 +101,14 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"qsdp:weights=4,learn=100", "needs levels=learned"},
       {"qsdp:weights=4,levels=learned,learn=100/50", "ascending"},
       {"qsdp:shard_parameters=true", "no shard_parameters"},
+      {"average:local_steps=0", "local_steps=1"},
+      {"average:outer_rate=0.5", "needs local_steps"},
+      {"average:local_steps=4,outer_rate=3", "outer_rate=3"},
+      {"average:local_steps=4,outer_momentum=1", "outer_momentum=1"},
+      {"qadam:local_steps=4,start=10", "no warm-up"},
+      {"onebit:local_steps=4,refresh=on", "no warm-up"},
+      {"qsdp:local_steps=4", "goes with average"},
+      {"marsit:local_steps=4", "goes with average"},
       {"", ""},
   };
   for (const auto& one : cases) {

@@ -1,0 +1,36 @@
+#include <utility>
+
+#include "collective/power_sgd_exchange.h"
+#include "compression/stage_selection.h"
+#include "pipeline/replica_step.h"
+
+namespace shoal::pipeline {
+
+Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part) {
+  const RunnerConfig& config = core.config;
+  collective::ExchangeConfig exchange;
+  exchange.codec = method.codec;
+  exchange.error_feedback = method.feedback;
+  exchange.row = compression::kReplicaRow;
+  exchange.seed = config.seed;
+  exchange.epoch = config.generation;
+  exchange.early_bytes_max += 2 * sizeof(float) * part.values;
+  SHOAL_ASSIGN_OR_RETURN(
+      auto direct,
+      collective::NewDirectExchange(exchange, part.channel, core.deps.control, core.deps.compute));
+  // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
+  if (method.kind != compression::ReplicaKind::kPowerSgd || part.embedding) return direct;
+  SHOAL_ASSIGN_OR_RETURN(const compression::StageSelection selection,
+                         compression::ParseStageSelection(method.power_sgd.stages, config.stages));
+  if (selection.automatic) return Unimplemented("powersgd: stages=auto");
+  if (!selection.chosen[config.stage]) return direct;
+  std::vector<std::vector<std::size_t>> shapes;
+  for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
+  return collective::NewPowerSgdExchange(
+      {method.power_sgd, config.seed, static_cast<std::uint32_t>(config.generation),
+       part.channel->rank(), shapes},
+      std::move(direct), core.deps.control, core.deps.compute);
+}
+
+}  // namespace shoal::pipeline
