@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "compression/codec.h"
 #include "compression/codec_spec.h"
@@ -64,6 +65,29 @@ Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
   method.spec = exact ? "average"
                       : "average:codec=" + Nested(method.codec) +
                             ",feedback=" + (method.feedback ? "true" : "false");
+  return method;
+}
+
+// The names of its authors for what the codec does: a subset of one value in so many, and the share
+// of it that is sent.
+Result<ReplicaMethod> ParseCocktail(const CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"random", "top", "bits", "bucket"}));
+  SHOAL_ASSIGN_OR_RETURN(const double random, FractionOption(spec, "random", 1e-4, 1, 0.1));
+  SHOAL_ASSIGN_OR_RETURN(const double top, FractionOption(spec, "top", 1e-4, 1, 0.2));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits, NumberOption(spec, "bits", 1, 8, 4));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 1, kReplicaRow, 128));
+  const double stride = std::round(1 / random);
+  if (std::abs(random * stride - 1) > 0.01) {
+    return SpecError(spec.text, "random=" + Decimal(random) +
+                                    "; it is one value in so many: 1, 0.5, 0.333, 0.25, 0.2, 0.1");
+  }
+  const std::string rest = ",bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket);
+  ReplicaMethod method;
+  method.codec = "cocktail:stride=" + Decimal(stride) + ",ratio=" + Decimal(top) + rest;
+  method.feedback = true;
+  method.spec = "cocktail:random=" + Decimal(random) + ",top=" + Decimal(top) + rest;
   return method;
 }
 
@@ -177,7 +201,7 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
   if (spec.name == "marsit" || spec.name == "qsdp") {
     return SpecError(spec.text, std::string(spec.name) +
                                     " makes a step of all pipelines in one; local_steps goes with "
-                                    "average, powersgd, qadam and onebit");
+                                    "average, cocktail, powersgd, qadam and onebit");
   }
   for (const std::string_view key : {"start", "refresh"}) {
     if (spec.name == "powersgd" || spec.Option(key).empty()) continue;
@@ -191,6 +215,7 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
 
 Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
   if (spec.name == "average") return ParseAverage(spec);
+  if (spec.name == "cocktail") return ParseCocktail(spec);
   if (spec.name == "powersgd") return ParseFactors(spec);
   if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
   if (spec.name == "marsit") return ParseMarsit(spec);
@@ -198,7 +223,7 @@ Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
   return InvalidArgument("replica method '" + std::string(spec.text) +
                          "' is not known; there are average, average:dtype=bf16, "
                          "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
-                         "qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
+                         "cocktail, qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
                          "powersgd:rank=N, all but marsit and qsdp also with local_steps=N");
 }
 

@@ -4,6 +4,7 @@
 //   average:dtype=bf16                        fp16 and bf16, too
 //   average:codec=dithered:step=0.3           any codec without memory; '/' in it stands for ','
 //   average:codec=direct:bits=4/bucket=512,feedback=true
+//   cocktail:random=0.1,top=0.2,bits=4,bucket=128    the largest of a subset, with feedback
 //   powersgd:rank=16,start=10,stages=0-2      factors (power_sgd.h)
 //   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
 //   qadam:bits=32                                    the same without loss, for comparisons

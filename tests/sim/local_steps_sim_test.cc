@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(All, LocalMethods,
                          testing::Values("average:", "average:codec=topk:ratio=0.25/bits=2,",
                                          "average:codec=dithered:step=0.3,",
                                          "powersgd:rank=2,start=2,", "qadam:bits=4,bucket=64,",
-                                         "onebit:bucket=64,"));
+                                         "onebit:bucket=64,", "cocktail:random=0.25,top=0.5,"));
 
 // ---- pipelines that differ ----
 

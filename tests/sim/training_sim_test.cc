@@ -267,11 +267,13 @@ TEST_P(ReplicaSteps, HundredStepsKeepReplicasEqualToTheBit) {
 }
 
 constexpr char kExactMomentum[] = "qadam:bits=32,start=20";
-// A rank of 1 is little for matrices of 8 x 8: powersgd only has to train.
+// A rank of 1 is little for matrices of 8 x 8: powersgd only has to train. So has cocktail, of
+// whose gradients Adam sees a value in four steps at a time.
 INSTANTIATE_TEST_SUITE_P(
     Methods, ReplicaSteps,
     testing::Values(MethodCase{"powersgd:rank=1,start=10", "average", 0.6},
                     MethodCase{"powersgd:rank=1,start=10,stages=1", "average", 0.3},
+                    MethodCase{"cocktail:random=0.5,top=0.5", "average", 0.8},
                     MethodCase{"qadam:bits=8,bucket=64,start=20", kExactMomentum, 0.002},
                     MethodCase{"qadam:bits=4,bucket=64,start=20", kExactMomentum, 0.02},
                     MethodCase{"qadam:bits=2,bucket=32,start=20", kExactMomentum, 0.1},
