@@ -16,7 +16,7 @@ struct Known {
 constexpr Known kMethods[] = {
     {"average", 32},
     {"average:dtype=bf16", 16},
-    {"average:codec=direct:bits=4/bucket=512", 4 + 16.0 / 512},
+    {"qadam:bits=4", 4 + 16.0 / 512},
     {"onebit", 1 + 32.0 / 1024},
 };
 // Headers of messages, chunks, TLS and TCP.

@@ -28,7 +28,7 @@ TEST(ReplicaAdvice, TakesTheLeastLossThatIsQuickEnough) {
   };
   EXPECT_EQ(suggested(1'000'000, 1e8), "average");
   EXPECT_EQ(suggested(12'000'000, 1e8), "average:dtype=bf16");
-  EXPECT_EQ(suggested(60'000'000, 1e8), "average:codec=direct:bits=4/bucket=512");
+  EXPECT_EQ(suggested(60'000'000, 1e8), "qadam:bits=4");
   EXPECT_EQ(suggested(60'000'000, 1e9), "average");
   EXPECT_EQ(suggested(2'000'000'000, 1e8), "onebit");
 }

@@ -1,0 +1,35 @@
+"""Every `[replica] method` in a real swarm, in both shapes: pipelines of stages, and stages alone."""
+
+import json
+
+import harness
+from harness import run
+
+# Behind a warm-up of two exact steps; the most of what exact sums send that six steps may take.
+METHODS = {"powersgd:rank=4,start=2": .95, "qadam:bits=4,start=2": .6, "onebit:start=2": .55,
+           "marsit:every=4,start=2": .85, "qsdp:weights=8,gradients=8": .75}  # its checkpoint gathers all state
+
+
+class ReplicaTest(harness.SwarmTest):
+    def check(self, stages, pipelines):
+        text = harness.text(40_000)
+        for method, part in METHODS.items():
+            with self.subTest(method=method):
+                done = run("shoal", "demo", "--dir", self.folder / method.split(":")[0],
+                           "--data", text, "--steps", "6", "--stages", stages, "--pipelines",
+                           pipelines, "--replica", method, "--json", timeout=180)
+                report = json.loads(done.stdout)
+                self.assertEqual(report["replica"], method)
+                self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
+                sent = report["wireBytes"]["replica"] / report["rawBytes"]["replica"]
+                self.assertLess(sent, part)
+
+    def test_two_pipelines_of_two_stages(self):
+        self.check("2", "2")
+
+    def test_four_pipelines_of_one_stage(self):
+        self.check("1", "4")
+
+
+if __name__ == "__main__":
+    harness.main()
