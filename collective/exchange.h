@@ -69,6 +69,7 @@ struct ExchangeRequest {
   // Null, on all members or none: the sum as it is. With a transform and kReduce a round is a step
   // of a sharded optimizer: gradients go in, and the owners' new parameters come back.
   Transform transform = nullptr;
+  bool exact = false;  // powersgd: no factors in this round, the same on all members
   // Specs in the place of the config's for this round, such as one with levels learned since;
   // empty: the config's. Error memories go on.
   std::string codec = {}, result_codec = {};

@@ -87,7 +87,7 @@ void PowerSgdExchange::Start(ExchangeRequest request, std::function<void(Result<
   traffic_ = {};
   ++operation_;
   scope_ = std::make_unique<TaskScope>(control_);
-  if (layout_->Active(request_.round - 1)) return Begin();
+  if (!request_.exact && layout_->Active(request_.round - 1)) return Begin();
   Send(2 * request_.round, Buffer(), [this](Buffer sum) { Finish(std::move(sum)); });
 }
 

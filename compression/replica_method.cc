@@ -251,6 +251,9 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   const std::string exchange = WithoutLocal(whole);
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(exchange, ','));
   SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
+  if (local.steps > 0 && method.power_sgd.stages == "auto") {
+    return SpecError(text, "with local_steps name the stages, or take all");
+  }
   method.local = local;
   if (local.steps > 0) method.spec = LocalSpec(local, std::move(method.spec));
   return method;

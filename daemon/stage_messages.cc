@@ -69,6 +69,7 @@ pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
   order.local_labels.assign(reduce.local_labels().begin(), reduce.local_labels().end());
   order.checkpoint = reduce.checkpoint();
   order.sync = reduce.sync();
+  order.exact_stages.assign(reduce.exact_stages().begin(), reduce.exact_stages().end());
   return order;
 }
 

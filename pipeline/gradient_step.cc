@@ -1,8 +1,10 @@
 // The methods that agree on gradients: `average`, `powersgd`. The model's optimizer does the rest.
 
+#include <algorithm>
 #include <utility>
 
 #include "collective/exchange.h"
+#include "compression/power_sgd_vector.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -38,12 +40,20 @@ class GradientStep final : public ReplicaStep {
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
   std::size_t parts_left_ = 0;
-  TaskScope scope_;  // last: its tasks use what is above
+  std::uint64_t factor_values_ = 0;  // of the stage's own part, by powersgd
+  TimePoint began_{};                // its exchange
+  bool exact_ = false;               // it, in the running step, whatever the method
+  TaskScope scope_;                  // last: its tasks use what is above
 };
 
 Status GradientStep::Init(const compression::ReplicaMethod& method) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     SHOAL_ASSIGN_OR_RETURN(exchanges_[i], NewPartExchange(*core_, method, *parts_[i]));
+    if (method.kind != compression::ReplicaKind::kPowerSgd || parts_[i]->embedding) continue;
+    std::vector<std::vector<std::size_t>> shapes;
+    for (const model::TensorLayout& tensor : parts_[i]->tensors) shapes.push_back(tensor.shape);
+    const compression::PowerSgdLayout layout(method.power_sgd, shapes);
+    factor_values_ = layout.first_values() + layout.second_values();
   }
   return Status::Ok();
 }
@@ -53,6 +63,9 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   order_ = order;
   done_ = std::move(done);
   parts_left_ = parts_.size();
+  core_->stats.exchange = {};
+  exact_ = std::find(order.exact_stages.begin(), order.exact_stages.end(), core_->config.stage) !=
+           order.exact_stages.end();
   if (parts_.empty()) return ReadNorm();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     auto read = [model = core_->deps.model, part = parts_[i]]() -> Result<Buffer> {
@@ -76,6 +89,8 @@ void GradientStep::Exchange(std::size_t part, Buffer values) {
   request.weights = PartWeights(*parts_[part], order_.pipelines);
   CountRaw(*parts_[part], request.weights, parts_[part]->values, &core_->stats.replica);
   request.values = std::make_shared<const Buffer>(std::move(values));
+  request.exact = exact_;
+  if (!parts_[part]->embedding) began_ = core_->deps.control->clock().Now();
   exchanges_[part]->Start(std::move(request),
                           [this, part](Result<Buffer> sum) { OnPart(part, std::move(sum)); });
 }
@@ -83,6 +98,10 @@ void GradientStep::Exchange(std::size_t part, Buffer values) {
 void GradientStep::OnPart(std::size_t part, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   core_->Progress();
+  if (exact_ && !parts_[part]->embedding) {
+    const Duration took = core_->deps.control->clock().Now() - began_;
+    core_->stats.exchange = {Milliseconds(took), parts_[part]->values, factor_values_};
+  }
   auto write = [model = core_->deps.model, to = parts_[part], values = std::move(*sum)] {
     return WritePart(model, StateVector::kGradients, *to, values.floats());
   };

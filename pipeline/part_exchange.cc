@@ -23,8 +23,7 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   if (method.kind != compression::ReplicaKind::kPowerSgd || part.embedding) return direct;
   SHOAL_ASSIGN_OR_RETURN(const compression::StageSelection selection,
                          compression::ParseStageSelection(method.power_sgd.stages, config.stages));
-  if (selection.automatic) return Unimplemented("powersgd: stages=auto");
-  if (!selection.chosen[config.stage]) return direct;
+  if (!selection.automatic && !selection.chosen[config.stage]) return direct;
   std::vector<std::vector<std::size_t>> shapes;
   for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
   return collective::NewPowerSgdExchange(

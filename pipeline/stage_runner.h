@@ -81,6 +81,7 @@ struct ReduceOrder {
   std::vector<std::uint64_t> local_labels = {};  // by pipeline
   bool checkpoint = false;                       // the stage is saved after this step
   bool sync = true;  // with local steps: the group agrees on parameters; else without a meaning
+  std::vector<std::uint32_t> exact_stages = {};  // exchange exactly, whatever the method
 };
 
 struct ApplyOrder {
@@ -102,8 +103,15 @@ struct KindBytes {
   std::uint64_t raw_sent = 0, wire_sent = 0;  // raw: as fp32; wire: after the codec
   std::uint64_t raw_received = 0, wire_received = 0;
 };
+// How long a stage group took to add up its own parameters' gradients exactly, and what another
+// way would send; zeros if it did not.
+struct ExactExchange {
+  double ms = 0;
+  std::uint64_t values = 0, factor_values = 0;
+};
 struct RunnerStats {
   std::uint64_t step = 0;  // running
+  ExactExchange exchange;  // of the last step
   StepBounds bounds;       // of the running step
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;

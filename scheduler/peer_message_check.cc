@@ -71,6 +71,18 @@ Status CheckCheckpointDone(const control::v1::CheckpointDone& done, const RunCon
   return Status::Ok();
 }
 
+Status CheckSyncDone(const control::v1::SyncDone& done) {
+  // Infinity and NaN are answers of a diverging run; a negative sum of squares is nonsense.
+  if (done.squared_norm() < 0) {
+    return InvalidArgument("malformed message: squared norm below zero");
+  }
+  if (!std::isfinite(done.exchange_ms()) || done.exchange_ms() < 0 ||
+      done.factor_values() > done.exact_values()) {
+    return InvalidArgument("malformed message: time or size of an exchange");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 bool EqualInConstantTime(std::string_view secret, std::string_view given) {
@@ -119,11 +131,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       }
       return Status::Ok();
     case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);
-    case PeerMessage::kSyncDone:
-      // Infinity and NaN are answers of a diverging run; a negative sum of squares is nonsense.
-      return message.sync_done().squared_norm() < 0
-                 ? InvalidArgument("malformed message: squared norm below zero")
-                 : Status::Ok();
+    case PeerMessage::kSyncDone: return CheckSyncDone(message.sync_done());
     case PeerMessage::kApplied:
       return message.applied().places_size() > 2
                  ? InvalidArgument("malformed message: more places than a stage has boundaries")

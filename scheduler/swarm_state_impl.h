@@ -17,6 +17,7 @@
 #include "scheduler/members.h"
 #include "scheduler/plan_messages.h"
 #include "scheduler/run_lifecycle.h"
+#include "scheduler/stage_choice.h"
 #include "scheduler/step_account.h"
 #include "scheduler/step_decision.h"
 #include "scheduler/stored_event.h"
@@ -156,6 +157,7 @@ class SwarmStateImpl final : public SwarmState {
   PlacementPlan plan_;  // the newest
   std::set<PeerId> ready_;
   StepAccount account_;
+  StageChoice stage_choice_;
   std::vector<control::v1::StageTiming> timings_;
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for

@@ -50,6 +50,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   pending_.clear();
   checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
+  stage_choice_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
   const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, members_);
@@ -123,6 +124,9 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
     message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
+  for (const std::uint32_t exact : stage_choice_.ExactStages(step_)) {
+    message.mutable_reduce()->add_exact_stages(exact);
+  }
   SendToPlan(message);
 }
 
@@ -140,7 +144,11 @@ void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& don
   const bool fresh =
       account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
                          static_cast<std::uint32_t>(member->stage), done.squared_norm(), now_);
-  if (fresh && account_.all_synced()) FinishStep();
+  if (!fresh) return;
+  stage_choice_.Add(static_cast<std::uint32_t>(member->stage), done);
+  if (!account_.all_synced()) return;
+  stage_choice_.EndStep();
+  FinishStep();
 }
 
 StepDecision SwarmStateImpl::Decide() const {

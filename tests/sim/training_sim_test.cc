@@ -292,6 +292,57 @@ INSTANTIATE_TEST_SUITE_P(
                    "delta=true,learn=10/50",
                    "average", 0.2}));
 
+// Members lose their memories with a generation, and what is left is the same on all.
+TEST(TrainingSimTest, MarsitGoesOnInANewGeneration) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 2;
+  options.adamw = true;
+  options.learning_rate = [](std::uint64_t) { return 2e-3; };
+  options.replica = "marsit:every=10,start=10";
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(26)) << Why(swarm);
+  swarm.Close();
+  swarm.Run(std::chrono::seconds(1));
+  ASSERT_TRUE(swarm.Open(26)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(60)) << Why(swarm);
+  for (std::uint32_t s = 0; s < 2; ++s) {
+    model::StageModel &one = *swarm.at(s, 0).model_, &other = *swarm.at(s, 1).model_;
+    EXPECT_EQ(one.WeightChecksum(), other.WeightChecksum());
+    std::vector<float> first(one.state_size(), 1.0F), second(first);
+    ASSERT_TRUE(one.Read(model::StateVector::kFirstMoment, 0, first).ok());
+    EXPECT_EQ(first, std::vector<float>(first.size()));
+    ASSERT_TRUE(one.Read(model::StateVector::kSecondMoment, 0, first).ok());
+    ASSERT_TRUE(other.Read(model::StateVector::kSecondMoment, 0, second).ok());
+    EXPECT_EQ(first, second);
+  }
+  EXPECT_LT(swarm.losses_.back(), swarm.losses_[26]);
+}
+
+// What the scheduler decides late is what a run would do that was told so from the beginning.
+TEST(TrainingSimTest, StagesOfPowerSgdChosenOnTheWay) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 2;
+  options.adamw = true;
+  options.learning_rate = [](std::uint64_t) { return 2e-3; };
+  options.replica = "powersgd:rank=1,start=20,stages=1";
+  SimSwarm told(options);
+  const Trained expected = Train(options, 30, &told);
+  options.replica = "powersgd:rank=1,start=10,stages=auto";
+  options.exact_stages = [](std::uint64_t step) {
+    return step < 20 ? std::vector<std::uint32_t>{0, 1} : std::vector<std::uint32_t>{0};
+  };
+  SimSwarm swarm(options);
+  EXPECT_EQ(Train(options, 30, &swarm).checksums, expected.checksums);
+  const ExactExchange exact = swarm.at(0, 1).runner_->stats().exchange;
+  EXPECT_GT(exact.ms, 0);
+  EXPECT_GT(exact.values, exact.factor_values);
+  EXPECT_GT(exact.factor_values, 0u);
+  EXPECT_EQ(swarm.at(1, 1).runner_->stats().exchange.values, 0u);  // it went as factors
+}
+
 // With one momentum for all, exact and unclipped, it does not matter over how many pipelines a
 // step's micro-batches are spread.
 TEST(TrainingSimTest, ExactMomentaDoNotDependOnTheNumberOfPipelines) {

@@ -274,6 +274,7 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
     order.local_norms.push_back(labels == 0 ? 0 : std::sqrt(account.local[p]) / labels);
     order.local_labels.push_back(account.labels_by_pipeline[p]);
   }
+  if (options_.exact_stages) order.exact_stages = options_.exact_stages(ready.step);
   ToAll([order](Peer* to) { to->runner_->OnReduce(order); });
 }
 

@@ -37,6 +37,8 @@ struct SwarmOptions {
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
   std::string replica = "average";
   std::uint32_t sync_every = 1;  // steps; for a replica method with local steps
+  // Stages that exchange exactly in a step, whatever the replica method; null: none.
+  std::function<std::vector<std::uint32_t>(std::uint64_t step)> exact_stages;
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;
   std::uint64_t activation_memory_bytes = 0;

@@ -96,6 +96,25 @@ TEST(FrozenVariance, RefreshesAreASlowCountOfGrowingIntervals) {
   EXPECT_LT(updates, 200u);
 }
 
+TEST(FrozenVariance, ADirectionIsTheUpdateWithoutItsRate) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(77), before(77), m(77), v(77), direction(77);
+  for (std::size_t i = 0; i < 77; ++i) {
+    before[i] = values[i] = normal(random);
+    m[i] = normal(random);
+    v[i] = std::abs(normal(random));
+  }
+  const AdamWStep step = MakeFrozenStep({0.9, 0.99, 1e-8, 0, 0.02, 1, 40}, 20);
+  AdamDirection(step, m, v, direction);
+  FrozenUpdate(step, m, v, values);
+  for (std::size_t i = 0; i < 77; ++i) {
+    EXPECT_EQ(values[i], before[i] - direction[i] * step.step_size) << i;
+    const double root = std::sqrt(v[i] / (1 - std::pow(0.99, 20)));
+    EXPECT_NEAR(direction[i], m[i] / (root + 1e-8), 1e-5 * std::abs(m[i] / root)) << i;
+  }
+}
+
 TEST(AdamW, FollowsTheSlowReference) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;

@@ -193,6 +193,13 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       done.mutable_sync_done()->set_generation(peer->generation);
       done.mutable_sync_done()->set_step(message.reduce().step());
       done.mutable_sync_done()->set_squared_norm(4.0 + peer->stage);
+      for (const std::uint32_t stage : message.reduce().exact_stages()) {
+        if (static_cast<int>(stage) != peer->stage) continue;
+        done.mutable_sync_done()->set_exchange_ms(900 / (1 + peer->stage));
+        done.mutable_sync_done()->set_exact_values(1000);
+        done.mutable_sync_done()->set_factor_values(400);
+      }
+      peer->reduces.push_back(message.reduce());
       Answer(peer, 30, done);
       return;
     }

@@ -43,6 +43,7 @@ struct SimPeer {
   control::v1::Plan plan;
   control::v1::Refused refused;
   bool finished = false;
+  std::vector<control::v1::Reduce> reduces;
   // Script: changes a message before it is sent; false swallows it.
   std::function<bool(control::v1::PeerMessage*)> filter;
   double slowness = 1;

@@ -33,6 +33,32 @@ PeerMessage HelloMessage() {
   return message;
 }
 
+TEST(SwarmStateTest, StagesOfPowerSgdAreDecidedOncePerGeneration) {
+  RunConfig config = SimConfig(3, 2);
+  config.replica_method = "powersgd:rank=4,start=12,stages=auto";
+  SimSwarm swarm(config, 5);
+  AddPeers(&swarm, 6);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step >= 16; }));
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  for (std::size_t p = 0; p < 6; ++p) {
+    const SimPeer* peer = &swarm.Peer(p);
+    std::uint64_t first = 0;  // of the generation
+    for (std::size_t i = 0; i < peer->reduces.size(); ++i) {
+      const control::v1::Reduce& reduce = peer->reduces[i];
+      if (i == 0 || reduce.generation() != peer->reduces[i - 1].generation()) first = reduce.step();
+      const std::vector<std::uint32_t> exact(reduce.exact_stages().begin(),
+                                             reduce.exact_stages().end());
+      // 900, 450 and 300 ms, which factors would make 360, 180 and 120.
+      const bool decided = reduce.step() >= std::max<std::uint64_t>(12, first + 3);
+      EXPECT_EQ(exact,
+                decided ? (std::vector<std::uint32_t>{2}) : (std::vector<std::uint32_t>{0, 1, 2}))
+          << reduce.generation() << " step " << reduce.step();
+    }
+    EXPECT_GT(peer->reduces.back().generation(), peer->reduces.front().generation());
+  }
+}
+
 class SwarmSeeds : public ::testing::TestWithParam<int> {};
 
 TEST_P(SwarmSeeds, TrainsToTheEnd) {

@@ -1,0 +1,51 @@
+// StageChoice: which stages of a run compress their exchange between replicas, where the replica
+// method leaves that to the swarm (powersgd:stages=auto; compression/stage_selection.h).
+//
+// All stages exchange exactly until the method starts and a few steps of the generation have been
+// measured; what is decided then holds until the generation ends. Pure. Thread: control.
+
+#ifndef SHOAL_SCHEDULER_STAGE_CHOICE_H_
+#define SHOAL_SCHEDULER_STAGE_CHOICE_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/control.pb.h"
+
+namespace shoal::scheduler {
+
+class StageChoice {
+ public:
+  // Of a valid method; one that leaves nothing to the swarm asks no stage to be exact.
+  StageChoice(const std::string& replica_method, std::uint32_t stages, std::uint32_t pipelines);
+
+  // A generation begins: what was measured or decided is forgotten.
+  void Reset();
+  // A member's report of the step in progress; EndStep after the last one.
+  void Add(std::uint32_t stage, const control::v1::SyncDone& done);
+  void EndStep();
+  // The stages that exchange exactly in `step`, in order; decides if it is time to.
+  std::vector<std::uint32_t> ExactStages(std::uint64_t step);
+  bool decided() const { return decided_.has_value(); }
+
+ private:
+  struct Measured {
+    double slowest_ms = 0;       // of the members, in the step in progress
+    std::deque<double> ms;       // of the last steps
+    double compressed_part = 1;  // of the values that travel
+  };
+  bool Enough() const;
+  void Decide();
+
+  const std::uint32_t stages_;
+  std::optional<std::uint64_t> start_;  // first step that may compress; none: nothing to decide
+  std::vector<Measured> measured_;      // by stage
+  std::optional<std::vector<std::uint32_t>> decided_;  // the stages that stay exact
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_STAGE_CHOICE_H_
