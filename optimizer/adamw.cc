@@ -118,8 +118,11 @@ void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
   const float* __restrict__ second = exp_avg_sq.data();
   float* __restrict__ directions = direction.data();
   const std::size_t count = direction.size();
+  const float most = s.one_minus_beta1 / std::sqrt(s.one_minus_beta2);
   for (std::size_t i = 0; i < count; ++i) {
-    directions[i] = first[i] / (std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon);
+    const float denominator = std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon;
+    const float ratio = std::min(std::max(first[i] / denominator, -most), most);
+    directions[i] = second[i] > 0 ? ratio : 0.0f;
   }
 }
 

@@ -70,7 +70,8 @@ void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::s
 // Adam's own gets (Kingma and Ba, ICLR 2015, section 2.1).
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
-// What of it is not the learning rate's: m / (sqrt(v) * inverse_root_correction2 + epsilon).
+// What of it is not the learning rate's, m / (sqrt(v) * inverse_root_correction2 + epsilon), with
+// the same bounds.
 void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
                    std::span<const float> exp_avg_sq, std::span<float> direction);
 

@@ -103,7 +103,7 @@ TEST(FrozenVariance, ADirectionIsTheUpdateWithoutItsRate) {
   for (std::size_t i = 0; i < 77; ++i) {
     before[i] = values[i] = normal(random);
     m[i] = normal(random);
-    v[i] = std::abs(normal(random));
+    v[i] = i == 0 ? 0 : std::abs(normal(random));
   }
   const AdamWStep step = MakeFrozenStep({0.9, 0.99, 1e-8, 0, 0.02, 1, 40}, 20);
   AdamDirection(step, m, v, direction);
@@ -111,7 +111,8 @@ TEST(FrozenVariance, ADirectionIsTheUpdateWithoutItsRate) {
   for (std::size_t i = 0; i < 77; ++i) {
     EXPECT_EQ(values[i], before[i] - direction[i] * step.step_size) << i;
     const double root = std::sqrt(v[i] / (1 - std::pow(0.99, 20)));
-    EXPECT_NEAR(direction[i], m[i] / (root + 1e-8), 1e-5 * std::abs(m[i] / root)) << i;
+    const double ratio = std::clamp(m[i] / (root + 1e-8), -1.0, 1.0);  // 0.1 / sqrt(0.01)
+    EXPECT_NEAR(direction[i], i == 0 ? 0 : ratio, 1e-5) << i;
   }
 }
 
