@@ -1,6 +1,8 @@
 #include "compression/qsdp_options.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "compression/codec_spec.h"
 
@@ -13,6 +15,7 @@ constexpr std::uint32_t kDeltaBits = 4, kPlainBits = 8;
 constexpr std::uint32_t kRawBelowMax = 1u << 30;
 constexpr std::uint32_t kLearnStepMax = 1u << 30;
 constexpr std::size_t kLearnStepsMax = 16;
+constexpr std::uint32_t kPipelinesMax = 1024;
 // From so many bits on a level at zero is worth more than an even number of levels.
 constexpr int kZeroLevelBits = 4;
 
@@ -42,6 +45,13 @@ Result<std::vector<std::uint64_t>> Steps(const CodecSpec& spec, std::string_view
   return steps;
 }
 
+std::optional<std::uint32_t> Pipeline(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value >= kPipelinesMax) return {};
+  return value;
+}
+
 Status ReadLevels(const CodecSpec& spec, QsdpOptions* options) {
   SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
                          ChoiceOption(spec, "levels", {"uniform", "learned"}));
@@ -67,7 +77,7 @@ std::string QsdpOptions::Spec() const {
       "qsdp:weights=" + std::to_string(weight_bits) +
       ",gradients=" + std::to_string(gradient_bits) + ",bucket=" + std::to_string(bucket) +
       ",raw_below=" + std::to_string(raw_below) + ",delta=" + (delta ? "true" : "false") +
-      ",levels=" + (learned ? "learned" : "uniform");
+      ",lan=" + (lan.empty() ? "none" : lan) + ",levels=" + (learned ? "learned" : "uniform");
   if (!learned) return text;
   text += ",learn=";
   if (learn.empty()) return text + "auto";
@@ -103,6 +113,31 @@ std::vector<std::uint64_t> QsdpOptions::LearnSteps(std::uint64_t run_steps) cons
   return steps;
 }
 
+Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) const {
+  std::vector<std::size_t> lans(pipelines);
+  for (std::size_t p = 0; p < lans.size(); ++p) lans[p] = p;  // each its own
+  std::vector<bool> named(pipelines);
+  for (std::string_view rest = lan; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    const std::size_t dash = part.find('-');
+    const auto first = Pipeline(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : Pipeline(part.substr(dash + 1));
+    bool right = first && last && *first <= *last && *last < pipelines;
+    for (std::uint32_t p = right ? *first : 1; right && p <= *last; ++p) {
+      right = !named[p];
+      named[p] = true;
+      lans[p] = *first;
+    }
+    if (!right) {
+      return SpecError(Spec(), "lan has '" + std::string(part) +
+                                   "'; it names pipelines of one LAN each, once, from 0 to " +
+                                   std::to_string(pipelines - 1) + ", such as 0-1/2-3, or none");
+    }
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+  }
+  return lans;
+}
+
 Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
   if (spec.name != "qsdp") return SpecError(spec.text, "this is not qsdp");
@@ -112,8 +147,8 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
                      "there is no shard_parameters; every member of a stage group holds "
                      "all weights of its stage");
   }
-  SHOAL_RETURN_IF_ERROR(
-      CheckKeys(spec, {"weights", "gradients", "bucket", "raw_below", "delta", "levels", "learn"}));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(
+      spec, {"weights", "gradients", "bucket", "raw_below", "delta", "levels", "learn", "lan"}));
   QsdpOptions options;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t delta, ChoiceOption(spec, "delta", {"false", "true"}));
   options.delta = delta == 1;
@@ -131,6 +166,8 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
     return SpecError(spec.text, "delta=true is for weights of 1 to 8 bits");
   }
   SHOAL_RETURN_IF_ERROR(ReadLevels(spec, &options));
+  if (spec.Option("lan") != "none") options.lan = spec.Option("lan");
+  SHOAL_ASSIGN_OR_RETURN(const auto lans, options.LanOf(kPipelinesMax));
   return options;
 }
 

@@ -8,6 +8,7 @@
 #ifndef SHOAL_COMPRESSION_QSDP_OPTIONS_H_
 #define SHOAL_COMPRESSION_QSDP_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct QsdpOptions {
   // of the run.
   bool learned = false;
   std::vector<std::uint64_t> learn;
+  // Pipelines whose members of a stage group share a LAN and add up there first, such as
+  // "0-1/2-3"; empty: none.
+  std::string lan;
 
   std::string Spec() const;  // canonical, every option present
   bool learns_weights() const { return learned && weight_bits <= kLearnedBitsMax; }
@@ -41,6 +45,8 @@ struct QsdpOptions {
   std::string WeightCodec() const;
   std::string GradientCodec() const;
   std::string LearnedCodec(int bits, std::span<const std::uint16_t> levels) const;
+  // By pipeline: the number of its LAN. Error if `lan` names others than the run has.
+  Result<std::vector<std::size_t>> LanOf(std::uint32_t pipelines) const;
   // Steps of a run of so many at whose end levels are learned, ascending; none if they are not.
   std::vector<std::uint64_t> LearnSteps(std::uint64_t run_steps) const;
 };

@@ -22,6 +22,7 @@
 
 #include "collective/channel_mux.h"
 #include "collective/exchange.h"
+#include "collective/hierarchical_exchange.h"
 #include "collective/shard_layout.h"
 #include "common/mutex.h"
 #include "compression/learned_levels.h"
@@ -187,6 +188,7 @@ class QsdpStep final : public ReplicaStep {
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
     std::vector<Lane> lanes;
+    collective::LanGroups lans;  // by member
     std::size_t lanes_left = 0;
     std::string weight_codec, gradient_codec;  // with what was learned
     LevelHistogram gradients = {};             // own, of the running step
@@ -194,6 +196,9 @@ class QsdpStep final : public ReplicaStep {
   };
 
   Status AddLane(Group* group, bool quantised);
+  Result<std::unique_ptr<collective::Exchange>> NewExchange(
+      const collective::ExchangeConfig& config, const collective::LanGroups& lans,
+      collective::GroupChannel* channel) const;
   bool Learns(std::uint64_t step) const;
   void Read(Group* group, Lane* lane);
   void Exchange(Group* group, Lane* lane, Buffer gradient);
@@ -227,6 +232,13 @@ Status QsdpStep::Init(const ReplicaParts& parts) {
     group.part = part;
     group.weight_codec = method_.qsdp.WeightCodec();
     group.gradient_codec = method_.qsdp.GradientCodec();
+    SHOAL_ASSIGN_OR_RETURN(const std::vector<std::size_t> lans,
+                           method_.qsdp.LanOf(core_->config.pipelines));
+    std::vector<std::size_t> of_members;
+    for (std::uint32_t end = 0; end < part->ends; ++end) {
+      of_members.insert(of_members.end(), lans.begin(), lans.end());
+    }
+    group.lans = collective::NumberedGroups(of_members);
     group.mux = std::make_unique<collective::ChannelMux>(
         part->channel, kChannels, [core = core_](const Status& status) {
           core->fail(status.WithContext("inside the stage group"), nullptr);
@@ -266,17 +278,27 @@ Status QsdpStep::AddLane(Group* group, bool quantised) {
   }
   // Whoever does not count in a step owns its shard all the same.
   const std::vector<std::uint64_t> weights(part.channel->size(), 1);
-  piece->own = collective::Shards(part.values, weights, {}, config.row)[part.channel->rank()];
+  piece->own = collective::HierarchicalShards(part.values, group->lans, weights, {},
+                                              config.row)[part.channel->rank()];
   piece->shard = optimizer::AdamWShard(piece->own.begin, piece->own.size(), DecayRuns(part));
   Lane lane;
   lane.piece = std::move(piece);
   lane.quantised = quantised;
   SHOAL_ASSIGN_OR_RETURN(
       lane.exchange,
-      collective::NewDirectExchange(config, group->mux->channel(quantised ? kQuantised : kExact),
-                                    core_->deps.control, core_->deps.compute));
+      NewExchange(config, group->lans, group->mux->channel(quantised ? kQuantised : kExact)));
   group->lanes.push_back(std::move(lane));
   return Status::Ok();
+}
+
+Result<std::unique_ptr<collective::Exchange>> QsdpStep::NewExchange(
+    const collective::ExchangeConfig& config, const collective::LanGroups& lans,
+    collective::GroupChannel* channel) const {
+  Executor* const control = core_->deps.control;
+  if (lans.back() + 1 == lans.size()) {  // nobody shares one
+    return collective::NewDirectExchange(config, channel, control, core_->deps.compute);
+  }
+  return collective::NewHierarchicalExchange({config, lans}, channel, control, core_->deps.compute);
 }
 
 // A generation that begins behind such a step learns at once, since levels are in no checkpoint.

@@ -88,6 +88,8 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!replica.ok()) return replica.status().WithContext("replica.method");
   const auto stages = compression::ParseStageSelection(replica->power_sgd.stages, config.stages);
   if (!stages.ok()) return stages.status().WithContext("replica.method");
+  const auto lans = replica->qsdp.LanOf(config.pipelines);
+  if (!lans.ok()) return lans.status().WithContext("replica.method");
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 

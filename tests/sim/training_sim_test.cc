@@ -288,6 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
         MethodCase{"qsdp:weights=8,gradients=8,bucket=16,raw_below=100", "average", 0.05},
         MethodCase{"qsdp:weights=8,gradients=32,bucket=64,raw_below=1", "average", 0.05},
         MethodCase{"qsdp:delta=true,gradients=8,bucket=32,raw_below=1", "average", 0.05},
+        MethodCase{"qsdp:weights=8,gradients=8,bucket=16,raw_below=100,lan=1-2", "average", 0.05},
         MethodCase{"qsdp:weights=3,gradients=4,bucket=32,raw_below=1,levels=learned,"
                    "delta=true,learn=10/50",
                    "average", 0.2}));

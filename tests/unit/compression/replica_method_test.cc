@@ -114,6 +114,9 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"onebit:local_steps=4,refresh=on", "no warm-up"},
       {"qsdp:local_steps=4", "goes with average"},
       {"marsit:local_steps=4", "goes with average"},
+      {"qsdp:lan=auto", "0-1/2-3, or none"},
+      {"qsdp:lan=0-1/1-2", "lan has '1-2'"},
+      {"qsdp:lan=3-2", "lan has '3-2'"},
       {"", ""},
   };
   for (const auto& one : cases) {
@@ -131,8 +134,8 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   EXPECT_TRUE(method->clips_locally());
   EXPECT_EQ(method->qsdp.weight_bits, 4) << "differences take fewer bits unless told otherwise";
   EXPECT_EQ(method->spec,
-            "qsdp:weights=4,gradients=8,bucket=1024,raw_below=1024,delta=true,levels=learned,"
-            "learn=auto");
+            "qsdp:weights=4,gradients=8,bucket=1024,raw_below=1024,delta=true,lan=none,"
+            "levels=learned,learn=auto");
   EXPECT_EQ(method->qsdp.WeightCodec(), "shifted:bits=4,bucket=1024");
   EXPECT_EQ(method->qsdp.LearnSteps(4800), (std::vector<std::uint64_t>{400, 1920, 3840}));
   EXPECT_EQ(method->qsdp.LearnSteps(2), (std::vector<std::uint64_t>{1}));
@@ -140,6 +143,11 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   ASSERT_TRUE(given.ok()) << given.status().ToString();
   EXPECT_EQ(given->qsdp.LearnSteps(10), (std::vector<std::uint64_t>{400, 1900}));
   EXPECT_TRUE(ParseReplicaMethod("qsdp")->qsdp.LearnSteps(4800).empty());
+  const auto lans = ParseReplicaMethod("qsdp:lan=1-2/4-5");
+  ASSERT_TRUE(lans.ok()) << lans.status().ToString();
+  EXPECT_EQ(*lans->qsdp.LanOf(6), (std::vector<std::size_t>{0, 1, 1, 3, 4, 4}));
+  EXPECT_FALSE(lans->qsdp.LanOf(5).ok());
+  EXPECT_EQ(ParseReplicaMethod(lans->spec)->qsdp.lan, "1-2/4-5");
 }
 
 }  // namespace
