@@ -6,8 +6,9 @@ import harness
 from harness import run
 
 # Behind a warm-up of two exact steps; the most of what exact sums send that six steps may take.
+# The checkpoint of qsdp gathers weights and moments.
 METHODS = {"powersgd:rank=4,start=2": .95, "qadam:bits=4,start=2": .6, "onebit:start=2": .55,
-           "marsit:every=4,start=2": .85, "qsdp:weights=8,gradients=8": .75}  # its checkpoint gathers all state
+           "marsit:every=4,start=2": .85, "qsdp:weights=8,gradients=8": .75}
 
 
 class ReplicaTest(harness.SwarmTest):
