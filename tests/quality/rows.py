@@ -220,6 +220,10 @@ REPLICA = [
     replica("average:codec=dithered:step=1.0", (1,)),
     replica("average:codec=dithered:step=1.0,feedback=true", (1,)),
     replica("powersgd:rank=16", (1,)),
+    replica("average:local_steps=16", (1,)),
+    replica("average:codec=topk:ratio=0.015625/bits=2,local_steps=16", (1,)),
+    replica("average:codec=topk:ratio=0.015625/bits=2", (1,)),
+    replica("cocktail:random=0.1,top=0.2,bits=4", (1,)),
 ]
 
 ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA
