@@ -206,7 +206,9 @@ void AddDemo(CLI::App* app, Parsed* p) {
       ->capture_default_str();
   demo->add_option("--forward", o.forward, "Forward codec")->capture_default_str();
   demo->add_option("--backward", o.backward, "Backward codec")->capture_default_str();
-  demo->add_option("--replica", o.replica, "How the pipelines combine gradients")
+  demo->add_option("--replica", o.replica,
+                   "How pipelines agree: average, qadam:bits=4, onebit, powersgd:rank=16, "
+                   "qsdp:weights=8,gradients=8, marsit:every=50, cocktail and others")
       ->capture_default_str();
   demo->add_option("--steps", o.steps, "Optimizer steps")
       ->check(CLI::Range(1, 1000000))

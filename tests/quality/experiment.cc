@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "compression/codec.h"
+#include "compression/replica_method.h"
 #include "dataset/sampler.h"
 #include "model/init_weights.h"
 #include "model/stage_model.h"
@@ -296,6 +297,8 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   options.stages = spec.stages;
   options.pipelines = spec.pipelines;
   options.replica = spec.replica;
+  const auto method = compression::ParseReplicaMethod(spec.replica);
+  if (method.ok() && method->local.steps > 0) options.sync_every = method->local.steps;
   options.micro_batches = spec.micro_batches;
   options.rows = kBatch / spec.micro_batches;
   options.tied = false;
