@@ -14,7 +14,7 @@
 //
 // All but marsit and qsdp also take
 //
-//   local_steps=16,outer_rate=0.7,outer_momentum=0.9
+//   local_steps=16,outer_rate=1,outer_momentum=0
 //
 // by which pipelines step on their own, and parameter differences travel as the method says, once
 // in so many steps: average:codec=topk:ratio=0.015625/bits=2,local_steps=16.
@@ -50,8 +50,8 @@ enum class RingShape : std::uint8_t {
 // Douillard et al., 2023): heavy-ball momentum with Nesterov's look ahead.
 struct LocalSteps {
   std::uint32_t steps = 0;  // 0: gradients or momenta are exchanged in every step instead
-  double outer_rate = 0.7;
-  double outer_momentum = 0.9;
+  double outer_rate = 1;    // with no momentum, the mean of the parameters
+  double outer_momentum = 0;
 };
 
 struct ReplicaMethod {

@@ -221,7 +221,9 @@ REPLICA = [
     replica("average:codec=dithered:step=1.0,feedback=true", (1,)),
     replica("powersgd:rank=16", (1,)),
     replica("average:local_steps=16", (1,)),
+    replica("average:local_steps=16,outer_rate=0.7,outer_momentum=0.9", (1,)),
     replica("average:codec=topk:ratio=0.015625/bits=2,local_steps=16", (1,)),
+    replica("average:codec=direct:bits=4/bucket=512,local_steps=16", (1,)),
     replica("average:codec=topk:ratio=0.015625/bits=2", (1,)),
     replica("cocktail:random=0.1,top=0.2,bits=4", (1,)),
 ]

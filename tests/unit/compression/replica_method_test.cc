@@ -65,7 +65,7 @@ TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
   EXPECT_EQ(method->power_sgd.rank, 4u);
   EXPECT_EQ(method->local.steps, 12u);
   EXPECT_EQ(method->local.outer_rate, 0.5);
-  EXPECT_EQ(method->local.outer_momentum, 0.9);
+  EXPECT_EQ(method->local.outer_momentum, 0);
   EXPECT_TRUE(method->clips_locally());
   EXPECT_EQ(ParseReplicaMethod("average")->local.steps, 0u);
   EXPECT_FALSE(ParseReplicaMethod("average")->clips_locally());
