@@ -105,6 +105,16 @@ std::string TrainingLine(const Json& swarm, const Json& work) {
   return text;
 }
 
+// "pipelines 0, 1", whose peers of the stage share a LAN and add up there first; "" if none do.
+std::string LanText(const Json& role) {
+  std::string text;
+  for (const Json& pipeline : List(role, "lan")) {
+    if (!pipeline.is_number()) continue;
+    text += (text.empty() ? "pipelines " : ", ") + std::to_string(ToWhole(pipeline.get<double>()));
+  }
+  return text;
+}
+
 // Stages, pipelines and layers count from 0, as in the log and in the reasons.
 std::string RoleText(const Json& role) {
   if (!role.is_object()) return "none";
@@ -414,8 +424,10 @@ std::string MemberState(const Json& member) {
 std::string MemberPlace(const Json& member) {
   const Json& stage = At(member, "stage");
   if (!stage.is_number() || stage.get<double>() < 0) return "spare";
-  return "stage " + std::to_string(Whole(member, "stage")) + ", pipeline " +
-         std::to_string(Whole(member, "pipeline"));
+  const std::string place = "stage " + std::to_string(Whole(member, "stage")) + ", pipeline " +
+                            std::to_string(Whole(member, "pipeline"));
+  const std::string lan = LanText(At(At(member, "status"), "role"));
+  return lan.empty() ? place : place + " (LAN of " + lan + ")";
 }
 
 std::string MemberTable(const Json& run_status) {
@@ -478,6 +490,9 @@ Result<std::string> PeerView(const std::string& status_json) {
     rows.push_back({"  progress", TrainingLine(swarm, At(json, "work"))});
   }
   rows.push_back({"  role", RoleText(At(json, "role"))});
+  if (const std::string lan = LanText(At(json, "role")); !lan.empty()) {
+    rows.push_back({"  LAN", "shared by the peers of " + lan + ", which add up first"});
+  }
   if (const std::string curve = Sparkline(Losses(At(swarm, "losses")), 40); !curve.empty()) {
     rows.push_back({"  loss", curve});
   }

@@ -1,8 +1,6 @@
 #include "collective/lan_groups.h"
 
-#include <algorithm>
 #include <map>
-#include <string>
 
 namespace shoal::collective {
 
@@ -13,27 +11,6 @@ LanGroups NumberedGroups(std::span<const std::size_t> ids) {
     groups.push_back(numbers.try_emplace(id, numbers.size()).first->second);
   }
   return groups;
-}
-
-Result<LanGroups> GroupsByRtt(std::span<const double> rtt, std::size_t members, double limit) {
-  if (members == 0 || rtt.size() / members != members || rtt.size() % members != 0) {
-    return InvalidArgument("round-trip times of " + std::to_string(members) +
-                           " members are as many rows, not " + std::to_string(rtt.size()) +
-                           " numbers");
-  }
-  const auto near = [&](std::size_t i, std::size_t j) {
-    const double there = rtt[i * members + j], back = rtt[j * members + i];
-    return (there >= 0 && there < limit) || (back >= 0 && back < limit);
-  };
-  LanGroups ids(members);
-  for (std::size_t i = 0; i < members; ++i) {
-    ids[i] = i;
-    for (std::size_t j = 0; j < i; ++j) {
-      const std::size_t joined = ids[j];
-      if (near(i, j)) std::replace(ids.begin(), ids.begin() + static_cast<long>(i), joined, i);
-    }
-  }
-  return NumberedGroups(ids);
 }
 
 std::vector<std::size_t> LanLeaders(std::span<const std::size_t> groups,

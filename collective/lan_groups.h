@@ -18,12 +18,7 @@ namespace shoal::collective {
 // By member: the number of its LAN. Numbers are 0, 1, ... in the order of their first members.
 using LanGroups = std::vector<std::size_t>;
 
-// `rtt`: members x members seconds, row by row, [i][j] as i measured it; negative or NaN: unknown.
-// Two members are in one LAN if either measured less than `limit`, and so are those that third ones
-// connect. All members must call it with the same numbers. Error if `rtt` is no square.
-Result<LanGroups> GroupsByRtt(std::span<const double> rtt, std::size_t members,
-                              double limit = 0.002);
-// The same partition with its numbers in order: ids may be any.
+// The partition of `ids`, which may be any, with its numbers in order.
 LanGroups NumberedGroups(std::span<const std::size_t> ids);
 
 // By LAN: the first member with a weight, or, where all only listen, the first.

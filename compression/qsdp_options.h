@@ -34,7 +34,7 @@ struct QsdpOptions {
   bool learned = false;
   std::vector<std::uint64_t> learn;
   // Pipelines whose members of a stage group share a LAN and add up there first, such as
-  // "0-1/2-3"; empty: none.
+  // "0-1/2-3"; "auto": by measured round-trip times, which the plan says; empty: none.
   std::string lan;
 
   std::string Spec() const;  // canonical, every option present
@@ -45,7 +45,9 @@ struct QsdpOptions {
   std::string WeightCodec() const;
   std::string GradientCodec() const;
   std::string LearnedCodec(int bits, std::span<const std::uint16_t> levels) const;
-  // By pipeline: the number of its LAN. Error if `lan` names others than the run has.
+  bool lan_auto() const { return lan == "auto"; }
+  // By pipeline: the number of its LAN; each its own with lan_auto(). Error if `lan` names others
+  // than the run has.
   Result<std::vector<std::size_t>> LanOf(std::uint32_t pipelines) const;
   // Steps of a run of so many at whose end levels are learned, ascending; none if they are not.
   std::vector<std::uint64_t> LearnSteps(std::uint64_t run_steps) const;

@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "daemon/stage_messages.h"
 #include "net/grpc_link_hub.h"
 #include "net/local_addresses.h"
 
@@ -424,6 +425,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.forward_codec = run.forward_codec();
   s.backward_codec = run.backward_codec();
   s.replica_method = run.replica_method();
+  s.lan = LanNeighbours(stage_->plan(), stage_->position());
   s.target_step = run.steps();
   if (run.train_rows() > 0) {
     const double step_epochs = static_cast<double>(run.micro_batches()) * run.micro_batch_rows() /

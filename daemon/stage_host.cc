@@ -9,6 +9,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "compression/replica_method.h"
 #include "compression/segment_count.h"
 #include "daemon/stage_messages.h"
 #include "dataset/prepared_data.h"
@@ -22,6 +23,9 @@ namespace {
 constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kOptimizerSuffix = ".optimizer";
 constexpr const char* kDataName = "data";
+// What is not measured by then is far away, or the line is full.
+constexpr Duration kRoundTripsWait = std::chrono::seconds(3);
+constexpr Duration kRoundTripsLook = std::chrono::milliseconds(50);
 
 bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
@@ -190,6 +194,8 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   config.forward_codec = run.forward_codec();
   config.backward_codec = run.backward_codec();
   config.replica_method = run.replica_method();
+  config.lans = LansOf(plan_, config.stage);
+  config.embedding_lans = EmbeddingLansOf(plan_);
   SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = resources_.config->activation_bytes;
@@ -350,8 +356,29 @@ std::optional<double> StageHost::synthetic_cpu_ms() const {
 }
 
 void StageHost::OnReady() {
+  const auto method = compression::ParseReplicaMethod(plan_.config().replica_method());
+  const bool lans = method.ok() && method->qsdp.lan_auto() && plan_.config().pipelines() > 1;
+  if (!lans) return TellReady();
+  owner_->OnStageState(PeerState::kSyncing, "measuring how far the other pipelines' peers are");
+  AwaitRoundTrips(resources_.control->clock().Now() + kRoundTripsWait);
+}
+
+void StageHost::AwaitRoundTrips(TimePoint until) {
+  const std::vector<net::LinkStats> links = link_stats();
+  const bool all = std::all_of(links.begin(), links.end(), [](const net::LinkStats& link) {
+    return link.pings >= net::kFirstPings || !IsGroupLink(link);
+  });
+  if (all || resources_.control->clock().Now() >= until) return TellReady();
+  resources_.control->PostAfter("stage.round_trips", kRoundTripsLook,
+                                [this, alive = alive_, until] {
+                                  if (*alive && !failed_) AwaitRoundTrips(until);
+                                });
+}
+
+void StageHost::TellReady() {
   control::v1::PeerMessage message;
   message.mutable_plan_ready()->set_generation(plan_.generation());
+  AddRoundTrips(link_stats(), message.mutable_plan_ready());
   owner_->Tell(std::move(message));
   owner_->OnStageState(PeerState::kTraining, "");
 }

@@ -100,6 +100,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
   void ShowDeltaSize(const pipeline::RunnerConfig& config, const storage::DeltaImages& sample);
   Status StartRunner();
+  void TellReady();
+  void AwaitRoundTrips(TimePoint until);
   Result<pipeline::RunnerConfig> MakeRunnerConfig() const;
   pipeline::StageRunner::LinkTargets MakeTargets() const;
   net::LinkTarget TargetOf(std::uint32_t pipeline, std::uint32_t stage, std::string channel) const;

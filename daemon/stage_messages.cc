@@ -1,6 +1,7 @@
 #include "daemon/stage_messages.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace shoal::daemon {
@@ -71,6 +72,55 @@ pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
   order.sync = reduce.sync();
   order.exact_stages.assign(reduce.exact_stages().begin(), reduce.exact_stages().end());
   return order;
+}
+
+std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage) {
+  std::vector<std::uint32_t> lans(plan.config().pipelines());
+  bool any = false;
+  for (const control::v1::Position& position : plan.positions()) {
+    if (position.stage() != stage || position.pipeline() >= lans.size()) continue;
+    lans[position.pipeline()] = position.lan();
+    any = any || position.lan() > 0;
+  }
+  return any ? lans : std::vector<std::uint32_t>();
+}
+
+std::vector<std::uint32_t> EmbeddingLansOf(const control::v1::Plan& plan) {
+  const std::size_t pipelines = plan.config().pipelines();
+  std::vector<std::uint32_t> lans(2 * pipelines);
+  bool any = false;
+  for (const control::v1::Position& position : plan.positions()) {
+    if (position.pipeline() >= pipelines || position.embedding_lan() == 0) continue;
+    lans[position.pipeline() + (position.stage() == 0 ? 0 : pipelines)] = position.embedding_lan();
+    any = true;
+  }
+  return any ? lans : std::vector<std::uint32_t>();
+}
+
+std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,
+                                         const control::v1::Position& own) {
+  std::vector<std::uint32_t> pipelines;
+  for (const control::v1::Position& position : plan.positions()) {
+    const bool same = own.lan() > 0 && position.lan() == own.lan();
+    if (same && position.stage() == own.stage()) pipelines.push_back(position.pipeline());
+  }
+  return pipelines;
+}
+
+bool IsGroupLink(const net::LinkStats& link) { return !link.channel.starts_with("boundary/"); }
+
+void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanReady* ready) {
+  std::map<PeerId, double> least;
+  for (const net::LinkStats& link : links) {
+    if (link.pings == 0 || !IsGroupLink(link)) continue;
+    const auto [known, fresh] = least.try_emplace(link.peer, link.rtt_min_ms);
+    if (!fresh) known->second = std::min(known->second, link.rtt_min_ms);
+  }
+  for (const auto& [peer, ms] : least) {
+    control::v1::RoundTrip* trip = ready->add_round_trips();
+    trip->set_peer(peer.key.data(), peer.key.size());
+    trip->set_ms(ms);
+  }
 }
 
 }  // namespace shoal::daemon

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/status.h"
 #include "model/synthetic_stage.h"
+#include "net/link.h"
 #include "pipeline/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/content_store.h"
@@ -24,6 +26,17 @@ model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto);
 // The part of `pipeline`, which the plan has.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t pipeline);
 pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
+// As RunnerConfig has them; empty where the plan names no LAN of this stage.
+std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage);
+std::vector<std::uint32_t> EmbeddingLansOf(const control::v1::Plan& plan);
+// Pipelines whose peers share a LAN with that of `own` in its stage group, the own one too; or
+// none.
+std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,
+                                         const control::v1::Position& own);
+// Whether it carries what groups agree on, not a boundary.
+bool IsGroupLink(const net::LinkStats& link);
+// What is measured of the links inside groups, once per peer.
+void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanReady* ready);
 
 }  // namespace shoal::daemon
 

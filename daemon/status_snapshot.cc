@@ -66,6 +66,7 @@ Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
                {"connected", link.connected},
                {"connections", link.connections},
                {"rttMs", link.rtt_ms},
+               {"rttMinMs", link.rtt_min_ms},
                {"upBps", link.send_bps},
                {"downBps", link.receive_bps},
                {"upCapBps", snapshot.upload_cap.value},
@@ -111,7 +112,8 @@ Json RoleJson(const StatusSnapshot& snapshot) {
           {"generation", snapshot.generation},
           {"forwardCodec", snapshot.forward_codec},
           {"backwardCodec", snapshot.backward_codec},
-          {"replicaMethod", snapshot.replica_method}};
+          {"replicaMethod", snapshot.replica_method},
+          {"lan", snapshot.lan}};
 }
 
 // Without gaps: the parts add up to the time since the links opened.

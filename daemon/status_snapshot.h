@@ -55,6 +55,7 @@ struct StatusSnapshot {
   std::uint32_t first_layer = 0, last_layer = 0;
   std::uint64_t generation = 0;
   std::string forward_codec, backward_codec, replica_method;
+  std::vector<std::uint32_t> lan;  // pipelines whose peers share its LAN in the stage group
   std::string device;
   StageBudget budget;
   std::optional<double> synthetic_cpu_ms;  // a bench: CPU time of making values

@@ -33,12 +33,17 @@ struct LinkStats {
   std::uint64_t received_frames = 0;
   std::uint64_t queued_bytes = 0;  // accepted by Send, not yet written
   double rtt_ms = 0;               // last ping; 0: not measured yet
+  double rtt_min_ms = 0;           // of all pings; the first kFirstPings meet an idle link
+  std::uint32_t pings = 0;         // that were answered
   double stall_rate_limit_ms = 0;  // a frame waited because of our cap
   std::uint32_t connections = 0;
   double stall_network_ms = 0;  // a frame waited for the network or the other end
   double send_bps = 0;          // over the last seconds
   double receive_bps = 0;
 };
+
+// Pings in a row when a link opens.
+inline constexpr std::uint32_t kFirstPings = 8;
 
 struct LinkHandlers {
   std::function<void()> on_open;  // both ends accepted

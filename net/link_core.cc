@@ -553,6 +553,9 @@ void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
   const TimePoint sent = pings_.front().at;
   pings_.pop_front();
   stats_.rtt_ms = Milliseconds(last_heard_ - sent);
+  stats_.rtt_min_ms =
+      stats_.pings == 0 ? stats_.rtt_ms : std::min(stats_.rtt_min_ms, stats_.rtt_ms);
+  if (++stats_.pings < kFirstPings && pings_.empty()) SendPing(last_heard_);
   if (ping.at() == 0) return;
   const Duration queue = queue_delay_.Add(last_heard_, sent, ping.at());
   queue_least_ = std::min(queue_least_.value_or(queue), queue);

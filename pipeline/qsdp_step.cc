@@ -27,6 +27,7 @@
 #include "common/mutex.h"
 #include "compression/learned_levels.h"
 #include "optimizer/adamw_shard.h"
+#include "pipeline/part_lans.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -232,13 +233,7 @@ Status QsdpStep::Init(const ReplicaParts& parts) {
     group.part = part;
     group.weight_codec = method_.qsdp.WeightCodec();
     group.gradient_codec = method_.qsdp.GradientCodec();
-    SHOAL_ASSIGN_OR_RETURN(const std::vector<std::size_t> lans,
-                           method_.qsdp.LanOf(core_->config.pipelines));
-    std::vector<std::size_t> of_members;
-    for (std::uint32_t end = 0; end < part->ends; ++end) {
-      of_members.insert(of_members.end(), lans.begin(), lans.end());
-    }
-    group.lans = collective::NumberedGroups(of_members);
+    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfPart(core_->config, method_.qsdp, *part));
     group.mux = std::make_unique<collective::ChannelMux>(
         part->channel, kChannels, [core = core_](const Status& status) {
           core->fail(status.WithContext("inside the stage group"), nullptr);

@@ -42,6 +42,9 @@ struct RunnerConfig {
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
   std::string replica_method = "average";  // compression/replica_method.h
+  // Numbers of the LANs, by member of the stage group and of the tied embedding's, where the plan
+  // names some: 0 shares one with nobody. Else empty.
+  std::vector<std::uint32_t> lans, embedding_lans;
   SchedulePolicy schedule = SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;               // 0: chosen from measured times
   std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none

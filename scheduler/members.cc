@@ -147,11 +147,15 @@ std::vector<ConnectionId> Members::Silent(TimePoint now, Duration limit,
   return silent;
 }
 
-void Members::ForgetAway(TimePoint now, Duration limit) {
+std::vector<PeerId> Members::ForgetAway(TimePoint now, Duration limit) {
+  std::vector<PeerId> forgotten;
   std::erase_if(members_, [&](const auto& entry) {
     const Member& member = entry.second;
-    return !member.connected && !member.placed() && now - member.last_heard > limit;
+    const bool away = !member.connected && !member.placed() && now - member.last_heard > limit;
+    if (away) forgotten.push_back(entry.first);
+    return away;
   });
+  return forgotten;
 }
 
 }  // namespace shoal::scheduler

@@ -70,8 +70,8 @@ class Members {
 
   // Connections that said nothing for `limit`, before or after their hello.
   std::vector<ConnectionId> Silent(TimePoint now, Duration limit, Duration hello_limit) const;
-  // Forgets members without place that are away for longer than `limit`.
-  void ForgetAway(TimePoint now, Duration limit);
+  // Forgets members without place that are away for longer than `limit`, and returns them.
+  std::vector<PeerId> ForgetAway(TimePoint now, Duration limit);
 
   std::map<PeerId, Member>& all() { return members_; }
   const std::map<PeerId, Member>& all() const { return members_; }

@@ -37,6 +37,18 @@ Status CheckHello(const control::v1::Hello& hello) {
 
 bool Measured(double value) { return std::isfinite(value) && value >= 0; }
 
+Status CheckPlanReady(const control::v1::PlanReady& ready, const RunConfig& config) {
+  // The members of the stage group, and those at the other end of the tied embedding.
+  const std::size_t most = 2 * std::size_t{config.pipelines};
+  const auto round_trips = static_cast<std::size_t>(ready.round_trips_size());
+  if (round_trips > most) return TooLong("round_trips", round_trips, most);
+  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
+    if (trip.peer().size() != kHashBytes) return TooLong("peer", trip.peer().size(), kHashBytes);
+    if (!Measured(trip.ms())) return InvalidArgument("malformed message: a round-trip time");
+  }
+  return Status::Ok();
+}
+
 Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& config) {
   if (ready.micro_batches() > config.micro_batches) {
     return InvalidArgument("malformed message: more micro-batches than a step has");
@@ -142,7 +154,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       return message.link_broken().peer().size() != kHashBytes
                  ? TooLong("peer", message.link_broken().peer().size(), kHashBytes)
                  : Status::Ok();
-    case PeerMessage::kPlanReady:
+    case PeerMessage::kPlanReady: return CheckPlanReady(message.plan_ready(), config);
     case PeerMessage::kPlanFailed:
     case PeerMessage::kLeaving: return Status::Ok();
     case PeerMessage::KIND_NOT_SET: break;

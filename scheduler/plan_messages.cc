@@ -60,7 +60,7 @@ std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage
 
 control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
                              std::uint64_t resume_step, const PlacementPlan& plan,
-                             const Members& members) {
+                             const PlanLans& lans, const Members& members) {
   control::v1::Plan message;
   message.set_generation(generation);
   message.set_resume_step(resume_step);
@@ -77,6 +77,9 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
       for (const std::string& address : member->addresses) position->add_addresses(address);
       position->set_first_layer(config.stage_first_layers[s]);
       position->set_last_layer(config.stage_first_layers[s + 1]);
+      if (s < lans.stages.size()) position->set_lan(lans.stages[s][p]);
+      if (lans.embedding.empty() || (s > 0 && s + 1 < plan[p].size())) continue;
+      position->set_embedding_lan(lans.embedding[s == 0 ? p : plan.size() + p]);
     }
   }
   return message;

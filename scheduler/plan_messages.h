@@ -10,6 +10,7 @@
 
 #include "dataset/sampler.h"
 #include "proto/control.pb.h"
+#include "scheduler/lan_plan.h"
 #include "scheduler/members.h"
 #include "scheduler/placement.h"
 #include "scheduler/run_config.h"
@@ -24,7 +25,7 @@ std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage
 // What every peer of the plan gets alike: configuration, positions, resume step.
 control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
                              std::uint64_t resume_step, const PlacementPlan& plan,
-                             const Members& members);
+                             const PlanLans& lans, const Members& members);
 
 // Weights of a stage, its optimizer state where `weights` has it, and the data on the first and
 // the last stage.

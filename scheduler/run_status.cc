@@ -1,6 +1,7 @@
 #include "scheduler/run_status.h"
 
 #include <cmath>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,19 @@ Json MembersJson(const RunView& view) {
   return members;
 }
 
+// Pipelines whose peers of a stage share a LAN, by LAN.
+Json LansJson(const RunView& view, std::size_t stage) {
+  std::map<std::uint32_t, Json> lans;
+  if (stage < view.lans.size()) {
+    for (std::size_t p = 0; p < view.lans[stage].size(); ++p) {
+      if (view.lans[stage][p] > 0) lans[view.lans[stage][p]].push_back(p);
+    }
+  }
+  Json json = Json::array();
+  for (auto& [lan, pipelines] : lans) json.push_back(std::move(pipelines));
+  return json;
+}
+
 Json StagesJson(const RunConfig& config, const RunView& view) {
   Json stages = Json::array();
   for (std::uint32_t s = 0; s < config.stages; ++s) {
@@ -68,6 +82,7 @@ Json StagesJson(const RunConfig& config, const RunView& view) {
       if (member.stage == static_cast<std::int32_t>(s)) peers.push_back(member.peer.ToHex());
     }
     stage["peers"] = std::move(peers);
+    stage["lans"] = LansJson(view, s);
     if (s < view.timings.size()) {
       const control::v1::StageTiming& t = view.timings[s];
       stage["timing"] = {{"forwardMs", t.forward_ms()},

@@ -60,7 +60,10 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
     // The newest connection counts: the older one may hang in a dead network path.
     Drop(known->connection, AlreadyExists("the same peer connected again"));
   }
+  const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
   Member* member = members_.Admit(connection, hello, now_);
+  // It may be in another house: what was measured counts no more.
+  if (member->addresses != before) round_trips_.Forget(member->peer);
   Welcome(member);
   if (active() && member->placed() && !member->wants_stage) {
     Interrupt("lost " + member->LabelWithPlace() + ": its owner paused it", nullptr);
@@ -90,7 +93,8 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       member->status_json = message.heartbeat().status_json();
       return;
     case PeerMessage::kPlanReady:
-      if (Current(*member, message.plan_ready().generation())) OnPlanReady(member);
+      if (Current(*member, message.plan_ready().generation()))
+        OnPlanReady(member, message.plan_ready());
       return;
     case PeerMessage::kPlanFailed: OnPlanFailed(member, message.plan_failed()); return;
     case PeerMessage::kStepReady:
@@ -131,7 +135,9 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
   members_.Close(connection);
   Lost(member, "it leaves" + (reason.empty() ? "" : ", " + reason));
   // A member with a place stays known, so that the reason can go on naming it.
-  if (!placed) members_.Remove(peer);
+  if (placed) return;
+  members_.Remove(peer);
+  round_trips_.Forget(peer);
   out_.push_back(Disconnect{connection, Cancelled("it left")});
 }
 

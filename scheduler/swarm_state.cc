@@ -127,7 +127,7 @@ void SwarmStateImpl::On(const Tick&) {
                               FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
                                                                         : kHelloTimeout)));
   }
-  members_.ForgetAway(now_, kAwayLimit);
+  for (const PeerId& peer : members_.ForgetAway(now_, kAwayLimit)) round_trips_.Forget(peer);
 }
 
 bool SwarmStateImpl::Enter(RunEvent event) {
@@ -372,6 +372,7 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.weight_checks = consistency_.weight_checks();
   view.weight_mismatches = consistency_.weight_mismatches();
   view.timings = timings_;
+  view.lans = lans_.stages;
   return view;
 }
 

@@ -14,6 +14,7 @@
 
 #include "dataset/sampler.h"
 #include "scheduler/consistency.h"
+#include "scheduler/lan_plan.h"
 #include "scheduler/members.h"
 #include "scheduler/plan_messages.h"
 #include "scheduler/run_lifecycle.h"
@@ -105,7 +106,8 @@ class SwarmStateImpl final : public SwarmState {
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
   void TryPlan();
   void BeginGeneration(PlacementPlan plan);
-  void OnPlanReady(Member* member);
+  void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
+  void PlanAgainForLans();
   void SendStepPlan(std::uint64_t step);
   void BeginSteps();
   void OnStepReady(Member* member, const control::v1::StepReady& ready);
@@ -155,6 +157,9 @@ class SwarmStateImpl final : public SwarmState {
   // Of the generation.
   Members members_;
   PlacementPlan plan_;  // the newest
+  RoundTripBook round_trips_;
+  PlanLans lans_;                    // of plan_
+  std::uint64_t planned_again_ = 0;  // the generation that came of measured LANs; 0: none
   std::set<PeerId> ready_;
   StepAccount account_;
   StageChoice stage_choice_;

@@ -41,6 +41,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   ++generation_;
   plan_ = std::move(plan);
   members_.SetPlaces(plan_);
+  lans_ = LansOfPlan(config_, plan_, round_trips_);
   StoreLosses();
   step_ = checkpoint_step_;
   losses_.resize(step_);
@@ -53,7 +54,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   stage_choice_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
-  const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, members_);
+  const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, lans_, members_);
   const ArtefactMap weights = CurrentWeights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
@@ -69,10 +70,30 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   }
 }
 
-void SwarmStateImpl::OnPlanReady(Member* member) {
+void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& ready) {
   if (state_ != RunState::kPreparing) return;
+  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
+    PeerId to;
+    std::copy(trip.peer().begin(), trip.peer().end(), to.key.begin());
+    const Member* other = members_.Find(to);
+    if (other != nullptr && other->placed()) round_trips_.Add(member->peer, to, trip.ms());
+  }
   ready_.insert(member->peer);
-  if (ready_.size() == needed() && Enter(RunEvent::kAllReady)) BeginSteps();
+  if (ready_.size() < needed()) return;
+  // Once: what is measured differently then counts for the next generation.
+  if (generation_ != planned_again_ && lans_ != LansOfPlan(config_, plan_, round_trips_)) {
+    return PlanAgainForLans();
+  }
+  if (Enter(RunEvent::kAllReady)) BeginSteps();
+}
+
+// LANs are constant for a generation, and a stage knows its own when it is loaded.
+void SwarmStateImpl::PlanAgainForLans() {
+  SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", generation_});
+  EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
+                nullptr);
+  not_before_ = now_;
+  planned_again_ = generation_ + 1;
 }
 
 void SwarmStateImpl::BeginSteps() {

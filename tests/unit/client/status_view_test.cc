@@ -15,7 +15,8 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "stateReasons":[],"since":1000,"time":201000,
 "swarm":{"name":"demo","state":"training","reason":"","step":40,"targetStep":200,"loss":3.25,
  "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]]},
-"role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2]},
+"role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2],
+ "lan":[0,1]},
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
 "work":{"microBatches":32,"schedule":"zero-bubble","inFlightMax":12,"pendingWeightsMax":9,
  "memoryMaxBytes":3145728,"simulatedMs":6312.5,"unlimitedMs":6249.6,"samplesPerSecond":12.34,
@@ -44,6 +45,7 @@ constexpr const char* kPeerText =
     "  run          demo, training\n"
     "  progress     step 40 of 200, epoch 1.2 of 6.2, loss 3.2500, 12.3 samples/s\n"
     "  role         stage 0 (of 2), pipeline 1 (of 2), layers 0 to 1\n"
+    "  LAN          shared by the peers of pipelines 0, 1, which add up first\n"
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"

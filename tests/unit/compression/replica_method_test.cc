@@ -114,7 +114,7 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"onebit:local_steps=4,refresh=on", "no warm-up"},
       {"qsdp:local_steps=4", "goes with average"},
       {"marsit:local_steps=4", "goes with average"},
-      {"qsdp:lan=auto", "0-1/2-3, or none"},
+      {"qsdp:lan=auto/0-1", "0-1/2-3, or is auto or none"},
       {"qsdp:lan=0-1/1-2", "lan has '1-2'"},
       {"qsdp:lan=3-2", "lan has '3-2'"},
       {"", ""},
@@ -148,6 +148,11 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   EXPECT_EQ(*lans->qsdp.LanOf(6), (std::vector<std::size_t>{0, 1, 1, 3, 4, 4}));
   EXPECT_FALSE(lans->qsdp.LanOf(5).ok());
   EXPECT_EQ(ParseReplicaMethod(lans->spec)->qsdp.lan, "1-2/4-5");
+  EXPECT_FALSE(lans->qsdp.lan_auto());
+  const auto measured = ParseReplicaMethod("qsdp:lan=auto");
+  ASSERT_TRUE(measured.ok()) << measured.status().ToString();
+  EXPECT_TRUE(ParseReplicaMethod(measured->spec)->qsdp.lan_auto());
+  EXPECT_EQ(*measured->qsdp.LanOf(3), (std::vector<std::size_t>{0, 1, 2})) << "the plan tells them";
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ StatusSnapshot Full() {
   s.first_layer = 2;
   s.last_layer = 4;
   s.generation = 9;
+  s.lan = {0, 3};
   s.forward_codec = "aqsgd:bits=4";
   s.runner.time[pipeline::Use::kForward] = 250;
   s.runner.bounds = {pipeline::ScheduleKind::kZeroBubble, 12, 9, 6312.5, 6249.5, 3072};
@@ -102,6 +103,7 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["role"]["stage"], 1);
   EXPECT_EQ(json["role"]["layers"], Json({2, 4}));
   EXPECT_EQ(json["role"]["generation"], 9);
+  EXPECT_EQ(json["role"]["lan"], Json({0, 3}));
   EXPECT_EQ(json["links"][0]["name"], "cellar");
   EXPECT_EQ(json["links"][0]["rttMs"], 20.0);
   EXPECT_EQ(json["links"][0]["connections"], 2);

@@ -429,6 +429,18 @@ TEST_F(LinkTest, PingMeasuresTheRoundTrip) {
   EXPECT_TRUE(Wait([this] { return a_.link->stats().rtt_ms > 0 && b_.link->stats().rtt_ms > 0; }));
 }
 
+// An idle link, which nothing but pings uses, says at once how far the other end is.
+TEST_F(LinkTest, TheFirstPingsComeInARow) {
+  MakeHubs();
+  Connect();
+  for (End* side : {&a_, &b_}) {
+    ASSERT_TRUE(Wait([&] { return side->link->stats().pings >= kFirstPings; }));
+    const LinkStats stats = side->link->stats();
+    EXPECT_GT(stats.rtt_min_ms, 0);
+    EXPECT_LE(stats.rtt_min_ms, stats.rtt_ms);
+  }
+}
+
 TEST_F(LinkTest, PortInUseIsAClearError) {
   MakeHubs();
   LinkHubOptions options;

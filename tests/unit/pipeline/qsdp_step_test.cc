@@ -107,7 +107,8 @@ struct Reference {
 // A stage group whose members have models of their own, and steps of one generation.
 class Members {
  public:
-  Members(std::size_t count, const std::string& method) : method_(method) {
+  Members(std::size_t count, const std::string& method, std::vector<std::uint32_t> lans = {})
+      : method_(method), lans_(std::move(lans)) {
     for (std::size_t r = 0; r < count; ++r) models_.push_back(std::make_unique<MixedStage>());
     Open();
   }
@@ -132,6 +133,7 @@ class Members {
       config.generation = generation_;
       config.pipeline = static_cast<std::uint32_t>(r);
       config.pipelines = static_cast<std::uint32_t>(models_.size());
+      config.lans = lans_;
       StageRunner::Dependencies deps;
       deps.control = control_.get();
       deps.compute = compute_.get();
@@ -211,6 +213,7 @@ class Members {
   SimWorld world_;
   std::mt19937 random_{4};
   const std::string method_;
+  const std::vector<std::uint32_t> lans_;  // of the plan
   std::uint64_t generation_ = 0;
   std::vector<std::unique_ptr<MixedStage>> models_;
   std::unique_ptr<Executor> control_, compute_;
@@ -264,6 +267,26 @@ INSTANTIATE_TEST_SUITE_P(Members, Exact,
                          testing::Values(Shape{2, "none"}, Shape{3, "none"}, Shape{4, "none"},
                                          Shape{7, "none"}, Shape{2, "0-1"}, Shape{3, "1-2"},
                                          Shape{5, "0-1/2-4"}));
+
+// What the plan says counts as what the method names; nothing in it: nobody shares one.
+TEST(QsdpStepTest, LansOfThePlanAreLikeNamedOnes) {
+  struct Case {
+    std::vector<std::uint32_t> planned;
+    const char* named;
+  };
+  for (const Case& one : {Case{{1, 1, 2, 2, 2}, "0-1/2-4"}, Case{{0, 7, 7, 0, 0}, "1-2"},
+                          Case{{}, "none"}, Case{{0, 0, 0, 0, 0}, "none"}}) {
+    SCOPED_TRACE(one.named);
+    const std::string bits = "weights=8,gradients=4,lan=";
+    Members planned(5, Method(bits + "auto"), one.planned);
+    Members named(5, Method(bits + one.named));
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      planned.Step(step);
+      named.Step(step);
+      EXPECT_EQ(planned.Get(StateVector::kWeights), named.Get(StateVector::kWeights));
+    }
+  }
+}
 
 // The places of a vector without those that travel in fp32, as the exchange sees it.
 std::vector<std::size_t> QuantisedPlaces(const MixedStage& stage) {

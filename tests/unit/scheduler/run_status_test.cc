@@ -35,6 +35,7 @@ RunView View() {
   view.m_checks = 4;
   view.timings.resize(2);
   view.timings[1].set_forward_ms(12);
+  view.lans = {{0, 1, 2, 1, 2}};
   MemberView member;
   member.peer.key[0] = 0xab;
   member.name = "an\"na\xff|";
@@ -65,6 +66,8 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(json["stages"][1]["layers"], (std::vector<int>{2, 4}));
   EXPECT_EQ(json["stages"][1]["peers"][0], View().members[0].peer.ToHex());
   EXPECT_EQ(json["stages"][1]["timing"]["forwardMs"], 12);
+  EXPECT_EQ(json["stages"][0]["lans"], nlohmann::json({{1, 3}, {2, 4}}));
+  EXPECT_EQ(json["stages"][1]["lans"], nlohmann::json::array());
   EXPECT_EQ(json["consistency"]["mChecks"], 4);
   EXPECT_EQ(json["codecs"]["forward"], RunConfig().forward);
   EXPECT_EQ(json["pipelines"], 1);

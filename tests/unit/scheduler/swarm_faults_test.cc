@@ -231,6 +231,14 @@ std::vector<PeerMessage> MalformedMessages() {
   add()->mutable_step_ready()->set_micro_batches(7);
   add()->mutable_sync_done()->set_squared_norm(-1);
   add()->mutable_link_broken()->set_peer("short");
+  add()->mutable_plan_ready()->add_round_trips()->set_peer("short");
+  control::v1::RoundTrip* trip = add()->mutable_plan_ready()->add_round_trips();
+  trip->set_peer(std::string(32, 'p'));
+  trip->set_ms(-1);
+  PeerMessage* trips = add();
+  for (int i = 0; i < 3; ++i) {  // of one pipeline
+    trips->mutable_plan_ready()->add_round_trips()->set_peer(std::string(32, 'p'));
+  }
   PeerMessage* done = add();
   control::v1::ArtefactRef* file = done->mutable_checkpoint_done()->add_files();
   file->set_name("layer.0");

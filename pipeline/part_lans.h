@@ -1,0 +1,20 @@
+// The LANs of a part's group, by which a replica method with two levels exchanges. Pure.
+
+#ifndef SHOAL_PIPELINE_PART_LANS_H_
+#define SHOAL_PIPELINE_PART_LANS_H_
+
+#include "collective/lan_groups.h"
+#include "compression/qsdp_options.h"
+#include "pipeline/replica_step.h"
+
+namespace shoal::pipeline {
+
+// By member: as the plan says, or, where it names none, as the method does. Invalid argument if
+// either does not fit the group. Thread: any.
+Result<collective::LanGroups> LansOfPart(const RunnerConfig& config,
+                                         const compression::QsdpOptions& options,
+                                         const ReplicaPart& part);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_PART_LANS_H_
