@@ -41,6 +41,7 @@ class PowerSgdExchange final : public Exchange {
   using Round = std::shared_ptr<PowerSgdRound>;
 
   Status Check(const ExchangeRequest& request) const;
+  std::uint64_t step() const { return (request_.round - 1) / config_.rounds_per_step; }
   void Begin();
   void Send(std::uint64_t round, Buffer values, std::function<void(Buffer)> then);
   void Continue(Round round, Buffer first);
@@ -87,7 +88,7 @@ void PowerSgdExchange::Start(ExchangeRequest request, std::function<void(Result<
   traffic_ = {};
   ++operation_;
   scope_ = std::make_unique<TaskScope>(control_);
-  if (!request_.exact && layout_->Active(request_.round - 1)) return Begin();
+  if (!request_.exact && layout_->Active(step())) return Begin();
   Send(2 * request_.round, Buffer(), [this](Buffer sum) { Finish(std::move(sum)); });
 }
 
@@ -117,7 +118,7 @@ void PowerSgdExchange::Begin() {
     Round round;
     Buffer first;
   };
-  const PowerSgdStepKey key{config_.seed, config_.generation, request_.round - 1};
+  const PowerSgdStepKey key{config_.seed, config_.generation, step()};
   const bool listens = request_.weights.at(config_.rank) == 0;
   auto begin = [layout = layout_, memory = memory_, values = request_.values, key,
                 listens]() -> Result<Begun> {

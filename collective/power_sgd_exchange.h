@@ -25,10 +25,12 @@ struct PowerSgdExchangeConfig {
   std::uint32_t generation = 0;                   // of the group
   std::size_t rank = 0;                           // own place in it
   std::vector<std::vector<std::size_t>> tensors;  // dimensions of the vector's tensors, in order
+  std::uint64_t rounds_per_step = 1;
 };
 
-// A request's round minus 1 is the step of the options. `exact`: sums fp32 without memory, and is
-// used by this object only. The executors outlive what is returned, and what was posted to them.
+// A request's round minus 1, by `rounds_per_step`, is the step of the options. `exact`: sums fp32
+// without memory, and is used by this object only. The executors outlive what is returned, and what
+// was posted to them.
 std::unique_ptr<Exchange> NewPowerSgdExchange(const PowerSgdExchangeConfig& config,
                                               std::unique_ptr<Exchange> exact, Executor* control,
                                               Executor* compute);

@@ -94,6 +94,9 @@ class StageModel {
   // what arrives meanwhile need not wait for all of them. Returns whether parts are left; after the
   // last one the micro-batch is forgotten.
   virtual Result<bool> BackwardWeights(MicroBatchId id) = 0;
+  // By part of BackwardWeights: the entries of layout() whose gradients it adds to and no later
+  // part of the same micro-batch does. Together all entries, each once; constant.
+  virtual std::vector<std::vector<std::size_t>> weight_parts() const = 0;
   // Forward only, nothing kept: held-out loss.
   virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                           StepLoss* loss) = 0;

@@ -188,6 +188,12 @@ class SyntheticStage final : public StageModel {
   Status Logits(const MicroBatch&, bool, std::span<float>) override { return NoWeights("scores"); }
   void ZeroGradients() override { kept_.clear(); }
 
+  // All of the nothing that it has is complete with the last part.
+  std::vector<std::vector<std::size_t>> weight_parts() const override {
+    std::vector<std::vector<std::size_t>> parts(options_.weight_parts);
+    parts.back().push_back(0);
+    return parts;
+  }
   std::span<const TensorLayout> layout() const override { return layout_; }
   std::size_t state_size() const override { return 1; }
   Status Read(StateVector, std::size_t first, std::span<float> values) override {

@@ -88,6 +88,7 @@ class TorchGpt2Stage final : public StageModel {
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                        std::span<float> input_gradient) override;
   Result<bool> BackwardWeights(MicroBatchId id) override;
+  std::vector<std::vector<std::size_t>> weight_parts() const override;
   Status Evaluate(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
   Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) override;
 
@@ -235,6 +236,23 @@ Result<bool> TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
   if (++in_flight.weight_parts_done < network_.weight_parts()) return true;
   kept_.erase(found);
   return false;
+}
+
+// The network goes through the model's parts from the end; a tied embedding that two of them use is
+// complete with the later one.
+std::vector<std::vector<std::size_t>> TorchGpt2Stage::weight_parts() const {
+  std::vector<std::vector<std::size_t>> parts;
+  std::vector<bool> assigned(layout_.size());
+  for (const StagePart& part : parameters_.parts()) {
+    std::vector<std::size_t>& entries = parts.emplace_back();
+    for (const std::size_t entry : part.entries) {
+      if (!assigned[entry]) entries.push_back(entry);
+      assigned[entry] = true;
+    }
+  }
+  std::reverse(parts.begin(), parts.end());
+  SHOAL_CHECK(parts.size() == network_.weight_parts());
+  return parts;
 }
 
 Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,

@@ -1,10 +1,18 @@
 // The methods that agree on gradients: `average`, `powersgd`. The model's optimizer does the rest.
+//
+// Bucket by bucket: a bucket's exchange begins when the last micro-batch's backward is through with
+// it, as if all pipelines counted in the step. Reduce confirms that, or else the exchanges that
+// began are rolled back and begin again, in a second round of the step, from the gradients that
+// were kept for it. Where the scheduler says with Reduce how a step is exchanged (powersgd with
+// stages=auto), nothing begins before.
 
 #include <algorithm>
 #include <utility>
 
+#include "collective/channel_mux.h"
 #include "collective/exchange.h"
 #include "compression/power_sgd_vector.h"
+#include "pipeline/gradient_buckets.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -12,102 +20,195 @@ namespace {
 
 using model::StateVector;
 
+// A step's first round, and the one behind a wrong guess.
+constexpr std::uint64_t kRoundsPerStep = 2;
+
 class GradientStep final : public ReplicaStep {
  public:
   explicit GradientStep(ReplicaContext context)
       : core_(context.core),
         links_(context.links),
         parts_(std::move(context.parts)),
-        exchanges_(parts_.size()),
+        method_(context.method),
+        final_after_(std::move(context.final_after)),
         scope_(core_->deps.control) {}
 
-  // One exchange per part.
-  Status Init(const compression::ReplicaMethod& method);
+  Status Init();
+  void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
-  void Exchange(std::size_t part, Buffer values);
-  void OnPart(std::size_t part, Result<Buffer> sum);
+  struct Lane {
+    GradientBucket bucket;
+    collective::GroupChannel* group = nullptr;
+    std::unique_ptr<collective::Exchange> exchange;
+    bool begun = false;
+    std::shared_ptr<const Buffer> own;  // what this peer adds to the sum
+    std::shared_ptr<const Buffer> sum;  // not yet in the model
+  };
+
+  Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
+  bool CountsAll(const std::vector<std::uint32_t>& pipelines) const;
+  void Read(Lane* lane);
+  void Exchange(Lane* lane);
+  void OnSum(Lane* lane, Result<Buffer> sum);
+  void Write(Lane* lane);
   void Finish(Result<double> norm);
   void ReadNorm();
 
   RunnerCore* const core_;
   const GroupLinks* const links_;
   const ReplicaParts parts_;
-  std::vector<std::unique_ptr<collective::Exchange>> exchanges_;  // by part
+  const compression::ReplicaMethod method_;
+  FinalParts final_after_;
+  std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
+  std::vector<Lane> lanes_;                                     // do not move
+  std::uint64_t step_ = 0;                                      // running
+  std::uint64_t attempt_ = 0;                                   // of its rounds
+  std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
+  Status early_error_;                    // came before Reduce
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
-  std::size_t parts_left_ = 0;
+  std::size_t lanes_left_ = 0;
   std::uint64_t factor_values_ = 0;  // of the stage's own part, by powersgd
   TimePoint began_{};                // its exchange
   bool exact_ = false;               // it, in the running step, whatever the method
   TaskScope scope_;                  // last: its tasks use what is above
 };
 
-Status GradientStep::Init(const compression::ReplicaMethod& method) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    SHOAL_ASSIGN_OR_RETURN(exchanges_[i], NewPartExchange(*core_, method, *parts_[i]));
-    if (method.kind != compression::ReplicaKind::kPowerSgd || parts_[i]->embedding) continue;
-    std::vector<std::vector<std::size_t>> shapes;
-    for (const model::TensorLayout& tensor : parts_[i]->tensors) shapes.push_back(tensor.shape);
-    const compression::PowerSgdLayout layout(method.power_sgd, shapes);
-    factor_values_ = layout.first_values() + layout.second_values();
+Status GradientStep::Init() {
+  if (method_.power_sgd.stages == "auto") final_after_.clear();
+  for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
+  lanes_.reserve(parts_.size() * (kBucketsMax + 1));
+  for (const auto& part : parts_) SHOAL_RETURN_IF_ERROR(AddLanes(part));
+  return Status::Ok();
+}
+
+Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
+  std::vector<GradientBucket> buckets =
+      CutBuckets(part, final_after_, core_->config.bucket_values_min);
+  collective::ChannelMux* mux = nullptr;
+  if (buckets.size() > 1) {
+    muxes_.push_back(std::make_unique<collective::ChannelMux>(
+        part->channel, buckets.size(),
+        [this](const Status& status) { core_->fail(status, nullptr); }));
+    mux = muxes_.back().get();
+  }
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    Lane lane;
+    lane.bucket = std::move(buckets[i]);
+    lane.group = part->channel;
+    PartExchangeOptions options;
+    options.channel = mux != nullptr ? mux->channel(i) : part->channel;
+    // Not the model's, which is at work on the other buckets.
+    options.compute = core_->deps.codec;
+    options.rounds_per_step = kRoundsPerStep;
+    SHOAL_ASSIGN_OR_RETURN(lane.exchange,
+                           NewPartExchange(*core_, method_, *lane.bucket.part, options));
+    if (method_.kind == compression::ReplicaKind::kPowerSgd && !part->embedding) {
+      std::vector<std::vector<std::size_t>> shapes;
+      for (const auto& tensor : lane.bucket.part->tensors) shapes.push_back(tensor.shape);
+      const compression::PowerSgdLayout layout(method_.power_sgd, shapes);
+      factor_values_ += layout.first_values() + layout.second_values();
+    }
+    lanes_.push_back(std::move(lane));
   }
   return Status::Ok();
+}
+
+void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  step_ = step;
+  for (Lane& lane : lanes_) {
+    if (!lane.begun && lane.bucket.final_after <= parts) Read(&lane);
+  }
+}
+
+bool GradientStep::CountsAll(const std::vector<std::uint32_t>& pipelines) const {
+  return pipelines.size() == core_->config.pipelines;  // each is named once
 }
 
 void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
-  parts_left_ = parts_.size();
+  step_ = order.step;
+  lanes_left_ = lanes_.size();
   core_->stats.exchange = {};
   exact_ = std::find(order.exact_stages.begin(), order.exact_stages.end(), core_->config.stage) !=
            order.exact_stages.end();
-  if (parts_.empty()) return ReadNorm();
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    auto read = [model = core_->deps.model, part = parts_[i]]() -> Result<Buffer> {
-      Buffer values(part->values * sizeof(float));
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
-      return values;
-    };
-    scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
-               [this, i](Result<Buffer> values) {
-                 if (!values.ok()) return Finish(values.status());
-                 Exchange(i, std::move(*values));
-               });
+  if (!early_error_.ok()) {
+    return scope_.Post("gradients.failed", [this] { Finish(early_error_); });
+  }
+  if (lanes_.empty()) return ReadNorm();
+  if (!CountsAll(order.pipelines)) {
+    pipelines_ = order.pipelines;
+    ++attempt_;
+  }
+  for (Lane& lane : lanes_) {
+    if (!lane.begun) {
+      Read(&lane);
+    } else if (attempt_ > 0) {
+      lane.exchange->Rollback();
+      lane.sum = nullptr;
+      if (lane.own != nullptr) Exchange(&lane);
+    } else if (lane.sum != nullptr) {
+      Write(&lane);
+    }
   }
 }
 
-void GradientStep::Exchange(std::size_t part, Buffer values) {
-  core_->Progress();
-  collective::ExchangeRequest request;
-  request.round = order_.step + 1;
-  // Gradients are sums over labels already: a pipeline that counts has weight 1.
-  request.weights = PartWeights(*parts_[part], order_.pipelines);
-  CountRaw(*parts_[part], request.weights, parts_[part]->values, &core_->stats.replica);
-  request.values = std::make_shared<const Buffer>(std::move(values));
-  request.exact = exact_;
-  if (!parts_[part]->embedding) began_ = core_->deps.control->clock().Now();
-  exchanges_[part]->Start(std::move(request),
-                          [this, part](Result<Buffer> sum) { OnPart(part, std::move(sum)); });
+void GradientStep::Read(Lane* lane) {
+  lane->begun = true;
+  auto read = [model = core_->deps.model, part = lane->bucket.part]() -> Result<Buffer> {
+    Buffer values(part->values * sizeof(float));
+    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
+    return values;
+  };
+  scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
+             [this, lane](Result<Buffer> values) {
+               if (!values.ok()) return Finish(values.status());
+               lane->own = std::make_shared<const Buffer>(std::move(*values));
+               Exchange(lane);
+             });
 }
 
-void GradientStep::OnPart(std::size_t part, Result<Buffer> sum) {
+void GradientStep::Exchange(Lane* lane) {
+  core_->Progress();
+  const ReplicaPart& part = *lane->bucket.part;
+  collective::ExchangeRequest request;
+  request.round = step_ * kRoundsPerStep + 1 + attempt_;
+  // Gradients are sums over labels already: a pipeline that counts has weight 1.
+  request.weights = PartWeights(part, pipelines_);
+  CountRaw(part, request.weights, part.values, &core_->stats.replica);
+  request.values = lane->own;
+  request.exact = exact_;
+  if (!part.embedding && exact_) began_ = core_->deps.control->clock().Now();
+  lane->exchange->Start(std::move(request), [this, lane, attempt = attempt_](Result<Buffer> sum) {
+    if (attempt == attempt_) OnSum(lane, std::move(sum));
+  });
+}
+
+void GradientStep::OnSum(Lane* lane, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   core_->Progress();
-  if (exact_ && !parts_[part]->embedding) {
+  if (exact_ && !lane->bucket.part->embedding) {
     const Duration took = core_->deps.control->clock().Now() - began_;
-    core_->stats.exchange = {Milliseconds(took), parts_[part]->values, factor_values_};
+    core_->stats.exchange = {Milliseconds(took), lane->bucket.part->values, factor_values_};
   }
-  auto write = [model = core_->deps.model, to = parts_[part], values = std::move(*sum)] {
-    return WritePart(model, StateVector::kGradients, *to, values.floats());
+  lane->sum = std::make_shared<const Buffer>(std::move(*sum));
+  if (done_) Write(lane);
+}
+
+void GradientStep::Write(Lane* lane) {
+  auto write = [model = core_->deps.model, to = lane->bucket.part,
+                values = std::exchange(lane->sum, nullptr)] {
+    return WritePart(model, StateVector::kGradients, *to, values->floats());
   };
   scope_.Run(core_->deps.compute, "gradients.write", std::move(write), [this](Status status) {
     if (!status.ok()) return Finish(status);
-    if (--parts_left_ == 0) ReadNorm();
+    if (--lanes_left_ == 0) ReadNorm();
   });
 }
 
@@ -119,11 +220,19 @@ void GradientStep::ReadNorm() {
 
 void GradientStep::Finish(Result<double> norm) {
   // Only the first of several errors counts.
-  if (done_) std::exchange(done_, nullptr)(std::move(norm));
+  if (done_) return std::exchange(done_, nullptr)(std::move(norm));
+  if (!norm.ok() && early_error_.ok()) early_error_ = norm.status();
 }
 
 void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
-  for (const auto& exchange : exchanges_) exchange->Commit();
+  for (Lane& lane : lanes_) {
+    lane.exchange->Commit();
+    lane.begun = false;
+    lane.own = nullptr;
+  }
+  attempt_ = 0;
+  pipelines_.clear();
+  for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
   auto apply = [model = core_->deps.model, order] {
     return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), order.global_norm,
                         order.learning_rate);
@@ -132,11 +241,11 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 }
 
 std::string GradientStep::Awaited(const PeerId** peer) const {
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const std::vector<std::size_t> members = exchanges_[i]->Awaited();
+  for (const Lane& lane : lanes_) {
+    const std::vector<std::size_t> members = lane.exchange->Awaited();
     if (members.empty()) continue;
-    *peer = &links_->peer(*parts_[i]->channel, members.front());
-    return "the gradients of " + links_->Name(*parts_[i]->channel, members.front());
+    *peer = &links_->peer(*lane.group, members.front());
+    return "the gradients of " + links_->Name(*lane.group, members.front());
   }
   return {};
 }
@@ -144,9 +253,8 @@ std::string GradientStep::Awaited(const PeerId** peer) const {
 }  // namespace
 
 Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context) {
-  const compression::ReplicaMethod method = context.method;
   auto step = std::make_unique<GradientStep>(std::move(context));
-  SHOAL_RETURN_IF_ERROR(step->Init(method));
+  SHOAL_RETURN_IF_ERROR(step->Init());
   return std::unique_ptr<ReplicaStep>(std::move(step));
 }
 

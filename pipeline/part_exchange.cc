@@ -7,7 +7,12 @@
 namespace shoal::pipeline {
 
 Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
-    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part) {
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part,
+    const PartExchangeOptions& options) {
+  collective::GroupChannel* const channel =
+      options.channel != nullptr ? options.channel : part.channel;
+  Executor* const control = core.deps.control;
+  Executor* const compute = options.compute != nullptr ? options.compute : core.deps.compute;
   const RunnerConfig& config = core.config;
   collective::ExchangeConfig exchange;
   exchange.codec = method.codec;
@@ -16,9 +21,8 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   exchange.seed = config.seed;
   exchange.epoch = config.generation;
   exchange.early_bytes_max += 2 * sizeof(float) * part.values;
-  SHOAL_ASSIGN_OR_RETURN(
-      auto direct,
-      collective::NewDirectExchange(exchange, part.channel, core.deps.control, core.deps.compute));
+  SHOAL_ASSIGN_OR_RETURN(auto direct,
+                         collective::NewDirectExchange(exchange, channel, control, compute));
   // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
   if (method.kind != compression::ReplicaKind::kPowerSgd || part.embedding) return direct;
   SHOAL_ASSIGN_OR_RETURN(const compression::StageSelection selection,
@@ -28,8 +32,8 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
   return collective::NewPowerSgdExchange(
       {method.power_sgd, config.seed, static_cast<std::uint32_t>(config.generation),
-       part.channel->rank(), shapes},
-      std::move(direct), core.deps.control, core.deps.compute);
+       channel->rank(), shapes, options.rounds_per_step},
+      std::move(direct), control, compute);
 }
 
 }  // namespace shoal::pipeline

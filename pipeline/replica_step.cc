@@ -58,6 +58,18 @@ ReplicaParts MakeReplicaParts(const GroupLinks& links,
   return parts;
 }
 
+FinalParts FinalAfter(const std::vector<model::TensorLayout>& layout,
+                      const std::vector<std::vector<std::size_t>>& weight_parts) {
+  FinalParts final_after;
+  for (std::size_t part = 0; part < weight_parts.size(); ++part) {
+    for (const std::size_t entry : weight_parts[part]) {
+      final_after[layout.at(entry).offset] = part + 1;
+    }
+  }
+  SHOAL_CHECK(final_after.size() == layout.size());
+  return final_after;
+}
+
 Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                 std::span<float> values) {
   SHOAL_CHECK(values.size() == part.values);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,15 +74,28 @@ std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica);
 
+struct PartExchangeOptions {
+  collective::GroupChannel* channel = nullptr;  // null: the part's
+  Executor* compute = nullptr;                  // codes and sums; null: the model's
+  std::uint64_t rounds_per_step = 1;            // the last one of step s is (s + 1) times so many
+};
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.
 Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
-    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part);
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part,
+    const PartExchangeOptions& options = {});
 
 // Thread: control.
 class ReplicaStep {
  public:
   virtual ~ReplicaStep() = default;
 
+  // So many parts of the last micro-batch's weight gradients are done, of the running step: what
+  // they add to is what Reduce will find. A method may begin to exchange it. Parts in order, before
+  // Reduce.
+  virtual void OnFinalGradients(std::uint64_t step, std::size_t parts) {
+    static_cast<void>(step);
+    static_cast<void>(parts);
+  }
   // Agrees with the groups on what the step's Apply will do. `done` gets the squared norm of the
   // agreed gradient sum (what a method has in its place, in the same unit), the same number on all
   // members of a stage, or why there is none; in a task of its own, once. One at a time.
@@ -94,11 +108,18 @@ class ReplicaStep {
   virtual std::string Awaited(const PeerId** peer) const = 0;
 };
 
+// By offset of a tensor in the stage's flat vectors: how many parts of a micro-batch's weight
+// gradients there are up to the last one that adds to it.
+using FinalParts = std::map<std::size_t, std::size_t>;
+FinalParts FinalAfter(const std::vector<model::TensorLayout>& layout,
+                      const std::vector<std::vector<std::size_t>>& weight_parts);
+
 struct ReplicaContext {
   RunnerCore* core = nullptr;
   const GroupLinks* links = nullptr;  // null if no part has a group
   ReplicaParts parts;
   compression::ReplicaMethod method;
+  FinalParts final_after = {};  // empty: all that is exchanged waits for Reduce
 };
 
 // Chooses the implementation by method and stage. What `context` points to outlives the result.

@@ -33,6 +33,7 @@ struct ModelFacts {
   std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
   std::vector<model::TensorLayout> layout;
   model::TensorLayout tied;
+  std::vector<std::vector<std::size_t>> weight_parts;
 };
 
 class Runner final : public StageRunner {
@@ -178,8 +179,10 @@ void Runner::Start(const LinkTargets& targets) {
     previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
   }
   if (!core_.last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
-  compute_ = std::make_unique<StepCompute>(&core_, previous_.get(), next_.get(),
-                                           [this] { OnMicroBatchesDone(); });
+  compute_ = std::make_unique<StepCompute>(
+      &core_, previous_.get(), next_.get(),
+      StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
+                            [this] { OnMicroBatchesDone(); }});
   if (config().pipelines > 1 || !targets.embedding.empty()) {
     group_ = std::make_unique<GroupLinks>(&core_, targets.group, targets.embedding,
                                           [this] { MaybeUp(); });
@@ -198,7 +201,8 @@ void Runner::ResetModel() {
     return ModelFacts{model->MicroBatchBytes(rows, tokens),
                       model->PendingWeightsBytes(rows, tokens),
                       {layout.begin(), layout.end()},
-                      model->tied_embedding()};
+                      model->tied_embedding(),
+                      model->weight_parts()};
   };
   core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset),
                   [this](const ModelFacts& facts) {
@@ -228,7 +232,10 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   local_norm_ = context.method.clips_locally();
   context.core = &core_;
   context.links = group_.get();
-  if (group_) context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
+  if (group_) {
+    context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
+    context.final_after = FinalAfter(facts.layout, facts.weight_parts);
+  }
   SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
   return Status::Ok();
 }

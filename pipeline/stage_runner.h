@@ -50,6 +50,8 @@ struct RunnerConfig {
   std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none
   std::uint64_t read_ahead_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
   std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
+  // Of gradients that are exchanged apart from others, while the backward goes on with those.
+  std::uint64_t bucket_values_min = std::uint64_t{1} << 20;
   std::uint64_t resume_step = 0;                      // steps applied; m newer than this is dropped
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
 };

@@ -63,12 +63,11 @@ Status ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
 
 }  // namespace
 
-StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next,
-                         std::function<void()> on_done)
+StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers)
     : core_(core),
       previous_(previous),
       next_(next),
-      on_done_(std::move(on_done)),
+      handlers_(std::move(handlers)),
       lane_(core->deps.control, core->deps.compute, core->scope) {}
 
 void StepCompute::StartStep(const StepPlan& plan) {
@@ -80,6 +79,7 @@ void StepCompute::StartStep(const StepPlan& plan) {
   ChooseStepBounds();
   first_output_.reset();
   weights_ms_ = 0;
+  final_parts_ = 0;
   core_->stats.step = plan.step;
   core_->stats.micro_batches = progress_.micro_batches;
   Pump();
@@ -168,7 +168,7 @@ void StepCompute::Pump() {
   if (previous_ != nullptr) {
     sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
   }
-  on_done_();
+  handlers_.on_done();
 }
 
 // Compute goes on with it by itself. F and B that run are counted already; a W is when it is over,
@@ -301,11 +301,13 @@ std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
 }
 
 std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
-  auto work = [model = core_->deps.model, id = Id(mb)](Done* done) {
+  auto work = [model = core_->deps.model, id = Id(mb),
+               tell = mb + 1 == progress_.micro_batches ? FinalPartTeller() : nullptr](Done* done) {
     const TimePoint traced = SystemClock().Now();
     const Result<bool> more = model->BackwardWeights(id);
     done->status = more.status();
     TraceSpan("mb.weights", id, traced);
+    if (tell && more.ok()) tell();
     return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
   };
   return MakeOperation("backward.weights", {OpKind::kBackwardWeights, mb}, std::move(work),
@@ -316,6 +318,14 @@ std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
                          ++core_->stats.micro_batches_done;
                          Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
                        });
+}
+
+std::function<void()> StepCompute::FinalPartTeller() {
+  return [this, control = core_->deps.control, cancelled = core_->scope.token()] {
+    control->Post("gradients.final", [this, cancelled] {
+      if (!*cancelled) handlers_.on_final_gradients(++final_parts_);
+    });
+  };
 }
 
 void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {

@@ -22,8 +22,13 @@ namespace shoal::pipeline {
 
 class StepCompute {
  public:
-  // `previous` and `next` are null on the first and last stage. `on_done`: all micro-batches done.
-  StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, std::function<void()> on_done);
+  struct Handlers {
+    // So many parts of the last micro-batch's weight gradients are done: what they add to is final.
+    std::function<void(std::size_t parts)> on_final_gradients;
+    std::function<void()> on_done;  // all micro-batches
+  };
+  // `previous` and `next` are null on the first and last stage.
+  StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers);
 
   void StartStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
@@ -65,6 +70,8 @@ class StepCompute {
   // `work` runs on compute and owns what it needs; `then` on control, where it did not fail.
   std::shared_ptr<Operation> MakeOperation(const char* what, Op op, Work work,
                                            std::function<void(Done&)> then);
+  // For a part of a W, to be called on compute: tells the handler, on control.
+  std::function<void()> FinalPartTeller();
   void OfferNext();
   // Counts `op` as running.
   void Begin(const Op& op);
@@ -72,7 +79,7 @@ class StepCompute {
   RunnerCore* const core_;
   Boundary* const previous_;
   Boundary* const next_;
-  const std::function<void()> on_done_;
+  const Handlers handlers_;
   StepPlan plan_;
   bool active_ = false;  // micro-batches left
   ComputeLane lane_;
@@ -99,7 +106,8 @@ class StepCompute {
   StageTimes times_;  // moving averages
   // When the step's first output left the model; until its gradient is there.
   std::optional<TimePoint> first_output_;
-  double weights_ms_ = 0;  // parts of the W that is not done
+  double weights_ms_ = 0;        // parts of the W that is not done
+  std::size_t final_parts_ = 0;  // of the last micro-batch's W
 };
 
 }  // namespace shoal::pipeline

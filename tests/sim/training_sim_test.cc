@@ -328,6 +328,7 @@ TEST(TrainingSimTest, StagesOfPowerSgdChosenOnTheWay) {
   options.pipelines = 2;
   options.adamw = true;
   options.learning_rate = [](std::uint64_t) { return 2e-3; };
+  options.bucket_values_min = 1 << 20;  // Q begins by the place in the bucket
   options.replica = "powersgd:rank=1,start=20,stages=1";
   SimSwarm told(options);
   const Trained expected = Train(options, 30, &told);
@@ -524,6 +525,18 @@ TEST(TrainingSimTest, TheAccountOfAStagesTimeHasNoGapsAndNamesWhatIsSlow) {
     }
     EXPECT_GT(input + gradient, 0.25 * elapsed_ms) << peer->stage_;
   }
+}
+
+// Exact sums are the same however the gradient is cut, and whenever its pieces travel.
+TEST(TrainingSimTest, BucketsDoNotChangeExactSums) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 3;
+  options.adamw = true;
+  SimSwarm cut(options);
+  options.bucket_values_min = 1 << 20;
+  SimSwarm whole(options);
+  EXPECT_EQ(Train(options, 8, &cut).checksums, Train(options, 8, &whole).checksums);
 }
 
 TEST(TrainingSimTest, APipelineThatDoesNotCountLeavesNoTrace) {

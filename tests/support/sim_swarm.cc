@@ -100,6 +100,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.in_flight_max = options.in_flight_max;
   config.activation_memory_bytes = options.activation_memory_bytes;
   config.segment_bytes_min = options.segment_bytes_min;
+  config.bucket_values_min = options.bucket_values_min;
   config.resume_step = resume_step;
   StageRunner::Dependencies deps;
   deps.control = control_.get();

@@ -33,6 +33,7 @@ struct SwarmOptions {
   std::uint32_t rows = 2;           // per micro-batch
   std::uint32_t row_tokens = 5;
   std::uint64_t segment_bytes_min = 1 << 20;  // 1: as many segments as tokens allow
+  std::uint64_t bucket_values_min = 1;        // as many buckets as the model has parts
   std::uint32_t steps_per_epoch = 3;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32";
   std::string replica = "average";

@@ -181,6 +181,20 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
   return false;
 }
 
+std::vector<std::vector<std::size_t>> TinyStage::weight_parts() const {
+  std::vector<std::vector<std::size_t>> parts;
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < layout_.size(); ++i) {
+    if (layout_[i].name.starts_with("layer.")) {
+      parts.push_back({i});
+    } else {
+      ends.push_back(i);
+    }
+  }
+  parts.push_back(std::move(ends));
+  return parts;
+}
+
 Status TinyStage::Evaluate(const model::MicroBatch&, std::span<float>, model::StepLoss*) {
   return Unimplemented("a tiny stage only trains");
 }

@@ -38,6 +38,7 @@ class TinyStage : public model::StageModel {
                        std::span<float> input_gradient) override;
   // A part per layer, then one for embedding and head.
   Result<bool> BackwardWeights(MicroBatchId id) override;
+  std::vector<std::vector<std::size_t>> weight_parts() const override;
   Status Evaluate(const model::MicroBatch& micro_batch, std::span<float> output,
                   model::StepLoss* loss) override;
   Status Logits(const model::MicroBatch&, bool, std::span<float>) override {

@@ -190,6 +190,42 @@ TEST(TorchGpt2Stage, InterleavingDoesNotChangeABit) {
   EXPECT_NE(Interleaved({0, 1, 2}, false, options), want);
 }
 
+// What is exchanged while the backward goes on must not change any more.
+TEST(TorchGpt2Stage, GradientsAreFinalBehindTheirPart) {
+  for (const std::uint32_t stages : {1u, 2u}) {
+    StagePipeline pipeline(MiniModel(), stages, {});
+    const TestBatch batch = RandomBatch(2, 10, 512, 0.2, 10);
+    pipeline.Forward({5, 0}, batch);
+    pipeline.BackwardInput({5, 0}, batch);
+    for (std::size_t s = 0; s < stages; ++s) {
+      StageModel& stage = pipeline.stage(s);
+      std::vector<std::vector<float>> behind;  // gradients behind each part
+      for (bool more = true; more;) {
+        const Result<bool> part = stage.BackwardWeights({5, 0});
+        ASSERT_TRUE(part.ok()) << part.status().ToString();
+        more = *part;
+        behind.push_back(ExportGradients(stage));
+      }
+      const auto parts = stage.weight_parts();
+      ASSERT_EQ(parts.size(), behind.size());
+      std::vector<int> times(stage.layout().size());
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        for (const std::size_t entry : parts[p]) {
+          ++times[entry];
+          const TensorLayout& tensor = stage.layout()[entry];
+          const auto at = [&](std::size_t q) {
+            return std::vector<float>(behind[q].begin() + tensor.offset,
+                                      behind[q].begin() + tensor.offset + tensor.size);
+          };
+          EXPECT_EQ(at(p), at(parts.size() - 1)) << tensor.name;
+          if (p > 0) EXPECT_NE(at(p), at(p - 1)) << tensor.name << " could go earlier";
+        }
+      }
+      EXPECT_EQ(times, std::vector<int>(times.size(), 1));
+    }
+  }
+}
+
 TEST(TorchGpt2Stage, FreshMasksFollowTheStepAsWell) {
   const TestBatch batch = RandomBatch(2, 12, 512, 0, 6);
   const auto loss = [&](bool fresh, bool recompute, std::uint64_t step) {

@@ -1,0 +1,38 @@
+#include "pipeline/gradient_buckets.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace shoal::pipeline {
+
+std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ReplicaPart>& part,
+                                       const FinalParts& final_after, std::uint64_t values_min) {
+  if (final_after.empty()) return {{part, std::numeric_limits<std::size_t>::max()}};
+  const auto final_at = [&](const model::TensorLayout& tensor) {
+    return final_after.at(tensor.offset);
+  };
+  std::map<std::size_t, std::uint64_t> values;  // by when they are final
+  Select(*part, [&](const model::TensorLayout& tensor) {
+    values[final_at(tensor)] += tensor.size;
+    return false;
+  });
+  const std::uint64_t enough = std::max<std::uint64_t>(values_min, part->values / kBucketsMax + 1);
+  std::vector<GradientBucket> buckets;
+  std::size_t from = 0;  // what is final later is in no bucket yet
+  std::uint64_t waiting = 0;
+  for (const auto& [at, count] : values) {
+    waiting += count;
+    if (waiting < enough && at != values.rbegin()->first) continue;
+    buckets.push_back({Select(*part,
+                              [&, until = at](const model::TensorLayout& tensor) {
+                                return final_at(tensor) > from && final_at(tensor) <= until;
+                              }),
+                       at});
+    from = at;
+    waiting = 0;
+  }
+  return buckets;
+}
+
+}  // namespace shoal::pipeline
