@@ -1,5 +1,6 @@
 #include "collective/lan_groups.h"
 
+#include <algorithm>
 #include <map>
 
 namespace shoal::collective {
@@ -11,6 +12,19 @@ LanGroups NumberedGroups(std::span<const std::size_t> ids) {
     groups.push_back(numbers.try_emplace(id, numbers.size()).first->second);
   }
   return groups;
+}
+
+LanGroups GroupsOfPipelines(std::span<const std::size_t> ids, std::size_t ends) {
+  // Of LANs first, of members after them.
+  const std::size_t most = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
+  std::vector<std::size_t> members;
+  for (std::size_t end = 0; end < ends; ++end) {
+    for (const std::size_t id : ids) {
+      const bool alone = std::count(ids.begin(), ids.end(), id) == 1;
+      members.push_back(alone ? most + 1 + members.size() : id);
+    }
+  }
+  return NumberedGroups(members);
 }
 
 std::vector<std::size_t> LanLeaders(std::span<const std::size_t> groups,

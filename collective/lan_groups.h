@@ -20,6 +20,10 @@ using LanGroups = std::vector<std::size_t>;
 
 // The partition of `ids`, which may be any, with its numbers in order.
 LanGroups NumberedGroups(std::span<const std::size_t> ids);
+// Of a group with so many members of each pipeline, those of one end after those of another:
+// members of pipelines that have the same id are one LAN. Ends of a pipeline whose id no other one
+// has share none, since nobody said so.
+LanGroups GroupsOfPipelines(std::span<const std::size_t> ids, std::size_t ends);
 
 // By LAN: the first member with a weight, or, where all only listen, the first.
 std::vector<std::size_t> LanLeaders(std::span<const std::size_t> groups,

@@ -6,13 +6,13 @@ Result<collective::LanGroups> LansOfPart(const RunnerConfig& config,
                                          const compression::QsdpOptions& options,
                                          const ReplicaPart& part) {
   const std::size_t members = part.channel->size();
-  std::vector<std::size_t> ids;
   const std::vector<std::uint32_t>& planned = part.embedding ? config.embedding_lans : config.lans;
   if (!planned.empty()) {
     if (planned.size() != members) {
       return InvalidArgument("the plan has LANs of " + std::to_string(planned.size()) +
                              " peers for a group of " + std::to_string(members));
     }
+    std::vector<std::size_t> ids;
     // Odd for those of the plan, even for who shares none.
     for (std::size_t i = 0; i < members; ++i) {
       ids.push_back(planned[i] > 0 ? 2 * std::size_t{planned[i]} + 1 : 2 * i);
@@ -20,13 +20,7 @@ Result<collective::LanGroups> LansOfPart(const RunnerConfig& config,
     return collective::NumberedGroups(ids);
   }
   SHOAL_ASSIGN_OR_RETURN(const std::vector<std::size_t> lans, options.LanOf(config.pipelines));
-  // The group of a tied embedding has two members per pipeline, which share what the pipeline does.
-  for (std::uint32_t end = 0; end < part.ends; ++end) {
-    ids.insert(ids.end(), lans.begin(), lans.end());
-  }
-  if (!options.lan_auto()) return collective::NumberedGroups(ids);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
-  return collective::NumberedGroups(ids);
+  return collective::GroupsOfPipelines(lans, part.ends);
 }
 
 }  // namespace shoal::pipeline

@@ -7,6 +7,15 @@ namespace {
 
 using Weights = std::vector<std::uint64_t>;
 
+TEST(LanGroupsTest, EndsOfAPipelineShareALanWithAnotherPipelineOnly) {
+  const std::vector<std::size_t> none{0, 1, 2}, pair{0, 0, 2}, all{7, 7, 7};
+  EXPECT_EQ(GroupsOfPipelines(none, 1), (LanGroups{0, 1, 2}));
+  EXPECT_EQ(GroupsOfPipelines(none, 2), (LanGroups{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(GroupsOfPipelines(pair, 1), (LanGroups{0, 0, 1}));
+  EXPECT_EQ(GroupsOfPipelines(pair, 2), (LanGroups{0, 0, 1, 0, 0, 2}));
+  EXPECT_EQ(GroupsOfPipelines(all, 2), (LanGroups{0, 0, 0, 0, 0, 0}));
+}
+
 TEST(LanGroupsTest, TheFirstWithAWeightLeads) {
   const LanGroups groups = NumberedGroups(std::vector<std::size_t>{7, 3, 7, 3, 9});
   EXPECT_EQ(groups, (LanGroups{0, 1, 0, 1, 2}));
