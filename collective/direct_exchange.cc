@@ -14,6 +14,7 @@
 #include "collective/error_memories.h"
 #include "collective/exchange.h"
 #include "collective/exchange_coders.h"
+#include "collective/exchange_result.h"
 #include "collective/exchange_work.h"
 
 namespace shoal::collective {
@@ -44,7 +45,6 @@ class DirectExchange final : public Exchange {
   }
   ~DirectExchange() override {
     *operation_ = 0;
-    *alive_ = false;
     channel_->SetReceiver(nullptr);
   }
 
@@ -127,7 +127,7 @@ class DirectExchange final : public Exchange {
   // task may outlive this object; 0 after destruction.
   std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
       std::make_shared<std::atomic<std::uint64_t>>(1);
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // control only
+  TaskScope replies_{control_};
 
   ErrorMemories memories_;
   Buffer spare_result_;
@@ -198,8 +198,7 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
       status.ok() ? CodersOf(request) : Result<ExchangeCoders>(status);
   if (!coders.ok()) {
     status = coders.status();
-    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
-    return;
+    return PostResult(&replies_, std::move(done), std::move(status));
   }
   done_ = std::move(done);
   last_round_ = request.round;
@@ -522,10 +521,7 @@ void DirectExchange::Finish(Result<Buffer> result) {
   if (!result.ok()) memories_.MarkRead(round_->plan.tensor);
   round_.reset();
   own_.clear();
-  auto held = std::make_shared<Result<Buffer>>(std::move(result));
-  control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {
-    if (*alive) done(std::move(*held));
-  });
+  PostResult(&replies_, std::exchange(done_, nullptr), std::move(result));
 }
 
 }  // namespace

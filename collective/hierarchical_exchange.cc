@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "collective/exchange_coders.h"
+#include "collective/exchange_result.h"
 #include "collective/part_channel.h"
 
 namespace shoal::collective {
@@ -36,7 +37,6 @@ class HierarchicalExchange final : public Exchange {
     });
   }
   ~HierarchicalExchange() override {
-    *alive_ = false;
     ++operation_;
     channel_->SetReceiver(nullptr);
   }
@@ -82,7 +82,7 @@ class HierarchicalExchange final : public Exchange {
   GroupChannel* const channel_;
   Executor* const control_;
   Executor* const compute_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  TaskScope replies_{control_};
   std::uint64_t operation_ = 1;  // number of the round, counted here
 
   // Leaders' exchanges with the memories of rounds that count, or may.
@@ -188,8 +188,7 @@ void HierarchicalExchange::Start(ExchangeRequest request,
     leaders_ = std::move(leaders);
   }
   if (!status.ok()) {
-    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
-    return;
+    return PostResult(&replies_, std::move(done), std::move(status));
   }
   done_ = std::move(done);
   started_ = true;
@@ -218,9 +217,9 @@ std::vector<std::uint64_t> HierarchicalExchange::LanWeights() const {
 void HierarchicalExchange::Run(Part* part, ExchangeRequest request,
                                std::function<void(Buffer)> then) {
   running_ = part;
-  part->exchange->Start(std::move(request), [this, part, mine = operation_, alive = alive_,
+  part->exchange->Start(std::move(request), [this, part, mine = operation_,
                                              then = std::move(then)](Result<Buffer> result) {
-    if (!*alive || operation_ != mine) return;
+    if (operation_ != mine) return;
     const ExchangeTraffic more = part->exchange->traffic();
     traffic_.sent_bytes += more.sent_bytes;
     traffic_.received_bytes += more.received_bytes;
@@ -348,10 +347,7 @@ void HierarchicalExchange::Finish(Result<Buffer> result) {
   if (running_ != nullptr) running_->exchange->Abort();
   running_ = nullptr;
   request_.reset();
-  auto held = std::make_shared<Result<Buffer>>(std::move(result));
-  control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {
-    if (*alive) done(std::move(*held));
-  });
+  PostResult(&replies_, std::exchange(done_, nullptr), std::move(result));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "collective/exchange_result.h"
 #include "common/task_scope.h"
 #include "compression/power_sgd_vector.h"
 
@@ -60,6 +61,7 @@ class PowerSgdExchange final : public Exchange {
   std::uint64_t operation_ = 0;  // grows with every Start and Abort; late answers are of another
   std::function<void(Result<Buffer>)> done_;  // null: no round runs
   std::unique_ptr<TaskScope> scope_;          // of the round
+  TaskScope replies_{control_};
 };
 
 Status PowerSgdExchange::Check(const ExchangeRequest& request) const {
@@ -80,8 +82,7 @@ Status PowerSgdExchange::Check(const ExchangeRequest& request) const {
 void PowerSgdExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
   SHOAL_ASSERT_ON(*control_);
   if (Status status = Check(request); !status.ok()) {
-    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
-    return;
+    return PostResult(&replies_, std::move(done), std::move(status));
   }
   request_ = std::move(request);
   done_ = std::move(done);
@@ -177,11 +178,10 @@ void PowerSgdExchange::Abort() {
   if (done_ == nullptr) return;
   scope_->Cancel();
   ++operation_;
-  const auto done = std::exchange(done_, nullptr);
   request_.values.reset();
   exact_->Abort();
-  control_->Post("exchange.aborted",
-                 [done] { done(Aborted("the exchange inside the stage group was aborted")); });
+  PostResult(&replies_, std::exchange(done_, nullptr),
+             Aborted("the exchange inside the stage group was aborted"));
 }
 
 void PowerSgdExchange::Commit() {

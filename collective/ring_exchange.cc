@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "collective/exchange_result.h"
+
 namespace shoal::collective {
 namespace {
 
@@ -31,10 +33,7 @@ class RingExchange final : public Exchange {
         control_(control),
         compute_(compute),
         ring_(NewRingReduce(channel, control, compute, options)) {}
-  ~RingExchange() override {
-    *operation_ = 0;
-    *alive_ = false;
-  }
+  ~RingExchange() override { *operation_ = 0; }
 
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
@@ -59,8 +58,8 @@ class RingExchange final : public Exchange {
   // Number of the round; a task of an earlier one sees a difference and ends. 0 after destruction.
   std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
       std::make_shared<std::atomic<std::uint64_t>>(1);
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // control only
-  std::function<void(Result<Buffer>)> done_;                    // null: no round runs
+  TaskScope replies_{control_};
+  std::function<void(Result<Buffer>)> done_;  // null: no round runs
 };
 
 Status RingExchange::CheckStart(const ExchangeRequest& request, std::uint64_t* all) const {
@@ -93,8 +92,7 @@ void RingExchange::Start(ExchangeRequest request, std::function<void(Result<Buff
   SHOAL_ASSERT_ON(*control_);
   std::uint64_t all = 0;
   if (Status status = CheckStart(request, &all); !status.ok()) {
-    control_->Post("exchange.refused", [status, done = std::move(done)] { done(status); });
-    return;
+    return PostResult(&replies_, std::move(done), std::move(status));
   }
   done_ = std::move(done);
   auto ring = std::make_shared<RingRequest>();
@@ -129,10 +127,7 @@ void RingExchange::Finish(Result<Buffer> result) {
   if (done_ == nullptr) return;
   ++*operation_;
   ring_->Abort();
-  auto held = std::make_shared<Result<Buffer>>(std::move(result));
-  control_->Post("exchange.done", [alive = alive_, held, done = std::exchange(done_, nullptr)] {
-    if (*alive) done(std::move(*held));
-  });
+  PostResult(&replies_, std::exchange(done_, nullptr), std::move(result));
 }
 
 }  // namespace

@@ -119,5 +119,27 @@ TEST(PowerSgdExchange, AbortedRoundsLeaveNoTraceAndARetryMayHaveAMemberLess) {
   }
 }
 
+// Whoever asked is gone, too: the answer to an abort, or to a wrong request, must not come then.
+TEST(PowerSgdExchange, AnExchangeThatIsGoneDoesNotAnswer) {
+  FactorGroup group(2, 14);
+  int answers = 0;
+  const auto start = [&](std::size_t rank, std::uint64_t round) {
+    ExchangeRequest request;
+    request.round = round;
+    request.weights = {1, 1};
+    request.values = Shared(group.Random(kValues));
+    group.exchange_[rank]->Start(std::move(request), [&](const Result<Buffer>&) { ++answers; });
+  };
+  group.control_->Post("gone", [&] {
+    start(0, 1);
+    group.exchange_[0]->Abort();
+    group.exchange_[0].reset();
+    start(1, 0);
+    group.exchange_[1].reset();
+  });
+  group.Drain();
+  EXPECT_EQ(answers, 0);
+}
+
 }  // namespace
 }  // namespace shoal::collective
