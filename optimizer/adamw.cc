@@ -94,6 +94,21 @@ void FoldMomentum(const AdamWStep& step, std::span<const float> gradient,
   }
 }
 
+namespace {
+
+float BoundedDirection(const AdamWStep& step, float most, float exp_avg, float exp_avg_sq) {
+  const float denominator = std::sqrt(exp_avg_sq) * step.inverse_root_correction2 + step.epsilon;
+  const float ratio = std::min(std::max(exp_avg / denominator, -most), most);
+  return exp_avg_sq > 0 ? ratio : 0.0f;
+}
+
+// How far Adam's own m / sqrt(v) gets.
+float DirectionMost(const AdamWStep& step) {
+  return step.one_minus_beta1 / std::sqrt(step.one_minus_beta2);
+}
+
+}  // namespace
+
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value) {
   SHOAL_CHECK(exp_avg.size() == value.size() && exp_avg_sq.size() == value.size());
@@ -102,11 +117,10 @@ void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
   const float* __restrict__ second = exp_avg_sq.data();
   float* __restrict__ values = value.data();
   const std::size_t count = value.size();
-  const float most = s.one_minus_beta1 / std::sqrt(s.one_minus_beta2);
+  const float most = DirectionMost(s);
   for (std::size_t i = 0; i < count; ++i) {
-    const float denominator = std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon;
-    const float ratio = std::min(std::max(first[i] / denominator, -most), most);
-    values[i] = values[i] * s.decay - (second[i] > 0 ? ratio : 0.0f) * s.step_size;
+    const float direction = BoundedDirection(s, most, first[i], second[i]);
+    values[i] = values[i] * s.decay - direction * s.step_size;
   }
 }
 
@@ -118,11 +132,9 @@ void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
   const float* __restrict__ second = exp_avg_sq.data();
   float* __restrict__ directions = direction.data();
   const std::size_t count = direction.size();
-  const float most = s.one_minus_beta1 / std::sqrt(s.one_minus_beta2);
+  const float most = DirectionMost(s);
   for (std::size_t i = 0; i < count; ++i) {
-    const float denominator = std::sqrt(second[i]) * s.inverse_root_correction2 + s.epsilon;
-    const float ratio = std::min(std::max(first[i] / denominator, -most), most);
-    directions[i] = second[i] > 0 ? ratio : 0.0f;
+    directions[i] = BoundedDirection(s, most, first[i], second[i]);
   }
 }
 

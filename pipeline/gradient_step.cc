@@ -242,10 +242,9 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 
 std::string GradientStep::Awaited(const PeerId** peer) const {
   for (const Lane& lane : lanes_) {
-    const std::vector<std::size_t> members = lane.exchange->Awaited();
-    if (members.empty()) continue;
-    *peer = &links_->peer(*lane.group, members.front());
-    return "the gradients of " + links_->Name(*lane.group, members.front());
+    std::string text =
+        AwaitedText(*links_, *lane.group, lane.exchange->Awaited(), "gradients", peer);
+    if (!text.empty()) return text;
   }
   return {};
 }

@@ -145,15 +145,11 @@ OwnStep LocalStep::OwnStepOf(double learning_rate) const {
   own.counts =
       labels > 0 && std::ranges::find(order_.pipelines, pipeline) != order_.pipelines.end();
   if (!own.counts) return own;
-  const model::OptimizerOptions& optimizer = core_->deps.model->options().optimizer;
-  own.options.beta1 = optimizer.beta1;
-  own.options.beta2 = optimizer.beta2;
-  own.options.epsilon = optimizer.epsilon;
-  own.options.weight_decay = optimizer.weight_decay;
+  own.options = OptimizerOptionsOf(*core_, order_.step);
   own.options.learning_rate = learning_rate;
-  own.options.step = order_.step;
   own.options.gradient_factor =
-      optimizer::ClipFactor(optimizer.clip_norm, order_.local_norms[pipeline]) /
+      optimizer::ClipFactor(core_->deps.model->options().optimizer.clip_norm,
+                            order_.local_norms[pipeline]) /
       static_cast<double>(labels);
   return own;
 }
@@ -312,30 +308,23 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
 }
 
 std::string LocalStep::Awaited(const PeerId** peer) const {
-  const auto name = [this, peer](const collective::Exchange& exchange,
-                                 const collective::GroupChannel& channel) -> std::string {
-    const std::vector<std::size_t> members = exchange.Awaited();
-    if (members.empty()) return {};
-    *peer = &links_->peer(channel, members.front());
-    return links_->Name(channel, members.front());
-  };
+  std::string text;
   if (ends_ != nullptr) {
-    const std::string end = name(*ends_, *links_->embedding_ends());
-    if (!end.empty()) return "the embedding's gradients of " + end;
+    text = AwaitedText(*links_, *links_->embedding_ends(), ends_->Awaited(),
+                       "embedding's gradients", peer);
   }
   for (const LocalPart& part : parts_) {
-    const std::string member = name(*part.differences, *part.part->channel);
-    if (!member.empty()) return "the parameters of " + member;
+    if (!text.empty()) break;
+    text =
+        AwaitedText(*links_, *part.part->channel, part.differences->Awaited(), "parameters", peer);
   }
-  return {};
+  return text;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ReplicaStep>> NewLocalStep(ReplicaContext context) {
-  auto step = std::make_unique<LocalStep>(context);
-  SHOAL_RETURN_IF_ERROR(step->Init(context));
-  return std::unique_ptr<ReplicaStep>(std::move(step));
+  return MakeReplicaStep<LocalStep>(context);
 }
 
 }  // namespace shoal::pipeline

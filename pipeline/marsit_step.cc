@@ -187,7 +187,7 @@ class MarsitStep final : public ReplicaStep {
         start_(context.method.StartOf(context.core->config.steps)),
         scope_(core_->deps.control) {}
 
-  Status Init(const ReplicaParts& parts);
+  Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
@@ -221,8 +221,8 @@ class MarsitStep final : public ReplicaStep {
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
-Status MarsitStep::Init(const ReplicaParts& parts) {
-  for (const auto& part : parts) {
+Status MarsitStep::Init(const ReplicaContext& context) {
+  for (const auto& part : context.parts) {
     const std::size_t members = part->channel->size();
     if (members > collective::kRingMembersMax) {
       return InvalidArgument("marsit takes groups of up to " +
@@ -258,14 +258,9 @@ std::uint64_t MarsitStep::ContributorsOf(const MarsitPart& part) const {
 }
 
 optimizer::AdamWStep MarsitStep::StepOf(double learning_rate, double gradient_factor) const {
-  const model::OptimizerOptions& optimizer = core_->deps.model->options().optimizer;
-  optimizer::AdamWOptions options;
-  options.beta1 = optimizer.beta1;
-  options.beta2 = optimizer.beta2;
-  options.epsilon = optimizer.epsilon;
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order_.step);
   options.learning_rate = learning_rate;
   options.gradient_factor = gradient_factor;
-  options.step = order_.step;
   return optimizer::MakeFrozenStep(options, start_);
 }
 
@@ -448,10 +443,9 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
 
 std::string MarsitStep::Awaited(const PeerId** peer) const {
   for (const MarsitPart& part : parts_) {
-    const std::vector<std::size_t> members = part.ring->Awaited();
-    if (members.empty()) continue;
-    *peer = &links_->peer(*part.part->channel, members.front());
-    return "the update of " + links_->Name(*part.part->channel, members.front());
+    std::string text =
+        AwaitedText(*links_, *part.part->channel, part.ring->Awaited(), "update", peer);
+    if (!text.empty()) return text;
   }
   return {};
 }
@@ -459,9 +453,7 @@ std::string MarsitStep::Awaited(const PeerId** peer) const {
 }  // namespace
 
 Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context) {
-  auto step = std::make_unique<MarsitStep>(context);
-  SHOAL_RETURN_IF_ERROR(step->Init(context.parts));
-  return std::unique_ptr<ReplicaStep>(std::move(step));
+  return MakeReplicaStep<MarsitStep>(context);
 }
 
 }  // namespace shoal::pipeline

@@ -77,7 +77,7 @@ class MomentumStep final : public ReplicaStep {
         schedule_{context.method.StartOf(context.core->config.steps), context.method.refresh},
         scope_(core_->deps.control) {}
 
-  Status Init(const ReplicaParts& parts);
+  Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
@@ -86,7 +86,6 @@ class MomentumStep final : public ReplicaStep {
   collective::Exchange* ExchangeOf(const MomentumPart& part) const {
     return exact_ ? part.exact.get() : part.compressed.get();
   }
-  optimizer::AdamWOptions Options(std::uint64_t step, double learning_rate) const;
   void Exchange(MomentumPart* part, Buffer values);
   void OnPart(MomentumPart* part, Result<Buffer> agreed);
   void OnGradients(const MomentumPart& part, Buffer sum);
@@ -107,8 +106,8 @@ class MomentumStep final : public ReplicaStep {
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
-Status MomentumStep::Init(const ReplicaParts& parts) {
-  for (const auto& part : parts) {
+Status MomentumStep::Init(const ReplicaContext& context) {
+  for (const auto& part : context.parts) {
     collective::ExchangeConfig exchange;
     exchange.row = compression::kReplicaRow;
     exchange.seed = core_->config.seed;
@@ -133,18 +132,6 @@ Status MomentumStep::Init(const ReplicaParts& parts) {
   return Status::Ok();
 }
 
-optimizer::AdamWOptions MomentumStep::Options(std::uint64_t step, double learning_rate) const {
-  const model::OptimizerOptions& optimizer = core_->deps.model->options().optimizer;
-  optimizer::AdamWOptions options;
-  options.beta1 = optimizer.beta1;
-  options.beta2 = optimizer.beta2;
-  options.epsilon = optimizer.epsilon;
-  options.weight_decay = optimizer.weight_decay;
-  options.learning_rate = learning_rate;
-  options.step = step;
-  return options;
-}
-
 void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
   SHOAL_CHECK(!done_);
   order_ = order;
@@ -162,7 +149,8 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
     const double factor =
         exact_ ? clip : clip * members * part.part->ends / static_cast<double>(order.labels);
     auto read = [model = core_->deps.model, from = part.part, exact = exact_,
-                 options = Options(order.step, 0), factor]() mutable -> Result<Buffer> {
+                 options = OptimizerOptionsOf(*core_, order.step),
+                 factor]() mutable -> Result<Buffer> {
       Buffer gradient(from->values * sizeof(float));
       SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *from, gradient.floats()));
       options.gradient_factor = factor;
@@ -257,7 +245,8 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   for (MomentumPart& part : parts_) {
     parts.emplace_back(part.part, std::exchange(part.agreed, nullptr));
   }
-  optimizer::AdamWOptions options = Options(order.step, order.learning_rate);
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
+  options.learning_rate = order.learning_rate;
   options.gradient_factor = 1.0 / static_cast<double>(order.labels);
   auto apply = [model = core_->deps.model, parts = std::move(parts), options,
                 updates = optimizer::VarianceUpdates(schedule_, order.step)] {
@@ -272,10 +261,9 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 
 std::string MomentumStep::Awaited(const PeerId** peer) const {
   for (const MomentumPart& part : parts_) {
-    const std::vector<std::size_t> members = ExchangeOf(part)->Awaited();
-    if (members.empty()) continue;
-    *peer = &links_->peer(*part.part->channel, members.front());
-    return "the momentum of " + links_->Name(*part.part->channel, members.front());
+    std::string text =
+        AwaitedText(*links_, *part.part->channel, ExchangeOf(part)->Awaited(), "momentum", peer);
+    if (!text.empty()) return text;
   }
   return {};
 }
@@ -283,9 +271,7 @@ std::string MomentumStep::Awaited(const PeerId** peer) const {
 }  // namespace
 
 Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context) {
-  auto step = std::make_unique<MomentumStep>(context);
-  SHOAL_RETURN_IF_ERROR(step->Init(context.parts));
-  return std::unique_ptr<ReplicaStep>(std::move(step));
+  return MakeReplicaStep<MomentumStep>(context);
 }
 
 }  // namespace shoal::pipeline

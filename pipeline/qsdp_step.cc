@@ -172,7 +172,7 @@ class QsdpStep final : public ReplicaStep {
         learn_steps_(context.method.qsdp.LearnSteps(context.core->config.steps)),
         scope_(core_->deps.control) {}
 
-  Status Init(const ReplicaParts& parts);
+  Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
@@ -227,8 +227,8 @@ class QsdpStep final : public ReplicaStep {
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
-Status QsdpStep::Init(const ReplicaParts& parts) {
-  for (const auto& part : parts) {
+Status QsdpStep::Init(const ReplicaContext& context) {
+  for (const auto& part : context.parts) {
     Group group;
     group.part = part;
     group.weight_codec = method_.qsdp.WeightCodec();
@@ -527,9 +527,9 @@ std::string QsdpStep::Awaited(const PeerId** peer) const {
     for (const Lane& lane : group.lanes) {
       if (members.empty()) members = lane.exchange->Awaited();
     }
-    if (members.empty()) continue;
-    *peer = &links_->peer(*group.part->channel, members.front());
-    return "gradients or weights of " + links_->Name(*group.part->channel, members.front());
+    std::string text =
+        AwaitedText(*links_, *group.part->channel, members, "gradients or weights", peer);
+    if (!text.empty()) return text;
   }
   return {};
 }
@@ -537,9 +537,7 @@ std::string QsdpStep::Awaited(const PeerId** peer) const {
 }  // namespace
 
 Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context) {
-  auto step = std::make_unique<QsdpStep>(context);
-  SHOAL_RETURN_IF_ERROR(step->Init(context.parts));
-  return std::unique_ptr<ReplicaStep>(std::move(step));
+  return MakeReplicaStep<QsdpStep>(context);
 }
 
 }  // namespace shoal::pipeline

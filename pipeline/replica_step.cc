@@ -111,6 +111,25 @@ std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
   return weights;
 }
 
+std::string AwaitedText(const GroupLinks& links, const collective::GroupChannel& group,
+                        const std::vector<std::size_t>& members, std::string_view what,
+                        const PeerId** peer) {
+  if (members.empty()) return {};
+  *peer = &links.peer(group, members.front());
+  return "the " + std::string(what) + " of " + links.Name(group, members.front());
+}
+
+optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t step) {
+  const model::OptimizerOptions& optimizer = core.deps.model->options().optimizer;
+  optimizer::AdamWOptions options;
+  options.beta1 = optimizer.beta1;
+  options.beta2 = optimizer.beta2;
+  options.epsilon = optimizer.epsilon;
+  options.weight_decay = optimizer.weight_decay;
+  options.step = step;
+  return options;
+}
+
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica) {
   const std::uint64_t bytes = values * sizeof(float), members = weights.size();

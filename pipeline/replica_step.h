@@ -15,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collective/exchange.h"
@@ -23,6 +25,7 @@
 #include "common/status.h"
 #include "compression/replica_method.h"
 #include "model/stage_model.h"
+#include "optimizer/adamw.h"
 #include "pipeline/group_links.h"
 #include "pipeline/runner_core.h"
 
@@ -68,6 +71,15 @@ Status ReadPart(model::StageModel* model, model::StateVector which, const Replic
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
 std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
                                        const std::vector<std::uint32_t>& pipelines);
+
+// "the `what` of peer ...", the first of a group's `members`, which `peer` is set to; empty, and
+// `peer` as it was, if there is none. For ReplicaStep::Awaited.
+std::string AwaitedText(const GroupLinks& links, const collective::GroupChannel& group,
+                        const std::vector<std::size_t>& members, std::string_view what,
+                        const PeerId** peer);
+
+// What all own steps of the optimizer have in common: the run's options and the step's number.
+optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t step);
 
 // Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
 // count own the shards among themselves.
@@ -121,6 +133,14 @@ struct ReplicaContext {
   compression::ReplicaMethod method;
   FinalParts final_after = {};  // empty: all that is exchanged waits for Reduce
 };
+
+// A step of a class that is made from the context and made ready by its Init.
+template <typename Step>
+Result<std::unique_ptr<ReplicaStep>> MakeReplicaStep(const ReplicaContext& context) {
+  auto step = std::make_unique<Step>(context);
+  SHOAL_RETURN_IF_ERROR(step->Init(context));
+  return std::unique_ptr<ReplicaStep>(std::move(step));
+}
 
 // Chooses the implementation by method and stage. What `context` points to outlives the result.
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context);
