@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/wan"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bench_rows  # noqa: E402
 import namespaces  # noqa: E402
 
 GRADIENT_BYTES = 65536
@@ -195,13 +196,8 @@ def misses(row):
     return found
 
 
-def cells(row):
-    def cell(make):
-        try:
-            return make(row)
-        except TypeError:  # nothing was measured
-            return "-"
-    return " | ".join(["", *(cell(make) for _, make in COLUMNS), ""]).strip()
+def line_of(row):
+    return " | ".join(["", *bench_rows.cells(COLUMNS, row), ""]).strip()
 
 
 def main():
@@ -216,10 +212,9 @@ def main():
             args.congestion.split(","), args.queue, args.mbit, args.rtt):
         rows.append(measure(args, mbit, rtt, queue, congestion))
         if not args.json:
-            print(cells(rows[-1]), flush=True)
+            print(line_of(rows[-1]), flush=True)
     if args.json:
-        machine = {"processors": os.cpu_count(), "kernel": platform.release()}
-        print(json.dumps({"schemaVersion": 1, "machine": machine, "rows": rows}, indent=1))
+        bench_rows.print_json(rows)
 
 
 if __name__ == "__main__":

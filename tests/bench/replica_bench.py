@@ -11,7 +11,6 @@ import fnmatch
 import json
 import math
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/wan"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bench_rows  # noqa: E402
 import namespaces  # noqa: E402
 import replica_theory  # noqa: E402
 
@@ -320,15 +320,6 @@ def remarks(row):
     return misses(row) + (["processors full"] if row["processorsBusy"] >= FULL else [])
 
 
-def cells(row):
-    def cell(make):
-        try:
-            return make(row)
-        except TypeError:  # not measured
-            return "-"
-    return line_of([cell(make) for _, make in COLUMNS])
-
-
 def line_of(texts):
     return ("| " + " | ".join(f"{t:{w}}" for t, w in zip(texts, WIDTHS)) + " |").rstrip()
 
@@ -370,7 +361,7 @@ class Bench:
                 if not self.fits(name, len(members.processes), rate, values, per_value):
                     continue
                 self.rows.append(row_of(self.args, network, members, name, spec, rate, values))
-                self.say(cells(self.rows[-1]))
+                self.say(line_of(bench_rows.cells(COLUMNS, self.rows[-1])))
 
     def group(self, network, size, gloo):
         for mbit in self.args.mbit:
@@ -413,9 +404,7 @@ class Bench:
             self.say("not root: no namespaces, so upload caps of the links stand for lines, and "
                      "their own count for the kernel's")
         if self.args.json:
-            machine = {"processors": os.cpu_count(), "kernel": platform.release()}
-            print(json.dumps({"schemaVersion": 1, "machine": machine, "rows": self.rows,
-                              "leftOut": self.left_out}, indent=1))
+            bench_rows.print_json(self.rows, leftOut=self.left_out)
         return 1 if any(misses(row) for row in self.rows) else 0
 
 

@@ -6,29 +6,11 @@
 #include <random>
 #include <set>
 
+#include "tests/unit/compression/one_sample.h"
 #include "tests/unit/compression/reference.h"
 
 namespace shoal::compression {
 namespace {
-
-std::vector<std::byte> Encode(const MessageCodec& codec, SampleShape shape, const RandomKey& key,
-                              std::span<const float> values) {
-  std::vector<std::byte> out(codec.EncodedBytesMax(shape, 1));
-  const SampleToEncode sample{values, {}};
-  const auto bytes = codec.Encode({&sample, 1}, shape, key, DeltaMode::kDelta, out, {}, nullptr);
-  EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
-  out.resize(bytes.value());
-  return out;
-}
-
-std::vector<float> Decode(const MessageCodec& codec, SampleShape shape, const RandomKey& key,
-                          std::span<const std::byte> payload) {
-  std::vector<float> values(shape.values(), std::nanf(""));
-  const SampleToDecode sample{values, false, {}};
-  const Status status = codec.Decode(payload, {&sample, 1}, shape, key, {});
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return values;
-}
 
 // Of a program that follows docs/WIRE.md.
 TEST(CocktailCodec, PlacesArePinned) {

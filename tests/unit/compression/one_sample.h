@@ -3,10 +3,14 @@
 #ifndef SHOAL_TESTS_UNIT_COMPRESSION_ONE_SAMPLE_H_
 #define SHOAL_TESTS_UNIT_COMPRESSION_ONE_SAMPLE_H_
 
+#include <gtest/gtest.h>
+
+#include <cmath>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compression/codec.h"
 
@@ -40,6 +44,26 @@ class OneSample {
  private:
   std::shared_ptr<const MessageCodec> codec_;
 };
+
+// Payload and values of a sample without m, by a codec that must succeed.
+inline std::vector<std::byte> Encode(const MessageCodec& codec, SampleShape shape,
+                                     const RandomKey& key, std::span<const float> values) {
+  std::vector<std::byte> out(codec.EncodedBytesMax(shape, 1));
+  const SampleToEncode sample{values, {}};
+  const auto bytes = codec.Encode({&sample, 1}, shape, key, DeltaMode::kDelta, out, {}, nullptr);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
+  out.resize(bytes.value());
+  return out;
+}
+
+inline std::vector<float> Decode(const MessageCodec& codec, SampleShape shape, const RandomKey& key,
+                                 std::span<const std::byte> payload) {
+  std::vector<float> values(shape.values(), std::nanf(""));
+  const SampleToDecode sample{values, false, {}};
+  const Status status = codec.Decode(payload, {&sample, 1}, shape, key, {});
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return values;
+}
 
 }  // namespace shoal::compression
 

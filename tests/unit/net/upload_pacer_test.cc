@@ -58,6 +58,12 @@ class Line {
     served_ = queue_sum_ = queue_most_ = counted_ = 0;
     return means;
   }
+  // Of the next `duration`, as Run.
+  Means MeansOf(Duration duration, double offered = 10, double others = 0, double noise_ms = 0) {
+    TakeMeans();
+    Run(duration, offered, others, noise_ms);
+    return TakeMeans();
+  }
   void SetRate(double mbit) { bytes_per_ms_ = mbit * 125; }
   double pace_mbit() const { return static_cast<double>(pacer_.pace().value) / 1e6; }
 
@@ -140,9 +146,7 @@ TEST(UploadPacer, FillsTheLineAndNotItsQueue) {
       for (const double noise_ms : {0.0, 4.0}) {
         Line line(mbit, milliseconds(rtt + 1));
         line.Run(seconds(6), 10, 0, noise_ms);
-        line.TakeMeans();
-        line.Run(seconds(55), 10, 0, noise_ms);
-        const auto means = line.TakeMeans();
+        const auto means = line.MeansOf(seconds(55), 10, 0, noise_ms);
         SCOPED_TRACE(testing::Message() << mbit << " Mbit/s, " << rtt << " ms, noise " << noise_ms);
         EXPECT_GT(means.used, 0.96);
         EXPECT_LT(means.queue_ms, mbit < 10 ? 25 : 10);
@@ -157,9 +161,7 @@ TEST(UploadPacer, FillsALineWithAShortQueue) {
     Line line(mbit, milliseconds(41));
     line.set_router_ms(20);
     line.Run(seconds(6), 10, 0, 2);
-    line.TakeMeans();
-    line.Run(seconds(55), 10, 0, 2);
-    const auto means = line.TakeMeans();
+    const auto means = line.MeansOf(seconds(55), 10, 0, 2);
     EXPECT_GT(means.used, 0.96) << mbit;
     EXPECT_LT(means.queue_ms, 10) << mbit;
     EXPECT_LT(means.queue_most_ms, 19) << mbit;  // nothing is lost
@@ -209,16 +211,12 @@ TEST(UploadPacer, FollowsTheLine) {
   EXPECT_NEAR(line.pace_mbit(), 100, 5);
   line.SetRate(30);
   line.Run(seconds(5));
-  line.TakeMeans();
-  line.Run(seconds(10));
-  auto means = line.TakeMeans();
+  auto means = line.MeansOf(seconds(10));
   EXPECT_GT(means.used, 0.95);
   EXPECT_LT(means.queue_ms, 12);
   line.SetRate(100);
   line.Run(seconds(12));
-  line.TakeMeans();
-  line.Run(seconds(10));
-  means = line.TakeMeans();
+  means = line.MeansOf(seconds(10));
   EXPECT_GT(means.used, 0.95);
 }
 
@@ -226,15 +224,11 @@ TEST(UploadPacer, MakesRoomForOthersAndComesBack) {
   Line line(50, milliseconds(21));
   line.Run(seconds(5));
   line.Run(seconds(4), 10, 0.5);  // half of the line for a call or an upload of the household
-  line.TakeMeans();
-  line.Run(seconds(10), 10, 0.5);
-  auto means = line.TakeMeans();
+  auto means = line.MeansOf(seconds(10), 10, 0.5);
   EXPECT_GT(means.used, 0.40);
   EXPECT_LT(means.queue_ms, 20);
   line.Run(seconds(8));
-  line.TakeMeans();
-  line.Run(seconds(5));
-  means = line.TakeMeans();
+  means = line.MeansOf(seconds(5));
   EXPECT_GT(means.used, 0.95);
 }
 
@@ -247,9 +241,7 @@ TEST(UploadPacer, BusyProcessorsDuringTheSlowStartDoNotHoldAFastLineDown) {
     for (int i = 0; i < 12; ++i, offered *= 2) line.Run(milliseconds(100), offered);
     line.set_busy_ms(0);
     line.Run(seconds(5));
-    line.TakeMeans();
-    line.Run(seconds(10));
-    const auto means = line.TakeMeans();
+    const auto means = line.MeansOf(seconds(10));
     EXPECT_GT(means.used, 0.93);
     EXPECT_LT(means.queue_ms, 12);
   }
@@ -262,9 +254,7 @@ TEST(UploadPacer, APaceFarTooLowIsMadeUpForInSeconds) {
     line.Run(seconds(5));
     line.SetRate(500);
     line.Run(seconds(8));
-    line.TakeMeans();
-    line.Run(seconds(10));
-    const auto means = line.TakeMeans();
+    const auto means = line.MeansOf(seconds(10));
     EXPECT_GT(means.used, 0.93);
     EXPECT_LT(means.queue_most_ms, 70);
   }
@@ -283,9 +273,7 @@ TEST(UploadPacer, APauseOfTheProcessorsIsMadeUpForInSeconds) {
         EXPECT_LT(line.pace_mbit(), 0.7 * mbit);
         line.set_busy_ms(1.8);
         line.Run(seconds(4));
-        line.TakeMeans();
-        line.Run(seconds(3));
-        const auto means = line.TakeMeans();
+        const auto means = line.MeansOf(seconds(3));
         EXPECT_GT(means.used, 0.93);
         EXPECT_LT(means.queue_ms, 10);
       }
@@ -300,9 +288,7 @@ TEST(UploadPacer, ALineThatBecameSlowerIsNotTriedForLong) {
     line.Run(seconds(5));
     line.SetRate(20);
     line.Run(seconds(8));
-    line.TakeMeans();
-    line.Run(seconds(10));
-    const auto means = line.TakeMeans();
+    const auto means = line.MeansOf(seconds(10));
     EXPECT_GT(means.used, 0.95);
     EXPECT_LT(means.queue_ms, 15);
     EXPECT_LT(means.queue_most_ms, 40);
@@ -320,9 +306,7 @@ TEST(UploadPacer, TheLowestPaceIsNotForEver) {
       EXPECT_LT(line.pace_mbit(), 5);
       line.set_busy_ms(0);
       line.Run(seconds(9));
-      line.TakeMeans();
-      line.Run(seconds(10));
-      EXPECT_GT(line.TakeMeans().used, 0.9);
+      EXPECT_GT(line.MeansOf(seconds(10)).used, 0.9);
     }
   }
 }
@@ -333,9 +317,7 @@ TEST(UploadPacer, PausesKeepThePace) {
   const double before = line.pace_mbit();
   line.Run(seconds(60), 0);
   EXPECT_EQ(line.pace_mbit(), before);
-  line.TakeMeans();
-  line.Run(seconds(2));
-  const auto means = line.TakeMeans();
+  const auto means = line.MeansOf(seconds(2));
   EXPECT_GT(means.used, 0.9);
   EXPECT_LT(means.queue_most_ms, 40);
 }
