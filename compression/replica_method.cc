@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "compression/codec.h"
 #include "compression/codec_spec.h"
@@ -243,6 +244,18 @@ std::string LocalSpec(const LocalSteps& local, std::string spec) {
 std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps) const {
   constexpr std::uint64_t kLeast = 10, kMost = 1000;
   return start > 0 ? start : std::clamp(run_steps / 8, kLeast, kMost);
+}
+
+std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines,
+                                        bool bf16) const {
+  const std::uint64_t held = values * (2 * sizeof(float) + (bf16 ? 2 : 0));
+  if (!shards_moments() || pipelines < 2) return held + values * 2 * sizeof(float);
+  std::uint64_t owners = pipelines;
+  if (const auto lans = qsdp.LanOf(pipelines); lans.ok()) {
+    owners = std::set<std::size_t>(lans->begin(), lans->end()).size();
+  }
+  const std::uint64_t vectors = qsdp.delta ? 4 : 3;
+  return held + (values + owners - 1) / owners * vectors * sizeof(float);
 }
 
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {

@@ -74,6 +74,12 @@ struct ReplicaMethod {
   LocalSteps local;
 
   std::uint64_t StartOf(std::uint64_t run_steps) const;
+  // Moments are in shards, and no member has all of them.
+  bool shards_moments() const { return kind == ReplicaKind::kSharded; }
+  // Bytes that a peer needs for a stage of so many values in a run of so many pipelines: weights,
+  // gradients, and moments or its shard of them (and of the weights, in fp32), without what an
+  // exchange needs while it runs.
+  std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
   bool clips_locally() const {
     return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit ||

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/version.h"
 #include "daemon/stage_messages.h"
+#include "model/torch_device.h"
 #include "net/grpc_link_hub.h"
 #include "net/local_addresses.h"
 
@@ -44,9 +45,17 @@ auto RunOn(Executor* executor, Task task) {
   return future.get();
 }
 
-std::uint64_t MachineMemoryBytes() {
+// That a stage on `device` may use; 0: unknown, as that of a GPU is until a stage is on it.
+std::uint64_t MachineMemoryBytes(const std::string& device) {
+  const auto chosen = model::ChooseDevice(device);
+  if (!chosen.ok() || chosen->id != "cpu") return 0;
   struct sysinfo info {};
   return ::sysinfo(&info) == 0 ? std::uint64_t{info.totalram} * info.mem_unit : 0;
+}
+
+std::uint64_t ResidentPeakBytes() {
+  struct rusage usage {};
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? std::uint64_t(usage.ru_maxrss) * 1024 : 0;
 }
 
 Result<std::string> ReadInvite(const std::string& text) {
@@ -74,6 +83,7 @@ Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
 PeerDaemon::PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop)
     : config_(config),
       on_stop_(std::move(on_stop)),
+      memory_bytes_(MachineMemoryBytes(config.device)),
       upload_(std::make_shared<net::RateLimiter>(&SystemClock())),
       download_(std::make_shared<net::RateLimiter>(&SystemClock())),
       control_(NewThreadExecutor("control")),
@@ -232,7 +242,7 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   hello->set_listen_port(hub_->port());
   for (const std::string& address : Addresses()) hello->add_addresses(address);
   hello->set_device(config_.device);
-  hello->set_memory_bytes(MachineMemoryBytes());
+  hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(paused_);
   return message;
 }
@@ -401,6 +411,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.peers_up = run_status_.peers();
   s.peers_total = run_status_.peers_needed();
   s.device = config_.device;
+  s.resident_peak_bytes = ResidentPeakBytes();
   s.names = names_;
   s.totals = past_;
   s.control = connection_->stats();

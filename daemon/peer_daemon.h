@@ -84,6 +84,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
 
   const DaemonConfig config_;
   const std::function<void(Status)> on_stop_;
+  const std::uint64_t memory_bytes_;  // that a stage may use; 0: unknown
   std::shared_ptr<const net::Identity> identity_;
   std::shared_ptr<net::RateLimiter> upload_;
   std::shared_ptr<net::RateLimiter> download_;

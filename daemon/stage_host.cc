@@ -26,6 +26,7 @@ constexpr const char* kDataName = "data";
 // What is not measured by then is far away, or the line is full.
 constexpr Duration kRoundTripsWait = std::chrono::seconds(3);
 constexpr Duration kRoundTripsLook = std::chrono::milliseconds(50);
+constexpr char kStateFolder[] = "/stage-state";  // beside the checkpoints
 
 bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
@@ -149,6 +150,14 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
   options.recompute = run.recompute();
   options.optimizer = {run.beta1(), run.beta2(), run.epsilon(), run.weight_decay(),
                        run.clip_norm()};
+  // A single pipeline has nobody to share with, whatever the method.
+  const auto method =
+      compression::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
+  if (!method.ok()) return FailPlan(method.status());
+  if (method->shards_moments()) {
+    options.held = model::HeldState::kParameters;
+    options.state_folder = resources_.config->directory + kStateFolder;
+  }
   Run<Result<std::shared_ptr<Loaded>>>(
       resources_.compute, "stage.load",
       [loaded = std::move(loaded), options, json = run.model_config_json(),
@@ -227,8 +236,6 @@ void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
   if (::statvfs(resources_.config->directory.c_str(), &info) == 0) {
     budget_.disk_free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
   }
-  SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes)},
-            {"micro_batch", FormatBytes(budget_.micro_batch_bytes)}, {"device", device_name_});
   if (size.all_bytes == 0) return;
   SHOAL_LOG(kInfo, "daemon", "stage.m", {"per_sample", FormatBytes(sample.m)},
             {"per_boundary", FormatBytes(size.boundary_bytes)},
@@ -376,6 +383,10 @@ void StageHost::AwaitRoundTrips(TimePoint until) {
 }
 
 void StageHost::TellReady() {
+  const std::uint64_t shards = runner_->stats().shard_bytes;
+  SHOAL_LOG(kInfo, "daemon", "stage.memory", {"state", FormatBytes(budget_.state_bytes + shards)},
+            {"of_shards", FormatBytes(shards)},
+            {"micro_batch", FormatBytes(budget_.micro_batch_bytes)}, {"device", device_name_});
   control::v1::PeerMessage message;
   message.mutable_plan_ready()->set_generation(plan_.generation());
   AddRoundTrips(link_stats(), message.mutable_plan_ready());

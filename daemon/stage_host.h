@@ -40,7 +40,7 @@ struct StageResources {
 
 // What the stage costs, computed before it starts and shown.
 struct StageBudget {
-  std::uint64_t state_bytes = 0;            // weights, gradients, optimizer
+  std::uint64_t state_bytes = 0;            // what the model holds: weights, gradients, moments
   std::uint64_t micro_batch_bytes = 0;      // one in flight
   std::uint64_t delta_store_bytes = 0;      // when every sample was visited
   std::uint64_t delta_sample_bytes = 0;     // m of one sample at one boundary

@@ -58,6 +58,7 @@ struct StatusSnapshot {
   std::vector<std::uint32_t> lan;  // pipelines whose peers share its LAN in the stage group
   std::string device;
   StageBudget budget;
+  std::uint64_t resident_peak_bytes = 0;   // most memory that the process had
   std::optional<double> synthetic_cpu_ms;  // a bench: CPU time of making values
   FetchProgress fetch;
   double samples_per_second = 0;

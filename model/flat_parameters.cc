@@ -17,7 +17,6 @@
 namespace shoal::model {
 namespace {
 
-constexpr std::array<std::string_view, 2> kMomentSuffixes = {".exp_avg", ".exp_avg_sq"};
 // Values one thread handles at a time; fixed, so that sums do not depend on the thread count.
 constexpr std::size_t kBlockValues = std::size_t{1} << 16;
 
@@ -137,19 +136,28 @@ struct FlatParameters::Tensors {
 };
 
 FlatParameters::FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                               const std::string& device, bool bf16)
-    : device_(device), bf16_(bf16), tensors_(std::make_unique<Tensors>()) {
+                               const std::string& device, bool bf16, bool moments)
+    : device_(device), bf16_(bf16), moments_(moments), tensors_(std::make_unique<Tensors>()) {
   for (const std::string& part : PartsOf(config, range)) AddPart(config, part);
   const auto options = at::TensorOptions().device(c10::Device(device)).dtype(at::kFloat);
   const auto count = static_cast<std::int64_t>(size_);
   tensors_->values = at::zeros({count}, options);
   tensors_->gradients = at::zeros({count}, options);
-  tensors_->exp_avg = at::zeros({count}, options);
-  tensors_->exp_avg_sq = at::zeros({count}, options);
+  if (moments) tensors_->exp_avg = at::zeros({count}, options);
+  if (moments) tensors_->exp_avg_sq = at::zeros({count}, options);
   if (bf16) tensors_->compute = at::zeros({count}, options.dtype(at::kBFloat16));
 }
 
 FlatParameters::~FlatParameters() = default;
+
+std::uint64_t FlatParameters::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const at::Tensor* tensor : {&tensors_->values, &tensors_->gradients, &tensors_->exp_avg,
+                                   &tensors_->exp_avg_sq, &tensors_->compute}) {
+    if (tensor->defined()) bytes += tensor->nbytes();
+  }
+  return bytes;
+}
 
 void FlatParameters::AddPart(const storage::ModelConfig& config, const std::string& part) {
   StagePart added{part, {}};
@@ -335,12 +343,14 @@ Status FlatParameters::SavePart(const StagePart& part, const std::string& folder
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
     add(tensors_->values, entry, entry.name, &weights);
+    if (!moments_) continue;
     add(tensors_->exp_avg, entry, entry.name + std::string(kMomentSuffixes[0]), &moments);
     add(tensors_->exp_avg_sq, entry, entry.name + std::string(kMomentSuffixes[1]), &moments);
   }
   const std::string base = folder + "/" + part.name;
   SHOAL_RETURN_IF_ERROR(
       storage::WriteSafetensors(base + ".safetensors", weights, {{"part", part.name}}));
+  if (!moments_) return Status::Ok();
   return storage::WriteSafetensors(base + ".optimizer.safetensors", moments, {{"part", part.name}});
 }
 

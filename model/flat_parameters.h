@@ -8,10 +8,12 @@
 #ifndef SHOAL_MODEL_FLAT_PARAMETERS_H_
 #define SHOAL_MODEL_FLAT_PARAMETERS_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -23,6 +25,9 @@ class Tensor;
 }
 
 namespace shoal::model {
+
+// Names of a tensor's moments in optimizer files, behind the tensor's own.
+inline constexpr std::array<std::string_view, 2> kMomentSuffixes = {".exp_avg", ".exp_avg_sq"};
 
 struct ParameterEntry {
   std::string name;  // canonical, e.g. "h.0.attn.c_attn.weight"
@@ -40,8 +45,9 @@ struct StagePart {
 class FlatParameters {
  public:
   // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
+  // Without `moments` there are none, and what is about them must not be called.
   FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                 const std::string& device, bool bf16);
+                 const std::string& device, bool bf16, bool moments = true);
   ~FlatParameters();
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
@@ -51,6 +57,8 @@ class FlatParameters {
   std::size_t size() const { return size_; }
   const std::string& device() const { return device_; }
   bool bf16() const { return bf16_; }
+  bool moments() const { return moments_; }
+  std::uint64_t bytes() const;  // of all vectors
 
   // Views in the tensor's shape; valid for life. Value and Gradient are fp32, ComputeValue is in
   // the dtype of the matrix products.
@@ -78,7 +86,8 @@ class FlatParameters {
   Status CheckOptimizerPart(const StagePart& part, const storage::TensorMap& tensors) const;
   void LoadOptimizerPart(const StagePart& part, const storage::TensorMap& tensors);
   void ZeroOptimizer();
-  // Writes <folder>/<part>.safetensors and <folder>/<part>.optimizer.safetensors.
+  // Writes <folder>/<part>.safetensors and, if there are moments,
+  // <folder>/<part>.optimizer.safetensors.
   Status SavePart(const StagePart& part, const std::string& folder) const;
   // Brings the bf16 copy up to date after the weights have changed.
   void RefreshComputeValues();
@@ -96,6 +105,7 @@ class FlatParameters {
   std::size_t size_ = 0;
   const std::string device_;
   const bool bf16_;
+  const bool moments_;
   std::unique_ptr<Tensors> tensors_;
 };
 

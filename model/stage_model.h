@@ -36,6 +36,16 @@ struct OptimizerOptions {
   double clip_norm = 1.0;      // global norm; 0: no clipping
 };
 
+// What of its state a stage holds in memory, from the beginning.
+enum class HeldState : std::uint8_t {
+  kAll,
+  // Weights and gradients: the moments are in shards with the members of a stage group
+  // (pipeline/qsdp_step.cc). Read of a moment gives what Load found in files, zeros where it found
+  // none; Write of one goes to files in `state_folder`, each value once before Save, which moves
+  // them; Apply is an error.
+  kParameters,
+};
+
 struct StageOptions {
   StageRange range;
   std::string device = "auto";   // cpu | cuda | cuda:N | auto
@@ -45,6 +55,8 @@ struct StageOptions {
   std::uint64_t seed = 0;
   bool recompute = false;  // keep inputs only and run the forward again in backward
   int threads = 0;         // intra-op threads of the process; 0: LibTorch's choice
+  HeldState held = HeldState::kAll;
+  std::string state_folder;  // of this stage alone, where Save's folders are; unless all is held
   OptimizerOptions optimizer;
 };
 
@@ -127,7 +139,8 @@ class StageModel {
                        double learning_rate) = 0;
 
   // Saves one file per part of the stage: weights to <folder>/<part>.safetensors, optimizer state
-  // to <folder>/<part>.optimizer.safetensors. Bit-exact: a load continues the run identically.
+  // to <folder>/<part>.optimizer.safetensors. Bit-exact: a load continues the run identically. The
+  // same files whatever the stage holds; moments that it does not hold must have been written.
   virtual Status Save(const std::string& folder) = 0;
   // Loads weights, and optimizer state where `optimizer_files` has the part. Keys: part names.
   virtual Status Load(const std::map<std::string, std::string>& weight_files,
@@ -135,7 +148,7 @@ class StageModel {
   // Loads the stage's own weights straight from a model directory; optimizer state becomes zero.
   virtual Status LoadDirectory(const storage::ModelDirectory& directory) = 0;
 
-  // Parts of the stage in order, and bytes of weights + gradients + optimizer state.
+  // Parts of the stage in order, and bytes of the state that it holds: weights, gradients, moments.
   virtual std::vector<std::string> parts() const = 0;
   virtual std::uint64_t StateBytes() const = 0;
   // Most bytes that one kept micro-batch costs, for the bound on micro-batches in flight.

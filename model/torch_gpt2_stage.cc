@@ -11,6 +11,7 @@
 #include "model/flat_parameters.h"
 #include "model/gpt2_network.h"
 #include "model/stage_model.h"
+#include "model/state_files.h"
 #include "model/torch_device.h"
 #include "optimizer/adamw.h"
 
@@ -72,11 +73,16 @@ class TorchGpt2Stage final : public StageModel {
       : config_(config),
         options_(options),
         device_name_(device.name),
-        parameters_(config, options.range, device.id, options.compute == "bf16"),
+        parameters_(config, options.range, device.id, options.compute == "bf16",
+                    options.held == HeldState::kAll),
         network_(config, options, parameters_) {
     for (const ParameterEntry& entry : parameters_.entries()) {
       layout_.push_back(
           {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
+    }
+    if (options.held != HeldState::kAll) {
+      files_ = std::make_unique<StateFiles>(options.state_folder, parameters_.entries(),
+                                            parameters_.parts());
     }
   }
 
@@ -111,9 +117,7 @@ class TorchGpt2Stage final : public StageModel {
   Status LoadDirectory(const storage::ModelDirectory& directory) override;
 
   std::vector<std::string> parts() const override;
-  std::uint64_t StateBytes() const override {
-    return std::uint64_t{parameters_.size()} * (4 * sizeof(float) + (parameters_.bf16() ? 2 : 0));
-  }
+  std::uint64_t StateBytes() const override { return parameters_.bytes(); }
   std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const override {
     return network_.PendingBytes(rows, tokens);
   }
@@ -137,11 +141,18 @@ class TorchGpt2Stage final : public StageModel {
                      const StepLoss* loss) const;
   void SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const;
   Status CheckState(std::size_t first, std::size_t count) const;
+  // Moments are zero, and so are gradients.
+  void ForgetOptimizer();
+  // Whether a vector is in files.
+  bool InFiles(StateVector which) const {
+    return files_ != nullptr && which != StateVector::kWeights && which != StateVector::kGradients;
+  }
 
   const storage::ModelConfig config_;
   const StageOptions options_;
   const std::string device_name_;
   FlatParameters parameters_;
+  std::unique_ptr<StateFiles> files_;  // of the moments; null: they are held
   Gpt2Network network_;
   std::vector<TensorLayout> layout_;
   std::map<MicroBatchId, InFlight> kept_;
@@ -287,6 +298,7 @@ Status TorchGpt2Stage::CheckState(std::size_t first, std::size_t count) const {
 
 Status TorchGpt2Stage::Read(StateVector which, std::size_t first, std::span<float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  if (InFiles(which)) return files_->Read(which, first, values);
   return Guard("reading the stage's state", [&] {
     parameters_.Read(which, first, values);
     return Status::Ok();
@@ -295,6 +307,7 @@ Status TorchGpt2Stage::Read(StateVector which, std::size_t first, std::span<floa
 
 Status TorchGpt2Stage::Write(StateVector which, std::size_t first, std::span<const float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  if (InFiles(which)) return files_->Write(which, first, values);
   return Guard("writing the stage's state", [&] {
     parameters_.Write(which, first, values);
     return Status::Ok();
@@ -327,6 +340,9 @@ Status TorchGpt2Stage::Apply(std::uint64_t step, double scale, double global_nor
                            ": gradient norm, scale or learning rate is not finite; lower the "
                            "learning rate or go back to the last checkpoint");
   }
+  if (files_ != nullptr) {
+    return FailedPrecondition("the stage has no optimizer state of its own to make a step with");
+  }
   const OptimizerOptions& optimizer = options_.optimizer;
   return Guard("optimizer step", [&] {
     parameters_.Apply({optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay,
@@ -341,7 +357,7 @@ Status TorchGpt2Stage::Save(const std::string& folder) {
   for (const StagePart& part : parameters_.parts()) {
     SHOAL_RETURN_IF_ERROR(Guard("saving", [&] { return parameters_.SavePart(part, folder); }));
   }
-  return Status::Ok();
+  return files_ != nullptr ? files_->MoveTo(folder) : Status::Ok();
 }
 
 Status TorchGpt2Stage::Load(const std::map<std::string, std::string>& weight_files,
@@ -367,13 +383,25 @@ Status TorchGpt2Stage::Load(const std::map<std::string, std::string>& weight_fil
     moments.emplace_back(&part, std::move(moment));
   }
   return Guard("loading", [&] {
-    ZeroGradients();
-    parameters_.ZeroOptimizer();
+    ForgetOptimizer();
     for (const auto& [part, file] : weights) parameters_.LoadPart(*part, file->tensors());
-    for (const auto& [part, file] : moments) parameters_.LoadOptimizerPart(*part, file->tensors());
+    for (const auto& [part, file] : moments) {
+      if (files_ == nullptr) {
+        parameters_.LoadOptimizerPart(*part, file->tensors());
+      } else {
+        files_->SetSource(static_cast<std::size_t>(part - parameters_.parts().data()), file);
+      }
+    }
     parameters_.RefreshComputeValues();
     return Status::Ok();
   });
+}
+
+void TorchGpt2Stage::ForgetOptimizer() {
+  ZeroGradients();
+  if (files_ == nullptr) return parameters_.ZeroOptimizer();
+  files_->Drop();
+  for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, nullptr);
 }
 
 Status TorchGpt2Stage::LoadDirectory(const storage::ModelDirectory& directory) {
@@ -386,8 +414,7 @@ Status TorchGpt2Stage::LoadDirectory(const storage::ModelDirectory& directory) {
     }));
   }
   return Guard("loading", [&] {
-    ZeroGradients();
-    parameters_.ZeroOptimizer();
+    ForgetOptimizer();
     parameters_.RefreshComputeValues();
     return Status::Ok();
   });
@@ -411,6 +438,9 @@ Status CheckOptions(const storage::ModelConfig& config, const StageOptions& opti
   }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return InvalidArgument("dropout must be at least 0 and below 1");
+  }
+  if (options.held != HeldState::kAll && options.state_folder.empty()) {
+    return InvalidArgument("a stage that does not hold all of its state needs a folder for it");
   }
   const OptimizerOptions& optimizer = options.optimizer;
   const bool betas =

@@ -5,9 +5,10 @@
 // these bytes decode to. Tensors that are few or sensitive (norms, biases) travel in fp32, by an
 // exchange of their own.
 //
-// Shards are cut when a generation begins, from what the model has then. A step that is saved sends
-// exact weights, and gathers the moments, so that the model and a checkpoint have all of the state
-// and any number of members goes on from it.
+// Shards are cut when a generation begins, from what the model was loaded with. A step that is
+// saved sends exact weights, and its Apply gives all moments to the model, slice by slice, which
+// need not hold them (model::HeldState): so a checkpoint has all of the state and any number of
+// members goes on from it.
 //
 // An owner's step happens inside the exchange, before the step of the run is agreed on: an aborted
 // one has moved the shards. It also ends the generation, with it this object, and the next one
@@ -27,6 +28,7 @@
 #include "common/mutex.h"
 #include "compression/learned_levels.h"
 #include "optimizer/adamw_shard.h"
+#include "pipeline/moment_gather.h"
 #include "pipeline/part_lans.h"
 #include "pipeline/replica_step.h"
 
@@ -39,9 +41,9 @@ using model::StateVector;
 constexpr char kExactCodec[] = "raw:dtype=fp32";
 
 // Channels of a part's group.
-enum Channel : std::size_t { kSmall, kQuantised, kExact, kChannels };
+enum Channel : std::size_t { kSmall, kQuantised, kExact, kMoments, kChannels };
 // Rounds of a step, and vectors that keep their errors apart.
-enum Round : std::uint64_t { kWeights = 1, kFirst, kSecond, kNorms, kLevels, kRounds };
+enum Round : std::uint64_t { kWeights = 1, kNorms = 4, kLevels, kRounds };
 
 std::uint64_t RoundOf(std::uint64_t step, Round round) { return step * kRounds + round; }
 
@@ -49,6 +51,7 @@ std::uint64_t RoundOf(std::uint64_t step, Round round) { return step * kRounds +
 // do before the step's end is told to control.
 struct Piece {
   std::shared_ptr<const ReplicaPart> part;
+  std::vector<collective::ValueRange> shards;  // by member
   collective::ValueRange own;
   optimizer::AdamWShard shard;
   bool loaded = false;
@@ -69,8 +72,7 @@ struct Piece {
 // What a step's Apply will write.
 struct Staged {
   std::shared_ptr<Piece> piece;
-  Buffer weights;                      // or their change
-  Buffer first_moment, second_moment;  // empty: the model keeps what it has
+  Buffer weights;  // or their change
   bool change = false;
 };
 
@@ -147,11 +149,7 @@ Status ApplyStaged(model::StageModel* model, Staged* staged) {
     std::ranges::copy(weights.subspan(staged->piece->own.begin, base.floats().size()),
                       base.floats().begin());
   }
-  SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kWeights, part, weights));
-  if (staged->first_moment.empty()) return Status::Ok();
-  SHOAL_RETURN_IF_ERROR(
-      WritePart(model, StateVector::kFirstMoment, part, staged->first_moment.floats()));
-  return WritePart(model, StateVector::kSecondMoment, part, staged->second_moment.floats());
+  return WritePart(model, StateVector::kWeights, part, weights);
 }
 
 std::vector<optimizer::DecayRun> DecayRuns(const ReplicaPart& part) {
@@ -175,6 +173,7 @@ class QsdpStep final : public ReplicaStep {
   Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  std::uint64_t StateBytes() const override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
@@ -188,6 +187,7 @@ class QsdpStep final : public ReplicaStep {
     std::shared_ptr<const ReplicaPart> part;
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
+    std::unique_ptr<MomentGather> moments;
     std::vector<Lane> lanes;
     collective::LanGroups lans;  // by member
     std::size_t lanes_left = 0;
@@ -203,7 +203,9 @@ class QsdpStep final : public ReplicaStep {
   bool Learns(std::uint64_t step) const;
   void Read(Group* group, Lane* lane);
   void Exchange(Group* group, Lane* lane, Buffer gradient);
-  void GatherMoment(Group* group, Lane* lane, bool second);
+  Status AddMoments(Group* group);
+  void GatherMoments();
+  void FinishApply(const Status& status);
   void FinishLane(Group* group);
   void ExchangeNorms(Group* group);
   void ExchangeCounts(Group* group);
@@ -224,6 +226,7 @@ class QsdpStep final : public ReplicaStep {
   bool learns_ = false;  // at the end of the running step
   std::size_t groups_left_ = 0;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
+  std::function<void(Status)> applied_;       // null: no Apply is
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
@@ -247,6 +250,7 @@ Status QsdpStep::Init(const ReplicaContext& context) {
     for (const bool quantised : {true, false}) {
       SHOAL_RETURN_IF_ERROR(AddLane(&group, quantised));
     }
+    SHOAL_RETURN_IF_ERROR(AddMoments(&group));
     groups_.push_back(std::move(group));
   }
   return Status::Ok();
@@ -273,8 +277,8 @@ Status QsdpStep::AddLane(Group* group, bool quantised) {
   }
   // Whoever does not count in a step owns its shard all the same.
   const std::vector<std::uint64_t> weights(part.channel->size(), 1);
-  piece->own = collective::HierarchicalShards(part.values, group->lans, weights, {},
-                                              config.row)[part.channel->rank()];
+  piece->shards = collective::HierarchicalShards(part.values, group->lans, weights, {}, config.row);
+  piece->own = piece->shards[part.channel->rank()];
   piece->shard = optimizer::AdamWShard(piece->own.begin, piece->own.size(), DecayRuns(part));
   Lane lane;
   lane.piece = std::move(piece);
@@ -283,6 +287,18 @@ Status QsdpStep::AddLane(Group* group, bool quantised) {
       lane.exchange,
       NewExchange(config, group->lans, group->mux->channel(quantised ? kQuantised : kExact)));
   group->lanes.push_back(std::move(lane));
+  return Status::Ok();
+}
+
+Status QsdpStep::AddMoments(Group* group) {
+  collective::ExchangeConfig config;
+  config.row = method_.qsdp.bucket;
+  config.epoch = core_->config.generation;
+  config.early_bytes_max += 2 * sizeof(float) * MomentGather::kSliceValues;
+  SHOAL_ASSIGN_OR_RETURN(auto exchange,
+                         NewExchange(config, group->lans, group->mux->channel(kMoments)));
+  group->moments =
+      std::make_unique<MomentGather>(core_, std::move(exchange), group->lans, config.row);
   return Status::Ok();
 }
 
@@ -401,32 +417,7 @@ void QsdpStep::Exchange(Group* group, Lane* lane, Buffer gradient) {
   }
   Start(lane->exchange.get(), std::move(request), [this, group, lane](Buffer weights) {
     lane->staged->weights = std::move(weights);
-    if (!order_.checkpoint) return FinishLane(group);
-    GatherMoment(group, lane, false);
-  });
-}
-
-void QsdpStep::GatherMoment(Group* group, Lane* lane, bool second) {
-  collective::ExchangeRequest request = NewRequest(*group, second ? kSecond : kFirst);
-  request.flow = collective::Flow::kGather;
-  request.count = lane->piece->part->values;
-  if (lane->quantised) {
-    request.codec = group->gradient_codec;
-    request.result_codec = kExactCodec;
-  }
-  request.transform = [piece = lane->piece, second](std::size_t first, std::span<float> values) {
-    const std::span<float> own =
-        second ? piece->shard.second_moment() : piece->shard.first_moment();
-    std::ranges::copy(own.subspan(first - piece->own.begin, values.size()), values.begin());
-    return Status::Ok();
-  };
-  const std::uint64_t all = request.count * sizeof(float);
-  const std::uint64_t own = lane->piece->own.size() * sizeof(float);
-  core_->stats.replica.raw_sent += own * (request.weights.size() - 1);
-  core_->stats.replica.raw_received += all - own;
-  Start(lane->exchange.get(), std::move(request), [this, group, lane, second](Buffer moment) {
-    (second ? lane->staged->second_moment : lane->staged->first_moment) = std::move(moment);
-    second ? FinishLane(group) : GatherMoment(group, lane, true);
+    FinishLane(group);
   });
 }
 
@@ -513,12 +504,45 @@ void QsdpStep::Apply(const ApplyOrder&, std::function<void(Status)> done) {
     }
   }
   began_ = true;
+  applied_ = std::move(done);
   auto apply = [model = core_->deps.model, staged = std::move(staged)] {
     for (const auto& one : staged) SHOAL_RETURN_IF_ERROR(ApplyStaged(model, one.get()));
     model->ZeroGradients();
     return Status::Ok();
   };
-  scope_.Run(core_->deps.compute, "weights.apply", std::move(apply), std::move(done));
+  scope_.Run(core_->deps.compute, "weights.apply", std::move(apply), [this](const Status& status) {
+    if (!status.ok() || !order_.checkpoint || groups_.empty()) return FinishApply(status);
+    GatherMoments();
+  });
+}
+
+void QsdpStep::GatherMoments() {
+  groups_left_ = groups_.size();
+  for (Group& group : groups_) {
+    std::vector<ShardedVector> vectors;
+    for (const Lane& lane : group.lanes) {
+      const std::shared_ptr<optimizer::AdamWShard> shard(lane.piece, &lane.piece->shard);
+      vectors.push_back({lane.piece->part, lane.piece->shards, shard});
+    }
+    group.moments->Start(std::move(vectors), [this](const Status& status) {
+      if (!status.ok() || --groups_left_ == 0) FinishApply(status);
+    });
+  }
+}
+
+void QsdpStep::FinishApply(const Status& status) {
+  if (applied_) std::exchange(applied_, nullptr)(status);
+}
+
+std::uint64_t QsdpStep::StateBytes() const {
+  std::uint64_t values = 0;
+  for (const Group& group : groups_) {
+    for (const Lane& lane : group.lanes) {
+      const bool base = lane.quantised && method_.qsdp.delta;
+      values += (base ? 4 : 3) * lane.piece->own.size();
+    }
+  }
+  return values * sizeof(float);
 }
 
 std::string QsdpStep::Awaited(const PeerId** peer) const {
@@ -527,8 +551,9 @@ std::string QsdpStep::Awaited(const PeerId** peer) const {
     for (const Lane& lane : group.lanes) {
       if (members.empty()) members = lane.exchange->Awaited();
     }
+    if (members.empty()) members = group.moments->Awaited();
     std::string text =
-        AwaitedText(*links_, *group.part->channel, members, "gradients or weights", peer);
+        AwaitedText(*links_, *group.part->channel, members, "gradients, weights or moments", peer);
     if (!text.empty()) return text;
   }
   return {};

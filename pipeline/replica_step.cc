@@ -94,9 +94,20 @@ Status ReadPart(model::StageModel* model, model::StateVector which, const Replic
 Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                  std::span<const float> values) {
   SHOAL_CHECK(values.size() == part.values);
+  return WritePart(model, which, part, 0, values);
+}
+
+Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                 std::size_t first, std::span<const float> values) {
+  SHOAL_CHECK(first <= part.values && values.size() <= part.values - first);
   for (const ReplicaPart::Range& range : part.ranges) {
-    SHOAL_RETURN_IF_ERROR(model->Write(which, range.first, values.first(range.values)));
-    values = values.subspan(range.values);
+    if (values.empty()) break;
+    const std::size_t skipped = std::min(first, range.values);
+    first -= skipped;
+    const std::size_t count = std::min(values.size(), range.values - skipped);
+    if (count == 0) continue;
+    SHOAL_RETURN_IF_ERROR(model->Write(which, range.first + skipped, values.first(count)));
+    values = values.subspan(count);
   }
   return Status::Ok();
 }

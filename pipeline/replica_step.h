@@ -67,6 +67,8 @@ Status WritePart(model::StageModel* model, model::StateVector which, const Repli
 // The same of its values from `first` on.
 Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                 std::size_t first, std::span<float> values);
+Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
+                 std::size_t first, std::span<const float> values);
 
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
 std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
@@ -115,8 +117,11 @@ class ReplicaStep {
   // Does it: weights and moments move on, gradients are zero. `done` as above.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
 
-  // Whom a running Reduce waits for: "the gradients of peer ...", `peer` set; empty if it has work
-  // of its own to do.
+  // Bytes of weights and moments that it holds beside the model's, for good.
+  virtual std::uint64_t StateBytes() const { return 0; }
+
+  // Whom a running Reduce or Apply waits for: "the gradients of peer ...", `peer` set; empty if it
+  // has work of its own to do.
   virtual std::string Awaited(const PeerId** peer) const = 0;
 };
 

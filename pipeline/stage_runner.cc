@@ -237,6 +237,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
     context.final_after = FinalAfter(facts.layout, facts.weight_parts);
   }
   SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
+  core_.stats.shard_bytes = replica_->StateBytes();
   return Status::Ok();
 }
 
@@ -482,11 +483,11 @@ std::string Runner::Awaited(const PeerId** peer) const {
   switch (state_) {
     case RunnerState::kOpening: return AwaitedAtLinkUp(peer);
     case RunnerState::kRunning: return compute_->Awaited(peer);
-    case RunnerState::kReducing: break;
-    default: return "the own optimizer or delta store";
+    default: break;
   }
   std::string awaited = replica_->Awaited(peer);
-  return awaited.empty() ? "the own model" : awaited;
+  if (!awaited.empty()) return awaited;
+  return state_ == RunnerState::kReducing ? "the own model" : "the own optimizer or delta store";
 }
 
 std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {

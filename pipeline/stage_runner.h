@@ -120,6 +120,7 @@ struct RunnerStats {
   StepBounds bounds;       // of the running step
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;
+  std::uint64_t shard_bytes = 0;  // weights and moments that the replica method holds
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
   std::uint64_t ahead_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent

@@ -114,6 +114,21 @@ Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
   return Status::Ok();
 }
 
+// Of the parameters and what goes with them; activations come on top.
+Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
+  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
+                         compression::ParseReplicaMethod(config->replica_method));
+  const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
+  config->stage_bytes.clear();
+  for (std::uint32_t stage = 0; stage < config->stages && !config->synthetic; ++stage) {
+    const std::uint64_t values =
+        model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
+    config->stage_bytes.push_back(
+        method.StateBytes(values, config->pipelines, config->compute == "bf16"));
+  }
+  return Status::Ok();
+}
+
 Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
@@ -241,6 +256,7 @@ Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::Conte
   SHOAL_RETURN_IF_ERROR(
       CheckData(*config, artefacts.model, artefacts.data, !artefacts.tokenizer_files.empty()));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
+  SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
   artefacts.synthetic = config->synthetic;
   if (directory) SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
   SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));

@@ -27,9 +27,9 @@ struct RunArtefacts {
   bool synthetic = false;  // a bench: there are no weights
 };
 
-// Fills config's model_config_json, layers, row_tokens, train_rows and stage_first_layers, and
-// puts parts and data into `content`. Model and data that do not fit each other or the run are
-// invalid arguments. Blocks on disk.
+// Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and
+// stage_bytes, and puts parts and data into `content`. Model and data that do not fit each other or
+// the run are invalid arguments. Blocks on disk.
 Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
                                       RunConfig* config);
 

@@ -66,6 +66,7 @@ struct RunConfig {
   std::uint32_t row_tokens = 0;
   std::uint64_t train_rows = 0;
   std::vector<std::uint32_t> stage_first_layers;  // stages + 1 entries: cut points
+  std::vector<std::uint64_t> stage_bytes;         // of a peer's memory, by stage; empty: unknown
 };
 
 // Reads and checks the file; an unknown key, wrong type or unit is an error with line and what is

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/units.h"
 #include "compression/replica_method.h"
 #include "scheduler/peer_message_check.h"
 #include "scheduler/swarm_state_impl.h"
@@ -193,6 +194,17 @@ void SwarmStateImpl::Fail(const std::string& cause) {
 
 std::string SwarmStateImpl::WaitingFor() const {
   const std::size_t here = members_.candidates();
+  if (here >= needed() && too_small_) {
+    std::string text =
+        "the peers that are here have too little memory for all places: parameters "
+        "and optimizer of a stage need";
+    for (std::size_t s = 0; s < config_.stage_bytes.size(); ++s) {
+      text += (s == 0 ? " " : ", ") + FormatBytes(config_.stage_bytes[s]);
+    }
+    return text +
+           "; waiting for a peer with more, or take more stages or [replica] method = "
+           "\"qsdp\"";
+  }
   if (here >= needed()) return "it continues in a moment";
   std::string text = "waiting for " + std::to_string(needed() - here) +
                      (needed() - here == 1 ? " more peer (" : " more peers (") +

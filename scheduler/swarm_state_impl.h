@@ -149,6 +149,7 @@ class SwarmStateImpl final : public SwarmState {
   bool pausing_ = false;            // once a checkpoint above pausing_from_ is whole
   std::uint64_t pausing_from_ = 0;  // steps applied
   TimePoint not_before_{};          // of the next plan
+  bool too_small_ = false;          // enough peers were here, but not enough memory
   std::uint32_t failures_ = 0;
   std::uint64_t progress_ = 0;    // most steps applied when a generation ended
   std::set<PeerId> refusals_;     // who called plans invalid since the last that worked

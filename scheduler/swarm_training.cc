@@ -30,8 +30,9 @@ void SwarmStateImpl::TryPlan() {
     return;
   }
   if (members_.candidates() < needed()) return;
-  const PlacementRun run{config_.stages, config_.pipelines, {}};
+  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
   auto plan = Place(members_.Candidates(), {}, run, plan_.empty() ? nullptr : &plan_);
+  too_small_ = !plan;
   if (plan) BeginGeneration(*std::move(plan));
 }
 

@@ -111,19 +111,31 @@ Result<std::shared_ptr<ParsedFile>> Parse(std::span<const std::byte> bytes,
   return std::make_shared<ParsedFile>(std::move(tensors), std::move(header.metadata));
 }
 
-// The header text, padded with spaces so that the data begins at a multiple of 8.
-Result<std::string> BuildHeader(std::span<const TensorToWrite> tensors,
-                                const std::map<std::string, std::string>& metadata) {
+}  // namespace
+
+Result<std::shared_ptr<const SafetensorsFile>> OpenSafetensors(const std::string& path) {
+  SHOAL_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
+  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<ParsedFile> parsed, Parse(file->bytes(), path));
+  parsed->Own(std::move(file));
+  return std::shared_ptr<const SafetensorsFile>(std::move(parsed));
+}
+
+Result<std::shared_ptr<const SafetensorsFile>> ParseSafetensors(std::span<const std::byte> bytes,
+                                                                const std::string& name) {
+  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<ParsedFile> parsed, Parse(bytes, name));
+  return std::shared_ptr<const SafetensorsFile>(std::move(parsed));
+}
+
+Result<std::string> BuildSafetensorsHeader(std::span<const TensorToWrite> tensors,
+                                           const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   std::map<std::string_view, bool> seen;
   for (const TensorToWrite& tensor : tensors) {
     std::uint64_t bytes = 0;
-    if (!TensorBytes(tensor.dtype, tensor.shape, &bytes) || bytes != tensor.data.size()) {
-      return InvalidArgument("tensor " + Quoted(tensor.name) + " has " +
-                             std::to_string(tensor.data.size()) +
-                             " bytes of data, which do not fit its shape");
+    if (!TensorBytes(tensor.dtype, tensor.shape, &bytes)) {
+      return InvalidArgument("the size of tensor " + Quoted(tensor.name) + " exceeds 64 bits");
     }
     if (tensor.name == "__metadata__" || !seen.emplace(tensor.name, true).second) {
       return InvalidArgument("tensor name " + Quoted(tensor.name) + " is reserved or used twice");
@@ -150,24 +162,16 @@ Result<std::string> BuildHeader(std::span<const TensorToWrite> tensors,
   return text;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const SafetensorsFile>> OpenSafetensors(const std::string& path) {
-  SHOAL_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
-  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<ParsedFile> parsed, Parse(file->bytes(), path));
-  parsed->Own(std::move(file));
-  return std::shared_ptr<const SafetensorsFile>(std::move(parsed));
-}
-
-Result<std::shared_ptr<const SafetensorsFile>> ParseSafetensors(std::span<const std::byte> bytes,
-                                                                const std::string& name) {
-  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<ParsedFile> parsed, Parse(bytes, name));
-  return std::shared_ptr<const SafetensorsFile>(std::move(parsed));
-}
-
 Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                         const std::map<std::string, std::string>& metadata) {
-  Result<std::string> header = BuildHeader(tensors, metadata);
+  for (const TensorToWrite& tensor : tensors) {
+    std::uint64_t bytes = 0;
+    if (TensorBytes(tensor.dtype, tensor.shape, &bytes) && bytes == tensor.data.size()) continue;
+    return InvalidArgument("cannot write " + path + ": tensor " + Quoted(tensor.name) + " has " +
+                           std::to_string(tensor.data.size()) +
+                           " bytes of data, which do not fit its shape");
+  }
+  const Result<std::string> header = BuildSafetensorsHeader(tensors, metadata);
   if (!header.ok()) return header.status().WithContext("cannot write " + path);
   SHOAL_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
   std::byte prefix[kPrefixBytes];

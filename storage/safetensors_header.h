@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,11 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text, const st
 
 // Bytes of a tensor; false if the number overflows 64 bits or a dimension is negative.
 bool TensorBytes(DType dtype, const std::vector<std::int64_t>& shape, std::uint64_t* bytes);
+
+// The text of a header, for tensors that lie in this order without gaps, padded with spaces so that
+// the data begins at a multiple of 8. Their data is not looked at.
+Result<std::string> BuildSafetensorsHeader(std::span<const TensorToWrite> tensors,
+                                           const std::map<std::string, std::string>& metadata);
 
 }  // namespace shoal::storage
 

@@ -155,5 +155,18 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   EXPECT_EQ(*measured->qsdp.LanOf(3), (std::vector<std::size_t>{0, 1, 2})) << "the plan tells them";
 }
 
+TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
+  const auto bytes = [](const char* spec, std::uint32_t pipelines, bool bf16 = false) {
+    return ParseReplicaMethod(spec)->StateBytes(1200, pipelines, bf16);
+  };
+  EXPECT_EQ(bytes("average", 4), 1200u * 16);
+  EXPECT_EQ(bytes("average", 4, true), 1200u * 18);
+  EXPECT_EQ(bytes("qsdp", 1), 1200u * 16) << "there is nobody to share with";
+  EXPECT_EQ(bytes("qsdp", 2), 1200u * (8 + 6));
+  EXPECT_EQ(bytes("qsdp", 4), 1200u * (8 + 3));
+  EXPECT_EQ(bytes("qsdp:delta=true", 4, true), 1200u * (10 + 4));
+  EXPECT_EQ(bytes("qsdp:lan=0-1/2-3", 4), 1200u * (8 + 6)) << "one of a LAN owns";
+}
+
 }  // namespace
 }  // namespace shoal::compression

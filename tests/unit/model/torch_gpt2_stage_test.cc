@@ -524,6 +524,64 @@ TEST(TorchGpt2Stage, ChecksItsOptions) {
   EXPECT_THAT(message(options), HasSubstr("dropout"));
 }
 
+// With the moments in files: what is loaded is read from them, what is saved passes through.
+TEST(TorchGpt2Stage, AStageWithoutMomentsReadsAndSavesThemAllTheSame) {
+  const std::string folder = Scratch("moments");
+  for (const char* name : {"/full", "/lean", "/none"}) {
+    std::filesystem::create_directories(folder + name);
+  }
+  StagePipeline pipeline(MiniModel(), 1, {});
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    const StepLoss loss = pipeline.RunMicroBatch({step, 0}, RandomBatch(2, 16, 512, 0.2, step));
+    pipeline.Apply(step, loss.labels, 1e-3);
+  }
+  StageModel& full = pipeline.stage(0);
+  ASSERT_TRUE(full.Save(folder + "/full").ok());
+  std::map<std::string, std::string> weights, moments;
+  for (const std::string& part : full.parts()) {
+    weights[part] = folder + "/full/" + part + ".safetensors";
+    moments[part] = folder + "/full/" + part + ".optimizer.safetensors";
+  }
+  StageOptions options = full.options();
+  options.held = HeldState::kParameters;
+  EXPECT_THAT(NewTorchGpt2Stage(full.config(), options).status().message(), HasSubstr("folder"));
+  options.state_folder = folder + "/state";
+  auto made = NewTorchGpt2Stage(full.config(), options);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  StageModel& lean = **made;
+  EXPECT_EQ(lean.StateBytes(), 8 * lean.state_size());
+  ASSERT_TRUE(lean.Load(weights, moments).ok());
+  EXPECT_THAT(lean.Apply(2, 1, 1, 1e-3).message(), HasSubstr("no optimizer state"));
+  EXPECT_THAT(lean.Save(folder + "/none").message(), HasSubstr("0 of"));
+
+  // Pieces that end anywhere, the second moment first.
+  for (const StateVector which : {StateVector::kSecondMoment, StateVector::kFirstMoment}) {
+    std::vector<float> want(full.state_size()), have(full.state_size());
+    ASSERT_TRUE(full.Read(which, 0, want).ok());
+    const std::size_t cut = want.size() / 3 + 17;
+    ASSERT_TRUE(lean.Read(which, 0, std::span(have).first(cut)).ok());
+    ASSERT_TRUE(lean.Read(which, cut, std::span(have).subspan(cut)).ok());
+    EXPECT_EQ(have, want);
+    ASSERT_TRUE(lean.Write(which, cut, std::span(have).subspan(cut)).ok());
+    ASSERT_TRUE(lean.Write(which, 0, std::span(have).first(cut)).ok());
+  }
+  ASSERT_TRUE(lean.Save(folder + "/lean").ok());
+  for (const auto& file : std::filesystem::directory_iterator(folder + "/full")) {
+    const std::string name = file.path().filename().string();
+    const auto want = ReadFile(folder + "/full/" + name, 1 << 24);
+    const auto have = ReadFile(folder + "/lean/" + name, 1 << 24);
+    ASSERT_TRUE(want.ok() && have.ok()) << name;
+    EXPECT_TRUE(*want == *have) << name;
+  }
+  EXPECT_FALSE(std::filesystem::exists(options.state_folder));
+  // Without optimizer files moments are zero.
+  ASSERT_TRUE(lean.Load(weights, {}).ok());
+  std::vector<float> zeros(lean.state_size(), 1);
+  ASSERT_TRUE(lean.Read(StateVector::kFirstMoment, 0, zeros).ok());
+  EXPECT_EQ(zeros, std::vector<float>(lean.state_size()));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(TorchGpt2Stage, KnowsItsSize) {
   StagePipeline pipeline(MiniModel(), 2, {});
   for (std::size_t s = 0; s < 2; ++s) {

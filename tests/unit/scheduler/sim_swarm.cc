@@ -72,8 +72,9 @@ Duration SimSwarm::Delay(double mean_ms) {
   return Duration(static_cast<std::int64_t>(std::min(draw(random_), mean_ms * 8) * 1e6));
 }
 
-std::size_t SimSwarm::AddPeer() {
+std::size_t SimSwarm::AddPeer(std::uint64_t memory_bytes) {
   auto peer = std::make_unique<SimPeer>();
+  peer->memory_bytes = memory_bytes;
   peer->id = SimPeerId(static_cast<std::uint32_t>(peers_.size()) + 1);
   peer->name = "peer" + std::to_string(peers_.size());
   peers_.push_back(std::move(peer));
@@ -97,6 +98,7 @@ void SimSwarm::Connect(std::size_t index) {
   hello.mutable_hello()->set_join_secret(kSecret);
   hello.mutable_hello()->set_listen_port(9000);
   hello.mutable_hello()->set_device("cpu");
+  hello.mutable_hello()->set_memory_bytes(peer.memory_bytes);
   hello.mutable_hello()->set_paused(peer.paused);
   Say(index, hello);
   Heartbeat(&peer);

@@ -29,6 +29,7 @@ struct SimPeer {
   bool alive = true;
   bool mute = false;  // connected, says nothing
   bool paused = false;
+  std::uint64_t memory_bytes = 0;
   ConnectionId connection = 0;
   std::uint64_t life = 0;   // grows with each connection: what was under way before is void
   std::uint64_t epoch = 0;  // and with each plan or abort
@@ -54,7 +55,7 @@ class SimSwarm {
   SimSwarm(const RunConfig& config, std::uint64_t seed);
 
   SimPeer& Peer(std::size_t index) { return *peers_[index]; }
-  std::size_t AddPeer();  // connects at once
+  std::size_t AddPeer(std::uint64_t memory_bytes = 0);  // connects at once
   void Connect(std::size_t index);
   // The connection breaks (the scheduler hears of it after a delay); the process is gone.
   void Kill(std::size_t index);

@@ -105,6 +105,20 @@ TEST(SwarmFaultsTest, BrokenLinkIsRetriedAfterABackoff) {
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
+TEST(SwarmFaultsTest, AStageWaitsForAPeerWithTheMemoryForIt) {
+  RunConfig config = SimConfig(2, 1);
+  config.stage_bytes = {1ull << 20, 3ull << 30};
+  SimSwarm swarm(config, 4);
+  for (int i = 0; i < 2; ++i) swarm.AddPeer(2ull << 30);
+  swarm.RunFor(std::chrono::minutes(1));
+  EXPECT_EQ(swarm.View().state, RunState::kWaiting);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("too little memory"));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("3.00 GiB"));
+  const std::size_t large = swarm.AddPeer(4ull << 30);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_EQ(swarm.Peer(large).stage, 1);
+}
+
 TEST(SwarmFaultsTest, FiveFailuresWithoutProgressHoldTheRun) {
   SimSwarm swarm(SimConfig(2, 1), 26);
   for (int i = 0; i < 2; ++i) swarm.AddPeer();
