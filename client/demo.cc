@@ -66,7 +66,10 @@ class DemoRun {
   explicit DemoRun(const DemoOptions& options) : options_(options) {}
 
   Result<Report> Run() {
-    SHOAL_RETURN_IF_ERROR(Prepare());
+    if (Status ready = Prepare(); !ready.ok()) {
+      Clear();
+      return ready;
+    }
     SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(model_));
     DemoSwarm swarm(directory_);
     SHOAL_RETURN_IF_ERROR(swarm.Start(MakeRunFile(), {}, MakeLaunches()));
@@ -98,6 +101,8 @@ class DemoRun {
     std::error_code error;
     model_ = fs::absolute(model_, error).string();
     data_ = fs::absolute(options_.data, error).string();
+    // A codec or a method that is none is found before anything takes long.
+    SHOAL_RETURN_IF_ERROR(DemoSwarm(directory_).Check(MakeRunFile()));
     if (!options_.data.empty() && options_.data.ends_with(".shoal")) return Status::Ok();
     const std::string text = options_.data.empty() ? examples + "/tinyshakespeare.txt" : data_;
     data_ = directory_ + "/data.shoal";
@@ -117,7 +122,14 @@ class DemoRun {
         return AlreadyExists(directory_ + " is not empty; choose another --dir");
       }
     }
+    ours_ = true;
     return MakeDirectories(directory_ + "/run", 0700);
+  }
+
+  // The same command, corrected, finds an empty folder.
+  void Clear() {
+    std::error_code error;
+    if (ours_) fs::remove_all(directory_, error);
   }
 
   // Runs shoal-run quietly; its own message on standard error says what went wrong.
@@ -252,6 +264,7 @@ class DemoRun {
   const DemoOptions& options_;
   std::string run_program_, directory_, model_, data_;
   bool fresh_ = false;
+  bool ours_ = false;  // the folder was empty, so all in it is
   Report report_;
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "client/programs.h"
@@ -73,6 +74,24 @@ Result<std::string> DemoSwarm::WaitForFile(const std::string& path) {
     }
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+Status DemoSwarm::Check(const RunFile& run) const {
+  SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
+  const std::string config = directory_ + "/run.toml", log = directory_ + "/check.log";
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(run), 0600));
+  ProcessOptions options{{scheduler, "--config", config, "--print-config"}, {}, log};
+  SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
+  const int code = process.Wait();
+  std::string message = LastLine(log);
+  std::error_code error;
+  std::filesystem::remove(log, error);
+  if (code == 0) return Status::Ok();
+  for (const std::string& known : {process.name() + ": ", config + ": "}) {
+    if (message.starts_with(known)) message.erase(0, known.size());
+  }
+  const auto bad_input = static_cast<int>(ExitCode::kBadConfig);
+  return Status(code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kInternal, message);
 }
 
 Status DemoSwarm::Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,

@@ -50,6 +50,8 @@ class DemoSwarm {
   explicit DemoSwarm(std::string directory) : directory_(std::move(directory)) {}
   ~DemoSwarm() { Stop(); }
 
+  // Invalid argument, with the scheduler's reason, if it would refuse the run's settings.
+  Status Check(const RunFile& run) const;
   // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
   Status Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,
                const std::vector<PeerLaunch>& peers);

@@ -37,23 +37,29 @@ std::string_view CodecSpec::Option(std::string_view key) const {
   return {};
 }
 
-Status SpecError(std::string_view spec, const std::string& what) {
-  return InvalidArgument("codec spec '" + std::string(spec.substr(0, kSpecBytesMax)) +
+Status SpecError(std::string_view spec, const std::string& what, std::string_view kind) {
+  return InvalidArgument(std::string(kind) + " '" + std::string(spec.substr(0, kSpecBytesMax)) +
                          "': " + what);
 }
 
-Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator) {
+Status SpecError(const CodecSpec& spec, const std::string& what) {
+  return SpecError(spec.text, what, spec.kind);
+}
+
+Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator, std::string_view kind) {
   if (text.size() > kSpecBytesMax) {
-    return SpecError(text.substr(0, 32), "longer than " + std::to_string(kSpecBytesMax) + " bytes");
+    return SpecError(text.substr(0, 32), "longer than " + std::to_string(kSpecBytesMax) + " bytes",
+                     kind);
   }
   CodecSpec parsed;
   parsed.text = text;
+  parsed.kind = kind;
   const std::size_t colon = text.find(':');
   parsed.name = text.substr(0, colon);
   if (const std::size_t plus = parsed.name.find('+'); plus != std::string_view::npos) {
     parsed.stage = parsed.name.substr(plus + 1);
     parsed.name = parsed.name.substr(0, plus);
-    if (parsed.stage.empty()) return SpecError(text, "nothing behind '+'");
+    if (parsed.stage.empty()) return SpecError(parsed, "nothing behind '+'");
   }
   if (colon == std::string_view::npos) return parsed;
   std::string_view rest = text.substr(colon + 1);
@@ -62,12 +68,12 @@ Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator) {
     const std::string_view option = rest.substr(0, end);
     const std::size_t equals = option.find('=');
     if (equals == std::string_view::npos || equals == 0 || equals + 1 == option.size()) {
-      return SpecError(text, "'" + std::string(option) + "' is not key=value; write " +
-                                 "name:key=value" + separator + "key=value");
+      return SpecError(parsed, "'" + std::string(option) + "' is not key=value; write " +
+                                   "name:key=value" + separator + "key=value");
     }
     const std::string_view key = option.substr(0, equals);
     if (!parsed.Option(key).empty()) {
-      return SpecError(text, "option '" + std::string(key) + "' is given twice");
+      return SpecError(parsed, "option '" + std::string(key) + "' is given twice");
     }
     parsed.options.emplace_back(key, option.substr(equals + 1));
     if (end == std::string_view::npos) return parsed;
@@ -78,16 +84,16 @@ Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator) {
 Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed) {
   for (const auto& [key, value] : spec.options) {
     if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    return SpecError(spec.text, "unknown option '" + std::string(key) + "'; " +
-                                    std::string(spec.name) + " knows " + Join(allowed));
+    return SpecError(spec, "unknown option '" + std::string(key) + "'; " + std::string(spec.name) +
+                               " knows " + Join(allowed));
   }
   return Status::Ok();
 }
 
 Status CheckNoStage(const CodecSpec& spec) {
   if (spec.stage.empty()) return Status::Ok();
-  return SpecError(spec.text, std::string(spec.name) + " takes no entropy stage; leave '+" +
-                                  std::string(spec.stage) + "' out");
+  return SpecError(spec, std::string(spec.name) + " takes no entropy stage; leave '+" +
+                             std::string(spec.stage) + "' out");
 }
 
 std::optional<std::uint32_t> SpecNumber(std::string_view text) {
@@ -104,9 +110,8 @@ Result<std::uint32_t> NumberOption(const CodecSpec& spec, std::string_view key, 
   const auto number = text.empty() ? std::nullopt : SpecNumber(text);
   if (number && *number >= least && *number <= most) return *number;
   const std::string name(key);
-  return SpecError(spec.text, Given(key, text) + "; allowed are " + name + "=" +
-                                  std::to_string(least) + " to " + name + "=" +
-                                  std::to_string(most));
+  return SpecError(spec, Given(key, text) + "; allowed are " + name + "=" + std::to_string(least) +
+                             " to " + name + "=" + std::to_string(most));
 }
 
 Result<double> FractionOption(const CodecSpec& spec, std::string_view key, double least,
@@ -118,7 +123,7 @@ Result<double> FractionOption(const CodecSpec& spec, std::string_view key, doubl
       std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (whole && value >= least && value <= most) return value;
-  return SpecError(spec.text,
+  return SpecError(spec,
                    Given(key, text) + "; allowed are " + Decimal(least) + " to " + Decimal(most));
 }
 
@@ -128,7 +133,7 @@ Result<std::size_t> ChoiceOption(const CodecSpec& spec, std::string_view key,
   if (text.empty()) return std::size_t{0};
   const auto* const found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  return SpecError(spec.text, Given(key, text) + "; allowed are " + Join(names));
+  return SpecError(spec, Given(key, text) + "; allowed are " + Join(names));
 }
 
 std::string Nested(std::string spec) {

@@ -19,6 +19,7 @@ namespace shoal::compression {
 // One spec, taken apart; views into the text that was parsed.
 struct CodecSpec {
   std::string_view text;
+  std::string_view kind;  // of spec, for messages
   std::string_view name;
   std::string_view stage;                                              // "zstd" of "direct+zstd"
   std::vector<std::pair<std::string_view, std::string_view>> options;  // in the order given
@@ -27,11 +28,16 @@ struct CodecSpec {
   std::string_view Option(std::string_view key) const;
 };
 
+inline constexpr std::string_view kCodecKind = "codec spec", kReplicaKind = "replica method";
+
 // `separator`: ',' or, inside a spec, '/'.
-Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator);
+Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator,
+                                 std::string_view kind = kCodecKind);
 
 // Invalid argument: "codec spec '...': what".
-Status SpecError(std::string_view spec, const std::string& what);
+Status SpecError(std::string_view spec, const std::string& what,
+                 std::string_view kind = kCodecKind);
+Status SpecError(const CodecSpec& spec, const std::string& what);
 // Error, listing `allowed`, if the spec has another option.
 Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed);
 // Error if the spec has an entropy stage.

@@ -56,9 +56,9 @@ std::string PowerSgdOptions::Spec() const {
 }
 
 Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ',', kReplicaKind));
   if (spec.name != kName) {
-    return SpecError(text, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
+    return SpecError(spec, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
   }
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"rank", "start", "stages"}));

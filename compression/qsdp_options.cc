@@ -23,7 +23,7 @@ Result<int> Bits(const CodecSpec& spec, std::string_view key, std::uint32_t othe
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, key, 1, QsdpOptions::kExactBits, otherwise));
   if (bits > kBitsMax && bits < QsdpOptions::kExactBits) {
-    return SpecError(spec.text, std::string(key) + " must be 1 to 8 bits, or 32 for fp32");
+    return SpecError(spec, std::string(key) + " must be 1 to 8 bits, or 32 for fp32");
   }
   return static_cast<int>(bits);
 }
@@ -35,7 +35,7 @@ Result<std::vector<std::uint64_t>> Steps(const CodecSpec& spec, std::string_view
     const auto step = SpecNumber(text.substr(0, end));
     if (!step || *step > kLearnStepMax || (!steps.empty() && *step <= steps.back()) ||
         steps.size() == kLearnStepsMax) {
-      return SpecError(spec.text,
+      return SpecError(spec,
                        "learn is auto or up to 16 ascending steps from 1 on, such as "
                        "400/1900/3800");
     }
@@ -58,10 +58,10 @@ Status ReadLevels(const CodecSpec& spec, QsdpOptions* options) {
   options->learned = levels == 1;
   const std::string_view learn = spec.Option("learn");
   if (!options->learned && !learn.empty()) {
-    return SpecError(spec.text, "learn needs levels=learned");
+    return SpecError(spec, "learn needs levels=learned");
   }
   if (options->learned && !options->learns_weights() && !options->learns_gradients()) {
-    return SpecError(spec.text,
+    return SpecError(spec,
                      "levels=learned is for weights or gradients of 1 to 5 bits; more "
                      "gain nothing by it");
   }
@@ -129,10 +129,11 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
       lans[p] = *first;
     }
     if (!right) {
-      return SpecError(Spec(), "lan has '" + std::string(part) +
-                                   "'; it names pipelines of one LAN each, once, from 0 to " +
-                                   std::to_string(pipelines - 1) +
-                                   ", such as 0-1/2-3, or is auto or none");
+      return SpecError("qsdp:lan=" + lan,
+                       "lan has '" + std::string(part) +
+                           "'; it names pipelines of one LAN each, once, from 0 to " +
+                           std::to_string(pipelines - 1) + ", such as 0-1/2-3, or is auto or none",
+                       kReplicaKind);
     }
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
   }
@@ -140,11 +141,11 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
 }
 
 Result<QsdpOptions> ParseQsdp(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ','));
-  if (spec.name != "qsdp") return SpecError(spec.text, "this is not qsdp");
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ',', kReplicaKind));
+  if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   if (!spec.Option("shard_parameters").empty()) {
-    return SpecError(spec.text,
+    return SpecError(spec,
                      "there is no shard_parameters; every member of a stage group holds "
                      "all weights of its stage");
   }
@@ -159,12 +160,12 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(options.bucket,
                          NumberOption(spec, "bucket", 16, kBucketMax, kBucketDefault));
   if (kBucketMax % options.bucket != 0) {
-    return SpecError(spec.text, "bucket must divide " + std::to_string(kBucketMax));
+    return SpecError(spec, "bucket must divide " + std::to_string(kBucketMax));
   }
   SHOAL_ASSIGN_OR_RETURN(options.raw_below,
                          NumberOption(spec, "raw_below", 1, kRawBelowMax, options.raw_below));
   if (options.delta && options.weight_bits == QsdpOptions::kExactBits) {
-    return SpecError(spec.text, "delta=true is for weights of 1 to 8 bits");
+    return SpecError(spec, "delta=true is for weights of 1 to 8 bits");
   }
   SHOAL_RETURN_IF_ERROR(ReadLevels(spec, &options));
   if (spec.Option("lan") != "none") options.lan = spec.Option("lan");

@@ -38,12 +38,12 @@ Result<std::string> CodecOf(const CodecSpec& spec) {
     constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
     return std::string("raw:dtype=") + kTypes[type];
   }
-  if (!dtype.empty()) return SpecError(spec.text, "give dtype or codec, not both");
+  if (!dtype.empty()) return SpecError(spec, "give dtype or codec, not both");
   std::string text(nested);
   std::replace(text.begin(), text.end(), '/', ',');
   SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(text, kReplicaRow));
   if (codec->keeps_m() || codec->keeps_residual() || codec->stateful() != nullptr) {
-    return SpecError(spec.text,
+    return SpecError(spec,
                      "a codec with a memory of its own does not fit here; take raw, "
                      "direct, tiles, topk or dithered, and feedback=true");
   }
@@ -61,7 +61,7 @@ Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,
                          ChoiceOption(spec, "feedback", {"auto", "true", "false"}));
   const bool exact = method.codec == kExactCodec;
-  if (exact && feedback == 1) return SpecError(spec.text, "fp32 sums leave nothing to feed back");
+  if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !IsUnbiased(method.codec));
   method.spec = exact ? "average"
                       : "average:codec=" + Nested(method.codec) +
@@ -81,8 +81,8 @@ Result<ReplicaMethod> ParseCocktail(const CodecSpec& spec) {
                          NumberOption(spec, "bucket", 1, kReplicaRow, 128));
   const double stride = std::round(1 / random);
   if (std::abs(random * stride - 1) > 0.01) {
-    return SpecError(spec.text, "random=" + Decimal(random) +
-                                    "; it is one value in so many: 1, 0.5, 0.333, 0.25, 0.2, 0.1");
+    return SpecError(spec, "random=" + Decimal(random) +
+                               "; it is one value in so many: 1, 0.5, 0.333, 0.25, 0.2, 0.1");
   }
   const std::string rest = ",bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket);
   ReplicaMethod method;
@@ -134,11 +134,11 @@ Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
   std::uint32_t bits = 1, bucket = kReplicaRow;
   if (qadam) {
     SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 32, 4));
-    if (bits > 8 && bits < 32) return SpecError(spec.text, "bits must be 1 to 8, or 32");
+    if (bits > 8 && bits < 32) return SpecError(spec, "bits must be 1 to 8, or 32");
   }
   SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 16, kReplicaRow, qadam ? 512 : 1024));
   if (kReplicaRow % bucket != 0) {
-    return SpecError(spec.text, "bucket must divide " + std::to_string(kReplicaRow));
+    return SpecError(spec, "bucket must divide " + std::to_string(kReplicaRow));
   }
   const std::string size = std::to_string(bucket);
   method.codec = "direct:bits=" + std::to_string(bits) + ",bucket=" + size;
@@ -190,7 +190,7 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
   if (spec.Option("local_steps").empty()) {
     for (const std::string_view key : kLocalKeys) {
       if (spec.Option(key).empty()) continue;
-      return SpecError(spec.text, std::string(key) + " needs local_steps=N beside it");
+      return SpecError(spec, std::string(key) + " needs local_steps=N beside it");
     }
     return local;
   }
@@ -200,13 +200,13 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(local.outer_momentum,
                          FractionOption(spec, "outer_momentum", 0, 0.99, local.outer_momentum));
   if (spec.name == "marsit" || spec.name == "qsdp") {
-    return SpecError(spec.text, std::string(spec.name) +
-                                    " makes a step of all pipelines in one; local_steps goes with "
-                                    "average, cocktail, powersgd, qadam and onebit");
+    return SpecError(spec, std::string(spec.name) +
+                               " makes a step of all pipelines in one; local_steps goes with "
+                               "average, cocktail, powersgd, qadam and onebit");
   }
   for (const std::string_view key : {"start", "refresh"}) {
     if (spec.name == "powersgd" || spec.Option(key).empty()) continue;
-    return SpecError(spec.text,
+    return SpecError(spec,
                      "with local_steps every pipeline has moments of its own, so there "
                      "is no warm-up; leave " +
                          std::string(key) + " out");
@@ -221,6 +221,11 @@ Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
   if (spec.name == "qadam" || spec.name == "onebit") return ParseMomentum(spec);
   if (spec.name == "marsit") return ParseMarsit(spec);
   if (spec.name == "qsdp") return ParseSharded(spec);
+  if (const std::size_t comma = spec.text.find(','); comma < spec.name.size()) {
+    std::string meant(spec.text);
+    meant[comma] = ':';
+    return SpecError(spec, "options stand behind ':'; write " + meant);
+  }
   return InvalidArgument("replica method '" + std::string(spec.text) +
                          "' is not known; there are average, average:dtype=bf16, "
                          "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
@@ -259,13 +264,13 @@ std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipe
 }
 
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec whole, ParseCodecSpec(text, ','));
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec whole, ParseCodecSpec(text, ',', kReplicaKind));
   SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole));
   const std::string exchange = WithoutLocal(whole);
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(exchange, ','));
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(exchange, ',', kReplicaKind));
   SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
   if (local.steps > 0 && method.power_sgd.stages == "auto") {
-    return SpecError(text, "with local_steps name the stages, or take all");
+    return SpecError(whole, "with local_steps name the stages, or take all");
   }
   method.local = local;
   if (local.steps > 0) method.spec = LocalSpec(local, std::move(method.spec));

@@ -9,10 +9,10 @@
 #include "compression/replica_advice.h"
 #include "compression/replica_method.h"
 #include "compression/segment_count.h"
-#include "compression/stage_selection.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
 #include "scheduler/even_cuts.h"
+#include "scheduler/run_config_keys.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -84,12 +84,7 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   if (!forward.ok()) return forward.status().WithContext("codecs.forward");
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   if (!backward.ok()) return backward.status().WithContext("codecs.backward");
-  const auto replica = compression::ParseReplicaMethod(config.replica_method);
-  if (!replica.ok()) return replica.status().WithContext("replica.method");
-  const auto stages = compression::ParseStageSelection(replica->power_sgd.stages, config.stages);
-  if (!stages.ok()) return stages.status().WithContext("replica.method");
-  const auto lans = replica->qsdp.LanOf(config.pipelines);
-  if (!lans.ok()) return lans.status().WithContext("replica.method");
+  SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(config));
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 
@@ -162,6 +157,12 @@ Result<storage::ModelConfig> ReadModel(const RunConfig& config,
 }
 
 }  // namespace
+
+Status CheckCodecsOfModel(const RunConfig& config) {
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  const auto model = ReadModel(config, &directory);
+  return model.ok() ? CheckCodecs(config, *model) : Status::Ok();
+}
 
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
                                const dataset::DataInfo& data) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compression/replica_method.h"
+#include "compression/stage_selection.h"
 #include "net/host_port.h"
 
 namespace shoal::scheduler {
@@ -136,6 +138,16 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
   }
 }
 
+Status CheckReplicaMethod(const RunConfig& c) {
+  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
+                         compression::ParseReplicaMethod(c.replica_method));
+  const auto stages = compression::ParseStageSelection(method.power_sgd.stages, c.stages);
+  if (!stages.ok()) {
+    return stages.status().WithContext("replica method '" + c.replica_method + "'");
+  }
+  return method.qsdp.LanOf(c.pipelines).status();
+}
+
 Status CheckRunConfig(const RunConfig& c) {
   if (std::uint64_t{c.stages} * c.pipelines > kPlacesMax) {
     return InvalidArgument("stages x pipelines is above " + std::to_string(kPlacesMax));
@@ -163,7 +175,7 @@ Status CheckRunConfig(const RunConfig& c) {
   if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
-  SHOAL_RETURN_IF_ERROR(CheckCodecText("method", c.replica_method));
+  SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
   for (const auto& [key, text] :
        {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
     if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {

@@ -31,6 +31,8 @@ Status CheckRunConfig(const RunConfig& config);
 // "name" or "name:key=value,...", of small letters, digits and _.-; whether the codec exists is
 // for the peers to say.
 Status CheckCodecText(std::string_view key, std::string_view text);
+// A method that fits stages and pipelines.
+Status CheckReplicaMethod(const RunConfig& config);
 
 }  // namespace shoal::scheduler
 

@@ -119,6 +119,12 @@ class SettingsTest(harness.SwarmTest):
             ({"codecs": {"backward": "aqsgd:bits=4"}}, "backward", "aqsgd:bits=4"),
             ({"codecs": {"forward": "lowrank:rank=4"}}, "lowrank:rank=4", "is for gradients"),
             ({"replica": {"method": "median"}}, "median", "average:codec="),
+            ({"replica": {"method": "qadam:bits=99"}}, "replica method 'qadam:bits=99'",
+             "bits=1 to bits=32"),
+            ({"replica": {"method": "powersgd:stages=7"}}, "powersgd:stages=7", "stages from 0"),
+            ({"replica": {"method": "qsdp:lan=0-7"}}, "qsdp:lan=0-7", "or is auto or none"),
+            ({"replica": {"method": "marsit,local_steps=4"}}, "marsit,local_steps=4",
+             "write marsit:local_steps=4"),
         ]
         for extra, *patterns in cases:
             with self.subTest(str(extra)):
@@ -179,10 +185,23 @@ class SettingsTest(harness.SwarmTest):
         done = refused("shoal", *arguments)
         self.assert_refused(done, FAILURE, "exists already", "another --dir")
         self.assertEqual(before, snapshot(self.folder / "run"))
-        done = refused("shoal", *arguments[:-3], self.folder / "other", "--stages", 2,
-                       "--forward", "no codec")
-        self.assertEqual(done.returncode, BAD_CONFIG)
-        self.assertFalse((self.folder / "other/run.toml").exists())
+        for flag, value, *patterns in (("--forward", "no codec", "no codec"),
+                                       ("--forward", "magic", "known are"),
+                                       ("--replica", "median", "is not known; there are"),
+                                       ("--replica", "onebit:bits=2", "onebit knows bucket")):
+            with self.subTest(value):
+                done = refused("shoal", *arguments[:-3], self.folder / "other", "--stages", 2,
+                               flag, value)
+                self.assert_refused(done, BAD_CONFIG, *patterns)
+                self.assertFalse((self.folder / "other/run.toml").exists())
+
+    def test_a_demo_is_refused_before_it_begins_and_leaves_nothing(self):
+        for flag, value, *patterns in (("--replica", "qadam:bits=99", "bits=1 to bits=32"),
+                                       ("--backward", "magic", "known are")):
+            with self.subTest(value):
+                done = refused("shoal", "demo", "--dir", self.folder / "demo", flag, value)
+                self.assert_refused(done, BAD_CONFIG, *patterns)
+                self.assertFalse((self.folder / "demo").exists())
 
 
 class PortTest(harness.SwarmTest):

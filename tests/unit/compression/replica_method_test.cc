@@ -86,6 +86,8 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"average:codec=direct:bits=99", "bits"},
       {"average:feedback=true", "nothing to feed back"},
       {"qadam:bits=9", "bits"},
+      {"qadam:bits=99", "replica method 'qadam:bits=99': bits=99; allowed"},
+      {"marsit,local_steps=4", "write marsit:local_steps=4"},
       {"qadam:bucket=48", "divide 1024"},
       {"qadam:start=0", "start"},
       {"onebit:bits=2", "bits"},
