@@ -95,6 +95,9 @@ class DirectExchange final : public Exchange {
 
   Status CheckStart(const ExchangeRequest& request) const;
   Result<ExchangeCoders> CodersOf(const ExchangeRequest& request) const;
+  const std::vector<double>& SharesIn(const ExchangeRequest& request) const {
+    return request.shares.empty() ? config_.shares : request.shares;
+  }
   std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
   void Expect();
   bool MayBeSent(std::size_t owner) const;
@@ -184,7 +187,8 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
   if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
-  const std::vector<double> shares = SharesOf(request.weights, config_.shares);
+  SHOAL_RETURN_IF_ERROR(CheckShares(request.shares, size()));
+  const std::vector<double> shares = SharesOf(request.weights, SharesIn(request));
   if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
     return InvalidArgument("no member with a weight has a share of the reduction");
   }
@@ -231,7 +235,7 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
       request.values == nullptr ? request.count : request.values->size() / sizeof(float);
   plan.rank = rank();
   plan.layout =
-      ShardLayout(values, SharesOf(request.weights, config_.shares), config_.row, chunk_values_);
+      ShardLayout(values, SharesOf(request.weights, SharesIn(request)), config_.row, chunk_values_);
   plan.contribution_coder = coders.contribution;
   plan.result_coder = coders.result;
   plan.method = coders.method;

@@ -70,6 +70,8 @@ struct ExchangeRequest {
   // of a sharded optimizer: gradients go in, and the owners' new parameters come back.
   Transform transform = nullptr;
   bool exact = false;  // powersgd: no factors in this round, the same on all members
+  // In the place of the config's; empty: those. Not with two levels.
+  std::vector<double> shares = {};
   // Specs in the place of the config's for this round, such as one with levels learned since;
   // empty: the config's. Error memories go on.
   std::string codec = {}, result_codec = {};

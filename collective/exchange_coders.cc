@@ -39,19 +39,24 @@ Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const st
   return coders;
 }
 
+Status CheckShares(std::span<const double> shares, std::size_t members) {
+  if (!shares.empty() && shares.size() != members) {
+    return InvalidArgument("the shares of an exchange do not match its members");
+  }
+  for (const double share : shares) {
+    if (!std::isfinite(share) || share < 0 || share > 1e15) {
+      return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
+    }
+  }
+  return Status::Ok();
+}
+
 Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members) {
   if (members == 0 || members > kMembersMax) {
     return InvalidArgument("a stage group has 1 to 64 members, this one has " +
                            std::to_string(members));
   }
-  if (!config.shares.empty() && config.shares.size() != members) {
-    return InvalidArgument("the shares of an exchange do not match its members");
-  }
-  for (const double share : config.shares) {
-    if (!std::isfinite(share) || share < 0 || share > 1e15) {
-      return InvalidArgument("a share of an exchange is a number from 0 to 1e15");
-    }
-  }
+  SHOAL_RETURN_IF_ERROR(CheckShares(config.shares, members));
   SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, MakeExchangeCoders(config, {}, {}));
   if (ChunkValues(config, coders) == 0) {
     return InvalidArgument("a row of " + std::to_string(config.row) +

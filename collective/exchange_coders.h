@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "collective/chunk_coder.h"
@@ -27,6 +28,9 @@ struct ExchangeCoders {
 // `codec` and `result_codec` as of a request.
 Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const std::string& codec,
                                           const std::string& result_codec);
+
+// Empty, or one from 0 to 1e15 per member.
+Status CheckShares(std::span<const double> shares, std::size_t members);
 
 // Those that the config names. An error if anything in it is wrong for so many members.
 Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members);

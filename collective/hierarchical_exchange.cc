@@ -119,6 +119,9 @@ Status HierarchicalExchange::CheckStart(const ExchangeRequest& request) const {
     all += weight;
   }
   if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  if (!request.shares.empty()) {
+    return InvalidArgument("an exchange in two levels takes shares from its config only");
+  }
   if (request.flow == Flow::kScatter) {
     return InvalidArgument("an exchange in two levels has shards of leaders only; use kReduce");
   }

@@ -99,6 +99,7 @@ void PowerSgdExchange::Send(std::uint64_t round, Buffer values, std::function<vo
   request.round = round;
   request.tensor = request_.tensor;
   request.weights = request_.weights;
+  request.shares = request_.shares;
   request.values =
       values.empty() ? request_.values : std::make_shared<const Buffer>(std::move(values));
   exact_->Start(std::move(request),

@@ -282,6 +282,10 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   StatusSnapshot snapshot = Snapshot();
   snapshot.losses.clear();  // the scheduler has them
   heartbeat->set_status_json(StatusJson(snapshot));
+  const std::uint64_t cap = snapshot.upload_cap.value, pace = snapshot.upload_pace.value;
+  heartbeat->mutable_line()->set_upload_bps(cap == 0 || pace == 0 ? std::max(cap, pace)
+                                                                  : std::min(cap, pace));
+  heartbeat->mutable_line()->set_download_bps(snapshot.download_cap.value);
   connection_->Tell(std::move(message));
   control_->PostAfter("daemon.heartbeat", heartbeat_, [this, round] { SendHeartbeat(round); });
 }

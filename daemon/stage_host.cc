@@ -330,7 +330,7 @@ pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
 
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
-  runner_->OnStepPlan(ToStepPlan(plan, own_.pipeline()));
+  runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config()));
 }
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {

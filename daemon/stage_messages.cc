@@ -45,10 +45,11 @@ model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
           .change_decay = proto.change_decay()};
 }
 
-pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t pipeline) {
+pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
+                              const control::v1::RunConfig& config) {
   pipeline::StepPlan step;
   step.step = plan.step();
-  for (const auto& micro_batch : plan.pipelines(static_cast<int>(pipeline)).micro_batches()) {
+  for (const auto& micro_batch : plan.pipelines(static_cast<int>(own.pipeline())).micro_batches()) {
     pipeline::MicroBatchPlan item;
     item.global_index = micro_batch.global_index();
     for (std::uint64_t sample : micro_batch.samples()) item.samples.push_back(SampleId{sample});
@@ -56,6 +57,21 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t p
   }
   for (const control::v1::StageTiming& timing : plan.timings()) {
     step.timings.push_back(ToTimes(timing));
+  }
+  if (plan.lines_size() == 0) return step;
+  const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> pipeline::LineRate {
+    const std::uint64_t at = std::uint64_t{pipeline} * config.stages() + stage;
+    if (at >= static_cast<std::uint64_t>(plan.lines_size())) return {};
+    const control::v1::LineRate& rate = plan.lines(static_cast<int>(at));
+    return {rate.upload_bps(), rate.download_bps()};
+  };
+  for (std::uint32_t p = 0; p < config.pipelines(); ++p) {
+    step.group_lines.push_back(line(p, own.stage()));
+  }
+  for (const std::uint32_t stage : {0u, config.stages() - 1}) {
+    for (std::uint32_t p = 0; p < config.pipelines(); ++p) {
+      step.embedding_lines.push_back(line(p, stage));
+    }
   }
   return step;
 }

@@ -24,7 +24,9 @@ Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto);
 // The part of `pipeline`, which the plan has.
-pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, std::uint32_t pipeline);
+// Of a plan that has `own` as one of its positions.
+pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
+                              const control::v1::RunConfig& config);
 pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
 // As RunnerConfig has them; empty where the plan names no LAN of this stage.
 std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage);

@@ -181,7 +181,8 @@ void GradientStep::Exchange(Lane* lane) {
   request.round = step_ * kRoundsPerStep + 1 + attempt_;
   // Gradients are sums over labels already: a pipeline that counts has weight 1.
   request.weights = PartWeights(part, pipelines_);
-  CountRaw(part, request.weights, part.values, &core_->stats.replica);
+  request.shares = SharesOfPart(*core_, part, request.weights);
+  CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
   request.values = lane->own;
   request.exact = exact_;
   if (!part.embedding && exact_) began_ = core_->deps.control->clock().Now();

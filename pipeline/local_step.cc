@@ -161,8 +161,9 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
   for (LocalPart& part : parts_) {
     part.next = {};
     // What the method would send in every step, without a codec.
-    CountRaw(*part.part, PartWeights(*part.part, order.pipelines), part.part->values,
-             &core_->stats.replica);
+    const std::vector<std::uint64_t> weights = PartWeights(*part.part, order.pipelines);
+    CountRaw(*part.part, weights, part.part->values, &core_->stats.replica,
+             SharesOfPart(*core_, *part.part, weights));
   }
   ReadCommon();
 }
@@ -246,6 +247,7 @@ void LocalStep::Agree(LocalPart* part) {
                collective::ExchangeRequest request;
                request.round = order_.step + 1;
                request.weights = PartWeights(*part->part, order_.pipelines);
+               request.shares = SharesOfPart(*core_, *part->part, request.weights);
                request.values = std::make_shared<const Buffer>(std::move(*values));
                part->differences->Start(std::move(request), [this, part](Result<Buffer> mean) {
                  OnMean(part, std::move(mean));

@@ -179,7 +179,8 @@ void MomentumStep::Exchange(MomentumPart* part, Buffer values) {
   request.round = order_.step + 1;
   request.weights = PartWeights(*part->part, order_.pipelines);
   request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
-  CountRaw(*part->part, request.weights, part->part->values, &core_->stats.replica);
+  request.shares = SharesOfPart(*core_, *part->part, request.weights);
+  CountRaw(*part->part, request.weights, part->part->values, &core_->stats.replica, request.shares);
   request.values = std::make_shared<const Buffer>(std::move(values));
   ExchangeOf(*part)->Start(
       std::move(request), [this, part](Result<Buffer> agreed) { OnPart(part, std::move(agreed)); });

@@ -142,14 +142,31 @@ optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t
 }
 
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
-              std::uint64_t values, KindBytes* replica) {
+              std::uint64_t values, KindBytes* replica, const std::vector<double>& shares) {
   const std::uint64_t bytes = values * sizeof(float), members = weights.size();
-  const auto owners = static_cast<std::uint64_t>(
-      std::count_if(weights.begin(), weights.end(), [](std::uint64_t w) { return w > 0; }));
-  const bool owns = weights[part.channel->rank()] > 0;
-  const std::uint64_t own = owns && owners > 0 ? bytes / owners : 0;
-  replica->raw_sent += (owns ? bytes - own : 0) + own * (members - 1);
-  replica->raw_received += bytes - own + (owns ? own * (owners - 1) : 0);
+  const std::size_t rank = part.channel->rank();
+  const bool counts = weights[rank] > 0;
+  std::uint64_t owners = 0;
+  double all = 0, mine = 0;
+  for (std::size_t r = 0; r < members; ++r) {
+    if (weights[r] == 0) continue;
+    ++owners;
+    all += shares.empty() ? 1 : shares[r];
+    if (r == rank) mine = shares.empty() ? 1 : shares[r];
+  }
+  const auto own =
+      all > 0 ? static_cast<std::uint64_t>(static_cast<double>(bytes) * mine / all) : 0;
+  replica->raw_sent += (counts ? bytes - own : 0) + own * (members - 1);
+  replica->raw_received += bytes - own + (counts ? own * (owners - 1) : 0);
+}
+
+std::vector<double> SharesOfPart(const RunnerCore& core, const ReplicaPart& part,
+                                 const std::vector<std::uint64_t>& weights) {
+  const std::vector<double>& shares = part.embedding ? core.embedding_shares : core.group_shares;
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    if (weights[r] > 0 && shares[r] > 0) return shares;
+  }
+  return {};
 }
 
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {

@@ -84,9 +84,14 @@ std::string AwaitedText(const GroupLinks& links, const collective::GroupChannel&
 optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t step);
 
 // Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
-// count own the shards among themselves.
+// count own the shards among themselves, by `shares` (by member; empty: equal ones).
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
-              std::uint64_t values, KindBytes* replica);
+              std::uint64_t values, KindBytes* replica, const std::vector<double>& shares = {});
+
+// Of the running step, for a round in which members have these weights; empty: equal ones, also
+// where none of those who count has any.
+std::vector<double> SharesOfPart(const RunnerCore& core, const ReplicaPart& part,
+                                 const std::vector<std::uint64_t>& weights);
 
 struct PartExchangeOptions {
   collective::GroupChannel* channel = nullptr;  // null: the part's

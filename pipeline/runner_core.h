@@ -31,6 +31,9 @@ struct RunnerCore {
   TaskScope scope;  // ends with the generation: destruction or first failure
   RunnerStats stats;
   TimeAccount time;
+  // Of the reductions of the stage group and of the tied embedding, by member; empty: equal ones.
+  // They change between steps only.
+  std::vector<double> group_shares, embedding_shares;
   TimePoint last_progress{};
 
   void Progress() { last_progress = deps.control->clock().Now(); }

@@ -13,6 +13,7 @@
 #include "pipeline/boundary.h"
 #include "pipeline/group_links.h"
 #include "pipeline/lifecycle.h"
+#include "pipeline/part_shares.h"
 #include "pipeline/replica_step.h"
 #include "pipeline/runner_checks.h"
 #include "pipeline/runner_core.h"
@@ -273,6 +274,10 @@ Status Runner::CheckPlan(const StepPlan& plan) const {
   if (plan.micro_batches.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
   }
+  const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
+  if ((lines > 0 && lines != config().pipelines) || (ends > 0 && ends != 2 * config().pipelines)) {
+    return InvalidArgument(what + " has lines of another number of peers");
+  }
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
     if (micro_batch.samples.empty() || micro_batch.samples.size() > config().micro_batch_rows) {
       return InvalidArgument(what + " has a micro-batch of " +
@@ -302,6 +307,8 @@ void Runner::MaybeStartStep() {
   const StepPlan plan = std::move(plans_.front());
   plans_.pop_front();
   step_ = plan.step;
+  if (!plan.group_lines.empty()) core_.group_shares = SharesByRates(plan.group_lines);
+  if (!plan.embedding_lines.empty()) core_.embedding_shares = SharesByRates(plan.embedding_lines);
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary == nullptr) continue;
     if (Status status = boundary->StartStep(plan); !status.ok()) return Fail(status, nullptr);

@@ -61,10 +61,18 @@ struct MicroBatchPlan {
   std::vector<SampleId> samples;
 };
 
+// What a peer's line carries, bits a second; 0: not known.
+struct LineRate {
+  std::uint64_t upload_bps = 0, download_bps = 0;
+};
+
 struct StepPlan {
   std::uint64_t step = 0;
   std::vector<MicroBatchPlan> micro_batches;  // of this pipeline, in order
   std::vector<StageTimes> timings;            // per stage, may be empty
+  // Of the members of the stage group, and of those with the tied embedding: they share out their
+  // reductions by them from this step on. Empty: as before.
+  std::vector<LineRate> group_lines = {}, embedding_lines = {};
 };
 
 struct StepReady {

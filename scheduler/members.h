@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "proto/control.pb.h"
+#include "scheduler/line_rates.h"
 #include "scheduler/placement.h"
 #include "scheduler/swarm_state.h"
 
@@ -22,6 +23,7 @@ struct Member {
   std::string name, device, address, state, status_json;
   std::vector<std::string> addresses;  // host:port, best first
   std::uint64_t memory_bytes = 0;
+  LineRate line;
   bool wants_stage = true;
   bool connected = false;
   ConnectionId connection = 0;  // while connected

@@ -7,6 +7,8 @@
 namespace shoal::scheduler {
 namespace {
 
+constexpr std::uint64_t kLineBpsMax = 1'000'000'000'000'000;
+
 using control::v1::PeerMessage;
 
 Status TooLong(const char* field, std::size_t size, std::size_t limit) {
@@ -140,6 +142,10 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       }
       if (message.heartbeat().state().size() > kNameCharactersMax) {
         return TooLong("state", message.heartbeat().state().size(), kNameCharactersMax);
+      }
+      if (std::max(message.heartbeat().line().upload_bps(),
+                   message.heartbeat().line().download_bps()) > kLineBpsMax) {
+        return InvalidArgument("malformed message: a line of more than a petabit a second");
       }
       return Status::Ok();
     case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);

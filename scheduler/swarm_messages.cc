@@ -91,6 +91,8 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
     case PeerMessage::kHeartbeat:
       member->state = CleanText(message.heartbeat().state(), kNameCharactersMax);
       member->status_json = message.heartbeat().status_json();
+      member->line = {message.heartbeat().line().upload_bps(),
+                      message.heartbeat().line().download_bps()};
       return;
     case PeerMessage::kPlanReady:
       if (Current(*member, message.plan_ready().generation()))

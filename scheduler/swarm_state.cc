@@ -28,7 +28,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       config_hash_(ConfigHash(config, initial_)),
       local_steps_(LocalSteps(config)),
       account_(config.stages, config.pipelines),
-      stage_choice_(config.replica_method, config.stages, config.pipelines) {
+      stage_choice_(config.replica_method, config.stages, config.pipelines),
+      line_rates_(config.pipelines, config.stages) {
   auto sampler = dataset::Sampler::Make(
       {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
   if (sampler.ok()) {

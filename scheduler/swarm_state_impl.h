@@ -109,6 +109,7 @@ class SwarmStateImpl final : public SwarmState {
   void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
   void PlanAgainForLans();
   void SendStepPlan(std::uint64_t step);
+  std::vector<LineRate> KnownLines() const;
   void BeginSteps();
   void OnStepReady(Member* member, const control::v1::StepReady& ready);
   void OnSyncDone(Member* member, const control::v1::SyncDone& done);
@@ -164,6 +165,7 @@ class SwarmStateImpl final : public SwarmState {
   std::set<PeerId> ready_;
   StepAccount account_;
   StageChoice stage_choice_;
+  LineRates line_rates_;
   std::vector<control::v1::StageTiming> timings_;
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for

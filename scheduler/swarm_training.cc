@@ -53,6 +53,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
   stage_choice_.Reset();
+  line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
   const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, lans_, members_);
@@ -107,7 +108,23 @@ void SwarmStateImpl::SendStepPlan(std::uint64_t step) {
   if (step >= config_.steps) return;
   control::v1::SchedulerMessage message;
   *message.mutable_step_plan() = MakeStepPlan(config_, *sampler_, generation_, step, timings_);
+  for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
+    control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
+    told->set_upload_bps(line.upload_bps);
+    told->set_download_bps(line.download_bps);
+  }
   SendToPlan(message);
+}
+
+std::vector<LineRate> SwarmStateImpl::KnownLines() const {
+  std::vector<LineRate> lines;
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      const Member* const member = members_.Find(peer);
+      lines.push_back(member != nullptr ? member->line : LineRate{});
+    }
+  }
+  return lines;
 }
 
 void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& ready) {

@@ -527,6 +527,42 @@ TEST(TrainingSimTest, TheAccountOfAStagesTimeHasNoGapsAndNamesWhatIsSlow) {
   }
 }
 
+// Who owns more of the reduction changes on the way, and with it who rounds what.
+TEST(TrainingSimTest, SharesFollowTheLinesAndReplicasStayEqual) {
+  SwarmOptions options;
+  options.stages = 2;
+  options.pipelines = 3;
+  const auto train = [&options](const char* method, bool lines) {
+    options.replica = method;
+    options.lines = nullptr;
+    if (lines) {
+      options.lines = [](std::uint64_t step) -> std::vector<LineRate> {
+        constexpr std::uint64_t kMbit = 1'000'000;
+        if (step == 0) return {{20 * kMbit, 0}, {kMbit / 8, 0}, {0, 0}};
+        if (step == 5) return {{kMbit / 8, 0}, {10 * kMbit, 2 * kMbit}, {30 * kMbit, 0}};
+        return {};
+      };
+    }
+    SimSwarm swarm(options);
+    const auto checksums = Train(options, 12, &swarm).checksums;
+    for (std::uint32_t p = 1; p < options.pipelines; ++p) {
+      EXPECT_EQ(swarm.at(1, p).model_->WeightChecksum(), swarm.at(1, 0).model_->WeightChecksum());
+    }
+    const pipeline::KindBytes own = swarm.at(0, 1).runner_->stats().replica;
+    return std::pair(checksums, own.raw_sent);
+  };
+  const auto plain = train("average", false), uneven = train("average", true);
+  EXPECT_EQ(plain.first, uneven.first) << "exact sums are the same whoever makes them";
+  EXPECT_NE(plain.second, uneven.second);
+  for (const char* method : {"average:codec=direct:bits=4/bucket=64", "qadam:bits=4,start=3",
+                             "average:codec=direct:bits=8/bucket=64,local_steps=2"}) {
+    SCOPED_TRACE(method);
+    options.sync_every = std::string(method).ends_with("=2") ? 2 : 1;
+    options.adamw = true;
+    EXPECT_EQ(train(method, true).first, train(method, true).first);
+  }
+}
+
 // Exact sums are the same however the gradient is cut, and whenever its pieces travel.
 TEST(TrainingSimTest, BucketsDoNotChangeExactSums) {
   SwarmOptions options;

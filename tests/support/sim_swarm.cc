@@ -205,6 +205,13 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t pipeline) const {
   StepPlan plan;
   plan.step = step;
   plan.timings = timings_;
+  if (options_.lines) {
+    plan.group_lines = options_.lines(step);
+    for (int end = 0; end < 2; ++end) {
+      plan.embedding_lines.insert(plan.embedding_lines.end(), plan.group_lines.begin(),
+                                  plan.group_lines.end());
+    }
+  }
   if (options_.samples) {
     for (const dataset::MicroBatchSamples& taken : options_.samples(step)) {
       if (taken.global_index % options_.pipelines != pipeline) continue;

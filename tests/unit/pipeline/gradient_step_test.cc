@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pipeline/gradient_buckets.h"
+#include "pipeline/part_shares.h"
 #include "pipeline/replica_step.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
@@ -273,6 +274,50 @@ TEST(GradientStepTest, AWrongGuessLeavesNoTrace) {
       told.Apply(step);
     }
   }
+}
+
+// A member that owns half of the reduction sends half of what the others contribute less, and its
+// sums to both: (1 + (D - 2) x) times the vector.
+TEST(GradientStepTest, SharesSayWhoSendsHowMuch) {
+  Members members(3, "average", 1 << 20);
+  std::vector<double> sent(3);
+  members.group_.tap = [&](MemoryGroup::Message* message) {
+    sent[message->from] += static_cast<double>(message->payload.size());
+    return true;
+  };
+  const std::vector<double> shares = {0.25, 0.5, 0.25};
+  for (const auto& core : members.cores_) core->group_shares = shares;
+  for (std::size_t r = 0; r < 3; ++r) members.Backward(r, 0, members.parts());
+  const Values expected = SumOf({0, 1, 2}, 0, members.values());
+  for (const Values& sum : members.Reduce(0, {0, 1, 2})) EXPECT_EQ(sum, expected);
+  const double bytes = 4.0 * static_cast<double>(members.values());
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_NEAR(sent[r], (1 + shares[r]) * bytes, 4 * 1024 * 2 + 64 * 4) << r;  // rows, headers
+    EXPECT_NEAR(static_cast<double>(members.cores_[r]->stats.replica.raw_sent),
+                (1 + shares[r]) * bytes, 2);
+  }
+  members.Apply(0);
+  // Where nobody who counts has a share, they are equal.
+  for (const auto& core : members.cores_) core->group_shares = {0, 1, 0};
+  for (std::size_t r = 0; r < 3; ++r) {
+    const Values gradient = GradientOf(r, 1, members.values());
+    ASSERT_TRUE(members.models_[r]->Write(StateVector::kGradients, 0, gradient).ok());
+  }
+  const Values rest = SumOf({0, 2}, 1, members.values());
+  for (const Values& sum : members.Reduce(1, {0, 2})) EXPECT_EQ(sum, rest);
+}
+
+TEST(GradientStepTest, SharesOfLinesThatAreNotKnown) {
+  constexpr std::uint64_t kMbit = 1'000'000;
+  using Lines = std::vector<LineRate>;
+  const auto of = [](const Lines& lines) { return SharesByRates(lines); };
+  EXPECT_TRUE(of({{0, 0}, {0, 50 * kMbit}, {0, 0}}).empty());
+  EXPECT_EQ(of({{100 * kMbit, 0}, {0, 0}, {20 * kMbit, 0}}),
+            of({{100 * kMbit, 0}, {100 * kMbit, 0}, {20 * kMbit, 0}}));
+  const std::vector<double> slow = of({{100 * kMbit, 0}, {100 * kMbit, 20 * kMbit}, {0, 0}});
+  ASSERT_EQ(slow.size(), 3u);
+  EXPECT_LT(slow[1], slow[0]);
+  EXPECT_EQ(slow[0], slow[2]);
 }
 
 TEST(GradientStepTest, AnErrorBeforeReduceIsItsAnswer) {

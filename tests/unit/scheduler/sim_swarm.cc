@@ -108,6 +108,7 @@ void SimSwarm::Heartbeat(SimPeer* peer) {
   PeerMessage message;
   message.mutable_heartbeat()->set_state("training");
   message.mutable_heartbeat()->set_status_json("{}");
+  message.mutable_heartbeat()->mutable_line()->set_upload_bps(peer->upload_bps);
   Answer(peer, 1, message);
   At(std::chrono::milliseconds(700), [this, peer, life = peer->life] {
     if (peer->alive && peer->life == life) Heartbeat(peer);
@@ -187,6 +188,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
     case SchedulerMessage::kStepPlan:
       if (message.step_plan().generation() != peer->generation) return;
       peer->plans[message.step_plan().step()] = message.step_plan();
+      if (message.step_plan().lines_size() > 0) peer->with_lines.push_back(message.step_plan());
       Work(peer);
       return;
     case SchedulerMessage::kReduce: {
@@ -225,6 +227,7 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   peer->generation = plan.generation();
   peer->applied = plan.resume_step();
   peer->plans.clear();
+  peer->with_lines.clear();
   peer->working = false;
   peer->stage = peer->pipeline = -1;
   for (const auto& position : plan.positions()) {

@@ -38,6 +38,7 @@ struct SimPeer {
   int pipeline = -1, stage = -1;
   std::uint64_t applied = 0;
   std::map<std::uint64_t, control::v1::StepPlan> plans;
+  std::vector<control::v1::StepPlan> with_lines;  // plans that say something of lines
   bool working = false;
   std::string last_abort;
   control::v1::RunStatus status;
@@ -48,6 +49,7 @@ struct SimPeer {
   // Script: changes a message before it is sent; false swallows it.
   std::function<bool(control::v1::PeerMessage*)> filter;
   double slowness = 1;
+  std::uint64_t upload_bps = 0;  // as its heartbeats say
 };
 
 class SimSwarm {

@@ -234,6 +234,7 @@ std::vector<PeerMessage> MalformedMessages() {
   std::vector<PeerMessage> messages(1);  // no kind
   const auto add = [&] { return &messages.emplace_back(); };
   add()->mutable_heartbeat()->set_status_json(std::string(256 * 1024 + 1, ' '));
+  add()->mutable_heartbeat()->mutable_line()->set_download_bps(UINT64_MAX);
   add()->mutable_hello()->set_name(std::string(65, 'n'));
   add()->mutable_hello()->set_listen_port(70000);
   for (int i = 0; i < 17; ++i) messages.back().mutable_hello()->add_addresses("h");
