@@ -14,7 +14,9 @@ namespace {
 constexpr char kExactCodec[] = "raw:dtype=fp32";
 constexpr std::uint32_t kStartMax = 1000000;
 constexpr std::uint32_t kLocalStepsMax = 10000;
-constexpr std::string_view kLocalKeys[] = {"local_steps", "outer_rate", "outer_momentum"};
+// Unbiased, 3.4 bits a value; what all gradients lose by it is in docs/quality, "2 pipelines".
+constexpr char kEndsCodec[] = "dithered:step=0.3";
+constexpr std::string_view kLocalKeys[] = {"local_steps", "outer_rate", "outer_momentum", "ends"};
 
 std::string Decimal(double value) {
   char text[32];
@@ -199,6 +201,11 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
                          FractionOption(spec, "outer_rate", 0.01, 2, local.outer_rate));
   SHOAL_ASSIGN_OR_RETURN(local.outer_momentum,
                          FractionOption(spec, "outer_momentum", 0, 0.99, local.outer_momentum));
+  if (const std::string_view ends = spec.Option("ends"); ends == "exact") {
+    local.exact_ends = true;
+  } else if (!ends.empty() && ends != "auto") {
+    return SpecError(spec, "ends=" + std::string(ends) + "; allowed are ends=auto and ends=exact");
+  }
   if (spec.name == "marsit" || spec.name == "qsdp") {
     return SpecError(spec, std::string(spec.name) +
                                " makes a step of all pipelines in one; local_steps goes with "
@@ -241,7 +248,8 @@ std::string LocalSpec(const LocalSteps& local, std::string spec) {
   }
   return spec + (spec.find(':') == std::string::npos ? ":" : ",") +
          "local_steps=" + std::to_string(local.steps) + ",outer_rate=" + Decimal(local.outer_rate) +
-         ",outer_momentum=" + Decimal(local.outer_momentum);
+         ",outer_momentum=" + Decimal(local.outer_momentum) +
+         ",ends=" + (local.exact_ends ? "exact" : "auto");
 }
 
 }  // namespace
@@ -273,7 +281,10 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
     return SpecError(whole, "with local_steps name the stages, or take all");
   }
   method.local = local;
-  if (local.steps > 0) method.spec = LocalSpec(local, std::move(method.spec));
+  if (local.steps == 0) return method;
+  const bool lossless = method.kind == ReplicaKind::kAverage && method.codec == kExactCodec;
+  method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
+  method.spec = LocalSpec(local, std::move(method.spec));
   return method;
 }
 

@@ -14,7 +14,7 @@
 //
 // All but marsit and qsdp also take
 //
-//   local_steps=16,outer_rate=1,outer_momentum=0
+//   local_steps=16,outer_rate=1,outer_momentum=0,ends=auto
 //
 // by which pipelines step on their own, and parameter differences travel as the method says, once
 // in so many steps: average:codec=topk:ratio=0.015625/bits=2,local_steps=16.
@@ -52,6 +52,10 @@ struct LocalSteps {
   std::uint32_t steps = 0;  // 0: gradients or momenta are exchanged in every step instead
   double outer_rate = 1;    // with no momentum, the mean of the parameters
   double outer_momentum = 0;
+  // How the gradients of a pipeline's two copies of a tied embedding are added up, in every step:
+  // without loss, or by a codec that is right on average where differences travel with loss, too.
+  bool exact_ends = false;  // asked for
+  std::string ends_codec;
 };
 
 struct ReplicaMethod {

@@ -5,7 +5,8 @@
 // and everybody goes on from there.
 //
 // The two copies of a tied embedding that one pipeline has see both gradients in every step, so
-// they move alike: their sum is exchanged, exact, between these two.
+// they move alike: these two agree on one sum, by a codec that is right on average if differences
+// are not exact either.
 
 #include <algorithm>
 #include <utility>
@@ -127,7 +128,9 @@ Status LocalStep::Init(const ReplicaContext& context) {
     parts_.push_back(std::move(made));
     if (!part->embedding) continue;
     collective::ExchangeConfig exchange;
-    exchange.seed = core_->config.seed;
+    exchange.codec = local_.ends_codec;
+    exchange.row = compression::kReplicaRow;
+    exchange.seed = ~core_->config.seed;  // no random number twice
     exchange.epoch = core_->config.generation;
     exchange.early_bytes_max += 2 * sizeof(float) * part->values;
     SHOAL_ASSIGN_OR_RETURN(ends_,

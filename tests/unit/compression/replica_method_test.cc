@@ -7,6 +7,24 @@ namespace {
 
 using testing::HasSubstr;
 
+// Where differences lose nothing, the gradient of a tied embedding does not either.
+TEST(ReplicaMethod, EndsOfTheEmbeddingAreExactWhereDifferencesAre) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"average:local_steps=4", "raw:dtype=fp32"},
+      {"average:local_steps=4,ends=exact", "raw:dtype=fp32"},
+      {"average:codec=direct:bits=4,local_steps=4", "dithered:step=0.3"},
+      {"average:codec=direct:bits=4,local_steps=4,ends=exact", "raw:dtype=fp32"},
+      {"powersgd:rank=8,local_steps=4", "dithered:step=0.3"},
+      {"onebit:local_steps=4,ends=auto", "dithered:step=0.3"},
+      {"onebit", ""},
+  };
+  for (const auto& [spec, codec] : cases) {
+    const auto method = ParseReplicaMethod(spec);
+    ASSERT_TRUE(method.ok()) << method.status().ToString();
+    EXPECT_EQ(method->local.ends_codec, codec) << spec;
+  }
+}
+
 TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
   const struct {
     const char *spec, *codec;
@@ -55,6 +73,7 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
     EXPECT_EQ(again->local.steps, method->local.steps);
     EXPECT_EQ(again->local.outer_rate, method->local.outer_rate);
     EXPECT_EQ(again->local.outer_momentum, method->local.outer_momentum);
+    EXPECT_EQ(again->local.ends_codec, method->local.ends_codec);
   }
 }
 
@@ -111,6 +130,8 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"average:local_steps=0", "local_steps=1"},
       {"average:outer_rate=0.5", "needs local_steps"},
       {"average:local_steps=4,outer_rate=3", "outer_rate=3"},
+      {"average:local_steps=4,ends=raw", "ends=auto and ends=exact"},
+      {"average:ends=exact", "needs local_steps"},
       {"average:local_steps=4,outer_momentum=1", "outer_momentum=1"},
       {"qadam:local_steps=4,start=10", "no warm-up"},
       {"onebit:local_steps=4,refresh=on", "no warm-up"},
