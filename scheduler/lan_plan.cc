@@ -94,12 +94,16 @@ PlanLans LansOfPlan(const RunConfig& config, const PlacementPlan& plan, const Ro
     lans.stages.push_back(measured ? MeasuredLans(peers, book) : Numbered(*lan_of));
   }
   if (config.stages == 1) return lans;
+  if (!measured) {  // both ends of a pipeline are where it is, but apart if it shares none
+    const std::vector<std::uint32_t>& named = lans.stages.front();
+    lans.embedding = named;
+    lans.embedding.insert(lans.embedding.end(), named.begin(), named.end());
+    return lans;
+  }
   std::vector<PeerId> ends;
-  std::vector<std::size_t> named = *lan_of;
   for (const auto& pipeline : plan) ends.push_back(pipeline.front());
   for (const auto& pipeline : plan) ends.push_back(pipeline.back());
-  named.insert(named.end(), lan_of->begin(), lan_of->end());
-  lans.embedding = measured ? MeasuredLans(ends, book) : Numbered(named);
+  lans.embedding = MeasuredLans(ends, book);
   return lans;
 }
 

@@ -228,7 +228,7 @@ TEST(LanPlanTest, TheMethodSaysWhoseLansCount) {
   config.replica_method = "qsdp:lan=1-2";
   PlanLans lans = LansOfPlan(config, plan, book);
   EXPECT_EQ(lans.stages, (std::vector<Lans>(3, {0, 1, 1})));
-  EXPECT_EQ(lans.embedding, (Lans{1, 2, 2, 1, 2, 2})) << "a pipeline's two ends are in one place";
+  EXPECT_EQ(lans.embedding, (Lans{0, 1, 1, 0, 1, 1})) << "both ends, where there is a LAN";
   config.replica_method = "qsdp:lan=auto";
   lans = LansOfPlan(config, plan, book);
   EXPECT_EQ(lans.stages, (std::vector<Lans>{{1, 0, 1}, {0, 0, 0}, {0, 1, 1}}));
