@@ -1,5 +1,6 @@
 #include "collective/chunk_coder.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "collective/one_bit_coder.h"
 #include "common/buffer.h"
+#include "compression/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {
@@ -108,6 +110,42 @@ std::optional<Result<std::uint32_t>> OneBitBucket(std::string_view spec) {
 }
 
 }  // namespace
+
+Result<std::size_t> ChunkCoder::EncodeKeeping(std::span<const float> values,
+                                              std::span<const float> before,
+                                              const compression::RandomKey& key,
+                                              std::span<std::byte> out, std::span<float> next,
+                                              std::span<float> decoded) const {
+  SHOAL_CHECK(next.size() == values.size());
+  SHOAL_CHECK(before.empty() || before.size() == values.size());
+  if (before.empty()) {
+    std::ranges::copy(values, next.begin());
+  } else {
+    compression::AddVectors(values.data(), before.data(), values.size(), next.data());
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, Encode(next, key, out));
+  Buffer scratch;
+  if (decoded.empty()) {
+    scratch = Buffer(values.size_bytes());
+    decoded = scratch.floats();
+  }
+  SHOAL_RETURN_IF_ERROR(Decode(out.first(bytes), key, decoded));
+  compression::Subtract(decoded.data(), next.size(), next.data());
+  return bytes;
+}
+
+Status ChunkCoder::DecodeOnto(std::span<const std::byte> payload, const compression::RandomKey& key,
+                              float factor, bool first, std::span<float> sum) const {
+  if (first) {
+    SHOAL_RETURN_IF_ERROR(Decode(payload, key, sum));
+    if (factor != 1) compression::Scale(factor, sum.size(), sum.data());
+    return Status::Ok();
+  }
+  Buffer part(sum.size_bytes());
+  SHOAL_RETURN_IF_ERROR(Decode(payload, key, part.floats()));
+  compression::AddScaled(part.floats().data(), factor, sum.size(), sum.data());
+  return Status::Ok();
+}
 
 Result<std::shared_ptr<const ChunkCoder>> MakeChunkCoder(std::string_view spec, std::uint32_t row) {
   using Made = std::shared_ptr<const ChunkCoder>;

@@ -37,6 +37,20 @@ class ChunkCoder {
   // Decodes exactly `payload` (foreign bytes, checked) into `values`. `key` as in Encode.
   virtual Status Decode(std::span<const std::byte> payload, const compression::RandomKey& key,
                         std::span<float> values) const = 0;
+
+  // What is done to a chunk beside that, here from the two above; a coder that needs fewer passes
+  // over memory has its own, with the same bits.
+
+  // Encodes values + before (empty: zeros). `next` gets what the payload does not hold of it, and
+  // `decoded`, if not empty, what it does. On an error both hold nothing of use.
+  virtual Result<std::size_t> EncodeKeeping(std::span<const float> values,
+                                            std::span<const float> before,
+                                            const compression::RandomKey& key,
+                                            std::span<std::byte> out, std::span<float> next,
+                                            std::span<float> decoded) const;
+  // sum += decoded values x `factor`, rounded in between; where `first`, sum is what is added.
+  virtual Status DecodeOnto(std::span<const std::byte> payload, const compression::RandomKey& key,
+                            float factor, bool first, std::span<float> sum) const;
 };
 
 // `spec`: `raw:dtype=fp32`, `onebit`, `onebit:bucket=N`, or a codec of compression/ without memory

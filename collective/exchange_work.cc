@@ -1,7 +1,10 @@
 #include "collective/exchange_work.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "compression/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {
@@ -26,58 +29,48 @@ std::span<float> InResult(const RoundPlan& plan, ValueRange range, std::span<flo
   return result.subspan(range.begin - plan.Wanted().begin, range.size());
 }
 
-void Add(std::span<float> into, std::span<const float> from) {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
-}
-
-// The message of `values`; `decoded`, if not empty, becomes what it decodes to.
+// The message of values + errors.before, what it leaves of them in errors.next (empty: nowhere);
+// `decoded`, if not empty, becomes what it decodes to.
 Coded Seal(const RoundPlan& plan, Phase phase, std::size_t owner, std::size_t chunk,
-           std::span<const float> values, std::span<float> decoded) {
+           std::span<const float> values, ChunkErrors errors, std::span<float> decoded) {
   const ChunkCoder& coder =
       phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   const compression::RandomKey key = KeyOf(plan, phase, plan.rank, owner, chunk);
   Coded coded;
   coded.message = Buffer(kMessageHeaderBytes + coder.BytesMax(values.size()));
   const std::span<std::byte> payload = coded.message.bytes().subspan(kMessageHeaderBytes);
-  const Result<std::size_t> bytes = coder.Encode(values, key, payload);
+  const bool keeps = !errors.next.empty();
+  const Result<std::size_t> bytes =
+      keeps ? coder.EncodeKeeping(values, errors.before, key, payload, errors.next, decoded)
+            : coder.Encode(values, key, payload);
   if (!bytes.ok()) {
     coded.status = bytes.status();
     return coded;
   }
   coded.message.Truncate(kMessageHeaderBytes + *bytes);
   SealMessage(HeaderOf(plan, phase, plan.rank, owner, chunk), coded.message.bytes());
-  if (!decoded.empty()) {
+  if (!keeps && !decoded.empty()) {
     coded.status = coder.Decode(std::as_const(coded.message).bytes().subspan(kMessageHeaderBytes),
                                 key, decoded);
   }
   return coded;
 }
 
+// Decodes a message into `values`, or, with a `factor`, onto them (`first`: as the first to come).
 Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
-            std::size_t chunk, const Buffer& message, std::span<float> values) {
+            std::size_t chunk, const Buffer& message, std::span<float> values,
+            std::optional<float> factor = {}, bool first = true) {
   const std::string whose = " of member " + std::to_string(from) + " of the stage group";
   const ChunkCoder& coder =
       phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   Status status = CheckMessagePayload(message.bytes());
   if (status.ok()) {
-    status = coder.Decode(message.bytes().subspan(kMessageHeaderBytes),
-                          KeyOf(plan, phase, from, owner, chunk), values);
+    const std::span<const std::byte> payload = message.bytes().subspan(kMessageHeaderBytes);
+    const compression::RandomKey key = KeyOf(plan, phase, from, owner, chunk);
+    status = factor ? coder.DecodeOnto(payload, key, *factor, first, values)
+                    : coder.Decode(payload, key, values);
   }
   return status.ok() ? status : status.WithContext("a message" + whose);
-}
-
-// out = values + error (empty: none).
-void AddError(std::span<const float> values, std::span<const float> error, std::span<float> out) {
-  if (error.empty()) return std::ranges::copy(values, out.begin()), void();
-  const float* const a = values.data();
-  const float* const b = error.data();
-  float* const to = out.data();
-  for (std::size_t i = 0; i < out.size(); ++i) to[i] = a[i] + b[i];
-}
-
-// input = input - decoded: what the message does not hold.
-void TakeAway(std::span<const float> decoded, std::span<float> input) {
-  for (std::size_t i = 0; i < input.size(); ++i) input[i] -= decoded[i];
 }
 
 Status TakeOwn(std::span<const float> values, ValueRange range, std::span<float> out) {
@@ -92,19 +85,13 @@ Status TakeOwn(std::span<const float> values, ValueRange range, std::span<float>
 // Sums what the contributions to a chunk of the own shard decode to, in rank order.
 Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
              std::span<float> sum) {
-  Buffer part(sum.size_bytes());
   bool first = true;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] == 0) continue;
-    const std::span<float> into = first ? sum : part.floats();
-    SHOAL_RETURN_IF_ERROR(
-        Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from], into));
-    if (plan.combine == Combine::kWeightedMean) {
-      const auto share = static_cast<float>(static_cast<double>(plan.weights[from]) /
-                                            static_cast<double>(plan.weight));
-      for (float& value : into) value *= share;
-    }
-    if (!std::exchange(first, false)) Add(sum, into);
+    const double share = static_cast<double>(plan.weights[from]) / static_cast<double>(plan.weight);
+    const float factor = plan.combine == Combine::kWeightedMean ? static_cast<float>(share) : 1;
+    SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kContribution, from, plan.rank, chunk,
+                               contributions[from], sum, factor, std::exchange(first, false)));
   }
   return Status::Ok();
 }
@@ -141,17 +128,12 @@ Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t c
                          std::span<const float> values, ChunkErrors errors) {
   const ValueRange range = plan.layout.chunk(owner, chunk);
   const std::span<const float> own = values.subspan(range.begin, range.size());
-  if (errors.next.empty()) {
-    if (errors.before.empty()) return Seal(plan, Phase::kContribution, owner, chunk, own, {});
-    Buffer sum(own.size_bytes());
-    AddError(own, errors.before, sum.floats());
-    return Seal(plan, Phase::kContribution, owner, chunk, std::as_const(sum).floats(), {});
+  if (!errors.next.empty() || errors.before.empty()) {
+    return Seal(plan, Phase::kContribution, owner, chunk, own, errors, {});
   }
-  AddError(own, errors.before, errors.next);
-  Buffer decoded(own.size_bytes());
-  Coded coded = Seal(plan, Phase::kContribution, owner, chunk, errors.next, decoded.floats());
-  if (coded.status.ok()) TakeAway(std::as_const(decoded).floats(), errors.next);
-  return coded;
+  Buffer sum(own.size_bytes());
+  compression::AddVectors(own.data(), errors.before.data(), own.size(), sum.floats().data());
+  return Seal(plan, Phase::kContribution, owner, chunk, std::as_const(sum).floats(), {}, {});
 }
 
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
@@ -171,14 +153,10 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
     SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
     return coded;
   }
-  if (errors.next.empty()) {
-    if (!errors.before.empty()) Add(sum, errors.before);
-    return Seal(plan, Phase::kResult, plan.rank, chunk, sum, agreed);
+  if (errors.next.empty() && !errors.before.empty()) {
+    compression::AddOnto(errors.before.data(), sum.size(), sum.data());
   }
-  AddError(sum, errors.before, errors.next);
-  coded = Seal(plan, Phase::kResult, plan.rank, chunk, errors.next, agreed);
-  if (coded.status.ok()) TakeAway(agreed, errors.next);
-  return coded;
+  return Seal(plan, Phase::kResult, plan.rank, chunk, sum, errors, agreed);
 }
 
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
