@@ -41,7 +41,8 @@ ExitCode StoreCommand(const Target& target, const std::string& name,
 
 // ---- the run, on the scheduler's machine ----
 struct SwarmInitOptions {
-  std::string model, data, directory, forward, backward, replica, name, link = "100mbit";
+  std::string model, data, directory, forward, backward, replica, name;
+  std::string link = "100mbit", step = "30s", memory;  // of peers, for the suggested method
   std::uint32_t stages = 2, pipelines = 1, micro_batches = 0, micro_batch_rows = 0;
   std::uint64_t steps = 0;
 };

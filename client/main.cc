@@ -168,6 +168,9 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
                    "How pipelines combine gradients, like average:codec=dithered:step=0.3");
   init->add_option("--link", p->init.link, "Peers' lines, for the suggested --replica")
       ->capture_default_str();
+  init->add_option("--step", p->init.step, "Time of a step without its exchange, for the same")
+      ->capture_default_str();
+  init->add_option("--memory", p->init.memory, "A peer's memory for a stage, for the same");
 }
 
 void AddSwarmCommands(CLI::App* app, Parsed* p) {

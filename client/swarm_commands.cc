@@ -36,9 +36,11 @@ ExitCode NotRunning(const Target& target, const Status& status) {
 // How much m the run will keep, against this disk, and what its pipelines' exchange takes; a model
 // or data that cannot be read is said when the run starts.
 std::string SizeOfRun(const std::string& program, const std::string& path,
-                      const std::string& directory, const std::string& link) {
-  const auto size =
-      RunAndCapture({program, "--config", path, "--print-size", "--link", link}, kConfigBytesMax);
+                      const std::string& directory, const SwarmInitOptions& options) {
+  std::vector<std::string> command = {program,  "--config",   path,     "--print-size",
+                                      "--link", options.link, "--step", options.step};
+  if (!options.memory.empty()) command.insert(command.end(), {"--memory", options.memory});
+  const auto size = RunAndCapture(command, kConfigBytesMax);
   if (!size.ok() || size->exit_code != 0 || size->output.empty()) return "";
   std::string text = size->output;
   struct statvfs info {};
@@ -62,6 +64,12 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   }
   if (const auto link = ParseRate(options.link); !link.ok() || link->value == 0) {
     return Fail(ExitCode::kUsage, "--link must be a rate, like 100mbit");
+  }
+  if (const auto step = ParseDuration(options.step); !step.ok() || *step <= Duration::zero()) {
+    return Fail(ExitCode::kUsage, "--step must be a time above 0, like 30s");
+  }
+  if (!options.memory.empty() && !ParseBytes(options.memory).ok()) {
+    return Fail(ExitCode::kUsage, "--memory must be a size, like 8GiB");
   }
   const Result<std::string> program = FindProgram("shoal-scheduler");
   if (!program.ok()) return Fail(program.status());
@@ -91,9 +99,8 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   status = WriteFileAtomic(path, checked->output, 0600);
   if (!status.ok()) return Fail(status);
   std::cout << "wrote " << path << "\n"
-            << SizeOfRun(*program, path, directory, options.link)
-            << "next: shoal-scheduler --config " << path
-            << "\n      it prints the invite line for your peers\n";
+            << SizeOfRun(*program, path, directory, options) << "next: shoal-scheduler --config "
+            << path << "\n      it prints the invite line for your peers\n";
   return ExitCode::kOk;
 }
 

@@ -1,4 +1,5 @@
-// ReplicaAdvice: which `[replica] method` fits a run's number of pipelines, model and lines.
+// ReplicaAdvice: which `[replica] method` fits a run's number of pipelines, model, lines and
+// memory.
 //
 // Loss and bits of the methods: docs/quality ("2 pipelines"). Pure. Thread: any.
 
@@ -11,26 +12,47 @@
 
 namespace shoal::compression {
 
-struct ReplicaOffer {
-  std::string method;  // as in a run file
-  double bits = 32;    // a value, of each of the two ways
-  double seconds = 0;  // of one exchange, if lines are all that limits it
+struct ReplicaCase {
+  std::uint32_t pipelines = 1;
+  std::uint64_t values = 0;        // of the largest stage
+  double bits_per_second = 0;      // of a member's line, each way; above 0
+  double step_seconds = 30;        // of a step without the exchange; above 0
+  std::uint64_t memory_bytes = 0;  // that a peer has for a stage's state; 0: not known
+  bool bf16 = false;               // computes in it
 };
 
-// An exchange that takes longer than this is worth a method that may cost loss.
-inline constexpr double kExchangeSecondsGood = 3;
+struct ReplicaOffer {
+  std::string method;       // as in a run file
+  double bits = 32;         // a value, of each of the two ways
+  double seconds = 0;       // of one exchange, if lines are all that limits it
+  std::uint32_t every = 1;  // steps
+  double share = 0;         // of the run's time that exchanges take, 0 to 1
+  double loss = 0;          // held out, measured, relative to that of `average`
+  std::uint64_t bytes = 0;  // ReplicaMethod::StateBytes
+};
 
-// The methods that are offered, from the least loss to the fewest bytes. `values`: of the largest
-// stage; `bits_per_second`: of a member's line, each way, above 0. One pipeline: none.
-std::vector<ReplicaOffer> ReplicaOffers(std::uint32_t pipelines, std::uint64_t values,
-                                        double bits_per_second);
-// The first that is quick enough, else the last one; `offers` are some.
-const ReplicaOffer& SuggestReplica(const std::vector<ReplicaOffer>& offers);
+// An exchange that takes no more than this share of the time is quick enough.
+inline constexpr double kExchangeShareGood = 0.1;
+// The most steps on their own that are offered.
+inline constexpr std::uint32_t kLocalStepsMax = 500;
 
-// "replica exchange of 124 M values ... per step at 100 Mbit/s: average 39.8 s, ...; `--replica
-// qadam:bits=4` ..." on lines of its own; "" with one pipeline.
-std::string DescribeReplicaOffers(const std::vector<ReplicaOffer>& offers, std::uint64_t values,
-                                  const std::string& rate);
+// The methods that are offered, each with fewer bytes a step than the one before; local steps are
+// the last, as many as make the exchange quick enough, if 4 bits in every step are not. One
+// pipeline: none.
+std::vector<ReplicaOffer> ReplicaOffers(const ReplicaCase& run);
+
+struct ReplicaSuggestion {
+  std::string method;  // empty: none fits
+  std::string reason;  // why, in a sentence or two
+};
+// The first offer that is quick enough; else signs, or, where even 4 bits take longer than a step,
+// local steps. Where the state that most methods need does not fit the memory: what does, whatever
+// the lines. `offers` are those of `run`, and some.
+ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<ReplicaOffer>& offers);
+
+// What an exchange is, the offers as a table, and the suggestion, on lines of their own; `rate`:
+// the line in words. "" with one pipeline.
+std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate);
 
 }  // namespace shoal::compression
 

@@ -22,7 +22,7 @@ namespace {
 
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
-  std::string link = "100mbit";
+  std::string link = "100mbit", step = "30s", memory;
   bool print_config = false, print_size = false;
 };
 
@@ -46,6 +46,9 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
   app.add_option("--link", flags->link, "Peers' lines, for what --print-size says of exchanges")
       ->capture_default_str();
+  app.add_option("--step", flags->step, "Time of a step without its exchange, for the same")
+      ->capture_default_str();
+  app.add_option("--memory", flags->memory, "A peer's memory for a stage, for the same");
   app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
   try {
     app.parse(argc, argv);
@@ -68,6 +71,21 @@ Result<RunConfig> EffectiveConfig(const Flags& flags) {
   if (!flags.listen.empty()) config.listen = flags.listen;
   SHOAL_RETURN_IF_ERROR(CheckRunConfig(config));
   return config;
+}
+
+Result<ReplicaNeeds> NeedsOf(const Flags& flags) {
+  ReplicaNeeds needs;
+  auto link = ParseRate(flags.link);
+  if (!link.ok()) return link.status().WithContext("--link");
+  auto step = ParseDuration(flags.step);
+  if (!step.ok()) return step.status().WithContext("--step");
+  needs.link = *link;
+  needs.step = *step;
+  if (flags.memory.empty()) return needs;
+  auto memory = ParseBytes(flags.memory);
+  if (!memory.ok()) return memory.status().WithContext("--memory");
+  needs.memory_bytes = *memory;
+  return needs;
 }
 
 // What is known to cost quality or bytes; a run file that is not complete yet gets what can be
@@ -143,9 +161,9 @@ ExitCode Main(int argc, char** argv) {
   if (flags.print_size) {
     const auto size = ReadDeltaSize(*config);
     if (!size.ok()) return Fail(ExitCodeForInput(size.status()), size.status().message());
-    const auto link = ParseRate(flags.link);
-    if (!link.ok()) return Fail(ExitCode::kUsage, "--link: " + link.status().message());
-    const auto replica = DescribeReplica(*config, *link);
+    const auto needs = NeedsOf(flags);
+    if (!needs.ok()) return Fail(ExitCode::kUsage, needs.status().message());
+    const auto replica = DescribeReplica(*config, *needs);
     if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
     std::cout << DescribeDeltaSize(*config, *size) << *replica;
     return ExitCode::kOk;

@@ -214,9 +214,10 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
          "first visits\n";
 }
 
-Result<std::string> DescribeReplica(const RunConfig& config, BitsPerSecond link) {
+Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
   if (config.pipelines < 2 || config.synthetic) return std::string();
-  if (link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
+  if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
+  if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
   std::shared_ptr<const storage::ModelDirectory> directory;
   SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
   RunConfig cut = config;
@@ -227,9 +228,14 @@ Result<std::string> DescribeReplica(const RunConfig& config, BitsPerSecond link)
         most, model.ParametersOf(cut.stage_first_layers[stage], cut.stage_first_layers[stage + 1],
                                  stage == 0, stage + 1 == config.stages));
   }
-  const auto offers =
-      compression::ReplicaOffers(config.pipelines, most, static_cast<double>(link.value));
-  return compression::DescribeReplicaOffers(offers, most, FormatRate(link));
+  compression::ReplicaCase run;
+  run.pipelines = config.pipelines;
+  run.values = most;
+  run.bits_per_second = static_cast<double>(needs.link.value);
+  run.step_seconds = std::chrono::duration<double>(needs.step).count();
+  run.memory_bytes = needs.memory_bytes;
+  run.bf16 = config.compute == "bf16";
+  return compression::DescribeReplicaOffers(run, FormatRate(needs.link));
 }
 
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {

@@ -45,9 +45,15 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
 // One or two sentences of it, each on a line; "" if the forward codec keeps no m.
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
 
-// What an exchange between the pipelines costs over lines of `link`, and which method fits; "" with
-// one pipeline. Blocks on disk.
-Result<std::string> DescribeReplica(const RunConfig& config, BitsPerSecond link);
+// What peers of a run that does not exist yet have.
+struct ReplicaNeeds {
+  BitsPerSecond link;              // above 0
+  Duration step{};                 // without the exchange; above 0
+  std::uint64_t memory_bytes = 0;  // of a peer; 0: not known
+};
+// What an exchange between the pipelines costs, and which method fits; "" with one pipeline. Blocks
+// on disk.
+Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs);
 
 storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
 
