@@ -117,7 +117,7 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
   std::vector<std::size_t> lans(pipelines);
   for (std::size_t p = 0; p < lans.size(); ++p) lans[p] = p;  // each its own
   std::vector<bool> named(pipelines);
-  for (std::string_view rest = lan_auto() ? "" : lan; !rest.empty();) {
+  for (std::string_view rest = lan_auto() ? std::string_view() : lan; !rest.empty();) {
     const std::string_view part = rest.substr(0, rest.find('/'));
     const std::size_t dash = part.find('-');
     const auto first = Pipeline(part.substr(0, dash));

@@ -151,6 +151,15 @@ TEST(ReplicaMethod, MistakesAreNamed) {
   }
 }
 
+// Too long for a string that holds its text itself: what is read must be the option's own.
+TEST(ReplicaMethod, ALongListOfLansIsReadFromTheOption) {
+  const auto method = ParseReplicaMethod("qsdp:lan=0-1/2-3/4-5/6-7/8-9/10-11/12-13/14-15");
+  ASSERT_TRUE(method.ok()) << method.status().ToString();
+  const auto lans = method->qsdp.LanOf(17);
+  ASSERT_TRUE(lans.ok()) << lans.status().ToString();
+  for (std::size_t p = 0; p < 17; ++p) EXPECT_EQ((*lans)[p], p - p % 2) << p;
+}
+
 TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   const auto method = ParseReplicaMethod("qsdp:delta=true,gradients=8,levels=learned");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
