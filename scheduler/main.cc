@@ -151,7 +151,7 @@ ExitCode Main(int argc, char** argv) {
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
   if (flags.print_config) {
-    if (const Status status = CheckCodecsOfModel(*config); !status.ok()) {
+    if (const Status status = CheckAgainstModel(*config); !status.ok()) {
       return Fail(ExitCode::kBadConfig, status.message());
     }
     if (!flags.config.empty()) Advise(*config);

@@ -158,10 +158,13 @@ Result<storage::ModelConfig> ReadModel(const RunConfig& config,
 
 }  // namespace
 
-Status CheckCodecsOfModel(const RunConfig& config) {
+Status CheckAgainstModel(const RunConfig& config) {
   std::shared_ptr<const storage::ModelDirectory> directory;
   const auto model = ReadModel(config, &directory);
-  return model.ok() ? CheckCodecs(config, *model) : Status::Ok();
+  if (!model.ok()) return Status::Ok();
+  RunConfig cut = config;
+  SHOAL_RETURN_IF_ERROR(SetCuts(*model, &cut));
+  return CheckCodecs(config, *model);
 }
 
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,

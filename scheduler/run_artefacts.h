@@ -33,9 +33,9 @@ struct RunArtefacts {
 Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
                                       RunConfig* config);
 
-// Invalid argument for a codec that no peer could make; ok where the model cannot be read, which is
-// said when the run starts. Blocks on disk.
-Status CheckCodecsOfModel(const RunConfig& config);
+// Invalid argument for stages that the model does not have, or a codec that no peer could make; ok
+// where the model cannot be read, which is said when the run starts. Blocks on disk.
+Status CheckAgainstModel(const RunConfig& config);
 
 // How much m the run will keep, from the model's config and the data's header alone; a codec that
 // no peer could make is an invalid argument. Blocks on disk.

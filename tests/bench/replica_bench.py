@@ -330,6 +330,9 @@ class Bench:
         self.out = sys.stderr if args.json else sys.stdout
         self.isolated = os.geteuid() == 0 and namespaces.possible()
         self.patterns = args.methods.split(";")
+        if not any(self.wants(name) for name in (*METHODS, "gloo")):
+            sys.exit(f"replica: --methods {args.methods} names none of: " +
+                     "; ".join((*METHODS, "gloo")))
 
     def say(self, text):
         print(text, file=self.out, flush=True)

@@ -197,6 +197,7 @@ class SettingsTest(harness.SwarmTest):
 
     def test_a_demo_is_refused_before_it_begins_and_leaves_nothing(self):
         for flag, value, *patterns in (("--replica", "qadam:bits=99", "bits=1 to bits=32"),
+                                       ("--stages", "9", "the model has 4 layers"),
                                        ("--backward", "magic", "known are")):
             with self.subTest(value):
                 done = refused("shoal", "demo", "--dir", self.folder / "demo", flag, value)
