@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import harness
 from harness import run
+from swarm import Swarm
 
 # A demo of 12 steps saves every third one, 0-based 2, 5, 8 and 11. A machine that is late with an
 # upload saves the third time later, or not at all, but never more often than four times.
@@ -63,6 +64,23 @@ class ReplicaTest(harness.SwarmTest):
 
     def test_four_pipelines_of_one_stage(self):
         self.check(1, 4, 1)
+
+    def test_lans_that_are_measured_are_the_same_for_all(self):
+        """What a busy machine measures may be no LAN; what the plan says counts everywhere."""
+        with Swarm(self.folder / "lans", stages=2, pipelines=2, steps=1000) as swarm:
+            swarm.sections["replica"] = {"method": "qsdp:lan=auto"}
+            swarm.start()
+            swarm.wait_step(2)
+            status = swarm.status()
+            self.assertLessEqual(status["run"]["generation"], 2, "planned again once at most")
+            for name, (stage, pipeline) in swarm.places().items():
+                peer = swarm.peer_status(name)
+                lans = status["stages"][stage]["lans"]
+                self.assertEqual(peer["role"]["lan"],
+                                 next((lan for lan in lans if pipeline in lan), []))
+                for link in peer["links"]:
+                    self.assertGreater(link["rttMinMs"], 0)
+            swarm.stop()
 
 
 if __name__ == "__main__":

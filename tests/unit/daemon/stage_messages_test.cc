@@ -1,0 +1,71 @@
+#include "daemon/stage_messages.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::daemon {
+namespace {
+
+using Lans = std::vector<std::uint32_t>;
+
+void Add(std::uint32_t pipeline, std::uint32_t stage, std::uint32_t lan, std::uint32_t embedding,
+         control::v1::Plan* plan) {
+  control::v1::Position* position = plan->add_positions();
+  position->set_pipeline(pipeline);
+  position->set_stage(stage);
+  position->set_lan(lan);
+  position->set_embedding_lan(embedding);
+}
+
+control::v1::Plan PlanOf(std::uint32_t pipelines) {
+  control::v1::Plan plan;
+  plan.mutable_config()->set_pipelines(pipelines);
+  plan.mutable_config()->set_stages(2);
+  return plan;
+}
+
+TEST(StageMessagesTest, LansAreOfTheOwnStageAndOfBothEndsOfTheEmbedding) {
+  control::v1::Plan plan = PlanOf(3);
+  Add(2, 0, 1, 2, &plan);  // in any order
+  Add(0, 0, 1, 0, &plan);
+  Add(1, 0, 0, 1, &plan);
+  Add(0, 1, 0, 0, &plan);
+  Add(1, 1, 0, 2, &plan);
+  Add(2, 1, 0, 1, &plan);
+  EXPECT_EQ(LansOf(plan, 0), (Lans{1, 0, 1}));
+  EXPECT_TRUE(LansOf(plan, 1).empty()) << "nobody shares one there";
+  EXPECT_EQ(EmbeddingLansOf(plan), (Lans{0, 1, 2, 0, 2, 1}));
+  EXPECT_EQ(LanNeighbours(plan, plan.positions(0)), (Lans{2, 0}));
+  EXPECT_TRUE(LanNeighbours(plan, plan.positions(2)).empty());
+  EXPECT_TRUE(EmbeddingLansOf(PlanOf(2)).empty());
+}
+
+// A scheduler's mistake must not write where there is nothing.
+TEST(StageMessagesTest, PipelinesThatThereAreNotDoNotCount) {
+  control::v1::Plan plan = PlanOf(2);
+  Add(0xffffffff, 0, 7, 7, &plan);
+  Add(2, 1, 7, 7, &plan);
+  EXPECT_TRUE(LansOf(plan, 0).empty());
+  EXPECT_TRUE(EmbeddingLansOf(plan).empty());
+}
+
+net::LinkStats Link(std::uint8_t peer, const char* channel, double ms, std::uint32_t pings) {
+  net::LinkStats link;
+  link.peer.key[0] = peer;
+  link.channel = channel;
+  link.rtt_min_ms = ms;
+  link.pings = pings;
+  return link;
+}
+
+TEST(StageMessagesTest, RoundTripsAreTheLeastOfAPeersGroupLinks) {
+  control::v1::PlanReady ready;
+  AddRoundTrips({Link(1, "boundary/0/0", 0.1, 9), Link(2, "group/0/0-1", 3, 9),
+                 Link(2, "embedding/0-1", 2, 9), Link(3, "group/0/0-2", 0, 0)},
+                &ready);
+  ASSERT_EQ(ready.round_trips_size(), 1) << "the boundary does not count, nor what has no answer";
+  EXPECT_EQ(ToPeerId(ready.round_trips(0).peer()).key[0], 2);
+  EXPECT_EQ(ready.round_trips(0).ms(), 2);
+}
+
+}  // namespace
+}  // namespace shoal::daemon
