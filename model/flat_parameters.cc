@@ -17,6 +17,7 @@
 namespace shoal::model {
 namespace {
 
+constexpr char kEmbedding[] = "wte.weight";
 // Values one thread handles at a time; fixed, so that sums do not depend on the thread count.
 constexpr std::size_t kBlockValues = std::size_t{1} << 16;
 
@@ -111,23 +112,54 @@ void UpdateOnHost(const optimizer::AdamWStep& step, const at::Tensor& gradient,
   });
 }
 
+bool IsMoment(StateVector which) {
+  return which == StateVector::kFirstMoment || which == StateVector::kSecondMoment;
+}
+
+// Views share the storage and stay what they are, whatever memory it has. False: it has it.
+bool Allocate(const at::Tensor& tensor) {
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  if (storage->nbytes() > 0) return false;
+  const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
+  storage->set_nbytes(bytes);
+  return true;
+}
+
+void Release(const at::Tensor& tensor) {
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
+  storage->set_nbytes(0);
+}
+
 }  // namespace
 
 struct FlatParameters::Tensors {
-  at::Tensor values;
-  at::Tensor gradients;
-  at::Tensor exp_avg;
-  at::Tensor exp_avg_sq;
-  at::Tensor compute;  // bf16 copy; undefined in fp32
+  // Weights and gradients of a part of the flat vectors: all, or a unit.
+  struct Block {
+    std::size_t first = 0;
+    at::Tensor values, gradients;
+    at::Tensor compute;  // bf16 copy; undefined in fp32
 
-  const at::Tensor& Of(StateVector which) const {
-    switch (which) {
-      case StateVector::kWeights: return values;
-      case StateVector::kGradients: return gradients;
-      case StateVector::kFirstMoment: return exp_avg;
-      case StateVector::kSecondMoment: return exp_avg_sq;
+    std::size_t size() const { return static_cast<std::size_t>(values.numel()); }
+    const at::Tensor& Of(StateVector which) const {
+      return which == StateVector::kWeights ? values : gradients;
     }
-    return values;
+  };
+  // Of an entry, in its shape. Made while the block is held, and good whenever it is again.
+  struct Views {
+    at::Tensor value, compute, gradient;
+  };
+  std::vector<Block> blocks;
+  std::vector<Views> views;
+  at::Tensor exp_avg, exp_avg_sq;  // undefined unless all is held
+
+  const Block& whole() const {
+    SHOAL_CHECK(blocks.size() == 1);
+    return blocks.front();
+  }
+  const at::Tensor& Moment(StateVector which) const {
+    return which == StateVector::kFirstMoment ? exp_avg : exp_avg_sq;
   }
   static at::Tensor Part(const at::Tensor& flat, const ParameterEntry& entry) {
     return flat.narrow(0, static_cast<std::int64_t>(entry.offset),
@@ -136,27 +168,102 @@ struct FlatParameters::Tensors {
 };
 
 FlatParameters::FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                               const std::string& device, bool bf16, bool moments)
-    : device_(device), bf16_(bf16), moments_(moments), tensors_(std::make_unique<Tensors>()) {
+                               const std::string& device, bool bf16, HeldState held)
+    : device_(device), bf16_(bf16), held_(held), tensors_(std::make_unique<Tensors>()) {
   for (const std::string& part : PartsOf(config, range)) AddPart(config, part);
+  if (held == HeldState::kUnits) {
+    for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+      MakeBlock(units_[unit].first, units_[unit].values);
+      for (const auto which : {StateVector::kWeights, StateVector::kGradients}) {
+        ReleaseUnit(which, unit);
+      }
+    }
+    return;
+  }
+  MakeBlock(0, size_);
+  if (held != HeldState::kAll) return;
   const auto options = at::TensorOptions().device(c10::Device(device)).dtype(at::kFloat);
-  const auto count = static_cast<std::int64_t>(size_);
-  tensors_->values = at::zeros({count}, options);
-  tensors_->gradients = at::zeros({count}, options);
-  if (moments) tensors_->exp_avg = at::zeros({count}, options);
-  if (moments) tensors_->exp_avg_sq = at::zeros({count}, options);
-  if (bf16) tensors_->compute = at::zeros({count}, options.dtype(at::kBFloat16));
+  tensors_->exp_avg = at::zeros({static_cast<std::int64_t>(size_)}, options);
+  tensors_->exp_avg_sq = at::zeros({static_cast<std::int64_t>(size_)}, options);
 }
 
 FlatParameters::~FlatParameters() = default;
 
+void FlatParameters::MakeBlock(std::size_t first, std::size_t values) {
+  const auto options = at::TensorOptions().device(c10::Device(device_)).dtype(at::kFloat);
+  const auto count = static_cast<std::int64_t>(values);
+  Tensors::Block block;
+  block.first = first;
+  block.values = at::zeros({count}, options);
+  block.gradients = at::zeros({count}, options);
+  if (bf16_) block.compute = at::zeros({count}, options.dtype(at::kBFloat16));
+  for (const ParameterEntry& entry : entries_) {
+    if (entry.offset < first || entry.offset >= first + values) continue;
+    const auto view = [&](const at::Tensor& flat) {
+      return flat
+          .narrow(0, static_cast<std::int64_t>(entry.offset - first),
+                  static_cast<std::int64_t>(entry.size))
+          .view(entry.shape);
+    };
+    const at::Tensor value = view(block.values);
+    tensors_->views.push_back({value, bf16_ ? view(block.compute) : value, view(block.gradients)});
+  }
+  tensors_->blocks.push_back(std::move(block));
+}
+
 std::uint64_t FlatParameters::bytes() const {
   std::uint64_t bytes = 0;
-  for (const at::Tensor* tensor : {&tensors_->values, &tensors_->gradients, &tensors_->exp_avg,
-                                   &tensors_->exp_avg_sq, &tensors_->compute}) {
-    if (tensor->defined()) bytes += tensor->nbytes();
+  const auto add = [&bytes](const at::Tensor& tensor) {
+    if (tensor.defined()) bytes += tensor.storage().nbytes();
+  };
+  for (const Tensors::Block& block : tensors_->blocks) {
+    for (const at::Tensor* tensor : {&block.values, &block.gradients, &block.compute}) add(*tensor);
   }
+  add(tensors_->exp_avg);
+  add(tensors_->exp_avg_sq);
   return bytes;
+}
+
+void FlatParameters::AddToUnits(const std::string& part, const ParameterEntry& entry) {
+  // By itself: two places of a model may need it, and first and last stages agree on it.
+  const bool alone = entry.name == kEmbedding;
+  const bool behind = !units_.empty() && units_.back().name == kEmbedding;
+  if (units_.empty() || alone || behind || units_.back().name != part) {
+    units_.push_back({alone ? entry.name : part, entry.offset, 0});
+  }
+  units_.back().values += entry.size;
+}
+
+std::size_t FlatParameters::UnitOf(const std::string& name) const {
+  const std::size_t offset = Entry(name).offset;
+  const auto behind = std::find_if(units_.begin(), units_.end(),
+                                   [&](const UnitLayout& unit) { return unit.first > offset; });
+  SHOAL_CHECK(behind != units_.begin());
+  return static_cast<std::size_t>(behind - units_.begin()) - 1;
+}
+
+void FlatParameters::HoldUnit(StateVector which, std::size_t unit) {
+  const Tensors::Block& block = tensors_->blocks.at(unit);
+  if (which == StateVector::kWeights) {
+    (void)Allocate(block.values);
+    if (bf16_) (void)Allocate(block.compute);
+  } else if (Allocate(block.gradients)) {
+    block.gradients.zero_();
+  }
+}
+
+void FlatParameters::ReleaseUnit(StateVector which, std::size_t unit) {
+  const Tensors::Block& block = tensors_->blocks.at(unit);
+  Release(block.Of(which));
+  if (which == StateVector::kWeights && bf16_) Release(block.compute);
+}
+
+bool FlatParameters::Holds(StateVector which, std::size_t first, std::size_t count) const {
+  for (const Tensors::Block& block : tensors_->blocks) {
+    const bool touched = block.first < first + count && first < block.first + block.size();
+    if (touched && block.Of(which).storage().nbytes() == 0) return false;
+  }
+  return true;
 }
 
 void FlatParameters::AddPart(const storage::ModelConfig& config, const std::string& part) {
@@ -173,6 +280,7 @@ void FlatParameters::AddPart(const storage::ModelConfig& config, const std::stri
     added.entries.push_back(entries_.size());
     const std::size_t count = ValueCount(shape);
     entries_.push_back({name, shape, size_, count, shape.size() >= 2});
+    if (held_ == HeldState::kUnits) AddToUnits(part, entries_.back());
     size_ += count;
   }
   parts_.push_back(std::move(added));
@@ -186,34 +294,55 @@ const ParameterEntry& FlatParameters::Entry(const std::string& name) const {
 }
 
 at::Tensor FlatParameters::Value(const std::string& name) const {
-  return Tensors::Part(tensors_->values, Entry(name)).view(Entry(name).shape);
+  return tensors_->views[static_cast<std::size_t>(&Entry(name) - entries_.data())].value;
 }
 
 at::Tensor FlatParameters::ComputeValue(const std::string& name) const {
-  const at::Tensor& flat = bf16_ ? tensors_->compute : tensors_->values;
-  return Tensors::Part(flat, Entry(name)).view(Entry(name).shape);
+  return tensors_->views[static_cast<std::size_t>(&Entry(name) - entries_.data())].compute;
 }
 
 at::Tensor FlatParameters::Gradient(const std::string& name) const {
-  return Tensors::Part(tensors_->gradients, Entry(name)).view(Entry(name).shape);
+  return tensors_->views[static_cast<std::size_t>(&Entry(name) - entries_.data())].gradient;
 }
 
-void FlatParameters::ZeroGradients() { tensors_->gradients.zero_(); }
+void FlatParameters::ZeroGradients() {
+  for (const Tensors::Block& block : tensors_->blocks) {
+    if (block.gradients.storage().nbytes() > 0) block.gradients.zero_();
+  }
+}
 
 void FlatParameters::Read(StateVector which, std::size_t first, std::span<float> values) const {
-  const auto count = static_cast<std::int64_t>(values.size());
-  at::from_blob(values.data(), {count}, at::kFloat)
-      .copy_(tensors_->Of(which).narrow(0, static_cast<std::int64_t>(first), count));
+  const auto copy = [](const at::Tensor& from, std::size_t at, std::span<float> to) {
+    const auto count = static_cast<std::int64_t>(to.size());
+    at::from_blob(to.data(), {count}, at::kFloat)
+        .copy_(from.narrow(0, static_cast<std::int64_t>(at), count));
+  };
+  if (IsMoment(which)) return copy(tensors_->Moment(which), first, values);
+  for (const Tensors::Block& block : tensors_->blocks) {
+    const std::size_t begin = std::max(first, block.first);
+    const std::size_t end = std::min(first + values.size(), block.first + block.size());
+    if (begin >= end) continue;
+    copy(block.Of(which), begin - block.first, values.subspan(begin - first, end - begin));
+  }
 }
 
 void FlatParameters::Write(StateVector which, std::size_t first, std::span<const float> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  const auto from = static_cast<std::int64_t>(first);
-  // from_blob wants a mutable pointer; the tensor is only read.
-  const at::Tensor source = at::from_blob(const_cast<float*>(values.data()), {count}, at::kFloat);
-  tensors_->Of(which).narrow(0, from, count).copy_(source);
-  if (which == StateVector::kWeights && bf16_) {
-    tensors_->compute.narrow(0, from, count).copy_(tensors_->values.narrow(0, from, count));
+  const auto copy = [](std::span<const float> from, const at::Tensor& to, std::size_t at) {
+    const auto count = static_cast<std::int64_t>(from.size());
+    // from_blob wants a mutable pointer; the tensor is only read.
+    to.narrow(0, static_cast<std::int64_t>(at), count)
+        .copy_(at::from_blob(const_cast<float*>(from.data()), {count}, at::kFloat));
+  };
+  if (IsMoment(which)) return copy(values, tensors_->Moment(which), first);
+  for (const Tensors::Block& block : tensors_->blocks) {
+    const std::size_t begin = std::max(first, block.first);
+    const std::size_t end = std::min(first + values.size(), block.first + block.size());
+    if (begin >= end) continue;
+    copy(values.subspan(begin - first, end - begin), block.Of(which), begin - block.first);
+    if (which != StateVector::kWeights || !bf16_) continue;
+    const auto from = static_cast<std::int64_t>(begin - block.first);
+    const auto count = static_cast<std::int64_t>(end - begin);
+    block.compute.narrow(0, from, count).copy_(block.values.narrow(0, from, count));
   }
 }
 
@@ -221,7 +350,7 @@ double FlatParameters::SquaredGradientNorm(std::ptrdiff_t skip) const {
   double sum = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (static_cast<std::ptrdiff_t>(i) == skip) continue;
-    const at::Tensor gradient = Tensors::Part(tensors_->gradients, entries_[i]);
+    const at::Tensor gradient = Tensors::Part(tensors_->whole().gradients, entries_[i]);
     if (gradient.is_cpu()) {
       sum += ParallelSumOfSquares(Floats(gradient));
     } else {
@@ -238,8 +367,8 @@ void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
   const optimizer::AdamWStep undecayed = optimizer::MakeAdamWStep(without_decay);
   for (const ParameterEntry& entry : entries_) {
     const optimizer::AdamWStep& step = entry.decay ? decayed : undecayed;
-    const at::Tensor gradient = Tensors::Part(tensors_->gradients, entry);
-    const at::Tensor value = Tensors::Part(tensors_->values, entry);
+    const at::Tensor gradient = Tensors::Part(tensors_->whole().gradients, entry);
+    const at::Tensor value = Tensors::Part(tensors_->whole().values, entry);
     const at::Tensor first = Tensors::Part(tensors_->exp_avg, entry);
     const at::Tensor second = Tensors::Part(tensors_->exp_avg_sq, entry);
     if (fused && value.is_cpu()) {
@@ -252,12 +381,12 @@ void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
 }
 
 std::uint64_t FlatParameters::WeightChecksum() const {
-  const at::Tensor host = tensors_->values.to(at::kCPU);
+  const at::Tensor host = tensors_->whole().values.to(at::kCPU);
   return Checksum64(std::as_bytes(Floats(host)));
 }
 
 void FlatParameters::RefreshComputeValues() {
-  if (bf16_) tensors_->compute.copy_(tensors_->values);
+  if (bf16_) tensors_->whole().compute.copy_(tensors_->whole().values);
 }
 
 void FlatParameters::ZeroOptimizer() {
@@ -303,7 +432,8 @@ Status FlatParameters::CheckPart(const StagePart& part, const storage::TensorMap
 void FlatParameters::LoadPart(const StagePart& part, const storage::TensorMap& tensors) {
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
-    Tensors::Part(tensors_->values, entry).copy_(ToTensor(tensors.at(entry.name), entry.size));
+    Tensors::Part(tensors_->whole().values, entry)
+        .copy_(ToTensor(tensors.at(entry.name), entry.size));
   }
 }
 
@@ -342,15 +472,15 @@ Status FlatParameters::SavePart(const StagePart& part, const std::string& folder
   std::vector<storage::TensorToWrite> moments;
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
-    add(tensors_->values, entry, entry.name, &weights);
-    if (!moments_) continue;
+    add(tensors_->whole().values, entry, entry.name, &weights);
+    if (held_ != HeldState::kAll) continue;
     add(tensors_->exp_avg, entry, entry.name + std::string(kMomentSuffixes[0]), &moments);
     add(tensors_->exp_avg_sq, entry, entry.name + std::string(kMomentSuffixes[1]), &moments);
   }
   const std::string base = folder + "/" + part.name;
   SHOAL_RETURN_IF_ERROR(
       storage::WriteSafetensors(base + ".safetensors", weights, {{"part", part.name}}));
-  if (!moments_) return Status::Ok();
+  if (held_ != HeldState::kAll) return Status::Ok();
   return storage::WriteSafetensors(base + ".optimizer.safetensors", moments, {{"part", part.name}});
 }
 

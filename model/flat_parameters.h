@@ -45,9 +45,10 @@ struct StagePart {
 class FlatParameters {
  public:
   // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
-  // Without `moments` there are none, and what is about them must not be called.
+  // Unless all is held there are no moments, and what is about them must not be called. By units,
+  // nothing is held at first; only views, Read, Write and the units' own may be called.
   FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                 const std::string& device, bool bf16, bool moments = true);
+                 const std::string& device, bool bf16, HeldState held = HeldState::kAll);
   ~FlatParameters();
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
@@ -57,8 +58,15 @@ class FlatParameters {
   std::size_t size() const { return size_; }
   const std::string& device() const { return device_; }
   bool bf16() const { return bf16_; }
-  bool moments() const { return moments_; }
-  std::uint64_t bytes() const;  // of all vectors
+  std::uint64_t bytes() const;  // that are held
+
+  // Empty unless state is held by units.
+  const std::vector<UnitLayout>& units() const { return units_; }
+  std::size_t UnitOf(const std::string& name) const;  // of an entry
+  void HoldUnit(StateVector which, std::size_t unit);
+  void ReleaseUnit(StateVector which, std::size_t unit);
+  // Whether all of a range is held.
+  bool Holds(StateVector which, std::size_t first, std::size_t count) const;
 
   // Views in the tensor's shape; valid for life. Value and Gradient are fp32, ComputeValue is in
   // the dtype of the matrix products.
@@ -96,6 +104,8 @@ class FlatParameters {
   struct Tensors;
 
   void AddPart(const storage::ModelConfig& config, const std::string& part);
+  void AddToUnits(const std::string& part, const ParameterEntry& entry);
+  void MakeBlock(std::size_t first, std::size_t values);
   const ParameterEntry& Entry(const std::string& name) const;
   Status CheckTensor(const storage::TensorMap& tensors, const std::string& name,
                      const ParameterEntry& entry, bool only_fp32) const;
@@ -105,7 +115,8 @@ class FlatParameters {
   std::size_t size_ = 0;
   const std::string device_;
   const bool bf16_;
-  const bool moments_;
+  const HeldState held_;
+  std::vector<UnitLayout> units_;
   std::unique_ptr<Tensors> tensors_;
 };
 

@@ -69,6 +69,7 @@ struct Gpt2Network::Kept {
   std::vector<std::shared_ptr<Gpt2Block::Kept>> blocks;
   std::shared_ptr<Gpt2Head::Kept> head;
   at::Tensor embedding_gradient;
+  at::Tensor between;  // two parts: what the one above takes, or the gradient for the one below
 };
 
 Gpt2Network::Gpt2Network(const storage::ModelConfig& config, const StageOptions& options,
@@ -113,38 +114,71 @@ at::Tensor Gpt2Network::Embed(Kept* kept) const {
   return ApplyDropout(sum, kept->embedding_mask, context.dropout);
 }
 
-at::Tensor Gpt2Network::RunBlocks(Kept* kept, bool keep) const {
-  at::Tensor x = embedding_ ? Embed(kept) : kept->input;
-  kept->blocks.clear();
-  for (const Gpt2Block& block : blocks_) {
-    std::shared_ptr<Gpt2Block::Kept> kept_block;
-    x = block.Forward(kept->context, x, keep ? &kept_block : nullptr);
-    if (keep) kept->blocks.push_back(std::move(kept_block));
-  }
-  return x;
+void Gpt2Network::RunBlock(Kept* kept, std::size_t block, bool keep) const {
+  if (block == 0) kept->blocks.clear();
+  std::shared_ptr<Gpt2Block::Kept> kept_block;
+  kept->between =
+      blocks_[block].Forward(kept->context, kept->between, keep ? &kept_block : nullptr);
+  if (keep) kept->blocks.push_back(std::move(kept_block));
 }
 
-double Gpt2Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
-  const at::Tensor x = RunBlocks(kept, keep);
+at::Tensor Gpt2Network::RunBlocks(Kept* kept, bool keep) const {
+  kept->between = embedding_ ? Embed(kept) : kept->input;
+  for (std::size_t block = 0; block < blocks_.size(); ++block) RunBlock(kept, block, keep);
+  return std::exchange(kept->between, at::Tensor());
+}
+
+std::size_t Gpt2Network::forward_parts() const {
+  return (embedding_ ? 1u : 0u) + blocks_.size() + (head_ ? 1u : 0u);
+}
+
+double Gpt2Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
+                                std::span<float> output) const {
+  if (part == 0) kept->between = embedding_ ? Embed(kept) : kept->input;
+  const std::size_t above = part + (embedding_ ? 0u : 1u);  // 0: the embedding
+  if (above > 0 && above <= blocks_.size()) RunBlock(kept, above - 1, keep);
+  if (part + 1 < forward_parts()) return 0;
+  const at::Tensor x = std::exchange(kept->between, at::Tensor());
   kept->complete = keep;
   if (head_) return head_->Forward(x, kept->labels, keep ? &kept->head : nullptr);
   if (!output.empty()) ToHost(x, output);
   return 0;
 }
 
-void Gpt2Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
-                                std::span<float> input_gradient) const {
-  if (!kept->complete) (void)Forward(kept, /*keep=*/true, {});
-  const BatchContext& context = kept->context;
-  at::Tensor gradient = head_ ? head_->BackwardInput(kept->head.get())
-                              : ToDevice(output_gradient, context.rows * context.tokens, device_);
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    gradient = blocks_[i].BackwardInput(context, gradient, kept->blocks[i].get());
+double Gpt2Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
+  double loss = 0;
+  for (std::size_t part = 0; part < forward_parts(); ++part) {
+    loss = ForwardPart(kept, part, keep, output);
   }
+  return loss;
+}
+
+void Gpt2Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> output_gradient,
+                               std::span<float> input_gradient) const {
+  const BatchContext& context = kept->context;
+  if (part == 0) {
+    kept->between = head_ ? head_->BackwardInput(kept->head.get())
+                          : ToDevice(output_gradient, context.rows * context.tokens, device_);
+  }
+  const std::size_t below = part + (head_ ? 0u : 1u);  // 0: the head
+  if (below > 0) {
+    const std::size_t block = blocks_.size() - below;
+    kept->between = blocks_[block].BackwardInput(context, kept->between, kept->blocks[block].get());
+  }
+  if (part + 1 < backward_parts()) return;
+  const at::Tensor gradient = std::exchange(kept->between, at::Tensor());
   if (embedding_) {
     kept->embedding_gradient = ApplyDropout(gradient, kept->embedding_mask, context.dropout);
   } else {
     ToHost(gradient, input_gradient);
+  }
+}
+
+void Gpt2Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
+                                std::span<float> input_gradient) const {
+  if (!kept->complete) (void)Forward(kept, /*keep=*/true, {});
+  for (std::size_t part = 0; part < backward_parts(); ++part) {
+    BackwardPart(kept, part, output_gradient, input_gradient);
   }
 }
 

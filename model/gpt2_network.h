@@ -31,6 +31,14 @@ class Gpt2Network {
   std::shared_ptr<Kept> Begin(const MicroBatch& micro_batch, bool training) const;
   // Writes the output, or returns the loss on the last stage. `keep`: for backward.
   double Forward(Kept* kept, bool keep, std::span<float> output) const;
+  // The same part by part, for weights that are not all there: parts 0 .. forward_parts() - 1 in
+  // order, and each part of the backward, which begin with those of the forward if nothing was
+  // kept.
+  std::size_t forward_parts() const;
+  double ForwardPart(Kept* kept, std::size_t part, bool keep, std::span<float> output) const;
+  std::size_t backward_parts() const { return (head_ ? 1u : 0u) + blocks_.size(); }
+  void BackwardPart(Kept* kept, std::size_t part, std::span<const float> output_gradient,
+                    std::span<float> input_gradient) const;
   // Runs the forward again first if nothing was kept.
   void BackwardInput(Kept* kept, std::span<const float> output_gradient,
                      std::span<float> input_gradient) const;
@@ -50,6 +58,7 @@ class Gpt2Network {
 
   at::Tensor Embed(Kept* kept) const;
   at::Tensor RunBlocks(Kept* kept, bool keep) const;
+  void RunBlock(Kept* kept, std::size_t block, bool keep) const;
   std::uint64_t HeadBytes(std::uint64_t places) const;  // beside the blocks' and the inputs'
 
   const storage::ModelConfig config_;

@@ -44,6 +44,11 @@ enum class HeldState : std::uint8_t {
   // none; Write of one goes to files in `state_folder`, each value once before Save, which moves
   // them; Apply is an error.
   kParameters,
+  // What HoldUnit gave memory to, unit by unit: all else is in shards (pipeline/unit_step.cc).
+  // Weights that are not held are read and written as moments are above. Save wants them written,
+  // too; WeightChecksum is of what was written, 0 if something is missing. Evaluate, Logits, norms
+  // and LoadDirectory are errors or must not be called.
+  kUnits,
 };
 
 struct StageOptions {
@@ -85,6 +90,22 @@ struct TensorLayout {
 
 enum class StateVector : std::uint8_t { kWeights, kGradients, kFirstMoment, kSecondMoment };
 
+// The three operations on a micro-batch.
+enum class Pass : std::uint8_t { kForward, kBackwardInput, kBackwardWeights };
+inline constexpr std::size_t kPasses = 3;
+
+// Tensors that are held and released together: a layer, say. In order of the flat vectors, without
+// gaps; a tied embedding is a unit of its own.
+struct UnitLayout {
+  std::string name;
+  std::size_t first = 0, values = 0;
+};
+// Units whose weights a part of an operation reads, and to whose gradients it adds. Both must be
+// held when it runs.
+struct UnitUse {
+  std::vector<std::size_t> weights, gradients;
+};
+
 class StageModel {
  public:
   virtual ~StageModel() = default;
@@ -109,6 +130,38 @@ class StageModel {
   // By part of BackwardWeights: the entries of layout() whose gradients it adds to and no later
   // part of the same micro-batch does. Together all entries, each once; constant.
   virtual std::vector<std::vector<std::size_t>> weight_parts() const = 0;
+
+  // Forward and BackwardInput part by part, for stages that do not hold all of their weights
+  // (HeldState::kUnits): the same arguments in all calls until the last one, which returns false.
+  // Others do all in one call.
+  virtual Result<bool> ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
+                                   StepLoss* loss) {
+    SHOAL_RETURN_IF_ERROR(Forward(micro_batch, output, loss));
+    return false;
+  }
+  virtual Result<bool> BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                         std::span<float> input_gradient) {
+    SHOAL_RETURN_IF_ERROR(BackwardInput(id, output_gradient, input_gradient));
+    return false;
+  }
+  // None for a stage that does not work by units.
+  virtual std::vector<UnitLayout> units() const { return {}; }
+  // By part of an operation on micro-batches of up to so many rows and tokens; constant.
+  virtual std::vector<UnitUse> unit_uses(Pass pass, std::uint32_t rows,
+                                         std::uint32_t tokens) const {
+    static_cast<void>(pass), static_cast<void>(rows), static_cast<void>(tokens);
+    return {};
+  }
+  // Memory for a unit's weights (to be written) or gradients (zeros); nothing if it has it.
+  virtual Status HoldUnit(StateVector which, std::size_t unit) {
+    static_cast<void>(which), static_cast<void>(unit);
+    return FailedPrecondition("the stage holds all of its parameters");
+  }
+  // Gives it back, with what is in it.
+  virtual void ReleaseUnit(StateVector which, std::size_t unit) {
+    static_cast<void>(which), static_cast<void>(unit);
+  }
+
   // Forward only, nothing kept: held-out loss.
   virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                           StepLoss* loss) = 0;
@@ -116,7 +169,7 @@ class StageModel {
   // `last_only` rows x vocabulary at each row's last token. Labels are not needed.
   virtual Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) = 0;
 
-  // Forgets kept micro-batches and sets all gradients to zero (start or abort of a step).
+  // Forgets kept micro-batches, gradients and, by units, all that is held (start, end of a step).
   virtual void ZeroGradients() = 0;
 
   // The stage's tensors, in the order of its flat vectors of state_size() values.

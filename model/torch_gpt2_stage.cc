@@ -13,6 +13,7 @@
 #include "model/stage_model.h"
 #include "model/state_files.h"
 #include "model/torch_device.h"
+#include "model/unit_uses.h"
 #include "optimizer/adamw.h"
 
 namespace shoal::model {
@@ -73,8 +74,7 @@ class TorchGpt2Stage final : public StageModel {
       : config_(config),
         options_(options),
         device_name_(device.name),
-        parameters_(config, options.range, device.id, options.compute == "bf16",
-                    options.held == HeldState::kAll),
+        parameters_(config, options.range, device.id, options.compute == "bf16", options.held),
         network_(config, options, parameters_) {
     for (const ParameterEntry& entry : parameters_.entries()) {
       layout_.push_back(
@@ -82,7 +82,7 @@ class TorchGpt2Stage final : public StageModel {
     }
     if (options.held != HeldState::kAll) {
       files_ = std::make_unique<StateFiles>(options.state_folder, parameters_.entries(),
-                                            parameters_.parts());
+                                            parameters_.parts(), by_units());
     }
   }
 
@@ -94,6 +94,20 @@ class TorchGpt2Stage final : public StageModel {
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                        std::span<float> input_gradient) override;
   Result<bool> BackwardWeights(MicroBatchId id) override;
+  Result<bool> ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
+                           StepLoss* loss) override;
+  Result<bool> BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                 std::span<float> input_gradient) override;
+  std::vector<UnitLayout> units() const override { return parameters_.units(); }
+  std::vector<UnitUse> unit_uses(Pass pass, std::uint32_t rows,
+                                 std::uint32_t tokens) const override {
+    return by_units() ? UnitUses(parameters_, config_, options_, pass, {rows, tokens})
+                      : std::vector<UnitUse>();
+  }
+  Status HoldUnit(StateVector which, std::size_t unit) override;
+  void ReleaseUnit(StateVector which, std::size_t unit) override {
+    parameters_.ReleaseUnit(which, unit);
+  }
   std::vector<std::vector<std::size_t>> weight_parts() const override;
   Status Evaluate(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
   Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) override;
@@ -101,6 +115,10 @@ class TorchGpt2Stage final : public StageModel {
   void ZeroGradients() override {
     kept_.clear();
     parameters_.ZeroGradients();
+    for (std::size_t unit = 0; unit < parameters_.units().size(); ++unit) {
+      parameters_.ReleaseUnit(StateVector::kWeights, unit);
+      parameters_.ReleaseUnit(StateVector::kGradients, unit);
+    }
   }
   std::span<const TensorLayout> layout() const override { return layout_; }
   std::size_t state_size() const override { return parameters_.size(); }
@@ -124,29 +142,41 @@ class TorchGpt2Stage final : public StageModel {
   std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
     return network_.KeptBytes(rows, tokens);
   }
-  std::uint64_t WeightChecksum() const override { return parameters_.WeightChecksum(); }
+  std::uint64_t WeightChecksum() const override {
+    return by_units() ? files_->WeightChecksum() : parameters_.WeightChecksum();
+  }
 
  private:
   struct InFlight {
     std::shared_ptr<Gpt2Network::Kept> kept;
-    std::size_t places = 0;  // rows * tokens
+    std::size_t places = 0;              // rows * tokens
+    std::size_t forward_parts_done = 0;  // of all, if the forward is done
+    std::size_t again_parts_done = 0;    // of the forward that the backward repeats
+    std::size_t input_parts_done = 0;
     bool input_done = false;
     std::size_t weight_parts_done = 0;
   };
 
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == config_.layers; }
+  bool by_units() const { return options_.held == HeldState::kUnits; }
   Status CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const;
   Status CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
                      const StepLoss* loss) const;
   void SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const;
+  Status CheckBackward(MicroBatchId id, const InFlight& in_flight,
+                       std::span<const float> output_gradient,
+                       std::span<float> input_gradient) const;
+  Status CheckWhole(const char* what) const;
   Status CheckState(std::size_t first, std::size_t count) const;
   // Moments are zero, and so are gradients.
   void ForgetOptimizer();
-  // Whether a vector is in files.
-  bool InFiles(StateVector which) const {
-    return files_ != nullptr && which != StateVector::kWeights && which != StateVector::kGradients;
+  // Whether values of a vector are in files.
+  bool InFiles(StateVector which, std::size_t first, std::size_t count) const {
+    if (files_ == nullptr || which == StateVector::kGradients) return false;
+    return which != StateVector::kWeights || !parameters_.Holds(which, first, count);
   }
+  Status CheckGradients(StateVector which, std::size_t first, std::size_t count) const;
 
   const storage::ModelConfig config_;
   const StageOptions options_;
@@ -207,8 +237,10 @@ Status TorchGpt2Stage::Forward(const MicroBatch& micro_batch, std::span<float> o
     return FailedPrecondition(Name(micro_batch.id) + " had its forward already");
   }
   return Guard("forward", [&] {
-    InFlight in_flight{network_.Begin(micro_batch, true),
-                       std::size_t{micro_batch.rows} * micro_batch.tokens, false};
+    InFlight in_flight;
+    in_flight.kept = network_.Begin(micro_batch, true);
+    in_flight.places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+    in_flight.forward_parts_done = network_.forward_parts();
     const double sum = network_.Forward(in_flight.kept.get(), !options_.recompute, output);
     SetLoss(micro_batch, sum, loss);
     kept_.emplace(micro_batch.id, std::move(in_flight));
@@ -221,17 +253,86 @@ Status TorchGpt2Stage::BackwardInput(MicroBatchId id, std::span<const float> out
   const auto found = kept_.find(id);
   if (found == kept_.end()) return FailedPrecondition(Name(id) + " had no forward");
   InFlight& in_flight = found->second;
-  if (in_flight.input_done) return FailedPrecondition(Name(id) + " had its backward already");
-  const std::size_t values = in_flight.places * config_.hidden;
-  SHOAL_RETURN_IF_ERROR(
-      CheckSize(Name(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
-  SHOAL_RETURN_IF_ERROR(
-      CheckSize(Name(id) + ": input gradient", input_gradient.size(), first() ? 0 : values));
+  SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
   return Guard("backward", [&] {
     network_.BackwardInput(in_flight.kept.get(), output_gradient, input_gradient);
     in_flight.input_done = true;
     return Status::Ok();
   });
+}
+
+Status TorchGpt2Stage::CheckBackward(MicroBatchId id, const InFlight& in_flight,
+                                     std::span<const float> output_gradient,
+                                     std::span<float> input_gradient) const {
+  if (in_flight.input_done) return FailedPrecondition(Name(id) + " had its backward already");
+  if (in_flight.forward_parts_done < network_.forward_parts()) {
+    return FailedPrecondition(Name(id) + " is in its forward yet");
+  }
+  const std::size_t values = in_flight.places * config_.hidden;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(Name(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
+  return CheckSize(Name(id) + ": input gradient", input_gradient.size(), first() ? 0 : values);
+}
+
+Result<bool> TorchGpt2Stage::ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
+                                         StepLoss* loss) {
+  if (!by_units()) return StageModel::ForwardPart(micro_batch, output, loss);
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  InFlight& in_flight = kept_[micro_batch.id];
+  if (in_flight.forward_parts_done == network_.forward_parts()) {
+    return FailedPrecondition(Name(micro_batch.id) + " had its forward already");
+  }
+  SHOAL_RETURN_IF_ERROR(Guard("forward", [&] {
+    if (in_flight.forward_parts_done == 0) {
+      in_flight.kept = network_.Begin(micro_batch, true);
+      in_flight.places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+    }
+    const double sum = network_.ForwardPart(in_flight.kept.get(), in_flight.forward_parts_done,
+                                            !options_.recompute, output);
+    if (loss != nullptr) SetLoss(micro_batch, sum, loss);
+    return Status::Ok();
+  }));
+  return ++in_flight.forward_parts_done < network_.forward_parts();
+}
+
+Result<bool> TorchGpt2Stage::BackwardInputPart(MicroBatchId id,
+                                               std::span<const float> output_gradient,
+                                               std::span<float> input_gradient) {
+  if (!by_units()) return StageModel::BackwardInputPart(id, output_gradient, input_gradient);
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return FailedPrecondition(Name(id) + " had no forward");
+  InFlight& in_flight = found->second;
+  SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
+  const bool again = options_.recompute && in_flight.again_parts_done < network_.forward_parts();
+  SHOAL_RETURN_IF_ERROR(Guard("backward", [&] {
+    if (again) {
+      (void)network_.ForwardPart(in_flight.kept.get(), in_flight.again_parts_done, true, {});
+    } else {
+      network_.BackwardPart(in_flight.kept.get(), in_flight.input_parts_done, output_gradient,
+                            input_gradient);
+    }
+    return Status::Ok();
+  }));
+  if (again) return ++in_flight.again_parts_done > 0;
+  in_flight.input_done = ++in_flight.input_parts_done == network_.backward_parts();
+  return !in_flight.input_done;
+}
+
+Status TorchGpt2Stage::HoldUnit(StateVector which, std::size_t unit) {
+  if (!by_units()) return StageModel::HoldUnit(which, unit);
+  return Guard("memory for parameters", [&] {
+    parameters_.HoldUnit(which, unit);
+    return Status::Ok();
+  });
+}
+
+Status TorchGpt2Stage::CheckGradients(StateVector which, std::size_t first,
+                                      std::size_t count) const {
+  if (which != StateVector::kGradients || parameters_.Holds(which, first, count)) {
+    return Status::Ok();
+  }
+  return FailedPrecondition("gradients of a unit that the stage does not hold");
 }
 
 Result<bool> TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
@@ -268,6 +369,7 @@ std::vector<std::vector<std::size_t>> TorchGpt2Stage::weight_parts() const {
 
 Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                                 StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckWhole("evaluation"));
   SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
   SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
   return Guard("evaluation", [&] {
@@ -280,6 +382,7 @@ Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> 
 Status TorchGpt2Stage::Logits(const MicroBatch& micro_batch, bool last_only,
                               std::span<float> logits) {
   if (!last()) return FailedPrecondition("logits are on the last stage only");
+  SHOAL_RETURN_IF_ERROR(CheckWhole("a score"));
   SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, false));
   const std::size_t places = std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
   SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), places * config_.vocabulary));
@@ -287,6 +390,11 @@ Status TorchGpt2Stage::Logits(const MicroBatch& micro_batch, bool last_only,
     network_.Logits(network_.Begin(micro_batch, false).get(), last_only, logits);
     return Status::Ok();
   });
+}
+
+Status TorchGpt2Stage::CheckWhole(const char* what) const {
+  if (!by_units()) return Status::Ok();
+  return FailedPrecondition(std::string(what) + " needs a stage that holds all of its weights");
 }
 
 Status TorchGpt2Stage::CheckState(std::size_t first, std::size_t count) const {
@@ -298,8 +406,9 @@ Status TorchGpt2Stage::CheckState(std::size_t first, std::size_t count) const {
 
 Status TorchGpt2Stage::Read(StateVector which, std::size_t first, std::span<float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
-  if (InFiles(which)) return files_->Read(which, first, values);
+  SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
   return Guard("reading the stage's state", [&] {
+    if (InFiles(which, first, values.size())) return files_->Read(which, first, values);
     parameters_.Read(which, first, values);
     return Status::Ok();
   });
@@ -307,8 +416,9 @@ Status TorchGpt2Stage::Read(StateVector which, std::size_t first, std::span<floa
 
 Status TorchGpt2Stage::Write(StateVector which, std::size_t first, std::span<const float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
-  if (InFiles(which)) return files_->Write(which, first, values);
+  SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
   return Guard("writing the stage's state", [&] {
+    if (InFiles(which, first, values.size())) return files_->Write(which, first, values);
     parameters_.Write(which, first, values);
     return Status::Ok();
   });
@@ -324,6 +434,7 @@ TensorLayout TorchGpt2Stage::tied_embedding() const {
 }
 
 double TorchGpt2Stage::SquaredGradientNorm(double scale) {
+  SHOAL_CHECK(!by_units());
   std::ptrdiff_t skip = -1;
   if (!first() && tied_embedding().size > 0) {
     for (std::size_t i = 0; i < layout_.size(); ++i) {
@@ -355,6 +466,7 @@ Status TorchGpt2Stage::Apply(std::uint64_t step, double scale, double global_nor
 
 Status TorchGpt2Stage::Save(const std::string& folder) {
   for (const StagePart& part : parameters_.parts()) {
+    if (by_units()) break;
     SHOAL_RETURN_IF_ERROR(Guard("saving", [&] { return parameters_.SavePart(part, folder); }));
   }
   return files_ != nullptr ? files_->MoveTo(folder) : Status::Ok();
@@ -384,15 +496,18 @@ Status TorchGpt2Stage::Load(const std::map<std::string, std::string>& weight_fil
   }
   return Guard("loading", [&] {
     ForgetOptimizer();
-    for (const auto& [part, file] : weights) parameters_.LoadPart(*part, file->tensors());
-    for (const auto& [part, file] : moments) {
-      if (files_ == nullptr) {
-        parameters_.LoadOptimizerPart(*part, file->tensors());
-      } else {
-        files_->SetSource(static_cast<std::size_t>(part - parameters_.parts().data()), file);
-      }
+    const auto number = [this](const StagePart* part) {
+      return static_cast<std::size_t>(part - parameters_.parts().data());
+    };
+    for (const auto& [part, file] : weights) {
+      if (by_units()) files_->SetSource(number(part), true, file);
+      if (!by_units()) parameters_.LoadPart(*part, file->tensors());
     }
-    parameters_.RefreshComputeValues();
+    for (const auto& [part, file] : moments) {
+      if (files_ != nullptr) files_->SetSource(number(part), false, file);
+      if (files_ == nullptr) parameters_.LoadOptimizerPart(*part, file->tensors());
+    }
+    if (!by_units()) parameters_.RefreshComputeValues();
     return Status::Ok();
   });
 }
@@ -401,10 +516,11 @@ void TorchGpt2Stage::ForgetOptimizer() {
   ZeroGradients();
   if (files_ == nullptr) return parameters_.ZeroOptimizer();
   files_->Drop();
-  for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, nullptr);
+  for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, false, nullptr);
 }
 
 Status TorchGpt2Stage::LoadDirectory(const storage::ModelDirectory& directory) {
+  SHOAL_RETURN_IF_ERROR(CheckWhole("a model directory"));
   for (const StagePart& part : parameters_.parts()) {
     SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part.name));
     SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, tensors));
