@@ -295,6 +295,8 @@ void PrintJson(const DemoOptions& options, const Report& report) {
                       {{"forward", totals.forward.raw},
                        {"backward", totals.backward.raw},
                        {"replica", totals.replica.raw}}},
+                     {"peerStateBytes", totals.state_bytes},
+                     {"peerResidentPeakBytes", totals.resident_peak_bytes},
                      {"deltaStoreBytes", totals.delta_store_bytes},
                      {"deltaHits", totals.delta_hits},
                      {"firstVisits", totals.first_visits},

@@ -167,6 +167,10 @@ Result<SwarmTotals> DemoSwarm::Totals() const {
     totals.control_wire += Whole(traffic.value("control", Json::object()), "wireSentBytes");
     const Json store = json.value("deltaStore", Json::object());
     totals.delta_store_bytes += Whole(store, "bytes");
+    const Json memory = json.value("memory", Json::object());
+    totals.state_bytes = std::max(totals.state_bytes, Whole(memory, "stateBytes"));
+    totals.resident_peak_bytes =
+        std::max(totals.resident_peak_bytes, Whole(memory, "residentPeakBytes"));
     totals.delta_hits += Whole(store, "deltaHits");
     totals.first_visits += Whole(store, "firstVisits");
     for (const Json& end : json.value("boundaries", Json::array())) {

@@ -78,6 +78,7 @@ std::string QsdpOptions::Spec() const {
       ",gradients=" + std::to_string(gradient_bits) + ",bucket=" + std::to_string(bucket) +
       ",raw_below=" + std::to_string(raw_below) + ",delta=" + (delta ? "true" : "false") +
       ",lan=" + (lan.empty() ? "none" : lan) + ",levels=" + (learned ? "learned" : "uniform");
+  if (shard_parameters) text += ",shard_parameters=true";
   if (!learned) return text;
   text += ",learn=";
   if (learn.empty()) return text + "auto";
@@ -144,13 +145,8 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ',', kReplicaKind));
   if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
-  if (!spec.Option("shard_parameters").empty()) {
-    return SpecError(spec,
-                     "there is no shard_parameters; every member of a stage group holds "
-                     "all weights of its stage");
-  }
-  SHOAL_RETURN_IF_ERROR(CheckKeys(
-      spec, {"weights", "gradients", "bucket", "raw_below", "delta", "levels", "learn", "lan"}));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"weights", "gradients", "bucket", "raw_below", "delta",
+                                         "levels", "learn", "lan", "shard_parameters"}));
   QsdpOptions options;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t delta, ChoiceOption(spec, "delta", {"false", "true"}));
   options.delta = delta == 1;
@@ -168,8 +164,17 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
     return SpecError(spec, "delta=true is for weights of 1 to 8 bits");
   }
   SHOAL_RETURN_IF_ERROR(ReadLevels(spec, &options));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t shard,
+                         ChoiceOption(spec, "shard_parameters", {"false", "true"}));
+  options.shard_parameters = shard == 1;
   if (spec.Option("lan") != "none") options.lan = spec.Option("lan");
   SHOAL_ASSIGN_OR_RETURN(const auto lans, options.LanOf(kPipelinesMax));
+  if (options.shard_parameters && (options.delta || options.learned || !options.lan.empty())) {
+    return SpecError(
+        spec,
+        "shard_parameters=true goes with weights, gradients, bucket and raw_below, and "
+        "not with delta, levels or lan");
+  }
   return options;
 }
 

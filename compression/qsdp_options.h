@@ -27,6 +27,9 @@ struct QsdpOptions {
   std::uint32_t bucket = 1024;             // values with a range of their own
   // Tensors of fewer values, and those of one dimension, travel in fp32, both ways.
   std::uint32_t raw_below = 1024;
+  // Parameters, too, are held by their owners alone, and gathered for each part of the model's
+  // work.
+  bool shard_parameters = false;
   // What travels is the change of the weights that all members have, not the weights.
   bool delta = false;
   // Levels are learned where bits are few enough, behind these steps; empty: at 1/12, 2/5 and 4/5

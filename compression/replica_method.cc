@@ -259,16 +259,22 @@ std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps) const {
   return start > 0 ? start : std::clamp(run_steps / 8, kLeast, kMost);
 }
 
-std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines,
-                                        bool bf16) const {
-  const std::uint64_t held = values * (2 * sizeof(float) + (bf16 ? 2 : 0));
-  if (!shards_moments() || pipelines < 2) return held + values * 2 * sizeof(float);
+std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
+                                        std::uint64_t largest_unit) const {
+  constexpr std::uint64_t kValue = sizeof(float), kSum = 8;
+  const std::uint64_t weight = kValue + (bf16 ? 2 : 0);
+  const std::uint64_t held = values * (weight + kValue);
+  if (!shards_moments() || pipelines < 2) return held + values * 2 * kValue;
   std::uint64_t owners = pipelines;
   if (const auto lans = qsdp.LanOf(pipelines); lans.ok()) {
     owners = std::set<std::size_t>(lans->begin(), lans->end()).size();
   }
-  const std::uint64_t vectors = qsdp.delta ? 4 : 3;
-  return held + (values + owners - 1) / owners * vectors * sizeof(float);
+  const std::uint64_t shard = (values + owners - 1) / owners;
+  // The weights of two parts, the gradients of one; sums of gradients with the owners.
+  if (shards_parameters()) {
+    return shard * (3 * kValue + kSum) + largest_unit * (2 * weight + kValue);
+  }
+  return held + shard * (qsdp.delta ? 4 : 3) * kValue;
 }
 
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {

@@ -80,14 +80,18 @@ struct ReplicaMethod {
   std::uint64_t StartOf(std::uint64_t run_steps) const;
   // Moments are in shards, and no member has all of them.
   bool shards_moments() const { return kind == ReplicaKind::kSharded; }
+  // No member holds all parameters of its stage.
+  bool shards_parameters() const { return kind == ReplicaKind::kSharded && qsdp.shard_parameters; }
   // Bytes that a peer needs for a stage of so many values in a run of so many pipelines: weights,
-  // gradients, and moments or its shard of them (and of the weights, in fp32), without what an
-  // exchange needs while it runs.
-  std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16) const;
+  // gradients and moments, or its shards of them, without what an exchange needs while it runs.
+  // `largest_unit`: values of the largest part of the stage that is gathered at once if no member
+  // holds all parameters; 0: what is gathered does not count.
+  std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
+                           std::uint64_t largest_unit = 0) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
   bool clips_locally() const {
     return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit ||
-           kind == ReplicaKind::kSharded || local.steps > 0;
+           (kind == ReplicaKind::kSharded && !qsdp.shard_parameters) || local.steps > 0;
   }
 };
 

@@ -155,7 +155,8 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
       compression::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
   if (!method.ok()) return FailPlan(method.status());
   if (method->shards_moments()) {
-    options.held = model::HeldState::kParameters;
+    options.held =
+        method->shards_parameters() ? model::HeldState::kUnits : model::HeldState::kParameters;
     options.state_folder = resources_.config->directory + kStateFolder;
   }
   Run<Result<std::shared_ptr<Loaded>>>(

@@ -317,8 +317,10 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
       {"bench",
        snapshot.synthetic_cpu_ms ? Json{{"valuesCpuMs", *snapshot.synthetic_cpu_ms}} : Json()},
       {"memory",
-       {{"stateBytes", snapshot.budget.state_bytes + snapshot.runner.shard_bytes},
+       {{"stateBytes", snapshot.budget.state_bytes + snapshot.runner.shard_bytes +
+                           snapshot.runner.unit_peak_bytes},
         {"shardBytes", snapshot.runner.shard_bytes},
+        {"unitPeakBytes", snapshot.runner.unit_peak_bytes},
         {"residentPeakBytes", snapshot.resident_peak_bytes},
         {"microBatchBytes", snapshot.budget.micro_batch_bytes}}},
       {"fetch",

@@ -24,7 +24,10 @@ bool ComputeLane::Offer(std::shared_ptr<Operation> operation, bool urgent) {
 
 void ComputeLane::PostPart(const std::shared_ptr<Shared>& shared,
                            const std::shared_ptr<Operation>& operation) {
-  shared->compute->Post(operation->name, [shared, operation] { RunPart(shared, operation); });
+  auto go = [shared, operation] {
+    shared->compute->Post(operation->name, [shared, operation] { RunPart(shared, operation); });
+  };
+  operation->before ? operation->before(std::move(go)) : go();
 }
 
 void ComputeLane::RunPart(const std::shared_ptr<Shared>& shared,
@@ -32,17 +35,27 @@ void ComputeLane::RunPart(const std::shared_ptr<Shared>& shared,
   if (*shared->cancelled) return;
   const PartEnd end = operation->run();
   std::shared_ptr<Operation> next = Follow(shared.get(), end);
-  if (end == PartEnd::kMore && next == nullptr) return PostPart(shared, operation);
-  const bool followed = next != nullptr;
-  shared->control->Post(operation->name, [shared, operation, end, followed] {
-    if (*shared->cancelled) return;
-    std::shared_ptr<Operation> late;  // offered since
-    if (!followed) late = Follow(shared.get(), end);
-    if (late != nullptr) PostPart(shared, late);
-    if (followed || late != nullptr) shared->offered = false;
-    operation->ended(followed || late != nullptr);
+  const bool more = end == PartEnd::kMore && next == nullptr;
+  if (more && !operation->before) return PostPart(shared, operation);
+  const bool begins = next != nullptr && !next->before;
+  shared->control->Post(operation->name, [shared, operation, end, next] {
+    if (!*shared->cancelled) PartEnded(shared, operation, end, next);
   });
-  if (followed) PostPart(shared, next);
+  if (begins) PostPart(shared, next);
+}
+
+void ComputeLane::PartEnded(const std::shared_ptr<Shared>& shared,
+                            const std::shared_ptr<Operation>& operation, PartEnd end,
+                            std::shared_ptr<Operation> next) {
+  bool begun = next != nullptr && !next->before;
+  if (next == nullptr) next = Follow(shared.get(), end);  // offered since
+  if (next == nullptr && end == PartEnd::kMore && operation->before) {
+    return PostPart(shared, operation);
+  }
+  if (next != nullptr && !next->before && !std::exchange(begun, true)) PostPart(shared, next);
+  if (next != nullptr) shared->offered = false;
+  operation->ended(next != nullptr);
+  if (next != nullptr && !begun && !*shared->cancelled) PostPart(shared, next);
 }
 
 std::shared_ptr<Operation> ComputeLane::Follow(Shared* shared, PartEnd end) {

@@ -30,7 +30,10 @@ struct Operation {
   const char* name = "";  // a string literal
   // Runs a part. Thread: compute.
   std::function<PartEnd()> run;
-  // After the last part, or before an urgent offer. `followed`: what was offered has begun.
+  // If set, each part waits until it calls what it is given. Thread: control, as the call.
+  std::function<void(std::function<void()>)> before = nullptr;
+  // After the last part, or before an urgent offer. `followed`: what was offered has begun, or
+  // waits in its own `before`, which is called after this.
   std::function<void(bool followed)> ended;
 };
 
@@ -58,10 +61,16 @@ class ComputeLane {
     bool urgent SHOAL_GUARDED_BY(mutex) = false;
   };
 
+  // Thread: control or compute; control only for an operation that has a `before`.
   static void PostPart(const std::shared_ptr<Shared>& shared,
                        const std::shared_ptr<Operation>& operation);
   static void RunPart(const std::shared_ptr<Shared>& shared,
                       const std::shared_ptr<Operation>& operation);
+
+  // Tells control how a part ended, where compute itself cannot go on.
+  static void PartEnded(const std::shared_ptr<Shared>& shared,
+                        const std::shared_ptr<Operation>& operation, PartEnd end,
+                        std::shared_ptr<Operation> next);
 
   // Takes the offer, if it may begin where a part ended so.
   static std::shared_ptr<Operation> Follow(Shared* shared, PartEnd end);

@@ -152,15 +152,6 @@ Status ApplyStaged(model::StageModel* model, Staged* staged) {
   return WritePart(model, StateVector::kWeights, part, weights);
 }
 
-std::vector<optimizer::DecayRun> DecayRuns(const ReplicaPart& part) {
-  std::vector<optimizer::DecayRun> runs;
-  for (const model::TensorLayout& tensor : part.tensors) {
-    const bool decays = tensor.shape.size() >= 2;
-    if (runs.empty() || runs.back().decays != decays) runs.push_back({tensor.offset, decays});
-  }
-  return runs;
-}
-
 class QsdpStep final : public ReplicaStep {
  public:
   explicit QsdpStep(const ReplicaContext& context)
@@ -279,7 +270,7 @@ Status QsdpStep::AddLane(Group* group, bool quantised) {
   const std::vector<std::uint64_t> weights(part.channel->size(), 1);
   piece->shards = collective::HierarchicalShards(part.values, group->lans, weights, {}, config.row);
   piece->own = piece->shards[part.channel->rank()];
-  piece->shard = optimizer::AdamWShard(piece->own.begin, piece->own.size(), DecayRuns(part));
+  piece->shard = optimizer::AdamWShard(piece->own.begin, piece->own.size(), DecayRunsOf(part));
   Lane lane;
   lane.piece = std::move(piece);
   lane.quantised = quantised;

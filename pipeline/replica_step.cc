@@ -112,6 +112,15 @@ Status WritePart(model::StageModel* model, model::StateVector which, const Repli
   return Status::Ok();
 }
 
+std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part) {
+  std::vector<optimizer::DecayRun> runs;
+  for (const model::TensorLayout& tensor : part.tensors) {
+    const bool decays = tensor.shape.size() >= 2;
+    if (runs.empty() || runs.back().decays != decays) runs.push_back({tensor.offset, decays});
+  }
+  return runs;
+}
+
 std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
                                        const std::vector<std::uint32_t>& pipelines) {
   const std::size_t count = part.channel->size() / part.ends;
@@ -176,7 +185,9 @@ Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
     case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
     case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
     case compression::ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
-    case compression::ReplicaKind::kSharded: return NewQsdpStep(std::move(context));
+    case compression::ReplicaKind::kSharded:
+      return context.method.shards_parameters() ? NewUnitStep(std::move(context))
+                                                : NewQsdpStep(std::move(context));
   }
   return InvalidArgument("unknown kind of replica method");
 }

@@ -26,7 +26,9 @@
 #include "compression/replica_method.h"
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
+#include "optimizer/adamw_shard.h"
 #include "pipeline/group_links.h"
+#include "pipeline/part_gate.h"
 #include "pipeline/runner_core.h"
 
 namespace shoal::pipeline {
@@ -69,6 +71,9 @@ Status ReadPart(model::StageModel* model, model::StateVector which, const Replic
                 std::size_t first, std::span<float> values);
 Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                  std::size_t first, std::span<const float> values);
+
+// Which of a part's values decay: those of tensors of two dimensions and more.
+std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part);
 
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
 std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
@@ -122,6 +127,8 @@ class ReplicaStep {
   // Does it: weights and moments move on, gradients are zero. `done` as above.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
 
+  // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.
+  virtual PartGate* gate() { return nullptr; }
   // Bytes of weights and moments that it holds beside the model's, for good.
   virtual std::uint64_t StateBytes() const { return 0; }
 
@@ -141,7 +148,9 @@ struct ReplicaContext {
   const GroupLinks* links = nullptr;  // null if no part has a group
   ReplicaParts parts;
   compression::ReplicaMethod method;
-  FinalParts final_after = {};  // empty: all that is exchanged waits for Reduce
+  FinalParts final_after = {};                   // empty: all that is exchanged waits for Reduce
+  std::vector<model::TensorLayout> layout = {};  // of the stage
+  UnitFacts units = {};                          // of a stage that holds parameters by units
 };
 
 // A step of a class that is made from the context and made ready by its Init.
@@ -163,6 +172,8 @@ Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
 Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
 // Exchanges gradients for parameters, which owners of shards make of them.
 Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context);
+// Exchanges parameters for every part of an operation, and its gradients.
+Result<std::unique_ptr<ReplicaStep>> NewUnitStep(ReplicaContext context);
 // Exchanges parameter differences, every so many steps of the pipelines' own.
 Result<std::unique_ptr<ReplicaStep>> NewLocalStep(ReplicaContext context);
 

@@ -35,7 +35,18 @@ struct ModelFacts {
   std::vector<model::TensorLayout> layout;
   model::TensorLayout tied;
   std::vector<std::vector<std::size_t>> weight_parts;
+  UnitFacts units;
 };
+
+UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens) {
+  UnitFacts facts;
+  facts.units = model.units();
+  for (std::size_t pass = 0; pass < model::kPasses; ++pass) {
+    facts.uses[pass] = model.unit_uses(static_cast<model::Pass>(pass), rows, tokens);
+  }
+  facts.bf16 = model.options().compute == "bf16";
+  return facts;
+}
 
 class Runner final : public StageRunner {
  public:
@@ -88,6 +99,7 @@ class Runner final : public StageRunner {
   void Watch();
   void CheckProgress();
   std::string Awaited(const PeerId** peer) const;
+  std::string AwaitedInStep(const PeerId** peer) const;
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
   RunnerCore core_;
@@ -203,7 +215,8 @@ void Runner::ResetModel() {
                       model->PendingWeightsBytes(rows, tokens),
                       {layout.begin(), layout.end()},
                       model->tied_embedding(),
-                      model->weight_parts()};
+                      model->weight_parts(),
+                      UnitsOf(*model, rows, tokens)};
   };
   core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset),
                   [this](const ModelFacts& facts) {
@@ -237,8 +250,11 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
     context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
     context.final_after = FinalAfter(facts.layout, facts.weight_parts);
   }
+  context.layout = facts.layout;
+  context.units = facts.units;
   SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
   core_.stats.shard_bytes = replica_->StateBytes();
+  compute_->set_gate(replica_->gate());
   return Status::Ok();
 }
 
@@ -489,12 +505,17 @@ std::string Runner::Awaited(const PeerId** peer) const {
   *peer = nullptr;
   switch (state_) {
     case RunnerState::kOpening: return AwaitedAtLinkUp(peer);
-    case RunnerState::kRunning: return compute_->Awaited(peer);
+    case RunnerState::kRunning: return AwaitedInStep(peer);
     default: break;
   }
   std::string awaited = replica_->Awaited(peer);
   if (!awaited.empty()) return awaited;
   return state_ == RunnerState::kReducing ? "the own model" : "the own optimizer or delta store";
+}
+
+std::string Runner::AwaitedInStep(const PeerId** peer) const {
+  const std::string parameters = replica_->gate() != nullptr ? replica_->Awaited(peer) : "";
+  return parameters.empty() ? compute_->Awaited(peer) : parameters;
 }
 
 std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {

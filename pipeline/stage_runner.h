@@ -129,6 +129,8 @@ struct RunnerStats {
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
   KindBytes forward, backward, replica;
   std::uint64_t shard_bytes = 0;  // weights and moments that the replica method holds
+  // Weights and gradients that the model holds now, and held at most, if it does so by units.
+  std::uint64_t unit_bytes = 0, unit_peak_bytes = 0;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
   std::uint64_t ahead_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent

@@ -36,6 +36,8 @@ struct ForwardTask {
   model::MicroBatch micro_batch;  // without the spans
   Buffer input;
   std::size_t output_bytes = 0;
+  std::vector<std::int32_t> tokens, labels;  // once it has begun
+  bool begun = false;
 };
 
 // Reads the rows' tokens and labels where the stage needs them.
@@ -50,15 +52,26 @@ Status ReadRows(const ForwardTask& task, std::vector<std::int32_t>* tokens,
   return Internal("the prepared data gave rows of another length");
 }
 
-Status ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
-  std::vector<std::int32_t> tokens, labels;
-  SHOAL_RETURN_IF_ERROR(ReadRows(*task, &tokens, &labels));
+// The next part; whether more are left.
+Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
+  if (!std::exchange(task->begun, true)) {
+    SHOAL_RETURN_IF_ERROR(ReadRows(*task, &task->tokens, &task->labels));
+    *output = Buffer(task->output_bytes);
+  }
   model::MicroBatch micro_batch = task->micro_batch;
-  if (task->first) micro_batch.token_ids = tokens;
-  if (task->last) micro_batch.labels = labels;
+  if (task->first) micro_batch.token_ids = task->tokens;
+  if (task->last) micro_batch.labels = task->labels;
   if (!task->first) micro_batch.input = std::as_const(task->input).floats();
-  *output = Buffer(task->output_bytes);
-  return task->model->Forward(micro_batch, output->floats(), loss);
+  return task->model->ForwardPart(micro_batch, output->floats(), loss);
+}
+
+model::Pass PassOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kForward: return model::Pass::kForward;
+    case OpKind::kBackwardInput: return model::Pass::kBackwardInput;
+    case OpKind::kBackwardWeights: break;
+  }
+  return model::Pass::kBackwardWeights;
 }
 
 }  // namespace
@@ -159,8 +172,9 @@ void StepCompute::Pump() {
   if (running_) return OfferNext();
   const std::optional<Op> op = NextOp(bounds_.schedule, progress_);
   if (op) {
-    lane_.Start(Prepare(*op));
-    return Begin(*op);
+    const std::shared_ptr<Operation> operation = Prepare(*op);
+    Begin(*op);
+    return lane_.Start(operation);
   }
   if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
   active_ = false;
@@ -233,7 +247,13 @@ std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, W
     done->more = end == PartEnd::kMore;
     return done->status.ok() ? end : PartEnd::kFailed;
   };
+  if (gate_ != nullptr) {
+    operation->before = [this, op](std::function<void()> go) {
+      gate_->Before(PassOf(op.kind), op.micro_batch, std::move(go));
+    };
+  }
   operation->ended = [this, what, op, done, then = std::move(then)](bool followed) {
+    if (gate_ != nullptr) gate_->Stopped();
     running_.reset();
     core_->Progress();
     if (!done->status.ok()) {
@@ -266,9 +286,10 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   }
   auto work = [task](Done* done) {
     const TimePoint traced = SystemClock().Now();
-    done->status = ForwardNow(task.get(), &done->out, &done->loss);
+    const Result<bool> more = ForwardNow(task.get(), &done->out, &done->loss);
+    done->status = more.status();
     TraceSpan("mb.forward", task->micro_batch.id, traced);
-    return PartEnd::kOver;
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
   };
   return MakeOperation("forward", {OpKind::kForward, mb}, std::move(work), [this, mb](Done& done) {
     Average(done.ms, &times_.forward_ms);
@@ -287,10 +308,11 @@ std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
   auto work = [model = core_->deps.model, id = Id(mb), gradient,
                out_bytes = previous_ != nullptr ? bytes : 0](Done* done) {
     const TimePoint traced = SystemClock().Now();
-    done->out = Buffer(out_bytes);
-    done->status = model->BackwardInput(id, gradient->floats(), done->out.floats());
+    if (done->out.size() != out_bytes) done->out = Buffer(out_bytes);
+    const Result<bool> more = model->BackwardInputPart(id, gradient->floats(), done->out.floats());
+    done->status = more.status();
     TraceSpan("mb.backward", id, traced);
-    return PartEnd::kOver;
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
   };
   return MakeOperation("backward.input", {OpKind::kBackwardInput, mb}, std::move(work),
                        [this, mb](Done& done) {

@@ -15,6 +15,7 @@
 
 #include "pipeline/boundary.h"
 #include "pipeline/compute_lane.h"
+#include "pipeline/part_gate.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/step_bounds.h"
 
@@ -29,6 +30,9 @@ class StepCompute {
   };
   // `previous` and `next` are null on the first and last stage.
   StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers);
+
+  // What lets parts run from now on; null: nothing keeps them. It outlives their use.
+  void set_gate(PartGate* gate) { gate_ = gate; }
 
   void StartStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
@@ -51,7 +55,7 @@ class StepCompute {
     Buffer out;
     model::StepLoss loss;
     double ms = 0;
-    bool more = false;  // W: parts are left
+    bool more = false;  // parts are left
   };
   using Work = std::function<PartEnd(Done*)>;
 
@@ -80,6 +84,7 @@ class StepCompute {
   Boundary* const previous_;
   Boundary* const next_;
   const Handlers handlers_;
+  PartGate* gate_ = nullptr;
   StepPlan plan_;
   bool active_ = false;  // micro-batches left
   ComputeLane lane_;

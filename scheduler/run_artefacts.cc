@@ -118,8 +118,12 @@ Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
   for (std::uint32_t stage = 0; stage < config->stages && !config->synthetic; ++stage) {
     const std::uint64_t values =
         model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
+    const bool ends = stage == 0 || stage + 1 == config->stages;
+    const std::uint64_t largest =
+        std::max(model.ParametersOf(0, 1, false, false),
+                 ends ? std::uint64_t{model.vocabulary} * model.hidden : 0);
     config->stage_bytes.push_back(
-        method.StateBytes(values, config->pipelines, config->compute == "bf16"));
+        method.StateBytes(values, config->pipelines, config->compute == "bf16", largest));
   }
   return Status::Ok();
 }

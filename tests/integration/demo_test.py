@@ -12,7 +12,8 @@ from harness import processes_naming, program, run, wait_for
 
 KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward", "replica",
         "heldOutLossBefore", "heldOutLossAfter", "trainLoss", "samplesPerSecond", "wireBytes",
-        "rawBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
+        "rawBytes", "peerStateBytes",
+        "peerResidentPeakBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
         "modelDir"]
 
 

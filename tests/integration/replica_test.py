@@ -82,6 +82,23 @@ class ReplicaTest(harness.SwarmTest):
                     self.assertGreater(link["rttMinMs"], 0)
             swarm.stop()
 
+    def test_parameters_in_shards(self):
+        """What a peer holds shrinks with its group: 16 bytes a value where it holds all."""
+        text = harness.text(40_000)
+        held = {1: 16 * 940_800, 2: 16 * 940_800 / 2}  # by number of stages
+        for stages, pipelines in ((1, 2), (1, 4), (2, 2)):
+            with self.subTest(stages=stages, pipelines=pipelines):
+                report = json.loads(run(
+                    "shoal", "demo", "--dir", self.folder / f"{stages}{pipelines}", "--data", text,
+                    "--steps", 4, "--stages", stages, "--pipelines", pipelines, "--replica",
+                    "qsdp:shard_parameters=true", "--json", timeout=180).stdout)
+                self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
+                self.assertLess(report["peerStateBytes"], held[stages])
+                held[stages] = report["peerStateBytes"]
+                # 8 bits, and exact state at checkpoints.
+                sent = report["wireBytes"]["replica"] / report["rawBytes"]["replica"]
+                self.assertLess(sent, .6)
+
 
 if __name__ == "__main__":
     harness.main()

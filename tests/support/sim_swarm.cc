@@ -24,6 +24,7 @@ SimSwarm::SimSwarm(const SwarmOptions& options)
       shape_{.row_tokens = options.row_tokens,
              .tied = options.tied,
              .adamw = options.adamw,
+             .units = options.units,
              .clip_norm = options.clip_norm},
       network_(&world_, {[this] { return Delay(5000); }, options.bytes_per_second}) {
   data_ = options.data;
@@ -343,6 +344,7 @@ SimSwarm::StageState SimSwarm::SaveStage(std::uint32_t stage, std::uint32_t pipe
 
 void SimSwarm::LoadStage(std::uint32_t stage, const StageState& state) {
   for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
+    at(stage, p).model_->ZeroGradients();  // what a generation left
     for (std::size_t i = 0; i < state.size(); ++i) {
       SHOAL_CHECK(at(stage, p).model_->Write(kSaved[i], 0, state[i]).ok());
     }

@@ -48,6 +48,7 @@ struct SwarmOptions {
   std::uint64_t store_bytes_max = 0;
   bool tied = true;
   bool adamw = false;
+  bool units = false;  // stages hold their parameters unit by unit
   double clip_norm = 1;
   std::uint64_t run_steps = 100;
   unsigned seed = 1;

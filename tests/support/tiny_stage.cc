@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "common/checksum.h"
@@ -42,114 +43,229 @@ TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned s
   for (std::vector<float>* state : {&gradients_, &first_moment_, &second_moment_}) {
     state->assign(weights_.size(), 0.0f);
   }
+  if (!shape.units) return;
+  filed_weights_ = weights_;
+  for (std::size_t unit = 0; unit < layout_.size(); ++unit) {
+    ReleaseUnit(model::StateVector::kWeights, unit);
+    ReleaseUnit(model::StateVector::kGradients, unit);
+  }
 }
 
 std::size_t TinyStage::LayerOffset(std::uint32_t local) const {
   return (first() ? embedding_values() : 0) + std::size_t{local} * shape_.hidden * shape_.hidden;
 }
 
-void TinyStage::RunForward(Kept* kept, model::StepLoss* loss) const {
+void TinyStage::RunLayer(std::size_t layer, Kept* kept) const {
   const std::size_t h = shape_.hidden;
-  const std::size_t places = kept->x[0].size() / h;
-  for (std::uint32_t l = 0; l < options_.range.last_layer - options_.range.first_layer; ++l) {
-    const float* const w = weights_.data() + LayerOffset(l);
-    const std::vector<double>& x = kept->x.back();
-    std::vector<double> y(x.size());
-    for (std::size_t p = 0; p < places; ++p) {
-      for (std::size_t j = 0; j < h; ++j) {
-        double sum = 0;
-        for (std::size_t i = 0; i < h; ++i) sum += x[p * h + i] * w[i * h + j];
-        y[p * h + j] = x[p * h + j] + std::tanh(sum);
-      }
+  const float* const w = weights_.data() + LayerOffset(static_cast<std::uint32_t>(layer));
+  const std::vector<double>& x = kept->x.back();
+  std::vector<double> y(x.size());
+  for (std::size_t p = 0; p < x.size() / h; ++p) {
+    for (std::size_t j = 0; j < h; ++j) {
+      double sum = 0;
+      for (std::size_t i = 0; i < h; ++i) sum += x[p * h + i] * w[i * h + j];
+      y[p * h + j] = x[p * h + j] + std::tanh(sum);
     }
-    // What crosses a stage border is fp32, so every layer's output is.
-    for (double& value : y) value = static_cast<float>(value);
-    kept->x.push_back(std::move(y));
   }
-  if (!last() || loss == nullptr) return;
+  // What crosses a stage border is fp32, so every layer's output is.
+  for (double& value : y) value = static_cast<float>(value);
+  kept->x.push_back(std::move(y));
+}
+
+void TinyStage::AddLoss(const Kept& kept, model::StepLoss* loss) const {
+  const std::size_t h = shape_.hidden;
   *loss = {};
-  for (std::size_t p = 0; p < places; ++p) {
-    if (kept->labels[p] < 0) continue;
+  for (std::size_t p = 0; p < kept.labels.size(); ++p) {
+    if (kept.labels[p] < 0) continue;
     ++loss->labels;
     for (std::size_t i = 0; i < h; ++i) {
-      const double d = kept->x.back()[p * h + i] - Head()[kept->labels[p] * h + i];
+      const double d = kept.x.back()[p * h + i] - Head()[kept.labels[p] * h + i];
       loss->sum += 0.5 * d * d;
     }
   }
 }
 
-Status TinyStage::Forward(const model::MicroBatch& micro_batch, std::span<float> output,
-                          model::StepLoss* loss) {
+Status TinyStage::Begin(const model::MicroBatch& micro_batch, Kept* kept) const {
+  const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+  kept->micro_batch = micro_batch;
+  kept->labels.assign(micro_batch.labels.begin(), micro_batch.labels.end());
+  if (last() && kept->labels.size() != places) return InvalidArgument("labels");
+  if (first()) {
+    kept->tokens.assign(micro_batch.token_ids.begin(), micro_batch.token_ids.end());
+    return kept->tokens.size() == places ? Status::Ok() : InvalidArgument("tokens");
+  }
+  if (micro_batch.input.size() != places * shape_.hidden) return InvalidArgument("input size");
+  kept->x.emplace_back(micro_batch.input.begin(), micro_batch.input.end());
+  return Status::Ok();
+}
+
+Result<bool> TinyStage::NextForwardPart(const model::MicroBatch& micro_batch,
+                                        std::span<float> output, model::StepLoss* loss) {
   const std::size_t h = shape_.hidden;
   const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
-  if (kept_.contains(micro_batch.id)) return FailedPrecondition("a second forward");
   if (output.size() != (last() ? 0 : places * h)) return InvalidArgument("output size");
-  Kept kept;
-  kept.micro_batch = micro_batch;
-  kept.labels.assign(micro_batch.labels.begin(), micro_batch.labels.end());
-  if (first()) {
-    kept.tokens.assign(micro_batch.token_ids.begin(), micro_batch.token_ids.end());
-    if (kept.tokens.size() != places) return InvalidArgument("tokens");
+  Kept& kept = kept_[micro_batch.id];
+  if (kept.forward_parts_done == forward_parts()) return FailedPrecondition("a second forward");
+  const std::size_t part = kept.forward_parts_done++;
+  if (part == 0) SHOAL_RETURN_IF_ERROR(Begin(micro_batch, &kept));
+  const std::size_t above = part + (first() ? 0 : 1);
+  if (above == 0) {
     kept.x.emplace_back(places * h);
     for (std::size_t p = 0; p < places; ++p) {
       for (std::size_t i = 0; i < h; ++i) {
         kept.x[0][p * h + i] = weights_[kept.tokens[p] * h + i];
       }
     }
+  } else if (above <= layers()) {
+    RunLayer(above - 1, &kept);
   } else {
-    if (micro_batch.input.size() != places * h) return InvalidArgument("input size");
-    kept.x.emplace_back(micro_batch.input.begin(), micro_batch.input.end());
+    AddLoss(kept, loss);
   }
-  if (last() && kept.labels.size() != places) return InvalidArgument("labels");
-  RunForward(&kept, loss);
+  if (part + 1 < forward_parts()) return true;
   if (!last()) std::copy(kept.x.back().begin(), kept.x.back().end(), output.begin());
-  kept_.emplace(micro_batch.id, std::move(kept));
+  return false;
+}
+
+Status TinyStage::Forward(const model::MicroBatch& micro_batch, std::span<float> output,
+                          model::StepLoss* loss) {
+  if (kept_.contains(micro_batch.id)) return FailedPrecondition("a second forward");
+  for (bool more = true; more;) {
+    SHOAL_ASSIGN_OR_RETURN(more, NextForwardPart(micro_batch, output, loss));
+  }
   return Status::Ok();
 }
 
-Status TinyStage::BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
-                                std::span<float> input_gradient) {
+Result<bool> TinyStage::ForwardPart(const model::MicroBatch& micro_batch, std::span<float> output,
+                                    model::StepLoss* loss) {
+  if (shape_.units) return NextForwardPart(micro_batch, output, loss);
+  return StageModel::ForwardPart(micro_batch, output, loss);
+}
+
+void TinyStage::BackLayer(std::size_t l, Kept* kept) const {
+  const std::size_t h = shape_.hidden;
+  const float* const w = weights_.data() + LayerOffset(static_cast<std::uint32_t>(l));
+  for (std::size_t p = 0; p < kept->x[0].size() / h; ++p) {
+    for (std::size_t j = 0; j < h; ++j) {
+      const double t = kept->x[l + 1][p * h + j] - kept->x[l][p * h + j];
+      const double g = kept->grad[l + 1][p * h + j];
+      kept->grad[l][p * h + j] += g;
+      for (std::size_t i = 0; i < h; ++i) {
+        kept->grad[l][p * h + i] += g * (1 - t * t) * w[i * h + j];
+      }
+    }
+  }
+  for (double& value : kept->grad[l]) value = static_cast<float>(value);
+}
+
+Result<bool> TinyStage::NextInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                      std::span<float> input_gradient) {
   const auto found = kept_.find(id);
-  if (found == kept_.end() || found->second.backward) return FailedPrecondition("no forward");
+  if (found == kept_.end() || found->second.input_parts_done == input_parts() ||
+      found->second.forward_parts_done < forward_parts()) {
+    return FailedPrecondition("no forward");
+  }
   Kept& kept = found->second;
-  kept.backward = true;
   const std::size_t h = shape_.hidden;
   const std::size_t places = kept.x[0].size() / h;
-  kept.grad.assign(kept.x.size(), std::vector<double>(places * h));
+  const std::size_t part = kept.input_parts_done++;
+  if (input_gradient.size() != (first() ? 0 : places * h)) return InvalidArgument("input gradient");
+  if (part == 0) kept.grad.assign(kept.x.size(), std::vector<double>(places * h));
   std::vector<double>& top = kept.grad.back();
-  if (last()) {
+  if (part == 0 && last()) {
     for (std::size_t p = 0; p < places; ++p) {
       if (kept.labels[p] < 0) continue;
       for (std::size_t i = 0; i < h; ++i) {
         top[p * h + i] = kept.x.back()[p * h + i] - Head()[kept.labels[p] * h + i];
       }
     }
-  } else {
+  } else if (part == 0) {
     if (output_gradient.size() != top.size()) return InvalidArgument("gradient size");
     std::copy(output_gradient.begin(), output_gradient.end(), top.begin());
   }
-  for (std::size_t l = kept.x.size() - 1; l-- > 0;) {
-    const float* const w = weights_.data() + LayerOffset(static_cast<std::uint32_t>(l));
-    for (std::size_t p = 0; p < places; ++p) {
-      for (std::size_t j = 0; j < h; ++j) {
-        const double t = kept.x[l + 1][p * h + j] - kept.x[l][p * h + j];
-        const double g = kept.grad[l + 1][p * h + j];
-        kept.grad[l][p * h + j] += g;
-        for (std::size_t i = 0; i < h; ++i) {
-          kept.grad[l][p * h + i] += g * (1 - t * t) * w[i * h + j];
-        }
-      }
-    }
-    for (double& value : kept.grad[l]) value = static_cast<float>(value);
-  }
-  if (input_gradient.size() != (first() ? 0 : places * h)) return InvalidArgument("input gradient");
+  const std::size_t below = part + (last() ? 0 : 1);
+  if (below > 0) BackLayer(layers() - below, &kept);
+  if (part + 1 < input_parts()) return true;
   if (!first()) std::copy(kept.grad[0].begin(), kept.grad[0].end(), input_gradient.begin());
+  return false;
+}
+
+Status TinyStage::BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                                std::span<float> input_gradient) {
+  for (bool more = true; more;) {
+    SHOAL_ASSIGN_OR_RETURN(more, NextInputPart(id, output_gradient, input_gradient));
+  }
   return Status::Ok();
+}
+
+Result<bool> TinyStage::BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                          std::span<float> input_gradient) {
+  if (shape_.units) return NextInputPart(id, output_gradient, input_gradient);
+  return StageModel::BackwardInputPart(id, output_gradient, input_gradient);
+}
+
+// A tensor each.
+std::vector<model::UnitLayout> TinyStage::units() const {
+  std::vector<model::UnitLayout> units;
+  for (const model::TensorLayout& tensor : layout_) {
+    if (shape_.units) units.push_back({tensor.name, tensor.offset, tensor.size});
+  }
+  return units;
+}
+
+std::vector<model::UnitUse> TinyStage::unit_uses(model::Pass pass, std::uint32_t,
+                                                 std::uint32_t) const {
+  std::vector<model::UnitUse> uses;
+  if (!shape_.units) return uses;
+  const std::size_t head = UnitAt(head_offset_);
+  if (pass == model::Pass::kForward && first()) uses.push_back({{0}, {}});
+  if (pass == model::Pass::kBackwardInput && last()) uses.push_back({{head}, {}});
+  for (std::size_t i = 0; i < layers(); ++i) {
+    const bool down = pass == model::Pass::kBackwardInput;
+    const std::size_t unit = (first() ? 1 : 0) + (down ? layers() - 1 - i : i);
+    const bool gradients = pass == model::Pass::kBackwardWeights;
+    uses.push_back(gradients ? model::UnitUse{{}, {unit}} : model::UnitUse{{unit}, {}});
+  }
+  if (pass == model::Pass::kForward && last()) uses.push_back({{head}, {}});
+  if (pass == model::Pass::kBackwardWeights) {
+    uses.emplace_back();
+    if (first()) uses.back().gradients.push_back(0);
+    if (last() && (!first() || head != 0)) uses.back().gradients.push_back(head);
+  }
+  return uses;
+}
+
+std::size_t TinyStage::UnitAt(std::size_t offset) const {
+  std::size_t unit = 0;
+  while (unit + 1 < layout_.size() && layout_[unit + 1].offset <= offset) ++unit;
+  return unit;
+}
+
+Status TinyStage::HoldUnit(model::StateVector which, std::size_t unit) {
+  if (!held_.emplace(which, unit).second || which == model::StateVector::kWeights) {
+    return Status::Ok();
+  }
+  std::fill_n(gradients_.begin() + static_cast<std::ptrdiff_t>(layout_[unit].offset),
+              layout_[unit].size, 0.0f);
+  return Status::Ok();
+}
+
+void TinyStage::ReleaseUnit(model::StateVector which, std::size_t unit) {
+  held_.erase({which, unit});
+  std::vector<float>& values = which == model::StateVector::kWeights ? weights_ : gradients_;
+  std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(layout_[unit].offset),
+              layout_[unit].size, std::numeric_limits<float>::quiet_NaN());
+}
+
+bool TinyStage::InFiles(model::StateVector which, std::size_t first) const {
+  return shape_.units && which == model::StateVector::kWeights &&
+         !held_.contains({which, UnitAt(first)});
 }
 
 Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
   const auto found = kept_.find(id);
-  if (found == kept_.end() || !found->second.backward) return FailedPrecondition("no backward");
+  if (found == kept_.end() || found->second.input_parts_done < input_parts()) {
+    return FailedPrecondition("no backward");
+  }
   Kept& kept = found->second;
   const std::size_t h = shape_.hidden;
   const std::size_t places = kept.x[0].size() / h;
@@ -201,6 +317,11 @@ Status TinyStage::Evaluate(const model::MicroBatch&, std::span<float>, model::St
 
 void TinyStage::ZeroGradients() {
   kept_.clear();
+  for (std::size_t unit = 0; shape_.units && unit < layout_.size(); ++unit) {
+    ReleaseUnit(model::StateVector::kWeights, unit);
+    ReleaseUnit(model::StateVector::kGradients, unit);
+  }
+  if (shape_.units) return;
   std::fill(gradients_.begin(), gradients_.end(), 0.0f);
 }
 
@@ -215,7 +336,7 @@ std::vector<float>& TinyStage::Of(model::StateVector which) {
 }
 
 Status TinyStage::Read(model::StateVector which, std::size_t first, std::span<float> values) {
-  const std::vector<float>& from = Of(which);
+  const std::vector<float>& from = InFiles(which, first) ? filed_weights_ : Of(which);
   if (first > from.size() || values.size() > from.size() - first) return OutOfRange("state");
   std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
   return Status::Ok();
@@ -223,7 +344,7 @@ Status TinyStage::Read(model::StateVector which, std::size_t first, std::span<fl
 
 Status TinyStage::Write(model::StateVector which, std::size_t first,
                         std::span<const float> values) {
-  std::vector<float>& to = Of(which);
+  std::vector<float>& to = InFiles(which, first) ? filed_weights_ : Of(which);
   if (first > to.size() || values.size() > to.size() - first) return OutOfRange("state");
   std::copy(values.begin(), values.end(), to.begin() + static_cast<std::ptrdiff_t>(first));
   return Status::Ok();
@@ -268,7 +389,7 @@ std::uint64_t TinyStage::MicroBatchBytes(std::uint32_t rows, std::uint32_t token
 }
 
 std::uint64_t TinyStage::WeightChecksum() const {
-  return Checksum64(std::as_bytes(std::span(weights_)));
+  return Checksum64(std::as_bytes(std::span(shape_.units ? filed_weights_ : weights_)));
 }
 
 std::vector<float> TinyStage::Layer(std::uint32_t layer) const {

@@ -1,6 +1,8 @@
 // TinyStage: a StageModel of a few hand-written layers in plain loops, real enough that its
 // gradients can be summed, exchanged and applied; and TinyData, token rows for it.
 //
+// By units (TinyShape::units), what would be in files is in memory apart.
+//
 // Token embedding E (tied with the head), layers y = x + tanh(x W), loss 0.5 |h - E[label]|^2.
 
 #ifndef SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
@@ -9,7 +11,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataset/prepared_data.h"
@@ -21,6 +25,8 @@ struct TinyShape {
   std::uint32_t layers = 4, hidden = 8, vocabulary = 13, row_tokens = 5;
   bool tied = true;    // else the last stage has a head of its own
   bool adamw = false;  // else plain SGD
+  // Holds nothing but what it is told to: what it does not hold is not a number.
+  bool units = false;
   double clip_norm = 1;
 };
 
@@ -36,6 +42,15 @@ class TinyStage : public model::StageModel {
                  model::StepLoss* loss) override;
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                        std::span<float> input_gradient) override;
+  Result<bool> ForwardPart(const model::MicroBatch& micro_batch, std::span<float> output,
+                           model::StepLoss* loss) override;
+  Result<bool> BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                 std::span<float> input_gradient) override;
+  std::vector<model::UnitLayout> units() const override;
+  std::vector<model::UnitUse> unit_uses(model::Pass pass, std::uint32_t rows,
+                                        std::uint32_t tokens) const override;
+  Status HoldUnit(model::StateVector which, std::size_t unit) override;
+  void ReleaseUnit(model::StateVector which, std::size_t unit) override;
   // A part per layer, then one for embedding and head.
   Result<bool> BackwardWeights(MicroBatchId id) override;
   std::vector<std::vector<std::size_t>> weight_parts() const override;
@@ -77,15 +92,26 @@ class TinyStage : public model::StageModel {
     std::vector<std::int32_t> tokens, labels;
     std::vector<std::vector<double>> x;     // input of each layer, then the output
     std::vector<std::vector<double>> grad;  // gradient of what is in x
-    bool backward = false;
-    std::size_t weight_parts_done = 0;
+    std::size_t forward_parts_done = 0, input_parts_done = 0, weight_parts_done = 0;
   };
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == shape_.layers; }
   std::size_t embedding_values() const { return std::size_t{shape_.vocabulary} * shape_.hidden; }
   std::size_t LayerOffset(std::uint32_t local) const;
   const float* Head() const { return weights_.data() + head_offset_; }
-  void RunForward(Kept* kept, model::StepLoss* loss) const;
+  std::size_t layers() const { return options_.range.last_layer - options_.range.first_layer; }
+  std::size_t forward_parts() const { return layers() + (first() ? 1 : 0) + (last() ? 1 : 0); }
+  std::size_t input_parts() const { return layers() + (last() ? 1 : 0); }
+  Status Begin(const model::MicroBatch& micro_batch, Kept* kept) const;
+  void RunLayer(std::size_t layer, Kept* kept) const;
+  void AddLoss(const Kept& kept, model::StepLoss* loss) const;
+  void BackLayer(std::size_t layer, Kept* kept) const;
+  Result<bool> NextForwardPart(const model::MicroBatch& micro_batch, std::span<float> output,
+                               model::StepLoss* loss);
+  Result<bool> NextInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                             std::span<float> input_gradient);
+  std::size_t UnitAt(std::size_t offset) const;
+  bool InFiles(model::StateVector which, std::size_t first) const;
 
   const TinyShape shape_;
   storage::ModelConfig config_;
@@ -95,7 +121,9 @@ class TinyStage : public model::StageModel {
 
   std::vector<float> weights_, gradients_;
   std::vector<float> first_moment_, second_moment_;  // of AdamW
-  std::size_t head_offset_ = 0;                      // of the matrix that labels index
+  std::vector<float> filed_weights_;                 // by units
+  std::set<std::pair<model::StateVector, std::size_t>> held_;
+  std::size_t head_offset_ = 0;  // of the matrix that labels index
   std::map<MicroBatchId, Kept> kept_;
 };
 

@@ -126,7 +126,8 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"qsdp:levels=learned", "1 to 5 bits"},
       {"qsdp:weights=4,learn=100", "needs levels=learned"},
       {"qsdp:weights=4,levels=learned,learn=100/50", "ascending"},
-      {"qsdp:shard_parameters=true", "no shard_parameters"},
+      {"qsdp:shard_parameters=true,delta=true", "not with delta"},
+      {"qsdp:shard_parameters=yes", "shard_parameters"},
       {"average:local_steps=0", "local_steps=1"},
       {"average:outer_rate=0.5", "needs local_steps"},
       {"average:local_steps=4,outer_rate=3", "outer_rate=3"},
@@ -187,6 +188,15 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   EXPECT_EQ(*measured->qsdp.LanOf(3), (std::vector<std::size_t>{0, 1, 2})) << "the plan tells them";
 }
 
+TEST(ReplicaMethod, QsdpMayShardParametersToo) {
+  const auto method = ParseReplicaMethod("qsdp:weights=8,shard_parameters=true");
+  ASSERT_TRUE(method.ok()) << method.status().ToString();
+  EXPECT_TRUE(method->shards_parameters());
+  EXPECT_FALSE(method->clips_locally()) << "the norm of the whole gradient is known before Apply";
+  EXPECT_TRUE(ParseReplicaMethod(method->spec)->shards_parameters());
+  EXPECT_FALSE(ParseReplicaMethod("qsdp")->shards_parameters());
+}
+
 TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
   const auto bytes = [](const char* spec, std::uint32_t pipelines, bool bf16 = false) {
     return ParseReplicaMethod(spec)->StateBytes(1200, pipelines, bf16);
@@ -198,6 +208,10 @@ TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
   EXPECT_EQ(bytes("qsdp", 4), 1200u * (8 + 3));
   EXPECT_EQ(bytes("qsdp:delta=true", 4, true), 1200u * (10 + 4));
   EXPECT_EQ(bytes("qsdp:lan=0-1/2-3", 4), 1200u * (8 + 6)) << "one of a LAN owns";
+  const auto all = ParseReplicaMethod("qsdp:shard_parameters=true");
+  EXPECT_EQ(all->StateBytes(1200, 4, false, 100), 1200u * 5 + 100 * 12);
+  EXPECT_EQ(all->StateBytes(1200, 4, true, 100), 1200u * 5 + 100 * 16);
+  EXPECT_EQ(all->StateBytes(1200, 1, false, 100), 1200u * 16);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// PartGate: lets the parts of a stage's operations run when what they need is there.
+// Thread: control.
+
+#ifndef SHOAL_PIPELINE_PART_GATE_H_
+#define SHOAL_PIPELINE_PART_GATE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/stage_model.h"
+
+namespace shoal::pipeline {
+
+// What a gate knows of a model; constant.
+struct UnitFacts {
+  std::vector<model::UnitLayout> units;                          // empty: all is held
+  std::array<std::vector<model::UnitUse>, model::kPasses> uses;  // by pass and part
+  bool bf16 = false;
+};
+
+class PartGate {
+ public:
+  virtual ~PartGate() = default;
+
+  // The next part of an operation on a micro-batch wants to run: calls `go`, at once or later. The
+  // part before it, of this operation, has run.
+  virtual void Before(model::Pass pass, std::uint32_t micro_batch, std::function<void()> go) = 0;
+  // The part that was let go last has run, and another operation may follow.
+  virtual void Stopped() = 0;
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_PART_GATE_H_

@@ -1,0 +1,316 @@
+// The method whose members hold neither all optimizer state nor all parameters, `qsdp` with
+// `shard_parameters=true` (Markov et al., QSDP, ICML 2023): FSDP with quantised gathers of weights
+// and a quantised scatter of gradients.
+//
+// While micro-batches run, a UnitGate gathers the units of parameters that a part needs, by a
+// UnitExchange per group, and sends each part's gradients to their owners. Reduce waits until those
+// of all members have been added up; Apply makes the owners' step with the norm of the whole
+// gradient. Nothing of weights or moments changes before Apply, and nothing is exchanged in it: the
+// next step's parts gather the new weights. For a checkpoint, exact weights and moments are
+// gathered piece by piece into the model's files.
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "collective/channel_mux.h"
+#include "collective/exchange.h"
+#include "collective/shard_layout.h"
+#include "collective/unit_exchange.h"
+#include "pipeline/replica_step.h"
+#include "pipeline/unit_gate.h"
+#include "pipeline/unit_shards.h"
+
+namespace shoal::pipeline {
+namespace {
+
+using collective::UnitVector;
+using model::StateVector;
+
+// Channels of a part's group.
+enum Channel : std::size_t { kSmall, kUnits, kChannels };
+
+class UnitStep final : public ReplicaStep {
+ public:
+  explicit UnitStep(const ReplicaContext& context)
+      : core_(context.core),
+        links_(context.links),
+        options_(context.method.qsdp),
+        gate_(context.core, context.units),
+        scope_(context.core->deps.control) {}
+
+  Status Init(const ReplicaContext& context);
+  void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
+  void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  std::uint64_t StateBytes() const override;
+  std::string Awaited(const PeerId** peer) const override;
+  PartGate* gate() override { return &gate_; }
+
+ private:
+  struct Group {
+    std::shared_ptr<const ReplicaPart> part;
+    std::unique_ptr<collective::ChannelMux> mux;
+    std::unique_ptr<collective::Exchange> small;  // norms
+    std::vector<UnitPart> pieces;
+    std::shared_ptr<UnitShards> shards;
+    std::unique_ptr<collective::UnitExchange> units;
+    double squared_norm = 0;
+  };
+  // A vector of a piece that a checkpoint wants.
+  struct Job {
+    Group* group;
+    std::size_t piece;
+    UnitVector from;
+    StateVector to;
+  };
+
+  void AddPieces(const ReplicaContext& context, Group* group) const;
+  Status OpenGroup(Group* group);
+  void Load();
+  void ExchangeNorms(Group* group);
+  void FinishGroup(Group* group, double squared_norm);
+  void Applied(std::uint64_t step);
+  void GatherNext();
+  void FinishApply(const Status& status);
+  void Fail(const Status& status);
+
+  RunnerCore* const core_;
+  const GroupLinks* const links_;
+  const compression::QsdpOptions options_;
+  UnitGate gate_;
+  std::deque<Group> groups_;
+  ReduceOrder order_;
+  std::size_t groups_left_ = 0;
+  std::function<void(Result<double>)> done_;  // null: no Reduce is running
+  std::function<void(Status)> applied_;       // null: no Apply is
+  std::deque<Job> jobs_;
+  TaskScope scope_;  // last: its tasks use what is above
+};
+
+Status UnitStep::Init(const ReplicaContext& context) {
+  if (context.units.units.empty()) {
+    return FailedPrecondition("shard_parameters=true needs a stage that holds them unit by unit");
+  }
+  for (const auto& part : context.parts) {
+    Group& group = groups_.emplace_back();
+    group.part = part;
+    AddPieces(context, &group);
+    SHOAL_RETURN_IF_ERROR(OpenGroup(&group));
+    gate_.AddGroup(group.units.get(), group.pieces);
+  }
+  Load();
+  return Status::Ok();
+}
+
+// The tied embedding is a unit of its own, so a unit belongs to one group.
+void UnitStep::AddPieces(const ReplicaContext& context, Group* group) const {
+  const auto own = [&](const model::TensorLayout& tensor) {
+    const auto is_it = [&](const model::TensorLayout& other) { return other.name == tensor.name; };
+    return std::any_of(group->part->tensors.begin(), group->part->tensors.end(), is_it);
+  };
+  for (std::size_t number = 0; number < context.units.units.size(); ++number) {
+    const model::UnitLayout& unit = context.units.units[number];
+    for (const bool coded : {true, false}) {
+      std::vector<model::TensorLayout> tensors;
+      for (const model::TensorLayout& tensor : context.layout) {
+        const bool inside = tensor.offset >= unit.first && tensor.offset < unit.first + unit.values;
+        const bool large = tensor.shape.size() >= 2 && tensor.size >= options_.raw_below;
+        if (inside && large == coded && own(tensor)) tensors.push_back(tensor);
+      }
+      if (tensors.empty()) continue;
+      group->pieces.push_back(
+          {number, coded, MakeReplicaPart(tensors, group->part->channel, group->part->embedding)});
+    }
+  }
+}
+
+Status UnitStep::OpenGroup(Group* group) {
+  group->mux = std::make_unique<collective::ChannelMux>(
+      group->part->channel, kChannels, [this](const Status& status) {
+        core_->fail(status.WithContext("inside the stage group"), nullptr);
+      });
+  collective::ExchangeConfig small;
+  small.row = 1;
+  small.epoch = core_->config.generation;
+  SHOAL_ASSIGN_OR_RETURN(group->small,
+                         collective::NewDirectExchange(small, group->mux->channel(kSmall),
+                                                       core_->deps.control, core_->deps.compute));
+  collective::UnitExchangeConfig config;
+  config.weight_codec = options_.WeightCodec();
+  config.gradient_codec = options_.GradientCodec();
+  config.row = options_.bucket;
+  config.seed = core_->config.seed;
+  config.epoch = core_->config.generation;
+  const std::vector<double> shares(group->part->channel->size(), 1.0);
+  std::vector<collective::UnitPiece> pieces;
+  std::vector<collective::ValueRange> own;
+  for (const UnitPart& piece : group->pieces) {
+    pieces.push_back({piece.part->values, piece.coded});
+    own.push_back(
+        collective::ShardLayout(piece.part->values, shares, config.row, config.chunk_values)
+            .shard(group->part->channel->rank()));
+  }
+  group->shards = std::make_shared<UnitShards>(group->pieces, own);
+  collective::UnitExchange::Handlers handlers;
+  handlers.on_complete = [this, group] { ExchangeNorms(group); };
+  handlers.on_room = [this] { gate_.OnRoom(); };
+  handlers.on_error = [this](const Status& status) {
+    core_->fail(status.WithContext("inside the stage group"), nullptr);
+  };
+  SHOAL_ASSIGN_OR_RETURN(group->units, collective::UnitExchange::Make(
+                                           config, std::move(pieces), group->mux->channel(kUnits),
+                                           core_->deps.control, core_->deps.compute,
+                                           core_->deps.codec, group->shards, std::move(handlers)));
+  return Status::Ok();
+}
+
+void UnitStep::Load() {
+  std::vector<std::shared_ptr<UnitShards>> shards;
+  for (const Group& group : groups_) shards.push_back(group.shards);
+  auto load = [model = core_->deps.model, shards = std::move(shards)] {
+    for (const auto& one : shards) SHOAL_RETURN_IF_ERROR(one->Load(model));
+    return Status::Ok();
+  };
+  scope_.Run(core_->deps.compute, "shards.load", std::move(load), [this](const Status& status) {
+    if (!status.ok()) return core_->fail(status.WithContext("the stage's shards"), nullptr);
+    for (Group& group : groups_) group.units->SetStep(core_->config.resume_step);
+    gate_.Open();
+  });
+}
+
+void UnitStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_CHECK(!done_);
+  order_ = order;
+  done_ = std::move(done);
+  if (order.pipelines.size() != core_->config.pipelines) {
+    const Status refused = FailedPrecondition(
+        "with shard_parameters=true all pipelines count in a step: gradients are added up before "
+        "its end");
+    return scope_.Post("units.refused", [this, refused] { Fail(refused); });
+  }
+  groups_left_ = groups_.size();
+  // Behind the last gradients that are taken.
+  scope_.Run(
+      core_->deps.compute, "gradients.all", [] { return true; },
+      [this](bool) {
+        for (Group& group : groups_) group.units->End();
+      });
+}
+
+// Every member knows the norm of its shards only.
+void UnitStep::ExchangeNorms(Group* group) {
+  core_->Progress();
+  auto square = [shards = group->shards] { return shards->SquaredNorm(); };
+  scope_.Run(core_->deps.compute, "gradients.norm", std::move(square), [this, group](double sum) {
+    collective::ExchangeRequest request;
+    request.round = order_.step + 1;
+    request.weights.assign(group->part->channel->size(), 1);
+    request.flow = collective::Flow::kGather;
+    request.count = group->part->channel->size();  // one each
+    request.transform = [norm = static_cast<float>(std::sqrt(sum))](std::size_t,
+                                                                    std::span<float> values) {
+      std::ranges::fill(values, norm);
+      return Status::Ok();
+    };
+    group->small->Start(std::move(request), [this, group](const Result<Buffer>& norms) {
+      if (!norms.ok()) return Fail(norms.status());
+      // The embedding counts on one of its two stages, as its gradient does.
+      const bool counts = !group->part->embedding || core_->first_stage();
+      group->squared_norm = counts ? optimizer::SumOfSquares(norms->floats()) : 0;
+      if (--groups_left_ > 0 || !done_) return;
+      double squared = 0;
+      for (const Group& one : groups_) squared += one.squared_norm;
+      std::exchange(done_, nullptr)(squared);
+    });
+  });
+}
+
+void UnitStep::Fail(const Status& status) {
+  if (done_) std::exchange(done_, nullptr)(status);
+}
+
+void UnitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  applied_ = std::move(done);
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
+  options.learning_rate = order.learning_rate;
+  options.gradient_factor =
+      optimizer::ClipFactor(core_->deps.model->options().optimizer.clip_norm, order.global_norm) /
+      static_cast<double>(order.labels);
+  std::vector<std::shared_ptr<UnitShards>> shards;
+  for (Group& group : groups_) {
+    group.small->Commit();
+    shards.push_back(group.shards);
+  }
+  auto apply = [model = core_->deps.model, shards = std::move(shards), options] {
+    for (const auto& one : shards) one->Apply(options);
+    model->ZeroGradients();
+    return true;
+  };
+  scope_.Run(core_->deps.compute, "shards.apply", std::move(apply),
+             [this, step = order.step](bool) { Applied(step); });
+}
+
+void UnitStep::Applied(std::uint64_t step) {
+  gate_.Reset();
+  for (Group& group : groups_) group.units->SetStep(step + 1);
+  if (!order_.checkpoint) return FinishApply(Status::Ok());
+  for (Group& group : groups_) {
+    for (std::size_t piece = 0; piece < group.pieces.size(); ++piece) {
+      jobs_.push_back({&group, piece, UnitVector::kExactWeights, StateVector::kWeights});
+      jobs_.push_back({&group, piece, UnitVector::kFirstMoment, StateVector::kFirstMoment});
+      jobs_.push_back({&group, piece, UnitVector::kSecondMoment, StateVector::kSecondMoment});
+    }
+  }
+  GatherNext();
+}
+
+void UnitStep::GatherNext() {
+  core_->Progress();
+  if (jobs_.empty()) return FinishApply(Status::Ok());
+  const Job job = jobs_.front();
+  jobs_.pop_front();
+  CountGathered(job.group->units->layout(job.piece), job.group->part->channel->rank(),
+                &core_->stats.replica);
+  job.group->units->Pull(job.from, job.piece, [this, job](Buffer values) {
+    auto write = [model = core_->deps.model, job, part = job.group->pieces[job.piece].part,
+                  values = std::make_shared<const Buffer>(std::move(values))] {
+      return WritePart(model, job.to, *part, values->floats());
+    };
+    scope_.Run(core_->deps.compute, "shards.write", std::move(write), [this](const Status& status) {
+      if (!status.ok()) return FinishApply(status);
+      GatherNext();
+    });
+  });
+}
+
+void UnitStep::FinishApply(const Status& status) {
+  if (applied_) std::exchange(applied_, nullptr)(status);
+}
+
+std::uint64_t UnitStep::StateBytes() const {
+  std::uint64_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.shards->bytes();
+  return bytes;
+}
+
+std::string UnitStep::Awaited(const PeerId** peer) const {
+  for (const Group& group : groups_) {
+    std::vector<std::size_t> members = group.units->Awaited();
+    if (members.empty()) members = group.small->Awaited();
+    std::string text =
+        AwaitedText(*links_, *group.part->channel, members, "parameters or gradients", peer);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReplicaStep>> NewUnitStep(ReplicaContext context) {
+  auto step = std::make_unique<UnitStep>(context);
+  SHOAL_RETURN_IF_ERROR(step->Init(context));
+  return std::unique_ptr<ReplicaStep>(std::move(step));
+}
+
+}  // namespace shoal::pipeline
