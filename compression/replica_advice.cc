@@ -50,7 +50,8 @@ std::string Percent(double part) { return Text(part < 0.0995 ? "%.1f %%" : "%.0f
 
 std::uint64_t StateBytes(const ReplicaCase& run, const std::string& method) {
   const auto parsed = ParseReplicaMethod(method);
-  return parsed.ok() ? parsed->StateBytes(run.values, run.pipelines, run.bf16) : 0;
+  return parsed.ok() ? parsed->StateBytes(run.values, run.pipelines, run.bf16, run.largest_unit)
+                     : 0;
 }
 
 bool Fits(const ReplicaCase& run, std::uint64_t bytes) {
@@ -68,8 +69,11 @@ ReplicaSuggestion SuggestSmall(const ReplicaCase& run, const std::vector<Replica
   }
   const std::uint64_t bytes = StateBytes(run, kAllSharded);
   if (bytes > 0 && Fits(run, bytes)) {
-    return {kAllSharded, most + "; this way the members of a stage group share all of it, " +
-                             FormatBytes(bytes) + " each"};
+    return {
+        kAllSharded,
+        most + "; this way the members of a stage group share all of it, " + FormatBytes(bytes) +
+            " each\n  weights travel twice and gradients once in every micro-batch, so take few "
+            "and large ones"};
   }
   return {"", most + "; take more stages (--stages), so that each is smaller"};
 }

@@ -15,6 +15,7 @@ namespace shoal::compression {
 struct ReplicaCase {
   std::uint32_t pipelines = 1;
   std::uint64_t values = 0;        // of the largest stage
+  std::uint64_t largest_unit = 0;  // of its values, as ReplicaMethod::StateBytes has it
   double bits_per_second = 0;      // of a member's line, each way; above 0
   double step_seconds = 30;        // of a step without the exchange; above 0
   std::uint64_t memory_bytes = 0;  // that a peer has for a stage's state; 0: not known

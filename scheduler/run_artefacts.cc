@@ -109,6 +109,13 @@ Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
   return Status::Ok();
 }
 
+std::uint64_t LargestUnit(const storage::ModelConfig& model, const RunConfig& config,
+                          std::uint32_t stage) {
+  const bool ends = stage == 0 || stage + 1 == config.stages;
+  return std::max(model.ParametersOf(0, 1, false, false),
+                  ends ? std::uint64_t{model.vocabulary} * model.hidden : 0);
+}
+
 // Of the parameters and what goes with them; activations come on top.
 Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
   SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
@@ -118,12 +125,8 @@ Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
   for (std::uint32_t stage = 0; stage < config->stages && !config->synthetic; ++stage) {
     const std::uint64_t values =
         model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
-    const bool ends = stage == 0 || stage + 1 == config->stages;
-    const std::uint64_t largest =
-        std::max(model.ParametersOf(0, 1, false, false),
-                 ends ? std::uint64_t{model.vocabulary} * model.hidden : 0);
-    config->stage_bytes.push_back(
-        method.StateBytes(values, config->pipelines, config->compute == "bf16", largest));
+    config->stage_bytes.push_back(method.StateBytes(
+        values, config->pipelines, config->compute == "bf16", LargestUnit(model, *config, stage)));
   }
   return Status::Ok();
 }
@@ -229,15 +232,14 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
   RunConfig cut = config;
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
-  std::uint64_t most = 0;
-  for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
-    most = std::max(
-        most, model.ParametersOf(cut.stage_first_layers[stage], cut.stage_first_layers[stage + 1],
-                                 stage == 0, stage + 1 == config.stages));
-  }
   compression::ReplicaCase run;
+  for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
+    run.largest_unit = std::max(run.largest_unit, LargestUnit(model, config, stage));
+    run.values = std::max(run.values, model.ParametersOf(cut.stage_first_layers[stage],
+                                                         cut.stage_first_layers[stage + 1],
+                                                         stage == 0, stage + 1 == config.stages));
+  }
   run.pipelines = config.pipelines;
-  run.values = most;
   run.bits_per_second = static_cast<double>(needs.link.value);
   run.step_seconds = std::chrono::duration<double>(needs.step).count();
   run.memory_bytes = needs.memory_bytes;

@@ -92,7 +92,12 @@ TEST(ReplicaAdvice, WhereMemoryIsShortTheGroupSharesTheMoments) {
   EXPECT_EQ(Suggested(run).method, "qsdp:weights=8,gradients=8");
   run.bits_per_second = 1e7;
   EXPECT_EQ(Suggested(run).method, "qsdp:weights=8,gradients=8") << "the lines do not matter then";
-  run.memory_bytes = 1'000'000;
+  run.largest_unit = 7'000'000;  // 20 / 4 bytes a value, and 12 of these
+  run.memory_bytes = 584'000'000;
+  EXPECT_EQ(Suggested(run).method, "qsdp:shard_parameters=true");
+  EXPECT_THAT(Suggested(run).reason, HasSubstr("few and large"));
+  ASSERT_TRUE(ParseReplicaMethod(Suggested(run).method).ok());
+  run.memory_bytes -= 1;
   EXPECT_THAT(Suggested(run).method, IsEmpty());
   EXPECT_THAT(Suggested(run).reason, HasSubstr("take more stages"));
   EXPECT_THAT(DescribeReplicaOffers(run, "10 Mbit/s"), HasSubstr("no method is suggested: "));
