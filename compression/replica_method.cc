@@ -269,6 +269,7 @@ std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipe
   if (const auto lans = qsdp.LanOf(pipelines); lans.ok()) {
     owners = std::set<std::size_t>(lans->begin(), lans->end()).size();
   }
+  if (qsdp.lan_auto()) owners = 1;  // all may turn out to share one LAN
   const std::uint64_t shard = (values + owners - 1) / owners;
   // The weights of two parts, the gradients of one; sums of gradients with the owners.
   if (shards_parameters()) {

@@ -208,6 +208,7 @@ TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
   EXPECT_EQ(bytes("qsdp", 4), 1200u * (8 + 3));
   EXPECT_EQ(bytes("qsdp:delta=true", 4, true), 1200u * (10 + 4));
   EXPECT_EQ(bytes("qsdp:lan=0-1/2-3", 4), 1200u * (8 + 6)) << "one of a LAN owns";
+  EXPECT_EQ(bytes("qsdp:lan=auto", 4), 1200u * (8 + 12)) << "all may share one";
   const auto all = ParseReplicaMethod("qsdp:shard_parameters=true");
   EXPECT_EQ(all->StateBytes(1200, 4, false, 100), 1200u * 5 + 100 * 12);
   EXPECT_EQ(all->StateBytes(1200, 4, true, 100), 1200u * 5 + 100 * 16);
