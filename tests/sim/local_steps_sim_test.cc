@@ -239,7 +239,7 @@ TEST(LocalStepsTest, APipelineThatDoesNotCountIsLeftOutAndAdoptsTheRest) {
 TEST(LocalStepsTest, ADeadPeerAtAnyMomentLeavesWhatAFreshGenerationGives) {
   SwarmOptions options = LocalOptions("average:codec=topk:ratio=0.25/bits=2,", 3);
   options.random_delays = false;
-  const auto finish = [&options](SimSwarm* swarm, const std::vector<std::vector<float>>& weights) {
+  const auto finish = [](SimSwarm* swarm, const std::vector<std::vector<float>>& weights) {
     swarm->Close();
     swarm->Run(std::chrono::seconds(1));
     swarm->LoadWeights(weights);
