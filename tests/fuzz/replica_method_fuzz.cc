@@ -1,0 +1,29 @@
+// [replica] method, as a plan from the scheduler has it: whatever is accepted must read back as
+// itself, and what it says of codecs, stages, LANs and steps must be fit for use.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "compression/codec.h"
+#include "compression/replica_method.h"
+#include "compression/stage_selection.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using shoal::compression::ParseReplicaMethod;
+  const auto method = ParseReplicaMethod({reinterpret_cast<const char*>(data), size});
+  if (!method.ok()) return 0;
+  const auto again = ParseReplicaMethod(method->spec);
+  if (!again.ok() || again->spec != method->spec || again->codec != method->codec ||
+      again->feedback != method->feedback) {
+    abort();
+  }
+  const bool named = method->codec.starts_with("onebit");  // the exchange's own
+  if (!named && !shoal::compression::MakeCodec(method->codec, 1024).ok()) abort();
+  static_cast<void>(shoal::compression::ParseStageSelection(method->power_sgd.stages, 4));
+  if (const auto lans = method->qsdp.LanOf(6); lans.ok() && lans->size() != 6) abort();
+  for (const std::uint64_t step : method->qsdp.LearnSteps(100)) {
+    if (step == 0) abort();
+  }
+  return 0;
+}
