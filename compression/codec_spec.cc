@@ -6,8 +6,6 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::size_t kSpecBytesMax = 256;
-
 std::string Join(std::initializer_list<std::string_view> names) {
   std::string list;
   for (const std::string_view name : names) {

@@ -28,6 +28,7 @@ struct CodecSpec {
   std::string_view Option(std::string_view key) const;
 };
 
+inline constexpr std::size_t kSpecBytesMax = 256;
 inline constexpr std::string_view kCodecKind = "codec spec", kReplicaKind = "replica method";
 
 // `separator`: ',' or, inside a spec, '/'.

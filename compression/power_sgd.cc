@@ -68,6 +68,12 @@ Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
                          NumberOption(spec, "start", kStartMin, kStartMax, options.start));
   if (const auto stages = spec.Option("stages"); !stages.empty()) options.stages = stages;
   std::replace(options.stages.begin(), options.stages.end(), '/', ',');
+  // Which of them the run has is known later.
+  const bool named =
+      options.stages == "all" || options.stages == "none" || options.stages == "auto";
+  if (!named && options.stages.find_first_not_of("0123456789-,") != std::string::npos) {
+    return SpecError(spec, "stages are all, none, auto, or as 0, 0-1 or 0/2-3");
+  }
   return options;
 }
 

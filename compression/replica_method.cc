@@ -288,11 +288,14 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
     return SpecError(whole, "with local_steps name the stages, or take all");
   }
   method.local = local;
-  if (local.steps == 0) return method;
-  const bool lossless = method.kind == ReplicaKind::kAverage && method.codec == kExactCodec;
-  method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
-  method.spec = LocalSpec(local, std::move(method.spec));
-  return method;
+  if (local.steps > 0) {
+    const bool lossless = method.kind == ReplicaKind::kAverage && method.codec == kExactCodec;
+    method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
+    method.spec = LocalSpec(local, std::move(method.spec));
+  }
+  if (method.spec.size() <= kSpecBytesMax) return method;
+  return SpecError(whole, "longer than " + std::to_string(kSpecBytesMax) +
+                              " bytes with all of its options; name fewer stages, LANs or steps");
 }
 
 }  // namespace shoal::compression

@@ -111,6 +111,7 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"qadam:start=0", "start"},
       {"onebit:bits=2", "bits"},
       {"powersgd:rank=0", "rank"},
+      {"powersgd:stages=first", "stages are all, none, auto"},
       {"cocktail:ratio=0.1", "random, top, bits, bucket"},
       {"cocktail:random=0.4", "one value in so many"},
       {"cocktail+rans:bits=4", "entropy stage"},
@@ -150,6 +151,17 @@ TEST(ReplicaMethod, MistakesAreNamed) {
     EXPECT_EQ(method.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(method.status().message(), HasSubstr(one.error));
   }
+}
+
+// What is accepted is accepted again as it is written out, which can be longer.
+TEST(ReplicaMethod, WhatDoesNotFitWithAllOptionsIsRefused) {
+  std::string stages = "powersgd:stages=0";
+  while (stages.size() < 250) stages += "/1";
+  EXPECT_THAT(ParseReplicaMethod(stages).status().message(), HasSubstr("with all of its options"));
+  stages.resize(200);
+  const auto method = ParseReplicaMethod(stages);
+  ASSERT_TRUE(method.ok()) << method.status().ToString();
+  EXPECT_EQ(ParseReplicaMethod(method->spec)->spec, method->spec);
 }
 
 // Too long for a string that holds its text itself: what is read must be the option's own.
