@@ -9,7 +9,7 @@
 //   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
 //   qadam:bits=32                                    the same without loss, for comparisons
 //   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
-//   marsit:every=50,scale=2,shape=auto,start=auto    Adam's directions in signs, over a ring
+//   marsit:every=50,scale=4,shape=auto,start=auto    Adam's directions in signs, over a ring
 //   qsdp:weights=8,gradients=8,bucket=1024    optimizer state in shards (qsdp_options.h)
 //
 // All but marsit and qsdp also take
@@ -73,7 +73,7 @@ struct ReplicaMethod {
   bool refresh = false;  // updates the variance after the start, too, more and more seldom
   // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
   std::uint64_t every = 50;
-  double scale = 2;
+  double scale = 4;
   RingShape shape = RingShape::kAuto;
   LocalSteps local;
 
