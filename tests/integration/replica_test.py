@@ -22,8 +22,8 @@ STEPS = 12
 #   onebit    the same with a bit and 16 per 1024: (2 + 10 * 1.02 / 32) / 12.
 #   cocktail  a tenth of the values, of these a fifth in 4 bits, and places: 0.17 of 32 bits.
 #   topk      0.05 of the values in 2 bits, and places: 0.4 of 32 bits, in every third step. The
-#             gradient of the embedding goes exactly from end to end in all: two members' bytes of
-#             four, 0.327 * 2 / 3.
+#             gradient of the embedding goes from end to end in all, two members' values of four,
+#             dithered, in 3 bits at the most: 0.327 * 2 / 3 * 3 / 32.
 #   marsit    2 exact steps, then exact where it begins and saves, steps 2, 5, 8 and 11, or where
 #             the fifth round is due, which is in time for a third save that comes late: a bit in
 #             the 6 others. (6 + 6 / 32) / 12.
@@ -34,7 +34,7 @@ METHODS = {
     "qadam:bits=4,start=2": (.275, .275),
     "onebit:start=2": (.196, .196),
     "cocktail": (.0055, .0055),
-    "average:codec=topk:ratio=0.05/bits=2,local_steps=3": (.225, .0045),
+    "average:codec=topk:ratio=0.05/bits=2,local_steps=3": (.026, .0045),
     "marsit:every=5,start=2": (.52, .52),
     "qsdp:weights=8,gradients=8": (.54, .54),
 }
