@@ -150,7 +150,7 @@ BenchNetwork::~BenchNetwork() {
   }
 }
 
-Status BenchNetwork::Shape(BitsPerSecond rate) {
+Status BenchNetwork::Shape(BitsPerSecond rate, Duration queue) {
   std::string text;
   for (std::size_t place = 1; place < names_.size(); ++place) {
     const std::string in = In(names_[place]);
@@ -166,7 +166,9 @@ Status BenchNetwork::Shape(BitsPerSecond rate) {
     const std::uint64_t bucket = std::max(burst + kPacketBytes, half_ms);
     text += in + "ip link set dev line gso_max_size " + std::to_string(burst - kPacketBytes) + "\n";
     text += in + "tc qdisc replace dev line root tbf rate " + std::to_string(rate.value) +
-            "bit burst " + std::to_string(bucket) + " latency 50ms\n";
+            "bit burst " + std::to_string(bucket) + " latency " +
+            std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(queue).count()) +
+            "us\n";
   }
   return Script(text);
 }

@@ -41,8 +41,9 @@ class BenchNetwork {
   bool isolated() const { return !names_.empty(); }
   // "tbf" or "caps": who holds the rate.
   const char* shaped_by() const { return isolated() ? "tbf" : "caps"; }
-  // From now on, 0: unlimited. Only where isolated().
-  Status Shape(BitsPerSecond rate);
+  // From now on, 0: unlimited; `queue` is the time in which a full queue before a line empties.
+  // Only where isolated().
+  Status Shape(BitsPerSecond rate, Duration queue);
   // What is added between any two machines.
   Duration rtt() const { return rtt_; }
   // Unavailable once the switching process has ended.

@@ -16,6 +16,7 @@ constexpr Duration kRttMax = std::chrono::seconds(10);
 constexpr Duration kStepLimitMin = std::chrono::seconds(1);
 constexpr Duration kStepLimitMax = std::chrono::hours(24);
 constexpr std::uint32_t kWeightPartsMax = 1024;
+constexpr double kDilationMax = 64;
 
 // Whether `text` begins with a codec's name rather than with key=value.
 bool BeginsWithName(std::string_view text) {
@@ -84,9 +85,14 @@ Status ReadTimes(const BenchArguments& arguments, BenchOptions* options) {
   options->forward_ms = arguments.forward_ms;
   options->backward_ms = arguments.backward_ms;
   options->weight_ms = arguments.weight_ms < 0 ? arguments.backward_ms / 2 : arguments.weight_ms;
+  options->dilation = arguments.dilation;
+  if (!(options->dilation >= 1 && options->dilation <= kDilationMax)) {
+    return InvalidArgument("--dilation takes 1 to 64");
+  }
   for (const double ms : {options->forward_ms, options->backward_ms}) {
-    if (!(ms >= 0 && ms <= kMillisecondsMax)) {
-      return InvalidArgument("--forward-ms and --backward-ms must be between 0 and 60000");
+    if (!(ms >= 0 && ms * options->dilation <= kMillisecondsMax)) {
+      return InvalidArgument(
+          "--forward-ms and --backward-ms, each times --dilation, must be between 0 and 60000");
     }
   }
   if (options->weight_ms > options->backward_ms) {
@@ -141,6 +147,20 @@ Result<std::vector<CodecPair>> ParseCodecPairs(const std::string& text) {
     }
   }
   return pairs;
+}
+
+BitsPerSecond Slowed(BitsPerSecond rate, double dilation) {
+  return {static_cast<std::uint64_t>(std::llround(static_cast<double>(rate.value) / dilation))};
+}
+
+BenchOptions Slowed(const BenchOptions& options) {
+  BenchOptions slowed = options;
+  slowed.forward_ms *= options.dilation;
+  slowed.backward_ms *= options.dilation;
+  slowed.weight_ms *= options.dilation;
+  slowed.rtt = std::chrono::duration_cast<Duration>(options.rtt * options.dilation);
+  for (BitsPerSecond& link : slowed.links) link = Slowed(link, options.dilation);
+  return slowed;
 }
 
 Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {

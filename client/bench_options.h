@@ -31,6 +31,7 @@ struct BenchArguments {
   std::string step_limit;
   std::uint32_t epoch_steps = 3, warmup = 4, steps = 2, in_flight = 0;
   double change = 0.1, change_decay = 0.9;
+  double dilation = 1;
   bool no_reference = false, no_namespaces = false, json = false, keep = false;
   std::string plot, trace, directory;
 };
@@ -54,6 +55,8 @@ struct BenchOptions {
   Duration step_limit{};
   std::uint32_t in_flight = 0;  // per stage; 0: the peers choose
   double change = 0, change_decay = 0;
+  // By how much longer the machine takes for everything, 1 and more: see Slowed.
+  double dilation = 1;
   bool reference = true;   // measure raw activations on unlimited links, too
   bool namespaces = true;  // one per peer where the machine allows it
   bool json = false, keep = false;
@@ -65,6 +68,14 @@ struct BenchOptions {
 
 // Errors name the option and what it takes.
 Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments);
+
+// Time dilation (Gupta et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006,
+// section 2). Compute times and round trips that are `dilation` times longer, and lines that carry
+// as much less: the same swarm in slow motion, to which the machine's processors look `dilation`
+// times as fast. Steps and statuses go by the clock of the machine; who compares them with what was
+// asked for divides them by `dilation`.
+BenchOptions Slowed(const BenchOptions& options);
+BitsPerSecond Slowed(BitsPerSecond rate, double dilation);  // 0 stays: unlimited
 
 // "FORWARD/BACKWARD", several of them behind commas or semicolons. A comma or slash belongs to a
 // spec where key=value follows it, else it ends the spec. "raw" is raw:dtype=fp32, and an entropy

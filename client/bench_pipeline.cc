@@ -41,6 +41,9 @@ constexpr double kStepLimitMin = 60;         // seconds
 constexpr double kStepLimitComputed = 20;    // times the step without any link
 constexpr double kStepLimitTransferred = 3;  // times the step of first visits, which may be fp32
 
+// What a line may hold back before it drops.
+constexpr Duration kQueue = std::chrono::milliseconds(50);
+
 volatile sig_atomic_t g_interrupted = 0;
 
 void OnInterrupt(int) { g_interrupted = 1; }
@@ -115,10 +118,11 @@ class BenchRun {
   Status Prepare() {
     SHOAL_RETURN_IF_ERROR(MakeFolder());
     // What fractions are of has no delay.
-    SHOAL_RETURN_IF_ERROR(MakeNetwork(options().reference ? Duration::zero() : options().rtt));
+    SHOAL_RETURN_IF_ERROR(MakeNetwork(options().reference ? Duration::zero() : SlowedRtt()));
     const std::string folder = directory_ + "/check";
     for (const CodecPair& codecs : options().codecs) {
-      BenchSwarm swarm(options(), *network_, folder, Interrupted);
+      const BenchOptions slowed = Slowed(options());
+      BenchSwarm swarm(slowed, *network_, folder, Interrupted);
       const BenchCase first{options().links.front(), codecs, options().schedules.front()};
       const Status checked = swarm.Check(first);
       if (checked.code() == StatusCode::kInvalidArgument) return checked.WithContext("--codecs");
@@ -133,8 +137,8 @@ class BenchRun {
   Result<BenchReport> Run() {
     Explain();
     SHOAL_RETURN_IF_ERROR(Reference());
-    if (network_->isolated() && network_->rtt() != options().rtt) {
-      SHOAL_RETURN_IF_ERROR(MakeNetwork(options().rtt));
+    if (network_->isolated() && network_->rtt() != SlowedRtt()) {
+      SHOAL_RETURN_IF_ERROR(MakeNetwork(SlowedRtt()));
     }
     for (const BitsPerSecond link : options().links) {
       for (const std::string& schedule : options().schedules) {
@@ -149,6 +153,11 @@ class BenchRun {
 
  private:
   const BenchOptions& options() const { return report_.options; }
+  Duration SlowedRtt() const { return Slowed(options()).rtt; }
+  // What there is, by the clock that figures are told in.
+  double RttMs() const {
+    return std::chrono::duration<double, std::milli>(network_->rtt()).count() / options().dilation;
+  }
 
   Status MakeFolder() {
     std::error_code error;
@@ -219,11 +228,17 @@ class BenchRun {
       line.Show(name + ": step " + std::to_string(step) + " of " +
                 std::to_string(options().warmup + options().steps));
     };
-    if (network_->isolated()) SHOAL_RETURN_IF_ERROR(network_->Shape(bench_case.link));
+    const BenchOptions slowed = Slowed(wanted);
+    BenchCase slowed_case = bench_case;
+    slowed_case.link = Slowed(bench_case.link, wanted.dilation);
+    if (network_->isolated()) {
+      SHOAL_RETURN_IF_ERROR(network_->Shape(
+          slowed_case.link, std::chrono::duration_cast<Duration>(kQueue * wanted.dilation)));
+    }
     SHOAL_ASSIGN_OR_RETURN(const Duration limit, StepLimit(wanted, bench_case));
     const std::string folder = directory_ + "/row-" + std::to_string(++measured_);
-    BenchSwarm swarm(wanted, *network_, folder, Interrupted);
-    Result<Samples> samples = Watch(&swarm, bench_case, limit, show);
+    BenchSwarm swarm(slowed, *network_, folder, Interrupted);
+    Result<Samples> samples = Watch(&swarm, slowed_case, limit, show);
     if (!samples.ok()) {
       if (Interrupted()) return samples.status();
       line.Finish();
@@ -234,7 +249,7 @@ class BenchRun {
     const auto& [first, before, after] = *samples;
     swarm.Stop();
     BenchRow row = MakeBenchRow(wanted, bench_case, first, before, after, report_.cpus);
-    row.rtt_ms = std::chrono::duration<double, std::milli>(network_->rtt()).count();
+    row.rtt_ms = RttMs();
     row.shaped_by = bench_case.link.value == 0 ? "none" : network_->shaped_by();
     SHOAL_ASSIGN_OR_RETURN(
         const double bound,
@@ -276,16 +291,17 @@ class BenchRun {
   Result<Duration> StepLimit(const BenchOptions& wanted, const BenchCase& bench_case) const {
     if (options().step_limit > Duration::zero()) return options().step_limit;
     const double bytes = 4.0 * static_cast<double>(options().values());
-    const double latency_ms =
-        std::chrono::duration<double, std::milli>(network_->rtt()).count() / 2;
+    const double latency_ms = RttMs() / 2;
     SHOAL_ASSIGN_OR_RETURN(
         const double computed,
         SimulatedStep(wanted, bench_case.schedule, BitsPerSecond{0}, 0, 0, latency_ms));
     SHOAL_ASSIGN_OR_RETURN(
         const double transferred,
         SimulatedStep(wanted, bench_case.schedule, bench_case.link, bytes, bytes, latency_ms));
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(
-        {kStepLimitMin, kStepLimitComputed * computed, kStepLimitTransferred * transferred})));
+    const double longest =
+        std::max(kStepLimitComputed * computed, kStepLimitTransferred * transferred);
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(std::max(kStepLimitMin, longest * options().dilation)));
   }
 
   // Of a row that failed, what tells why.

@@ -152,8 +152,6 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
   row.first_visit_step_seconds =
       Per(std::accumulate(first.last_step_seconds.begin(), first.last_step_seconds.end(), 0.0),
           static_cast<double>(first.last_step_seconds.size()));
-  const double rows = static_cast<double>(options.micro_batches) * options.rows;
-  row.sequences_per_second = Per(rows, row.step_seconds);
   // Of wire and raw, both counted when a message is encoded: exact at any moment.
   const double raw = 4.0 * static_cast<double>(options.values());
   const auto change = [](std::uint64_t to, std::uint64_t from) {
@@ -204,6 +202,11 @@ BenchRow MakeBenchRow(const BenchOptions& options, const BenchCase& bench_case,
   row.relative_delta = after.relative_delta;
   row.resends = after.resends - before.resends;
   row.mismatches = after.mismatches;
+  // All above is by the clock of the machine.
+  row.step_seconds /= options.dilation;
+  row.first_visit_step_seconds /= options.dilation;
+  const double rows = static_cast<double>(options.micro_batches) * options.rows;
+  row.sequences_per_second = Per(rows, row.step_seconds);
   return row;
 }
 
@@ -237,6 +240,12 @@ std::string FormatBenchTable(const BenchReport& report) {
           std::to_string(o.hidden) + " values, " + Decimal("%g", o.forward_ms) + " + " +
           Decimal("%g", o.backward_ms) + " ms (of these " + Decimal("%g", o.weight_ms) +
           " ms for the weights, in " + std::to_string(o.weight_parts) + " parts)\n";
+  if (o.dilation > 1) {
+    text += "in slow motion, " + Decimal("%g", o.dilation) +
+            " times: each peer has as much of this machine as of " +
+            Decimal("%.2g cores", report.cores_per_peer()) +
+            "; times and rates are converted back, CPU s are not\n";
+  }
   text += "raw, unlimited: " + Decimal("%.3f seq/s", report.reference_sequences_per_second) +
           (report.reference_simulated
                ? " (simulated 1f1b: raw messages would measure the cores of this machine)\n"
@@ -251,28 +260,32 @@ std::string FormatBenchTable(const BenchReport& report) {
 
 std::string FormatBenchJson(const BenchReport& report) {
   const BenchOptions& o = report.options;
-  Json json = {
-      {"schemaVersion", 1},
-      {"machine", {{"cpus", report.cpus}, {"cpu", report.cpu_model}, {"kernel", report.kernel}}},
-      {"shape",
-       {{"stages", o.stages},
-        {"microBatches", o.micro_batches},
-        {"rows", o.rows},
-        {"tokens", o.tokens},
-        {"hidden", o.hidden},
-        {"forwardMs", o.forward_ms},
-        {"backwardMs", o.backward_ms},
-        {"weightMs", o.weight_ms},
-        {"weightParts", o.weight_parts},
-        {"epochSteps", o.epoch_steps},
-        {"warmupSteps", o.warmup},
-        {"steps", o.steps},
-        {"change", o.change},
-        {"changeDecay", o.change_decay}}},
-      {"unlimitedRaw",
-       {{"sequencesPerSecond", report.reference_sequences_per_second},
-        {"simulated", report.reference_simulated}}},
-      {"rows", Json::array()}};
+  Json json = {{"schemaVersion", 1},
+               {"machine",
+                {{"cpus", report.cpus},
+                 {"cpu", report.cpu_model},
+                 {"kernel", report.kernel},
+                 {"coresPerPeer", report.cores_per_peer()}}},
+               {"dilation", o.dilation},
+               {"shape",
+                {{"stages", o.stages},
+                 {"microBatches", o.micro_batches},
+                 {"rows", o.rows},
+                 {"tokens", o.tokens},
+                 {"hidden", o.hidden},
+                 {"forwardMs", o.forward_ms},
+                 {"backwardMs", o.backward_ms},
+                 {"weightMs", o.weight_ms},
+                 {"weightParts", o.weight_parts},
+                 {"epochSteps", o.epoch_steps},
+                 {"warmupSteps", o.warmup},
+                 {"steps", o.steps},
+                 {"change", o.change},
+                 {"changeDecay", o.change_decay}}},
+               {"unlimitedRaw",
+                {{"sequencesPerSecond", report.reference_sequences_per_second},
+                 {"simulated", report.reference_simulated}}},
+               {"rows", Json::array()}};
   for (const BenchRow& row : report.rows) json["rows"].push_back(RowJson(report, row));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -60,6 +60,8 @@ struct BenchReport {
   bool reference_simulated = false;
   std::vector<BenchRow> rows;
 
+  // What each peer has of the machine, in cores; dilation makes it more.
+  double cores_per_peer() const { return cpus * options.dilation / options.stages; }
   double Fraction(const BenchRow& row) const {
     return reference_sequences_per_second > 0
                ? row.sequences_per_second / reference_sequences_per_second

@@ -264,6 +264,9 @@ void AddBench(CLI::App* app, Parsed* p) {
   option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");
   option("--change", b.change, "Relative change of activations between visits");
   option("--change-decay", b.change_decay, "By which it shrinks at each visit");
+  option("--dilation", b.dilation,
+         "Everything in slow motion, and figures converted back: with 4, eight peers on two "
+         "cores have a core each");
   pipeline->add_flag("--no-reference", b.no_reference,
                      "Fractions of the simulated raw run, not of a measured one");
   pipeline->add_flag("--no-namespaces", b.no_namespaces, "Shape by the peers' own caps");

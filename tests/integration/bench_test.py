@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tomllib
 from pathlib import Path
 
 import harness
@@ -126,6 +127,27 @@ class BenchTest(harness.SwarmTest):
         bound = 1 / row["boundSequencesPerSecond"]
         self.assertGreater(bound, 0.045 + 0.1)
         self.assertLess(bound, 0.061 + 0.1)
+
+    def test_slow_motion_is_done_and_converted_back(self):
+        folder = self.folder / "kept"
+        ran = subprocess.run(
+            bench("--json", "--links", "4mbit", "--codecs", "raw/raw", "--no-reference",
+                  "--no-namespaces", "--dilation", "3", "--keep", "--dir", folder, shape=INSTANT),
+            capture_output=True, text=True, timeout=120, check=True)
+        report = json.loads(ran.stdout)
+        self.assertEqual(report["dilation"], 3)
+        self.assertEqual(report["machine"]["coresPerPeer"], report["machine"]["cpus"] * 3 / 2)
+        self.assertEqual(report["shape"]["forwardMs"], 15)
+        run = tomllib.loads((folder / "row-1" / "run.toml").read_text())
+        self.assertEqual(run["bench"]["forward_ms"], 45)
+        self.assertEqual(run["bench"]["backward_ms"], 45)
+        row = report["rows"][0]
+        self.assertEqual(row["linkBps"], 4_000_000)
+        # What no machine beats by its own clock: two operations, but for the weights' half of one.
+        self.assertGreater(row["stepSeconds"], 0.045)
+        bound = 1 / row["boundSequencesPerSecond"]
+        wire = 8 * (row["wireBytesForward"] + row["wireBytesBackward"]) / 4e6
+        self.assertAlmostEqual(bound, 0.0525 + wire, delta=0.0001)
 
     def test_steps_shorter_than_a_look_still_count(self):
         """Several steps end between two looks: a row is never made of none of them."""

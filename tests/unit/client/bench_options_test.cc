@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace shoal::client {
 namespace {
 
@@ -47,6 +49,41 @@ TEST(BenchOptions, DefaultsAreThePapersShape) {
   EXPECT_EQ(options->links.size(), 6u);
   EXPECT_EQ(options->links[0].value, 10'000'000'000u);
   EXPECT_EQ(options->schedules, (std::vector<std::string>{"1f1b", "zero-bubble"}));
+}
+
+TEST(BenchOptions, SlowMotion) {
+  BenchArguments arguments;
+  arguments.links = "off,500mbit,50mbit";
+  arguments.rtt = "40ms";
+  arguments.dilation = 4;
+  const auto options = ReadBenchOptions(arguments);
+  ASSERT_TRUE(options.ok()) << options.status().ToString();
+  EXPECT_EQ(options->forward_ms, 45);  // as asked for
+  const BenchOptions slowed = Slowed(*options);
+  EXPECT_EQ(slowed.forward_ms, 180);
+  EXPECT_EQ(slowed.backward_ms, 540);
+  EXPECT_EQ(slowed.weight_ms, 270);
+  EXPECT_EQ(slowed.rtt, std::chrono::milliseconds(160));
+  ASSERT_EQ(slowed.links.size(), 3u);
+  EXPECT_EQ(slowed.links[0].value, 0u);
+  EXPECT_EQ(slowed.links[1].value, 125'000'000u);
+  EXPECT_EQ(slowed.links[2].value, 12'500'000u);
+  EXPECT_EQ(slowed.micro_batches, options->micro_batches);
+  EXPECT_EQ(slowed.codecs, options->codecs);
+}
+
+TEST(BenchOptions, SlowMotionIsAtLeastTheTruthAndFitsTheScheduler) {
+  BenchArguments arguments;
+  for (const double dilation : {0.0, 0.5, -1.0, 65.0, std::nan("")}) {
+    arguments.dilation = dilation;
+    EXPECT_EQ(ReadBenchOptions(arguments).status().code(), StatusCode::kInvalidArgument)
+        << dilation;
+  }
+  arguments.dilation = 2;
+  arguments.backward_ms = 30'001;
+  EXPECT_EQ(ReadBenchOptions(arguments).status().code(), StatusCode::kInvalidArgument);
+  arguments.backward_ms = 30'000;
+  EXPECT_TRUE(ReadBenchOptions(arguments).ok());
 }
 
 TEST(BenchOptions, ReadsWhatIsGiven) {

@@ -83,6 +83,41 @@ TEST(BenchReport, RowFromSamples) {
   EXPECT_FALSE(row.cpu_limited());
 }
 
+// The same samples are a swarm in slow motion: its clock is converted, parts of the time and CPU
+// seconds are what they are.
+TEST(BenchReport, SlowMotionIsConvertedBack) {
+  const Samples s = MakeSamples();
+  BenchOptions options = Options();
+  options.dilation = 4;
+  const BenchRow row = MakeBenchRow(options, kCase, s.first, s.before, s.after, 2);
+  const BenchRow plain = Row();
+  EXPECT_DOUBLE_EQ(row.step_seconds, 0.5);
+  EXPECT_DOUBLE_EQ(row.first_visit_step_seconds, 1.25);
+  EXPECT_DOUBLE_EQ(row.sequences_per_second, 16);
+  EXPECT_DOUBLE_EQ(row.wire_bytes_forward, plain.wire_bytes_forward);
+  EXPECT_DOUBLE_EQ(row.cpu.codec, plain.cpu.codec);
+  EXPECT_DOUBLE_EQ(row.cpu_wait, plain.cpu_wait);
+  EXPECT_DOUBLE_EQ(row.machine_busy, plain.machine_busy);
+  EXPECT_EQ(row.time, plain.time);
+}
+
+TEST(BenchReport, SaysHowManyCoresAPeerHas) {
+  BenchReport report;
+  report.options = Options();
+  report.cpus = 2;
+  auto json = nlohmann::json::parse(FormatBenchJson(report));
+  EXPECT_EQ(json["dilation"], 1);
+  EXPECT_DOUBLE_EQ(json["machine"]["coresPerPeer"].get<double>(), 2.0 / 3);
+  EXPECT_EQ(FormatBenchTable(report).find("slow motion"), std::string::npos);
+  report.options.dilation = 3;
+  json = nlohmann::json::parse(FormatBenchJson(report));
+  EXPECT_EQ(json["dilation"], 3);
+  EXPECT_EQ(json["machine"]["coresPerPeer"], 2);
+  EXPECT_NE(FormatBenchTable(report).find("in slow motion, 3 times: each peer has as much of this "
+                                          "machine as of 2 cores"),
+            std::string::npos);
+}
+
 TEST(BenchReport, CpuIsTheLimitWhenCoresAreBusyAndTheBoundIsMissed) {
   BenchRow row = Row();
   row.cpu_wait = 0.3;
