@@ -22,6 +22,7 @@ sys.path.insert(0, str(SOURCE / "tests/wan"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import bench_rows  # noqa: E402
 import namespaces  # noqa: E402
+import replica_dilation  # noqa: E402
 import replica_theory  # noqa: E402
 
 BYTES_WITHIN = .02
@@ -68,6 +69,14 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=5,
                         help="measured per row, at least one exchange")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a member")
+    parser.add_argument("--dilation", type=replica_dilation.factor, default=1, metavar="K",
+                        help="lines and delays K times as slow, all seconds (those of options, "
+                             "too) a K-th of this machine's: members then have K times the "
+                             "processors; 'auto' gives each --cores-per-member")
+    parser.add_argument("--cores-per-member", type=float, metavar="N",
+                        default=replica_dilation.CORES_PER_MEMBER,
+                        help="what --dilation auto gives a member (default: %(default)s, the "
+                             "least that a volunteer's machine has)")
     parser.add_argument("--tune", type=json.loads, default={},
                         help="more settings of direct exchanges, as OptionsOf in replica_peer.cc "
                              "reads them, JSON")
@@ -81,6 +90,8 @@ def arguments():
     parser.add_argument("--json", action="store_true", help="print JSON; the table to stderr")
     parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
     args = parser.parse_args()
+    if not (math.isfinite(args.cores_per_member) and args.cores_per_member > 0):
+        parser.error("--cores-per-member takes a number above 0")
     if args.quick:
         args.members, args.mbit, args.values, args.seconds = [2], [500], [1_000_000], .2
     return args
@@ -92,8 +103,8 @@ class Loopback:
     shaped_by = "caps"
     payload = 1.0  # what of the rate TCP can carry
 
-    def __init__(self, members):
-        self.members = members
+    def __init__(self, members, dilation):
+        self.members, self.dilation = members, dilation
 
     def prefix(self, _):
         return []
@@ -117,6 +128,13 @@ class Lines(namespaces.Star):
     # Of a packet of 1514 bytes, as tbf counts it.
     payload = (namespaces.Star.PACKET - namespaces.HEADERS) / namespaces.Star.PACKET
 
+    def __init__(self, members, dilation, rtt_ms, shoal):
+        super().__init__(members, dilation.real_ms(rtt_ms), shoal)
+        self.dilation = dilation
+
+    def shape(self, rate):
+        super().shape(rate, dilation=self.dilation.k)
+
     def prefix(self, member):
         return self.machines[member].prefix
 
@@ -130,6 +148,7 @@ class Members:
 
     def __init__(self, network, size, command):
         self.stack = contextlib.ExitStack()
+        self.dilation = network.dilation
         self.processes = []
         for member in range(size):
             process = subprocess.Popen([*network.prefix(member), *map(str, command(self, member))],
@@ -152,6 +171,11 @@ class Members:
             process.stdin.write(json.dumps(command) + "\n")
             process.stdin.flush()
         return self.read()
+
+    def seconds_of(self, answers):
+        """Between the first begin and the last end of a run, in the members' time."""
+        real = (max(a["end"] for a in answers) - min(a["begin"] for a in answers)) / 1e9
+        return self.dilation.seconds(real)
 
     def kill(self):
         for process in self.processes:
@@ -180,7 +204,8 @@ class Members:
 
 def shoal_members(args, network, size, rate):
     def command(members, rank):
-        caps = ["--upload", rate] if network.shaped_by == "caps" else []
+        cap = network.dilation.real_rate(rate)
+        caps = ["--upload", cap] if network.shaped_by == "caps" else []
         return [Path(args.build, "bench/replica_peer"), "--dir", members.folder(), "--listen",
                 network.address(rank), "--rank", rank, "--members", size, "--threads",
                 args.threads, *caps, *args.member.split()]
@@ -215,15 +240,11 @@ def memory_available():
     return 0
 
 
-def seconds_of(answers):
-    return (max(a["end"] for a in answers) - min(a["begin"] for a in answers)) / 1e9
-
-
 def warm_up(members, least, rounds=1):
     """Rounds, at least so many, until `least` seconds have passed; how long the last one took."""
     spent = 0
     while True:
-        took = seconds_of(members.ask(run=1))
+        took = members.seconds_of(members.ask(run=1))
         spent += took
         rounds -= 1
         if spent >= least and rounds <= 0:
@@ -259,17 +280,21 @@ def measure(args, network, members, spec, values, line_seconds):
     members.ask(drop=True)
     if len({c["hash"] for c in checks}) != 1:
         sys.exit("replica: the members' results differ: " + json.dumps([spec, checks]))
-    size, seconds = len(answers), seconds_of(answers)
+    size, dilation = len(answers), members.dilation
+    seconds = members.seconds_of(answers)
+    real_seconds = seconds * dilation.k
     own = sum(a["cpuSeconds"] for a in answers)
     return {
-        "seconds": seconds / rounds,
+        "seconds": seconds / rounds, "realSeconds": real_seconds / rounds,
+        "dilation": dilation.k, "coresPerMember": dilation.cores_per_member,
         "wireBytesPerMember": max(wire) / rounds,
         "cpuSeconds": own / rounds / size, "exchanges": rounds,
         "processorsBusy": busy / all_time if all_time else 0,
-        "ownProcessors": own / seconds / os.cpu_count(),
+        "ownProcessors": own / real_seconds / os.cpu_count(),
         "hash": checks[0]["hash"], "relativeError": checks[0].get("relativeError"),
         "peakBytes": max(a["peakBytes"] for a in answers),
-        "paceBps": [a["paceBps"] for a in answers] if "paceBps" in answers[0] else None,
+        "paceBps": [dilation.rate(a["paceBps"]) for a in answers]
+                   if "paceBps" in answers[0] else None,
         "dropped": network.drops() - drops,
     }
 
@@ -292,6 +317,7 @@ def row_of(args, network, members, name, spec, rate, values):
 
 COLUMNS = (
     ("D", lambda r: f"{r['members']}"), ("Mbit/s", lambda r: f"{r['linkBps'] / 1e6:.0f}"),
+    ("K", lambda r: f"{r['dilation']:g}"), ("cores", lambda r: f"{r['coresPerMember']:g}"),
     ("values", lambda r: f"{r['values'] / 1e6:g} M"), ("method", lambda r: r["method"]),
     ("bits", lambda r: f"{r['bitsPerValue']:.2f}"), ("seconds", lambda r: f"{r['seconds']:.3f}"),
     ("of line", lambda r: f"{r['linkLimitFraction']:.3f}"),
@@ -302,7 +328,7 @@ COLUMNS = (
     ("own", lambda r: f"{r['ownProcessors']:.2f}"),
     ("error", lambda r: f"{r['relativeError']:.1e}"), ("", lambda r: ", ".join(remarks(r))),
 )
-WIDTHS = (2, 6, 6, 31, 5, 8, 7, 8, 9, 7, 4, 4, 7, 4)
+WIDTHS = (2, 6, 3, 5, 6, 31, 5, 8, 7, 8, 9, 7, 4, 4, 7, 4)
 
 
 def misses(row):
@@ -391,10 +417,12 @@ class Bench:
         if wants_gloo and why:
             self.left_out.append("gloo: " + why)
         for size in self.args.members:
+            dilation = replica_dilation.for_members(self.args.dilation, size,
+                                                    self.args.cores_per_member)
             with contextlib.ExitStack() as stack:
                 network = stack.enter_context(Lines(
-                    size, self.args.rtt, Path(self.args.build, "bin/shoal"))) \
-                    if self.isolated else Loopback(size)
+                    size, dilation, self.args.rtt, Path(self.args.build, "bin/shoal"))) \
+                    if self.isolated else Loopback(size, dilation)
                 gloo = None
                 if wants_gloo and not why:
                     gloo = stack.enter_context(gloo_members(self.args, network, size))

@@ -198,7 +198,9 @@ class Star:
     def address(number):
         return f"10.77.0.{number + 1}"
 
-    def shape(self, rate, queue_ms=50):
+    def shape(self, rate, queue_ms=50, dilation=1):
+        """With a dilation K everything takes K times as long: the rate is a K-th of `rate`, and
+        bursts and queues are as many bytes as they are at `rate`."""
         # What may leave at once after a pause stays far below a message, but frames of many packets
         # pass whole: cut, they would cost more processor time than all the rest.
         half_ms = rate // 16_000
@@ -209,7 +211,7 @@ class Star:
             machine.run("ip", "link", "set", "dev", "line", "gso_max_size", burst - self.PACKET)
             for at, device in ((machine, "line"), (self.hub, f"port{number}")):
                 at.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
-                       f"{rate}bit", "burst", bucket, "limit", limit)
+                       f"{round(rate / dilation)}bit", "burst", bucket, "limit", limit)
 
     def drops(self):
         """Packets that the lines to the machines have dropped."""
