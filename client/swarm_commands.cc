@@ -33,23 +33,22 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                                                target.directory + "/run.toml`");
 }
 
-// How much m the run will keep, against this disk, and what its pipelines' exchange takes; a model
-// or data that cannot be read is said when the run starts.
-std::string SizeOfRun(const std::string& program, const std::string& path,
-                      const std::string& directory, const SwarmInitOptions& options) {
+// How much m the run will keep, against this disk, and what its pipelines' exchange takes. Where
+// the model or the data cannot be read the scheduler has said so, and its exit code is set.
+Result<Captured> SizeOfRun(const std::string& program, const std::string& path,
+                           const std::string& directory, const SwarmInitOptions& options) {
   std::vector<std::string> command = {program,  "--config",   path,     "--print-size",
                                       "--link", options.link, "--step", options.step};
   if (!options.memory.empty()) command.insert(command.end(), {"--memory", options.memory});
-  const auto size = RunAndCapture(command, kConfigBytesMax);
-  if (!size.ok() || size->exit_code != 0 || size->output.empty()) return "";
-  std::string text = size->output;
+  SHOAL_ASSIGN_OR_RETURN(Captured size, RunAndCapture(command, kConfigBytesMax));
+  std::string& text = size.output;
   struct statvfs info {};
   if (text.find("a peer keeps") != text.npos && ::statvfs(directory.c_str(), &info) == 0) {
     text += "free on the disk of " + directory + ": " +
             FormatBytes(std::uint64_t{info.f_bavail} * info.f_frsize) +
             "; a peer's quota is 50 GiB unless its owner changes limits.delta_store\n";
   }
-  return text;
+  return size;
 }
 
 }  // namespace
@@ -93,14 +92,16 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   if (!status.ok()) return Fail(status);
   const auto checked =
       RunAndCapture({*program, "--config", draft, "--print-config"}, kConfigBytesMax);
+  const bool right = checked.ok() && checked->exit_code == 0;
+  const auto size = right ? SizeOfRun(*program, draft, directory, options) : checked;
   std::filesystem::remove(draft, error);
-  if (!checked.ok()) return Fail(checked.status());
-  if (checked->exit_code != 0) return static_cast<ExitCode>(checked->exit_code);
+  if (!size.ok()) return Fail(size.status());
+  if (size->exit_code != 0) return static_cast<ExitCode>(size->exit_code);
   status = WriteFileAtomic(path, checked->output, 0600);
   if (!status.ok()) return Fail(status);
   std::cout << "wrote " << path << "\n"
-            << SizeOfRun(*program, path, directory, options) << "next: shoal-scheduler --config "
-            << path << "\n      it prints the invite line for your peers\n";
+            << size->output << "next: shoal-scheduler --config " << path
+            << "\n      it prints the invite line for your peers\n";
   return ExitCode::kOk;
 }
 

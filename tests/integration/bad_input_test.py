@@ -195,6 +195,18 @@ class SettingsTest(harness.SwarmTest):
                 self.assert_refused(done, BAD_CONFIG, *patterns)
                 self.assertFalse((self.folder / "other/run.toml").exists())
 
+    def test_swarm_init_needs_a_model_and_data_that_can_be_read(self):
+        (self.folder / "empty").mkdir()
+        for model, data, *patterns in (("none", harness.data(), "none is no folder", "Hugging Face"),
+                                       ("empty", harness.data(), "config.json"),
+                                       (harness.model(), "none.shoal", "none.shoal")):
+            with self.subTest(model=model, data=data):
+                done = refused("shoal", "swarm", "init", "--dir", self.folder / "run", "--stages", 2,
+                               "--model", self.folder / model, "--data", self.folder / data)
+                self.assert_refused(done, BAD_CONFIG, *patterns)
+                self.assertEqual(done.stdout, "")
+                self.assertEqual(snapshot(self.folder / "run"), {})
+
     def test_a_demo_is_refused_before_it_begins_and_leaves_nothing(self):
         for flag, value, *patterns in (("--replica", "qadam:bits=99", "bits=1 to bits=32"),
                                        ("--stages", "9", "the model has 4 layers"),
