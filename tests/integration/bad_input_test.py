@@ -197,12 +197,14 @@ class SettingsTest(harness.SwarmTest):
 
     def test_swarm_init_needs_a_model_and_data_that_can_be_read(self):
         (self.folder / "empty").mkdir()
-        for model, data, *patterns in (("none", harness.data(), "none is no folder", "Hugging Face"),
-                                       ("empty", harness.data(), "config.json"),
-                                       (harness.model(), "none.shoal", "none.shoal")):
+        cases = (("none", harness.data(), "none is no folder", "Hugging Face"),
+                 ("empty", harness.data(), "config.json"),
+                 (harness.model(), "none.shoal", "none.shoal"))
+        for model, data, *patterns in cases:
             with self.subTest(model=model, data=data):
-                done = refused("shoal", "swarm", "init", "--dir", self.folder / "run", "--stages", 2,
-                               "--model", self.folder / model, "--data", self.folder / data)
+                done = refused("shoal", "swarm", "init", "--stages", 2, "--dir",
+                               self.folder / "run", "--model", self.folder / model, "--data",
+                               self.folder / data)
                 self.assert_refused(done, BAD_CONFIG, *patterns)
                 self.assertEqual(done.stdout, "")
                 self.assertEqual(snapshot(self.folder / "run"), {})
