@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/ring_ends.h"
 #include "collective/ring_merge.h"
 #include "common/buffer.h"
 #include "common/status.h"
@@ -32,6 +33,9 @@ struct MarsitOptions {
   std::uint64_t every = 50;  // K, at least 1: one round of K is exact; 1: every round
   std::uint64_t seed = 0;    // of the draws; differs between vectors that share round numbers
   std::vector<RowRange> masked = {};  // in order, not overlapping
+  // Keeps the c that a Commit replaces, and what Recycle gives, for the next round, instead of
+  // having new pages cleared: 8 bytes a value between rounds.
+  bool reuse_memory = false;
 };
 
 // Equal on all members of a round. The paper's theory: local sqrt(M / T), global sqrt(1 / (T n)),
@@ -48,32 +52,58 @@ Status CheckMarsitRates(const MarsitRates& rates);
 // Bits per value and round over many rounds, times 2 (M-1)/M on a member's wire: (31 + K) / K.
 double MarsitBitsPerValue(std::uint64_t every);
 
-// A round that is under way at one member.
-struct MarsitRound {
-  bool exact = false;
-  MarsitRates rates;
-  Buffer vector;        // to be exchanged: y if exact, else signs of y and marks of touched rows
-  Buffer compensation;  // the member's next c once the round is closed
-};
-
 // What an exchange of this vector needs for such a round.
 std::shared_ptr<const RingMerge> MarsitMerge(const MarsitOptions& options, std::size_t values,
                                              bool exact);
 
-// Begins a round: y and what is sent of it. `compensation`, `input`: c and x, n values each. A y
-// that is not finite is an error.
-Result<MarsitRound> OpenMarsitRound(const MarsitOptions& options, const MarsitRates& rates,
-                                    bool exact, std::span<const float> compensation,
-                                    std::span<const float> input);
+// Equal on all members, but for the buffers.
+struct MarsitRoundPlan {
+  std::shared_ptr<const MarsitOptions> options;
+  MarsitRates rates;
+  bool exact = false;
+  std::uint32_t contributors = 0;              // members whose values count
+  std::shared_ptr<const Buffer> compensation;  // c
+  std::shared_ptr<const Buffer> input;         // x, as large; null: this member does not count
+  // For the update and the next c, if they have the right size; what is in them is lost.
+  Buffer spare_update = {}, spare_compensation = {};
+};
 
-// The same for a member whose values do not count in this round: its c stays.
-MarsitRound OpenMarsitListener(const MarsitOptions& options, const MarsitRates& rates, bool exact,
-                               std::span<const float> compensation);
+// A member's ends of a round. A chunk's y is computed twice, when it is opened and when it is
+// closed, in place of being kept. A y that is not finite is an error of Open.
+class MarsitRound final : public RingEnds {
+ public:
+  explicit MarsitRound(MarsitRoundPlan plan);
 
-// Ends a round with what the exchange made of `contributors` members' vectors: the update g, n fp32
-// values, and round->compensation. `contributes`: whether this member is one of them.
-Result<Buffer> CloseMarsitRound(const MarsitOptions& options, Buffer exchanged,
-                                std::uint32_t contributors, bool contributes, MarsitRound* round);
+  // Of the vector that travels: y if exact, else signs of y and marks of touched rows.
+  std::size_t vector_bytes() const;
+  bool exact() const { return plan_.exact; }
+
+  // RingEnds; elements are values if exact, else words.
+  Status Open(std::size_t first, std::span<std::byte> own) override;
+  Status Close(std::size_t first, std::size_t count, std::span<std::byte> vector) override;
+  std::size_t settled_first() const override;
+
+  // Behind the last Close: the update g, n fp32 values, from the vector that travelled; once.
+  Buffer TakeUpdate(Buffer vector);
+  // And the member's next c; null: as it was. Once.
+  std::shared_ptr<Buffer> TakeCompensation();
+
+ private:
+  bool contributes() const { return plan_.input != nullptr; }
+  Status OpenExact(std::size_t first, std::span<float> own) const;
+  Status OpenSigns(std::size_t first, std::span<std::byte> signs) const;
+  void OpenMarks(std::size_t first, std::span<std::uint64_t> marks) const;
+  Status CloseExact(std::size_t first, std::span<float> outcome);
+  void CloseSigns(std::size_t first, std::size_t count, std::span<const std::byte> vector);
+  void LeaveUntouched(std::size_t first, std::size_t count, std::span<const std::byte> marks);
+  Status Compensated(std::size_t first, std::span<float> y) const;
+
+  MarsitRoundPlan plan_;
+  const std::size_t values_;
+  std::vector<std::size_t> first_marks_;  // of the masked ranges, and the number of all
+  Buffer update_;                         // not of exact rounds: there it is the vector
+  Buffer next_compensation_;              // of members that count
+};
 
 }  // namespace shoal::collective
 

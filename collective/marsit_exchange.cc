@@ -26,15 +26,13 @@ std::string MarsitLabel(const MarsitOptions& options, const MarsitRates& rates) 
 class MarsitExchangeImpl final : public MarsitExchange {
  public:
   MarsitExchangeImpl(const MarsitOptions& options, std::size_t values, RingReduce* ring,
-                     Executor* control, Executor* compute)
+                     Executor* control)
       : options_(std::make_shared<const MarsitOptions>(options)),
         values_(values),
         ring_(ring),
         control_(control),
-        compute_(compute) {
-    Buffer zeros(values * sizeof(float));
-    std::ranges::fill(zeros.floats(), 0.0F);
-    compensation_ = std::make_shared<const Buffer>(std::move(zeros));
+        compensation_(std::make_shared<Buffer>(values * sizeof(float))) {
+    std::ranges::fill(compensation_->floats(), 0.0F);
   }
   ~MarsitExchangeImpl() override {
     *epoch_ = 0;
@@ -49,62 +47,49 @@ class MarsitExchangeImpl final : public MarsitExchange {
     if (state_ == State::kStaged) Reset();
   }
   void Abort() override;
+  void Recycle(Buffer update) override {
+    if (options_->reuse_memory) spare_update_ = std::move(update);
+  }
 
   bool NextIsExact() const override {
     return exact_requested_ || one_bit_rounds_ >= options_->every - 1;
   }
   void RequestExact() override { exact_requested_ = true; }
 
-  std::span<const float> compensation() const override { return compensation_->floats(); }
+  std::span<const float> compensation() const override {
+    return std::as_const(*compensation_).floats();
+  }
   std::uint64_t one_bit_rounds() const override { return one_bit_rounds_; }
   Status Restore(Buffer compensation, std::uint64_t one_bit_rounds) override;
 
  private:
-  // idle -> opening -> exchanging -> closing -> staged -> idle; any -> idle by an error or abort.
-  enum class State { kIdle, kOpening, kExchanging, kClosing, kStaged };
+  // idle -> exchanging -> staged -> idle; any -> idle by an error or abort.
+  enum class State { kIdle, kExchanging, kStaged };
 
   Status CheckStart(std::uint64_t contributors, const MarsitRates& rates,
                     const Buffer* input) const;
-  bool contributes() const { return (contributors_ >> ring_->rank() & 1) != 0; }
-  void Exchange(std::uint64_t round);
-  void Close(Buffer exchanged);
+  void OnExchanged(Result<Buffer> exchanged);
   void Fail(Status status);
   void Reset();
-  // Runs `task` on compute, then `then` with its result here, unless the round ended.
-  template <typename Task, typename Then>
-  void OnCompute(const char* name, Task task, Then then);
 
   const std::shared_ptr<const MarsitOptions> options_;
   const std::size_t values_;
   RingReduce* const ring_;
   Executor* const control_;
-  Executor* const compute_;
-  // Number of the round's work; late results see a difference and end. 0 after destruction.
+  // Number of the round; late results see a difference and end. 0 after destruction.
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_ =
       std::make_shared<std::atomic<std::uint64_t>>(1);
 
-  std::shared_ptr<const Buffer> compensation_;  // c
-  std::uint64_t one_bit_rounds_ = 0;            // committed since the last exact one
+  std::shared_ptr<Buffer> compensation_;  // c; rounds only read it
+  bool abandoned_ = false;                // work of a failed round may still read it
+  Buffer spare_update_, spare_compensation_;
+  std::uint64_t one_bit_rounds_ = 0;  // committed since the last exact one
   bool exact_requested_ = true;
 
   State state_ = State::kIdle;
-  std::uint64_t contributors_ = 0;
   std::shared_ptr<MarsitRound> round_;
   std::function<void(Result<Buffer>)> done_;
 };
-
-template <typename Task, typename Then>
-void MarsitExchangeImpl::OnCompute(const char* name, Task task, Then then) {
-  const std::uint64_t mine = *epoch_;
-  auto shared = std::make_shared<Task>(std::move(task));  // std::function must be copyable
-  compute_->Post(name, [name, mine, epoch = epoch_, control = control_, shared, then] {
-    if (*epoch != mine) return;
-    auto result = std::make_shared<decltype((*shared)())>((*shared)());
-    control->Post(name, [mine, epoch, result, then] {
-      if (*epoch == mine) then(std::move(*result));
-    });
-  });
-}
 
 Status MarsitExchangeImpl::CheckStart(std::uint64_t contributors, const MarsitRates& rates,
                                       const Buffer* input) const {
@@ -128,60 +113,51 @@ void MarsitExchangeImpl::Start(std::uint64_t round, std::uint64_t contributors,
     control_->Post("marsit.refused", [status, done = std::move(done)] { done(status); });
     return;
   }
-  state_ = State::kOpening;
-  contributors_ = contributors;
-  done_ = std::move(done);
-  auto open = [options = options_, rates, exact = NextIsExact(), takes_part = contributes(),
-               c = compensation_, x = std::move(input)]() -> Result<MarsitRound> {
-    if (!takes_part) return OpenMarsitListener(*options, rates, exact, c->floats());
-    return OpenMarsitRound(*options, rates, exact, c->floats(), x->floats());
-  };
-  OnCompute("marsit.open", std::move(open), [this, round](Result<MarsitRound> opened) {
-    if (!opened.ok()) return Fail(opened.status());
-    round_ = std::make_shared<MarsitRound>(std::move(*opened));
-    Exchange(round);
-  });
-}
-
-void MarsitExchangeImpl::Exchange(std::uint64_t round) {
   state_ = State::kExchanging;
+  done_ = std::move(done);
+  const bool counts = (contributors >> ring_->rank() & 1) != 0;
+  const bool exact = NextIsExact();
+  round_ = std::make_shared<MarsitRound>(
+      MarsitRoundPlan{.options = options_,
+                      .rates = rates,
+                      .exact = exact,
+                      .contributors = static_cast<std::uint32_t>(std::popcount(contributors)),
+                      .compensation = compensation_,
+                      .input = counts ? std::move(input) : nullptr,
+                      .spare_update = std::exchange(spare_update_, {}),
+                      .spare_compensation = std::exchange(spare_compensation_, {})});
   ring_->Start({.round = round,
-                .contributors = contributors_,
-                .label = MarsitLabel(*options_, round_->rates),
-                .vector = std::move(round_->vector),
-                .merge = MarsitMerge(*options_, values_, round_->exact)},
+                .contributors = contributors,
+                .label = MarsitLabel(*options_, rates),
+                .vector = Buffer(round_->vector_bytes()),
+                .merge = MarsitMerge(*options_, values_, exact),
+                .ends = round_},
                [this, mine = epoch_->load(), epoch = epoch_](Result<Buffer> exchanged) {
-                 if (*epoch != mine) return;
-                 if (!exchanged.ok()) return Fail(exchanged.status());
-                 Close(std::move(*exchanged));
+                 if (*epoch == mine) OnExchanged(std::move(exchanged));
                });
 }
 
-void MarsitExchangeImpl::Close(Buffer exchanged) {
-  state_ = State::kClosing;
-  auto close = [options = options_, members = std::popcount(contributors_),
-                takes_part = contributes(), round = round_,
-                held = std::make_shared<Buffer>(std::move(exchanged))] {
-    return CloseMarsitRound(*options, std::move(*held), static_cast<std::uint32_t>(members),
-                            takes_part, round.get());
-  };
-  OnCompute("marsit.close", std::move(close), [this](Result<Buffer> update) {
-    if (!update.ok()) return Fail(update.status());
-    state_ = State::kStaged;
-    std::exchange(done_, nullptr)(std::move(update));  // last: it may destroy this
-  });
+void MarsitExchangeImpl::OnExchanged(Result<Buffer> exchanged) {
+  if (!exchanged.ok()) return Fail(exchanged.status());
+  state_ = State::kStaged;
+  // Last: it may destroy this.
+  std::exchange(done_, nullptr)(round_->TakeUpdate(std::move(*exchanged)));
 }
 
 void MarsitExchangeImpl::Commit() {
   if (state_ != State::kStaged) return;
   // A listener of an exact round keeps its c, so the round was none to it; but the count is common.
-  if (round_->exact) {
+  if (round_->exact()) {
     one_bit_rounds_ = 0;
     exact_requested_ = false;
   } else {
     ++one_bit_rounds_;
   }
-  compensation_ = std::make_shared<const Buffer>(std::move(round_->compensation));
+  if (auto next = round_->TakeCompensation(); next != nullptr) {
+    if (options_->reuse_memory && !abandoned_) spare_compensation_ = std::move(*compensation_);
+    compensation_ = std::move(next);
+    abandoned_ = false;
+  }
   Reset();
 }
 
@@ -191,6 +167,7 @@ void MarsitExchangeImpl::Abort() {
 }
 
 void MarsitExchangeImpl::Fail(Status status) {
+  abandoned_ = true;
   Reset();
   std::exchange(done_, nullptr)(std::move(status));  // last: it may destroy this
 }
@@ -211,7 +188,8 @@ Status MarsitExchangeImpl::Restore(Buffer compensation, std::uint64_t one_bit_ro
   if (!std::ranges::all_of(compensation.floats(), finite)) {
     return InvalidArgument("marsit's memory has values that are not finite");
   }
-  compensation_ = std::make_shared<const Buffer>(std::move(compensation));
+  compensation_ = std::make_shared<Buffer>(std::move(compensation));
+  abandoned_ = false;
   one_bit_rounds_ = one_bit_rounds;
   exact_requested_ = false;
   return Status::Ok();
@@ -221,10 +199,10 @@ Status MarsitExchangeImpl::Restore(Buffer compensation, std::uint64_t one_bit_ro
 
 Result<std::unique_ptr<MarsitExchange>> NewMarsitExchange(const MarsitOptions& options,
                                                           std::size_t values, RingReduce* ring,
-                                                          Executor* control, Executor* compute) {
+                                                          Executor* control) {
   SHOAL_RETURN_IF_ERROR(CheckMarsitOptions(options, values));
   return std::unique_ptr<MarsitExchange>(
-      std::make_unique<MarsitExchangeImpl>(options, values, ring, control, compute));
+      std::make_unique<MarsitExchangeImpl>(options, values, ring, control));
 }
 
 }  // namespace shoal::collective

@@ -10,7 +10,7 @@
 // Membership: c belongs to a member. When the members of a group change, RequestExact() on all of
 // them before the next round; counts need not be compared then. A member that leaves should take
 // part in one exact round first, or what its c holds is lost.
-// Thread: control; the work runs on `compute`.
+// Thread: control; the work on values is the ring's, chunk by chunk.
 
 #ifndef SHOAL_COLLECTIVE_MARSIT_EXCHANGE_H_
 #define SHOAL_COLLECTIVE_MARSIT_EXCHANGE_H_
@@ -48,6 +48,8 @@ class MarsitExchange {
   // Ends a running round (its callback gets an aborted status) or rolls back one that is not
   // committed.
   virtual void Abort() = 0;
+  // Memory of an update that is not needed any more.
+  virtual void Recycle(Buffer update) = 0;
 
   virtual bool NextIsExact() const = 0;
   virtual void RequestExact() = 0;  // the next round is exact; kept until one is committed
@@ -60,11 +62,10 @@ class MarsitExchange {
 };
 
 // A member of `ring`'s group with c = 0, whose first round is exact. `values`: n. `options.seed`
-// differs between vectors that share a ring. The ring and the executors outlive what is returned,
-// `control` also what was posted to `compute`.
+// differs between vectors that share a ring. The ring and `control` outlive what is returned.
 Result<std::unique_ptr<MarsitExchange>> NewMarsitExchange(const MarsitOptions& options,
                                                           std::size_t values, RingReduce* ring,
-                                                          Executor* control, Executor* compute);
+                                                          Executor* control);
 
 }  // namespace shoal::collective
 

@@ -1,4 +1,4 @@
-// One-bit sums: signs of fp32 values as bits, and the merge that keeps their average unbiased.
+// One-bit sums: signs as bits, and the merge that keeps their average unbiased.
 //
 // Source: Marsit, "Sign Bit is Enough" (DAC 2022), section 4.1. A bit that stands for n_rx members
 // meets one that stands for n_lo: if they differ, the local one is taken with probability
@@ -22,14 +22,6 @@ inline constexpr std::size_t kSignsPerWord = 64;
 inline std::size_t SignWords(std::size_t values) {
   return values / kSignsPerWord + (values % kSignsPerWord == 0 ? 0 : 1);
 }
-
-// Writes the signs of `values` into SignWords(values.size()) words: + for 0 and -0, unused bits of
-// the last word 0. A value that is not finite is an error that names its place; then `words` is
-// unchanged.
-Status PackSigns(std::span<const float> values, std::span<std::uint64_t> words);
-
-// out[i] = magnitude or -magnitude, by the bit of value i.
-void UnpackSigns(std::span<const std::uint64_t> words, float magnitude, std::span<float> out);
 
 // The random words of one merge, by counter: nothing is stored, and none is used twice as long as
 // no two merges have the same key. Philox 4x32-10 (Salmon et al., SC 2011): the first half of the

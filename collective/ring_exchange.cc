@@ -1,21 +1,35 @@
 #include "collective/ring_exchange.h"
 
 #include <atomic>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "collective/exchange_result.h"
+#include "compression/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {
 
 // Own values as they go into the sum.
-Buffer Scaled(const Buffer& values, float share) {
-  Buffer copy = Buffer::CopyOf(values.bytes());
-  if (share == 1) return copy;
-  for (float& value : copy.floats()) value *= share;
-  return copy;
-}
+class ScaledValues final : public RingEnds {
+ public:
+  ScaledValues(std::shared_ptr<const Buffer> values, float share)
+      : values_(std::move(values)), share_(share) {}
+
+  Status Open(std::size_t first, std::span<std::byte> own) override {
+    const std::size_t n = own.size() / sizeof(float);
+    std::memcpy(own.data(), values_->data() + first * sizeof(float), own.size());
+    if (share_ != 1) compression::Scale(share_, n, reinterpret_cast<float*>(own.data()));
+    return Status::Ok();
+  }
+  Status Close(std::size_t, std::size_t, std::span<std::byte>) override { return Status::Ok(); }
+
+ private:
+  const std::shared_ptr<const Buffer> values_;
+  const float share_;
+};
 
 std::string LabelOf(const ExchangeRequest& request) {
   std::string label = "tensor=" + std::to_string(request.tensor) +
@@ -31,7 +45,6 @@ class RingExchange final : public Exchange {
                Executor* compute)
       : channel_(channel),
         control_(control),
-        compute_(compute),
         ring_(NewRingReduce(channel, control, compute, options)) {}
   ~RingExchange() override { *operation_ = 0; }
 
@@ -48,12 +61,10 @@ class RingExchange final : public Exchange {
 
  private:
   Status CheckStart(const ExchangeRequest& request, std::uint64_t* all) const;
-  void Reduce(RingRequest request);
   void Finish(Result<Buffer> result);
 
   GroupChannel* const channel_;
   Executor* const control_;
-  Executor* const compute_;
   const std::unique_ptr<RingReduce> ring_;
   // Number of the round; a task of an earlier one sees a difference and ends. 0 after destruction.
   std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
@@ -95,29 +106,19 @@ void RingExchange::Start(ExchangeRequest request, std::function<void(Result<Buff
     return PostResult(&replies_, std::move(done), std::move(status));
   }
   done_ = std::move(done);
-  auto ring = std::make_shared<RingRequest>();
-  ring->round = request.round;
-  ring->label = LabelOf(request);
-  ring->merge = NewSumMerge();
+  RingRequest ring;
+  ring.round = request.round;
+  ring.label = LabelOf(request);
+  ring.merge = NewSumMerge();
   for (std::size_t r = 0; r < request.weights.size(); ++r) {
-    if (request.weights[r] != 0) ring->contributors |= 1ull << r;
+    if (request.weights[r] != 0) ring.contributors |= 1ull << r;
   }
   const auto share = static_cast<float>(static_cast<double>(request.weights[channel_->rank()]) /
                                         static_cast<double>(all));
-  compute_->Post("exchange.scale",
-                 [this, mine = operation_->load(), operation = operation_, control = control_, ring,
-                  values = std::move(request.values),
-                  factor = request.combine == Combine::kWeightedMean ? share : 1.0F] {
-                   if (*operation != mine) return;
-                   ring->vector = Scaled(*values, factor);
-                   control->Post("exchange.scale", [this, mine, operation, ring] {
-                     if (*operation == mine) Reduce(std::move(*ring));
-                   });
-                 });
-}
-
-void RingExchange::Reduce(RingRequest request) {
-  ring_->Start(std::move(request),
+  ring.vector = Buffer(request.values->size());
+  ring.ends = std::make_shared<ScaledValues>(
+      std::move(request.values), request.combine == Combine::kWeightedMean ? share : 1.0F);
+  ring_->Start(std::move(ring),
                [this, mine = operation_->load(), operation = operation_](Result<Buffer> result) {
                  if (*operation == mine) Finish(std::move(result));
                });

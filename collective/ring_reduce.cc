@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,11 +19,14 @@ namespace shoal::collective {
 namespace {
 
 constexpr std::size_t kEarlyMessageCost = 256;  // bookkeeping of a message, however short
+constexpr std::size_t kClosingMax =
+    4;  // chunks at once, for merges that others wait for come between
 
 // What tasks on `compute` share: different chunks touch different bytes of the vector.
 struct Work {
   Buffer vector;
   std::shared_ptr<const RingMerge> merge;
+  std::shared_ptr<RingEnds> ends;  // may be null
   std::uint64_t round = 0, epoch = 0, method = 0;
   std::size_t member = 0;
 };
@@ -30,6 +34,7 @@ struct Work {
 // One step of one chunk.
 struct ChunkTask {
   RingStep step;
+  bool first = false;  // of the chunk's steps
   std::size_t segment = 0, chunk = 0;
   std::size_t in_segment = 0, in_vector = 0, elements = 0;
   Buffer message;  // what arrived; empty without step.from
@@ -71,6 +76,9 @@ Result<Buffer> RunStep(ChunkTask task, Work* work) {
   const std::size_t size = work->merge->element_bytes();
   const std::span<std::byte> own =
       work->vector.bytes().subspan(task.in_vector * size, task.elements * size);
+  if (task.first && work->ends != nullptr) {
+    SHOAL_RETURN_IF_ERROR(work->ends->Open(task.in_vector, own));
+  }
   std::uint64_t hash = 0;
   if (task.step.from) {
     SHOAL_ASSIGN_OR_RETURN(hash, TakeMessage(task, own, *work));
@@ -91,6 +99,14 @@ Result<Buffer> RunStep(ChunkTask task, Work* work) {
                    .hash = verbatim ? hash : Checksum64(own)},
                   message.bytes());
   return message;
+}
+
+// All there is to do without other members, or without elements.
+Status RunAlone(Work* work) {
+  const std::size_t elements = work->vector.size() / work->merge->element_bytes();
+  if (work->ends == nullptr || elements == 0) return Status::Ok();
+  SHOAL_RETURN_IF_ERROR(work->ends->Open(0, work->vector.bytes()));
+  return work->ends->Close(0, elements, work->vector.bytes());
 }
 
 // Thread: control. Tasks on `compute` own what they touch, and find the operation gone by `epoch`.
@@ -141,7 +157,10 @@ class RingReduceImpl final : public RingReduce {
   Status Place(std::size_t from, const RingHeader& header, Buffer message);
   void Advance(std::size_t segment, std::size_t chunk);
   void AfterStep(std::size_t segment, std::size_t chunk, Result<Buffer> message);
+  void OnOutcome(Extent chunk);
+  void Close();
   Extent ChunkExtent(const Segment& segment, std::size_t chunk) const;  // in the segment
+  bool IsSettledFirst(Extent chunk) const;                              // in the vector
   void Finish(Result<Buffer> result);
   // Runs `work` on compute, then `then` with its result here, unless the operation ended.
   template <typename Task, typename Then>
@@ -163,7 +182,10 @@ class RingReduceImpl final : public RingReduce {
   std::shared_ptr<Work> work_;
   std::size_t chunk_elements_ = 1;
   std::vector<Segment> segments_;
-  std::size_t open_ = 0;                            // chunks with steps to do
+  std::size_t open_ = 0;                            // chunks with steps to do, or to be closed
+  std::size_t unsettled_ = 0;                       // chunks that closing the others waits for
+  std::deque<Extent> outcomes_;                     // of the vector, to be closed
+  std::size_t closing_ = 0;                         // at work
   std::vector<Early> early_;                        // messages of later rounds
   std::map<std::size_t, std::size_t> early_bytes_;  // of them, by member
   Status broken_;  // not OK: messages of a member were lost, so later rounds could not end
@@ -212,6 +234,10 @@ Extent RingReduceImpl::ChunkExtent(const Segment& segment, std::size_t chunk) co
   return {begin, std::min(begin + chunk_elements_, segment.extent.size())};
 }
 
+bool RingReduceImpl::IsSettledFirst(Extent chunk) const {
+  return work_->ends != nullptr && chunk.end > work_->ends->settled_first();
+}
+
 void RingReduceImpl::Plan(std::uint64_t contributors) {
   const std::size_t members = channel_->size();
   const std::size_t size = work_->merge->element_bytes();
@@ -219,7 +245,8 @@ void RingReduceImpl::Plan(std::uint64_t contributors) {
   const Torus torus = TorusOf(members, options_.columns);
   chunk_elements_ = std::max<std::size_t>(1, options_.chunk_bytes / size);
   segments_ = std::vector<Segment>(members);
-  open_ = 0;
+  open_ = unsettled_ = closing_ = 0;
+  outcomes_.clear();
   for (std::size_t s = 0; s < members; ++s) {
     Segment& segment = segments_[s];
     segment.extent = SegmentOf(elements, s, members);
@@ -227,7 +254,13 @@ void RingReduceImpl::Plan(std::uint64_t contributors) {
     const std::size_t n = segment.extent.size();
     const std::size_t chunks = n / chunk_elements_ + (n % chunk_elements_ == 0 ? 0 : 1);
     segment.chunks = std::vector<Chunk>(chunks);
-    if (!segment.steps.empty()) open_ += chunks;
+    if (segment.steps.empty()) continue;
+    open_ += chunks;
+    for (std::size_t c = 0; c < chunks; ++c) {
+      const Extent chunk = ChunkExtent(segment, c);
+      const Extent in_vector{segment.extent.begin + chunk.begin, segment.extent.begin + chunk.end};
+      unsettled_ += IsSettledFirst(in_vector) ? 1 : 0;
+    }
   }
 }
 
@@ -254,6 +287,7 @@ void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer
   const std::uint64_t method = MethodOf(request);
   work_ = std::make_shared<Work>(Work{.vector = std::move(request.vector),
                                       .merge = std::move(request.merge),
+                                      .ends = std::move(request.ends),
                                       .round = round_,
                                       .epoch = options_.epoch,
                                       .method = method,
@@ -261,10 +295,15 @@ void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer
   Plan(request.contributors);
   if (open_ == 0) {
     OnCompute(
-        "ring.nothing", [] { return true; }, [this](bool) { Finish(std::move(work_->vector)); });
+        "ring.alone", [work = work_] { return RunAlone(work.get()); },
+        [this](Status status) {
+          if (!status.ok()) return Finish(std::move(status));
+          Finish(std::move(work_->vector));
+        });
   }
   for (std::size_t s = 0; s < segments_.size(); ++s) {
-    for (std::size_t c = 0; c < segments_[s].chunks.size(); ++c) Advance(s, c);
+    // From the end, where the elements are that closing the others waits for.
+    for (std::size_t c = segments_[s].chunks.size(); c-- > 0;) Advance(s, c);
   }
   early_bytes_.clear();
   for (Early& early : std::exchange(early_, {})) {
@@ -366,6 +405,7 @@ void RingReduceImpl::Advance(std::size_t segment_index, std::size_t chunk_index)
   chunk.busy = true;
   const Extent extent = ChunkExtent(segment, chunk_index);
   ChunkTask task{.step = step,
+                 .first = chunk.next == 0,
                  .segment = segment_index,
                  .chunk = chunk_index,
                  .in_segment = extent.begin,
@@ -397,7 +437,35 @@ void RingReduceImpl::AfterStep(std::size_t segment_index, std::size_t chunk_inde
   }
   chunk.busy = false;
   if (++chunk.next < segment.steps.size()) return Advance(segment_index, chunk_index);
-  if (--open_ == 0) Finish(std::move(work_->vector));
+  const Extent extent = ChunkExtent(segment, chunk_index);
+  OnOutcome({segment.extent.begin + extent.begin, segment.extent.begin + extent.end});
+}
+
+void RingReduceImpl::OnOutcome(Extent chunk) {
+  if (work_->ends == nullptr) {
+    if (--open_ == 0) Finish(std::move(work_->vector));
+    return;
+  }
+  if (IsSettledFirst(chunk)) --unsettled_;
+  outcomes_.push_back(chunk);
+  Close();
+}
+
+void RingReduceImpl::Close() {
+  while (unsettled_ == 0 && closing_ < kClosingMax && !outcomes_.empty()) {
+    const Extent chunk = outcomes_.front();
+    outcomes_.pop_front();
+    ++closing_;
+    auto close = [work = work_, chunk] {
+      return work->ends->Close(chunk.begin, chunk.size(), work->vector.bytes());
+    };
+    OnCompute("ring.close", std::move(close), [this](Status status) {
+      if (!status.ok()) return Finish(std::move(status));
+      --closing_;
+      if (--open_ == 0) return Finish(std::move(work_->vector));
+      Close();
+    });
+  }
 }
 
 std::vector<std::size_t> RingReduceImpl::Awaited() const {
@@ -421,6 +489,7 @@ void RingReduceImpl::Finish(Result<Buffer> result) {
   ++*epoch_;
   work_.reset();
   segments_.clear();
+  outcomes_.clear();
   std::exchange(done_, nullptr)(std::move(result));  // last: it may destroy this
 }
 

@@ -2,7 +2,8 @@
 // (ring_plan.h): for members that reach few of the others, and for merges that work by hops.
 //
 // Segments are cut into chunks, each a message: a chunk goes on as soon as it is merged, while the
-// next one arrives. The finished chunks are sent round verbatim, so all members end with the same
+// next one arrives. What a member does to its values before and after that (RingEnds) is done by
+// chunk, too. The finished chunks are sent round verbatim, so all members end with the same
 // bits. The order of a sum is that of the hops, fixed by the plan. Latencies: 2 (D-1) in a ring,
 // 2 (rows + columns - 2) in a torus, one chunk long each. Bytes sent per member: 2 (D-1)/D of the
 // vector and 48 per chunk, to one neighbour in a ring and to two in a torus.
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "collective/group_channel.h"
+#include "collective/ring_ends.h"
 #include "collective/ring_merge.h"
 #include "collective/ring_plan.h"
 #include "common/buffer.h"
@@ -42,8 +44,9 @@ struct RingRequest {
   std::uint64_t round = 0;         // grows with every Start
   std::uint64_t contributors = 0;  // bit r: member r's vector counts; all members receive
   std::string label;  // what else must be equal (name of the vector, rates): compared by checksum
-  Buffer vector;      // whole elements of `merge`
+  Buffer vector;      // whole elements of `merge`; with `ends` only as many bytes as they have
   std::shared_ptr<const RingMerge> merge;
+  std::shared_ptr<RingEnds> ends = nullptr;  // null: `vector` is ready, and the outcome left alone
 };
 
 // Of the running or the last round; headers included.

@@ -42,6 +42,11 @@ void AddScaledImpl(const float* HWY_RESTRICT x, float factor, std::size_t n,
   for (std::size_t i = 0; i < n; ++i) sum[i] += x[i] * factor;
 }
 
+void ScaledSumImpl(const float* HWY_RESTRICT x, float factor, const float* HWY_RESTRICT y,
+                   std::size_t n, float* HWY_RESTRICT sum) {
+  for (std::size_t i = 0; i < n; ++i) sum[i] = x[i] * factor + y[i];
+}
+
 void SubtractImpl(const float* HWY_RESTRICT y, std::size_t n, float* HWY_RESTRICT x) {
   for (std::size_t i = 0; i < n; ++i) x[i] -= y[i];
 }
@@ -181,6 +186,7 @@ HWY_EXPORT(AddVectorsImpl);
 HWY_EXPORT(AddOntoImpl);
 HWY_EXPORT(ScaleImpl);
 HWY_EXPORT(AddScaledImpl);
+HWY_EXPORT(ScaledSumImpl);
 HWY_EXPORT(SubtractImpl);
 HWY_EXPORT(OrderedSquaresImpl);
 HWY_EXPORT(AddVectorsSquaredImpl);
@@ -198,6 +204,9 @@ void AddOnto(const float* x, std::size_t n, float* sum) {
 void Scale(float factor, std::size_t n, float* x) { HWY_DYNAMIC_DISPATCH(ScaleImpl)(factor, n, x); }
 void AddScaled(const float* x, float factor, std::size_t n, float* sum) {
   HWY_DYNAMIC_DISPATCH(AddScaledImpl)(x, factor, n, sum);
+}
+void ScaledSum(const float* x, float factor, const float* y, std::size_t n, float* sum) {
+  HWY_DYNAMIC_DISPATCH(ScaledSumImpl)(x, factor, y, n, sum);
 }
 void Subtract(const float* y, std::size_t n, float* x) {
   HWY_DYNAMIC_DISPATCH(SubtractImpl)(y, n, x);

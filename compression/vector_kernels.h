@@ -17,6 +17,8 @@ void AddVectors(const float* x, const float* y, std::size_t n, float* sum);
 void AddOnto(const float* x, std::size_t n, float* sum);
 void Scale(float factor, std::size_t n, float* x);
 void AddScaled(const float* x, float factor, std::size_t n, float* sum);
+// sum = x * factor + y, rounded in between.
+void ScaledSum(const float* x, float factor, const float* y, std::size_t n, float* sum);
 // x -= y.
 void Subtract(const float* y, std::size_t n, float* x);
 

@@ -236,7 +236,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     MarsitPart made;
     made.part = part;
     made.ring =
-        collective::NewRingReduce(part->channel, core_->deps.control, core_->deps.compute, ring);
+        collective::NewRingReduce(part->channel, core_->deps.control, core_->deps.codec, ring);
     // Groups of one run number their rounds alike; those of the embedding span two stages.
     constexpr std::uint64_t kSeedStride = 0x9e3779b97f4a7c15;
     const std::uint64_t group = part->embedding ? 0 : 1 + std::uint64_t{core_->config.stage};
@@ -244,9 +244,9 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     options.every = method_.every;
     options.seed = core_->config.seed + kSeedStride * group;
     options.masked = MaskedRows(*part);
-    SHOAL_ASSIGN_OR_RETURN(made.exchange,
-                           collective::NewMarsitExchange(options, part->values, made.ring.get(),
-                                                         core_->deps.control, core_->deps.compute));
+    SHOAL_ASSIGN_OR_RETURN(
+        made.exchange,
+        collective::NewMarsitExchange(options, part->values, made.ring.get(), core_->deps.control));
     made.scales = std::make_shared<const Scales>(part->tensors.size(), 1.0F);
     parts_.push_back(std::move(made));
   }

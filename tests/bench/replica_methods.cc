@@ -76,8 +76,9 @@ class MarsitRounds final : public ReplicaBenchMethod {
     collective::MarsitOptions marsit;
     marsit.every = std::uint64_t{1} << 40;
     marsit.seed = kSeed;
+    marsit.reuse_memory = true;
     const std::size_t values = values_->size() / sizeof(float);
-    exchange_ = NewMarsitExchange(marsit, values, ring_.get(), control, compute).value();
+    exchange_ = NewMarsitExchange(marsit, values, ring_.get(), control).value();
     Buffer zeros(values_->size());
     std::memset(zeros.data(), 0, zeros.size());
     SHOAL_CHECK(exchange_->Restore(std::move(zeros), 0).ok());
@@ -90,6 +91,7 @@ class MarsitRounds final : public ReplicaBenchMethod {
                        done(std::move(update));
                      });
   }
+  void Recycle(Buffer update) override { exchange_->Recycle(std::move(update)); }
 
  private:
   const std::shared_ptr<const Buffer> values_;

@@ -12,6 +12,7 @@
 
 #include "tests/support/memory_group.h"
 #include "tests/support/sim_executor.h"
+#include "tests/unit/collective/marsit_reference.h"
 
 namespace shoal::collective {
 namespace {
@@ -49,8 +50,7 @@ class Group {
     for (std::size_t r = 0; r < size; ++r) {
       compute_.push_back(world.NewExecutor("compute", [some](const char*) { return some(); }));
       rings.push_back(NewRingReduce(links->member(r), control.get(), compute_[r].get(), ring));
-      members.push_back(
-          *NewMarsitExchange(options, values, rings[r].get(), control.get(), compute_[r].get()));
+      members.push_back(*NewMarsitExchange(options, values, rings[r].get(), control.get()));
     }
     results.resize(size);
   }
@@ -359,9 +359,7 @@ TEST(MarsitExchangeTest, WrongCallsAreRefused) {
   group.members[0]->Rollback();
   EXPECT_FALSE(group.members[0]->Restore(Buffer(36), 0).ok());
   EXPECT_FALSE(group.members[0]->Restore(Buffer::CopyOf(std::as_bytes(std::span(bad))), 0).ok());
-  EXPECT_FALSE(NewMarsitExchange({.every = 0}, 10, group.rings[0].get(), group.control.get(),
-                                 group.control.get())
-                   .ok());
+  EXPECT_FALSE(NewMarsitExchange({.every = 0}, 10, group.rings[0].get(), group.control.get()).ok());
 }
 
 TEST(MarsitExchangeTest, VectorsShareARingOneAfterTheOther) {
@@ -371,7 +369,7 @@ TEST(MarsitExchangeTest, VectorsShareARingOneAfterTheOther) {
   std::vector<std::unique_ptr<MarsitExchange>> second;
   for (std::size_t r = 0; r < 2; ++r) {
     second.push_back(*NewMarsitExchange({.every = 1000, .seed = 2}, kValues, group.rings[r].get(),
-                                        group.control.get(), group.control.get()));
+                                        group.control.get()));
   }
   for (std::uint64_t round = 1; round <= 8; round += 2) {
     group.Round(round, 0b11, Inputs(2, kValues, static_cast<unsigned>(round)));
@@ -405,6 +403,44 @@ TEST(MarsitExchangeTest, DestructionAtAnyMomentCallsNothing) {
     group.members[0].reset();
     group.Drain();
     EXPECT_EQ(group.results[0].has_value(), had_result);
+  }
+}
+
+// Chunk by chunk, with and without memory that is used again, as in one place over whole vectors.
+TEST(MarsitExchangeTest, RoundsAreTheBitsOfTheReference) {
+  constexpr std::size_t kMembers = 3, kValues = 1500;
+  for (const bool reuse : {false, true}) {
+    const MarsitOptions options = {
+        .every = 4, .seed = 5, .masked = {{64, 130, 10}}, .reuse_memory = reuse};
+    Group group(kMembers, kValues, options, {.chunk_bytes = 24}, 15);
+    std::vector<Floats> memories(kMembers, Floats(kValues));
+    for (std::uint64_t round = 1; round <= 12; ++round) {
+      const bool exact = group.members[0]->NextIsExact();
+      const std::uint64_t contributors = round % 3 == 0 ? 0b110 : 0b111;
+      std::vector<Floats> x = Inputs(kMembers, kValues, static_cast<unsigned>(round));
+      for (Floats& values : x) {
+        for (std::size_t i = 100; i < 700; ++i) values[i] = i % 7 == round % 7 ? values[i] : 0;
+      }
+      std::vector<Buffer> vectors;
+      for (std::size_t m = 0; m < kMembers; ++m) {
+        vectors.push_back(reference::Open(options, kRates, exact, memories[m], x[m]));
+      }
+      const auto merge = MarsitMerge(options, kValues, exact);
+      if (round % 3 == 0) std::memset(vectors[0].data(), 0, vectors[0].size());
+      const Buffer merged = reference::MergeAround(vectors, *merge, round, contributors);
+      const auto count = static_cast<std::uint32_t>(std::popcount(contributors));
+      group.Start(round, contributors, x);
+      group.Drain();
+      if (round % 3 == 0) x[0].clear();
+      for (std::size_t m = 0; m < kMembers; ++m) {
+        auto expected = reference::Close(options, kRates, exact, count, memories[m], x[m], merged);
+        ASSERT_TRUE(SameBits(group.UpdateOf(m), expected.update)) << round;
+        memories[m] = std::move(expected.compensation);
+        group.members[m]->Commit();
+        ASSERT_TRUE(SameBits(group.members[m]->compensation(), memories[m])) << round;
+        group.members[m]->Recycle(std::move(**group.results[m]));
+      }
+    }
   }
 }
 

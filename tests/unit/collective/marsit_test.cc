@@ -2,43 +2,67 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
+#include <string>
 #include <utility>
 
-#include "collective/one_bit.h"
+#include "tests/unit/collective/marsit_reference.h"
 
 namespace shoal::collective {
 namespace {
 
-using Floats = std::vector<float>;
+using reference::Floats;
 
-// The ring in one place: every segment's members merged in the order of its hops.
-Buffer MergeAround(std::vector<Buffer>& vectors, const RingMerge& merge, std::uint64_t round) {
-  const std::size_t members = vectors.size(), size = merge.element_bytes();
-  Buffer all(vectors[0].size());
-  for (std::size_t s = 0; s < members; ++s) {
-    const Extent extent = SegmentOf(all.size() / size, s, members);
-    const auto part = [&](std::size_t member) {
-      return vectors[member].bytes().subspan(extent.begin * size, extent.size() * size);
-    };
-    for (std::size_t place = 1; place < members; ++place) {
-      merge.Merge({.round = round,
-                   .phase = RingPhase::kRowReduce,
-                   .place = place,
-                   .member = (s + place) % members,
-                   .segment = s,
-                   .in_segment = 0,
-                   .in_vector = extent.begin,
-                   .received = static_cast<std::uint32_t>(place),
-                   .own = 1},
-                  part((s + place - 1) % members), part((s + place) % members));
-    }
-    const auto last = part((s + members - 1) % members);
-    std::ranges::copy(last, all.data() + extent.begin * size);
+std::shared_ptr<const Buffer> Shared(const Floats& values) {
+  return std::make_shared<const Buffer>(Buffer::CopyOf(std::as_bytes(std::span(values))));
+}
+Floats FloatsOf(const Buffer& buffer) { return {buffer.floats().begin(), buffer.floats().end()}; }
+
+MarsitRound RoundOf(const MarsitOptions& options, const MarsitRates& rates, bool exact,
+                    std::uint32_t contributors, const Floats& c, const Floats* x) {
+  return MarsitRound({.options = std::make_shared<const MarsitOptions>(options),
+                      .rates = rates,
+                      .exact = exact,
+                      .contributors = contributors,
+                      .compensation = Shared(c),
+                      .input = x == nullptr ? nullptr : Shared(*x)});
+}
+
+// The first elements of chunks of random sizes, and the number of all.
+std::vector<std::size_t> Chunks(std::size_t elements, std::mt19937* random) {
+  std::vector<std::size_t> first = {0};
+  while (first.back() < elements) {
+    first.push_back(std::min(elements, first.back() + 1 + (*random)() % 60));
   }
-  return all;
+  return first;
+}
+
+// Opens a round chunk by chunk, the last one first; what it sends.
+Result<Buffer> Open(MarsitRound* round, std::mt19937* random) {
+  const std::size_t size = round->exact() ? sizeof(float) : sizeof(std::uint64_t);
+  Buffer vector(round->vector_bytes());
+  if (!vector.empty()) std::memset(vector.data(), 0xa5, vector.size());
+  const auto chunks = Chunks(vector.size() / size, random);
+  for (std::size_t k = chunks.size() - 1; k-- > 0;) {
+    const auto own = vector.bytes().subspan(chunks[k] * size, (chunks[k + 1] - chunks[k]) * size);
+    SHOAL_RETURN_IF_ERROR(round->Open(chunks[k], own));
+  }
+  return vector;
+}
+
+Status Close(MarsitRound* round, Buffer* vector, std::mt19937* random) {
+  const std::size_t size = round->exact() ? sizeof(float) : sizeof(std::uint64_t);
+  const auto chunks = Chunks(vector->size() / size, random);
+  for (std::size_t k = 0; k + 1 < chunks.size(); ++k) {
+    SHOAL_RETURN_IF_ERROR(round->Close(chunks[k], chunks[k + 1] - chunks[k], vector->bytes()));
+  }
+  return Status::Ok();
 }
 
 // Members' memories and rounds, without messages.
@@ -49,22 +73,22 @@ class Workers {
 
   // The update of a round.
   Floats Round(const std::vector<Floats>& inputs, const MarsitRates& rates, bool exact) {
+    const auto members = static_cast<std::uint32_t>(memories.size());
     std::vector<MarsitRound> rounds;
     std::vector<Buffer> vectors;
-    for (std::size_t m = 0; m < memories.size(); ++m) {
-      rounds.push_back(*OpenMarsitRound(options_, rates, exact, memories[m], inputs[m]));
-      vectors.push_back(std::move(rounds[m].vector));
+    for (std::size_t m = 0; m < members; ++m) {
+      rounds.push_back(RoundOf(options_, rates, exact, members, memories[m], &inputs[m]));
+      vectors.push_back(*Open(&rounds[m], &random_));
     }
     const auto merge = MarsitMerge(options_, memories[0].size(), exact);
-    const Buffer merged = MergeAround(vectors, *merge, ++number_);
+    const std::uint64_t all = (std::uint64_t{1} << members) - 1;
+    const Buffer merged = reference::MergeAround(vectors, *merge, ++number_, all);
     Floats update;
-    for (std::size_t m = 0; m < memories.size(); ++m) {
-      const Buffer g =
-          *CloseMarsitRound(options_, Buffer::CopyOf(merged.bytes()),
-                            static_cast<std::uint32_t>(memories.size()), true, &rounds[m]);
-      update.assign(g.floats().begin(), g.floats().end());
-      const auto next = std::as_const(rounds[m].compensation).floats();
-      memories[m].assign(next.begin(), next.end());
+    for (std::size_t m = 0; m < members; ++m) {
+      Buffer vector = Buffer::CopyOf(merged.bytes());
+      EXPECT_TRUE(Close(&rounds[m], &vector, &random_).ok());
+      update = FloatsOf(rounds[m].TakeUpdate(std::move(vector)));
+      memories[m] = FloatsOf(*rounds[m].TakeCompensation());
     }
     return update;
   }
@@ -72,10 +96,17 @@ class Workers {
  private:
   const MarsitOptions options_;
   std::uint64_t number_ = 0;
+  std::mt19937 random_{7};
 
  public:
   std::vector<Floats> memories;  // c
 };
+
+std::vector<std::uint32_t> BitsOf(const Floats& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
 
 Floats Normal(std::mt19937* random, std::size_t count, float sigma) {
   std::normal_distribution<float> normal(0, sigma);
@@ -134,6 +165,7 @@ TEST(MarsitTest, AnExactRoundAveragesTheCompensatedVectors) {
 }
 
 TEST(MarsitTest, AValueThatIsNotFiniteIsRefused) {
+  std::mt19937 random(1);
   for (const bool exact : {false, true}) {
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       const Floats c(100), x = [&] {
@@ -141,15 +173,89 @@ TEST(MarsitTest, AValueThatIsNotFiniteIsRefused) {
         values[70] = bad;
         return values;
       }();
-      EXPECT_FALSE(OpenMarsitRound({}, {1, 1}, exact, c, x).ok());
-      EXPECT_FALSE(OpenMarsitRound({}, {1, 1}, exact, x, c).ok());
+      for (const bool in_memory : {false, true}) {
+        MarsitRound round = RoundOf({}, {1, 1}, exact, 2, in_memory ? x : c, in_memory ? &c : &x);
+        const Status status = Open(&round, &random).status();
+        EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+        EXPECT_NE(status.message().find("value 70 of"), std::string::npos) << status.message();
+      }
     }
   }
   // Finite members whose sum is not: all of them refuse the outcome.
-  MarsitRound round = *OpenMarsitRound({}, {1, 1}, true, Floats(1), Floats(1, 3e38F));
-  Floats sum(1, INFINITY);
-  EXPECT_FALSE(
-      CloseMarsitRound({}, Buffer::CopyOf(std::as_bytes(std::span(sum))), 2, true, &round).ok());
+  const Floats large(1, 3e38F);
+  MarsitRound round = RoundOf({}, {1, 1}, true, 2, Floats(1), &large);
+  ASSERT_TRUE(Open(&round, &random).ok());
+  const Floats sum(1, INFINITY);
+  Buffer vector = Buffer::CopyOf(std::as_bytes(std::span(sum)));
+  EXPECT_FALSE(Close(&round, &vector, &random).ok());
+}
+
+TEST(MarsitTest, SignsOfZerosArePlusAndUnusedBitsAreZero) {
+  Floats x(70, -1.0F);
+  x[1] = 0.0F;
+  x[2] = -0.0F;
+  x[3] = std::numeric_limits<float>::denorm_min();
+  x[4] = -std::numeric_limits<float>::denorm_min();
+  x[64] = std::numeric_limits<float>::max();
+  x[69] = 2.0F;
+  std::mt19937 random(1);
+  const Floats c(70, -0.0F);
+  MarsitRound round = RoundOf({.masked = {{60, 5, 2}}}, {1, 0.25F}, false, 1, c, &x);
+  const Buffer vector = *Open(&round, &random);
+  std::uint64_t words[3];
+  ASSERT_EQ(vector.size(), sizeof(words));
+  std::memcpy(words, vector.data(), sizeof(words));
+  EXPECT_EQ(words[0], 0b01110u);
+  EXPECT_EQ(words[1], 0b100001u);
+  EXPECT_EQ(words[2], 0b11111u);
+}
+
+// Rows begin and end anywhere, within words of signs and of marks, and within chunks.
+TEST(MarsitTest, ChunksMakeTheBitsOfTheWholeVector) {
+  constexpr std::size_t kValues = 9003, kMembers = 3;
+  const std::vector<std::vector<RowRange>> masks = {
+      {}, {{0, 3001, 3}}, {{5, 100, 7}, {705, 0, 9}, {705, 1, 4099}, {8000, 1003, 1}}};
+  std::mt19937 random(11);
+  for (const auto& masked : masks) {
+    const MarsitOptions options = {.every = 50, .seed = 3, .masked = masked};
+    for (const bool exact : {false, true}) {
+      for (const std::uint64_t contributors : {0b111u, 0b101u}) {
+        std::vector<Floats> c, x;
+        std::vector<Buffer> vectors;
+        std::vector<MarsitRound> rounds;
+        const MarsitRates rates = {0.3F, 0.7F};
+        for (std::size_t m = 0; m < kMembers; ++m) {
+          c.push_back(Normal(&random, kValues, 1));
+          x.push_back(Normal(&random, kValues, 1));
+          for (float& value : x.back()) {
+            if (random() % 3 != 0) value = 0;
+          }
+          const bool counts = (contributors >> m & 1) != 0;
+          rounds.push_back(RoundOf(options, rates, exact, std::popcount(contributors), c[m],
+                                   counts ? &x[m] : nullptr));
+          vectors.push_back(*Open(&rounds[m], &random));
+          if (!counts) x[m].clear();
+          const Buffer whole = counts ? reference::Open(options, rates, exact, c[m], x[m])
+                                      : Buffer::CopyOf(std::vector<std::byte>(vectors[m].size()));
+          ASSERT_TRUE(std::ranges::equal(vectors[m].bytes(), whole.bytes()));
+        }
+        const auto merge = MarsitMerge(options, kValues, exact);
+        const Buffer merged = reference::MergeAround(vectors, *merge, 5, contributors);
+        for (std::size_t m = 0; m < kMembers; ++m) {
+          const auto expected = reference::Close(options, rates, exact, std::popcount(contributors),
+                                                 c[m], x[m], merged);
+          Buffer vector = Buffer::CopyOf(merged.bytes());
+          ASSERT_TRUE(Close(&rounds[m], &vector, &random).ok());
+          EXPECT_EQ(BitsOf(FloatsOf(rounds[m].TakeUpdate(std::move(vector)))),
+                    BitsOf(expected.update));
+          const auto next = rounds[m].TakeCompensation();
+          ASSERT_EQ(next != nullptr, !x[m].empty());
+          if (next == nullptr) continue;
+          EXPECT_EQ(BitsOf(FloatsOf(*next)), BitsOf(expected.compensation));
+        }
+      }
+    }
+  }
 }
 
 TEST(MarsitTest, UntouchedRowsGetNoUpdateAndKeepTheirMemory) {
@@ -176,16 +282,17 @@ TEST(MarsitTest, UntouchedRowsGetNoUpdateAndKeepTheirMemory) {
 }
 
 TEST(MarsitTest, AListenersMemoryStays) {
+  std::mt19937 random(1);
   for (const bool exact : {false, true}) {
     const Floats c = {1, 2, 3};
-    MarsitRound round = OpenMarsitListener({}, {1, 0.5F}, exact, c);
+    MarsitRound round = RoundOf({}, {1, 0.5F}, exact, 2, c, nullptr);
+    Buffer vector = *Open(&round, &random);
+    for (const std::byte byte : std::as_const(vector).bytes()) EXPECT_EQ(byte, std::byte{0});
     const Floats sum = {2, 4, -6};
-    const Buffer update = *CloseMarsitRound(
-        {}, exact ? Buffer::CopyOf(std::as_bytes(std::span(sum))) : std::move(round.vector), 2,
-        false, &round);
-    EXPECT_EQ(update.floats()[2], exact ? -3.0F : -0.5F);
-    const auto next = std::as_const(round.compensation).floats();
-    EXPECT_EQ(Floats(next.begin(), next.end()), c);
+    if (exact) vector = Buffer::CopyOf(std::as_bytes(std::span(sum)));
+    ASSERT_TRUE(Close(&round, &vector, &random).ok());
+    EXPECT_EQ(FloatsOf(round.TakeUpdate(std::move(vector)))[2], exact ? -3.0F : -0.5F);
+    EXPECT_EQ(round.TakeCompensation(), nullptr);
   }
 }
 

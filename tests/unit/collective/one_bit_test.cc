@@ -19,36 +19,6 @@ Words RandomWords(std::size_t count, unsigned seed) {
   return words;
 }
 
-TEST(PackSignsTest, ZeroIsPlusAndUnusedBitsAreZero) {
-  std::vector<float> values(70, -1.0f);
-  values[1] = 0.0f;
-  values[2] = -0.0f;
-  values[3] = std::numeric_limits<float>::denorm_min();
-  values[4] = -std::numeric_limits<float>::denorm_min();
-  values[64] = std::numeric_limits<float>::max();
-  values[69] = 2.0f;
-  Words words(2, ~0ull);
-  ASSERT_TRUE(PackSigns(values, words).ok());
-  EXPECT_EQ(words, (Words{0b01110, 0b100001}));
-  std::vector<float> out(70);
-  UnpackSigns(words, 0.25f, out);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    EXPECT_EQ(out[i], values[i] >= 0 ? 0.25f : -0.25f) << i;
-  }
-}
-
-TEST(PackSignsTest, NothingIsWrittenIfAValueIsNotFinite) {
-  for (const float bad : {INFINITY, -INFINITY, NAN, -NAN}) {
-    std::vector<float> values(130, 1.0f);
-    values[129] = bad;
-    Words words(3, 7);
-    const Status status = PackSigns(values, words);
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_NE(status.message().find("value 129 of 130"), std::string::npos) << status.message();
-    EXPECT_EQ(words, Words(3, 7));
-  }
-}
-
 // From an independent Philox 4x32-10.
 TEST(MergeNoiseTest, DrawsOfTheFirstVersion) {
   const MergeNoise noise(0x0123456789abcdef, 0x100000002, 3, 0x10205);

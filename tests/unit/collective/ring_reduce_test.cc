@@ -144,7 +144,7 @@ Status AfterChange(const std::function<void(Buffer*)>& change) {
     if (message->to == 1 && !std::exchange(changed, true)) change(&message->payload);
     return true;
   };
-  group.Round(1, 0b111, std::vector(3, Floats(300, 1.0f)), NewSumMerge());
+  group.Round(1, 0b111, std::vector(3, Floats(288, 1.0f)), NewSumMerge());
   EXPECT_TRUE(changed);
   return group.StatusOf(1);
 }
@@ -304,6 +304,107 @@ TEST(RingReduceTest, DestructionAtAnyMomentCallsNothing) {
     called = false;
     group.Drain();
     EXPECT_FALSE(called);
+  }
+}
+
+// Gives its values away when they are asked for, and adds 1 to the outcome.
+class CountingEnds final : public RingEnds {
+ public:
+  CountingEnds(Floats values, Floats outcome, std::size_t settled_first)
+      : opened(values.size()),
+        closed(values.size()),
+        values_(std::move(values)),
+        outcome_(std::move(outcome)),
+        settled_first_(settled_first) {}
+
+  Status Open(std::size_t first, std::span<std::byte> own) override {
+    const std::size_t count = own.size() / sizeof(float);
+    for (std::size_t i = first; i < first + count; ++i) ++opened[i];
+    std::memcpy(own.data(), values_.data() + first, own.size());
+    return first == open_fails ? InvalidArgument("not opened") : Status::Ok();
+  }
+  Status Close(std::size_t first, std::size_t count, std::span<std::byte> vector) override {
+    Floats now(values_.size());
+    std::memcpy(now.data(), vector.data(), vector.size());
+    for (std::size_t i = first; i < first + count; ++i) {
+      EXPECT_EQ(now[i], outcome_[i]) << i;
+      ++closed[i];
+      if (i < settled_first_) ++now[i];
+    }
+    for (std::size_t i = settled_first_; i < now.size(); ++i) EXPECT_EQ(now[i], outcome_[i]) << i;
+    std::memcpy(vector.data() + first * sizeof(float), now.data() + first, count * sizeof(float));
+    return first == close_fails ? InvalidArgument("not closed") : Status::Ok();
+  }
+  std::size_t settled_first() const override { return settled_first_; }
+
+  std::vector<int> opened, closed;
+  std::size_t open_fails = SIZE_MAX, close_fails = SIZE_MAX;
+
+ private:
+  const Floats values_, outcome_;
+  const std::size_t settled_first_;
+};
+
+void StartWithEnds(RingGroup* group, std::size_t rank, std::uint64_t round, std::size_t values,
+                   std::shared_ptr<RingEnds> ends) {
+  group->results[rank].reset();
+  Buffer vector(values * sizeof(float));
+  if (values > 0) std::memset(vector.data(), 0xff, vector.size());
+  group->rings[rank]->Start(
+      {.round = round,
+       .contributors = (1u << group->rings.size()) - 1,
+       .label = "test",
+       .vector = std::move(vector),
+       .merge = NewSumMerge(),
+       .ends = std::move(ends)},
+      [group, rank](Result<Buffer> sum) { group->results[rank] = std::move(sum); });
+}
+
+TEST(RingReduceTest, EndsOpenEveryElementOnceAndCloseItWhenItIsTheOutcome) {
+  for (const Torus torus : {Torus{1, 1}, Torus{1, 3}, Torus{2, 2}, Torus{2, 4}}) {
+    for (const std::size_t count : {0u, 5u, 1001u}) {
+      for (const std::size_t settled : {std::size_t{0}, count * 9 / 10, SIZE_MAX}) {
+        RingGroup group(torus.members(), 17, {.columns = torus.columns, .chunk_bytes = 64});
+        const std::uint64_t all = (1u << torus.members()) - 1;
+        std::vector<Floats> values;
+        for (std::size_t r = 0; r < torus.members(); ++r) values.push_back(group.Random(count));
+        Floats outcome = SumInHopOrder(torus, values, all);
+        std::vector<std::shared_ptr<CountingEnds>> ends;
+        for (std::size_t r = 0; r < torus.members(); ++r) {
+          ends.push_back(std::make_shared<CountingEnds>(values[r], outcome, settled));
+          StartWithEnds(&group, r, 1, count, ends[r]);
+        }
+        group.Drain();
+        for (std::size_t i = 0; i < std::min(count, settled); ++i) ++outcome[i];
+        for (std::size_t r = 0; r < torus.members(); ++r) {
+          EXPECT_TRUE(SameBits(group.Values<float>(r), outcome)) << r;
+          EXPECT_EQ(ends[r]->opened, std::vector<int>(count, 1));
+          EXPECT_EQ(ends[r]->closed, std::vector<int>(count, 1));
+        }
+      }
+    }
+  }
+}
+
+TEST(RingReduceTest, AnErrorOfTheEndsEndsTheRoundAndTheNextOneIsSound) {
+  constexpr std::size_t kCount = 300;
+  for (const bool opening : {false, true}) {
+    RingGroup group(3, 19, {.chunk_bytes = 64});
+    std::vector<Floats> values;
+    for (std::size_t r = 0; r < 3; ++r) values.push_back(group.Random(kCount));
+    const Floats outcome = SumInHopOrder({1, 3}, values, 0b111);
+    for (std::uint64_t round = 1; round <= 2; ++round) {
+      for (std::size_t r = 0; r < 3; ++r) {
+        auto ends = std::make_shared<CountingEnds>(values[r], outcome, SIZE_MAX);
+        if (round == 1 && r == 1) (opening ? ends->open_fails : ends->close_fails) = 100;
+        StartWithEnds(&group, r, round, kCount, std::move(ends));
+      }
+      group.Drain();
+      if (round == 2) break;
+      EXPECT_EQ(group.StatusOf(1).message(), opening ? "not opened" : "not closed");
+      for (auto& ring : group.rings) ring->Abort();
+    }
+    for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(group.StatusOf(r).ok()) << r;
   }
 }
 

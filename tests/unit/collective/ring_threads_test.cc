@@ -30,8 +30,9 @@ class ThreadGroup {
       for (std::size_t r = 0; r < kMembers; ++r) {
         rings.push_back(NewRingReduce(channels_[r].get(), control_.get(), compute_[r].get(),
                                       {.columns = 2, .chunk_bytes = 256}));
-        marsits.push_back(*NewMarsitExchange({.every = 3, .seed = 4}, 2000, rings[r].get(),
-                                             control_.get(), compute_[r].get()));
+        marsits.push_back(*NewMarsitExchange(
+            {.every = 3, .seed = 4, .masked = {{99, 50, 20}}, .reuse_memory = true}, 2000,
+            rings[r].get(), control_.get()));
       }
       return 0;
     });

@@ -50,11 +50,12 @@ double SquaresOf(const Values& x) {
 TEST(VectorKernels, SumsAreOneOperationEach) {
   for (const std::size_t n : kCounts) {
     const Values x = WithZeros(n, n), y = WithZeros(n, n + 1);
-    Values sum(n), scaled(n), onto(n), less(n);
+    Values sum(n), scaled(n), onto(n), less(n), both(n);
     for (std::size_t i = 0; i < n; ++i) {
       sum[i] = x[i] + y[i];
       scaled[i] = x[i] * 0.3F;
       onto[i] = y[i] + scaled[i];
+      both[i] = scaled[i] + y[i];
       less[i] = x[i] - y[i];
     }
     AtEveryLevel([&] {
@@ -70,6 +71,8 @@ TEST(VectorKernels, SumsAreOneOperationEach) {
       out = y;
       AddScaled(x.data(), 0.3F, n, out.data());
       EXPECT_EQ(Bits(out), Bits(onto));
+      ScaledSum(x.data(), 0.3F, y.data(), n, out.data());
+      EXPECT_EQ(Bits(out), Bits(both));
       out = x;
       Subtract(y.data(), n, out.data());
       EXPECT_EQ(Bits(out), Bits(less));
