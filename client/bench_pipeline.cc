@@ -133,8 +133,8 @@ class BenchRun {
     return Status::Ok();
   }
 
-  // After Prepare.
-  Result<BenchReport> Run() {
+  // After Prepare. Where it fails, report() has the rows that were measured before.
+  Status Run() {
     Explain();
     SHOAL_RETURN_IF_ERROR(Reference());
     if (network_->isolated() && network_->rtt() != SlowedRtt()) {
@@ -148,8 +148,11 @@ class BenchRun {
         }
       }
     }
-    return std::move(report_);
+    report_.complete = true;
+    return Status::Ok();
   }
+
+  const BenchReport& report() const { return report_; }
 
  private:
   const BenchOptions& options() const { return report_.options; }
@@ -335,6 +338,13 @@ class BenchRun {
   int measured_ = 0;
 };
 
+Status Show(const BenchReport& report) {
+  const BenchOptions& options = report.options;
+  std::cout << (options.json ? FormatBenchJson(report) : FormatBenchTable(report)) << std::flush;
+  if (options.plot.empty()) return Status::Ok();
+  return WriteFileAtomic(options.plot, FormatBenchPlot(report));
+}
+
 }  // namespace
 
 ExitCode BenchPipeline(const BenchArguments& arguments) {
@@ -349,16 +359,14 @@ ExitCode BenchPipeline(const BenchArguments& arguments) {
   if (prepared.code() == StatusCode::kInvalidArgument) {
     return Fail(ExitCode::kUsage, prepared.message());
   }
-  const Result<BenchReport> report = prepared.ok() ? run.Run() : Result<BenchReport>(prepared);
-  if (!report.ok() && Interrupted()) {
+  const Status ran = prepared.ok() ? run.Run() : prepared;
+  const Status shown = ran.ok() || !run.report().rows.empty() ? Show(run.report()) : Status::Ok();
+  if (!ran.ok() && Interrupted()) {
     std::cerr << "\nstopped; nothing is left running\n";
     return kInterrupted;
   }
-  if (!report.ok()) return Fail(report.status());
-  std::cout << (options->json ? FormatBenchJson(*report) : FormatBenchTable(*report));
-  if (options->plot.empty()) return ExitCode::kOk;
-  const Status written = WriteFileAtomic(options->plot, FormatBenchPlot(*report));
-  return written.ok() ? ExitCode::kOk : Fail(written);
+  if (!ran.ok()) return Fail(ran);
+  return shown.ok() ? ExitCode::kOk : Fail(shown);
 }
 
 }  // namespace shoal::client

@@ -285,6 +285,7 @@ std::string FormatBenchJson(const BenchReport& report) {
                {"unlimitedRaw",
                 {{"sequencesPerSecond", report.reference_sequences_per_second},
                  {"simulated", report.reference_simulated}}},
+               {"complete", report.complete},
                {"rows", Json::array()}};
   for (const BenchRow& row : report.rows) json["rows"].push_back(RowJson(report, row));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

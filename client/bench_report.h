@@ -59,6 +59,7 @@ struct BenchReport {
   double reference_sequences_per_second = 0;  // raw activations, unlimited links
   bool reference_simulated = false;
   std::vector<BenchRow> rows;
+  bool complete = false;  // all rows that were asked for
 
   // What each peer has of the machine, in cores; dilation makes it more.
   double cores_per_peer() const { return cpus * options.dilation / options.stages; }

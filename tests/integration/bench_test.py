@@ -49,6 +49,7 @@ class BenchTest(harness.SwarmTest):
 
     def check_rows(self, report, shaped_by):
         self.assertEqual(report["schemaVersion"], 1)
+        self.assertTrue(report["complete"])
         raw, small = report["rows"]
         self.assertEqual([r["shapedBy"] for r in (raw, small)], [shaped_by] * 2)
         for row in (raw, small):
@@ -175,6 +176,21 @@ class BenchTest(harness.SwarmTest):
         self.assertFalse(folder.exists())
         for child in children:
             self.assertFalse(Path(f"/proc/{child}").exists())
+
+    def test_a_bench_that_is_stopped_shows_the_rows_that_it_has(self):
+        folder, plot = self.folder / "bench", self.folder / "plot.svg"
+        running = subprocess.Popen(
+            bench("--json", "--links", "10gbit,1kbit", "--codecs", "raw/raw", "--no-reference",
+                  "--no-namespaces", "--dir", folder, "--plot", plot, shape=INSTANT),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        harness.wait_for((folder / "row-2" / "run" / "invite").exists, 60, "the second row starts")
+        running.send_signal(signal.SIGINT)
+        printed, said = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, said)
+        report = json.loads(printed)
+        self.assertFalse(report["complete"])
+        self.assertEqual([row["linkBps"] for row in report["rows"]], [10_000_000_000])
+        self.assertTrue(plot.read_text().startswith("<svg"))
 
     def test_mistakes_are_one_line(self):
         ran = subprocess.run(bench("--codecs", "raw"), capture_output=True, text=True, check=False)
