@@ -1,6 +1,7 @@
 // Three rounds of direct exchanges: everybody to the leader of the LAN (a scatter of which the
-// leader owns all), the leaders, the leader to everybody (a gather). Rounds inside a LAN are twice
-// the round and, for the gather, one more; tags are the parts' rounds.
+// leader owns all), the leaders, the leader to everybody (a gather); a gather has only the last
+// two, a scatter the first two. Rounds inside a LAN are twice the round and, for the gather, one
+// more; tags are the parts' rounds.
 
 #include "collective/hierarchical_exchange.h"
 
@@ -71,6 +72,7 @@ class HierarchicalExchange final : public Exchange {
   std::vector<std::uint64_t> LanWeights() const;
   void ReduceLan();
   void ReduceLeaders(std::shared_ptr<const Buffer> values);
+  void Listen();
   void GatherLan(std::shared_ptr<const Buffer> values);
   void Run(Part* part, ExchangeRequest request, std::function<void(Buffer)> then);
   void OnMessage(std::size_t from, std::uint64_t tag, Buffer message);
@@ -121,9 +123,6 @@ Status HierarchicalExchange::CheckStart(const ExchangeRequest& request) const {
   if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
   if (!request.shares.empty()) {
     return InvalidArgument("an exchange in two levels takes shares from its config only");
-  }
-  if (request.flow == Flow::kScatter) {
-    return InvalidArgument("an exchange in two levels has shards of leaders only; use kReduce");
   }
   const bool made = request.flow == Flow::kGather && request.transform != nullptr;
   if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
@@ -198,12 +197,10 @@ void HierarchicalExchange::Start(ExchangeRequest request,
   last_round_ = request.round;
   traffic_ = {};
   request_ = std::move(request);
-  if (request_->flow == Flow::kReduce) {
-    ReduceLan();
-  } else if (leader() == rank()) {
-    ReduceLeaders(request_->values);
+  if (request_->flow == Flow::kGather) {
+    leader() == rank() ? ReduceLeaders(request_->values) : Listen();
   } else {
-    GatherLan(nullptr);
+    ReduceLan();
   }
   std::deque<Early> early = std::exchange(early_, {});
   early_bytes_.assign(size(), 0);
@@ -237,7 +234,7 @@ void HierarchicalExchange::Run(Part* part, ExchangeRequest request,
 void HierarchicalExchange::ReduceLan() {
   const bool leads = leader() == rank();
   if (!lan_ || request_->weights[leader()] == 0) {  // alone, or all of the LAN only listen
-    return leads ? ReduceLeaders(request_->values) : GatherLan(nullptr);
+    return leads ? ReduceLeaders(request_->values) : Listen();
   }
   ExchangeRequest request;
   request.round = 2 * last_round_;
@@ -247,7 +244,7 @@ void HierarchicalExchange::ReduceLan() {
   request.values = request_->values;
   request.flow = Flow::kScatter;
   Run(&*lan_, std::move(request), [this, leads](Buffer sum) {
-    if (!leads) return GatherLan(nullptr);
+    if (!leads) return Listen();
     ReduceLeaders(std::make_shared<const Buffer>(std::move(sum)));
   });
 }
@@ -265,9 +262,14 @@ void HierarchicalExchange::ReduceLeaders(std::shared_ptr<const Buffer> values) {
     request.weights.push_back(weight);
   }
   Run(&part, std::move(request), [this](Buffer agreed) {
-    if (!lan_) return Finish(std::move(agreed));
+    if (!lan_ || request_->flow == Flow::kScatter) return Finish(std::move(agreed));
     GatherLan(std::make_shared<const Buffer>(std::move(agreed)));
   });
+}
+
+// What is left for a member that does not lead: a scatter has nothing for it, as it owns nothing.
+void HierarchicalExchange::Listen() {
+  request_->flow == Flow::kScatter ? Finish(Buffer()) : GatherLan(nullptr);
 }
 
 // `values`: what was agreed, at the leader.

@@ -6,9 +6,9 @@
 // are those of the leaders' exchange (LanLeaders), whose contributions are the sums of their LANs;
 // a round whose leaders differ from those of the last committed one starts with memories of zero.
 // Inside a LAN contributions travel as `lan_codec` and results as fp32, both without feedback.
-// Owners of shards are the leaders (HierarchicalShards): a transform runs there; kScatter is an
-// error. A LAN whose members all only listen needs its first one. Awaited names the member whose
-// message is missing here, which may itself wait for one of another LAN.
+// Owners of shards are the leaders (HierarchicalShards): a transform runs there, and in a scatter
+// the others get an empty vector. A LAN whose members all only listen needs its first one. Awaited
+// names the member whose message is missing here, which may itself wait for one of another LAN.
 
 #ifndef SHOAL_COLLECTIVE_HIERARCHICAL_EXCHANGE_H_
 #define SHOAL_COLLECTIVE_HIERARCHICAL_EXCHANGE_H_

@@ -90,8 +90,7 @@ struct ReplicaMethod {
                            std::uint64_t largest_unit = 0) const;
   // Clips each pipeline's gradient by its own norm, before anything is exchanged.
   bool clips_locally() const {
-    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit ||
-           (kind == ReplicaKind::kSharded && !qsdp.shard_parameters) || local.steps > 0;
+    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit || local.steps > 0;
   }
 };
 
