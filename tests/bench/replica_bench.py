@@ -46,7 +46,8 @@ METHODS = {
     "qadam:bits=8": (direct(BYTE, feedback=True, mean=True), 20),
     "qadam:bits=4": (direct(QUARTER, feedback=True, mean=True), 20),
     "onebit": (direct("onebit", feedback=True, mean=True), 20),
-    "qsdp:weights=8,gradients=8": (direct(BYTE + ",rounding=stochastic", resultCodec=BYTE), 10),
+    "qsdp:weights=8,gradients=8": (
+        direct(BYTE + ",rounding=stochastic", resultCodec=BYTE, ownersKeep=True), 12),
     "ring": ({"kind": "ring"}, 14),
     "marsit": ({"kind": "marsit"}, 18),
     "marsit:shape=torus": ({"kind": "marsit", "columns": 0}, 18),

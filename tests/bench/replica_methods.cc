@@ -9,6 +9,7 @@
 #include "collective/marsit_exchange.h"
 #include "collective/ring_exchange.h"
 #include "collective/ring_reduce.h"
+#include "collective/shard_layout.h"
 #include "compression/power_sgd_vector.h"
 #include "compression/replica_method.h"
 
@@ -61,6 +62,51 @@ class ExchangeRounds final : public ReplicaBenchMethod {
  private:
   const std::unique_ptr<Exchange> exchange_;
   const ReplicaBenchOptions options_;
+  const std::size_t members_;
+};
+
+// What qsdp does: gradients to the owners, who keep their sums until the norm of all is known, then
+// what the owners make of them to all.
+class OwnerRounds final : public ReplicaBenchMethod {
+ public:
+  OwnerRounds(std::unique_ptr<Exchange> exchange, const ReplicaBenchOptions& options,
+              std::size_t members, std::size_t rank)
+      : exchange_(std::move(exchange)),
+        values_(options.values),
+        first_(collective::Shards(values_->size() / sizeof(float), Equal(members), {},
+                                  compression::kReplicaRow)[rank]
+                   .begin),
+        members_(members) {}
+
+  void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) override {
+    collective::ExchangeRequest request{2 * round, 0, Equal(members_), Combine::kSum, values_};
+    request.flow = collective::Flow::kScatter;
+    exchange_->Start(std::move(request), [this, round, done](Result<Buffer> sum) {
+      if (!sum.ok()) return done(sum.status());
+      Gather(2 * round + 1, std::make_shared<const Buffer>(std::move(*sum)), done);
+    });
+  }
+  void Recycle(Buffer result) override { exchange_->Recycle(std::move(result)); }
+
+ private:
+  void Gather(std::uint64_t round, const std::shared_ptr<const Buffer>& sum,
+              const std::function<void(Result<Buffer>)>& done) {
+    collective::ExchangeRequest request{round, 1, Equal(members_)};
+    request.flow = collective::Flow::kGather;
+    request.count = values_->size() / sizeof(float);
+    request.transform = [sum, own = first_](std::size_t first, std::span<float> values) {
+      std::ranges::copy(sum->floats().subspan(first - own, values.size()), values.begin());
+      return Status::Ok();
+    };
+    exchange_->Start(std::move(request), [this, done](Result<Buffer> result) {
+      if (result.ok()) exchange_->Commit();
+      done(std::move(result));
+    });
+  }
+
+  const std::unique_ptr<Exchange> exchange_;
+  const std::shared_ptr<const Buffer> values_;
+  const std::size_t first_;  // of the own shard
   const std::size_t members_;
 };
 
@@ -227,6 +273,10 @@ Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
         std::make_unique<PowerSgdRounds>(std::move(direct), options, members, control, compute));
   }
   if (options.kind != "direct") return InvalidArgument("no kind '" + options.kind + "'");
+  if (options.owners_keep) {
+    return Made(
+        std::make_unique<OwnerRounds>(std::move(direct), options, members, channel->rank()));
+  }
   return Made(std::make_unique<ExchangeRounds>(std::move(direct), options, members));
 }
 

@@ -235,6 +235,7 @@ class Member {
     options.kind = from["kind"];
     options.codec = from.value("codec", "raw:dtype=fp32");
     options.result_codec = from.value("resultCodec", "");
+    options.owners_keep = from.value("ownersKeep", false);
     options.feedback = from.value("feedback", false);
     options.mean = from.value("mean", false);
     options.columns = from.value("columns", options.columns);
