@@ -212,6 +212,11 @@ Status UnitExchange::Send(std::size_t to, const UnitHeader& header) {
   return channel_->Send(to, header.step, std::move(message));
 }
 
+Status UnitExchange::SetWeightCodec(const std::string& spec) {
+  SHOAL_ASSIGN_OR_RETURN(coders_.weights, MakeChunkCoder(spec, config_.row));
+  return Status::Ok();
+}
+
 void UnitExchange::SetStep(std::uint64_t step) {
   step_ = step;
   ready_ = true;

@@ -95,6 +95,8 @@ class UnitExchange {
 
   // The own shards are those after `step` steps; first call: ready to serve.
   void SetStep(std::uint64_t step);
+  // In the config's place, from the next SetStep on; equal on all members. While nothing is pulled.
+  Status SetWeightCodec(const std::string& spec);
   // All of a piece as fp32, of the running step. `done` in a task of its own. One at a time for
   // each piece and vector.
   void Pull(UnitVector which, std::size_t piece, std::function<void(Buffer)> done);
@@ -152,7 +154,7 @@ class UnitExchange {
   const UnitExchangeConfig config_;
   const std::vector<UnitPiece> pieces_;
   const std::shared_ptr<const ChunkCoder> exact_;
-  const Coders coders_;
+  Coders coders_;
   const std::uint64_t method_;
   GroupChannel* const channel_;
   Executor* const compute_;

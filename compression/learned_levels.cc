@@ -102,6 +102,10 @@ LevelHistogram HistogramOf(std::span<const float> values, std::uint32_t bucket) 
   return histogram;
 }
 
+void AddCounts(const LevelHistogram& counts, LevelHistogram* sum) {
+  for (std::size_t i = 0; i < counts.size(); ++i) (*sum)[i] += counts[i];
+}
+
 LevelTable UniformLevels(int bits) {
   SHOAL_CHECK(bits >= 1 && bits <= kLearnedBitsMax);
   std::vector<double> points(std::size_t{1} << bits);

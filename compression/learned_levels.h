@@ -32,6 +32,7 @@ using LevelHistogram = std::array<float, kLevelBins>;
 // [i, i + 1) / 256 of its range, the largest in the last. Buckets are `bucket` adjacent values, the
 // last of what is left; those of one value only do not count. Values are finite.
 LevelHistogram HistogramOf(std::span<const float> values, std::uint32_t bucket);
+void AddCounts(const LevelHistogram& counts, LevelHistogram* sum);
 
 // 2^bits points, strictly ascending; p stands for smallest value + width * p / 65535.
 using LevelTable = std::vector<std::uint16_t>;

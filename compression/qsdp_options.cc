@@ -169,11 +169,16 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   options.shard_parameters = shard == 1;
   if (spec.Option("lan") != "none") options.lan = spec.Option("lan");
   SHOAL_ASSIGN_OR_RETURN(const auto lans, options.LanOf(kPipelinesMax));
-  if (options.shard_parameters && (options.delta || options.learned || !options.lan.empty())) {
-    return SpecError(
-        spec,
-        "shard_parameters=true goes with weights, gradients, bucket and raw_below, and "
-        "not with delta, levels or lan");
+  if (options.shard_parameters && (options.delta || !options.lan.empty())) {
+    return SpecError(spec,
+                     "shard_parameters=true goes with weights, gradients, bucket, raw_below and "
+                     "levels, and not with delta or lan");
+  }
+  if (options.shard_parameters && options.learns_gradients()) {
+    return SpecError(spec,
+                     "with shard_parameters=true levels are learned for weights only, since "
+                     "nobody has room for the errors of gradients: take 6 to 8 bits for these, or "
+                     "32");
   }
   return options;
 }

@@ -1,8 +1,16 @@
 #include "pipeline/learned_codecs.h"
 
+#include <algorithm>
+
 #include "compression/learned_levels.h"
 
 namespace shoal::pipeline {
+
+bool LearnSteps::At(std::uint64_t step) const {
+  return std::any_of(steps_.begin(), steps_.end(), [&](std::uint64_t learn) {
+    return step == learn || (!began_ && learn < step);
+  });
+}
 
 LearnedCodecs::LearnedCodecs(const compression::QsdpOptions& options)
     : options_(options), weights_(options.WeightCodec()), gradients_(options.GradientCodec()) {}

@@ -16,10 +16,6 @@ void TakeAway(std::span<const float> base, std::span<float> values) {
 
 }  // namespace
 
-void AddCounts(const LevelHistogram& counts, LevelHistogram* sum) {
-  for (std::size_t i = 0; i < counts.size(); ++i) (*sum)[i] += counts[i];
-}
-
 OwnedShard::OwnedShard(std::shared_ptr<const ReplicaPart> part,
                        std::vector<collective::ValueRange> shards, bool knows_base)
     : part_(std::move(part)),
@@ -61,7 +57,7 @@ void OwnedShard::Step(const OwnerRule& rule, std::span<const float> sum, std::si
     counts = compression::HistogramOf(values, rule.bucket);
   }
   MutexLock lock(mutex_);
-  AddCounts(counts, &counts_);
+  compression::AddCounts(counts, &counts_);
 }
 
 Status OwnedShard::Adopt(model::StageModel* model, bool change, std::span<float> values) {

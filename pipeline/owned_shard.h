@@ -65,8 +65,6 @@ class OwnedShard {
   compression::LevelHistogram counts_ SHOAL_GUARDED_BY(mutex_) = {};
 };
 
-void AddCounts(const compression::LevelHistogram& counts, compression::LevelHistogram* sum);
-
 }  // namespace shoal::pipeline
 
 #endif  // SHOAL_PIPELINE_OWNED_SHARD_H_

@@ -58,7 +58,7 @@ class QsdpStep final : public ReplicaStep {
         links_(context.links),
         method_(context.method),
         final_after_(context.final_after),
-        learn_steps_(context.method.qsdp.LearnSteps(context.core->config.steps)),
+        learn_steps_(context.method.qsdp, context.core->config.steps),
         scope_(core_->deps.control) {}
 
   Status Init(const ReplicaContext& context);
@@ -100,7 +100,6 @@ class QsdpStep final : public ReplicaStep {
       const collective::ExchangeConfig& config, const collective::LanGroups& lans,
       collective::GroupChannel* channel) const;
   void Load();
-  bool Learns(std::uint64_t step) const;
   bool Learns(const Group& group) const;
   void BeginStep(std::uint64_t step);
   void Read(Group* group, Lane* lane);
@@ -126,9 +125,8 @@ class QsdpStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const compression::ReplicaMethod method_;
   const FinalParts final_after_;
-  const std::vector<std::uint64_t> learn_steps_;
+  LearnSteps learn_steps_;
   std::deque<Group> groups_;
-  bool began_ = false;      // a step of this generation was applied
   std::uint64_t step_ = 0;  // running
   bool learns_ = false;     // at its end
   bool takes_part_ = true;  // this pipeline in it; until Reduce says otherwise
@@ -246,13 +244,6 @@ void QsdpStep::Load() {
   });
 }
 
-// A generation that begins behind such a step learns at once, since levels are in no checkpoint.
-bool QsdpStep::Learns(std::uint64_t step) const {
-  return std::any_of(learn_steps_.begin(), learn_steps_.end(), [&](std::uint64_t learn) {
-    return step == learn || (!began_ && learn < step);
-  });
-}
-
 bool QsdpStep::Learns(const Group& group) const {
   return learns_ && std::any_of(group.lanes.begin(), group.lanes.end(),
                                 [](const Lane& lane) { return lane.quantised; });
@@ -279,7 +270,7 @@ void QsdpStep::Start(collective::Exchange* exchange, collective::ExchangeRequest
 
 void QsdpStep::BeginStep(std::uint64_t step) {
   step_ = step;
-  learns_ = Learns(step);
+  learns_ = learn_steps_.At(step);
 }
 
 void QsdpStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
@@ -517,8 +508,8 @@ void QsdpStep::ExchangeCounts(Group* group) {
   LevelHistogram gradients = {}, weights = {};
   for (Lane& lane : group->lanes) {
     if (!lane.quantised) continue;
-    if (takes_part_) AddCounts(lane.counts, &gradients);
-    AddCounts(lane.shard->TakeCounts(), &weights);
+    if (takes_part_) compression::AddCounts(lane.counts, &gradients);
+    compression::AddCounts(lane.shard->TakeCounts(), &weights);
   }
   auto counts = std::make_shared<Buffer>(2 * sizeof(LevelHistogram));
   std::ranges::copy(gradients, counts->floats().begin());
@@ -535,7 +526,7 @@ void QsdpStep::ExchangeCounts(Group* group) {
 
 void QsdpStep::FinishGroup() {
   if (--groups_left_ > 0) return;
-  began_ = true;
+  learn_steps_.Applied();
   takes_part_ = true;
   again_ = false;
   order_.checkpoint ? GatherMoments() : FinishApply(Status::Ok());

@@ -39,6 +39,7 @@ UnitShards::UnitShards(std::vector<UnitPart> pieces,
                        const std::vector<collective::ValueRange>& own) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     Piece piece;
+    piece.coded = pieces[i].coded;
     piece.part = std::move(pieces[i].part);
     piece.first = own[i].begin;
     piece.shard = optimizer::AdamWShard(own[i].begin, own[i].size(), DecayRunsOf(*piece.part));
@@ -101,6 +102,15 @@ double UnitShards::SquaredNorm() const {
     }
   }
   return squared;
+}
+
+compression::LevelHistogram UnitShards::Counts(std::uint32_t bucket) {
+  compression::LevelHistogram counts = {};
+  for (Piece& piece : pieces_) {
+    if (!piece.coded || piece.sums.empty()) continue;
+    compression::AddCounts(compression::HistogramOf(piece.shard.weights(), bucket), &counts);
+  }
+  return counts;
 }
 
 void UnitShards::Apply(const optimizer::AdamWOptions& options) {

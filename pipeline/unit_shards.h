@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collective/unit_exchange.h"
+#include "compression/learned_levels.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
 
@@ -43,12 +44,15 @@ class UnitShards final : public collective::UnitOwner {
   Status Add(std::size_t piece, std::size_t first, std::span<const float> gradients) override;
   // Of the sums.
   double SquaredNorm() const;
+  // Where the weights that travel coded lie in their buckets.
+  compression::LevelHistogram Counts(std::uint32_t bucket);
   // One step of AdamW with the sums, which are zero then.
   void Apply(const optimizer::AdamWOptions& options);
   std::uint64_t bytes() const;
 
  private:
   struct Piece {
+    bool coded = false;
     std::shared_ptr<const ReplicaPart> part;
     std::size_t first = 0;  // of the piece's vector
     optimizer::AdamWShard shard;

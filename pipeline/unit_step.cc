@@ -5,8 +5,8 @@
 // While micro-batches run, a UnitGate gathers the units of parameters that a part needs, by a
 // UnitExchange per group, and sends each part's gradients to their owners. Reduce waits until those
 // of all members have been added up; Apply makes the owners' step with the norm of the whole
-// gradient. Nothing of weights or moments changes before Apply, and nothing is exchanged in it: the
-// next step's parts gather the new weights. For a checkpoint, exact weights and moments are
+// gradient. Nothing of weights or moments changes before Apply, and none are exchanged in it: the
+// next step's parts gather the new ones. For a checkpoint, exact weights and moments are
 // gathered piece by piece into the model's files.
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "collective/exchange.h"
 #include "collective/shard_layout.h"
 #include "collective/unit_exchange.h"
+#include "pipeline/learned_codecs.h"
 #include "pipeline/replica_step.h"
 #include "pipeline/unit_gate.h"
 #include "pipeline/unit_shards.h"
@@ -30,6 +31,8 @@ using model::StateVector;
 
 // Channels of a part's group.
 enum Channel : std::size_t { kSmall, kUnits, kChannels };
+// Rounds of a step on the small one.
+enum Round : std::uint64_t { kNorms = 1, kCounts, kRounds };
 
 class UnitStep final : public ReplicaStep {
  public:
@@ -37,6 +40,7 @@ class UnitStep final : public ReplicaStep {
       : core_(context.core),
         links_(context.links),
         options_(context.method.qsdp),
+        learn_steps_(options_, context.core->config.steps),
         gate_(context.core, context.units),
         scope_(context.core->deps.control) {}
 
@@ -49,9 +53,11 @@ class UnitStep final : public ReplicaStep {
 
  private:
   struct Group {
+    explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
     std::shared_ptr<const ReplicaPart> part;
+    LearnedCodecs codecs;
     std::unique_ptr<collective::ChannelMux> mux;
-    std::unique_ptr<collective::Exchange> small;  // norms
+    std::unique_ptr<collective::Exchange> small;  // norms and counts
     std::vector<UnitPart> pieces;
     std::shared_ptr<UnitShards> shards;
     std::unique_ptr<collective::UnitExchange> units;
@@ -69,8 +75,9 @@ class UnitStep final : public ReplicaStep {
   Status OpenGroup(Group* group);
   void Load();
   void ExchangeNorms(Group* group);
-  void FinishGroup(Group* group, double squared_norm);
-  void Applied(std::uint64_t step);
+  void Applied();
+  void ExchangeCounts(Group* group, const compression::LevelHistogram& counts);
+  void NextStep();
   void GatherNext();
   void FinishApply(const Status& status);
   void Fail(const Status& status);
@@ -78,6 +85,7 @@ class UnitStep final : public ReplicaStep {
   RunnerCore* const core_;
   const GroupLinks* const links_;
   const compression::QsdpOptions options_;
+  LearnSteps learn_steps_;
   UnitGate gate_;
   std::deque<Group> groups_;
   ReduceOrder order_;
@@ -93,7 +101,7 @@ Status UnitStep::Init(const ReplicaContext& context) {
     return FailedPrecondition("shard_parameters=true needs a stage that holds them unit by unit");
   }
   for (const auto& part : context.parts) {
-    Group& group = groups_.emplace_back();
+    Group& group = groups_.emplace_back(options_);
     group.part = part;
     AddPieces(context, &group);
     SHOAL_RETURN_IF_ERROR(OpenGroup(&group));
@@ -137,8 +145,8 @@ Status UnitStep::OpenGroup(Group* group) {
                          collective::NewDirectExchange(small, group->mux->channel(kSmall),
                                                        core_->deps.control, core_->deps.compute));
   collective::UnitExchangeConfig config;
-  config.weight_codec = options_.WeightCodec();
-  config.gradient_codec = options_.GradientCodec();
+  config.weight_codec = group->codecs.weights();
+  config.gradient_codec = group->codecs.gradients();
   config.row = options_.bucket;
   config.seed = core_->config.seed;
   config.epoch = core_->config.generation;
@@ -204,7 +212,7 @@ void UnitStep::ExchangeNorms(Group* group) {
   auto square = [shards = group->shards] { return shards->SquaredNorm(); };
   scope_.Run(core_->deps.compute, "gradients.norm", std::move(square), [this, group](double sum) {
     collective::ExchangeRequest request;
-    request.round = order_.step + 1;
+    request.round = order_.step * kRounds + kNorms;
     request.weights.assign(group->part->channel->size(), 1);
     request.flow = collective::Flow::kGather;
     request.count = group->part->channel->size();  // one each
@@ -247,13 +255,48 @@ void UnitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
     model->ZeroGradients();
     return true;
   };
-  scope_.Run(core_->deps.compute, "shards.apply", std::move(apply),
-             [this, step = order.step](bool) { Applied(step); });
+  scope_.Run(core_->deps.compute, "shards.apply", std::move(apply), [this](bool) { Applied(); });
 }
 
-void UnitStep::Applied(std::uint64_t step) {
+void UnitStep::Applied() {
   gate_.Reset();
-  for (Group& group : groups_) group.units->SetStep(step + 1);
+  const bool learns = learn_steps_.At(order_.step);
+  learn_steps_.Applied();
+  if (!learns) return NextStep();
+  groups_left_ = groups_.size();
+  for (Group& group : groups_) {
+    auto count = [shards = group.shards, bucket = options_.bucket] {
+      return shards->Counts(bucket);
+    };
+    scope_.Run(core_->deps.compute, "weights.count", std::move(count),
+               [this, group = &group](const compression::LevelHistogram& counts) {
+                 ExchangeCounts(group, counts);
+               });
+  }
+}
+
+// Of weights alone.
+void UnitStep::ExchangeCounts(Group* group, const compression::LevelHistogram& counts) {
+  core_->Progress();
+  auto values = std::make_shared<Buffer>(2 * sizeof(counts));
+  std::ranges::fill(values->floats(), 0.0F);
+  std::ranges::copy(counts, values->floats().begin() + compression::kLevelBins);
+  collective::ExchangeRequest request;
+  request.round = order_.step * kRounds + kCounts;
+  request.weights.assign(group->part->channel->size(), 1);
+  request.values = std::move(values);
+  group->small->Start(std::move(request), [this, group](const Result<Buffer>& sums) {
+    if (!sums.ok()) return FinishApply(sums.status());
+    group->small->Commit();
+    Status status = group->codecs.Learn(sums->floats());
+    if (status.ok()) status = group->units->SetWeightCodec(group->codecs.weights());
+    if (!status.ok()) return FinishApply(status);
+    if (--groups_left_ == 0) NextStep();
+  });
+}
+
+void UnitStep::NextStep() {
+  for (Group& group : groups_) group.units->SetStep(order_.step + 1);
   if (!order_.checkpoint) return FinishApply(Status::Ok());
   for (Group& group : groups_) {
     for (std::size_t piece = 0; piece < group.pieces.size(); ++piece) {

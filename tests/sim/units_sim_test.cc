@@ -18,6 +18,13 @@ constexpr char kExact[] =
 constexpr char kCoded[] =
     "qsdp:weights=8,gradients=8,bucket=16,raw_below=100,shard_parameters=true";
 
+// Behind the sixth step.
+constexpr char kLearned[] =
+    "qsdp:weights=3,gradients=8,bucket=16,raw_below=100,shard_parameters=true,levels=learned,"
+    "learn=5";
+constexpr char kUniform[] =
+    "qsdp:weights=3,gradients=8,bucket=16,raw_below=100,shard_parameters=true";
+
 SwarmOptions Units(std::uint32_t stages, std::uint32_t pipelines, const char* replica) {
   SwarmOptions options;
   options.stages = stages;
@@ -112,6 +119,31 @@ TEST(UnitsSimTest, ANewGenerationGoesOnFromACheckpointBitForBit) {
   ASSERT_TRUE(again.Open(6)) << Why(again);
   ASSERT_TRUE(again.TrainTo(12)) << Why(again);
   EXPECT_EQ(States(again, options), States(through, options));
+}
+
+TEST(UnitsSimTest, LevelsOfWeightsAreLearnedAndTheSameForAll) {
+  for (const std::uint32_t stages : {1u, 2u}) {
+    std::vector<std::vector<SimSwarm::StageState>> reached;  // behind 6 and 12 steps
+    for (const char* method : {kLearned, kLearned, kUniform}) {
+      SwarmOptions options = Units(stages, 3, method);
+      options.checkpoint_every = 6;
+      options.seed = reached.empty() ? 1 : 31;  // other delays
+      SimSwarm swarm(options);
+      ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+      for (const std::uint64_t steps : {6u, 12u}) {
+        ASSERT_TRUE(swarm.TrainTo(steps)) << Why(swarm);
+        reached.push_back(States(swarm, options));
+        for (std::size_t i = 0; i < reached.back().size(); ++i) {
+          EXPECT_EQ(reached.back()[i], reached.back()[i - i % 3]) << "peer " << i;
+        }
+      }
+      EXPECT_LT(swarm.losses_.back(), swarm.losses_.front());
+    }
+    EXPECT_EQ(reached[2], reached[0]);
+    EXPECT_EQ(reached[3], reached[1]);
+    EXPECT_EQ(reached[4], reached[0]) << "nothing was learned yet";
+    EXPECT_NE(reached[5], reached[1]);
+  }
 }
 
 TEST(UnitsSimTest, WhatAPeerHoldsShrinksWithTheGroup) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "tests/support/memory_group.h"
 
@@ -129,6 +130,29 @@ TEST_F(UnitExchangeTest, AllGetTheSameCodedBitsAndExactOnesWhereTheyAsk) {
   const Values before = Pull(0, UnitVector::kWeights, 0);
   SetStep(5);
   EXPECT_NE(Pull(0, UnitVector::kWeights, 0), before) << "another step's shift";
+  EXPECT_EQ(errors_, std::vector<std::string>());
+}
+
+// All points lie where no weight is but at the ends: what is pulled tells that they were used.
+TEST_F(UnitExchangeTest, AStepMayHaveAnotherWeightCodec) {
+  Open();
+  SetStep(4);
+  const Values before = Pull(0, UnitVector::kWeights, 0);
+  for (const auto& exchange : exchanges_) {
+    EXPECT_FALSE(exchange->SetWeightCodec("nothing").ok());
+    ASSERT_TRUE(exchange->SetWeightCodec("learned:bits=1,bucket=16,levels=0000ffff").ok());
+  }
+  SetStep(5);
+  const Values after = Pull(0, UnitVector::kWeights, 0);
+  EXPECT_EQ(Pull(2, UnitVector::kWeights, 0), after);
+  EXPECT_NE(after, before);
+  for (std::size_t first = 0; first < after.size(); first += 16) {
+    const auto bucket = std::span(after).subspan(first, std::min<std::size_t>(16, 300 - first));
+    EXPECT_LE(std::set<float>(bucket.begin(), bucket.end()).size(), 2u) << first;
+  }
+  for (std::size_t i = 0; i < kPieces[1].values; ++i) {
+    EXPECT_EQ(Pull(1, UnitVector::kWeights, 1)[i], TestOwner::Of(UnitVector::kWeights, 1, i));
+  }
   EXPECT_EQ(errors_, std::vector<std::string>());
 }
 

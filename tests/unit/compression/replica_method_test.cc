@@ -128,6 +128,8 @@ TEST(ReplicaMethod, MistakesAreNamed) {
       {"qsdp:weights=4,learn=100", "needs levels=learned"},
       {"qsdp:weights=4,levels=learned,learn=100/50", "ascending"},
       {"qsdp:shard_parameters=true,delta=true", "not with delta"},
+      {"qsdp:shard_parameters=true,lan=0-1", "not with delta or lan"},
+      {"qsdp:shard_parameters=true,levels=learned,weights=3,gradients=4", "for weights only"},
       {"qsdp:shard_parameters=yes", "shard_parameters"},
       {"average:local_steps=0", "local_steps=1"},
       {"average:outer_rate=0.5", "needs local_steps"},
@@ -206,6 +208,12 @@ TEST(ReplicaMethod, QsdpMayShardParametersToo) {
   EXPECT_TRUE(method->shards_parameters());
   EXPECT_TRUE(ParseReplicaMethod(method->spec)->shards_parameters());
   EXPECT_FALSE(ParseReplicaMethod("qsdp")->shards_parameters());
+  const auto learned =
+      ParseReplicaMethod("qsdp:weights=3,levels=learned,learn=5,shard_parameters=true");
+  ASSERT_TRUE(learned.ok()) << learned.status().ToString();
+  EXPECT_TRUE(learned->shards_parameters() && learned->qsdp.learns_weights());
+  EXPECT_FALSE(learned->feedback);
+  EXPECT_EQ(ParseReplicaMethod(learned->spec)->spec, learned->spec);
 }
 
 TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
