@@ -84,7 +84,9 @@ Json RowJson(const BenchReport& report, const BenchRow& row) {
 
 std::string Warnings(const BenchReport& report) {
   std::string text;
+  bool hint = false;
   for (const BenchRow& row : report.rows) {
+    hint |= row.cpu_limited();
     const std::string name = FormatRate(row.bench_case.link) + ", " + row.bench_case.schedule +
                              ", " + CodecLabel(row.bench_case.codecs);
     if (row.cpu_limited()) {
@@ -99,6 +101,11 @@ std::string Warnings(const BenchReport& report) {
     if (row.mismatches > 0) {
       text += Red("error") + "  " + name + ": the two ends of a boundary had different m\n";
     }
+  }
+  const double whole_core = std::ceil(static_cast<double>(report.options.stages) / report.cpus);
+  if (hint && whole_core > report.options.dilation) {
+    text += Yellow("hint") + "  --dilation " + Decimal("%.0f", whole_core) +
+            " does the same in slow motion, so that each peer has a core of its own\n";
   }
   return text;
 }

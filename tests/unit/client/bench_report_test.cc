@@ -141,6 +141,20 @@ BenchReport Report() {
   return report;
 }
 
+TEST(BenchReport, SlowMotionIsSuggestedWhereCoresAreTheLimit) {
+  const std::string hint = "hint  --dilation 2 does the same in slow motion";
+  BenchReport report = Report();  // three stages on two cores, one row that they limit
+  EXPECT_NE(FormatBenchTable(report).find(hint), std::string::npos);
+  report.options.dilation = 2;
+  EXPECT_EQ(FormatBenchTable(report).find("hint"), std::string::npos);
+  report = Report();
+  report.cpus = 4;
+  EXPECT_EQ(FormatBenchTable(report).find("hint"), std::string::npos);
+  report = Report();
+  report.rows.pop_back();
+  EXPECT_EQ(FormatBenchTable(report).find("hint"), std::string::npos);
+}
+
 TEST(BenchReport, JsonHasTheFields) {
   const auto json = nlohmann::json::parse(FormatBenchJson(Report()));
   EXPECT_EQ(json["schemaVersion"], 1);
