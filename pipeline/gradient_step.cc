@@ -104,6 +104,7 @@ Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
     options.channel = mux != nullptr ? mux->channel(i) : part->channel;
     // Not the model's, which is at work on the other buckets.
     options.compute = core_->deps.codec;
+    options.number = i;
     options.rounds_per_step = kRoundsPerStep;
     SHOAL_ASSIGN_OR_RETURN(lane.exchange,
                            NewPartExchange(*core_, method_, *lane.bucket.part, options));

@@ -18,7 +18,7 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   exchange.codec = method.codec;
   exchange.error_feedback = method.feedback;
   exchange.row = compression::kReplicaRow;
-  exchange.seed = config.seed;
+  exchange.seed = SeedOf(config.seed, options.number);
   exchange.epoch = config.generation;
   exchange.early_bytes_max += 2 * sizeof(float) * part.values;
   SHOAL_ASSIGN_OR_RETURN(auto direct,

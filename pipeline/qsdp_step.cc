@@ -192,9 +192,8 @@ Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quanti
   const std::size_t number = group->lanes.size();
   collective::ExchangeConfig config;
   config.row = method_.qsdp.bucket;
-  // No two lanes of a peer draw the same random numbers.
-  const std::uint64_t apart = number + 1 + (part.embedding ? collective::kMuxChannelsMax : 0);
-  config.seed = core_->config.seed ^ (apart * 0x9e3779b97f4a7c15);
+  config.seed =
+      SeedOf(core_->config.seed, number + 1 + (part.embedding ? collective::kMuxChannelsMax : 0));
   config.epoch = core_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * part.values;
   if (quantised) {

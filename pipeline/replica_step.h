@@ -98,9 +98,16 @@ void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights
 std::vector<double> SharesOfPart(const RunnerCore& core, const ReplicaPart& part,
                                  const std::vector<std::uint64_t>& weights);
 
+// Of the exchange with this number of those that share a group: no two draw the same random
+// numbers.
+inline std::uint64_t SeedOf(std::uint64_t run_seed, std::size_t number) {
+  return run_seed ^ (number * 0x9e3779b97f4a7c15);
+}
+
 struct PartExchangeOptions {
   collective::GroupChannel* channel = nullptr;  // null: the part's
   Executor* compute = nullptr;                  // codes and sums; null: the model's
+  std::size_t number = 0;                       // among those of its group
   std::uint64_t rounds_per_step = 1;            // the last one of step s is (s + 1) times so many
 };
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.

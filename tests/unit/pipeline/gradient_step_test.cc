@@ -246,6 +246,33 @@ TEST(GradientStepTest, SumsDoNotDependOnWhatWasEarly) {
   }
 }
 
+// Equal gradients in two buckets are not rounded alike.
+TEST(GradientStepTest, BucketsDrawNumbersOfTheirOwn) {
+  for (const char* method : {"average:codec=direct:bits=2/bucket=64/levels=affine/"
+                             "rounding=stochastic",
+                             "average:codec=dithered:step=1"}) {
+    SCOPED_TRACE(method);
+    Members members(2, method, 1);
+    constexpr std::size_t kLayer = 256;
+    std::vector<std::size_t> layers;
+    for (const model::TensorLayout& tensor : members.models_[0]->layout()) {
+      if (tensor.size == kLayer) layers.push_back(tensor.offset);
+    }
+    for (std::size_t r = 0; r < 2; ++r) {
+      Values gradient = GradientOf(r, 0, members.values());
+      std::copy_n(gradient.begin() + static_cast<std::ptrdiff_t>(layers[0]), kLayer,
+                  gradient.begin() + static_cast<std::ptrdiff_t>(layers[1]));
+      ASSERT_TRUE(members.models_[r]->Write(StateVector::kGradients, 0, gradient).ok());
+    }
+    const Values sum = members.Reduce(0, {0, 1})[0];
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < kLayer; ++i) {
+      different += sum[layers[0] + i] != sum[layers[1] + i] ? 1 : 0;
+    }
+    EXPECT_GT(different, kLayer / 4);
+  }
+}
+
 // Whatever had begun in the belief that all count: the sum is that of those who do, and errors that
 // are fed back are those of a group that never believed it.
 TEST(GradientStepTest, AWrongGuessLeavesNoTrace) {
