@@ -435,6 +435,7 @@ OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
 
 void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   applied_ = std::move(done);
+  core_->time.Become(Use::kExchange);  // of which the owners' steps are a part
   rule_ = RuleOf(order);
   groups_left_ = groups_.size();
   for (Group& group : groups_) {

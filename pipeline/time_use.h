@@ -23,7 +23,7 @@ enum class Use : std::uint8_t {
   kWaitGradient,  // a gradient of the next stage has not arrived
   kCodec,         // what is awaited has arrived and is being decoded
   kStore,         // what is awaited has arrived, but its m is not read yet
-  kExchange,      // sums over the stage group and the tied embedding
+  kExchange,      // sums over the stage group and the tied embedding, and what owners make of them
   kStep,          // the others' end of the step, and the scheduler's word
 };
 inline constexpr std::size_t kUses = 10;
