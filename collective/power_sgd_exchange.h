@@ -26,8 +26,12 @@ struct PowerSgdExchangeConfig {
   std::size_t rank = 0;                           // own place in it
   std::vector<std::vector<std::size_t>> tensors;  // dimensions of the vector's tensors, in order
   std::uint64_t rounds_per_step = 1;
+  // Keeps the memory that a Commit replaces, and what Recycle gives, for the next round, instead of
+  // having new pages cleared: 8 bytes a value between rounds.
+  bool reuse_memory = false;
 };
 
+// The work on tensors is spread over the threads of `compute`, if it is a pool.
 // A request's round minus 1, by `rounds_per_step`, is the step of the options. `exact`: sums fp32
 // without memory, and is used by this object only. The executors outlive what is returned, and what
 // was posted to them.

@@ -1,12 +1,14 @@
 #include "compression/power_sgd.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
 #include "compression/codec_spec.h"
 #include "compression/kernels.h"
 #include "compression/sample_layout.h"
+#include "compression/vector_kernels.h"
 
 namespace shoal::compression {
 namespace {
@@ -37,6 +39,34 @@ Status CheckFactor(std::span<const float> factor, std::size_t want, const char* 
   return InvalidArgument(std::string(kName) + ": mean " + name +
                          " holds a value that is not finite or too large for a gradient; abort the "
                          "exchange and try again");
+}
+
+// *sum = gradient + residual (empty: zeros), in its memory if that has the size. Returns the bits
+// of the largest magnitude. Block by block, so that each value passes through the cache once.
+std::uint32_t AddUp(std::span<const float> gradient, std::span<const float> residual,
+                    std::vector<float>* sum) {
+  const bool fits = sum->size() == gradient.size();
+  if (!fits) {
+    *sum = {};
+    sum->reserve(gradient.size());
+  }
+  std::array<float, 2048> block;
+  std::uint32_t most = 0;
+  for (std::size_t at = 0; at < gradient.size(); at += block.size()) {
+    const std::size_t n = std::min(block.size(), gradient.size() - at);
+    if (residual.empty()) {
+      std::copy_n(gradient.data() + at, n, block.data());
+    } else {
+      AddVectors(residual.data() + at, gradient.data() + at, n, block.data());
+    }
+    most = std::max(most, AbsMaxBits(block.data(), n));
+    if (fits) {
+      std::copy_n(block.data(), n, sum->data() + at);
+    } else {
+      sum->insert(sum->end(), block.data(), block.data() + n);  // without zeros written before
+    }
+  }
+  return most;
 }
 
 // Both factors are copied: what is kept of them stays as it was averaged.
@@ -108,19 +138,18 @@ PowerSgdState AtGeneration(PowerSgdState state, const FactorKey& key) {
 
 Result<PowerSgdStep> PowerSgdStep::Begin(std::span<const float> gradient,
                                          const PowerSgdState& state, const FactorKey& key,
-                                         std::uint64_t step) {
+                                         std::uint64_t step, std::vector<float> spare) {
   SHOAL_CHECK(gradient.size() == state.shape.values());
   SHOAL_CHECK(state.residual.empty() || state.residual.size() == gradient.size());
   PowerSgdStep made;
-  made.next_ = state;
+  made.next_.shape = state.shape;
+  made.next_.rank = state.rank;
+  made.next_.generation = state.generation;
+  made.next_.q = state.q;
   std::vector<float>& sum = made.next_.residual;
-  if (sum.empty()) {
-    sum.assign(gradient.begin(), gradient.end());
-  } else {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
-  }
+  sum = std::move(spare);
   SHOAL_RETURN_IF_ERROR(
-      CheckMagnitude(AbsMaxBits(sum.data(), sum.size()), kLowRankMagnitudeMax, kName));
+      CheckMagnitude(AddUp(gradient, state.residual, &sum), kLowRankMagnitudeMax, kName));
   const RandomKey random = Random(key, step + 1);
   OrthonormaliseColumns(made.next_.q, state.shape.columns, state.rank, &random);
   made.p_.resize(state.shape.rows * state.rank);

@@ -81,9 +81,11 @@ PowerSgdState AtGeneration(PowerSgdState state, const FactorKey& key);
 class PowerSgdStep {
  public:
   // `gradient` row-major, finite and at most 2^96 in magnitude after the residual was added (else
-  // an error). `step` numbers the replacements of directions that Q has lost.
+  // an error). `step` numbers the replacements of directions that Q has lost. `spare`: memory for
+  // the next residual, if it has its size; what is in it is lost.
   static Result<PowerSgdStep> Begin(std::span<const float> gradient, const PowerSgdState& state,
-                                    const FactorKey& key, std::uint64_t step);
+                                    const FactorKey& key, std::uint64_t step,
+                                    std::vector<float> spare = {});
   // Of a member that has no gradient in this step but follows the group: its P and Q are zeros, its
   // residual stays as it is.
   static PowerSgdStep Listen(const PowerSgdState& state);

@@ -32,6 +32,7 @@ PowerSgdLayout::PowerSgdLayout(const PowerSgdOptions& options,
     tensor.second_at = second_values_;
     if (UsesFactors(options, dimensions, options.start)) {
       tensor.shape = MatrixOf(dimensions);
+      tensor.place = factored_++;
       tensor.rank = static_cast<std::uint32_t>(RankFor(tensor.shape, options.rank));
       first_values_ += PValues(tensor);
       second_values_ += QValues(tensor);
@@ -45,75 +46,71 @@ PowerSgdLayout::PowerSgdLayout(const PowerSgdOptions& options,
   }
 }
 
-Result<PowerSgdRound> PowerSgdRound::Begin(const PowerSgdLayout& layout,
-                                           std::span<const float> gradient,
-                                           const PowerSgdMemory& memory,
-                                           const PowerSgdStepKey& key) {
-  const bool listens = gradient.empty();
-  SHOAL_CHECK(listens || gradient.size() == layout.values());
-  PowerSgdRound round(layout);
-  round.first_.resize(layout.first_values());
-  for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-    const Tensor& tensor = layout.tensors()[i];
-    const auto values = listens ? gradient : gradient.subspan(tensor.at, tensor.shape.values());
-    float* to = round.first_.data() + tensor.first_at;
-    if (tensor.rank == 0) {
-      std::copy(values.begin(), values.end(), to);
-      continue;
-    }
-    const FactorKey name{key.seed, static_cast<std::uint32_t>(i), key.generation};
-    const std::size_t place = round.steps_.size();
-    SHOAL_CHECK(memory.empty() || (place < memory.size() && memory[place].shape == tensor.shape));
-    // A residual is as large as its tensor: only another group's state is copied here.
-    std::optional<PowerSgdState> anew;
-    if (memory.empty()) {
-      anew = NewPowerSgdState(tensor.shape, tensor.rank, name);
-    } else if (memory[place].generation != key.generation) {
-      anew = AtGeneration(memory[place], name);
-    }
-    const PowerSgdState& state = anew ? *anew : memory[place];
-    if (listens) {
-      round.steps_.push_back(PowerSgdStep::Listen(state));
-    } else {
-      SHOAL_ASSIGN_OR_RETURN(auto step, PowerSgdStep::Begin(values, state, name, key.step));
-      round.steps_.push_back(std::move(step));
-    }
-    std::copy(round.steps_.back().p().begin(), round.steps_.back().p().end(), to);
-  }
-  return round;
-}
+PowerSgdRound::PowerSgdRound(const PowerSgdLayout& layout, const PowerSgdStepKey& key)
+    : layout_(&layout),
+      key_(key),
+      steps_(layout.factored()),
+      first_(layout.first_values() * sizeof(float)),
+      second_(layout.second_values() * sizeof(float)),
+      next_(layout.factored()) {}
 
-Status PowerSgdRound::Continue(std::span<const float> first) {
-  SHOAL_RETURN_IF_ERROR(CheckValues(first, layout_->first_values(), "first"));
-  first_.assign(first.begin(), first.end());
-  second_.resize(layout_->second_values());
-  auto step = steps_.begin();
-  for (const Tensor& tensor : layout_->tensors()) {
-    if (tensor.rank == 0) continue;
-    const auto p = first.subspan(tensor.first_at, PValues(tensor));
-    SHOAL_ASSIGN_OR_RETURN(const auto q, (step++)->Continue(p));
-    std::copy(q.begin(), q.end(), second_.data() + tensor.second_at);
+Status PowerSgdRound::Begin(std::size_t number, std::span<const float> gradient,
+                            const PowerSgdMemory& memory, std::vector<float> spare) {
+  const Tensor& tensor = layout_->tensors()[number];
+  const bool listens = gradient.empty();
+  SHOAL_CHECK(listens || gradient.size() == layout_->values());
+  const auto values = listens ? gradient : gradient.subspan(tensor.at, tensor.shape.values());
+  const std::span<float> to = first_.floats().subspan(
+      tensor.first_at, tensor.rank == 0 ? tensor.shape.values() : PValues(tensor));
+  if (tensor.rank == 0) {
+    std::ranges::fill(to, 0.0F);
+    std::ranges::copy(values, to.begin());
+    return Status::Ok();
   }
+  const FactorKey name{key_.seed, static_cast<std::uint32_t>(number), key_.generation};
+  const std::size_t place = tensor.place;
+  SHOAL_CHECK(memory.empty() || (place < memory.size() && memory[place].shape == tensor.shape));
+  // A residual is as large as its tensor: only another group's state is copied here.
+  std::optional<PowerSgdState> anew;
+  if (memory.empty()) {
+    anew = NewPowerSgdState(tensor.shape, tensor.rank, name);
+  } else if (memory[place].generation != key_.generation) {
+    anew = AtGeneration(memory[place], name);
+  }
+  const PowerSgdState& state = anew ? *anew : memory[place];
+  if (listens) {
+    steps_[place] = PowerSgdStep::Listen(state);
+  } else {
+    SHOAL_ASSIGN_OR_RETURN(steps_[place],
+                           PowerSgdStep::Begin(values, state, name, key_.step, std::move(spare)));
+  }
+  std::ranges::copy(steps_[place]->p(), to.begin());
   return Status::Ok();
 }
 
-Result<PowerSgdMemory> PowerSgdRound::Finish(std::span<const float> second,
-                                             std::span<float> gradient) {
-  SHOAL_CHECK(gradient.size() == layout_->values());
+Status PowerSgdRound::Continue(std::size_t number, std::span<const float> first) {
+  SHOAL_RETURN_IF_ERROR(CheckValues(first, layout_->first_values(), "first"));
+  const Tensor& tensor = layout_->tensors()[number];
+  if (tensor.rank == 0) return Status::Ok();
+  const auto p = first.subspan(tensor.first_at, PValues(tensor));
+  SHOAL_ASSIGN_OR_RETURN(const auto q, steps_[tensor.place]->Continue(p));
+  std::ranges::copy(q, second_.floats().subspan(tensor.second_at, q.size()).begin());
+  return Status::Ok();
+}
+
+Status PowerSgdRound::Finish(std::size_t number, std::span<const float> first,
+                             std::span<const float> second, std::span<float> gradient) {
+  SHOAL_CHECK(gradient.size() == layout_->values() && first.size() == layout_->first_values());
   SHOAL_RETURN_IF_ERROR(CheckValues(second, layout_->second_values(), "second"));
-  PowerSgdMemory next;
-  auto step = steps_.begin();
-  for (const Tensor& tensor : layout_->tensors()) {
-    const auto to = gradient.subspan(tensor.at, tensor.shape.values());
-    if (tensor.rank == 0) {
-      std::copy_n(first_.data() + tensor.first_at, to.size(), to.data());
-      continue;
-    }
-    const auto q = second.subspan(tensor.second_at, QValues(tensor));
-    SHOAL_ASSIGN_OR_RETURN(auto state, (step++)->Finish(q, to));
-    next.push_back(std::move(state));
+  const Tensor& tensor = layout_->tensors()[number];
+  const auto to = gradient.subspan(tensor.at, tensor.shape.values());
+  if (tensor.rank == 0) {
+    std::copy_n(first.data() + tensor.first_at, to.size(), to.data());
+    return Status::Ok();
   }
-  return next;
+  const auto q = second.subspan(tensor.second_at, QValues(tensor));
+  SHOAL_ASSIGN_OR_RETURN(next_[tensor.place], steps_[tensor.place]->Finish(q, to));
+  return Status::Ok();
 }
 
 }  // namespace shoal::compression

@@ -8,9 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "common/buffer.h"
 #include "common/status.h"
 #include "compression/power_sgd.h"
 
@@ -35,8 +38,10 @@ class PowerSgdLayout {
     std::size_t at = 0;      // first value in the vector
     std::size_t first_at = 0;
     std::size_t second_at = 0;
+    std::size_t place = 0;  // among those with factors
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
+  std::size_t factored() const { return factored_; }  // tensors with factors
 
  private:
   std::uint32_t start_;
@@ -44,6 +49,7 @@ class PowerSgdLayout {
   std::size_t values_ = 0;
   std::size_t first_values_ = 0;
   std::size_t second_values_ = 0;
+  std::size_t factored_ = 0;
 };
 
 // The states of the tensors with factors, in order; empty before the first step.
@@ -56,28 +62,38 @@ struct PowerSgdStepKey {
   std::uint64_t step = 0;
 };
 
+// A member's way through a step. The calls of one stage (Begin, Continue, Finish) are one per
+// tensor, in any order and on any thread, several at once; a stage begins when the one before is
+// through. What is returned by Begin or Continue as an error ends the round.
 class PowerSgdRound {
  public:
-  // `gradient`: layout.values() values, or none of a member that listens. `layout` outlives the
-  // round. Errors as PowerSgdStep.
-  static Result<PowerSgdRound> Begin(const PowerSgdLayout& layout, std::span<const float> gradient,
-                                     const PowerSgdMemory& memory, const PowerSgdStepKey& key);
-  // To be averaged or added up, layout.first_values() values; zeros of a member that listens.
-  std::span<const float> first() const { return first_; }
-  // Takes what the group agreed on and makes second(), layout.second_values() values.
-  Status Continue(std::span<const float> first);
-  std::span<const float> second() const { return second_; }
-  // Takes what the group agreed on, writes the agreed gradient and returns the memory for the next
-  // step, to be adopted when this one is applied. Once, and the last call.
-  Result<PowerSgdMemory> Finish(std::span<const float> second, std::span<float> gradient);
+  // `layout` outlives the round.
+  PowerSgdRound(const PowerSgdLayout& layout, const PowerSgdStepKey& key);
+
+  // `gradient`: layout.values() values, or none of a member that listens. `memory`: of the step
+  // before, equal in all calls. `spare`: as PowerSgdStep::Begin. Errors as there.
+  Status Begin(std::size_t tensor, std::span<const float> gradient, const PowerSgdMemory& memory,
+               std::vector<float> spare = {});
+  // To be averaged or added up, layout.first_values() values; zeros of a member that listens. Once.
+  Buffer TakeFirst() { return std::move(first_); }
+
+  // Takes what the group agreed on.
+  Status Continue(std::size_t tensor, std::span<const float> first);
+  Buffer TakeSecond() { return std::move(second_); }  // layout.second_values() values
+
+  // Takes what the group agreed on in both exchanges, and writes the tensor's part of the agreed
+  // gradient, layout.values() values.
+  Status Finish(std::size_t tensor, std::span<const float> first, std::span<const float> second,
+                std::span<float> gradient);
+  // The memory for the next step, to be adopted when this one is applied. The last call.
+  PowerSgdMemory TakeMemory() { return std::move(next_); }
 
  private:
-  explicit PowerSgdRound(const PowerSgdLayout& layout) : layout_(&layout) {}
-
   const PowerSgdLayout* layout_;
-  std::vector<PowerSgdStep> steps_;  // of the tensors with factors
-  std::vector<float> first_;         // the agreed one from Continue on
-  std::vector<float> second_;
+  PowerSgdStepKey key_;
+  std::vector<std::optional<PowerSgdStep>> steps_;  // of the tensors with factors
+  Buffer first_, second_;
+  PowerSgdMemory next_;
 };
 
 }  // namespace shoal::compression

@@ -262,8 +262,9 @@ def prepare(args, members, spec, values, line_seconds):
     members.ask(prepare={**spec, "values": values})
     if line_seconds > LONG_SECONDS:
         return 1
-    # From the third round on there are two error memories, which take turns.
-    took = warm_up(members, min(1, args.seconds), 2 if spec.get("feedback") else 1)
+    # From the third round on there are two memories, which take turns.
+    remembers = spec.get("feedback") or spec["kind"] in ("marsit", "powersgd")
+    took = warm_up(members, min(1, args.seconds), 2 if remembers else 1)
     return min(100, max(1, math.ceil(args.seconds / max(took, 1e-3))))
 
 

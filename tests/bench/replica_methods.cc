@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "collective/channel_mux.h"
 #include "collective/exchange.h"
 #include "collective/marsit_exchange.h"
+#include "collective/power_sgd_exchange.h"
 #include "collective/ring_exchange.h"
 #include "collective/ring_reduce.h"
 #include "collective/shard_layout.h"
-#include "compression/power_sgd_vector.h"
 #include "compression/replica_method.h"
 
 namespace shoal::bench {
@@ -21,6 +22,8 @@ using collective::Exchange;
 
 constexpr std::uint64_t kSeed = 0x5eed;
 constexpr std::size_t kMatrixRows = 4096, kMatrixColumns = 2048;
+// As gradients of a run are cut (pipeline/gradient_buckets.h).
+constexpr std::size_t kBucketValues = std::size_t{1} << 20, kBucketsMax = 64;
 
 std::vector<std::uint64_t> Equal(std::size_t members) {
   return std::vector<std::uint64_t>(members, 1);
@@ -43,21 +46,32 @@ Result<std::unique_ptr<Exchange>> NewDirect(const ReplicaBenchOptions& options,
   return collective::NewDirectExchange(config, channel, control, compute);
 }
 
+using Done = std::function<void(Result<ReplicaBenchResult>)>;
+
+Result<ReplicaBenchResult> OnePiece(Result<Buffer> result) {
+  if (!result.ok()) return result.status();
+  ReplicaBenchResult pieces;
+  pieces.push_back(std::move(*result));
+  return pieces;
+}
+
 class ExchangeRounds final : public ReplicaBenchMethod {
  public:
   ExchangeRounds(std::unique_ptr<Exchange> exchange, const ReplicaBenchOptions& options,
                  std::size_t members)
       : exchange_(std::move(exchange)), options_(options), members_(members) {}
 
-  void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) override {
+  void Round(std::uint64_t round, Done done) override {
     exchange_->Start({round, 0, Equal(members_),
                       options_.mean ? Combine::kWeightedMean : Combine::kSum, options_.values},
                      [this, done = std::move(done)](Result<Buffer> result) {
                        if (result.ok()) exchange_->Commit();
-                       done(std::move(result));
+                       done(OnePiece(std::move(result)));
                      });
   }
-  void Recycle(Buffer result) override { exchange_->Recycle(std::move(result)); }
+  void Recycle(ReplicaBenchResult result) override {
+    exchange_->Recycle(std::move(result.front()));
+  }
 
  private:
   const std::unique_ptr<Exchange> exchange_;
@@ -78,7 +92,7 @@ class OwnerRounds final : public ReplicaBenchMethod {
                    .begin),
         members_(members) {}
 
-  void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) override {
+  void Round(std::uint64_t round, Done done) override {
     collective::ExchangeRequest request{2 * round, 0, Equal(members_), Combine::kSum, values_};
     request.flow = collective::Flow::kScatter;
     exchange_->Start(std::move(request), [this, round, done](Result<Buffer> sum) {
@@ -86,11 +100,12 @@ class OwnerRounds final : public ReplicaBenchMethod {
       Gather(2 * round + 1, std::make_shared<const Buffer>(std::move(*sum)), done);
     });
   }
-  void Recycle(Buffer result) override { exchange_->Recycle(std::move(result)); }
+  void Recycle(ReplicaBenchResult result) override {
+    exchange_->Recycle(std::move(result.front()));
+  }
 
  private:
-  void Gather(std::uint64_t round, const std::shared_ptr<const Buffer>& sum,
-              const std::function<void(Result<Buffer>)>& done) {
+  void Gather(std::uint64_t round, const std::shared_ptr<const Buffer>& sum, const Done& done) {
     collective::ExchangeRequest request{round, 1, Equal(members_)};
     request.flow = collective::Flow::kGather;
     request.count = values_->size() / sizeof(float);
@@ -100,7 +115,7 @@ class OwnerRounds final : public ReplicaBenchMethod {
     };
     exchange_->Start(std::move(request), [this, done](Result<Buffer> result) {
       if (result.ok()) exchange_->Commit();
-      done(std::move(result));
+      done(OnePiece(std::move(result)));
     });
   }
 
@@ -130,14 +145,16 @@ class MarsitRounds final : public ReplicaBenchMethod {
     SHOAL_CHECK(exchange_->Restore(std::move(zeros), 0).ok());
   }
 
-  void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) override {
+  void Round(std::uint64_t round, Done done) override {
     exchange_->Start(round, everybody_, {.local = 1, .global = 0.01F}, values_,
                      [this, done = std::move(done)](Result<Buffer> update) {
                        if (update.ok()) exchange_->Commit();
-                       done(std::move(update));
+                       done(OnePiece(std::move(update)));
                      });
   }
-  void Recycle(Buffer update) override { exchange_->Recycle(std::move(update)); }
+  void Recycle(ReplicaBenchResult update) override {
+    exchange_->Recycle(std::move(update.front()));
+  }
 
  private:
   const std::shared_ptr<const Buffer> values_;
@@ -158,96 +175,102 @@ std::vector<std::vector<std::size_t>> Matrices(std::size_t values) {
   return tensors;
 }
 
-Result<std::shared_ptr<const Buffer>> Copied(std::span<const float> values) {
-  return std::shared_ptr<const Buffer>(
-      std::make_shared<Buffer>(Buffer::CopyOf(std::as_bytes(values))));
-}
-
-// A round is two exchanges of factors with work on the values before, between and after them.
+// The matrices in buckets that are exchanged at the same time, each with a channel of its own.
 class PowerSgdRounds final : public ReplicaBenchMethod {
  public:
-  PowerSgdRounds(std::unique_ptr<Exchange> exchange, const ReplicaBenchOptions& options,
-                 std::size_t members, Executor* control, Executor* compute)
-      : exchange_(std::move(exchange)),
-        members_(members),
-        control_(control),
-        compute_(compute),
-        values_(options.values),
-        layout_({.rank = options.rank, .start = 2, .stages = ""},
-                Matrices(values_->size() / sizeof(float))) {}
+  static Result<std::unique_ptr<ReplicaBenchMethod>> New(const ReplicaBenchOptions& options,
+                                                         collective::GroupChannel* channel,
+                                                         Executor* control, Executor* compute) {
+    std::unique_ptr<PowerSgdRounds> made(new PowerSgdRounds(channel->size()));
+    const auto tensors = Matrices(options.values->size() / sizeof(float));
+    const auto cuts = Cut(tensors, options.values->size() / sizeof(float));
+    made->mux_ = std::make_unique<collective::ChannelMux>(
+        channel, cuts.size() - 1, [raw = made.get()](const Status& status) { raw->Fail(status); });
+    const std::byte* values = options.values->data();
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      Bucket bucket;
+      collective::PowerSgdExchangeConfig config;
+      config.options = {.rank = options.rank, .start = 2, .stages = ""};
+      config.seed = kSeed;
+      config.rank = channel->rank();
+      config.reuse_memory = true;
+      config.tensors.assign(tensors.begin() + cuts[i], tensors.begin() + cuts[i + 1]);
+      std::size_t bytes = 0;
+      for (const auto& tensor : config.tensors) bytes += ValuesOf(tensor) * sizeof(float);
+      bucket.values = std::make_shared<const Buffer>(Buffer::CopyOf({values, bytes}));
+      values += bytes;
+      SHOAL_ASSIGN_OR_RETURN(auto exact,
+                             NewDirect(options, made->mux_->channel(i), control, compute));
+      bucket.exchange = NewPowerSgdExchange(config, std::move(exact), control, compute);
+      made->buckets_.push_back(std::move(bucket));
+    }
+    return std::unique_ptr<ReplicaBenchMethod>(std::move(made));
+  }
 
-  void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) override {
+  void Round(std::uint64_t round, Done done) override {
     done_ = std::move(done);
-    OnCompute(
-        [this, round]() -> Result<std::shared_ptr<const Buffer>> {
-          SHOAL_ASSIGN_OR_RETURN(
-              auto begun, compression::PowerSgdRound::Begin(layout_, values_->floats(), memory_,
-                                                            {kSeed, 0, round + 2}));
-          round_ = std::make_unique<compression::PowerSgdRound>(std::move(begun));
-          return Copied(round_->first());
-        },
-        [this, round](std::shared_ptr<const Buffer> first) {
-          Agree(2 * round, 0, std::move(first),
-                [this, round](const Buffer& agreed) { Continue(round, agreed); });
-        });
+    left_ = buckets_.size();
+    result_.clear();
+    result_.resize(buckets_.size());
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      // Factors go from the third round on.
+      buckets_[i].exchange->Start(
+          {round + 2, 0, Equal(members_), Combine::kSum, buckets_[i].values},
+          [this, i](Result<Buffer> sum) { OnSum(i, std::move(sum)); });
+    }
+  }
+
+  void Recycle(ReplicaBenchResult result) override {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      buckets_[i].exchange->Recycle(std::move(result[i]));
+    }
   }
 
  private:
-  void Agree(std::uint64_t round, std::uint32_t tensor, std::shared_ptr<const Buffer> values,
-             std::function<void(const Buffer&)> then) {
-    exchange_->Start({round, tensor, Equal(members_), Combine::kSum, std::move(values)},
-                     [this, then = std::move(then)](Result<Buffer> sum) {
-                       if (!sum.ok()) return done_(sum.status());
-                       exchange_->Commit();
-                       agreed_ = std::make_shared<const Buffer>(std::move(*sum));
-                       then(*agreed_);
-                     });
+  struct Bucket {
+    std::shared_ptr<const Buffer> values;
+    std::unique_ptr<Exchange> exchange;
+  };
+  using Shape = std::vector<std::size_t>;
+
+  explicit PowerSgdRounds(std::size_t members) : members_(members) {}
+
+  static std::size_t ValuesOf(const Shape& shape) {
+    std::size_t values = 1;
+    for (const std::size_t side : shape) values *= side;
+    return values;
+  }
+  // The first tensors of the buckets, and the number of all tensors.
+  static std::vector<std::ptrdiff_t> Cut(const std::vector<Shape>& tensors, std::size_t values) {
+    const std::size_t enough = std::max(kBucketValues, values / kBucketsMax + 1);
+    std::vector<std::ptrdiff_t> cuts = {0};
+    std::size_t waiting = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      waiting += ValuesOf(tensors[i]);
+      if (waiting < enough && i + 1 < tensors.size()) continue;
+      cuts.push_back(static_cast<std::ptrdiff_t>(i + 1));
+      waiting = 0;
+    }
+    return cuts;
   }
 
-  void Continue(std::uint64_t round, const Buffer& agreed) {
-    OnCompute(
-        [this, &agreed]() -> Result<std::shared_ptr<const Buffer>> {
-          SHOAL_RETURN_IF_ERROR(round_->Continue(agreed.floats()));
-          return Copied(round_->second());
-        },
-        [this, round](std::shared_ptr<const Buffer> second) {
-          Agree(2 * round + 1, 1, std::move(second),
-                [this](const Buffer& sum) { FinishRound(sum); });
-        });
+  void OnSum(std::size_t bucket, Result<Buffer> sum) {
+    if (!sum.ok()) return Fail(sum.status());
+    result_[bucket] = std::move(*sum);
+    if (--left_ > 0 || !done_) return;
+    for (const Bucket& one : buckets_) one.exchange->Commit();
+    std::exchange(done_, nullptr)(std::move(result_));
+  }
+  void Fail(const Status& status) {
+    if (done_) std::exchange(done_, nullptr)(status);
   }
 
-  void FinishRound(const Buffer& agreed) {
-    OnCompute(
-        [this, &agreed]() -> Result<std::shared_ptr<Buffer>> {
-          auto gradient = std::make_shared<Buffer>(values_->size());
-          SHOAL_ASSIGN_OR_RETURN(memory_, round_->Finish(agreed.floats(), gradient->floats()));
-          round_.reset();
-          return gradient;
-        },
-        [this](const std::shared_ptr<Buffer>& gradient) { done_(std::move(*gradient)); });
-  }
-
-  template <typename Work, typename Then>
-  void OnCompute(Work work, Then then) {
-    compute_->Post("bench.powersgd", [this, work, then] {
-      auto result = std::make_shared<decltype(work())>(work());
-      control_->Post("bench.powersgd", [this, result, then] {
-        if (!result->ok()) return done_(result->status());
-        then(std::move(**result));
-      });
-    });
-  }
-
-  const std::unique_ptr<Exchange> exchange_;
   const std::size_t members_;
-  Executor* const control_;
-  Executor* const compute_;
-  const std::shared_ptr<const Buffer> values_;
-  const compression::PowerSgdLayout layout_;
-  compression::PowerSgdMemory memory_;
-  std::unique_ptr<compression::PowerSgdRound> round_;
-  std::shared_ptr<const Buffer> agreed_;
-  std::function<void(Result<Buffer>)> done_;
+  std::unique_ptr<collective::ChannelMux> mux_;
+  std::vector<Bucket> buckets_;
+  std::size_t left_ = 0;
+  ReplicaBenchResult result_;
+  Done done_;
 };
 
 }  // namespace
@@ -267,11 +290,10 @@ Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
     return Made(std::make_unique<ExchangeRounds>(NewRingExchange(ring, channel, control, compute),
                                                  options, members));
   }
-  SHOAL_ASSIGN_OR_RETURN(auto direct, NewDirect(options, channel, control, compute));
   if (options.kind == "powersgd") {
-    return Made(
-        std::make_unique<PowerSgdRounds>(std::move(direct), options, members, control, compute));
+    return PowerSgdRounds::New(options, channel, control, compute);
   }
+  SHOAL_ASSIGN_OR_RETURN(auto direct, NewDirect(options, channel, control, compute));
   if (options.kind != "direct") return InvalidArgument("no kind '" + options.kind + "'");
   if (options.owners_keep) {
     return Made(

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collective/group_channel.h"
 #include "common/buffer.h"
@@ -32,13 +33,16 @@ struct ReplicaBenchOptions {
   std::shared_ptr<const Buffer> values;                                // fp32
 };
 
+// The agreed vector, in one piece or several.
+using ReplicaBenchResult = std::vector<Buffer>;
+
 // Thread: control.
 class ReplicaBenchMethod {
  public:
   virtual ~ReplicaBenchMethod() = default;
-  // A round and its commit; `round` grows. One at a time.
-  virtual void Round(std::uint64_t round, std::function<void(Result<Buffer>)> done) = 0;
-  virtual void Recycle(Buffer result) { static_cast<void>(result); }
+  // A round and its commit; `round` grows from 1. One at a time.
+  virtual void Round(std::uint64_t round, std::function<void(Result<ReplicaBenchResult>)> done) = 0;
+  virtual void Recycle(ReplicaBenchResult result) { static_cast<void>(result); }
 };
 
 // Channel and executors outlive what is returned, `control` also what was posted to `compute`.

@@ -85,15 +85,18 @@ class Values {
     for (std::size_t i = 0; i < n; ++i) to[i] = At(member, i);
     return vector;
   }
-  // Of the sum of all members' vectors, at some places.
-  double RelativeError(std::span<const float> sum, std::size_t members, double scale) const {
+  // Of the sum of all members' vectors, in pieces, at some places.
+  double RelativeError(const ReplicaBenchResult& sum, std::size_t members, double scale) const {
+    std::size_t values = 0;
+    for (const Buffer& piece : sum) values += piece.floats().size();
     double error = 0, norm = 0;
     for (std::size_t k = 0; k < kCheckedValues; ++k) {
-      const std::uint64_t i = Mix(k) % sum.size();
+      const std::uint64_t i = Mix(k) % values;
       double exact = 0;
       for (std::size_t r = 0; r < members; ++r) exact += static_cast<double>(At(r, i));
       exact *= scale;
-      error += (static_cast<double>(sum[i]) - exact) * (static_cast<double>(sum[i]) - exact);
+      const double off = static_cast<double>(ValueAt(sum, i)) - exact;
+      error += off * off;
       norm += exact * exact;
     }
     return std::sqrt(error / norm);
@@ -102,6 +105,14 @@ class Values {
  private:
   static constexpr std::size_t kTable = 1 << 16;
   static constexpr std::uint64_t kMembersApart = std::uint64_t{1} << 40;
+
+  static float ValueAt(const ReplicaBenchResult& pieces, std::size_t i) {
+    for (const Buffer& piece : pieces) {
+      if (i < piece.floats().size()) return piece.floats()[i];
+      i -= piece.floats().size();
+    }
+    Die("no such value");
+  }
 
   // The finaliser of SplitMix64.
   static std::uint64_t Mix(std::uint64_t x) {
@@ -282,7 +293,7 @@ class Member {
   void Next(std::uint64_t left, std::promise<void>* end) {
     if (left == 0) return end->set_value();
     if (!result_.empty()) method_->Recycle(std::exchange(result_, {}));
-    method_->Round(++round_, [this, left, end](Result<Buffer> result) {
+    method_->Round(++round_, [this, left, end](Result<ReplicaBenchResult> result) {
       result_ = Need(std::move(result));
       Next(left - 1, end);
     });
@@ -290,15 +301,16 @@ class Member {
 
   void Check() {
     const double scale = mean_ ? 1.0 / static_cast<double>(members_) : 1.0;
-    Answer({{"hash", Checksum64(std::as_const(result_).bytes())},
-            {"relativeError",
-             values_.RelativeError(std::as_const(result_).floats(), members_, scale)}});
+    std::vector<std::uint64_t> hashes;
+    for (const Buffer& piece : result_) hashes.push_back(Checksum64(piece.bytes()));
+    Answer({{"hash", Checksum64(std::as_bytes(std::span(hashes)))},
+            {"relativeError", values_.RelativeError(result_, members_, scale)}});
   }
 
   void Drop() {
     RunOn(executor_.get(), [this] {
       method_.reset();
-      result_ = {};
+      result_.clear();
       return 0;
     });
     Answer({{"dropped", true}});
@@ -321,7 +333,7 @@ class Member {
   std::unique_ptr<ReplicaBenchMethod> method_;
   bool mean_ = false;
   std::uint64_t round_ = 0;
-  Buffer result_;
+  ReplicaBenchResult result_;
 };
 
 int Main(int argc, char** argv) {

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "collective/exchange.h"
+#include "collective/power_sgd_exchange.h"
 #include "tests/support/on_executor.h"
 
 namespace shoal::collective {
@@ -47,9 +49,11 @@ class ThreadGroup {
   };
 
   // `late` counts callbacks that come when their exchange is gone.
+  // With `tensors` factors of them go.
   ThreadGroup(std::size_t members, const ExchangeConfig& config,
-              std::shared_ptr<std::atomic<int>> late = std::make_shared<std::atomic<int>>(0))
-      : late_(std::move(late)) {
+              std::shared_ptr<std::atomic<int>> late = std::make_shared<std::atomic<int>>(0),
+              const std::vector<std::vector<std::size_t>>& tensors = {})
+      : late_(std::move(late)), combine_(tensors.empty() ? Combine::kWeightedMean : Combine::kSum) {
     for (std::size_t r = 0; r < members; ++r) {
       peers_.push_back(std::make_unique<Peer>(this, r));
     }
@@ -57,6 +61,14 @@ class ThreadGroup {
       RunOn(peer->control.get(), [&] {
         peer->exchange =
             NewDirectExchange(config, peer.get(), peer->control.get(), peer->compute.get()).value();
+        if (tensors.empty()) return 0;
+        PowerSgdExchangeConfig factors;
+        factors.options = {.rank = 2, .start = 2, .stages = ""};
+        factors.rank = peer->own_rank;
+        factors.tensors = tensors;
+        factors.reuse_memory = true;
+        peer->exchange = NewPowerSgdExchange(factors, std::move(peer->exchange),
+                                             peer->control.get(), peer->compute.get());
         return 0;
       });
     }
@@ -72,7 +84,7 @@ class ThreadGroup {
   void Start(Peer* peer, std::uint64_t round, std::shared_ptr<const Buffer> values) {
     peer->control->Post("start", [this, peer, round, values] {
       const std::vector<std::uint64_t> weights(peers_.size(), 2);
-      peer->exchange->Start({round, 0, weights, Combine::kWeightedMean, values},
+      peer->exchange->Start({round, 0, weights, combine_, values},
                             [peer, late = late_](Result<Buffer> sum) {
                               if (!peer->exchange) {
                                 ++*late;
@@ -92,6 +104,7 @@ class ThreadGroup {
   }
 
   const std::shared_ptr<std::atomic<int>> late_;
+  const Combine combine_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 
@@ -142,6 +155,48 @@ TEST(ExchangeThreadsTest, DestructionWhileWorkRunsIsQuiet) {
     std::this_thread::sleep_for(std::chrono::microseconds(300 * i));
   }
   EXPECT_EQ(*late, 0);  // a running round ends without its callback
+}
+
+// Enough values for several tasks at once.
+const std::vector<std::vector<std::size_t>> kTensors{{1024, 1100}, {300}, {1100, 1000}};
+constexpr std::size_t kTensorValues = 1024 * 1100 + 300 + 1100 * 1000;
+
+TEST(ExchangeThreadsTest, FactorsOfManyTasksAgreeAndAbortsInBetweenHarmNobody) {
+  const auto late = std::make_shared<std::atomic<int>>(0);
+  ThreadGroup group(2, {}, late, kTensors);
+  int rounds = 0;
+  const auto run = [&](std::uint64_t round, bool abort) {
+    for (auto& peer : group.peers_) {
+      group.Start(peer.get(), round, Ramp(kTensorValues, static_cast<float>(1 + peer->own_rank)));
+    }
+    ++rounds;
+    if (abort) {
+      // Of both before either can be through: both must go on from the same memory.
+      std::this_thread::sleep_for(std::chrono::microseconds(500 * round));
+      for (auto& peer : group.peers_)
+        peer->control->Post("abort", [&peer] { peer->exchange->Rollback(); });
+    }
+    for (auto& peer : group.peers_) {
+      ASSERT_TRUE(WaitUntil(peer->control.get(), [&] { return peer->rounds_done == rounds; }));
+    }
+    if (abort) return;
+    for (auto& peer : group.peers_) EXPECT_EQ(peer->last, group.peers_[0]->last) << round;
+  };
+  for (std::uint64_t round = 3; round <= 6; ++round) run(round, false);
+  run(7, true);
+  const bool both = group.peers_[0]->aborted == 1 && group.peers_[1]->aborted == 1;
+  for (std::uint64_t round = 8; round <= 10 && both; ++round) run(round, false);
+  EXPECT_EQ(*late, 0);
+}
+
+TEST(ExchangeThreadsTest, DestructionWhileTensorsAreAtWorkIsQuiet) {
+  const auto late = std::make_shared<std::atomic<int>>(0);
+  for (int i = 0; i < 6; ++i) {
+    ThreadGroup group(2, {}, late, kTensors);
+    for (auto& peer : group.peers_) group.Start(peer.get(), 3, Ramp(kTensorValues, 1));
+    std::this_thread::sleep_for(std::chrono::microseconds(1500 * i));
+  }
+  EXPECT_EQ(*late, 0);
 }
 
 }  // namespace

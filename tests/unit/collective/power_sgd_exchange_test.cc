@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "compression/power_sgd_vector.h"
 #include "tests/unit/collective/exchange_group.h"
 
 namespace shoal::collective {
@@ -15,7 +16,11 @@ constexpr std::size_t kValues = 5 + 960 + 600;
 // An ExchangeGroup whose members have factors before their exact exchanges.
 class FactorGroup : public ExchangeGroup {
  public:
-  FactorGroup(std::size_t size, unsigned seed) : ExchangeGroup(size, seed, Exact()) {
+  using Tensors = std::vector<std::vector<std::size_t>>;
+
+  FactorGroup(std::size_t size, unsigned seed, const Tensors& tensors = kTensors,
+              bool reuse_memory = false)
+      : ExchangeGroup(size, seed, Exact(tensors)) {
     for (std::size_t r = 0; r < size; ++r) {
       PowerSgdExchangeConfig config;
       config.options.rank = 3;
@@ -23,13 +28,15 @@ class FactorGroup : public ExchangeGroup {
       config.seed = 9;
       config.generation = 1;
       config.rank = r;
-      config.tensors = kTensors;
+      config.tensors = tensors;
+      config.reuse_memory = reuse_memory;
       exchange_[r] =
           NewPowerSgdExchange(config, std::move(exchange_[r]), control_.get(), compute_[r].get());
     }
   }
-  static ExchangeConfig Exact() {
+  static ExchangeConfig Exact(const Tensors& tensors) {
     ExchangeConfig config;
+    if (tensors != kTensors) return config;
     config.row = 16;
     config.chunk_values = 48;
     return config;
@@ -116,6 +123,65 @@ TEST(PowerSgdExchange, AbortedRoundsLeaveNoTraceAndARetryMayHaveAMemberLess) {
     group.Drain();
     group.links_->tap = nullptr;
     EXPECT_TRUE(SameBits(group.Step(5, fewer, values), expected)) << "message " << lost;
+  }
+}
+
+// Tensor after tensor on one thread, sums in rank order.
+Values InOnePlace(const compression::PowerSgdLayout& layout, std::uint64_t step,
+                  const std::vector<Values>& values,
+                  std::vector<compression::PowerSgdMemory>* memories) {
+  std::vector<compression::PowerSgdRound> rounds;
+  Values first(layout.first_values()), second(layout.second_values()), decoded(layout.values());
+  const auto add = [](const Buffer& part, bool is_first, Values* sum) {
+    for (std::size_t i = 0; i < sum->size(); ++i) {
+      (*sum)[i] = is_first ? part.floats()[i] : (*sum)[i] + part.floats()[i];
+    }
+  };
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    rounds.emplace_back(layout, compression::PowerSgdStepKey{9, 1, step});
+    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+      EXPECT_TRUE(rounds[r].Begin(t, values[r], (*memories)[r]).ok());
+    }
+    add(rounds[r].TakeFirst(), r == 0, &first);
+  }
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+      EXPECT_TRUE(rounds[r].Continue(t, first).ok());
+    }
+    add(rounds[r].TakeSecond(), r == 0, &second);
+  }
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
+      EXPECT_TRUE(rounds[r].Finish(t, first, second, decoded).ok());
+    }
+    (*memories)[r] = rounds[r].TakeMemory();
+  }
+  return decoded;
+}
+
+TEST(PowerSgdExchange, ManyTasksAndMemoryUsedAgainMakeTheBitsOfOnePlace) {
+  const FactorGroup::Tensors tensors{{1024, 1100}, {300}, {1100, 1000}, {64, 64}};
+  compression::PowerSgdOptions options;
+  options.rank = 3;
+  options.start = 2;
+  const compression::PowerSgdLayout layout(options, tensors);
+  for (const bool reuse : {false, true}) {
+    FactorGroup group(2, 15, tensors, reuse);
+    std::vector<compression::PowerSgdMemory> memories(2);
+    for (std::uint64_t step = 2; step < 6; ++step) {
+      const std::vector<Values> values = group.RandomOfAll(layout.values());
+      if (step == 4) {  // for nothing
+        group.Step(50, {1, 1}, group.RandomOfAll(layout.values()));
+        for (auto& exchange : group.exchange_) exchange->Rollback();
+      }
+      const std::uint64_t shown = step < 4 ? step : step + 50;
+      const Values agreed = group.Step(shown, {1, 1}, values);
+      EXPECT_TRUE(SameBits(agreed, InOnePlace(layout, shown, values, &memories))) << step;
+      group.Commit();
+      for (std::size_t r = 0; r < 2; ++r) {
+        group.exchange_[r]->Recycle(std::move(**group.results_[r]));
+      }
+    }
   }
 }
 

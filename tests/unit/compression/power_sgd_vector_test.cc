@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/compression/matrix_reference.h"
@@ -35,24 +39,59 @@ Values Sum(const std::vector<Values>& of) {
   return sum;
 }
 
+// The tensors' numbers, in another order in each call.
+std::vector<std::size_t> Shuffled(const PowerSgdLayout& layout) {
+  static std::mt19937 random(1);
+  std::vector<std::size_t> order(layout.tensors().size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+// A round that has begun, and its first values.
+struct Begun {
+  PowerSgdRound round;
+  Values first;
+};
+Begun Begin(const PowerSgdLayout& layout, std::span<const float> gradient,
+            const PowerSgdMemory& memory, const PowerSgdStepKey& key) {
+  Begun begun{PowerSgdRound(layout, key), {}};
+  for (const std::size_t i : Shuffled(layout)) {
+    // A spare of the right size has anything in it, one of a wrong size is none.
+    Values spare(i % 2 == 0 ? 7 : layout.tensors()[i].shape.values(), NAN);
+    EXPECT_TRUE(begun.round.Begin(i, gradient, memory, std::move(spare)).ok());
+  }
+  const Buffer first = begun.round.TakeFirst();
+  begun.first.assign(first.floats().begin(), first.floats().end());
+  return begun;
+}
+Values Continue(const PowerSgdLayout& layout, PowerSgdRound* round, const Values& first) {
+  for (const std::size_t i : Shuffled(layout)) EXPECT_TRUE(round->Continue(i, first).ok());
+  const Buffer second = round->TakeSecond();
+  return {second.floats().begin(), second.floats().end()};
+}
+
 // What a group decodes that adds up; `gradients` with an empty one for a member that listens.
 Values Step(const PowerSgdLayout& layout, const std::vector<Values>& gradients,
             const PowerSgdStepKey& key, std::vector<PowerSgdMemory>* memories) {
   std::vector<PowerSgdRound> rounds;
   std::vector<Values> parts;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    rounds.push_back(PowerSgdRound::Begin(layout, gradients[i], (*memories)[i], key).value());
-    parts.emplace_back(rounds[i].first().begin(), rounds[i].first().end());
+    Begun begun = Begin(layout, gradients[i], (*memories)[i], key);
+    rounds.push_back(std::move(begun.round));
+    parts.push_back(std::move(begun.first));
   }
   const Values first = Sum(parts);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    EXPECT_TRUE(rounds[i].Continue(first).ok());
-    parts[i].assign(rounds[i].second().begin(), rounds[i].second().end());
+    parts[i] = Continue(layout, &rounds[i], first);
   }
   const Values second = Sum(parts);
   std::vector<Values> decoded(gradients.size(), Values(layout.values()));
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    (*memories)[i] = rounds[i].Finish(second, decoded[i]).value();
+    for (const std::size_t t : Shuffled(layout)) {
+      EXPECT_TRUE(rounds[i].Finish(t, first, second, decoded[i]).ok());
+    }
+    (*memories)[i] = rounds[i].TakeMemory();
     EXPECT_EQ(decoded[i], decoded[0]);
   }
   return decoded[0];
@@ -123,9 +162,8 @@ TEST(PowerSgdVector, AnAbortedRoundLeavesNothing) {
   const Values want = Step(layout, gradients, {7, 2, 3}, &fresh);
   for (std::size_t i = 0; i < 2; ++i) {
     // Dropped behind its first exchange.
-    auto round = PowerSgdRound::Begin(layout, gradients[i], retried[i], {7, 1, 3}).value();
-    const Values first(round.first().begin(), round.first().end());
-    ASSERT_TRUE(round.Continue(first).ok());
+    Begun begun = Begin(layout, gradients[i], retried[i], {7, 1, 3});
+    Continue(layout, &begun.round, begun.first);
   }
   EXPECT_EQ(Step(layout, gradients, {7, 2, 3}, &retried), want);
   EXPECT_EQ(retried, fresh);
@@ -145,13 +183,12 @@ TEST(PowerSgdVector, ANewGenerationBringsMembersTogether) {
 
 TEST(PowerSgdVector, AgreedVectorsOfAWrongSizeAreRefused) {
   const PowerSgdLayout layout(Options(), kTensors);
-  auto round = PowerSgdRound::Begin(layout, Normal(kValues, 1), {}, {}).value();
-  EXPECT_THAT(std::string(round.Continue(Values(3)).message()),
+  auto [round, first] = Begin(layout, Normal(kValues, 1), {}, {});
+  EXPECT_THAT(std::string(round.Continue(1, Values(3)).message()),
               HasSubstr("first exchange gave 3 values, expected 153"));
-  const Values first(round.first().begin(), round.first().end());
-  ASSERT_TRUE(round.Continue(first).ok());
+  Continue(layout, &round, first);
   Values out(kValues);
-  EXPECT_THAT(std::string(round.Finish(Values(3), out).status().message()),
+  EXPECT_THAT(std::string(round.Finish(1, first, Values(3), out).message()),
               HasSubstr("second exchange gave 3 values, expected 210"));
 }
 
