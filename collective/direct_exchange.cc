@@ -32,9 +32,6 @@ class DirectExchange final : public Exchange {
       : config_(config),
         coders_(std::move(coders)),
         chunk_values_(chunk_values),
-        window_(std::max(kWindowChunksMin,
-                         config.window_bytes / std::max<std::size_t>(1, channel->size() - 1) /
-                             (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk_values)))),
         channel_(channel),
         control_(control),
         compute_(compute),
@@ -98,6 +95,13 @@ class DirectExchange final : public Exchange {
   const std::vector<double>& SharesIn(const ExchangeRequest& request) const {
     return request.shares.empty() ? config_.shares : request.shares;
   }
+  static std::size_t CountOf(const ExchangeRequest& request) {
+    return request.values == nullptr ? request.count : request.values->size() / sizeof(float);
+  }
+  // By the config's coders: chunks, and so error memories, stay what they are when codecs change.
+  std::size_t ChunkOf(const ExchangeRequest& request) const {
+    return ChunkValuesOf(config_, coders_, chunk_values_, CountOf(request), size());
+  }
   std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
   void Expect();
   bool MayBeSent(std::size_t owner) const;
@@ -120,9 +124,8 @@ class DirectExchange final : public Exchange {
   void OnCompute(const char* name, Work work, Then then);
 
   const ExchangeConfig config_;
-  const ExchangeCoders coders_;  // of rounds that name no others
-  const std::size_t chunk_values_;
-  const std::size_t window_;  // chunks that may be ahead of an owner's answers
+  const ExchangeCoders coders_;     // of rounds that name no others
+  const std::size_t chunk_values_;  // of vectors that are not large (ChunkValuesOf)
   GroupChannel* const channel_;
   Executor* const control_;
   Executor* const compute_;
@@ -143,6 +146,7 @@ class DirectExchange final : public Exchange {
 
   std::shared_ptr<Round> round_;  // running; null: none
   std::function<void(Result<Buffer>)> done_;
+  std::size_t window_ = 0;             // chunks that may be ahead of an owner's answers
   std::vector<std::size_t> encoded_;   // chunks by owner, begun or done
   std::vector<std::size_t> answered_;  // chunks by owner
   std::size_t last_owner_ = 0;         // whose chunk was encoded last
@@ -221,8 +225,9 @@ Result<ExchangeCoders> DirectExchange::CodersOf(const ExchangeRequest& request) 
   if (request.codec.empty() && request.result_codec.empty()) return coders_;
   SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders,
                          MakeExchangeCoders(config_, request.codec, request.result_codec));
-  if (coders.MessageBytesMax(chunk_values_) <= config_.chunk_bytes) return coders;
-  return InvalidArgument("a chunk of " + std::to_string(chunk_values_) +
+  const std::size_t chunk = ChunkOf(request);
+  if (coders.MessageBytesMax(chunk) <= config_.chunk_bytes) return coders;
+  return InvalidArgument("a chunk of " + std::to_string(chunk) +
                          " values does not fit a message with the codecs of this round; name the "
                          "one with more bytes when the exchange is made");
 }
@@ -231,11 +236,14 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
                                                                  const ExchangeCoders& coders) {
   auto round = std::make_shared<Round>();
   RoundPlan& plan = round->plan;
-  const std::size_t values =
-      request.values == nullptr ? request.count : request.values->size() / sizeof(float);
+  const std::size_t values = CountOf(request);
+  const std::size_t chunk = ChunkOf(request);
+  window_ =
+      std::max(kWindowChunksMin, config_.window_bytes / std::max<std::size_t>(1, size() - 1) /
+                                     (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk)));
   plan.rank = rank();
   plan.layout =
-      ShardLayout(values, SharesOf(request.weights, SharesIn(request)), config_.row, chunk_values_);
+      ShardLayout(values, SharesOf(request.weights, SharesIn(request)), config_.row, chunk);
   plan.contribution_coder = coders.contribution;
   plan.result_coder = coders.result;
   plan.method = coders.method;

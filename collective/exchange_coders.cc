@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kChunkValuesMax = 1u << 30;
 constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
+constexpr std::size_t kShardChunksMin = 20;
 
 }  // namespace
 
@@ -73,6 +74,17 @@ std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& code
     rows -= std::max<std::size_t>(1, rows / 16);
   }
   return rows * config.row;
+}
+
+std::size_t ChunkValuesOf(const ExchangeConfig& config, const ExchangeCoders& coders,
+                          std::size_t chunk_values, std::size_t values, std::size_t members) {
+  for (const std::size_t times : {4, 2}) {
+    const std::size_t larger = times * chunk_values;
+    const bool fits = larger <= kChunkValuesMax && larger / config.row <= kRowsMax &&
+                      coders.MessageBytesMax(larger) <= config.chunk_bytes;
+    if (fits && values / members / kShardChunksMin >= larger) return larger;
+  }
+  return chunk_values;
 }
 
 }  // namespace shoal::collective

@@ -38,6 +38,12 @@ Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t m
 // The most values, a multiple of `row`, that fit a message; 0 if not even a row.
 std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders);
 
+// The values of a chunk of a vector: `chunk_values` of them (above), or two or four times as many
+// where they fit a message and a shard has chunks enough for all that overlaps. What a message
+// costs beside its bytes (calls, records of TLS, wake-ups) is most of the cost of few bits.
+std::size_t ChunkValuesOf(const ExchangeConfig& config, const ExchangeCoders& coders,
+                          std::size_t chunk_values, std::size_t values, std::size_t members);
+
 inline bool ResultFeedback(const ExchangeConfig& config) {
   return config.result_feedback.value_or(config.error_feedback);
 }

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "collective/exchange_coders.h"
 #include "collective/exchange_message.h"
+#include "collective/shard_layout.h"
 #include "tests/unit/collective/exchange_group.h"
 #include "tests/unit/collective/exchange_reference.h"
 
@@ -435,6 +437,37 @@ TEST(DirectExchange, OneGroupOfBothEndsSendsLessThanTwoSteps) {
     EXPECT_NEAR(two, 2 * (3 * d - 2), 0.01 * two);
     if (pipelines == 4) {
       EXPECT_NEAR(1 - one / two, 0.3, 0.01);
+    }
+  }
+}
+
+TEST(DirectExchangeTest, LargeVectorsOfFewBitsGoInLargerChunks) {
+  const auto chunk_of = [](const char* codec, std::size_t values, std::size_t members) {
+    ExchangeConfig config;
+    config.codec = codec;
+    const ExchangeCoders coders = CheckedCoders(config, members).value();
+    return ChunkValuesOf(config, coders, ChunkValues(config, coders), values, members);
+  };
+  EXPECT_EQ(chunk_of("onebit", 100'000'000, 8), 4u << 17);
+  EXPECT_EQ(chunk_of("onebit", 70'000'000, 8), 2u << 17);
+  EXPECT_EQ(chunk_of("onebit", 10'000'000, 8), 1u << 17);
+  EXPECT_EQ(chunk_of("direct:bits=4,bucket=512", 100'000'000, 2), 2u << 17);  // 4: 266 KB
+  EXPECT_EQ(chunk_of("direct:bits=8,bucket=1024", 100'000'000, 2), 1u << 17);
+  EXPECT_EQ(chunk_of("raw:dtype=fp32", 100'000'000, 2), chunk_of("raw:dtype=fp32", 1000, 2));
+
+  const ExchangeConfig config = Small("onebit", true);
+  for (const auto& [count, chunk] : {std::pair{5000u, 48u}, {10000u, 96u}, {20000u, 192u}}) {
+    ExchangeGroup group(3, 21, config);
+    ExchangeReference reference(config, 3, chunk);
+    const ShardLayout layout(count, std::vector<double>(3, 1), config.row, chunk);
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      const ExchangeRequest request{round, 0, Ones(3), Combine::kWeightedMean, nullptr};
+      const std::vector<Values> values = group.RandomOfAll(count);
+      group.Round(request, values);
+      group.Commit();
+      EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values))) << count;
+      EXPECT_EQ(group.exchange_[0]->traffic().sent_messages,
+                layout.chunks(1) + layout.chunks(2) + 2 * layout.chunks(0));
     }
   }
 }
