@@ -25,7 +25,7 @@ constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs
 constexpr std::size_t kWindowChunksMin = 4;
 
 // Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
-class DirectExchange final : public Exchange {
+class DirectExchange final : public BlendingExchange {
  public:
   DirectExchange(const ExchangeConfig& config, ExchangeCoders coders, std::size_t chunk_values,
                  GroupChannel* channel, Executor* control, Executor* compute)
@@ -48,10 +48,12 @@ class DirectExchange final : public Exchange {
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
   void Commit() override {
-    SHOAL_CHECK(round_ == nullptr);
+    SHOAL_CHECK(round_ == nullptr && !blending_);
     memories_.Commit();
   }
+  void CommitPart(double factor, std::function<void(Status)> done) override;
   void Rollback() override {
+    SHOAL_CHECK(!blending_);
     Abort();
     memories_.Rollback();
   }
@@ -136,6 +138,7 @@ class DirectExchange final : public Exchange {
   TaskScope replies_{control_};
 
   ErrorMemories memories_;
+  bool blending_ = false;  // a task on `compute` is at work on what was put there
   Buffer spare_result_;
   ExchangeTraffic traffic_;
   bool started_ = false;          // any round yet
@@ -201,6 +204,7 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
 
 void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
   SHOAL_ASSERT_ON(*control_);
+  SHOAL_CHECK(!blending_);
   Status status = CheckStart(request);
   const Result<ExchangeCoders> coders =
       status.ok() ? CodersOf(request) : Result<ExchangeCoders>(status);
@@ -426,6 +430,26 @@ void DirectExchange::MaybeEnd() {
   Finish(std::move(round_->result));
 }
 
+void DirectExchange::CommitPart(double factor, std::function<void(Status)> done) {
+  SHOAL_CHECK(round_ == nullptr && !blending_);
+  if (!MayBlend(factor)) {
+    return replies_.Post("exchange.refuse", [factor, done = std::move(done)] {
+      done(InvalidArgument("an exchange cannot count by a factor of " + std::to_string(factor)));
+    });
+  }
+  blending_ = true;
+  auto blend = [steps = factor == 1 ? std::vector<MemoryStep>() : memories_.Steps(rank()),
+                factor = static_cast<float>(factor)] {
+    for (const MemoryStep& step : steps) Blend(step, factor);
+    return Status::Ok();
+  };
+  OnCompute("exchange.blend", std::move(blend), [this, done = std::move(done)](Status status) {
+    blending_ = false;
+    memories_.Commit();
+    done(std::move(status));
+  });
+}
+
 Status DirectExchange::Send(std::size_t to, Buffer message) {
   traffic_.sent_bytes += message.size();
   ++traffic_.sent_messages;
@@ -538,16 +562,25 @@ void DirectExchange::Finish(Result<Buffer> result) {
 
 }  // namespace
 
-Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
-                                                    GroupChannel* channel, Executor* control,
-                                                    Executor* compute) {
+Result<std::unique_ptr<BlendingExchange>> NewBlendingExchange(const ExchangeConfig& config,
+                                                              GroupChannel* channel,
+                                                              Executor* control,
+                                                              Executor* compute) {
   if (channel->rank() >= channel->size()) {
     return InvalidArgument("this member is not in its stage group");
   }
   SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, CheckedCoders(config, channel->size()));
   const std::size_t chunk_values = ChunkValues(config, coders);
-  return std::unique_ptr<Exchange>(std::make_unique<DirectExchange>(
+  return std::unique_ptr<BlendingExchange>(std::make_unique<DirectExchange>(
       config, std::move(coders), chunk_values, channel, control, compute));
+}
+
+Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
+                                                    GroupChannel* channel, Executor* control,
+                                                    Executor* compute) {
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> exchange,
+                         NewBlendingExchange(config, channel, control, compute));
+  return exchange;
 }
 
 }  // namespace shoal::collective

@@ -13,6 +13,20 @@ std::span<T> Cut(std::span<T> values, std::size_t first, ValueRange chunk) {
   return values.subspan(chunk.begin - first, chunk.size());
 }
 
+// Empty: zeros. `result` may be `after`.
+void Blend(std::span<const float> before, std::span<const float> after, float factor,
+           std::span<float> result) {
+  if (before.empty()) {
+    for (std::size_t i = 0; i < after.size(); ++i) result[i] = after[i] * factor;
+  } else if (after.empty()) {
+    for (std::size_t i = 0; i < before.size(); ++i) result[i] = before[i] - before[i] * factor;
+  } else {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      result[i] = before[i] + (after[i] - before[i]) * factor;
+    }
+  }
+}
+
 }  // namespace
 
 ErrorMemory::ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs,
@@ -40,6 +54,13 @@ std::span<float> WorkerError(ErrorMemory* memory, ValueRange chunk) {
 std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk) {
   if (memory == nullptr) return {};
   return Cut(memory->server.floats(), memory->own.begin, chunk);
+}
+
+void Blend(const MemoryStep& step, float factor) {
+  const ErrorMemory nothing(step.after->layout, 0, false, false);
+  const ErrorMemory& before = step.before != nullptr ? *step.before : nothing;
+  Blend(before.worker.floats(), step.after->worker.floats(), factor, step.result->worker.floats());
+  Blend(before.server.floats(), step.after->server.floats(), factor, step.result->server.floats());
 }
 
 std::shared_ptr<const ErrorMemory> ErrorMemories::Find(std::uint32_t tensor,
@@ -75,6 +96,31 @@ void ErrorMemories::MarkRead(std::uint32_t tensor) {
       found->second->read = true;
     }
   }
+}
+
+std::vector<MemoryStep> ErrorMemories::Steps(std::size_t rank) {
+  std::vector<MemoryStep> steps;
+  for (auto& [tensor, memory] : put_) {
+    MemoryStep step;
+    const auto found = committed_.find(tensor);
+    // A round that found another layout built on zeros.
+    if (found != committed_.end() && found->second->layout == memory->layout) {
+      step.before = found->second;
+    }
+    const bool worker = step.before != nullptr && !step.before->worker.empty();
+    const bool server = step.before != nullptr && !step.before->server.empty();
+    const bool fits =
+        worker <= !memory->worker.empty() && server <= !memory->server.empty() && !memory->read;
+    step.after = memory;
+    if (!fits) {
+      memory = std::make_shared<ErrorMemory>(step.after->layout, rank,
+                                             worker || !step.after->worker.empty(),
+                                             server || !step.after->server.empty());
+    }
+    step.result = memory;
+    steps.push_back(std::move(step));
+  }
+  return steps;
 }
 
 void ErrorMemories::Commit() {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "collective/shard_layout.h"
 #include "common/buffer.h"
@@ -35,6 +36,16 @@ std::span<const float> ServerError(const ErrorMemory* memory, ValueRange chunk);
 std::span<float> WorkerError(ErrorMemory* memory, ValueRange chunk);
 std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk);
 
+// The way from what counts to what a round left, of which a part is to be gone.
+struct MemoryStep {
+  std::shared_ptr<const ErrorMemory> before, after;  // before: may be null
+  std::shared_ptr<ErrorMemory> result;               // may be `after`
+};
+
+// result = before + factor x (after - before), value by value. Thread: any; nobody else uses
+// `result` meanwhile.
+void Blend(const MemoryStep& step, float factor);
+
 class ErrorMemories {
  public:
   // `reuse`: keeps the memory that a Commit replaces, for Fresh.
@@ -49,6 +60,9 @@ class ErrorMemories {
   void Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory);
   // A round that built on the tensor's memory failed: its tasks may go on reading it.
   void MarkRead(std::uint32_t tensor);
+  // The ways of all that was put since the last Commit or Rollback; their results, which are not
+  // written yet, count with the next Commit in its place.
+  std::vector<MemoryStep> Steps(std::size_t rank);
   // What was put since the last of these two counts from now on, or is dropped.
   void Commit();
   void Rollback();

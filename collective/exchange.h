@@ -145,6 +145,24 @@ class Exchange {
   virtual ExchangeTraffic traffic() const = 0;
 };
 
+// By how much of what a round did it may count. Above 1 memories go further than the round took
+// them, and what is wrong in them grows; the least is far above where fp32 ends.
+inline constexpr double kBlendLeast = 0x1p-64, kBlendMost = 1.25;
+inline bool MayBlend(double factor) { return factor >= kBlendLeast && factor <= kBlendMost; }
+
+// An exchange whose rounds may count in part. Everything behind a round's coding is linear in it:
+// if its user takes base + factor x (result - base) for what was agreed, `base` the same on all
+// members, the sum of all that was agreed stays that of the targets less the memories.
+class BlendingExchange : public Exchange {
+ public:
+  using Exchange::Commit;
+  // Commit of memories on a part of the way from those of the last Commit to what the rounds since
+  // then left: before + factor x (after - before), on all members the same factor; 1 is Commit.
+  // `done` comes in a task of its own, and nothing else may be called before it; an error, for a
+  // factor that is out of bounds, leaves things as they were.
+  virtual void CommitPart(double factor, std::function<void(Status)> done) = 0;
+};
+
 // Two latencies: everybody sends each owner its shard, owners send sums to everybody (direct
 // reduce-scatter and all-gather), chunk by chunk. Who owns what: Shards (shard_layout.h). Channel
 // and executors outlive it, `control` also what was posted to `compute`. An unknown codec, or one
@@ -152,6 +170,9 @@ class Exchange {
 Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
                                                     GroupChannel* channel, Executor* control,
                                                     Executor* compute);
+Result<std::unique_ptr<BlendingExchange>> NewBlendingExchange(const ExchangeConfig& config,
+                                                              GroupChannel* channel,
+                                                              Executor* control, Executor* compute);
 
 }  // namespace shoal::collective
 

@@ -32,6 +32,8 @@ class ExchangeReference {
       weights_ = request.weights;
       server_error_.assign(n, 0.0f);
       for (auto& error : worker_error_) error.assign(n, 0.0f);
+      kept_worker_ = worker_error_;
+      kept_server_ = server_error_;
     }
     double all = 0;
     for (const std::uint64_t weight : weights_) all += static_cast<double>(weight);
@@ -72,10 +74,25 @@ class ExchangeReference {
     return agreed;
   }
 
+  // Memories on a part of the way that they went since the last time.
+  void Commit(float factor = 1) {
+    for (std::size_t m = 0; factor != 1 && m < worker_error_.size(); ++m) {
+      GoBack(kept_worker_[m], factor, &worker_error_[m]);
+    }
+    if (factor != 1) GoBack(kept_server_, factor, &server_error_);
+    kept_worker_ = worker_error_;
+    kept_server_ = server_error_;
+  }
+
   const std::vector<float>& worker_error(std::size_t member) { return worker_error_[member]; }
   const std::vector<float>& server_error() { return server_error_; }
 
  private:
+  static void GoBack(const std::vector<float>& before, float factor, std::vector<float>* after) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      (*after)[i] = before[i] + ((*after)[i] - before[i]) * factor;
+    }
+  }
   // Where shards begin, in rows as near to equal parts among the contributors as rows allow.
   std::vector<std::size_t> Borders(std::size_t n) const {
     std::size_t owners = 0, seen = 0;
@@ -116,6 +133,8 @@ class ExchangeReference {
   std::vector<std::uint64_t> weights_;
   std::vector<std::vector<float>> worker_error_;  // by member
   std::vector<float> server_error_;
+  std::vector<std::vector<float>> kept_worker_;  // as of the last Commit
+  std::vector<float> kept_server_;
 };
 
 }  // namespace shoal::collective

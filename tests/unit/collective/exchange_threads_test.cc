@@ -42,6 +42,7 @@ class ThreadGroup {
     const std::size_t own_rank;
     Receiver receiver;  // control only, as the rest
     std::unique_ptr<Exchange> exchange;
+    BlendingExchange* blending = nullptr;  // it, or what it uses
     int rounds_done = 0, aborted = 0;
     std::vector<float> last;
     std::unique_ptr<Executor> control;  // before compute: tasks there post to it
@@ -59,8 +60,11 @@ class ThreadGroup {
     }
     for (auto& peer : peers_) {
       RunOn(peer->control.get(), [&] {
-        peer->exchange =
-            NewDirectExchange(config, peer.get(), peer->control.get(), peer->compute.get()).value();
+        auto made =
+            NewBlendingExchange(config, peer.get(), peer->control.get(), peer->compute.get())
+                .value();
+        peer->blending = made.get();
+        peer->exchange = std::move(made);
         if (tensors.empty()) return 0;
         PowerSgdExchangeConfig factors;
         factors.options = {.rank = 2, .start = 2, .stages = ""};
@@ -81,25 +85,31 @@ class ThreadGroup {
     for (auto& peer : peers_) RunOn(peer->control.get(), [] { return 0; });
   }
 
-  void Start(Peer* peer, std::uint64_t round, std::shared_ptr<const Buffer> values) {
-    peer->control->Post("start", [this, peer, round, values] {
+  // The round counts by `factor`.
+  void Start(Peer* peer, std::uint64_t round, std::shared_ptr<const Buffer> values,
+             double factor = 1) {
+    peer->control->Post("start", [this, peer, round, values, factor] {
       const std::vector<std::uint64_t> weights(peers_.size(), 2);
-      peer->exchange->Start({round, 0, weights, combine_, values},
-                            [peer, late = late_](Result<Buffer> sum) {
-                              if (!peer->exchange) {
-                                ++*late;
-                                return;
-                              }
-                              ++peer->rounds_done;
-                              if (!sum.ok()) {
-                                ++peer->aborted;
-                                return;
-                              }
-                              const std::span<const float> got = std::as_const(*sum).floats();
-                              peer->last.assign(got.begin(), got.end());
-                              peer->exchange->Recycle(std::move(*sum));
-                              peer->exchange->Commit();
-                            });
+      peer->exchange->Start({round, 0, weights, combine_, values}, [peer, factor, late = late_](
+                                                                       Result<Buffer> sum) {
+        if (!peer->exchange) {
+          ++*late;
+          return;
+        }
+        if (!sum.ok()) {
+          ++peer->rounds_done;
+          ++peer->aborted;
+          return;
+        }
+        const std::span<const float> got = std::as_const(*sum).floats();
+        peer->last.assign(got.begin(), got.end());
+        peer->exchange->Recycle(std::move(*sum));
+        if (factor != 1) {
+          return peer->blending->CommitPart(factor, [peer](const Status&) { ++peer->rounds_done; });
+        }
+        ++peer->rounds_done;
+        peer->exchange->Commit();
+      });
     });
   }
 
@@ -141,6 +151,33 @@ TEST(ExchangeThreadsTest, RoundsAgreeAndAbortsInBetweenHarmNobody) {
     for (auto& peer : group.peers_) EXPECT_EQ(peer->last, group.peers_[0]->last);
   }
   EXPECT_LE(group.peers_[0]->aborted, 6);
+}
+
+TEST(ExchangeThreadsTest, RoundsThatCountInPartDependOnNothingElse) {
+  ExchangeConfig config;
+  config.codec = "onebit";
+  config.error_feedback = true;
+  config.reuse_memory = true;
+  config.row = 64;
+  config.chunk_values = 1024;
+  std::vector<float> first;
+  for (int again = 0; again < 3; ++again) {
+    ThreadGroup group(3, config);
+    for (int round = 1; round <= 12; ++round) {
+      for (auto& peer : group.peers_) {
+        group.Start(peer.get(), static_cast<std::uint64_t>(round),
+                    Ramp(20000, static_cast<float>(1 + peer->own_rank)),
+                    round % 2 == 0 ? 0.3 : 1.2);
+      }
+      for (auto& peer : group.peers_) {
+        ASSERT_TRUE(WaitUntil(peer->control.get(), [&] { return peer->rounds_done == round; }));
+      }
+    }
+    for (auto& peer : group.peers_) {
+      if (first.empty()) first = peer->last;
+      EXPECT_EQ(peer->last, first);
+    }
+  }
 }
 
 TEST(ExchangeThreadsTest, DestructionWhileWorkRunsIsQuiet) {
