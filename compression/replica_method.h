@@ -88,7 +88,7 @@ struct ReplicaMethod {
   // holds all parameters; 0: what is gathered does not count.
   std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
                            std::uint64_t largest_unit = 0) const;
-  // Clips each pipeline's gradient by its own norm, before anything is exchanged.
+  // Clips by the norms of the pipelines' own gradients: nobody adds these up before they count.
   bool clips_locally() const {
     return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit || local.steps > 0;
   }

@@ -94,6 +94,19 @@ void FoldMomentum(const AdamWStep& step, std::span<const float> gradient,
   }
 }
 
+void ScaleFold(const AdamWStep& step, float factor, std::span<const float> exp_avg,
+               std::span<float> agreed) {
+  SHOAL_CHECK(exp_avg.size() == agreed.size());
+  const float beta1 = step.beta1;
+  const float* __restrict__ before = exp_avg.data();
+  float* __restrict__ values = agreed.data();
+  const std::size_t count = agreed.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float kept = before[i] * beta1;
+    values[i] = kept + (values[i] - kept) * factor;
+  }
+}
+
 namespace {
 
 float BoundedDirection(const AdamWStep& step, float most, float exp_avg, float exp_avg_sq) {

@@ -64,6 +64,9 @@ AdamWStep MakeFrozenStep(const AdamWOptions& options, std::uint64_t updates);
 
 // m = beta1 m + (1-beta1) g factor; spans of one length.
 void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::span<float> exp_avg);
+// agreed = beta1 m + factor (agreed - beta1 m): what a fold of gradients added, times so much.
+void ScaleFold(const AdamWStep& step, float factor, std::span<const float> exp_avg,
+               std::span<float> agreed);
 // The parameters' half of AdamWUpdate, with m and v as they are, but for two bounds that what is
 // lost in an agreed m makes necessary: a value whose v is 0 (a row that no gradient has touched)
 // stays, apart from its decay, and |m / sqrt(v)| is (1-beta1) / sqrt(1-beta2) at most, as far as

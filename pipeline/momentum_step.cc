@@ -3,15 +3,24 @@
 // agrees on the mean of these, quantised with error feedback at both ends, while the variance is
 // frozen (1-bit Adam: Tang et al., ICML 2021; AQ-SGD, section on gradient compression).
 //
-// The step's clipping cannot wait for the norm of a gradient that nobody computes: every pipeline
-// clips by the norm of its own, in all steps, so that the variance is one of such gradients.
+// Bucket by bucket, as in gradient_step.cc. A gradient counts by the factor clip x members /
+// labels, which is known at Reduce: the clipping is by the root mean square of the norms of the
+// pipelines' own gradients, as nobody computes that of their mean. Sums of exact steps are scaled
+// in Apply. Momenta are folded with a factor that was right in a step shortly before; all that
+// the exchange makes of them is linear in it, so that Reduce scales the fold behind the exchange,
+// and Apply the change of the error memories, by true / assumed. Where that is too large, and
+// where fewer pipelines count than was believed, what began is rolled back, and a second round of
+// the step has the true factor from its start.
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
 #include <utility>
 
 #include "collective/channel_mux.h"
 #include "collective/exchange.h"
 #include "optimizer/adamw.h"
+#include "pipeline/gradient_buckets.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -19,16 +28,11 @@ namespace {
 
 using model::StateVector;
 
-// Channels of a part's group.
-enum Channel : std::size_t { kExact, kCompressed, kChannels };
-
-// A part and its two exchanges, which are never in use at the same time.
-struct MomentumPart {
-  std::shared_ptr<const ReplicaPart> part;
-  std::unique_ptr<collective::ChannelMux> mux;
-  std::unique_ptr<collective::Exchange> exact, compressed;
-  std::shared_ptr<const Buffer> agreed;  // momentum of the running step; null: gradients are agreed
-};
+// A step's first round, and the one behind a wrong guess.
+constexpr std::uint64_t kRoundsPerStep = 2;
+// The factor assumed is the largest of so many steps before: one that is too large costs some
+// accuracy of the step, one that is too small a second round.
+constexpr std::size_t kFactorsKept = 4;
 
 // The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
 // gradients, by which momentum and variance move on, too. Thread: compute.
@@ -68,6 +72,16 @@ Status ApplyPart(model::StageModel* model, const ReplicaPart& part, const Buffer
   return WritePart(model, StateVector::kWeights, part, weights.floats());
 }
 
+// By which all gradients of a step are clipped.
+double ClipOf(const ReduceOrder& order, double clip_norm) {
+  double squares = 0;
+  for (const std::uint32_t pipeline : order.pipelines) {
+    squares += order.local_norms[pipeline] * order.local_norms[pipeline];
+  }
+  return optimizer::ClipFactor(clip_norm,
+                               std::sqrt(squares / static_cast<double>(order.pipelines.size())));
+}
+
 class MomentumStep final : public ReplicaStep {
  public:
   explicit MomentumStep(const ReplicaContext& context)
@@ -78,177 +92,311 @@ class MomentumStep final : public ReplicaStep {
         scope_(core_->deps.control) {}
 
   Status Init(const ReplicaContext& context);
+  void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
-  collective::Exchange* ExchangeOf(const MomentumPart& part) const {
-    return exact_ ? part.exact.get() : part.compressed.get();
+  // A bucket and its two exchanges, which are never in use at the same time.
+  struct Lane {
+    GradientBucket bucket;
+    collective::GroupChannel* group = nullptr;
+    std::unique_ptr<collective::Exchange> exact;
+    std::unique_ptr<collective::BlendingExchange> compressed;
+    bool begun = false;                    // in the running step
+    std::optional<Buffer> result;          // of its exchange, not used yet
+    std::shared_ptr<const Buffer> agreed;  // momentum of the running step, as it will be applied
+    double squared_norm = 0;               // of it
+  };
+
+  Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
+  Status AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number);
+  collective::Exchange* ExchangeOf(const Lane& lane) const {
+    return exact_ ? lane.exact.get() : lane.compressed.get();
   }
-  void Exchange(MomentumPart* part, Buffer values);
-  void OnPart(MomentumPart* part, Result<Buffer> agreed);
-  void OnGradients(const MomentumPart& part, Buffer sum);
-  void OnMomentum(MomentumPart* part, Buffer mean);
-  void FinishPart(double squared);
-  void Fail(const Status& status);
+  void BeginStep(std::uint64_t step);
+  void Believe(const ReduceOrder& order);
+  void Read(Lane* lane);
+  void Exchange(Lane* lane, Buffer values);
+  void Use(Lane* lane);
+  void UseSum(Lane* lane);
+  void UseMomentum(Lane* lane);
+  void FinishLane();
+  void Finish(Result<double> norm);
+  void ApplyLanes(const ApplyOrder& order);
+  void FinishApply(const Status& status);
 
   RunnerCore* const core_;
   const GroupLinks* const links_;
   const compression::ReplicaMethod method_;
   const optimizer::VarianceSchedule schedule_;
-  std::vector<MomentumPart> parts_;
+  FinalParts final_after_;
+  std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
+  std::deque<Lane> lanes_;
+  std::deque<double> factors_;  // true ones of this generation's last steps
+  std::uint64_t step_ = 0;      // running
+  bool exact_ = true;           // it agrees on gradients
+  std::uint64_t attempt_ = 0;   // of its rounds
+  double assumed_ = 0;          // factor of its fold; 0: none is known before Reduce
+  double blend_ = 1;            // true / assumed factor
+  double clip_ = 1;
+  std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
+  Status early_error_;                    // came before Reduce
   ReduceOrder order_;
-  bool exact_ = true;  // the running step agrees on gradients
-  double squared_norm_ = 0;
-  std::size_t parts_left_ = 0;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
+  std::function<void(Status)> applied_;       // null: no Apply is
+  std::size_t lanes_left_ = 0;                // of Reduce
+  std::size_t tasks_left_ = 0;                // of Apply
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
 Status MomentumStep::Init(const ReplicaContext& context) {
-  for (const auto& part : context.parts) {
-    collective::ExchangeConfig exchange;
-    exchange.row = compression::kReplicaRow;
-    exchange.seed = core_->config.seed;
-    exchange.epoch = core_->config.generation;
-    exchange.early_bytes_max += 2 * sizeof(float) * part->values;
-    MomentumPart made;
-    made.mux = std::make_unique<collective::ChannelMux>(
-        part->channel, kChannels, [core = core_](const Status& status) {
-          core->fail(status.WithContext("inside the stage group"), nullptr);
-        });
-    SHOAL_ASSIGN_OR_RETURN(made.exact,
-                           collective::NewDirectExchange(exchange, made.mux->channel(kExact),
-                                                         core_->deps.control, core_->deps.compute));
-    exchange.codec = method_.codec;
-    exchange.error_feedback = method_.feedback;
-    SHOAL_ASSIGN_OR_RETURN(made.compressed,
-                           collective::NewDirectExchange(exchange, made.mux->channel(kCompressed),
-                                                         core_->deps.control, core_->deps.compute));
-    made.part = part;
-    parts_.push_back(std::move(made));
+  final_after_ = context.final_after;
+  for (const auto& part : context.parts) SHOAL_RETURN_IF_ERROR(AddLanes(part));
+  return Status::Ok();
+}
+
+Status MomentumStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
+  std::vector<GradientBucket> buckets =
+      CutBuckets(part, final_after_, core_->config.bucket_values_min);
+  muxes_.push_back(std::make_unique<collective::ChannelMux>(
+      part->channel, 2 * buckets.size(), [core = core_](const Status& status) {
+        core->fail(status.WithContext("inside the stage group"), nullptr);
+      }));
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    Lane& lane = lanes_.emplace_back();
+    lane.bucket = std::move(buckets[i]);
+    lane.group = part->channel;
+    SHOAL_RETURN_IF_ERROR(AddExchanges(&lane, muxes_.back().get(), i));
   }
   return Status::Ok();
 }
 
-void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
-  SHOAL_CHECK(!done_);
-  order_ = order;
-  done_ = std::move(done);
-  exact_ = optimizer::UpdatesVariance(schedule_, order.step);
-  squared_norm_ = 0;
-  parts_left_ = parts_.size();
-  const double clip = optimizer::ClipFactor(core_->deps.model->options().optimizer.clip_norm,
-                                            order.local_norms[core_->config.pipeline]);
-  const auto members = static_cast<double>(order.pipelines.size());
-  for (MomentumPart& part : parts_) {
-    part.agreed.reset();
-    // Gradients are summed over the members; of momenta the mean is taken, so a member's own
-    // stands for all of them there, and one of two ends for both.
-    const double factor =
-        exact_ ? clip : clip * members * part.part->ends / static_cast<double>(order.labels);
-    auto read = [model = core_->deps.model, from = part.part, exact = exact_,
-                 options = OptimizerOptionsOf(*core_, order.step),
-                 factor]() mutable -> Result<Buffer> {
-      Buffer gradient(from->values * sizeof(float));
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *from, gradient.floats()));
-      options.gradient_factor = factor;
-      if (exact) {
-        const auto scale = static_cast<float>(factor);
-        for (float& value : gradient.floats()) value *= scale;
-        return gradient;
-      }
-      Buffer momentum(gradient.size());
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, momentum.floats()));
-      optimizer::FoldMomentum(optimizer::MakeAdamWStep(options), gradient.floats(),
-                              momentum.floats());
-      return momentum;
-    };
-    scope_.Run(core_->deps.compute, "momentum.fold", std::move(read),
-               [this, to = &part](Result<Buffer> values) {
-                 if (!values.ok()) return Fail(values.status());
-                 Exchange(to, std::move(*values));
-               });
+Status MomentumStep::AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number) {
+  collective::ExchangeConfig config;
+  config.row = compression::kReplicaRow;
+  // No two buckets of a part draw the same random numbers.
+  config.seed = core_->config.seed ^ (number * 0x9e3779b97f4a7c15);
+  config.epoch = core_->config.generation;
+  config.early_bytes_max += 2 * sizeof(float) * lane->bucket.part->values;
+  // Codes and sums run beside the model, which is at work on the other buckets.
+  Executor* const compute = core_->deps.codec;
+  SHOAL_ASSIGN_OR_RETURN(lane->exact,
+                         collective::NewDirectExchange(config, mux->channel(2 * number),
+                                                       core_->deps.control, compute));
+  config.codec = method_.codec;
+  config.error_feedback = method_.feedback;
+  SHOAL_ASSIGN_OR_RETURN(lane->compressed,
+                         collective::NewBlendingExchange(config, mux->channel(2 * number + 1),
+                                                         core_->deps.control, compute));
+  return Status::Ok();
+}
+
+// ---- before Reduce ----
+
+// Everything here is the same on all members: they had the same orders in this generation.
+void MomentumStep::BeginStep(std::uint64_t step) {
+  step_ = step;
+  exact_ = optimizer::UpdatesVariance(schedule_, step);
+  assumed_ = factors_.empty() ? 0 : *std::max_element(factors_.begin(), factors_.end());
+  pipelines_.clear();
+  for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
+}
+
+void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  BeginStep(step);
+  if (!exact_ && assumed_ == 0) return;
+  for (Lane& lane : lanes_) {
+    if (!lane.begun && lane.bucket.final_after <= parts) Read(&lane);
   }
 }
 
-void MomentumStep::Exchange(MomentumPart* part, Buffer values) {
-  core_->Progress();
-  collective::ExchangeRequest request;
-  request.round = order_.step + 1;
-  request.weights = PartWeights(*part->part, order_.pipelines);
-  request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
-  request.shares = SharesOfPart(*core_, *part->part, request.weights);
-  CountRaw(*part->part, request.weights, part->part->values, &core_->stats.replica, request.shares);
-  request.values = std::make_shared<const Buffer>(std::move(values));
-  ExchangeOf(*part)->Start(
-      std::move(request), [this, part](Result<Buffer> agreed) { OnPart(part, std::move(agreed)); });
+void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_CHECK(!done_);
+  BeginStep(order.step);
+  order_ = order;
+  done_ = std::move(done);
+  lanes_left_ = lanes_.size();
+  if (!early_error_.ok()) {
+    return scope_.Post("momentum.failed", [this] { Finish(early_error_); });
+  }
+  Believe(order);
+  for (Lane& lane : lanes_) {
+    if (!lane.begun) {
+      Read(&lane);
+    } else if (attempt_ > 0) {
+      ExchangeOf(lane)->Rollback();
+      lane.result.reset();
+      Read(&lane);
+    } else if (lane.result) {
+      Use(&lane);
+    }
+  }
 }
 
-void MomentumStep::OnPart(MomentumPart* part, Result<Buffer> agreed) {
-  if (!agreed.ok()) return Fail(agreed.status());
-  core_->Progress();
-  if (exact_) return OnGradients(*part, std::move(*agreed));
-  OnMomentum(part, std::move(*agreed));
+// What the step's end tells of its factor; the same on all members, bit for bit.
+void MomentumStep::Believe(const ReduceOrder& order) {
+  clip_ = ClipOf(order, core_->deps.model->options().optimizer.clip_norm);
+  const double factor =
+      clip_ * (static_cast<double>(order.pipelines.size()) / static_cast<double>(order.labels));
+  factors_.push_back(factor);
+  if (factors_.size() > kFactorsKept) factors_.pop_front();
+  const bool all = order.pipelines.size() == core_->config.pipelines;  // each is named once
+  blend_ = exact_ || assumed_ == 0 ? 1 : factor / assumed_;
+  if (!all || !collective::MayBlend(blend_)) {
+    pipelines_ = order.pipelines;
+    ++attempt_;
+  }
+  if (attempt_ > 0 || assumed_ == 0) {
+    assumed_ = factor;
+    blend_ = 1;
+  }
 }
 
-void MomentumStep::OnGradients(const MomentumPart& part, Buffer sum) {
-  auto write = [model = core_->deps.model, to = part.part,
-                sum = std::move(sum)]() -> Result<double> {
-    SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kGradients, *to, sum.floats()));
-    return 0.0;
+// Gradients are summed over the members; of momenta the mean is taken, so a member's own stands for
+// all of them there, and one of two ends for both.
+void MomentumStep::Read(Lane* lane) {
+  lane->begun = true;
+  auto read = [model = core_->deps.model, from = lane->bucket.part, exact = exact_,
+               options = OptimizerOptionsOf(*core_, step_),
+               factor = assumed_]() mutable -> Result<Buffer> {
+    Buffer gradient(from->values * sizeof(float));
+    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *from, gradient.floats()));
+    if (exact) return gradient;
+    options.gradient_factor = factor * from->ends;
+    Buffer momentum(gradient.size());
+    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, momentum.floats()));
+    optimizer::FoldMomentum(optimizer::MakeAdamWStep(options), gradient.floats(),
+                            momentum.floats());
+    return momentum;
   };
-  scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
-             [this](Result<double> written) {
-               if (!written.ok()) return Fail(written.status());
-               if (parts_left_ > 1) return FinishPart(0);
-               auto norm = [model = core_->deps.model] { return model->SquaredGradientNorm(1.0); };
-               scope_.Run(core_->deps.compute, "gradients.norm", std::move(norm),
-                          [this](double squared) { FinishPart(squared); });
+  scope_.Run(core_->deps.compute, "momentum.fold", std::move(read),
+             [this, lane, attempt = attempt_](Result<Buffer> values) {
+               if (attempt != attempt_) return;
+               if (!values.ok()) return Finish(values.status());
+               Exchange(lane, std::move(*values));
              });
 }
 
-void MomentumStep::OnMomentum(MomentumPart* part, Buffer mean) {
-  part->agreed = std::make_shared<const Buffer>(std::move(mean));
-  // The embedding counts on one of its two stages, as its gradient does.
-  const bool counts = !part->part->embedding || core_->first_stage();
-  // In the unit of a gradient sum.
-  const auto labels = static_cast<double>(order_.labels);
-  auto norm = [agreed = part->agreed, counts, labels] {
-    return counts ? optimizer::SumOfSquares(agreed->floats()) * labels * labels : 0.0;
+void MomentumStep::Exchange(Lane* lane, Buffer values) {
+  core_->Progress();
+  const ReplicaPart& part = *lane->bucket.part;
+  collective::ExchangeRequest request;
+  request.round = step_ * kRoundsPerStep + 1 + attempt_;
+  request.weights = PartWeights(part, pipelines_);
+  request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
+  request.shares = SharesOfPart(*core_, part, request.weights);
+  CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
+  request.values = std::make_shared<const Buffer>(std::move(values));
+  ExchangeOf(*lane)->Start(std::move(request),
+                           [this, lane, attempt = attempt_](Result<Buffer> result) {
+                             if (attempt != attempt_) return;
+                             if (!result.ok()) return Finish(result.status());
+                             core_->Progress();
+                             lane->result = std::move(*result);
+                             if (done_) Use(lane);
+                           });
+}
+
+// ---- behind Reduce ----
+
+void MomentumStep::Use(Lane* lane) { exact_ ? UseSum(lane) : UseMomentum(lane); }
+
+void MomentumStep::UseSum(Lane* lane) {
+  auto write = [model = core_->deps.model, to = lane->bucket.part,
+                sum = std::move(*std::exchange(lane->result, std::nullopt))] {
+    return WritePart(model, StateVector::kGradients, *to, sum.floats());
   };
-  scope_.Run(core_->deps.compute, "momentum.norm", std::move(norm),
-             [this](double squared) { FinishPart(squared); });
+  scope_.Run(core_->deps.compute, "gradients.write", std::move(write), [this](Status status) {
+    if (!status.ok()) return Finish(status);
+    FinishLane();
+  });
 }
 
-void MomentumStep::FinishPart(double squared) {
-  squared_norm_ += squared;
-  if (--parts_left_ > 0 || !done_) return;
-  std::exchange(done_, nullptr)(squared_norm_);
+void MomentumStep::UseMomentum(Lane* lane) {
+  struct Agreed {
+    Buffer momentum;
+    double squared_norm = 0;
+  };
+  // The embedding counts on one of its two stages, as its gradient does.
+  const bool counts = !lane->bucket.part->embedding || core_->first_stage();
+  auto scale =
+      [model = core_->deps.model, from = lane->bucket.part, counts, blend = blend_,
+       options = OptimizerOptionsOf(*core_, step_),
+       mean = std::move(*std::exchange(lane->result, std::nullopt))]() mutable -> Result<Agreed> {
+    if (blend != 1) {
+      Buffer before(mean.size());
+      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, before.floats()));
+      optimizer::ScaleFold(optimizer::MakeAdamWStep(options), static_cast<float>(blend),
+                           before.floats(), mean.floats());
+    }
+    const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
+    return Agreed{std::move(mean), squares};
+  };
+  scope_.Run(core_->deps.compute, "momentum.scale", std::move(scale),
+             [this, lane](Result<Agreed> agreed) {
+               if (!agreed.ok()) return Finish(agreed.status());
+               lane->agreed = std::make_shared<const Buffer>(std::move(agreed->momentum));
+               lane->squared_norm = agreed->squared_norm;
+               FinishLane();
+             });
 }
 
-void MomentumStep::Fail(const Status& status) {
+// The norm is in the unit of a gradient sum, and what clipping leaves.
+void MomentumStep::FinishLane() {
+  if (--lanes_left_ > 0 || !done_) return;
+  if (exact_) {
+    auto norm = [model = core_->deps.model, clip = clip_] {
+      return model->SquaredGradientNorm(1.0) * clip * clip;
+    };
+    return scope_.Run(core_->deps.compute, "gradients.norm", std::move(norm),
+                      [this](double squared) { Finish(squared); });
+  }
+  double squared = 0;  // in the order of the lanes, whichever came first
+  for (const Lane& lane : lanes_) squared += lane.squared_norm;
+  const auto labels = static_cast<double>(order_.labels);
+  Finish(squared * labels * labels);
+}
+
+void MomentumStep::Finish(Result<double> norm) {
   // Only the first of several errors counts.
-  if (done_) std::exchange(done_, nullptr)(status);
+  if (done_) return std::exchange(done_, nullptr)(std::move(norm));
+  if (!norm.ok() && early_error_.ok()) early_error_ = norm.status();
 }
+
+// ---- Apply ----
 
 void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
-  for (MomentumPart& part : parts_) ExchangeOf(part)->Commit();
-  if (exact_ && order.step < schedule_.start) {
-    auto apply = [model = core_->deps.model, order] {  // clipped already
-      return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), 0,
-                          order.learning_rate);
-    };
-    return scope_.Run(core_->deps.compute, "model.apply", std::move(apply), std::move(done));
+  applied_ = std::move(done);
+  tasks_left_ = 1;
+  for (Lane& lane : lanes_) {
+    lane.begun = false;
+    if (exact_ || blend_ == 1) {
+      ExchangeOf(lane)->Commit();
+      continue;
+    }
+    ++tasks_left_;
+    lane.compressed->CommitPart(blend_, [this](const Status& status) { FinishApply(status); });
   }
+  attempt_ = 0;
+  if (!exact_ || order.step >= schedule_.start) return ApplyLanes(order);
+  auto apply = [model = core_->deps.model, order,
+                factor = clip_ / static_cast<double>(order.labels)] {
+    return model->Apply(order.step, factor, 0, order.learning_rate);  // clipped by the factor
+  };
+  scope_.Run(core_->deps.compute, "model.apply", std::move(apply),
+             [this](const Status& status) { FinishApply(status); });
+}
+
+void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   std::vector<std::pair<std::shared_ptr<const ReplicaPart>, std::shared_ptr<const Buffer>>> parts;
-  for (MomentumPart& part : parts_) {
-    parts.emplace_back(part.part, std::exchange(part.agreed, nullptr));
+  for (Lane& lane : lanes_) {
+    parts.emplace_back(lane.bucket.part, std::exchange(lane.agreed, nullptr));
   }
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
   options.learning_rate = order.learning_rate;
-  options.gradient_factor = 1.0 / static_cast<double>(order.labels);
+  options.gradient_factor = clip_ / static_cast<double>(order.labels);
   auto apply = [model = core_->deps.model, parts = std::move(parts), options,
                 updates = optimizer::VarianceUpdates(schedule_, order.step)] {
     for (const auto& [part, momentum] : parts) {
@@ -257,13 +405,19 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
     model->ZeroGradients();
     return Status::Ok();
   };
-  scope_.Run(core_->deps.compute, "momentum.apply", std::move(apply), std::move(done));
+  scope_.Run(core_->deps.compute, "momentum.apply", std::move(apply),
+             [this](const Status& status) { FinishApply(status); });
+}
+
+void MomentumStep::FinishApply(const Status& status) {
+  if (!applied_) return;
+  if (!status.ok() || --tasks_left_ == 0) std::exchange(applied_, nullptr)(status);
 }
 
 std::string MomentumStep::Awaited(const PeerId** peer) const {
-  for (const MomentumPart& part : parts_) {
+  for (const Lane& lane : lanes_) {
     std::string text =
-        AwaitedText(*links_, *part.part->channel, ExchangeOf(part)->Awaited(), "momentum", peer);
+        AwaitedText(*links_, *lane.group, ExchangeOf(lane)->Awaited(), "momentum", peer);
     if (!text.empty()) return text;
   }
   return {};

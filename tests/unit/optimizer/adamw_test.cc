@@ -61,6 +61,20 @@ TEST(FrozenVariance, FoldAndUpdateAreTheTwoHalvesOfAStep) {
   EXPECT_EQ(value, value2);
 }
 
+TEST(FrozenVariance, AFoldThatIsScaledIsAFoldByAsMuch) {
+  AdamWOptions options;
+  options.gradient_factor = 0.5;
+  const std::vector<float> m{0.25f, -3, 0, 1e3f}, gradient{2, -0.5f, 1e-3f, 7};
+  std::vector<float> scaled = m, direct = m;
+  FoldMomentum(MakeAdamWStep(options), gradient, scaled);
+  ScaleFold(MakeAdamWStep(options), 0.125f, m, scaled);
+  options.gradient_factor = 0.5 * 0.125;
+  FoldMomentum(MakeAdamWStep(options), gradient, direct);
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    EXPECT_NEAR(scaled[i], direct[i], 2e-7 * std::abs(direct[i]) + 1e-9) << i;
+  }
+}
+
 TEST(FrozenVariance, NoiseDoesNotMoveWhatHasNoVarianceNorFarWhatHasLittle) {
   AdamWOptions options;
   options.learning_rate = 0.125;
