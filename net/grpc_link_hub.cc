@@ -4,6 +4,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -46,7 +48,7 @@ class GrpcLinkHub final : public LinkHub {
         streams_(std::make_shared<StreamCount>()),
         greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
     pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
-                                           [this] { return Pulses(); });
+                                           [this](bool probe) { return Pulses(probe); });
     const auto greeter = greeter_;
     service_ =
         NewStreamService([greeter](const std::shared_ptr<BulkStream>& stream,
@@ -131,7 +133,7 @@ class GrpcLinkHub final : public LinkHub {
   std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
     auto core = std::make_shared<LinkCore>(
         target, std::move(handlers),
-        LinkContext{options_.limits, options_.upload, options_.download, executor_});
+        LinkContext{options_.limits, options_.upload, options_.download, executor_, lanes_most_});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
@@ -148,13 +150,16 @@ class GrpcLinkHub final : public LinkHub {
     return cores;
   }
 
-  std::optional<std::vector<LinkPulse>> Pulses() {
+  std::optional<std::vector<LinkPulse>> Pulses(bool probe) {
     const auto cores = Cores();
     if (cores.empty()) return std::nullopt;
     std::vector<LinkPulse> pulses;
     for (const auto& core : cores) {
-      if (auto pulse = core->TakePulse()) pulses.push_back(std::move(*pulse));
+      if (auto pulse = core->TakePulse(probe)) pulses.push_back(std::move(*pulse));
     }
+    std::size_t most = 1;
+    for (const LinkPulse& pulse : pulses) most = std::max(most, pulse.lanes);
+    lanes_most_->store(most);
     return pulses;
   }
 
@@ -162,6 +167,8 @@ class GrpcLinkHub final : public LinkHub {
   Executor* const executor_;
   const std::shared_ptr<StreamCount> streams_;
   const std::shared_ptr<LinkGreeter> greeter_;
+  const std::shared_ptr<std::atomic<std::size_t>> lanes_most_ =
+      std::make_shared<std::atomic<std::size_t>>(1);
   std::shared_ptr<PacingLoop> pacing_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<grpc::Server> server_;

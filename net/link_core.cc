@@ -152,12 +152,17 @@ LinkStats LinkCore::stats() const {
   return stats;
 }
 
-std::optional<LinkPulse> LinkCore::TakePulse() {
+std::optional<LinkPulse> LinkCore::TakePulse(bool probe) {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen) return std::nullopt;
+  const TimePoint now = context_.executor->clock().Now();
+  if (probe && !sockets_.empty() && pings_.empty() && now - ping_sent_ >= kProbeIntervalMax) {
+    SendPing(now);
+  }
   const bool waited = std::exchange(waited_upload_, false) || waiting_upload_;
-  return LinkPulse{sockets_, stats_.sent_wire_bytes, waited,
-                   std::exchange(queue_least_, std::nullopt)};
+  return LinkPulse{
+      sockets_,          stats_.sent_wire_bytes, waited, std::exchange(queue_least_, std::nullopt),
+      round_trip_least_, stream_->lanes()};
 }
 
 // ---- opening and closing ----
@@ -389,11 +394,10 @@ std::size_t LinkCore::ChunkBytes() const {
   const BitsPerSecond rate = context_.upload->rate();
   if (rate.value == 0) return most;
   // A chunk is on one connection, and those after it wait for it at the other end.
-  const double wanted = rate.bytes_per_second() * kChunkSeconds /
-                        static_cast<double>(std::max<std::size_t>(1, tuned_lanes_));
-  const std::size_t least = std::min(kChunkBytesMin, most);
-  return wanted >= static_cast<double>(most) ? most
-                                             : std::max(least, static_cast<std::size_t>(wanted));
+  const double wanted =
+      rate.bytes_per_second() * kChunkSeconds / static_cast<double>(context_.lanes_most->load());
+  const double bytes = std::min(wanted, static_cast<double>(most));
+  return std::max(static_cast<std::size_t>(bytes), std::min(kChunkBytesMin, most));
 }
 
 void LinkCore::Pump() {
@@ -552,9 +556,10 @@ void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
   if (pings_.empty() || pings_.front().id != ping.id()) return;
   const TimePoint sent = pings_.front().at;
   pings_.pop_front();
-  stats_.rtt_ms = Milliseconds(last_heard_ - sent);
-  stats_.rtt_min_ms =
-      stats_.pings == 0 ? stats_.rtt_ms : std::min(stats_.rtt_min_ms, stats_.rtt_ms);
+  const Duration round_trip = last_heard_ - sent;
+  if (stats_.pings == 0 || round_trip < round_trip_least_) round_trip_least_ = round_trip;
+  stats_.rtt_ms = Milliseconds(round_trip);
+  stats_.rtt_min_ms = Milliseconds(round_trip_least_);
   if (++stats_.pings < kFirstPings && pings_.empty()) SendPing(last_heard_);
   if (ping.at() == 0) return;
   const Duration queue = queue_delay_.Add(last_heard_, sent, ping.at());

@@ -4,6 +4,8 @@
 #ifndef SHOAL_NET_LINK_CORE_H_
 #define SHOAL_NET_LINK_CORE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -29,6 +31,9 @@ struct LinkContext {
   std::shared_ptr<RateLimiter> upload;
   std::shared_ptr<RateLimiter> download;
   Executor* executor = nullptr;
+  // Connections of the link of the hub that has most. Links take turns at `upload`, a chunk each,
+  // so chunks of one size give all links as much of the line.
+  std::shared_ptr<const std::atomic<std::size_t>> lanes_most;
 };
 
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
@@ -58,8 +63,9 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bool closed() const;
   const LinkTarget& target() const { return target_; }
   LinkStats stats() const;
-  // Nullopt: not open. Thread: any, one at a time.
-  std::optional<LinkPulse> TakePulse();
+  // Nullopt: not open. `probe`: send a ping, unless one is under way or was a moment ago. Thread:
+  // any, one at a time.
+  std::optional<LinkPulse> TakePulse(bool probe);
 
   void OnOpen(BulkStream* stream) override;
   void OnRead(BulkStream* stream, const ByteSlices& message) override;
@@ -160,6 +166,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};       // the last one
   std::uint64_t sent_at_ping_ SHOAL_GUARDED_BY(mutex_) = 0;
   QueueDelay queue_delay_ SHOAL_GUARDED_BY(mutex_);
+  Duration round_trip_least_ SHOAL_GUARDED_BY(mutex_){};          // of all pings
   std::optional<Duration> queue_least_ SHOAL_GUARDED_BY(mutex_);  // since the last pulse
 
   TimePoint rates_at_ SHOAL_GUARDED_BY(mutex_){};

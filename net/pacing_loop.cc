@@ -20,6 +20,12 @@ constexpr double kRateKept = 0.98;
 // One connection may go faster than the pace for all, so that the limiter is what counts; but what
 // it sends at once goes out spread, and makes no queue.
 constexpr double kConnectionAhead = 1.2;
+// A way that is shorter than this and this many times shorter than another busy one does not leave
+// the house: hardly a home line takes less.
+constexpr Duration kNearRoundTrip = std::chrono::milliseconds(3);
+constexpr int kNearTimes = 4;
+// From this queue on links are probed that send nothing.
+constexpr Duration kProbedQueue = std::chrono::milliseconds(1);
 // Weight of what was before, per tick, in the share of links among all uploads.
 constexpr double kRecent = 0.97;
 
@@ -45,52 +51,81 @@ void PacingLoop::Tick() {
   std::optional<std::vector<LinkPulse>> pulses;
   {
     MutexLock lock(mutex_);
-    if (pulses_) pulses = pulses_();
+    if (pulses_) pulses = pulses_(probe_);
   }
   if (!pulses) return;
   const PaceSample sample = Look(*pulses);
-  if (pace_) upload_->SetPace(pacer_.Update(executor_->clock().Now(), sample));
+  if (pace_) {
+    upload_->SetPace(pacer_.Update(executor_->clock().Now(), sample));
+    probe_ = sample.queue &&
+             std::min(*sample.queue, sample.one_way_queue.value_or(*sample.queue)) > kProbedQueue;
+  }
   Start();
 }
 
 PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
   const double seconds = std::max(1e-3, Seconds(executor_->clock().Now() - last_tick_));
   PaceSample sample;
+  std::uint64_t delivered = 0;
+  std::vector<PathSample> paths;
   std::map<std::uint64_t, Watched> watched;
   for (const LinkPulse& pulse : pulses) {
     sample.limited = sample.limited || pulse.limited;
-    if (pulse.queue) {
-      sample.one_way_queue = std::min(*pulse.queue, sample.one_way_queue.value_or(*pulse.queue));
-    }
-    for (const TcpSocket& socket : pulse.sockets) {
-      // Two links with one peer find each other's sockets, too.
-      if (watched.contains(socket.cookie)) continue;
-      const auto figures = ReadTcpFigures(socket);
-      if (!figures) continue;
-      const auto known = watched_.find(socket.cookie);
-      Watched now =
-          known == watched_.end() ? Watched{figures->delivered_bytes, 0, 0, 0, 0} : known->second;
-      // A short segment behind a gap counts as a full one until the gap is closed.
-      const std::uint64_t before = now.delivered_bytes;
-      now.delivered_bytes = std::max(before, figures->delivered_bytes);
-      const std::uint64_t delivered = now.delivered_bytes - before;
-      now.busy_ticks = delivered >= kBusyBytes ? kBusyTicks : std::max(0, now.busy_ticks - 1);
-      Tune(socket, &now, delivered, seconds);
-      watched.emplace(socket.cookie, now);
-      sample.delivered_bytes += delivered;
-      const bool busy = now.busy_ticks > 0 && figures->unacked_segments > 0;
-      if (!busy || figures->min_rtt_ms <= 0) continue;
-      const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));
-      if (!sample.queue || queue < *sample.queue) {
-        sample.queue = queue;
-        sample.round_trip = FromMilliseconds(figures->rtt_ms);
-      }
-    }
+    paths.push_back(LookAt(pulse, seconds, &watched, &delivered));
   }
   watched_ = std::move(watched);
-  sample.delivered_bytes = static_cast<std::uint64_t>(static_cast<double>(sample.delivered_bytes) /
-                                                      ShareOfLinks(pulses));
+  sample.delivered_bytes =
+      static_cast<std::uint64_t>(static_cast<double>(delivered) / ShareOfLinks(pulses));
+  JoinPaths(paths, &sample);
   return sample;
+}
+
+PathSample PacingLoop::LookAt(const LinkPulse& pulse, double seconds,
+                              std::map<std::uint64_t, Watched>* watched,
+                              std::uint64_t* delivered_in_all) {
+  PathSample path{{}, {}, pulse.queue, pulse.round_trip_least};
+  for (const TcpSocket& socket : pulse.sockets) {
+    // Two links with one peer find each other's sockets, too.
+    if (watched->contains(socket.cookie)) continue;
+    const auto figures = figures_(socket);
+    if (!figures) continue;
+    const auto known = watched_.find(socket.cookie);
+    Watched now =
+        known == watched_.end() ? Watched{figures->delivered_bytes, 0, 0, 0, 0} : known->second;
+    // A short segment behind a gap counts as a full one until the gap is closed.
+    const std::uint64_t before = now.delivered_bytes;
+    now.delivered_bytes = std::max(before, figures->delivered_bytes);
+    const std::uint64_t delivered = now.delivered_bytes - before;
+    now.busy_ticks = delivered >= kBusyBytes ? kBusyTicks : std::max(0, now.busy_ticks - 1);
+    Tune(socket, &now, delivered, seconds);
+    watched->emplace(socket.cookie, now);
+    *delivered_in_all += delivered;
+    const bool busy = now.busy_ticks > 0 && figures->unacked_segments > 0;
+    if (!busy || figures->min_rtt_ms <= 0) continue;
+    const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));
+    if (path.queue && queue >= *path.queue) continue;
+    path.queue = queue;
+    path.round_trip = FromMilliseconds(figures->rtt_ms);
+  }
+  return path;
+}
+
+void JoinPaths(std::span<const PathSample> paths, PaceSample* sample) {
+  Duration longest{};
+  for (const PathSample& path : paths) {
+    if (path.queue) longest = std::max(longest, path.round_trip_least);
+  }
+  const Duration near = std::min(kNearRoundTrip, longest / kNearTimes);
+  for (const PathSample& path : paths) {
+    if (path.round_trip_least > Duration::zero() && path.round_trip_least < near) continue;
+    if (path.one_way_queue) {
+      sample->one_way_queue =
+          std::min(*path.one_way_queue, sample->one_way_queue.value_or(*path.one_way_queue));
+    }
+    if (!path.queue || (sample->queue && *path.queue >= *sample->queue)) continue;
+    sample->queue = path.queue;
+    sample->round_trip = path.round_trip;
+  }
 }
 
 void PacingLoop::Tune(const TcpSocket& socket, Watched* watched, std::uint64_t delivered,

@@ -423,6 +423,40 @@ TEST_F(LinkTest, CapsSlowBothDirectionsAndCanBeLifted) {
   EXPECT_TRUE(Wait([this] { return b_.frames.size() == 1; }));
 }
 
+// Links take turns at the upload, chunk by chunk, and chunks are smaller with more connections.
+TEST_F(LinkTest, ALinkWithMoreConnectionsSendsNoLessThanOthers) {
+  LinkLimits limits;
+  limits.connections_first = 3;
+  MakeHubs(limits);
+  Connect();
+  HubPeer hub_c(executor_.get(), LinkLimits{});
+  End at_a, c;
+  On([&] {
+    c.link = hub_c.hub->Dial(TargetOf(*hub_a_), c.Handlers());
+    at_a.link = hub_a_->hub->Accept(TargetOf(hub_c), at_a.Handlers());
+  });
+  ASSERT_TRUE(Wait([&] { return at_a.open && a_.link->stats().connections == 3; }));
+  EXPECT_EQ(at_a.link->stats().connections, 1u);
+  constexpr std::uint64_t kBytes = 2'000'000;
+  On([&] {
+    hub_a_->hub->SetCaps({40'000'000}, {});
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      ASSERT_TRUE(a_.link->Send(MakeFrame(FrameKind::kActivation, 1'000'000, i)).ok());
+      ASSERT_TRUE(at_a.link->Send(MakeFrame(FrameKind::kActivation, 1'000'000, i)).ok());
+    }
+  });
+  ASSERT_TRUE(Wait([&] {
+    return a_.link->stats().sent_wire_bytes + at_a.link->stats().sent_wire_bytes > 2 * kBytes;
+  }));
+  const auto sent = static_cast<double>(a_.link->stats().sent_wire_bytes);
+  EXPECT_GT(sent, 0.75 * kBytes);
+  EXPECT_LT(sent, 1.25 * kBytes);
+  On([&] {
+    at_a.link.reset();
+    c.link.reset();
+  });
+}
+
 TEST_F(LinkTest, PingMeasuresTheRoundTrip) {
   MakeHubs();
   Connect();
