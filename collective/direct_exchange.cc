@@ -311,32 +311,39 @@ void DirectExchange::Expect() {
   }
 }
 
-// Whether the next chunk of this shard is within the window. In a gather nobody answers; there a
-// member is at most a window ahead of each other's chunks that it got, or of that one's last.
+// Whether the next chunk of this shard is within the window of every owner that has not answered
+// all of its own yet: where one is behind, its line is full, and what others get meanwhile is what
+// would be sent to nobody else when only that one's shard is left. In a gather nobody answers;
+// there what counts are each other's chunks that came.
 bool DirectExchange::MayBeSent(std::size_t owner) const {
-  if (round_->plan.flow != Flow::kGather) return encoded_[owner] < answered_[owner] + window_;
-  if (owner != rank()) return false;
+  const bool gather = round_->plan.flow == Flow::kGather;
+  if (gather && owner != rank()) return false;
+  const ShardLayout& layout = round_->plan.layout;
   for (std::size_t r = 0; r < size(); ++r) {
-    if (r == rank() || answered_[r] == round_->plan.layout.chunks(r)) continue;
-    if (encoded_[rank()] >= answered_[r] + window_) return false;
+    const std::size_t chunks = layout.chunks(r);
+    if (answered_[r] == chunks || (gather && r == rank())) continue;
+    if (encoded_[owner] * chunks >= (answered_[r] + window_) * layout.chunks(owner)) return false;
   }
   return true;
 }
 
-// The next chunk to encode: of the owners in turn, so that all begin early, and members begin with
-// different ones, so that nobody gets all first messages at once. Owners that are behind with their
-// answers are left out.
+// The next chunk to encode: of the owner whose shard is least advanced, of several such of each in
+// turn, so that all begin early, and members begin with different ones, so that nobody gets all
+// first messages at once.
 std::optional<DirectExchange::ChunkPlace> DirectExchange::NextToEncode() {
   if (encode_left_ == 0) return std::nullopt;
+  const ShardLayout& layout = round_->plan.layout;
+  std::optional<std::size_t> next;
   for (std::size_t i = 1; i <= size(); ++i) {
     const std::size_t owner = (last_owner_ + i) % size();
-    if (encoded_[owner] == round_->plan.layout.chunks(owner)) continue;
-    if (!MayBeSent(owner)) continue;
-    last_owner_ = owner;
-    --encode_left_;
-    return ChunkPlace{owner, encoded_[owner]++};
+    const std::size_t chunks = layout.chunks(owner);
+    if (encoded_[owner] == chunks || !MayBeSent(owner)) continue;
+    if (!next || encoded_[owner] * layout.chunks(*next) < encoded_[*next] * chunks) next = owner;
   }
-  return std::nullopt;
+  if (!next) return std::nullopt;
+  last_owner_ = *next;
+  --encode_left_;
+  return ChunkPlace{*next, encoded_[*next]++};
 }
 
 void DirectExchange::Encode() {

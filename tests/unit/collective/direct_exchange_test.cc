@@ -371,6 +371,39 @@ TEST(DirectExchangeTest, ContributionsStayWithinTheWindow) {
   }
 }
 
+// Of an owner whose shard is larger a member sends as much more at a time, so that all shards are
+// done together, and of none it sends more than a window beyond what any owner has answered.
+TEST(DirectExchangeTest, AllShardsAdvanceInStep) {
+  ExchangeConfig config = Small("raw:dtype=fp32");
+  config.window_bytes = 0;  // four chunks
+  config.shares = {1, 2, 1};
+  ExchangeGroup group(3, 14, config);
+  constexpr int kSmallShard = 4800 / 4 / 48, kLargeShard = 2 * kSmallShard;
+  std::vector<int> sent(3);  // contributions of member 0, by owner
+  bool lose = false;
+  group.links_->tap = [&](test_support::MemoryGroup::Message* message) {
+    const MessageHeader header = ParseMessageHeader(message->payload.bytes()).value();
+    if (header.phase != Phase::kContribution) return true;
+    if (message->from == 0) {
+      ++sent[message->to];
+      EXPECT_LE(std::abs(kSmallShard * sent[1] - kLargeShard * sent[2]), 2 * kLargeShard);
+    }
+    return !lose || message->to != 2;
+  };
+  const std::vector<Values> values = group.RandomOfAll(4800);
+  group.Round(1, Ones(3), values);
+  EXPECT_EQ(sent, (std::vector<int>{0, kLargeShard, kSmallShard}));
+  EXPECT_TRUE(SameBits(group.Agreed(), RankOrderSum(values, Ones(3))));
+  // An owner that hears nothing answers nothing, whoever else does.
+  sent = {0, 0, 0};
+  lose = true;
+  for (std::size_t r = 0; r < 3; ++r) {
+    group.Start(r, {2, 0, Ones(3), Combine::kSum, Shared(values[r])});
+  }
+  group.Drain();
+  EXPECT_EQ(sent, (std::vector<int>{0, 8, 4}));
+}
+
 struct Theory {
   const char* codec;
   double bits;  // a value, each way

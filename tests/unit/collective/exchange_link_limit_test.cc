@@ -35,6 +35,14 @@ class Lines {
     }
   }
 
+  // What comes to a member stands still for so long, so long behind the begin of the next round.
+  void Pause(std::size_t member, Duration after, Duration length) {
+    world_.At(world_.Now() + after, [=, this] {
+      TimePoint& down = ends_[member]->down_free;
+      down = std::max(down, world_.Now()) + length;
+    });
+  }
+
   // Seconds of a round in which everybody counts.
   double Round(const std::shared_ptr<const Buffer>& values) {
     const TimePoint begin = world_.Now();
@@ -123,6 +131,18 @@ TEST(ExchangeLinkLimitTest, ALargeVectorTakesLittleMoreThanItsBytes) {
     const double took = lines.Round(Zeros());
     EXPECT_GE(took, limit);
     EXPECT_GT(limit / took, 0.95) << members << " members: " << took << " s";
+  }
+}
+
+// Members stay in step, so all wait for the one that is late; that costs no more than the pause.
+TEST(ExchangeLinkLimitTest, APauseOfOneLineCostsLittleMoreThanItself) {
+  const double rate = 100 * kMegabit / 100;
+  const std::vector<MemberRates> rates(8, {rate, rate});
+  const double even = Lines(rates, std::chrono::milliseconds(30), Hundredth()).Round(Zeros());
+  for (const double at : {0.1, 0.4, 0.7}) {
+    Lines lines(rates, std::chrono::milliseconds(30), Hundredth());
+    lines.Pause(3, Seconds(at * even), Seconds(0.1 * even));
+    EXPECT_LT(lines.Round(Zeros()), 1.12 * even) << "at " << at;
   }
 }
 
