@@ -35,4 +35,40 @@ std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ReplicaPart>&
   return buckets;
 }
 
+std::size_t BucketQueue::Add(std::uint64_t values) {
+  buckets_.push_back({values});
+  return buckets_.size() - 1;
+}
+
+void BucketQueue::Restart() {
+  for (Bucket& bucket : buckets_) bucket.ready = false;
+  next_ = running_ = 0;
+  running_bytes_ = 0;
+}
+
+void BucketQueue::Ready(std::size_t bucket) {
+  buckets_[bucket].ready = true;
+  StartSome();
+}
+
+void BucketQueue::Ended(std::size_t bucket, std::uint64_t sent_bytes) {
+  SHOAL_CHECK(running_ > 0);
+  const Bucket& ended = buckets_[bucket];
+  running_bytes_ = --running_ == 0 ? 0 : running_bytes_ - ended.bytes;
+  bytes_per_value_ = static_cast<double>(sent_bytes) /
+                     static_cast<double>(std::max<std::uint64_t>(1, ended.values));
+  StartSome();
+}
+
+void BucketQueue::StartSome() {
+  while (next_ < buckets_.size() && buckets_[next_].ready) {
+    Bucket& bucket = buckets_[next_];
+    bucket.bytes = bytes_per_value_ * static_cast<double>(bucket.values);
+    if (running_ >= kAlwaysAtOnce && running_bytes_ + bucket.bytes > kBytesAtOnce) return;
+    running_bytes_ += bucket.bytes;
+    ++running_;
+    start_(next_++);
+  }
+}
+
 }  // namespace shoal::pipeline

@@ -43,6 +43,8 @@ class GradientStep final : public ReplicaStep {
   struct Lane {
     GradientBucket bucket;
     collective::GroupChannel* group = nullptr;
+    BucketQueue* queue = nullptr;  // of its part
+    std::size_t number = 0;        // there
     std::unique_ptr<collective::Exchange> exchange;
     bool begun = false;
     std::shared_ptr<const Buffer> own;  // what this peer adds to the sum
@@ -64,6 +66,7 @@ class GradientStep final : public ReplicaStep {
   const compression::ReplicaMethod method_;
   FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
+  std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
   std::vector<Lane> lanes_;                                     // do not move
   std::uint64_t step_ = 0;                                      // running
   std::uint64_t attempt_ = 0;                                   // of its rounds
@@ -96,10 +99,14 @@ Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
         [this](const Status& status) { core_->fail(status, nullptr); }));
     mux = muxes_.back().get();
   }
+  queues_.push_back(std::make_unique<BucketQueue>(
+      [this, first = lanes_.size()](std::size_t i) { Exchange(&lanes_[first + i]); }));
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     Lane lane;
     lane.bucket = std::move(buckets[i]);
     lane.group = part->channel;
+    lane.queue = queues_.back().get();
+    lane.number = lane.queue->Add(lane.bucket.part->values);
     PartExchangeOptions options;
     options.channel = mux != nullptr ? mux->channel(i) : part->channel;
     // Not the model's, which is at work on the other buckets.
@@ -146,6 +153,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   if (!CountsAll(order.pipelines)) {
     pipelines_ = order.pipelines;
     ++attempt_;
+    for (const auto& queue : queues_) queue->Restart();
   }
   for (Lane& lane : lanes_) {
     if (!lane.begun) {
@@ -153,7 +161,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
     } else if (attempt_ > 0) {
       lane.exchange->Rollback();
       lane.sum = nullptr;
-      if (lane.own != nullptr) Exchange(&lane);
+      if (lane.own != nullptr) lane.queue->Ready(lane.number);
     } else if (lane.sum != nullptr) {
       Write(&lane);
     }
@@ -171,7 +179,7 @@ void GradientStep::Read(Lane* lane) {
              [this, lane](Result<Buffer> values) {
                if (!values.ok()) return Finish(values.status());
                lane->own = std::make_shared<const Buffer>(std::move(*values));
-               Exchange(lane);
+               lane->queue->Ready(lane->number);
              });
 }
 
@@ -200,6 +208,7 @@ void GradientStep::OnSum(Lane* lane, Result<Buffer> sum) {
     core_->stats.exchange = {Milliseconds(took), lane->bucket.part->values, factor_values_};
   }
   lane->sum = std::make_shared<const Buffer>(std::move(*sum));
+  lane->queue->Ended(lane->number, lane->exchange->traffic().sent_bytes);
   if (done_) Write(lane);
 }
 
@@ -232,6 +241,7 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
     lane.begun = false;
     lane.own = nullptr;
   }
+  for (const auto& queue : queues_) queue->Restart();
   attempt_ = 0;
   pipelines_.clear();
   for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);

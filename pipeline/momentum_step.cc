@@ -102,9 +102,12 @@ class MomentumStep final : public ReplicaStep {
   struct Lane {
     GradientBucket bucket;
     collective::GroupChannel* group = nullptr;
+    BucketQueue* queue = nullptr;  // of its part
+    std::size_t number = 0;        // there
     std::unique_ptr<collective::Exchange> exact;
     std::unique_ptr<collective::BlendingExchange> compressed;
     bool begun = false;                    // in the running step
+    std::shared_ptr<const Buffer> own;     // gradient or momentum, until its exchange begins
     std::optional<Buffer> result;          // of its exchange, not used yet
     std::shared_ptr<const Buffer> agreed;  // momentum of the running step, as it will be applied
     double squared_norm = 0;               // of it
@@ -118,7 +121,7 @@ class MomentumStep final : public ReplicaStep {
   void BeginStep(std::uint64_t step);
   void Believe(const ReduceOrder& order);
   void Read(Lane* lane);
-  void Exchange(Lane* lane, Buffer values);
+  void Exchange(Lane* lane);
   void Use(Lane* lane);
   void UseSum(Lane* lane);
   void UseMomentum(Lane* lane);
@@ -133,6 +136,7 @@ class MomentumStep final : public ReplicaStep {
   const optimizer::VarianceSchedule schedule_;
   FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
+  std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
   std::deque<Lane> lanes_;
   std::deque<double> factors_;  // true ones of this generation's last steps
   std::uint64_t step_ = 0;      // running
@@ -164,10 +168,14 @@ Status MomentumStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
       part->channel, 2 * buckets.size(), [core = core_](const Status& status) {
         core->fail(status.WithContext("inside the stage group"), nullptr);
       }));
+  queues_.push_back(std::make_unique<BucketQueue>(
+      [this, first = lanes_.size()](std::size_t i) { Exchange(&lanes_[first + i]); }));
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     Lane& lane = lanes_.emplace_back();
     lane.bucket = std::move(buckets[i]);
     lane.group = part->channel;
+    lane.queue = queues_.back().get();
+    lane.number = lane.queue->Add(lane.bucket.part->values);
     SHOAL_RETURN_IF_ERROR(AddExchanges(&lane, muxes_.back().get(), i));
   }
   return Status::Ok();
@@ -176,8 +184,7 @@ Status MomentumStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
 Status MomentumStep::AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number) {
   collective::ExchangeConfig config;
   config.row = compression::kReplicaRow;
-  // No two buckets of a part draw the same random numbers.
-  config.seed = core_->config.seed ^ (number * 0x9e3779b97f4a7c15);
+  config.seed = SeedOf(core_->config.seed, number);
   config.epoch = core_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * lane->bucket.part->values;
   // Codes and sums run beside the model, which is at work on the other buckets.
@@ -227,6 +234,7 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
       Read(&lane);
     } else if (attempt_ > 0) {
       ExchangeOf(lane)->Rollback();
+      lane.own = nullptr;
       lane.result.reset();
       Read(&lane);
     } else if (lane.result) {
@@ -247,6 +255,7 @@ void MomentumStep::Believe(const ReduceOrder& order) {
   if (!all || !collective::MayBlend(blend_)) {
     pipelines_ = order.pipelines;
     ++attempt_;
+    for (const auto& queue : queues_) queue->Restart();
   }
   if (attempt_ > 0 || assumed_ == 0) {
     assumed_ = factor;
@@ -275,11 +284,12 @@ void MomentumStep::Read(Lane* lane) {
              [this, lane, attempt = attempt_](Result<Buffer> values) {
                if (attempt != attempt_) return;
                if (!values.ok()) return Finish(values.status());
-               Exchange(lane, std::move(*values));
+               lane->own = std::make_shared<const Buffer>(std::move(*values));
+               lane->queue->Ready(lane->number);
              });
 }
 
-void MomentumStep::Exchange(Lane* lane, Buffer values) {
+void MomentumStep::Exchange(Lane* lane) {
   core_->Progress();
   const ReplicaPart& part = *lane->bucket.part;
   collective::ExchangeRequest request;
@@ -288,15 +298,16 @@ void MomentumStep::Exchange(Lane* lane, Buffer values) {
   request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
   request.shares = SharesOfPart(*core_, part, request.weights);
   CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
-  request.values = std::make_shared<const Buffer>(std::move(values));
-  ExchangeOf(*lane)->Start(std::move(request),
-                           [this, lane, attempt = attempt_](Result<Buffer> result) {
-                             if (attempt != attempt_) return;
-                             if (!result.ok()) return Finish(result.status());
-                             core_->Progress();
-                             lane->result = std::move(*result);
-                             if (done_) Use(lane);
-                           });
+  request.values = std::exchange(lane->own, nullptr);
+  ExchangeOf(*lane)->Start(
+      std::move(request), [this, lane, attempt = attempt_](Result<Buffer> result) {
+        if (attempt != attempt_) return;
+        if (!result.ok()) return Finish(result.status());
+        core_->Progress();
+        lane->result = std::move(*result);
+        lane->queue->Ended(lane->number, ExchangeOf(*lane)->traffic().sent_bytes);
+        if (done_) Use(lane);
+      });
 }
 
 // ---- behind Reduce ----
@@ -370,6 +381,7 @@ void MomentumStep::Finish(Result<double> norm) {
 void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   applied_ = std::move(done);
   tasks_left_ = 1;
+  for (const auto& queue : queues_) queue->Restart();
   for (Lane& lane : lanes_) {
     lane.begun = false;
     if (exact_ || blend_ == 1) {

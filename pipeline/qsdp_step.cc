@@ -40,9 +40,6 @@ using compression::LevelHistogram;
 using model::StateVector;
 
 constexpr char kExactCodec[] = "raw:dtype=fp32";
-// Buckets of a group that are on their way at once, so that one fills the line while another waits
-// for its last answers. All at once would let links fall behind others (ExchangeConfig).
-constexpr std::size_t kBucketsAtOnce = 4;
 
 // Channels of a part's group.
 enum Channel : std::size_t { kSmall, kMoments, kFirstLane };
@@ -87,11 +84,15 @@ class QsdpStep final : public ReplicaStep {
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
     std::unique_ptr<MomentGather> moments;
-    std::vector<Lane> lanes;            // in the order in which all members begin with them
-    std::size_t next = 0, running = 0;  // of the lanes, in this direction
-    std::size_t lanes_left = 0;         // of Apply
+    std::vector<Lane> lanes;             // in the order in which all members begin with them
+    std::unique_ptr<BucketQueue> queue;  // of the lanes, in this direction
+    std::size_t lanes_left = 0;          // of Apply
     LearnedCodecs codecs;
     double squared_norm = 0;
+
+    std::size_t NumberOf(const Lane& lane) const {
+      return static_cast<std::size_t>(&lane - lanes.data());
+    }
   };
 
   Status OpenGroup(Group* group);
@@ -104,12 +105,10 @@ class QsdpStep final : public ReplicaStep {
   void BeginStep(std::uint64_t step);
   void Read(Group* group, Lane* lane);
   void StartAgain(Group* group);
-  void ScatterNext(Group* group);
   void Scatter(Group* group, Lane* lane);
   void MaybeExchangeNorms(Group* group);
   void ExchangeNorms(Group* group, double squared_norm);
   OwnerRule RuleOf(const ApplyOrder& order) const;
-  void GatherNext(Group* group);
   void Gather(Group* group, Lane* lane);
   void Adopt(Group* group, Lane* lane, Buffer weights);
   void ExchangeCounts(Group* group);
@@ -167,6 +166,10 @@ Status QsdpStep::OpenGroup(Group* group) {
       group->part->channel, kFirstLane + buckets.size(), [core = core_](const Status& status) {
         core->fail(status.WithContext("inside the stage group"), nullptr);
       });
+  group->queue = std::make_unique<BucketQueue>([this, group](std::size_t i) {
+    Lane* const lane = &group->lanes[i];
+    applied_ ? Gather(group, lane) : Scatter(group, lane);
+  });
   for (const auto& [bucket, quantised] : buckets) {
     SHOAL_RETURN_IF_ERROR(AddLane(group, bucket, quantised));
   }
@@ -213,6 +216,7 @@ Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quanti
   lane.final_after = bucket.final_after;
   SHOAL_ASSIGN_OR_RETURN(
       lane.exchange, NewExchange(config, group->lans, group->mux->channel(kFirstLane + number)));
+  group->queue->Add(part.values);
   group->lanes.push_back(std::move(lane));
   return Status::Ok();
 }
@@ -325,7 +329,7 @@ void QsdpStep::Read(Group* group, Lane* lane) {
                if (!result.ok()) return Fail(result.status());
                lane->own = std::make_shared<const Buffer>(std::move(result->gradient));
                lane->counts = result->counts;
-               ScatterNext(group);
+               group->queue->Ready(group->NumberOf(*lane));
              });
 }
 
@@ -334,15 +338,9 @@ void QsdpStep::StartAgain(Group* group) {
     lane.exchange->Rollback();
     lane.sum = nullptr;
   }
-  group->next = group->running = 0;
-  ScatterNext(group);
-}
-
-void QsdpStep::ScatterNext(Group* group) {
-  while (group->running < kBucketsAtOnce && group->next < group->lanes.size() &&
-         group->lanes[group->next].own != nullptr) {
-    ++group->running;
-    Scatter(group, &group->lanes[group->next++]);
+  group->queue->Restart();
+  for (const Lane& lane : group->lanes) {
+    if (lane.own != nullptr) group->queue->Ready(group->NumberOf(lane));
   }
 }
 
@@ -358,16 +356,15 @@ void QsdpStep::Scatter(Group* group, Lane* lane) {
     request.values = std::move(zeros);
   }
   if (lane->quantised) request.codec = group->codecs.gradients();
-  lane->exchange->Start(std::move(request),
-                        [this, group, lane, again = again_](Result<Buffer> sum) {
-                          if (again != again_) return;
-                          if (!sum.ok()) return Fail(sum.status());
-                          core_->Progress();
-                          lane->sum = std::make_shared<const Buffer>(std::move(*sum));
-                          --group->running;
-                          ScatterNext(group);
-                          if (done_) MaybeExchangeNorms(group);
-                        });
+  lane->exchange->Start(
+      std::move(request), [this, group, lane, again = again_](Result<Buffer> sum) {
+        if (again != again_) return;
+        if (!sum.ok()) return Fail(sum.status());
+        core_->Progress();
+        lane->sum = std::make_shared<const Buffer>(std::move(*sum));
+        group->queue->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
+        if (done_) MaybeExchangeNorms(group);
+      });
 }
 
 // ---- the norm of their sum ----
@@ -440,26 +437,19 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
   groups_left_ = groups_.size();
   for (Group& group : groups_) {
     group.small->Commit();
-    group.next = group.running = 0;
+    group.queue->Restart();
     group.lanes_left = group.lanes.size();
     for (Lane& lane : group.lanes) {
       lane.exchange->Commit();
       lane.begun = false;
+      group.queue->Ready(group.NumberOf(lane));
     }
-    GatherNext(&group);
   }
   auto zero = [model = core_->deps.model] {
     model->ZeroGradients();
     return true;
   };
   scope_.Run(core_->deps.compute, "gradients.zero", std::move(zero), [](bool) {});
-}
-
-void QsdpStep::GatherNext(Group* group) {
-  while (group->running < kBucketsAtOnce && group->next < group->lanes.size()) {
-    ++group->running;
-    Gather(group, &group->lanes[group->next++]);
-  }
 }
 
 // Owners make their step chunk by chunk, while the first chunks are on their way.
@@ -482,8 +472,7 @@ void QsdpStep::Gather(Group* group, Lane* lane) {
   }
   Start(lane->exchange.get(), std::move(request), [this, group, lane](Buffer weights) {
     lane->exchange->Commit();
-    --group->running;
-    GatherNext(group);
+    group->queue->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
     Adopt(group, lane, std::move(weights));
   });
 }
@@ -499,7 +488,7 @@ void QsdpStep::Adopt(Group* group, Lane* lane, Buffer weights) {
                if (!status.ok()) return Fail(status);
                core_->Progress();
                if (--group->lanes_left > 0) return;
-               group->next = 0;
+               group->queue->Restart();
                Learns(*group) ? ExchangeCounts(group) : FinishGroup();
              });
 }
