@@ -241,6 +241,11 @@ def memory_available():
     return 0
 
 
+# A connection that got no answer for a moment, while its member made a vector, say, begins with a
+# window of a few packets again, and takes so long to grow it back.
+TCP_SECONDS = 10
+
+
 def warm_up(members, least, rounds=1):
     """Rounds, at least so many, until `least` seconds have passed; how long the last one took."""
     spent = 0
@@ -264,7 +269,8 @@ def prepare(args, members, spec, values, line_seconds):
         return 1
     # From the third round on there are two memories, which take turns.
     remembers = spec.get("feedback") or spec["kind"] in ("marsit", "powersgd")
-    took = warm_up(members, min(1, args.seconds), 2 if remembers else 1)
+    least = max(min(1, args.seconds), members.dilation.seconds(min(TCP_SECONDS, 10 * args.seconds)))
+    took = warm_up(members, least, 2 if remembers else 1)
     return min(100, max(1, math.ceil(args.seconds / max(took, 1e-3))))
 
 
