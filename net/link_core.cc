@@ -154,11 +154,10 @@ LinkStats LinkCore::stats() const {
 
 std::optional<LinkPulse> LinkCore::TakePulse(bool probe) {
   MutexLock lock(mutex_);
-  if (phase_ != Phase::kOpen) return std::nullopt;
   const TimePoint now = context_.executor->clock().Now();
-  if (probe && !sockets_.empty() && pings_.empty() && now - ping_sent_ >= kProbeIntervalMax) {
-    SendPing(now);
-  }
+  const bool idle = phase_ == Phase::kOpen && !sockets_.empty() && pings_.empty();
+  if (probe && idle && now - ping_sent_ >= kProbeIntervalMax) SendPing(now);
+  if (phase_ != Phase::kOpen) return std::nullopt;  // also because too many pings wait unread
   const bool waited = std::exchange(waited_upload_, false) || waiting_upload_;
   return LinkPulse{
       sockets_,          stats_.sent_wire_bytes, waited, std::exchange(queue_least_, std::nullopt),
