@@ -95,9 +95,10 @@ struct ExchangeConfig {
   std::size_t chunk_bytes = 192u << 10;
   std::size_t chunk_values = 1u << 17;
   // Contributions that a member may send beyond those that were answered, in bytes, each owner the
-  // same part of it (four chunks at least): must cover the links' delay. It also bounds by how much
-  // one link can be behind the others, which have nothing to send while they wait for it in the
-  // end: with 16 MiB to each of 3 or 7 owners an exchange took a twentieth longer.
+  // same part of it (four chunks at least), and of no shard more, as a part of it, than of the one
+  // whose owner has answered least: must cover the links' delay. It also bounds by how much one
+  // link can be behind the others, which have nothing to send while they wait for it in the end:
+  // with 16 MiB to each of 3 or 7 owners an exchange took a twentieth longer.
   std::size_t window_bytes = 4u << 20;
   // Keeps the error memory that a Commit replaces, and what Recycle gives, for the next round,
   // instead of giving it to the system and having new pages cleared: with large vectors that is
