@@ -189,6 +189,7 @@ PeerDaemon::~PeerDaemon() {
   local_.reset();
   if (control_ && connection_) {
     RunOn(control_.get(), [this] {
+      ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
       connection_.reset();
       hub_.reset();
       return 0;
