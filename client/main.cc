@@ -184,7 +184,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
   place(Add(swarm, p, "status", "What the run does", [p] { return SwarmStatus(p->swarm); }));
   const std::pair<const char*, const char*> plain[] = {
       {"start", "Start as soon as enough peers are there"},
-      {"pause", "Stop after the last checkpoint, until `resume`"},
+      {"pause", "Save a checkpoint, then rest until `resume`"},
       {"resume", "Go on from the last checkpoint"},
       {"invite", "Print the invite line again"},
       {"stop", "End the scheduler"}};

@@ -443,10 +443,12 @@ void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceC
     item->set_checksum(place.checksum);
     item->set_records(place.records);
   }
-  if (!apply_ || apply_->step() != step || !apply_->checkpoint()) {
+  const bool ordered = apply_ && apply_->step() == step;
+  if (!ordered || !(apply_->check_weights() || apply_->checkpoint())) {
     owner_->Tell(std::move(*message));
     return;
   }
+  // Posted before the checkpoint is saved: the scheduler hears of the weights first.
   Run<std::uint64_t>(
       resources_.compute, "stage.checksum",
       [loaded = loaded_] { return loaded->model->WeightChecksum(); },
@@ -454,7 +456,7 @@ void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceC
         message->mutable_applied()->set_weight_checksum(checksum);
         owner_->Tell(std::move(*message));
       });
-  SaveCheckpoint(step + 1, apply_->upload());
+  if (apply_->checkpoint()) SaveCheckpoint(step + 1, apply_->upload());
 }
 
 void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {

@@ -1,5 +1,6 @@
 #include "scheduler/consistency.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::scheduler {
@@ -36,15 +37,34 @@ bool ConsistencyChecks::AddPlace(std::uint64_t step, std::uint32_t pipeline,
   return equal;
 }
 
-bool ConsistencyChecks::AddWeights(std::uint64_t step, std::uint32_t stage,
-                                   std::uint64_t checksum) {
+std::optional<WeightVerdict> ConsistencyChecks::AddWeights(std::uint64_t step, std::uint32_t stage,
+                                                           std::uint32_t pipeline,
+                                                           std::uint64_t checksum) {
   ForgetBefore(step);
-  const auto [found, first] = weights_.emplace(std::pair(step, stage), checksum);
-  if (first) return true;
-  ++weight_checks_;
-  if (found->second == checksum) return true;
-  ++weight_mismatches_;
-  return false;
+  Group& group = weights_[{step, stage}];
+  if (!group.emplace(pipeline, checksum).second || group.size() < pipelines_) return std::nullopt;
+  return Judge(group);
+}
+
+WeightVerdict ConsistencyChecks::Judge(const Group& group) {
+  std::map<std::uint64_t, std::size_t> votes;
+  for (const auto& [pipeline, checksum] : group) ++votes[checksum];
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  WeightVerdict verdict;
+  verdict.equal = votes.size() == 1;
+  verdict.majority = 2 * most->second > group.size();
+  bool spoken = false;
+  for (const auto& [pipeline, checksum] : group) {
+    if (verdict.majority && checksum == most->first) {
+      if (!std::exchange(spoken, true)) verdict.speaker = pipeline;
+    } else {
+      verdict.differing.push_back(pipeline);
+    }
+  }
+  weight_checks_ += group.size() - 1;
+  weight_mismatches_ += group.size() - most->second;
+  return verdict;
 }
 
 }  // namespace shoal::scheduler

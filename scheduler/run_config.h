@@ -33,7 +33,8 @@ struct RunConfig {
   bool recompute = false;
   std::uint64_t checkpoint_every = 50;  // steps
   std::uint32_t checkpoint_keep = 2;
-  bool auto_start = true;  // start as soon as enough peers are there
+  std::uint64_t weight_check_every = 10;  // steps
+  bool auto_start = true;                 // start as soon as enough peers are there
   // [codecs]
   // Why these: docs/ALGORITHMS.md, "Default codecs".
   std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";

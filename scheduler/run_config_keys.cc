@@ -62,6 +62,9 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "run the forward again in backward: less memory, more time");
   add("checkpoint_every", &c->checkpoint_every, 1, kCountMax, "", "steps between checkpoints");
   add("checkpoint_keep", &c->checkpoint_keep, 1, 1000, "", "checkpoints a peer keeps");
+  add("weight_check_every", &c->weight_check_every, 1, kCountMax, "",
+      "steps between comparisons of the weights that peers of one stage hold; every checkpoint has "
+      "one, too");
   add("auto_start", &c->auto_start, 0, 0, "",
       "start with enough peers; false: wait for shoal swarm start");
 }

@@ -29,7 +29,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       local_steps_(LocalSteps(config)),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
-      line_rates_(config.pipelines, config.stages) {
+      line_rates_(config.pipelines, config.stages),
+      consistency_(config.pipelines) {
   auto sampler = dataset::Sampler::Make(
       {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
   if (sampler.ok()) {
@@ -103,19 +104,26 @@ void SwarmStateImpl::On(const AdminOrder& event) {
 
 void SwarmStateImpl::OrderPause() {
   if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
-  if (state_ == RunState::kTraining && !pausing_ && step_ < config_.steps) {
-    // The next step ends with a checkpoint, so that no work is lost; a second order does not wait.
-    pausing_ = true;
-    pausing_from_ = step_;
+  const std::string cause = std::string("paused by the organiser; ") + kHowToResume;
+  if (state_ == RunState::kTraining && step_ < config_.steps) {
+    // The next step ends with a checkpoint, so that no work is lost; a second order joins the
+    // first.
+    if (ending_ && ending_->hold) return;
+    ending_ = Ending{cause, ending_ ? ending_->from : step_, true};
+    Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
     return;
   }
-  Hold(std::string("paused by the organiser; ") + kHowToResume, nullptr);
+  Hold(cause, nullptr);
 }
 
 void SwarmStateImpl::OrderResume() {
-  pausing_ = false;
+  if (ending_ && ending_->hold) {
+    ending_.reset();
+    Store(RunReleased{});
+  }
   failures_ = 0;
   refusals_.clear();
+  weight_repairs_.clear();
   not_before_ = now_;
   if (!held_) return;
   held_ = false;
@@ -142,7 +150,7 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
   const bool was_active = active();
   if (!Enter(RunEvent::kInterrupted)) return;
   cause_ = cause;
-  pausing_ = false;
+  ending_.reset();
   if (!was_active) return;
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(generation_);
@@ -159,7 +167,7 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
 
 void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
   if (!active()) return;
-  const bool ordered = pausing_;
+  const bool ordered = ending_ && ending_->hold;
   EndGeneration(cause, lost);
   if (ordered) {
     Hold(cause + "; a pause was ordered before that: " + kHowToResume, nullptr);
@@ -235,7 +243,9 @@ std::string SwarmStateImpl::Reason() const {
       return std::to_string(ready_.size()) + " of " + std::to_string(needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
-      return pausing_ ? "pausing as soon as the next checkpoint is whole" : "";
+      if (!ending_) return "";
+      return ending_->hold ? "pausing as soon as the next checkpoint is whole"
+                           : ending_->cause + ", as soon as the next checkpoint is whole";
     case RunState::kPaused: return held_ ? cause_ : cause_ + "; " + WaitingFor();
     case RunState::kFailed: return cause_;
     case RunState::kFinished: return "";
@@ -384,6 +394,7 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.m_mismatches = consistency_.m_mismatches();
   view.weight_checks = consistency_.weight_checks();
   view.weight_mismatches = consistency_.weight_mismatches();
+  view.last_difference = last_difference_;
   view.timings = timings_;
   view.lans = lans_.stages;
   return view;

@@ -90,6 +90,7 @@ struct RunView {
   std::vector<MemberView> members;
   std::uint64_t m_checks = 0, m_mismatches = 0;            // both ends of boundaries compared
   std::uint64_t weight_checks = 0, weight_mismatches = 0;  // members of stage groups compared
+  std::string last_difference;  // whose weights differed last, and what was done; empty: nobody's
   std::vector<control::v1::StageTiming> timings;
   // Of the newest plan, by stage and pipeline: number of the LAN, 0: it shares none; may be empty.
   std::vector<std::vector<std::uint32_t>> lans;

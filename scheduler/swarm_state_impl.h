@@ -1,5 +1,5 @@
 // The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
-// plans, steps and checkpoints (swarm_training.cc).
+// plans, steps and checkpoints (swarm_training.cc), what must be equal (swarm_consistency.cc).
 
 #ifndef SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
@@ -32,7 +32,8 @@ inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without p
 inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
-inline constexpr std::size_t kStepSecondsKept = 16;  // shown
+inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
+inline constexpr std::size_t kStepSecondsKept = 16;    // shown
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
@@ -52,8 +53,16 @@ class SwarmStateImpl final : public SwarmState {
 
  private:
   struct PendingCheckpoint {
+    std::vector<std::uint32_t> speakers;  // by stage: the pipeline whose member uploads
     std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
     ArtefactMap files;
+  };
+  // Why the generation ends as soon as a checkpoint of more than `from` applied steps is whole, so
+  // that no work is lost.
+  struct Ending {
+    std::string cause;
+    std::uint64_t from = 0;
+    bool hold = false;  // then wait for an order to resume; else plan again at once
   };
 
   // ---- events (swarm_state.cc) ----
@@ -115,11 +124,20 @@ class SwarmStateImpl final : public SwarmState {
   void OnSyncDone(Member* member, const control::v1::SyncDone& done);
   void HoldOnGradient(const Member& member);
   void FinishStep();
+  void SendApply(double loss, double norm, std::uint64_t labels);
   StepDecision Decide() const;
-  void OnApplied(Member* member, const control::v1::Applied& applied);
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
+  void EndAfterCheckpoint();
   void Finish();
+
+  // ---- what must be equal (swarm_consistency.cc) ----
+  void OnApplied(Member* member, const control::v1::Applied& applied);
+  bool ChecksWeights() const;
+  void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
+  bool DropCheckpointsOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
+  std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
+
   // The members of the plan, by pipeline, then stage.
   std::vector<Member*> PlanMembers();
   // Whether this message is of the generation in progress, from one of its members.
@@ -146,11 +164,10 @@ class SwarmStateImpl final : public SwarmState {
 
   // Lifecycle.
   RunState state_ = RunState::kWaiting;
-  std::string cause_;               // why it is paused or failed
-  bool pausing_ = false;            // once a checkpoint above pausing_from_ is whole
-  std::uint64_t pausing_from_ = 0;  // steps applied
-  TimePoint not_before_{};          // of the next plan
-  bool too_small_ = false;          // enough peers were here, but not enough memory
+  std::string cause_;  // why it is paused or failed
+  std::optional<Ending> ending_;
+  TimePoint not_before_{};  // of the next plan
+  bool too_small_ = false;  // enough peers were here, but not enough memory
   std::uint32_t failures_ = 0;
   std::uint64_t progress_ = 0;    // most steps applied when a generation ended
   std::set<PeerId> refusals_;     // who called plans invalid since the last that worked
@@ -170,7 +187,12 @@ class SwarmStateImpl final : public SwarmState {
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
   StepDecision decision_;                               // of the step that is being reduced
+  // By stage: the pipeline whose member speaks for its group in checkpoints.
+  std::vector<std::uint32_t> speakers_;
   ConsistencyChecks consistency_;
+  std::string last_difference_;  // of weights, for people; empty: never
+  std::set<PeerId> repairing_;   // peers that take the majority's weights with the next plan
+  std::map<PeerId, std::uint32_t> weight_repairs_;  // how often a peer did
   double step_seconds_ = 0, seconds_in_control_ = 0;
   std::deque<double> last_step_seconds_;
 };

@@ -52,6 +52,8 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   pending_.clear();
   checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
+  speakers_.assign(config_.stages, 0);
+  repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
@@ -197,7 +199,7 @@ StepDecision SwarmStateImpl::Decide() const {
   facts.checkpoint_every = config_.checkpoint_every;
   facts.checkpoint_asked = checkpoint_asked_;
   facts.checkpoints_pending = pending_.size() >= kPendingCheckpointsMax;
-  facts.pausing = pausing_ && checkpoint_asked_ <= pausing_from_;
+  facts.pausing = ending_ && checkpoint_asked_ <= ending_->from;
   facts.local_steps = local_steps_;
   return DecideStep(facts);
 }
@@ -218,8 +220,25 @@ void SwarmStateImpl::FinishStep() {
   }
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
-  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
-  const bool checkpoint = decision_.checkpoint;
+  SendApply(loss, norm, labels);
+  const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
+  step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
+  last_step_seconds_.push_back(seconds);
+  if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
+  seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
+  losses_.push_back(loss);
+  ++step_;
+  if (decision_.checkpoint) {
+    if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
+    pending_[step_].speakers = speakers_;
+    checkpoint_asked_ = step_;
+  }
+  if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
+  account_.Begin(step_, now_);
+  SendStepPlan(step_ - 1 + kStepPlansAhead);
+}
+
+void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
   control::v1::SchedulerMessage message;
   control::v1::Apply* apply = message.mutable_apply();
   apply->set_generation(generation_);
@@ -228,49 +247,14 @@ void SwarmStateImpl::FinishStep() {
   apply->set_learning_rate(LearningRate(config_, step_));
   apply->set_labels(labels);
   apply->set_loss(loss);
-  apply->set_checkpoint(checkpoint);
+  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
+  apply->set_checkpoint(decision_.checkpoint);
+  apply->set_check_weights(ChecksWeights());
   for (const Member* member : PlanMembers()) {
-    apply->set_upload(checkpoint && member->pipeline == 0);
+    const auto stage = static_cast<std::size_t>(member->stage);
+    apply->set_upload(decision_.checkpoint &&
+                      speakers_[stage] == static_cast<std::uint32_t>(member->pipeline));
     Send(*member, message);
-  }
-  const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
-  step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
-  last_step_seconds_.push_back(seconds);
-  if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
-  seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
-  losses_.push_back(loss);
-  ++step_;
-  if (checkpoint) {
-    if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
-    pending_[step_];
-    checkpoint_asked_ = step_;
-  }
-  if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
-  account_.Begin(step_, now_);
-  SendStepPlan(step_ - 1 + kStepPlansAhead);
-}
-
-void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
-  if (state_ != RunState::kTraining || applied.step() >= step_) return;
-  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
-  const auto stage = static_cast<std::uint32_t>(member->stage);
-  for (const control::v1::PlaceChecksum& place : applied.places()) {
-    const std::uint32_t own = place.receiver() ? place.boundary() + 1 : place.boundary();
-    if (own != stage || place.boundary() + 1 >= config_.stages) {
-      Drop(member->connection, InvalidArgument("malformed message: place of another stage"));
-      return;
-    }
-    if (!consistency_.AddPlace(applied.step(), pipeline, place)) {
-      SHOAL_LOG(kWarning, "scheduler", "m.mismatch", {"step", applied.step()},
-                {"pipeline", pipeline}, {"boundary", place.boundary()});
-    }
-  }
-  if (applied.weight_checksum() == 0) return;
-  if (!consistency_.AddWeights(applied.step(), stage, applied.weight_checksum())) {
-    Interrupt("the weights of " + member->LabelWithPlace() +
-                  " differ from those of its stage group after step " +
-                  std::to_string(applied.step()),
-              nullptr);
   }
 }
 
@@ -284,7 +268,7 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
     return;
   }
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (member->pipeline == 0) {
+  if (pending->second.speakers[stage] == static_cast<std::uint32_t>(member->pipeline)) {
     ArtefactMap files;
     for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
     for (const std::string& part : StageParts(config_, stage)) {
@@ -316,14 +300,21 @@ void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& f
   out_.push_back(CheckpointComplete{step});
   if (step >= config_.steps) {
     Finish();
-  } else if (pausing_ && step > pausing_from_) {
-    Hold("paused by the organiser; continue with: shoal swarm resume", nullptr);
+  } else if (ending_ && step > ending_->from) {
+    EndAfterCheckpoint();
   }
+}
+
+void SwarmStateImpl::EndAfterCheckpoint() {
+  const Ending ending = *ending_;
+  if (ending.hold) return Hold(ending.cause, nullptr);
+  EndGeneration(ending.cause, nullptr);
+  not_before_ = now_;
 }
 
 void SwarmStateImpl::Finish() {
   if (!Enter(RunEvent::kCompleted)) return;
-  pausing_ = false;
+  ending_.reset();
   Store(RunFinished{checkpoint_step_});
   control::v1::SchedulerMessage message;
   message.mutable_finished()->set_generation(generation_);

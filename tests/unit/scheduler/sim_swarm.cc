@@ -282,7 +282,7 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   };
   add_place(peer->stage, false);
   add_place(peer->stage - 1, true);
-  if (apply.checkpoint()) applied->set_weight_checksum(99 + apply.step());
+  if (apply.check_weights()) applied->set_weight_checksum(99 + apply.step());
   Answer(peer, 10, message);
   if (apply.checkpoint()) {
     PeerMessage saved;
@@ -297,6 +297,7 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
           file->set_name(artefact.name() + suffix);
           std::string hash(32, 'c');
           hash[0] = static_cast<char>(done->step() % 100);
+          hash[1] = static_cast<char>('0' + peer->pipeline);
           file->set_hash(hash);
           file->set_size(50);
         }

@@ -57,7 +57,7 @@ TEST(StepAccountTest, FindsTheDisagreeingStage) {
 }
 
 TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
-  ConsistencyChecks checks;
+  ConsistencyChecks checks(2);
   control::v1::PlaceChecksum sender, receiver;
   receiver.set_receiver(true);
   sender.set_checksum(8);
@@ -78,7 +78,7 @@ TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
 }
 
 TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
-  ConsistencyChecks checks;
+  ConsistencyChecks checks(2);
   control::v1::PlaceChecksum sender, receiver;
   receiver.set_receiver(true);
   receiver.set_checksum(1);
@@ -86,6 +86,41 @@ TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
   checks.AddPlace(50, 0, sender);
   EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
   EXPECT_EQ(checks.m_checks(), 0u);
+}
+
+TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
+  ConsistencyChecks checks(3);
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 9));
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 8)) << "it spoke already";
+  EXPECT_FALSE(checks.AddWeights(4, 1, 0, 9)) << "another stage";
+  EXPECT_FALSE(checks.AddWeights(4, 0, 0, 7));
+  const auto verdict = checks.AddWeights(4, 0, 1, 9);
+  ASSERT_TRUE(verdict);
+  EXPECT_FALSE(verdict->equal);
+  EXPECT_TRUE(verdict->majority);
+  EXPECT_EQ(verdict->differing, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(verdict->speaker, 1u);
+  EXPECT_EQ(checks.weight_checks(), 2u);
+  EXPECT_EQ(checks.weight_mismatches(), 1u);
+}
+
+TEST(ConsistencyChecksTest, HalfOfTheMembersAreNoMajority) {
+  ConsistencyChecks checks(4);
+  for (const std::uint32_t p : {0, 1, 2}) EXPECT_FALSE(checks.AddWeights(0, 0, p, p / 2));
+  const auto verdict = checks.AddWeights(0, 0, 3, 1);
+  ASSERT_TRUE(verdict);
+  EXPECT_FALSE(verdict->equal || verdict->majority);
+  EXPECT_EQ(verdict->differing, (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(checks.weight_mismatches(), 2u);
+}
+
+TEST(ConsistencyChecksTest, EqualWeightsAreEqual) {
+  ConsistencyChecks checks(2);
+  EXPECT_FALSE(checks.AddWeights(0, 0, 1, 3));
+  const auto verdict = checks.AddWeights(0, 0, 0, 3);
+  ASSERT_TRUE(verdict);
+  EXPECT_TRUE(verdict->equal);
+  EXPECT_TRUE(verdict->differing.empty());
 }
 
 }  // namespace

@@ -189,14 +189,25 @@ TEST(SwarmStateTest, PauseSavesACheckpointFirstAndLosesNothing) {
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
-TEST(SwarmStateTest, SecondPauseOrderDoesNotWait) {
+TEST(SwarmStateTest, SecondPauseOrderLosesNoStep) {
   SimSwarm swarm(SimConfig(2, 1), 4);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
   swarm.Order(AdminOrder::Kind::kPause);
   swarm.Order(AdminOrder::Kind::kPause);
-  EXPECT_EQ(swarm.View().state, RunState::kPaused);
-  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
+  EXPECT_EQ(swarm.View().state, RunState::kTraining);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+  EXPECT_EQ(swarm.View().checkpoint_step, 5u);
+}
+
+TEST(SwarmStateTest, ResumeTakesAnOrderedPauseBack) {
+  SimSwarm swarm(SimConfig(2, 1), 4);
+  AddPeers(&swarm, 2);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
+  swarm.Order(AdminOrder::Kind::kPause);
+  swarm.Order(AdminOrder::Kind::kResume);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  EXPECT_EQ(swarm.View().generation, 1u);
 }
 
 // ---- admission ----
@@ -394,7 +405,6 @@ TEST(RestartTest, OrderedPauseSurvives) {
   SimSwarm swarm(SimConfig(2, 1), 12);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  swarm.Order(AdminOrder::Kind::kPause);
   swarm.Order(AdminOrder::Kind::kPause);
   swarm.RestartScheduler(true);
   swarm.RunFor(std::chrono::minutes(1));
