@@ -191,10 +191,10 @@ PeerDaemon::~PeerDaemon() {
     RunOn(control_.get(), [this] {
       ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
       connection_.reset();
-      hub_.reset();
       return 0;
     });
   }
+  hub_.reset();      // waits for the ends of streams, and control must not
   compute_.reset();  // ends what runs there, then the next in line
   codec_.reset();
   if (delta_store_) {

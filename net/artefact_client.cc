@@ -28,8 +28,9 @@ constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
 
 // Calls `then` on the executor once the limiter lets `place` through, following changes of the cap.
-void WaitForPlace(Executor* executor, const std::shared_ptr<RateLimiter>& limiter,
-                  RateLimiter::Place place, std::function<void()> then) {
+void WaitForPlace(const std::shared_ptr<ExecutorGate>& executor,
+                  const std::shared_ptr<RateLimiter>& limiter, RateLimiter::Place place,
+                  std::function<void()> then) {
   const Duration wait = limiter->WaitFor(place, kWaitMin);
   if (wait == Duration::zero()) {
     executor->Post("artefact.go", std::move(then));
@@ -60,13 +61,11 @@ class Transfer : public Reactor,
       ended_ = true;
       if (failure_.ok()) failure_ = Outcome(FromGrpc(status));
     }
-    const auto context = context_;
-    context->executor->Post("artefact.done", [self = this->shared_from_this()] {
+    context_->executor->Post("artefact.done", [self = this->shared_from_this()] {
       self->done_ = true;
       if (!self->context_->closed) self->on_done_(self->failure());
     });
     self_.reset();  // may delete this
-    context->streams->Remove();
   }
 
  protected:
@@ -78,7 +77,9 @@ class Transfer : public Reactor,
 
   void Begin() {
     self_ = this->shared_from_this();
-    context_->streams->Add();
+    auto& under_way = context_->under_way;
+    std::erase_if(under_way, [](const auto& weak) { return weak.expired(); });
+    under_way.push_back(self_);
     if constexpr (kStreams) this->AddHold();
     this->StartCall();
     Progress();
@@ -116,7 +117,7 @@ class Transfer : public Reactor,
 
   void Progress() {
     MutexLock lock(mutex_);
-    progress_at_ = context_->executor->clock().Now();
+    progress_at_ = context_->executor->Now();
   }
 
   void Watch() {
@@ -128,7 +129,7 @@ class Transfer : public Reactor,
           bool stalled = false;
           {
             MutexLock lock(self->mutex_);
-            stalled = self->context_->executor->clock().Now() - self->progress_at_ > kStallMax;
+            stalled = self->context_->executor->Now() - self->progress_at_ > kStallMax;
           }
           if (stalled) self->End(DeadlineExceeded("the transfer made no progress for a minute"));
           self->Watch();
@@ -319,13 +320,6 @@ class UploadStart final : public Transfer<grpc::ClientUnaryReactor> {
     LetEnd();
   }
 
-  void Cancel() override {
-    call_.TryCancel();
-    MutexLock lock(next_mutex_);
-    cancelled_ = true;
-    if (next_) next_->Cancel();
-  }
-
  protected:
   Status Outcome(Status status) override { return status; }
 
@@ -339,12 +333,9 @@ class UploadStart final : public Transfer<grpc::ClientUnaryReactor> {
       on_done_(status);
       return;
     }
-    const auto next = std::make_shared<UploadCall>(context_, channel_, request_.hash(),
-                                                   request_.size(), offset, read_, on_done_);
-    next->Start();
-    MutexLock lock(next_mutex_);
-    next_ = next;
-    if (cancelled_) next_->Cancel();
+    std::make_shared<UploadCall>(context_, channel_, request_.hash(), request_.size(), offset,
+                                 read_, on_done_)
+        ->Start();
   }
 
   const std::unique_ptr<pb::Artefacts::Stub> stub_;
@@ -352,33 +343,33 @@ class UploadStart final : public Transfer<grpc::ClientUnaryReactor> {
   const std::function<void(Status)> on_done_;
   pb::UploadOffsetRequest request_;
   pb::UploadOffsetReply reply_;
-  Mutex next_mutex_;
-  bool cancelled_ SHOAL_GUARDED_BY(next_mutex_) = false;
-  std::shared_ptr<UploadCall> next_ SHOAL_GUARDED_BY(next_mutex_);
 };
 
 }  // namespace
 
-std::shared_ptr<ArtefactTransfer> StartFetch(std::shared_ptr<ArtefactContext> context,
-                                             std::shared_ptr<grpc::Channel> channel,
-                                             const std::string& hash, std::uint64_t offset,
-                                             std::function<Status(std::string chunk)> on_chunk,
-                                             std::function<void(Status)> on_done) {
-  auto call = std::make_shared<FetchCall>(std::move(context), std::move(channel), hash, offset,
-                                          std::move(on_chunk), std::move(on_done));
-  call->Start();
-  return call;
+void StartFetch(std::shared_ptr<ArtefactContext> context, std::shared_ptr<grpc::Channel> channel,
+                const std::string& hash, std::uint64_t offset,
+                std::function<Status(std::string chunk)> on_chunk,
+                std::function<void(Status)> on_done) {
+  std::make_shared<FetchCall>(std::move(context), std::move(channel), hash, offset,
+                              std::move(on_chunk), std::move(on_done))
+      ->Start();
 }
 
-std::shared_ptr<ArtefactTransfer> StartUpload(
-    std::shared_ptr<ArtefactContext> context, std::shared_ptr<grpc::Channel> channel,
-    const std::string& hash, std::uint64_t size,
-    std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
-    std::function<void(Status)> on_done) {
-  auto call = std::make_shared<UploadStart>(std::move(context), std::move(channel), hash, size,
-                                            std::move(read), std::move(on_done));
-  call->Start();
-  return call;
+void StartUpload(std::shared_ptr<ArtefactContext> context, std::shared_ptr<grpc::Channel> channel,
+                 const std::string& hash, std::uint64_t size,
+                 std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
+                 std::function<void(Status)> on_done) {
+  std::make_shared<UploadStart>(std::move(context), std::move(channel), hash, size, std::move(read),
+                                std::move(on_done))
+      ->Start();
+}
+
+void CloseArtefacts(ArtefactContext* context) {
+  context->closed = true;
+  for (const auto& weak : std::exchange(context->under_way, {})) {
+    if (const auto transfer = weak.lock()) transfer->Cancel();
+  }
 }
 
 }  // namespace shoal::net

@@ -32,7 +32,7 @@ class AttendCall;
 struct ClientState {
   ControlClientOptions options;
   ControlClientHandlers handlers;
-  Executor* executor = nullptr;
+  std::shared_ptr<ExecutorGate> executor;
   bool closed = false;
   bool ended = false;  // on_closed ran, or nothing is to be said any more
   bool open = false;
@@ -42,7 +42,6 @@ struct ClientState {
   std::shared_ptr<AttendCall> call;
   std::deque<pb::PeerMessage> early;  // queued before the stream is open
   std::size_t early_bytes = 0;
-  std::shared_ptr<StreamCount> streams = std::make_shared<StreamCount>();
   std::atomic<std::uint64_t> sent_wire_bytes = 0;
   std::atomic<std::uint64_t> received_wire_bytes = 0;
 };
@@ -56,14 +55,12 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
  public:
   AttendCall(std::shared_ptr<ClientState> state, const std::string& address)
       : state_(std::move(state)),
-        streams_(state_->streams),
         channel_(NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
                                   kControlMessageBytesMax)),
         stub_(pb::Control::NewStub(channel_)) {}
 
   void Start() {
     self_ = shared_from_this();
-    streams_->Add();
     stub_->async()->Attend(&context_, this);
     AddHold();
     StartCall();
@@ -150,9 +147,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
     state_->executor->Post("control.closed", [self = shared_from_this(), outcome] {
       Ended(self->state_, self.get(), outcome);
     });
-    const auto streams = streams_;
     self_.reset();  // may delete this
-    streams->Remove();
   }
 
  private:
@@ -177,7 +172,6 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   }
 
   const std::shared_ptr<ClientState> state_;
-  const std::shared_ptr<StreamCount> streams_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::Control::Stub> stub_;
   grpc::ClientContext context_;
@@ -248,39 +242,37 @@ class GrpcControlClient final : public ControlClient {
   GrpcControlClient(const ControlClientOptions& options, Executor* executor,
                     std::shared_ptr<RateLimiter> upload, std::shared_ptr<RateLimiter> download,
                     ControlClientHandlers handlers)
-      : state_(std::make_shared<ClientState>()), artefacts_(std::make_shared<ArtefactContext>()) {
+      : executor_(executor),
+        state_(std::make_shared<ClientState>()),
+        artefacts_(std::make_shared<ArtefactContext>()) {
     state_->options = options;
     state_->handlers = std::move(handlers);
-    state_->executor = executor;
-    artefacts_->executor = executor;
+    state_->executor = std::make_shared<ExecutorGate>(executor);
+    artefacts_->executor = state_->executor;
     artefacts_->upload = std::move(upload);
     artefacts_->download = std::move(download);
-    artefacts_->streams = state_->streams;
     // Not from the constructor: no handler may run before the caller has the client.
     executor->Post("control.dial", [state = state_] {
       if (!state->closed) TryNextAddress(state);
     });
   }
 
-  // Calls end at gRPC's hand alone; nothing here needs the executor.
+  // Waits for nothing: calls end in the background, whatever their peers and limits do meanwhile.
   ~GrpcControlClient() override {
-    SHOAL_ASSERT_ON(*state_->executor);
+    SHOAL_ASSERT_ON(*executor_);
     state_->closed = true;
-    artefacts_->closed = true;
     if (state_->call) state_->call->End(Cancelled("the client was closed"), false);
-    for (const auto& weak : transfers_) {
-      if (const auto transfer = weak.lock()) transfer->Cancel();
-    }
-    state_->streams->WaitForNone();
+    CloseArtefacts(artefacts_.get());
     // Not at once: this may be a handler that destroys its own client.
     state_->executor->Post("control.drop_handlers", [state = state_] {
       state->handlers = {};
       state->call = nullptr;
     });
+    state_->executor->Close();
   }
 
   Status Send(pb::PeerMessage message) override {
-    SHOAL_ASSERT_ON(*state_->executor);
+    SHOAL_ASSERT_ON(*executor_);
     if (state_->ended) return Unavailable("the connection to the scheduler is closed");
     if (state_->open && state_->call) return state_->call->Send(std::move(message));
     state_->early_bytes += message.ByteSizeLong();
@@ -294,14 +286,13 @@ class GrpcControlClient final : public ControlClient {
   void Fetch(const std::string& hash, std::uint64_t offset,
              std::function<Status(std::string chunk)> on_chunk,
              std::function<void(Status)> on_done) override {
-    Remember(
-        StartFetch(artefacts_, Channel(), hash, offset, std::move(on_chunk), std::move(on_done)));
+    StartFetch(artefacts_, Channel(), hash, offset, std::move(on_chunk), std::move(on_done));
   }
 
   void Upload(const std::string& hash, std::uint64_t size,
               std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
               std::function<void(Status)> on_done) override {
-    Remember(StartUpload(artefacts_, Channel(), hash, size, std::move(read), std::move(on_done)));
+    StartUpload(artefacts_, Channel(), hash, size, std::move(read), std::move(on_done));
   }
 
   ControlStats stats() const override {
@@ -316,7 +307,7 @@ class GrpcControlClient final : public ControlClient {
  private:
   // A connection of its own, so that control messages never queue behind artefacts.
   const std::shared_ptr<grpc::Channel>& Channel() {
-    SHOAL_ASSERT_ON(*state_->executor);
+    SHOAL_ASSERT_ON(*executor_);
     const std::string& address =
         state_->address.empty() ? state_->options.addresses.at(0) : state_->address;
     if (!channel_ || channel_address_ != address) {
@@ -327,16 +318,11 @@ class GrpcControlClient final : public ControlClient {
     return channel_;
   }
 
-  void Remember(const std::shared_ptr<ArtefactTransfer>& transfer) {
-    std::erase_if(transfers_, [](const auto& weak) { return weak.expired(); });
-    transfers_.push_back(transfer);
-  }
-
+  Executor* const executor_;
   const std::shared_ptr<ClientState> state_;
   const std::shared_ptr<ArtefactContext> artefacts_;
   std::shared_ptr<grpc::Channel> channel_;
   std::string channel_address_;
-  std::vector<std::weak_ptr<ArtefactTransfer>> transfers_;
 };
 
 }  // namespace

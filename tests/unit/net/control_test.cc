@@ -408,6 +408,37 @@ TEST_F(ControlTest, ClientMayGoInTheMiddleOfAFetch) {
   });
 }
 
+// Its call waited for ever for a place in the rate limit, and the client for its call.
+TEST_F(ControlTest, ClientMayGoInTheMiddleOfASlowUpload) {
+  upload_->SetRate(BitsPerSecond{5'000'000});
+  Connect();
+  bool done = false;
+  On([&] {
+    client_.client->Upload(
+        std::string(32, 'u'), 20'000'000,
+        [](std::uint64_t, std::size_t size) { return Blob(size); },
+        [&done](Status) { done = true; });
+  });
+  ASSERT_TRUE(Wait([&] {
+    MutexLock lock(store_.mutex);
+    return !store_.uploads[std::string(32, 'u')].empty();
+  }));
+  On([&] { client_.client.reset(); });
+  On([&] { EXPECT_FALSE(done); });
+  EXPECT_TRUE(Wait([&] { return server_.connected.empty(); }));
+}
+
+TEST_F(ControlTest, ClientMayGoBeforeItsUploadKnowsWhereToBegin) {
+  Connect();
+  On([&] {
+    client_.client->Upload(
+        std::string(32, 'u'), 1'000'000, [](std::uint64_t, std::size_t size) { return Blob(size); },
+        [](Status) { ADD_FAILURE() << "its owner is gone"; });
+    client_.client.reset();
+  });
+  EXPECT_TRUE(Wait([&] { return server_.connected.empty(); }));
+}
+
 TEST_F(ControlTest, UploadBreaksAndResumes) {
   const std::string hash(32, 'u');
   const std::string blob = Blob(2'000'003);
