@@ -2,7 +2,9 @@
 // optimizer state. What the scheduler hands out and volunteers cache.
 //
 // A blob being fetched lives in a partial file that survives a restart, so a fetch resumes.
-// Thread: any one at a time (daemon: store).
+// A blob is hashed when it is first used after opening, and again when its file has changed since.
+// One that is not what its name says is deleted and counts as missing: whoever needs it fetches it.
+// Thread: any one at a time (daemon: store), but for bytes().
 
 #ifndef SHOAL_STORAGE_CONTENT_STORE_H_
 #define SHOAL_STORAGE_CONTENT_STORE_H_
@@ -42,8 +44,9 @@ class ContentStore {
  public:
   virtual ~ContentStore() = default;
 
+  // Whether the blob is here, whole and undamaged.
   virtual bool Has(const ContentHash& hash) const = 0;
-  // Path of a complete blob, to map or read; not found otherwise.
+  // Path of such a blob, to map or read; not found otherwise.
   virtual Result<std::string> PathOf(const ContentHash& hash) const = 0;
   // Adds bytes, or a file (hard-linked or copied); returns its name.
   virtual Result<ContentHash> Put(std::span<const std::byte> bytes) = 0;
@@ -63,6 +66,8 @@ class ContentStore {
 
   // Deletes all blobs but these.
   virtual Status KeepOnly(std::span<const ContentHash> hashes) = 0;
+  // Names of all blobs, not verified.
+  virtual std::vector<ContentHash> Hashes() const = 0;
   virtual std::uint64_t bytes() const = 0;
 };
 

@@ -58,39 +58,11 @@ Result<ArtefactRef> SealFile(const fs::path& path) {
   return ArtefactRef{name, hashed->hash, hashed->size};
 }
 
-class FileCheckpointStore final : public CheckpointStore {
- public:
-  explicit FileCheckpointStore(std::string path) : path_(std::move(path)) {}
-
-  Status Prepare() {
-    SHOAL_RETURN_IF_ERROR(MakeDirectories(path_));
-    DeleteUnfinished();
-    return Status::Ok();
-  }
-
-  Result<Checkpoint> Save(RunId run, std::uint64_t step,
-                          const std::function<Status(const std::string& folder)>& write,
-                          int keep) override;
-  Result<std::vector<Checkpoint>> List(RunId run) override;
-  Result<Checkpoint> Load(RunId run, std::uint64_t step) override;
-
- private:
-  std::string Folder(const std::string& name) const { return path_ + "/" + name; }
-  std::vector<std::string> Names() const;
-  Result<Checkpoint> ReadManifest(const std::string& name) const;
-  void DeleteUnfinished();
-  Result<Checkpoint> Fill(RunId run, std::uint64_t step, const std::string& folder,
-                          const std::function<Status(const std::string&)>& write) const;
-  Status MoveIntoPlace(const std::string& folder, const std::string& target);
-  void DeleteOthers(RunId run, std::uint64_t step, int keep);
-
-  const std::string path_;
-};
-
-std::vector<std::string> FileCheckpointStore::Names() const {
+// Step folders of a run's folder, oldest first.
+std::vector<std::string> StepNames(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (name.starts_with(kFolderPrefix) && at->is_directory(error)) names.push_back(name);
   }
@@ -98,21 +70,103 @@ std::vector<std::string> FileCheckpointStore::Names() const {
   return names;
 }
 
-Result<Checkpoint> FileCheckpointStore::ReadManifest(const std::string& name) const {
-  const std::string path = Folder(name) + "/" + kManifestName;
+Result<Checkpoint> ReadManifest(const std::string& folder) {
+  const std::string path = folder + "/" + kManifestName;
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kManifestBytesMax));
   SHOAL_ASSIGN_OR_RETURN(Checkpoint checkpoint, ParseCheckpointManifest(text, path));
-  if (checkpoint.step > kStepMax || FolderName(checkpoint.step) != name) {
+  if (checkpoint.step > kStepMax ||
+      FolderName(checkpoint.step) != fs::path(folder).filename().string()) {
     return InvalidArgument(path + " is of another step than its folder");
   }
-  checkpoint.folder = Folder(name);
+  checkpoint.folder = folder;
   return checkpoint;
 }
 
-void FileCheckpointStore::DeleteUnfinished() {
-  for (const std::string& name : Names()) {
+// Files of two checkpoints may be one file, so this is at most what deleting them gives back.
+std::uint64_t BytesOf(const Checkpoint& checkpoint) {
+  std::uint64_t bytes = 0;
+  for (const ArtefactRef& file : checkpoint.files) bytes += file.size;
+  return bytes;
+}
+
+class FileCheckpointStore final : public CheckpointStore {
+ public:
+  explicit FileCheckpointStore(std::string path) : path_(std::move(path)) {}
+
+  Status Prepare();
+
+  Result<Checkpoint> Save(RunId run, std::uint64_t step,
+                          const std::function<Status(const std::string& folder)>& write,
+                          int keep) override;
+  Result<std::vector<Checkpoint>> List(RunId run) override;
+  Result<Checkpoint> Load(RunId run, std::uint64_t step) override;
+  std::vector<StoredRun> Runs() const override;
+  Status DropRun(RunId run) override;
+
+ private:
+  std::string RunFolder(RunId run) const { return path_ + "/" + run.ToHex(); }
+  std::string StepFolder(RunId run, std::uint64_t step) const {
+    return RunFolder(run) + "/" + FolderName(step);
+  }
+  std::vector<RunId> RunsByAge() const;
+  std::vector<Checkpoint> Complete(RunId run) const;
+  void SortOlderLayout();
+  void DeleteUnfinished(const std::string& path);
+  Result<Checkpoint> Fill(RunId run, std::uint64_t step, const std::string& folder,
+                          const std::function<Status(const std::string&)>& write) const;
+  Result<Checkpoint> SaveOnce(RunId run, std::uint64_t step,
+                              const std::function<Status(const std::string&)>& write);
+  Status MoveIntoPlace(const std::string& folder, const std::string& target);
+  void DeleteOthers(RunId run, std::uint64_t step, int keep);
+  bool DropOldest(RunId but);
+
+  const std::string path_;
+};
+
+Status FileCheckpointStore::Prepare() {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(path_));
+  DeleteUnfinished(path_);
+  SortOlderLayout();
+  for (const RunId run : RunsByAge()) DeleteUnfinished(RunFolder(run));
+  return Status::Ok();
+}
+
+// Before runs had folders of their own, steps lay side by side.
+void FileCheckpointStore::SortOlderLayout() {
+  for (const std::string& name : StepNames(path_)) {
+    const Result<Checkpoint> checkpoint = ReadManifest(path_ + "/" + name);
+    if (!checkpoint.ok()) continue;
+    const std::string folder = RunFolder(checkpoint->run);
+    const Status made = MakeDirectories(folder);
+    if (made.ok() && ::rename(checkpoint->folder.c_str(), (folder + "/" + name).c_str()) == 0) {
+      continue;
+    }
+    SHOAL_LOG(kWarning, "storage", "checkpoint.not_sorted", {"folder", checkpoint->folder});
+  }
+}
+
+// Runs that have a folder, the one saved last first.
+std::vector<RunId> FileCheckpointStore::RunsByAge() const {
+  std::vector<std::pair<fs::file_time_type, RunId>> found;
+  std::error_code error;
+  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    const auto run = RunId::FromHex(at->path().filename().string());
+    std::error_code unreadable;
+    if (!run.ok() || !at->is_directory(unreadable)) continue;
+    // A save renames a folder in it.
+    found.emplace_back(fs::last_write_time(at->path(), unreadable), *run);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a > b; });
+  std::vector<RunId> runs;
+  for (const auto& [time, run] : found) runs.push_back(run);
+  return runs;
+}
+
+void FileCheckpointStore::DeleteUnfinished(const std::string& path) {
+  for (const std::string& name : StepNames(path)) {
+    const std::string folder = path + "/" + name;
     if (IsFolderName(name)) {
-      const Status status = ReadManifest(name).status();
+      const Status status = ReadManifest(folder).status();
       // Only what surely is no checkpoint goes; a newer format or an unreadable disk is left alone.
       if (status.code() != StatusCode::kNotFound && status.code() != StatusCode::kInvalidArgument) {
         continue;
@@ -120,8 +174,8 @@ void FileCheckpointStore::DeleteUnfinished() {
     } else if (name.find(".tmp-") == std::string::npos && name.find(".old-") == std::string::npos) {
       continue;
     }
-    SHOAL_LOG(kInfo, "storage", "checkpoint.unfinished", {"deleted", Folder(name)});
-    RemoveFolder(Folder(name));
+    SHOAL_LOG(kInfo, "storage", "checkpoint.unfinished", {"deleted", folder});
+    RemoveFolder(folder);
   }
 }
 
@@ -149,21 +203,20 @@ Result<Checkpoint> FileCheckpointStore::Fill(
 }
 
 Status FileCheckpointStore::MoveIntoPlace(const std::string& folder, const std::string& target) {
-  if (::rename(folder.c_str(), target.c_str()) == 0) return SyncFolder(path_);
+  const std::string parent = fs::path(target).parent_path().string();
+  if (::rename(folder.c_str(), target.c_str()) == 0) return SyncFolder(parent);
   if (errno != ENOTEMPTY && errno != EEXIST) return FromErrno(errno, "rename to " + target);
   // The same step saved again: swapped in one step, so that at every moment one of them is there.
   if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
     return FromErrno(errno, "replace " + target);
   }
   RemoveFolder(folder);
-  return SyncFolder(path_);
+  return SyncFolder(parent);
 }
 
 void FileCheckpointStore::DeleteOthers(RunId run, std::uint64_t step, int keep) {
-  Result<std::vector<Checkpoint>> list = List(run);
-  if (!list.ok()) return;
   std::vector<Checkpoint> past;
-  for (Checkpoint& checkpoint : *list) {
+  for (Checkpoint& checkpoint : Complete(run)) {
     // Later steps are of a history that a rollback abandoned.
     if (checkpoint.step > step) {
       RemoveFolder(checkpoint.folder);
@@ -174,21 +227,27 @@ void FileCheckpointStore::DeleteOthers(RunId run, std::uint64_t step, int keep) 
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < past.size(); ++i) {
     RemoveFolder(past[i].folder);
   }
+  std::size_t others = 0;
+  for (const RunId other : RunsByAge()) {
+    if (other == run || ++others <= kOtherRunsKept) continue;
+    SHOAL_LOG(kInfo, "storage", "checkpoint.old_run", {"deleted", RunFolder(other)});
+    RemoveFolder(RunFolder(other));
+  }
 }
 
-Result<Checkpoint> FileCheckpointStore::Save(
-    RunId run, std::uint64_t step, const std::function<Status(const std::string& folder)>& write,
-    int keep) {
-  if (keep < 1 || step > kStepMax) {
-    return InvalidArgument("cannot save step " + std::to_string(step) + " keeping " +
-                           std::to_string(keep) + ": keep at least 1, at most step 999999999999");
-  }
-  const std::string target = Folder(FolderName(step));
-  const Result<Checkpoint> existing = ReadManifest(FolderName(step));
-  if (existing.ok() && existing->run != run) {
-    return FailedPrecondition(target + " belongs to run " + existing->run.ToHex() +
-                              "; give every run its own checkpoint folder");
-  }
+// Of the runs but one; false if there is no other.
+bool FileCheckpointStore::DropOldest(RunId but) {
+  std::vector<RunId> runs = RunsByAge();
+  std::erase(runs, but);
+  if (runs.empty()) return false;
+  SHOAL_LOG(kWarning, "storage", "checkpoint.disk_full", {"deleted", RunFolder(runs.back())});
+  return DropRun(runs.back()).ok();
+}
+
+Result<Checkpoint> FileCheckpointStore::SaveOnce(
+    RunId run, std::uint64_t step, const std::function<Status(const std::string& folder)>& write) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(RunFolder(run)));
+  const std::string target = StepFolder(run, step);
   std::string folder = target + ".tmp-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) return FromErrno(errno, "create folder " + folder);
   Result<Checkpoint> saved = Fill(run, step, folder, write);
@@ -199,28 +258,71 @@ Result<Checkpoint> FileCheckpointStore::Save(
   if (status.ok()) status = MoveIntoPlace(folder, target);
   if (!status.ok()) {
     RemoveFolder(folder);
-    return status.WithContext("checkpoint of step " + std::to_string(step) + " not saved");
+    return status;
   }
   saved->folder = target;
+  return saved;
+}
+
+Result<Checkpoint> FileCheckpointStore::Save(
+    RunId run, std::uint64_t step, const std::function<Status(const std::string& folder)>& write,
+    int keep) {
+  if (keep < 1 || step > kStepMax) {
+    return InvalidArgument("cannot save step " + std::to_string(step) + " keeping " +
+                           std::to_string(keep) + ": keep at least 1, at most step 999999999999");
+  }
+  Result<Checkpoint> saved = SaveOnce(run, step, write);
+  while (saved.status().code() == StatusCode::kResourceExhausted && DropOldest(run)) {
+    saved = SaveOnce(run, step, write);
+  }
+  if (!saved.ok()) {
+    return saved.status().WithContext("checkpoint of step " + std::to_string(step) + " not saved");
+  }
   DeleteOthers(run, step, keep);
   return saved;
 }
 
-Result<std::vector<Checkpoint>> FileCheckpointStore::List(RunId run) {
+std::vector<Checkpoint> FileCheckpointStore::Complete(RunId run) const {
   std::vector<Checkpoint> list;
-  for (const std::string& name : Names()) {
+  for (const std::string& name : StepNames(RunFolder(run))) {
     if (!IsFolderName(name)) continue;
-    Result<Checkpoint> checkpoint = ReadManifest(name);
+    Result<Checkpoint> checkpoint = ReadManifest(RunFolder(run) + "/" + name);
     if (checkpoint.ok() && checkpoint->run == run) list.push_back(std::move(*checkpoint));
   }
   return list;
+}
+
+Result<std::vector<Checkpoint>> FileCheckpointStore::List(RunId run) { return Complete(run); }
+
+std::vector<StoredRun> FileCheckpointStore::Runs() const {
+  std::vector<StoredRun> runs;
+  for (const RunId run : RunsByAge()) {
+    StoredRun stored{.run = run};
+    for (const Checkpoint& checkpoint : Complete(run)) {
+      stored.newest_step = checkpoint.step;
+      ++stored.checkpoints;
+      stored.bytes += BytesOf(checkpoint);
+    }
+    if (stored.checkpoints > 0) runs.push_back(stored);
+  }
+  return runs;
+}
+
+Status FileCheckpointStore::DropRun(RunId run) {
+  const std::string folder = RunFolder(run);
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return NotFound("there are no checkpoints of run " + run.ToHex() + " in " + path_);
+  }
+  fs::remove_all(folder, error);
+  return error ? FromErrno(error.value(), "delete " + folder) : Status::Ok();
 }
 
 Result<Checkpoint> FileCheckpointStore::Load(RunId run, std::uint64_t step) {
   const Status missing = NotFound("no complete checkpoint of step " + std::to_string(step) +
                                   " of run " + run.ToHex() + " in " + path_);
   if (step > kStepMax) return missing;
-  Result<Checkpoint> checkpoint = ReadManifest(FolderName(step));
+  Result<Checkpoint> checkpoint = ReadManifest(StepFolder(run, step));
   if (!checkpoint.ok() && checkpoint.status().code() == StatusCode::kUnimplemented) {
     return checkpoint.status();
   }

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "storage/atomic_file.h"
 #include "storage/content_hash.h"
 #include "storage/content_store.h"
@@ -23,6 +26,26 @@ std::uint64_t SizeOf(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+// What a file is known by as long as nobody writes to it. Not its time of status change, which a
+// new hard link moves.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t modified_s = 0, modified_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+FileStamp StampOf(const struct stat& info) {
+  return {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec,
+          info.st_mtim.tv_nsec};
+}
+
+// Nothing: no regular file.
+std::optional<FileStamp> StampAt(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  return StampOf(info);
 }
 
 // Regular files of a folder; a folder that cannot be read counts as empty.
@@ -42,10 +65,7 @@ class FileContentStore final : public ContentStore {
 
   Status Prepare();
 
-  bool Has(const ContentHash& hash) const override {
-    std::error_code error;
-    return fs::is_regular_file(BlobPath(hash), error);
-  }
+  bool Has(const ContentHash& hash) const override;
   Result<std::string> PathOf(const ContentHash& hash) const override {
     if (Has(hash)) return BlobPath(hash);
     return NotFound("no blob " + hash.ToHex() + " in " + blobs_ + "; fetch it first");
@@ -61,20 +81,62 @@ class FileContentStore final : public ContentStore {
                        std::span<const std::byte> bytes) override;
   Status FinishPartial(const ContentHash& hash, std::uint64_t expected_size) override;
   Status KeepOnly(std::span<const ContentHash> hashes) override;
+  std::vector<ContentHash> Hashes() const override;
   std::uint64_t bytes() const override;
 
  private:
+  Status MakeFolders();
   std::string BlobPath(const ContentHash& hash) const { return blobs_ + "/" + hash.ToHex(); }
   std::string PartialPath(const ContentHash& hash) const { return partials_ + "/" + hash.ToHex(); }
+  Status Link(int from, const std::string& source, const std::string& target);
   Status Copy(int from, const std::string& source, const std::string& target);
+  // Whether the file of this blob is the one that was found undamaged.
+  bool Verified(const ContentHash& hash, const std::optional<FileStamp>& stamp) const;
+  void SetVerified(const ContentHash& hash) const;
 
   const std::string blobs_;
   const std::string partials_;
+  mutable std::map<ContentHash, FileStamp> verified_;
 };
 
-Status FileContentStore::Prepare() {
+// They may be deleted while the program runs.
+Status FileContentStore::MakeFolders() {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(blobs_));
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(partials_));
+  return MakeDirectories(partials_);
+}
+
+bool FileContentStore::Verified(const ContentHash& hash,
+                                const std::optional<FileStamp>& stamp) const {
+  const auto known = verified_.find(hash);
+  return stamp && known != verified_.end() && known->second == *stamp;
+}
+
+void FileContentStore::SetVerified(const ContentHash& hash) const {
+  if (const auto stamp = StampAt(BlobPath(hash))) verified_[hash] = *stamp;
+}
+
+bool FileContentStore::Has(const ContentHash& hash) const {
+  const std::string path = BlobPath(hash);
+  // Of before the bytes are read: what is written meanwhile is read again.
+  const std::optional<FileStamp> stamp = StampAt(path);
+  if (Verified(hash, stamp)) return true;
+  verified_.erase(hash);
+  if (!stamp) return false;
+  const Result<FileHash> found = HashFile(path);
+  if (found.ok() && found->hash == hash) {
+    verified_[hash] = *stamp;
+    return true;
+  }
+  SHOAL_LOG(kWarning, "storage", "content.damaged", {"deleted", path},
+            {"reason", found.ok() ? "its bytes are not what its name says"
+                                  : std::string(found.status().message())});
+  std::error_code error;
+  fs::remove(path, error);
+  return false;
+}
+
+Status FileContentStore::Prepare() {
+  SHOAL_RETURN_IF_ERROR(MakeFolders());
   // Temporaries of a process that was killed have names that are no hash.
   for (const fs::path& file : FilesIn(blobs_)) {
     std::error_code error;
@@ -85,9 +147,11 @@ Status FileContentStore::Prepare() {
 
 Result<ContentHash> FileContentStore::Put(std::span<const std::byte> bytes) {
   const ContentHash hash = HashOf(bytes);
-  if (Has(hash)) return hash;
+  if (Verified(hash, StampAt(BlobPath(hash)))) return hash;
+  SHOAL_RETURN_IF_ERROR(MakeFolders());
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(
       BlobPath(hash), std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+  SetVerified(hash);
   return hash;
 }
 
@@ -99,15 +163,36 @@ Result<ContentHash> FileContentStore::PutFile(const std::string& path) {
   if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
   SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.fd(), path));
   const std::string target = BlobPath(hashed.hash);
-  if (Has(hashed.hash)) return hashed.hash;
-  if (::fsync(file.fd()) != 0) return FromErrno(errno, "fsync " + path);
-  // Links what was hashed, whatever lies under the name by now.
-  const std::string opened = "/proc/self/fd/" + std::to_string(file.fd());
-  if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, target.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    SHOAL_RETURN_IF_ERROR(Copy(file.fd(), path, target));
+  const std::optional<FileStamp> there = StampAt(target);
+  if (Verified(hashed.hash, there)) return hashed.hash;
+  const FileStamp stamp = StampOf(info);
+  if (there != stamp) {
+    if (::fsync(file.fd()) != 0) return FromErrno(errno, "fsync " + path);
+    SHOAL_RETURN_IF_ERROR(MakeFolders());
+    SHOAL_RETURN_IF_ERROR(Link(file.fd(), path, target));
+    SHOAL_RETURN_IF_ERROR(SyncFolder(blobs_));
   }
-  SHOAL_RETURN_IF_ERROR(SyncFolder(blobs_));
+  // A link has the stamp from before the bytes were hashed, a copy is hashed at its first use.
+  if (StampAt(target) == stamp) verified_[hashed.hash] = stamp;
   return hashed.hash;
+}
+
+// Replaces what lies there: a blob that was not verified, where the bytes at hand are.
+Status FileContentStore::Link(int from, const std::string& source, const std::string& target) {
+  // Links what was hashed, whatever lies under the name by now.
+  const std::string opened = "/proc/self/fd/" + std::to_string(from);
+  const std::string temporary = target + ".tmp-link";
+  std::error_code error;
+  fs::remove(temporary, error);
+  if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, temporary.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return Copy(from, source, target);
+  }
+  Status status;
+  if (::rename(temporary.c_str(), target.c_str()) != 0) {
+    status = FromErrno(errno, "rename to " + target);
+  }
+  fs::remove(temporary, error);  // also there if both names were the same file's
+  return status;
 }
 
 Status FileContentStore::Copy(int from, const std::string& source, const std::string& target) {
@@ -155,6 +240,7 @@ Status FileContentStore::AppendPartial(const ContentHash& hash, std::uint64_t of
     return OutOfRange("bytes at " + std::to_string(offset) + " do not continue the " +
                       std::to_string(size) + " bytes already fetched of " + hash.ToHex());
   }
+  if (offset == 0) SHOAL_RETURN_IF_ERROR(MakeFolders());
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (file.fd() < 0) return FromErrno(errno, "open " + path);
   const Status status = WriteFully(file.fd(), bytes, path);
@@ -178,6 +264,7 @@ Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t ex
                               std::to_string(expected_size) + " bytes of " + hash.ToHex() +
                               " were fetched; fetch the rest");
   }
+  SHOAL_RETURN_IF_ERROR(MakeFolders());
   // An empty blob may have been begun by nobody.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
   if (file.fd() < 0) return FromErrno(errno, "open " + path);
@@ -192,12 +279,14 @@ Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t ex
   if (::rename(path.c_str(), BlobPath(hash).c_str()) != 0) {
     return FromErrno(errno, "rename " + path);
   }
+  SetVerified(hash);
   return SyncFolder(blobs_);
 }
 
 Status FileContentStore::KeepOnly(std::span<const ContentHash> hashes) {
   std::set<std::string> kept;
   for (const ContentHash& hash : hashes) kept.insert(hash.ToHex());
+  std::erase_if(verified_, [&](const auto& entry) { return !kept.contains(entry.first.ToHex()); });
   for (const std::string& folder : {blobs_, partials_}) {
     for (const fs::path& file : FilesIn(folder)) {
       if (kept.count(file.filename().string()) != 0) continue;
@@ -207,6 +296,15 @@ Status FileContentStore::KeepOnly(std::span<const ContentHash> hashes) {
     }
   }
   return Status::Ok();
+}
+
+std::vector<ContentHash> FileContentStore::Hashes() const {
+  std::vector<ContentHash> hashes;
+  for (const fs::path& file : FilesIn(blobs_)) {
+    const auto hash = ContentHash::FromHex(file.filename().string());
+    if (hash.ok()) hashes.push_back(*hash);
+  }
+  return hashes;
 }
 
 std::uint64_t FileContentStore::bytes() const {

@@ -41,14 +41,15 @@ class CheckpointStoreTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   const std::string path_ = folder_ / "checkpoints";
+  const std::string of_run_ = path_ + "/1122334455667788";
   std::unique_ptr<CheckpointStore> store_;
 };
 
 TEST_F(CheckpointStoreTest, SavesAndLoads) {
   const auto saved = Save(42);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-  EXPECT_EQ(saved->folder, path_ + "/step-000000000042");
-  EXPECT_EQ(NamesIn(path_), std::vector<std::string>{"step-000000000042"});
+  EXPECT_EQ(saved->folder, of_run_ + "/step-000000000042");
+  EXPECT_EQ(NamesIn(of_run_), std::vector<std::string>{"step-000000000042"});
   Open();
   const auto loaded = store_->Load(kRun, 42);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -73,7 +74,7 @@ TEST_F(CheckpointStoreTest, ManifestBytesArePinned) {
                       },
                       1)
                   .ok());
-  EXPECT_EQ(ReadAll(path_ + "/step-000000000003/manifest.json"),
+  EXPECT_EQ(ReadAll(of_run_ + "/step-000000000003/manifest.json"),
             R"({
  "format": 1,
  "run": "1122334455667788",
@@ -107,7 +108,7 @@ TEST_F(CheckpointStoreTest, AfterARollbackTheAbandonedFutureGoes) {
 TEST_F(CheckpointStoreTest, TheSameStepIsReplacedWhole) {
   ASSERT_TRUE(Save(10).ok());
   ASSERT_TRUE(Save(10, 10, "other").ok());
-  EXPECT_EQ(NamesIn(path_), std::vector<std::string>{"step-000000000010"});
+  EXPECT_EQ(NamesIn(of_run_), std::vector<std::string>{"step-000000000010"});
   const auto loaded = store_->Load(kRun, 10);
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(ReadAll(loaded->folder + "/layer.0"), "other10");
@@ -118,10 +119,82 @@ TEST_F(CheckpointStoreTest, RunsDoNotTouchEachOther) {
   ASSERT_TRUE(Save(20, 1, "b", RunId{5}).ok());
   EXPECT_EQ(Steps(), Numbers{10});
   EXPECT_EQ(Steps(RunId{5}), Numbers{20});
-  const auto clash = Save(10, 1, "b", RunId{5});
-  EXPECT_EQ(clash.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(clash.status().message(), HasSubstr("1122334455667788"));
+  // The same step of two runs.
+  ASSERT_TRUE(Save(10, 2, "b", RunId{5}).ok());
+  EXPECT_EQ(ReadAll(store_->Load(kRun, 10)->folder + "/layer.0"), "weights10");
+  EXPECT_EQ(ReadAll(store_->Load(RunId{5}, 10)->folder + "/layer.0"), "b10");
+  ASSERT_OK(store_->DropRun(RunId{5}));
+  EXPECT_EQ(store_->DropRun(RunId{5}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(Steps(), Numbers{10});
+}
+
+// "checkpoints/step-... belongs to run ..." kept a peer out of its second run.
+TEST_F(CheckpointStoreTest, ASecondRunSavesTheSameStepInAFolderOfTheOlderLayout) {
+  ASSERT_TRUE(Save(10).ok());
+  std::filesystem::rename(of_run_ + "/step-000000000010", path_ + "/step-000000000010");
+  std::filesystem::remove(of_run_);
+  std::filesystem::create_directory(path_ + "/step-000000000011.tmp-AbCdEf");
+  Open();
+  EXPECT_EQ(NamesIn(path_), std::vector<std::string>{"1122334455667788"});
   EXPECT_TRUE(store_->Load(kRun, 10).ok());
+  EXPECT_TRUE(Save(10, 1, "b", RunId{5}).ok());
+  EXPECT_TRUE(store_->Load(kRun, 10).ok());
+}
+
+TEST_F(CheckpointStoreTest, TheTwoRunsBeforeTheCurrentOneAreKept) {
+  const auto runs = [&] {
+    std::vector<std::uint64_t> ids;
+    for (const StoredRun& stored : store_->Runs()) ids.push_back(stored.run.value);
+    return ids;
+  };
+  // Folders' times are those of a slow clock; here each run was saved a minute after the former.
+  const auto age = [&](RunId run, int minutes) {
+    const auto folder = std::filesystem::path(path_) / run.ToHex();
+    std::filesystem::last_write_time(
+        folder, std::filesystem::file_time_type::clock::now() - std::chrono::minutes(minutes));
+  };
+  for (std::uint64_t run = 1; run <= kOtherRunsKept + 1; ++run) {
+    ASSERT_TRUE(Save(run, 1, "a", RunId{run}).ok());
+    age(RunId{run}, 60 - static_cast<int>(run));
+  }
+  EXPECT_EQ(runs(), (Numbers{3, 2, 1}));
+  ASSERT_TRUE(Save(7, 1, "a", RunId{1}).ok());  // the oldest is taken up again
+  age(RunId{1}, 10);
+  EXPECT_EQ(runs(), (Numbers{1, 3, 2}));
+  ASSERT_TRUE(Save(4, 1, "a", RunId{4}).ok());
+  EXPECT_EQ(runs(), (Numbers{4, 1, 3}));
+  const std::vector<StoredRun> stored = store_->Runs();
+  EXPECT_EQ(stored[1].newest_step, 7u);
+  EXPECT_EQ(stored[1].checkpoints, 1u);
+  EXPECT_EQ(stored[1].bytes, 2u + 7u);
+}
+
+TEST_F(CheckpointStoreTest, WhereTheDiskIsFullOtherRunsGoFirst) {
+  ASSERT_TRUE(Save(1, 1, "a", RunId{1}).ok());
+  std::filesystem::last_write_time(
+      path_ + "/" + RunId{1}.ToHex(),
+      std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1));
+  ASSERT_TRUE(Save(1, 1, "a", RunId{2}).ok());
+  int tries = 0;
+  const auto full_until = [&](std::size_t runs) {
+    return store_->Save(
+        kRun, 10,
+        [&, runs](const std::string& folder) -> Status {
+          ++tries;
+          if (store_->Runs().size() > runs) return ResourceExhausted("no space left on the disk");
+          WriteAll(folder + "/layer.0", "x");
+          return Status::Ok();
+        },
+        1);
+  };
+  ASSERT_TRUE(full_until(1).ok());
+  EXPECT_EQ(tries, 2);
+  EXPECT_TRUE(store_->List(RunId{1})->empty());
+  EXPECT_EQ(store_->List(RunId{2})->size(), 1u);
+  // Its own checkpoint never goes for a new one.
+  ASSERT_OK(store_->DropRun(RunId{2}));
+  EXPECT_EQ(full_until(0).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Steps(), Numbers{10});
 }
 
 TEST_F(CheckpointStoreTest, AFailedSaveLeavesNothing) {
@@ -142,25 +215,25 @@ TEST_F(CheckpointStoreTest, AFailedSaveLeavesNothing) {
       },
       1);
   EXPECT_EQ(nested.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(NamesIn(path_), std::vector<std::string>{"step-000000000010"});
+  EXPECT_EQ(NamesIn(of_run_), std::vector<std::string>{"step-000000000010"});
   EXPECT_EQ(Steps(), Numbers{10});
 }
 
 TEST_F(CheckpointStoreTest, UnfinishedOnesAreIgnoredThenDeleted) {
   for (std::uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(Save(step).ok());
-  std::filesystem::remove(path_ + "/step-000000000001/manifest.json");
-  const std::string second = path_ + "/step-000000000002/manifest.json";
+  std::filesystem::remove(of_run_ + "/step-000000000001/manifest.json");
+  const std::string second = of_run_ + "/step-000000000002/manifest.json";
   WriteAll(second, ReadAll(second).substr(0, 50));
-  std::filesystem::create_directory(path_ + "/step-000000000005.tmp-AbCdEf");
-  std::filesystem::create_directory(path_ + "/mine");
+  std::filesystem::create_directory(of_run_ + "/step-000000000005.tmp-AbCdEf");
+  std::filesystem::create_directory(of_run_ + "/mine");
   // A newer program's checkpoint is not ours to judge.
-  std::filesystem::create_directory(path_ + "/step-000000000006");
-  WriteAll(path_ + "/step-000000000006/manifest.json", R"({"format":2})");
+  std::filesystem::create_directory(of_run_ + "/step-000000000006");
+  WriteAll(of_run_ + "/step-000000000006/manifest.json", R"({"format":2})");
   EXPECT_EQ(Steps(), (Numbers{3, 4}));
   EXPECT_EQ(store_->Load(kRun, 1).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store_->Load(kRun, 6).status().code(), StatusCode::kUnimplemented);
   Open();
-  EXPECT_EQ(NamesIn(path_), (std::vector<std::string>{"mine", "step-000000000003",
+  EXPECT_EQ(NamesIn(of_run_), (std::vector<std::string>{"mine", "step-000000000003",
                                                       "step-000000000004", "step-000000000006"}));
   EXPECT_EQ(Steps(), (Numbers{3, 4}));
 }
@@ -168,7 +241,7 @@ TEST_F(CheckpointStoreTest, UnfinishedOnesAreIgnoredThenDeleted) {
 TEST_F(CheckpointStoreTest, LoadFindsEveryKindOfDamage) {
   const auto damaged = [&](const std::function<void(const std::string&)>& harm) {
     EXPECT_TRUE(Save(10).ok());
-    harm(path_ + "/step-000000000010/layer.0");
+    harm(of_run_ + "/step-000000000010/layer.0");
     const Status status = store_->Load(kRun, 10).status();
     EXPECT_THAT(status.message(), HasSubstr("layer.0"));
     return status.code() == StatusCode::kDataLoss;

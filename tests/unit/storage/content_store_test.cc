@@ -23,6 +23,9 @@ class ContentStoreTest : public ::testing::Test {
     EXPECT_TRUE(path.ok());
     return path.ok() ? ReadAll(*path) : "";
   }
+  std::string BlobPath(const ContentHash& hash) const {
+    return folder_ / ("content/blobs/" + hash.ToHex());
+  }
   TemporaryFolder folder_;
   std::unique_ptr<ContentStore> store_;
 };
@@ -125,6 +128,73 @@ TEST_F(ContentStoreTest, WrongBytesAreDeleted) {
   EXPECT_OK(store_->FinishPartial(hash, 5));
   EXPECT_OK(store_->FinishPartial(HashOf({}), 0));  // an empty blob needs no bytes
   EXPECT_TRUE(store_->Has(HashOf({})));
+}
+
+// One flipped bit in a weight file trained on unnoticed, and halved or empty blobs stopped a run.
+TEST_F(ContentStoreTest, ADamagedBlobIsDroppedAndCanBePutAgain) {
+  const std::string text = "the weights of a layer";
+  const ContentHash hash = HashOf(Bytes(text));
+  WriteAll(folder_ / "source", text);
+  std::string flipped = text;
+  flipped[5] ^= 1;
+  const std::string harms[] = {flipped, text.substr(0, 11), "", text + "more"};
+  for (const std::string& harm : harms) {
+    for (const bool while_open : {false, true}) {
+      ASSERT_TRUE(store_->Put(Bytes(text)).ok());
+      ASSERT_TRUE(store_->Has(hash));
+      WriteAll(BlobPath(hash), harm);
+      // Times of files are those of a slow clock; damage comes later than the last look.
+      std::filesystem::last_write_time(
+          BlobPath(hash), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(1));
+      if (!while_open) Open();
+      EXPECT_EQ(store_->Read(hash, 0, 4).status().code(), StatusCode::kNotFound);
+      EXPECT_FALSE(store_->PathOf(hash).ok());
+      EXPECT_FALSE(std::filesystem::exists(BlobPath(hash)));
+      // Each way to have it again.
+      if (while_open) {
+        ASSERT_TRUE(store_->PutFile(folder_ / "source").ok());
+      } else {
+        ASSERT_OK(store_->AppendPartial(hash, 0, Bytes(text)));
+        ASSERT_OK(store_->FinishPartial(hash, text.size()));
+      }
+      EXPECT_EQ(Whole(hash), text);
+      std::filesystem::remove(BlobPath(hash));
+    }
+  }
+}
+
+TEST_F(ContentStoreTest, PuttingReplacesADamagedBlobThatNobodyLookedAt) {
+  const std::string text = "the weights of a layer";
+  const ContentHash hash = *store_->Put(Bytes(text));
+  WriteAll(folder_ / "source", text);
+  WriteAll(BlobPath(hash), "damaged");
+  Open();
+  ASSERT_TRUE(store_->PutFile(folder_ / "source").ok());
+  EXPECT_EQ(Whole(hash), text);
+  WriteAll(folder_ / "copy", "damaged");  // not through the hard link to the source
+  std::filesystem::rename(folder_ / "copy", BlobPath(hash));
+  Open();
+  ASSERT_TRUE(store_->Put(Bytes(text)).ok());
+  EXPECT_EQ(Whole(hash), text);
+  // Again, where blob and source are one file.
+  std::filesystem::remove(BlobPath(hash));
+  ASSERT_TRUE(store_->PutFile(folder_ / "source").ok());
+  Open();
+  ASSERT_TRUE(store_->PutFile(folder_ / "source").ok());
+  EXPECT_EQ(NamesIn(folder_ / "content/blobs"), std::vector<std::string>{hash.ToHex()});
+  EXPECT_EQ(store_->Hashes(), std::vector<ContentHash>{hash});
+}
+
+TEST_F(ContentStoreTest, FoldersDeletedWhileInUseAreMadeAgain) {
+  const ContentHash hash = *store_->Put(Bytes("a"));
+  std::filesystem::remove_all(folder_ / "content");
+  EXPECT_FALSE(store_->Has(hash));
+  ASSERT_OK(store_->AppendPartial(hash, 0, Bytes("a")));
+  ASSERT_OK(store_->FinishPartial(hash, 1));
+  EXPECT_TRUE(store_->Has(hash));
+  std::filesystem::remove_all(folder_ / "content");
+  ASSERT_TRUE(store_->Put(Bytes("a")).ok());
+  EXPECT_TRUE(store_->Has(hash));
 }
 
 TEST_F(ContentStoreTest, KeepOnlyDeletesTheRest) {
