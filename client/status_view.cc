@@ -572,6 +572,12 @@ Result<std::string> StoreView(const std::string& command, const std::string& out
                           std::to_string(Whole(place, "newestStep"))});
     }
     if (rows.size() > 1) text += FormatTable(rows);
+    for (const Json& run : List(json, "checkpoints")) {
+      text += "  checkpoints of run " + Text(run, "run") + ": " +
+              std::to_string(Whole(run, "checkpoints")) + " up to step " +
+              std::to_string(Whole(run, "newestStep")) + ", " + FormatBytes(Whole(run, "bytes")) +
+              "\n";
+    }
   } else if (command == "verify") {
     const std::uint64_t damaged = Whole(json, "damaged");
     text += damaged == 0 ? "  " + Green("ok") + ": every record is as it was written\n"
@@ -581,7 +587,8 @@ Result<std::string> StoreView(const std::string& command, const std::string& out
     text += "  files were " + FormatBytes(Whole(json, "diskBytesBefore")) + " before\n";
   } else if (command == "drop") {
     text += "  dropped " + std::to_string(Whole(json, "dropped")) +
-            " records; their samples become first visits\n";
+            " records; their samples become first visits. Dropped checkpoints of " +
+            std::to_string(Whole(json, "droppedCheckpointRuns")) + " runs\n";
   }
   if (const std::string notice = Text(json, "notice"); !notice.empty()) {
     text += "  " + Yellow("warning") + ": " + notice + "\n";

@@ -15,6 +15,7 @@ struct ArtefactFetcher::State {
   std::vector<storage::ArtefactRef> artefacts;
   std::function<void(Status)> done;
   std::size_t current = 0;
+  bool resumed = false;  // the current one builds on bytes of an earlier attempt
   bool stopped = false;  // control thread
   FetchProgress progress;
   // Set on the store thread when a chunk could not be written; stops the stream.
@@ -72,6 +73,7 @@ void ArtefactFetcher::Next(const std::shared_ptr<State>& state) {
         ++state->current;
         Next(state);
       } else if (offset >= state->artefact().size) {
+        state->resumed = offset > 0;
         state->progress.bytes_done += state->artefact().size;
         Finish(state);
       } else {
@@ -84,6 +86,7 @@ void ArtefactFetcher::Next(const std::shared_ptr<State>& state) {
 void ArtefactFetcher::Fetch(const std::shared_ptr<State>& state, std::uint64_t offset) {
   SHOAL_LOG(kInfo, "daemon", "artefact.fetch", {"name", state->artefact().name},
             {"bytes", state->artefact().size}, {"offset", offset});
+  state->resumed = offset > 0;
   state->progress.bytes_done += offset;
   auto position = std::make_shared<std::uint64_t>(offset);
   const storage::ContentHash hash = state->artefact().hash;
@@ -127,6 +130,14 @@ void ArtefactFetcher::Finish(const std::shared_ptr<State>& state) {
                         : state->content->FinishPartial(artefact.hash, artefact.size);
     state->control->Post("artefact.finished", [state, status = std::move(status)] {
       if (state->stopped) return;
+      if (status.code() == StatusCode::kDataLoss && state->resumed && !state->write_failed) {
+        // The disk may have damaged what lay there; the scheduler's bytes are judged by a fetch
+        // from the beginning.
+        SHOAL_LOG(kWarning, "daemon", "artefact.again", {"name", state->artefact().name});
+        state->progress.bytes_done -= state->artefact().size;
+        Fetch(state, 0);
+        return;
+      }
       if (!status.ok()) {
         Done(state, status.WithContext("storing artefact " + state->artefact().name));
         return;

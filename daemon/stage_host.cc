@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "compression/replica_method.h"
 #include "compression/segment_count.h"
+#include "daemon/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "dataset/prepared_data.h"
 #include "dataset/sampler.h"
@@ -62,6 +63,7 @@ struct StageHost::Saved {
   bool upload = false;
   std::vector<storage::ArtefactRef> files;
   std::vector<std::string> paths;
+  std::vector<RunId> runs;  // that have checkpoints here
   std::size_t uploaded = 0;
 };
 
@@ -476,6 +478,7 @@ void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
         auto saved = std::make_shared<Saved>();
         saved->step = step;
         saved->upload = upload;
+        for (const storage::StoredRun& kept : checkpoints->Runs()) saved->runs.push_back(kept.run);
         for (const storage::ArtefactRef& file : checkpoint.files) {
           if (!EndsWith(file.name, kWeightSuffix)) continue;
           storage::ArtefactRef ref = file;
@@ -508,18 +511,8 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
   Run<Status>(
       resources_.store, "checkpoint.link",
       [content = resources_.content, deltas = resources_.delta_store, saved,
-       keep = std::move(keep)]() -> Status {
-        for (const std::string& path : saved->paths) {
-          const auto hash = content->PutFile(path);
-          if (!hash.ok()) return hash.status();
-        }
-        SHOAL_RETURN_IF_ERROR(content->KeepOnly(keep));
-        // A checkpoint is whole without m: what is not durable is a first visit after a crash. The
-        // store says in the status what its disk refuses.
-        if (Status flushed = deltas->Flush(); !flushed.ok()) {
-          SHOAL_LOG(kWarning, "daemon", "delta.flush", {"reason", flushed.message()});
-        }
-        return Status::Ok();
+       keep = std::move(keep)] {
+        return KeepCheckpoint({saved->paths, keep, saved->runs}, content, deltas);
       },
       [this, saved](Status status) {
         if (!status.ok() || !saved->upload) return TellCheckpoint(*saved, status);

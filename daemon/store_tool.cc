@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/log.h"
 #include "daemon/config.h"
+#include "storage/checkpoint_store.h"
 #include "storage/delta_store.h"
 
 namespace shoal::daemon {
@@ -20,10 +22,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct Stores {
+  storage::DeltaStore* deltas;
+  storage::CheckpointStore* checkpoints;
+};
+
 struct Request {
   std::string directory, run;
   bool all = false;
-  std::function<Result<Json>(storage::DeltaStore*)> work;
+  std::function<Result<Json>(const Stores&)> work;
 };
 
 constexpr std::uint64_t kProgressRecords = 1000;
@@ -42,10 +49,22 @@ Json PlaceJson(const storage::DeltaPlace& place) {
           {"side", storage::BoundarySideName(place.side)}};
 }
 
-Result<Json> Stats(storage::DeltaStore* store) {
+// Of each run that has some, the one saved last first.
+Json CheckpointsJson(const storage::CheckpointStore& checkpoints) {
+  Json runs = Json::array();
+  for (const storage::StoredRun& stored : checkpoints.Runs()) {
+    runs.push_back({{"run", stored.run.ToHex()},
+                    {"checkpoints", stored.checkpoints},
+                    {"newestStep", stored.newest_step},
+                    {"bytes", stored.bytes}});
+  }
+  return runs;
+}
+
+Result<Json> Stats(const Stores& stores) {
   Json places = Json::array();
-  for (const storage::DeltaPlace& place : store->Places()) {
-    SHOAL_ASSIGN_OR_RETURN(const auto entries, store->Inventory(place));
+  for (const storage::DeltaPlace& place : stores.deltas->Places()) {
+    SHOAL_ASSIGN_OR_RETURN(const auto entries, stores.deltas->Inventory(place));
     Json item = PlaceJson(place);
     const auto older = [](const auto& a, const auto& b) { return a.version < b.version; };
     const auto [oldest, newest] = std::minmax_element(entries.begin(), entries.end(), older);
@@ -54,12 +73,14 @@ Result<Json> Stats(storage::DeltaStore* store) {
     item["newestStep"] = newest->version - 1;
     places.push_back(std::move(item));
   }
-  Json json = Figures(*store);
+  Json json = Figures(*stores.deltas);
   json["places"] = std::move(places);
+  json["checkpoints"] = CheckpointsJson(*stores.checkpoints);
   return json;
 }
 
-Result<Json> Verify(storage::DeltaStore* store) {
+Result<Json> Verify(const Stores& stores) {
+  storage::DeltaStore* const store = stores.deltas;
   const std::uint64_t records = store->stats().records;
   std::uint64_t read = 0, good = 0;
   for (const storage::DeltaPlace& place : store->Places()) {
@@ -79,7 +100,8 @@ Result<Json> Verify(storage::DeltaStore* store) {
   return json;
 }
 
-Result<Json> Compact(storage::DeltaStore* store) {
+Result<Json> Compact(const Stores& stores) {
+  storage::DeltaStore* const store = stores.deltas;
   const std::uint64_t before = store->stats().disk_bytes;
   SHOAL_RETURN_IF_ERROR(store->Compact());
   Json json = Figures(*store);
@@ -87,21 +109,26 @@ Result<Json> Compact(storage::DeltaStore* store) {
   return json;
 }
 
-Result<Json> Drop(storage::DeltaStore* store, const Request& request) {
-  const std::uint64_t before = store->stats().records;
-  std::vector<RunId> runs;
-  for (const storage::DeltaPlace& place : store->Places()) {
-    if (request.all || place.run.ToHex() == request.run) runs.push_back(place.run);
+Result<Json> Drop(const Stores& stores, const Request& request) {
+  const std::uint64_t before = stores.deltas->stats().records;
+  const auto asked = [&](RunId run) { return request.all || run.ToHex() == request.run; };
+  std::set<RunId> of_deltas, of_checkpoints;
+  for (const storage::DeltaPlace& place : stores.deltas->Places()) {
+    if (asked(place.run)) of_deltas.insert(place.run);
   }
-  if (runs.empty() && !request.all) {
+  for (const storage::StoredRun& stored : stores.checkpoints->Runs()) {
+    if (asked(stored.run)) of_checkpoints.insert(stored.run);
+  }
+  if (of_deltas.empty() && of_checkpoints.empty() && !request.all) {
     return NotFound("there is no run " + request.run +
-                    " in the delta store; `shoal store stats` "
-                    "lists them");
+                    " in this folder; `shoal store stats` lists those that are");
   }
-  for (const RunId run : runs) SHOAL_RETURN_IF_ERROR(store->DropRun(run));
-  SHOAL_RETURN_IF_ERROR(store->Flush());
-  Json json = Figures(*store);
-  json["dropped"] = before - store->stats().records;
+  for (const RunId run : of_deltas) SHOAL_RETURN_IF_ERROR(stores.deltas->DropRun(run));
+  for (const RunId run : of_checkpoints) SHOAL_RETURN_IF_ERROR(stores.checkpoints->DropRun(run));
+  SHOAL_RETURN_IF_ERROR(stores.deltas->Flush());
+  Json json = Figures(*stores.deltas);
+  json["dropped"] = before - stores.deltas->stats().records;
+  json["droppedCheckpointRuns"] = of_checkpoints.size();
   return json;
 }
 
@@ -119,7 +146,10 @@ Result<Json> Work(const Request& request) {
                               "shoald), or look at `shoal status`");
   }
   if (!store.ok()) return store.status();
-  SHOAL_ASSIGN_OR_RETURN(const Json figures, request.work(store->get()));
+  // The lock of the delta store keeps shoald away from the checkpoints, too.
+  SHOAL_ASSIGN_OR_RETURN(const auto checkpoints,
+                         storage::OpenCheckpointStore(request.directory + "/checkpoints"));
+  SHOAL_ASSIGN_OR_RETURN(const Json figures, request.work({store->get(), checkpoints.get()}));
   Json json = {{"schemaVersion", 1}, {"directory", request.directory}};
   json.update(figures);
   return json;
@@ -133,16 +163,16 @@ void AddCommands(CLI::App* app, Request* request) {
     command->final_callback([request, work] { request->work = work; });
     return command;
   };
-  add("stats", "Records by run and boundary", Stats);
+  add("stats", "m by run and boundary, checkpoints by run", Stats);
   add("verify", "Read every record; drop what is damaged", Verify);
   add("compact", "Copy together what is live", Compact);
-  CLI::App* drop = add("drop", "Forget the records of a run, or all", nullptr);
+  CLI::App* drop = add("drop", "Forget m and checkpoints of a run, or all", nullptr);
   CLI::Option* run = drop->add_option("--run", request->run, "Run, 16 hexadecimal digits");
   CLI::Option* all = drop->add_flag("--all", request->all, "All runs");
   run->excludes(all);
   drop->final_callback([request] {
     if (request->run.empty() && !request->all) throw CLI::RequiredError("--run RUN or --all");
-    request->work = [request](storage::DeltaStore* store) { return Drop(store, *request); };
+    request->work = [request](const Stores& stores) { return Drop(stores, *request); };
   });
 }
 
@@ -150,7 +180,7 @@ void AddCommands(CLI::App* app, Request* request) {
 
 ExitCode RunStoreTool(int argc, const char* const* argv) {
   SetLogLevel(LogLevel::kError);
-  CLI::App app{"The delta store of a peer that does not run", "shoal store"};
+  CLI::App app{"What a peer that does not run keeps: m and checkpoints", "shoal store"};
   app.require_subcommand(1);
   Request request;
   AddCommands(&app, &request);

@@ -1,8 +1,8 @@
 // CheckpointStore: a peer's own checkpoints: files of one step in one folder, manifest last.
 //
 // Layout: <path>/<run>/step-<12 digits>/<name>, then manifest.json {format, run, step, files: name,
-// size, BLAKE2b}. A folder without a valid manifest is an unfinished checkpoint and is ignored, then
-// deleted. Thread: one at a time.
+// size, BLAKE2b}. A folder without a valid manifest is an unfinished checkpoint and is ignored,
+// then deleted. Thread: one at a time.
 //
 // A peer takes part in one run after the other. Each save keeps the checkpoints of the run that is
 // saved and of the kOtherRunsKept runs saved last before it; where the disk is full, those of the
@@ -45,8 +45,9 @@ class CheckpointStore {
   virtual ~CheckpointStore() = default;
 
   // Calls `write` with a fresh folder; on success hashes its files, writes the manifest last and
-  // deletes all but the newest `keep` checkpoints of the run, and runs by the rule above. On failure
-  // nothing is left; `write` is called again where the disk was full and another run could go.
+  // deletes all but the newest `keep` checkpoints of the run, and runs by the rule above. On
+  // failure nothing is left; `write` is called again where the disk was full and another run could
+  // go.
   virtual Result<Checkpoint> Save(RunId run, std::uint64_t step,
                                   const std::function<Status(const std::string& folder)>& write,
                                   int keep) = 0;

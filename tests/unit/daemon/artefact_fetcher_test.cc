@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <map>
 #include <optional>
 
@@ -140,6 +141,34 @@ class ArtefactFetcherTest : public testing::Test {
   std::unique_ptr<ArtefactFetcher> fetcher_;
   std::optional<Status> done_;
 };
+
+TEST_F(ArtefactFetcherTest, ADamagedBlobIsFetchedAgain) {
+  const auto layer = Offer("layer.0", Blob(5500, 1));
+  ASSERT_TRUE(Fetch({layer}).ok());
+  std::string damaged = Blob(5500, 1);
+  damaged[77] = static_cast<char>(damaged[77] ^ 4);
+  std::ofstream(folder_ / ("blobs/" + layer.hash.ToHex())) << damaged;
+  content_ = storage::OpenFileContentStore(folder_.path()).value();  // a restart
+  fetcher_ = std::make_unique<ArtefactFetcher>(control_.get(), store_.get(), content_.get());
+  ASSERT_TRUE(Fetch({layer}).ok());
+  EXPECT_EQ(Stored(layer), Blob(5500, 1));
+  EXPECT_EQ(client_.offsets, (std::vector<std::uint64_t>{0, 0}));
+}
+
+TEST_F(ArtefactFetcherTest, ADamagedPartialIsFetchedFromItsBeginning) {
+  for (const std::size_t had : {1000u, 5500u}) {
+    const auto layer = Offer("layer.0", Blob(5500, static_cast<int>(had)));
+    const Status had_before = RunOn(store_.get(), [&] {
+      return content_->AppendPartial(layer.hash, 0, Bytes(std::string(had, 'x')));
+    });
+    ASSERT_TRUE(had_before.ok());
+    const Status status = Fetch({layer});
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(Stored(layer), Blob(5500, static_cast<int>(had)));
+    EXPECT_EQ(Progress().bytes_done, 5500u);
+  }
+  EXPECT_EQ(client_.offsets, (std::vector<std::uint64_t>{1000, 0, 0}));
+}
 
 TEST_F(ArtefactFetcherTest, BringsAllInOrder) {
   const std::string layer = Blob(5500, 1);

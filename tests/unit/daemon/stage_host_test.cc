@@ -307,6 +307,13 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
     EXPECT_EQ(host_->budget().delta_store_bytes, 0u);  // no boundary
     EXPECT_EQ(host_->device_name(), "cpu");
   });
+  // m of a run without checkpoints here, which this peer took part in once.
+  const storage::DeltaPlace other{RunId{7}, 0, storage::BoundarySide::kSender};
+  ASSERT_TRUE(RunOn(store_.get(), [&] {
+                storage::DeltaUpdate update{SampleId{1}, {}};
+                update.record.version = 1;
+                return deltas_->Commit(other, std::span(&update, 1), nullptr);
+              }).ok());
   const std::uint64_t after_first = Step(0);
   const auto first = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
   EXPECT_EQ(first.error(), "");
@@ -318,11 +325,13 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
     const auto hash = storage::HashOf(std::as_bytes(std::span(bytes.data(), bytes.size()))).digest;
     EXPECT_EQ(std::string(hash.begin(), hash.end()), file.hash()) << file.name();
   }
-  EXPECT_TRUE(fs::exists(At("checkpoints/step-000000000001/manifest.json")));
+  EXPECT_TRUE(fs::exists(At("checkpoints/0000000000000abc/step-000000000001/manifest.json")));
+  EXPECT_TRUE(RunOn(store_.get(), [&] { return deltas_->Places().empty(); }));
   checkpoint_ = false;
   const std::uint64_t after_second = Step(1);
   checkpoint_ = true;
-  EXPECT_FALSE(fs::exists(At("checkpoints/step-000000000002"))) << "only the weights were checked";
+  EXPECT_FALSE(fs::exists(At("checkpoints/0000000000000abc/step-000000000002")))
+      << "only the weights were checked";
   EXPECT_NE(after_second, after_first);
 
   // Again from the first checkpoint: everything is in the content store already.

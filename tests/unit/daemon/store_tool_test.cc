@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/checksum.h"
+#include "storage/checkpoint_store.h"
 #include "storage/delta_store.h"
 #include "tests/support/temporary_folder.h"
 
@@ -96,6 +97,32 @@ TEST_F(StoreTool, DropForgetsARunOrAll) {
   EXPECT_EQ(Output()["dropped"], 8);
   EXPECT_EQ(Run({"drop"}), ExitCode::kUsage);
   EXPECT_EQ(Run({"drop", "--all", "--run", "1"}), ExitCode::kUsage);
+}
+
+TEST_F(StoreTool, CheckpointsAreListedAndDroppedByRun) {
+  {
+    const auto checkpoints = storage::OpenCheckpointStore(folder_ / "checkpoints").value();
+    for (const std::uint64_t run : {1u, 2u}) {
+      const auto saved = checkpoints->Save(
+          RunId{run}, 7,
+          [](const std::string& folder) {
+            std::ofstream(folder + "/head") << "12345";
+            return Status::Ok();
+          },
+          1);
+      ASSERT_TRUE(saved.ok());
+    }
+  }
+  EXPECT_EQ(Run({"stats"}), ExitCode::kOk) << error_;
+  ASSERT_EQ(Output()["checkpoints"].size(), 2u);
+  EXPECT_EQ(Output()["checkpoints"][0]["newestStep"], 7);
+  EXPECT_EQ(Output()["checkpoints"][0]["bytes"], 5);
+  // A run that has checkpoints only.
+  EXPECT_EQ(Run({"drop", "--run", "0000000000000002"}), ExitCode::kOk) << error_;
+  EXPECT_EQ(Output()["droppedCheckpointRuns"], 1);
+  EXPECT_EQ(Run({"stats"}), ExitCode::kOk) << error_;
+  ASSERT_EQ(Output()["checkpoints"].size(), 1u);
+  EXPECT_EQ(Output()["checkpoints"][0]["run"], "0000000000000001");
 }
 
 TEST_F(StoreTool, AStoreInUseIsNotTouched) {

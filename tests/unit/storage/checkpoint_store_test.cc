@@ -234,7 +234,7 @@ TEST_F(CheckpointStoreTest, UnfinishedOnesAreIgnoredThenDeleted) {
   EXPECT_EQ(store_->Load(kRun, 6).status().code(), StatusCode::kUnimplemented);
   Open();
   EXPECT_EQ(NamesIn(of_run_), (std::vector<std::string>{"mine", "step-000000000003",
-                                                      "step-000000000004", "step-000000000006"}));
+                                                        "step-000000000004", "step-000000000006"}));
   EXPECT_EQ(Steps(), (Numbers{3, 4}));
 }
 

@@ -198,7 +198,8 @@ TEST_F(DiskFull, CheckpointAndSafetensors) {
   ASSERT_TRUE((*store)->Save(RunId{1}, 1, write, 2).ok());
   Fill(16384);
   EXPECT_EQ((*store)->Save(RunId{1}, 2, write, 1).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(NamesIn(disk_ / "checkpoints"), std::vector<std::string>{"step-000000000001"});
+  EXPECT_EQ(NamesIn(disk_ / "checkpoints/0000000000000001"),
+            std::vector<std::string>{"step-000000000001"});
   EXPECT_TRUE((*store)->Load(RunId{1}, 1).ok());
   Free();
   EXPECT_TRUE((*store)->Save(RunId{1}, 2, write, 1).ok());
