@@ -29,7 +29,7 @@ struct Parsed {
   std::vector<std::string> settings, devices;
   int lines = 50, rounds = 0;
   double interval_s = 1;
-  bool follow = false, json = false, no_start = false, store_all = false;
+  bool follow = false, json = false, no_start = false, store_all = false, now = false;
   std::function<ExitCode()> run;
 };
 
@@ -99,9 +99,17 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
       {"resume", "Take part again"},
       {"leave", "Leave the swarm and stop shoald"}};
   for (const auto& [name, help] : plain) {
-    PeerOptions(
-        Add(app, p, name, help, [p, name = name] { return PeerCommand(p->peer, name, {}); }), p,
-        false);
+    CLI::App* command = Add(app, p, name, help, [p, name = name] {
+      return PeerCommand(p->peer, name,
+                         p->now ? std::map<std::string, std::string>{{"now", "true"}}
+                                : std::map<std::string, std::string>{});
+    });
+    if (std::string_view(name) != "resume") {
+      command->add_flag("--now", p->now,
+                        "Do not wait until the run has saved a checkpoint: it may lose the steps "
+                        "since the last one");
+    }
+    PeerOptions(command, p, false);
   }
   CLI::App* set = Add(app, p, "set", "Change limits while training: upload=20mbit download=off",
                       [p] { return SetNow(p); });

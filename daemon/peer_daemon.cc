@@ -24,6 +24,8 @@ namespace {
 constexpr int kStoreNice = 10;
 
 constexpr std::size_t kLossesKept = 2000;
+constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
+constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
 constexpr double kRateSmoothing = 0.2;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 constexpr Duration kStopTimeout = std::chrono::seconds(10);
@@ -263,6 +265,7 @@ void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
   ++heartbeat_round_;
   EndStage();
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  FinishHandover();  // there is nobody to hand over to
   ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
                                        "); next try in " + FormatDuration(retry_in));
 }
@@ -299,7 +302,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
     if (!stage_ || message.abort().generation() != generation) return;
     EndStage();
     ChangeState(PeerState::kWaiting, message.abort().reason());
-    return;
+    return FinishHandover();
   }
   if (message.has_finished()) {
     if (!stage_ || message.finished().generation() != generation) return;
@@ -319,7 +322,8 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
 // ---- run ----
 
 void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
-  if (paused_ || state_ == PeerState::kDraining) return;  // sent before our hello was read
+  // Sent before our hello, or our wish to go, was read.
+  if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
   EndStage();
   names_.clear();
   const control::v1::Position* own = nullptr;
@@ -350,6 +354,7 @@ void PeerDaemon::OnFinished(std::uint64_t generation) {
   ChangeState(PeerState::kWaiting, "the run is finished");
   control_->PostAfter("daemon.finished", kFarewell, [this, generation] {
     if (stage_ && stage_->plan().generation() == generation) EndStage();
+    FinishHandover();
   });
 }
 
@@ -403,6 +408,9 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.name = config_.name;
   s.state = state_;
   s.state_reasons = reasons_;
+  if (handover_ != Handover::kNone) {
+    s.state_reasons.push_back(handover_ == Handover::kPause ? kPausing : kLeaving);
+  }
   s.since_unix_ms = since_unix_ms_;
   s.time_unix_ms = UnixMs();
   s.run_id = run_id_;
@@ -474,99 +482,6 @@ net::HttpResponse PeerDaemon::OnHttp(const std::string& path) const {
     return {ready ? 200 : 503, "text/plain", text + "\n"};
   }
   return net::StatusPageOrNotFound(path);
-}
-
-// ---- commands ----
-
-void PeerDaemon::OnCommand(const std::string& name,
-                           const std::map<std::string, std::string>& arguments,
-                           std::function<void(Result<net::CommandResult>)> reply) {
-  SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
-  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) {
-    return reply(FailedPrecondition("shoald is stopping; start it again with `shoal join INVITE`"));
-  }
-  if (name == "join") return reply(Join(arguments));
-  if (name == "pause") return reply(Pause());
-  if (name == "resume") return reply(Resume());
-  if (name == "leave") return reply(Leave());
-  if (name == "set") return reply(Set(arguments));
-  if (name == "stop") {
-    reply(net::CommandResult{"shoald stops", ""});
-    control_->Post("daemon.stop_command", [this] { on_stop_(Status::Ok()); });
-    return;
-  }
-  reply(InvalidArgument("shoald has no command '" + name +
-                        "'; it has join, pause, resume, leave, set and stop"));
-}
-
-Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
-  const auto found = arguments.find("invite");
-  if (found == arguments.end()) return InvalidArgument("join needs an invite");
-  if (state_ != PeerState::kIdle && state_ != PeerState::kJoining) {
-    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
-  }
-  SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
-  overlay_.invite = invite_text_;
-  overlay_.paused = paused_ = false;
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
-  return net::CommandResult{
-      "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes",
-      ""};
-}
-
-Result<net::CommandResult> PeerDaemon::Pause() {
-  if (paused_) return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
-  overlay_.paused = paused_ = true;
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
-  if (!invite_text_.empty()) {
-    // A new hello tells the scheduler; it takes the stage away.
-    EndStage();
-    ChangeState(PeerState::kJoining, "pausing");
-    connection_->Open(invite_);
-  }
-  return net::CommandResult{"paused: this peer gives its stage back; `shoal resume` ends the pause",
-                            ""};
-}
-
-Result<net::CommandResult> PeerDaemon::Resume() {
-  if (!paused_) return net::CommandResult{"not paused", ""};
-  overlay_.paused = paused_ = false;
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
-  if (!invite_text_.empty()) {
-    ChangeState(PeerState::kJoining, "resuming");
-    connection_->Open(invite_);
-  }
-  return net::CommandResult{"resumed: this peer takes a stage as soon as one is free", ""};
-}
-
-Result<net::CommandResult> PeerDaemon::Leave() {
-  control::v1::PeerMessage message;
-  message.mutable_leaving()->set_reason("left by its user");
-  connection_->Tell(std::move(message));
-  overlay_.invite.reset();
-  overlay_.paused = paused_ = false;
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
-  control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
-  return net::CommandResult{"left the run; shoald stops. Its files stay in " + config_.directory,
-                            ""};
-}
-
-Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
-  SettingsOverlay next = overlay_;
-  for (const auto& [key, value] : arguments) {
-    if (key != "upload" && key != "download") {
-      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
-    }
-    SHOAL_ASSIGN_OR_RETURN(const BitsPerSecond rate, ParseRate(value));
-    (key == "upload" ? next.upload : next.download) = rate;
-  }
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
-  overlay_ = next;
-  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
-                overlay_.download.value_or(config_.download));
-  return net::CommandResult{
-      "upload " + FormatRate(hub_->upload_cap()) + ", download " + FormatRate(hub_->download_cap()),
-      ""};
 }
 
 }  // namespace shoal::daemon

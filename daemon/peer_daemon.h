@@ -43,6 +43,9 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   const PeerId& id() const { return identity_->id; }
 
  private:
+  // What happens once the run has saved the steps that this peer took part in.
+  enum class Handover : std::uint8_t { kNone, kPause, kLeave };
+
   explicit PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop);
   Status OpenStores();
   Status OpenNetwork();
@@ -72,10 +75,13 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
                  std::function<void(Result<net::CommandResult>)> reply);
   Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
-  Result<net::CommandResult> Pause();
+  Result<net::CommandResult> Pause(bool now);
   Result<net::CommandResult> Resume();
-  Result<net::CommandResult> Leave();
+  Result<net::CommandResult> Leave(bool now);
   Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
+  std::string KeepSettings();
+  bool BeginHandover(Handover how, const std::string& reason);
+  void FinishHandover();
   Status OpenConnection(const std::string& invite);
 
   StatusSnapshot Snapshot() const;
@@ -111,6 +117,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   std::string invite_text_;
   net::Invite invite_;
   bool paused_ = false;
+  Handover handover_ = Handover::kNone;
   std::string run_id_, run_name_;
   Duration heartbeat_ = std::chrono::seconds(1);
   std::uint64_t heartbeat_round_ = 0;

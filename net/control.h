@@ -18,7 +18,7 @@
 namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 
 using ConnectionId = std::uint64_t;
 

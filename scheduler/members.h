@@ -25,6 +25,7 @@ struct Member {
   std::uint64_t memory_bytes = 0;
   LineRate line;
   bool wants_stage = true;
+  std::string save_error;  // of its last checkpoint; empty: it was saved
   bool connected = false;
   ConnectionId connection = 0;  // while connected
   TimePoint last_heard{};

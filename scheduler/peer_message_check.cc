@@ -162,7 +162,8 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
                  : Status::Ok();
     case PeerMessage::kPlanReady: return CheckPlanReady(message.plan_ready(), config);
     case PeerMessage::kPlanFailed:
-    case PeerMessage::kLeaving: return Status::Ok();
+    case PeerMessage::kLeaving:
+    case PeerMessage::kHandingOver: return Status::Ok();
     case PeerMessage::KIND_NOT_SET: break;
   }
   return InvalidArgument("malformed message: it has no kind that this version knows");

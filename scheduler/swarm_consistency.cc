@@ -61,7 +61,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   const bool known =
       verdict.majority && std::all_of(verdict.differing.begin(), verdict.differing.end(),
                                       [&](auto p) { return repairing_.contains(plan_[p][stage]); });
-  if (known && step_ < config_.steps) return;  // until the checkpoint is whole
+  if (known && step_ < config_.steps) return MaybeReduce();  // until a checkpoint is whole
   const std::string names = NamesOf(stage, verdict.differing);
   SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
             {"majority", verdict.majority}, {"peers", names});
@@ -87,6 +87,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   speakers_[stage] = verdict.speaker;
   if (step_ < config_.steps) {
     if (!ending_) ending_ = Ending{last_difference_, step_, false};
+    MaybeReduce();
   } else if (dropped) {  // too late for a further checkpoint
     Interrupt(last_difference_, nullptr);
   }

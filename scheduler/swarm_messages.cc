@@ -125,6 +125,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       }
       return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
+    case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;
     case PeerMessage::kHello:
     case PeerMessage::KIND_NOT_SET: return;  // taken or refused before
   }
@@ -141,6 +142,20 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
   members_.Remove(peer);
   round_trips_.Forget(peer);
   out_.push_back(Disconnect{connection, Cancelled("it left")});
+}
+
+void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
+  member->wants_stage = false;
+  // Else its abort is on the way, or the end of the run.
+  if (!member->placed() || !active() || step_ >= config_.steps) return;
+  const std::string cause = member->LabelWithPlace() +
+                            " hands its stage over: " + CleanText(reason, kReasonCharactersMax);
+  if (state_ == RunState::kTraining) {
+    if (!ending_) ending_ = Ending{cause, step_, false};
+  } else {  // no step began since the checkpoint
+    EndGeneration(cause, nullptr);
+    not_before_ = now_;
+  }
 }
 
 void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed& failed) {

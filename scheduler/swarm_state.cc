@@ -120,6 +120,7 @@ void SwarmStateImpl::OrderResume() {
   if (ending_ && ending_->hold) {
     ending_.reset();
     Store(RunReleased{});
+    MaybeReduce();
   }
   failures_ = 0;
   refusals_.clear();
@@ -243,7 +244,7 @@ std::string SwarmStateImpl::Reason() const {
       return std::to_string(ready_.size()) + " of " + std::to_string(needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
-      if (!ending_) return "";
+      if (!ending_) return WhoCannotSave();
       return ending_->hold ? "pausing as soon as the next checkpoint is whole"
                            : ending_->cause + ", as soon as the next checkpoint is whole";
     case RunState::kPaused: return held_ ? cause_ : cause_ + "; " + WaitingFor();

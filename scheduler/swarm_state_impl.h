@@ -106,6 +106,7 @@ class SwarmStateImpl final : public SwarmState {
   void Welcome(Member* member);
   void OnMember(Member* member, const control::v1::PeerMessage& message);
   void OnLeaving(Member* member, const std::string& reason);
+  void OnHandingOver(Member* member, const std::string& reason);
   void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
   void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
   void Send(const Member& member, control::v1::SchedulerMessage message);
@@ -121,12 +122,17 @@ class SwarmStateImpl final : public SwarmState {
   std::vector<LineRate> KnownLines() const;
   void BeginSteps();
   void OnStepReady(Member* member, const control::v1::StepReady& ready);
+  void MaybeReduce();
   void OnSyncDone(Member* member, const control::v1::SyncDone& done);
   void HoldOnGradient(const Member& member);
   void FinishStep();
   void SendApply(double loss, double norm, std::uint64_t labels);
   StepDecision Decide() const;
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
+  void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
+  std::optional<std::uint32_t> SpeakerOf(std::uint32_t stage) const;
+  std::string WhoCannotSave() const;
+  void MaybeCompleteCheckpoint(std::uint64_t step);
   void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
   void EndAfterCheckpoint();
   void Finish();
@@ -186,7 +192,8 @@ class SwarmStateImpl final : public SwarmState {
   std::vector<control::v1::StageTiming> timings_;
   std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
   std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
-  StepDecision decision_;                               // of the step that is being reduced
+  bool reduced_ = false;                                // Reduce of the step in progress is out
+  StepDecision decision_;                               // of that step
   // By stage: the pipeline whose member speaks for its group in checkpoints.
   std::vector<std::uint32_t> speakers_;
   ConsistencyChecks consistency_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/log.h"
+#include "scheduler/peer_message_check.h"
 #include "scheduler/swarm_state_impl.h"
 
 namespace shoal::scheduler {
@@ -52,7 +53,10 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   pending_.clear();
   checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
-  speakers_.assign(config_.stages, 0);
+  speakers_.clear();
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    speakers_.push_back(SpeakerOf(stage).value_or(0));
+  }
   repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
@@ -103,6 +107,7 @@ void SwarmStateImpl::PlanAgainForLans() {
 void SwarmStateImpl::BeginSteps() {
   refusals_.clear();
   account_.Begin(step_, now_);
+  reduced_ = false;
   for (std::uint64_t step = step_; step < step_ + kStepPlansAhead; ++step) SendStepPlan(step);
 }
 
@@ -150,7 +155,14 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
     return;
   }
   if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
-  if (!account_.AddReady(pipeline, stage, ready, now_) || !account_.all_ready()) return;
+  if (account_.AddReady(pipeline, stage, ready, now_)) MaybeReduce();
+}
+
+void SwarmStateImpl::MaybeReduce() {
+  if (state_ != RunState::kTraining || reduced_ || !account_.all_ready()) return;
+  // The generation ends with the checkpoint that is under way: a further step would be lost.
+  if (ending_ && checkpoint_asked_ > ending_->from) return;
+  reduced_ = true;
   timings_ = account_.timings();
   control::v1::SchedulerMessage message;
   message.mutable_reduce()->set_generation(generation_);
@@ -180,7 +192,7 @@ void SwarmStateImpl::HoldOnGradient(const Member& member) {
 }
 
 void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
-  if (state_ != RunState::kTraining || done.step() != step_ || !account_.all_ready()) return;
+  if (state_ != RunState::kTraining || done.step() != step_ || !reduced_) return;
   if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
   const bool fresh =
       account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
@@ -235,6 +247,7 @@ void SwarmStateImpl::FinishStep() {
   }
   if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
   account_.Begin(step_, now_);
+  reduced_ = false;
   SendStepPlan(step_ - 1 + kStepPlansAhead);
 }
 
@@ -261,12 +274,8 @@ void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
 void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
   const auto pending = pending_.find(done.step());
   if (pending == pending_.end()) return;
-  const std::string what = "checkpoint of step " + std::to_string(done.step());
-  if (!done.error().empty()) {
-    Interrupt(member->LabelWithPlace() + " could not save the " + what + ": " + done.error(),
-              nullptr);
-    return;
-  }
+  if (!done.error().empty()) return OnSaveFailed(member, done);
+  member->save_error.clear();
   const auto stage = static_cast<std::uint32_t>(member->stage);
   if (pending->second.speakers[stage] == static_cast<std::uint32_t>(member->pipeline)) {
     ArtefactMap files;
@@ -275,7 +284,8 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
       for (const std::string& name : {part, part + ".optimizer"}) {
         const auto file = files.find(name);
         if (file == files.end()) {
-          Interrupt(member->LabelWithPlace() + " did not upload " + name + " of the " + what,
+          Interrupt(member->LabelWithPlace() + " did not upload " + name +
+                        " of the checkpoint of step " + std::to_string(done.step()),
                     nullptr);
           return;
         }
@@ -284,9 +294,63 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
     }
   }
   pending->second.reported.emplace(member->pipeline, stage);
+  MaybeCompleteCheckpoint(done.step());
+}
+
+// The first member of a stage that can save, if any.
+std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) const {
+  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+    const Member* member = members_.Find(plan_[pipeline][stage]);
+    if (member != nullptr && member->save_error.empty()) return pipeline;
+  }
+  return std::nullopt;
+}
+
+// A peer that cannot save costs no step: another member of its stage speaks for the group from now
+// on; if there is none, the next checkpoint tries again, and the status names the peer.
+void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
+  member->save_error = CleanText(done.error(), kReasonCharactersMax);
+  SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPlace()},
+            {"step", done.step()}, {"error", member->save_error});
+  const auto pending = pending_.find(done.step());
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (pending->second.speakers[stage] != pipeline) {
+    pending->second.reported.emplace(pipeline, stage);  // it fetches what it lacks another time
+    return MaybeCompleteCheckpoint(done.step());
+  }
+  pending_.erase(pending);
+  const auto other = SpeakerOf(stage);
+  if (step_ >= config_.steps) {  // no step is left in which to save again
+    if (other) return Interrupt(WhoCannotSave(), nullptr);
+    return Hold(WhoCannotSave() + "; then continue with: shoal swarm resume", nullptr);
+  }
+  if (other) {
+    speakers_[stage] = *other;
+    checkpoint_asked_ = checkpoint_step_;
+  }
+  if (ending_) ending_->from = step_;
+  MaybeReduce();
+}
+
+std::string SwarmStateImpl::WhoCannotSave() const {
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      const Member* member = members_.Find(peer);
+      if (member == nullptr || member->save_error.empty()) continue;
+      return member->LabelWithPlace() + " cannot save checkpoints: " + member->save_error +
+             "; the newest that is whole is of step " + std::to_string(checkpoint_step_) +
+             ". Free disk space there, or let that peer leave";
+    }
+  }
+  return "";
+}
+
+void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
+  const auto pending = pending_.find(step);
   if (pending->second.reported.size() < needed()) return;
   const ArtefactMap files = std::move(pending->second.files);
-  CompleteCheckpoint(done.step(), files);
+  CompleteCheckpoint(step, files);
 }
 
 void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files) {

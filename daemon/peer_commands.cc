@@ -1,0 +1,164 @@
+// What the CLI orders of a peer: join, pause, resume, leave, set, stop.
+
+#include <utility>
+
+#include "common/log.h"
+#include "daemon/peer_daemon.h"
+
+namespace shoal::daemon {
+namespace {
+
+// A checkpoint that is not whole by then is not worth its owner's wait.
+constexpr Duration kHandoverMax = std::chrono::minutes(10);
+
+}  // namespace
+
+void PeerDaemon::OnCommand(const std::string& name,
+                           const std::map<std::string, std::string>& arguments,
+                           std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) {
+    return reply(FailedPrecondition("shoald is stopping; start it again with `shoal join INVITE`"));
+  }
+  if (name == "join") return reply(Join(arguments));
+  if (name == "pause") return reply(Pause(arguments.contains("now")));
+  if (name == "resume") return reply(Resume());
+  if (name == "leave") return reply(Leave(arguments.contains("now")));
+  if (name == "set") return reply(Set(arguments));
+  if (name == "stop") {
+    reply(net::CommandResult{"shoald stops", ""});
+    control_->Post("daemon.stop_command", [this] { on_stop_(Status::Ok()); });
+    return;
+  }
+  reply(InvalidArgument("shoald has no command '" + name +
+                        "'; it has join, pause, resume, leave, set and stop"));
+}
+
+Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
+  const auto found = arguments.find("invite");
+  if (found == arguments.end()) return InvalidArgument("join needs an invite");
+  if (state_ != PeerState::kIdle && state_ != PeerState::kJoining) {
+    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
+  }
+  SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
+  overlay_.invite = invite_text_;
+  overlay_.paused = paused_ = false;
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
+  return net::CommandResult{
+      "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes",
+      ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Pause(bool now) {
+  if (paused_ && handover_ == Handover::kNone) {
+    return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
+  }
+  paused_ = true;
+  const std::string kept = KeepSettings();
+  if (!now && BeginHandover(Handover::kPause, "its owner pauses it")) {
+    return net::CommandResult{
+        "pausing: the run saves a checkpoint first, so that no step is lost; `shoal status` shows "
+        "when it is done, `shoal pause --now` does not wait for it" +
+            kept,
+        ""};
+  }
+  handover_ = Handover::kPause;
+  FinishHandover();
+  return net::CommandResult{
+      "paused: this peer gives its stage back; `shoal resume` ends the pause" + kept, ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Resume() {
+  if (!paused_) return net::CommandResult{"not paused", ""};
+  paused_ = false;
+  const std::string kept = KeepSettings();
+  // While the stage is handed over its end comes first; the hello behind it says that we want one.
+  if (!invite_text_.empty() && handover_ == Handover::kNone) {
+    ChangeState(PeerState::kJoining, "resuming");
+    connection_->Open(invite_);
+  }
+  return net::CommandResult{"resumed: this peer takes a stage as soon as one is free" + kept, ""};
+}
+
+Result<net::CommandResult> PeerDaemon::Leave(bool now) {
+  overlay_.invite.reset();
+  paused_ = false;
+  const std::string kept = KeepSettings();
+  if (!now && BeginHandover(Handover::kLeave, "its owner leaves")) {
+    return net::CommandResult{
+        "leaving: the run saves a checkpoint first, so that no step is lost; then shoald stops. "
+        "`shoal leave --now` does not wait for it" +
+            kept,
+        ""};
+  }
+  handover_ = Handover::kLeave;
+  FinishHandover();
+  return net::CommandResult{
+      "left the run; shoald stops. Its files stay in " + config_.directory + kept, ""};
+}
+
+// A full disk must keep nobody from pausing or leaving: only the next start does not know of it.
+std::string PeerDaemon::KeepSettings() {
+  overlay_.paused = paused_;
+  const Status status = WriteOverlay(config_.directory + "/overlay.json", overlay_);
+  if (status.ok()) return "";
+  SHOAL_LOG(kWarning, "daemon", "overlay.not_written", {"error", status.message()});
+  return "\nthe next start of shoald will not know this: " + status.message();
+}
+
+// False: nothing is to be handed over, or nobody is there to take it.
+bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
+  if (!stage_ || state_ != PeerState::kTraining) return false;
+  const bool asked = handover_ != Handover::kNone;
+  handover_ = how;
+  if (asked) return true;
+  control::v1::PeerMessage message;
+  message.mutable_handing_over()->set_reason(reason);
+  connection_->Tell(std::move(message));
+  control_->PostAfter(
+      "daemon.handover", kHandoverMax, [this, generation = stage_->plan().generation()] {
+        if (!stage_ || stage_->plan().generation() != generation) return;
+        SHOAL_LOG(kWarning, "daemon", "handover.gave_up", {"generation", generation});
+        FinishHandover();
+      });
+  return true;
+}
+
+void PeerDaemon::FinishHandover() {
+  const Handover how = std::exchange(handover_, Handover::kNone);
+  if (how == Handover::kNone) return;
+  if (how == Handover::kLeave) {
+    control::v1::PeerMessage message;
+    message.mutable_leaving()->set_reason("left by its user");
+    connection_->Tell(std::move(message));
+    control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
+    return;
+  }
+  if (invite_text_.empty()) return;
+  // A new hello tells the scheduler. Posted: this may be a callback of the connection.
+  EndStage();
+  ChangeState(PeerState::kJoining, paused_ ? "pausing" : "resuming");
+  control_->Post("daemon.pause", [this] {
+    if (state_ == PeerState::kJoining) connection_->Open(invite_);
+  });
+}
+
+Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
+  SettingsOverlay next = overlay_;
+  for (const auto& [key, value] : arguments) {
+    if (key != "upload" && key != "download") {
+      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
+    }
+    SHOAL_ASSIGN_OR_RETURN(const BitsPerSecond rate, ParseRate(value));
+    (key == "upload" ? next.upload : next.download) = rate;
+  }
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
+  overlay_ = next;
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
+  return net::CommandResult{
+      "upload " + FormatRate(hub_->upload_cap()) + ", download " + FormatRate(hub_->download_cap()),
+      ""};
+}
+
+}  // namespace shoal::daemon
