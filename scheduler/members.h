@@ -25,7 +25,9 @@ struct Member {
   std::uint64_t memory_bytes = 0;
   LineRate line;
   bool wants_stage = true;
-  std::string save_error;  // of its last checkpoint; empty: it was saved
+  std::string going;               // why it hands its stage over
+  std::string save_error;          // of its last checkpoint; empty: it was saved
+  std::uint32_t saves_failed = 0;  // in a row
   bool connected = false;
   ConnectionId connection = 0;  // while connected
   TimePoint last_heard{};

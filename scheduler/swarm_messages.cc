@@ -41,7 +41,7 @@ void SwarmStateImpl::Lost(Member* member, const std::string& why) {
     Interrupt(cause, member);
   } else if (state_ == RunState::kPaused && !held_) {
     // Often a neighbour reports its broken link first; who is gone says more than that.
-    cause_ = cause;
+    cause_ = cause + StepsUndone();
   }
 }
 
@@ -146,16 +146,20 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
 
 void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
   member->wants_stage = false;
+  member->going = CleanText(reason, kReasonCharactersMax);
   // Else its abort is on the way, or the end of the run.
   if (!member->placed() || !active() || step_ >= config_.steps) return;
-  const std::string cause = member->LabelWithPlace() +
-                            " hands its stage over: " + CleanText(reason, kReasonCharactersMax);
+  const std::string cause = HandsOver(*member);
   if (state_ == RunState::kTraining) {
     if (!ending_) ending_ = Ending{cause, step_, false};
   } else {  // no step began since the checkpoint
     EndGeneration(cause, nullptr);
     not_before_ = now_;
   }
+}
+
+std::string SwarmStateImpl::HandsOver(const Member& member) {
+  return member.LabelWithPlace() + " hands its stage over: " + member.going;
 }
 
 void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed& failed) {
@@ -172,8 +176,12 @@ void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed&
     return;
   }
   if (!active()) return;
+  Replace(member, cause);
+}
+
+// A spare, if there is one, tries in its place.
+void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
   Interrupt(cause, nullptr);
-  // A spare, if there is one, tries in its place.
   plan_[static_cast<std::size_t>(member->pipeline)][static_cast<std::size_t>(member->stage)] =
       PeerId{};
   members_.MoveToBack(member->peer);

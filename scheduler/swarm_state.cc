@@ -120,6 +120,9 @@ void SwarmStateImpl::OrderResume() {
   if (ending_ && ending_->hold) {
     ending_.reset();
     Store(RunReleased{});
+    for (const Member* member : PlanMembers()) {  // who wants to go still does
+      if (!member->wants_stage) ending_ = Ending{HandsOver(*member), step_, false};
+    }
     MaybeReduce();
   }
   failures_ = 0;
@@ -150,12 +153,12 @@ bool SwarmStateImpl::Enter(RunEvent event) {
 void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost) {
   const bool was_active = active();
   if (!Enter(RunEvent::kInterrupted)) return;
-  cause_ = cause;
+  cause_ = cause + StepsUndone();
   ending_.reset();
   if (!was_active) return;
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(generation_);
-  message.mutable_abort()->set_reason(cause);
+  message.mutable_abort()->set_reason(cause_);
   for (const Member* member : PlanMembers()) {
     if (member != lost && member->connected) Send(*member, message);
   }
@@ -192,7 +195,7 @@ void SwarmStateImpl::Hold(const std::string& cause, const Member* lost) {
   if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
   EndGeneration(cause, lost);
   held_ = true;
-  Store(RunHeld{cause});
+  Store(RunHeld{cause_});
 }
 
 void SwarmStateImpl::Fail(const std::string& cause) {
@@ -200,6 +203,15 @@ void SwarmStateImpl::Fail(const std::string& cause) {
   if (Enter(RunEvent::kImpossible)) {
     cause_ = cause + "; correct run.toml and start shoal-scheduler again";
   }
+}
+
+std::string SwarmStateImpl::StepsUndone() const {
+  if (step_ <= checkpoint_step_) return "";
+  const std::uint64_t steps = step_ - checkpoint_step_;
+  return "; " + (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
+         (checkpoint_step_ == 0 ? "the start"
+                                : "the checkpoint of step " + std::to_string(checkpoint_step_)) +
+         (steps == 1 ? " is" : " are") + " trained again";
 }
 
 std::string SwarmStateImpl::WaitingFor() const {
@@ -245,8 +257,9 @@ std::string SwarmStateImpl::Reason() const {
              " peers have their layers and links";
     case RunState::kTraining:
       if (!ending_) return WhoCannotSave();
-      return ending_->hold ? "pausing as soon as the next checkpoint is whole"
-                           : ending_->cause + ", as soon as the next checkpoint is whole";
+      return (ending_->hold ? "pausing" : ending_->cause + ",") +
+             std::string(" as soon as the next checkpoint is whole") +
+             (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());
     case RunState::kPaused: return held_ ? cause_ : cause_ + "; " + WaitingFor();
     case RunState::kFailed: return cause_;
     case RunState::kFinished: return "";

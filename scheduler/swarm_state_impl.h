@@ -29,6 +29,7 @@ namespace shoal::scheduler {
 // Named limits of the state machine; tests reach each.
 inline constexpr std::uint32_t kStepPlansAhead = 3;       // in progress and ahead
 inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without progress
+inline constexpr std::uint32_t kSavesFailedMax = 2;       // in a row, then a spare takes the place
 inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
@@ -96,6 +97,8 @@ class SwarmStateImpl final : public SwarmState {
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
   std::string Reason() const;
   std::string WaitingFor() const;
+  // What ending the generation now undoes, to stand behind its cause; empty: nothing.
+  std::string StepsUndone() const;
   void ShowStatus(bool even_if_equal);
   control::v1::RunStatus StatusMessage() const;
 
@@ -107,6 +110,7 @@ class SwarmStateImpl final : public SwarmState {
   void OnMember(Member* member, const control::v1::PeerMessage& message);
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
+  static std::string HandsOver(const Member& member);
   void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
   void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
   void Send(const Member& member, control::v1::SchedulerMessage message);
@@ -131,10 +135,14 @@ class SwarmStateImpl final : public SwarmState {
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
   std::optional<std::uint32_t> SpeakerOf(std::uint32_t stage) const;
+  static std::string CannotSave(const Member& member);
   std::string WhoCannotSave() const;
+  bool ASpareCouldReplace(const Member& member) const;
+  void Replace(Member* member, const std::string& cause);
   void MaybeCompleteCheckpoint(std::uint64_t step);
   void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
   void EndAfterCheckpoint();
+  void EndNow(const std::string& cause);
   void Finish();
 
   // ---- what must be equal (swarm_consistency.cc) ----

@@ -276,6 +276,7 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
   if (pending == pending_.end()) return;
   if (!done.error().empty()) return OnSaveFailed(member, done);
   member->save_error.clear();
+  member->saves_failed = 0;
   const auto stage = static_cast<std::uint32_t>(member->stage);
   if (pending->second.speakers[stage] == static_cast<std::uint32_t>(member->pipeline)) {
     ArtefactMap files;
@@ -306,10 +307,20 @@ std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) cons
   return std::nullopt;
 }
 
+bool SwarmStateImpl::ASpareCouldReplace(const Member& member) const {
+  std::vector<PlacementPeer> others = members_.Candidates();
+  std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
+  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
+  return others.size() >= needed() && Place(others, {}, run, &plan_).has_value();
+}
+
 // A peer that cannot save costs no step: another member of its stage speaks for the group from now
-// on; if there is none, the next checkpoint tries again, and the status names the peer.
+// on. If there is none, a spare takes its place when it has failed twice, which costs the steps
+// since the last checkpoint once; without a spare the next checkpoint tries again, and the status
+// names the peer.
 void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
   member->save_error = CleanText(done.error(), kReasonCharactersMax);
+  ++member->saves_failed;
   SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPlace()},
             {"step", done.step()}, {"error", member->save_error});
   const auto pending = pending_.find(done.step());
@@ -325,12 +336,21 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
     if (other) return Interrupt(WhoCannotSave(), nullptr);
     return Hold(WhoCannotSave() + "; then continue with: shoal swarm resume", nullptr);
   }
-  if (other) {
-    speakers_[stage] = *other;
-    checkpoint_asked_ = checkpoint_step_;
+  if (!other && !member->wants_stage) {  // to wait longer for its disk would help nobody
+    return EndNow(HandsOver(*member) + ", and cannot save: " + member->save_error);
   }
+  const bool replaceable = !other && !ending_ && ASpareCouldReplace(*member);
+  if (replaceable && member->saves_failed >= kSavesFailedMax) {
+    return Replace(member, CannotSave(*member) + "; a spare takes its place");
+  }
+  if (other) speakers_[stage] = *other;
+  if (other || replaceable) checkpoint_asked_ = checkpoint_step_;  // again at once
   if (ending_) ending_->from = step_;
   MaybeReduce();
+}
+
+std::string SwarmStateImpl::CannotSave(const Member& member) {
+  return member.LabelWithPlace() + " cannot save checkpoints: " + member.save_error;
 }
 
 std::string SwarmStateImpl::WhoCannotSave() const {
@@ -338,9 +358,8 @@ std::string SwarmStateImpl::WhoCannotSave() const {
     for (const PeerId& peer : pipeline) {
       const Member* member = members_.Find(peer);
       if (member == nullptr || member->save_error.empty()) continue;
-      return member->LabelWithPlace() + " cannot save checkpoints: " + member->save_error +
-             "; the newest that is whole is of step " + std::to_string(checkpoint_step_) +
-             ". Free disk space there, or let that peer leave";
+      return CannotSave(*member) + "; the newest that is whole is of step " +
+             std::to_string(checkpoint_step_) + ". Free disk space there, or let that peer leave";
     }
   }
   return "";
@@ -370,9 +389,14 @@ void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& f
 }
 
 void SwarmStateImpl::EndAfterCheckpoint() {
-  const Ending ending = *ending_;
-  if (ending.hold) return Hold(ending.cause, nullptr);
-  EndGeneration(ending.cause, nullptr);
+  const std::string cause = ending_->cause;
+  EndNow(cause);
+}
+
+// A generation that was to end does so, whatever it waited for.
+void SwarmStateImpl::EndNow(const std::string& cause) {
+  if (ending_ && ending_->hold) return Hold(cause, nullptr);
+  EndGeneration(cause, nullptr);
   not_before_ = now_;
 }
 

@@ -355,4 +355,15 @@ bool SimSwarm::RunUntilState(RunState state, Duration limit) {
   return RunUntil([&] { return View().state == state; }, limit);
 }
 
+std::size_t PeerAt(SimSwarm* swarm, std::size_t peers, int pipeline, int stage) {
+  for (const MemberView& member : swarm->View().members) {
+    if (member.pipeline != pipeline || member.stage != stage) continue;
+    for (std::size_t i = 0; i < peers; ++i) {
+      if (swarm->Peer(i).id == member.peer) return i;
+    }
+  }
+  ADD_FAILURE() << "nobody there";
+  return 0;
+}
+
 }  // namespace shoal::scheduler

@@ -118,6 +118,9 @@ class SimSwarm {
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };
 
+// Index of the peer at a place, of the first `peers`.
+std::size_t PeerAt(SimSwarm* swarm, std::size_t peers, int pipeline, int stage);
+
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_

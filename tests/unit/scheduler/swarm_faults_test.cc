@@ -14,17 +14,6 @@ namespace {
 using control::v1::PeerMessage;
 using ::testing::HasSubstr;
 
-std::size_t PeerAt(SimSwarm* swarm, std::size_t peers, int pipeline, int stage) {
-  for (const MemberView& member : swarm->View().members) {
-    if (member.pipeline != pipeline || member.stage != stage) continue;
-    for (std::size_t i = 0; i < peers; ++i) {
-      if (swarm->Peer(i).id == member.peer) return i;
-    }
-  }
-  ADD_FAILURE() << "nobody there";
-  return 0;
-}
-
 TEST(SwarmFaultsTest, LostPeerPausesWithNameAndStageEverywhere) {
   SimSwarm swarm(SimConfig(2, 2), 21);
   for (int i = 0; i < 4; ++i) swarm.AddPeer();
@@ -379,98 +368,6 @@ TEST(SwarmFaultsTest, WeightsThatDifferAtTheLastStepAreNotTheResult) {
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   EXPECT_EQ(swarm.View().generation, 2u);
   EXPECT_GE(swarm.View().weight_mismatches, 1u);
-}
-
-PeerMessage HandingOver(const std::string& reason) {
-  PeerMessage message;
-  message.mutable_handing_over()->set_reason(reason);
-  return message;
-}
-
-TEST(SwarmFaultsTest, HandingOverLosesNoStepAndASpareGoesOn) {
-  SimSwarm swarm(SimConfig(2, 1), 41);
-  for (int i = 0; i < 3; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
-  const std::size_t leaver = PeerAt(&swarm, 3, 0, 1);
-  swarm.Say(leaver, HandingOver("its owner leaves"));
-  ASSERT_TRUE(swarm.RunUntil([&] { return !swarm.Peer(leaver).last_abort.empty(); }));
-  EXPECT_THAT(swarm.Peer(leaver).last_abort, HasSubstr("hands its stage over: its owner leaves"));
-  const std::uint64_t step = swarm.View().step;
-  EXPECT_GE(step, 5u);
-  EXPECT_EQ(swarm.View().checkpoint_step, step) << "no step was trained in vain";
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 2; }));
-  EXPECT_EQ(swarm.View().step, step);
-  EXPECT_NE(PeerAt(&swarm, 3, 0, 1), leaver);
-  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
-}
-
-TEST(SwarmFaultsTest, WithoutASpareTheRunWaitsAtTheStepWhereThePeerWent) {
-  SimSwarm swarm(SimConfig(2, 2), 42);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 12; }));
-  swarm.Say(1, HandingOver("its owner pauses it"));
-  swarm.Say(1, HandingOver("again"));
-  swarm.Say(2, HandingOver("its owner pauses it"));
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
-  EXPECT_GE(swarm.View().checkpoint_step, 13u);
-  EXPECT_EQ(swarm.View().checkpoint_step, swarm.View().step);
-  EXPECT_THAT(swarm.View().reason, HasSubstr("waiting for 2 more peers"));
-  swarm.Connect(1);
-  swarm.Connect(2);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  EXPECT_GE(swarm.View().step, 13u);
-  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
-}
-
-// A checkpoint fails with the disk of a peer.
-void FillDisk(SimPeer* peer) {
-  peer->filter = [](PeerMessage* message) {
-    if (message->has_checkpoint_done()) {
-      message->mutable_checkpoint_done()->clear_files();
-      message->mutable_checkpoint_done()->set_error("write x: No space left on device");
-    }
-    return true;
-  };
-}
-
-TEST(SwarmFaultsTest, AFullDiskIsNamedAndUndoesNoStep) {
-  SimSwarm swarm(SimConfig(2, 1), 43);
-  for (int i = 0; i < 2; ++i) swarm.AddPeer();
-  FillDisk(&swarm.Peer(1));
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 25; }));
-  EXPECT_EQ(swarm.View().generation, 1u);
-  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
-  EXPECT_THAT(swarm.View().reason, HasSubstr("peer1"));
-  EXPECT_THAT(swarm.View().reason, HasSubstr("No space left"));
-  swarm.Peer(1).filter = nullptr;  // its owner made room
-  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  EXPECT_EQ(swarm.View().generation, 1u);
-}
-
-TEST(SwarmFaultsTest, AnotherMemberOfTheStageSavesForAFullDisk) {
-  SimSwarm swarm(SimConfig(2, 2), 44);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  FillDisk(&swarm.Peer(PeerAt(&swarm, 4, 0, 1)));
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  EXPECT_EQ(swarm.View().generation, 1u);
-  EXPECT_EQ(swarm.state().CurrentWeights().at("head").hash()[1], '1');
-  EXPECT_EQ(swarm.state().CurrentWeights().at("embedding").hash()[1], '0');
-}
-
-TEST(SwarmFaultsTest, AFullDiskAtTheLastStepHoldsTheRunOnce) {
-  SimSwarm swarm(SimConfig(2, 1), 45);
-  for (int i = 0; i < 2; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().checkpoint_step == 20; }));
-  FillDisk(&swarm.Peer(0));
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
-  swarm.RunFor(std::chrono::minutes(10));
-  EXPECT_EQ(swarm.View().state, RunState::kPaused);
-  EXPECT_EQ(swarm.View().generation, 1u);
-  EXPECT_THAT(swarm.View().reason, HasSubstr("peer0"));
-  swarm.Peer(0).filter = nullptr;
-  swarm.Order(AdminOrder::Kind::kResume);
-  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
 TEST(SwarmFaultsTest, DifferentMIsCounted) {
