@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/descriptor_limit.h"
 #include "common/log.h"
 #include "common/stop_signal.h"
 #include "common/trace.h"
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   using namespace shoal;
   LetWaitingThreadsSleep(argv);
   SetThreadName("main");
+  RaiseDescriptorLimit();
   if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
     return static_cast<int>(daemon::RunStoreTool(argc - 2, argv + 2));
   }

@@ -327,17 +327,20 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   EndStage();
   names_.clear();
   const control::v1::Position* own = nullptr;
+  std::vector<PeerId> peers;
   for (const control::v1::Position& position : plan.positions()) {
     PeerId peer;
     if (position.peer().size() != peer.key.size()) continue;
     std::copy(position.peer().begin(), position.peer().end(), peer.key.begin());
     names_[peer] = position.name();
+    peers.push_back(peer);
     if (peer == identity_->id) own = &position;
   }
   if (own == nullptr) {
     ChangeState(PeerState::kWaiting, "spare: all stages have a peer");
     return;
   }
+  hub_->Admit(peers);
   ChangeState(PeerState::kSyncing, "");
   last_apply_ = TimePoint{};
   StageResources resources{control_.get(),     compute_.get(),     codec_.get(),
@@ -362,6 +365,7 @@ void PeerDaemon::EndStage() {
   if (!stage_) return;
   AddRunner(stage_->stats(), stage_->link_stats(), &past_);
   stage_.reset();
+  hub_->Admit({});
   samples_per_second_ = 0;
 }
 

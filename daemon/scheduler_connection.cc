@@ -11,6 +11,8 @@ namespace {
 constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
 constexpr Duration kRetryMax = std::chrono::seconds(15);
 constexpr std::uint32_t kRetryDoublings = 6;
+// A connection that breaks in the wrong moment looks like a key that is refused; not so often.
+constexpr std::uint32_t kKeyRefusalsMax = 3;
 
 // A refusal is an error whatever the other side wrote into it.
 Status RefusalOf(const control::v1::Refused& refused) {
@@ -40,6 +42,7 @@ void SchedulerConnection::Open(const net::Invite& invite) {
   Close();
   invite_ = invite;
   failures_ = 0;
+  key_refusals_ = 0;
   Dial();
 }
 
@@ -66,6 +69,7 @@ void SchedulerConnection::Dial() {
   options.addresses = invite_->addresses;
   options.scheduler = invite_->scheduler;
   options.identity = identity_;
+  options.join_secret = invite_->secret;
   const auto live = [current = attempt_, attempt] { return *current == attempt; };
   net::ControlClientHandlers handlers;
   handlers.on_open = [this, live] {
@@ -86,14 +90,7 @@ void SchedulerConnection::Dial() {
 
 void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {
   if (message.has_refused()) {
-    const Status status = RefusalOf(message.refused());
-    // The client must not die inside its own callback.
-    ++*attempt_;
-    control_->Post("connection.refused", [this, status, attempt = *attempt_, current = attempt_] {
-      if (*current != attempt) return;
-      Close();
-      owner_->OnRefused(status);
-    });
+    Refused(RefusalOf(message.refused()));
     return;
   }
   if (message.has_welcome()) {
@@ -105,10 +102,25 @@ void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message
   if (welcomed_) owner_->OnSchedulerMessage(message);
 }
 
+// The client must not die inside its own callback.
+void SchedulerConnection::Refused(const Status& status) {
+  ++*attempt_;
+  control_->Post("connection.refused", [this, status, attempt = *attempt_, current = attempt_] {
+    if (*current != attempt) return;
+    Close();
+    owner_->OnRefused(status);
+  });
+}
+
 void SchedulerConnection::OnClosed(const Status& status) {
   Duration wait = kRetryFirst * (1u << std::min(failures_, kRetryDoublings));
   wait = std::min(wait, kRetryMax);
   ++failures_;
+  key_refusals_ = status.code() == StatusCode::kPermissionDenied ? key_refusals_ + 1 : 0;
+  if (key_refusals_ >= kKeyRefusalsMax) {
+    Refused(status);
+    return;
+  }
   const std::uint64_t attempt = ++*attempt_;
   control_->Post("connection.closed", [this, status, wait, attempt, current = attempt_] {
     if (*current != attempt) return;

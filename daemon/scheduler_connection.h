@@ -50,6 +50,7 @@ class SchedulerConnection {
   void Dial();
   void OnMessage(const control::v1::SchedulerMessage& message);
   void OnClosed(const Status& status);
+  void Refused(const Status& status);
   void DropClient();
 
   Executor* const control_;
@@ -63,7 +64,8 @@ class SchedulerConnection {
   bool greeted_ = false;                    // the hello is on its way
   bool welcomed_ = false;
   std::uint32_t failures_ = 0;  // in a row
-  net::ControlStats past_;      // of closed streams
+  std::uint32_t key_refusals_ = 0;
+  net::ControlStats past_;  // of closed streams
 };
 
 }  // namespace shoal::daemon

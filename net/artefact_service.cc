@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "net/grpc_setup.h"
-#include "net/tls.h"
+#include "net/peer_server.h"
 #include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
@@ -230,8 +230,8 @@ class ArtefactService final : public pb::Artefacts::CallbackService {
 
   grpc::ServerWriteReactor<pb::Chunk>* Fetch(grpc::CallbackServerContext* context,
                                              const pb::FetchRequest* request) override {
-    const auto reactor =
-        std::make_shared<FetchReactor>(backend_, PeerOf(context->auth_context().get()), *request);
+    const auto reactor = std::make_shared<FetchReactor>(
+        backend_, CallerOf(context, backend_->connections.get()), *request);
     reactor->Start();
     return reactor.get();
   }
@@ -240,15 +240,15 @@ class ArtefactService final : public pb::Artefacts::CallbackService {
                                          const pb::UploadOffsetRequest* request,
                                          pb::UploadOffsetReply* reply) override {
     const auto reactor = std::make_shared<OffsetReactor>(
-        backend_, PeerOf(context->auth_context().get()), *request, reply);
+        backend_, CallerOf(context, backend_->connections.get()), *request, reply);
     reactor->Start();
     return reactor.get();
   }
 
   grpc::ServerReadReactor<pb::UploadChunk>* Upload(grpc::CallbackServerContext* context,
                                                    pb::UploadOffsetReply* reply) override {
-    const auto reactor =
-        std::make_shared<UploadReactor>(backend_, PeerOf(context->auth_context().get()), reply);
+    const auto reactor = std::make_shared<UploadReactor>(
+        backend_, CallerOf(context, backend_->connections.get()), reply);
     reactor->Start();
     return reactor.get();
   }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/executor.h"
+#include "net/connection_gate.h"
 #include "net/control.h"
 #include "net/task_gate.h"
 
@@ -21,6 +22,7 @@ struct ArtefactBackend {
   ControlServerHandlers handlers;  // only those of artefacts are used
   Executor* blocking = nullptr;
   TaskGate gate;  // closed before the owner goes
+  std::shared_ptr<ConnectionGate> connections;
   std::atomic<std::uint64_t> sent_wire_bytes = 0;
   std::atomic<std::uint64_t> received_wire_bytes = 0;
 };

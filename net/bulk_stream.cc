@@ -8,6 +8,7 @@
 #include <grpcpp/support/client_callback.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -169,7 +170,7 @@ class ClientStream final
 
   void Start(const Identity& identity, const PeerId& peer) {
     HoldUntilDone();
-    channel_ = NewPinnedChannel(address_, identity, peer, kBulkMessageBytesMax);
+    channel_ = NewPinnedChannel(address_, identity, peer, kBulkMessageBytesMax, reached_);
     grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kExchangeMethod, {}, this);
     // Reads and writes are started from outside of reactions until EndCall.
     this->AddHold();
@@ -177,6 +178,7 @@ class ClientStream final
   }
 
   void OnReadInitialMetadataDone(bool ok) override {
+    opened_ = ok;
     if (!ok) {
       End(Unavailable("the connection could not be made"), true);
     } else if (const auto sink = this->sink()) {
@@ -184,7 +186,12 @@ class ClientStream final
     }
   }
 
-  void OnDone(const grpc::Status& status) override { Gone(FromGrpc(status)); }
+  void OnDone(const grpc::Status& status) override {
+    const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE && *reached_;
+    Gone(refused && !opened_ ? Unavailable("it does not take this peer's key: it has no plan with "
+                                           "this peer in it, or not yet")
+                             : FromGrpc(status));
+  }
 
   std::string address() const override { return address_; }
   std::string peer_address() const override { return PeerAddress(context_.peer()); }
@@ -201,6 +208,8 @@ class ClientStream final
 
  private:
   const std::string address_;
+  const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> opened_ = false;
   std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
 };
@@ -259,7 +268,8 @@ class StreamService final : public grpc::CallbackGenericService {
     } else if (auto sink = accept_(stream, *peer)) {
       stream->Start(std::move(sink));
     } else {
-      stream->Refuse(ResourceExhausted("too many streams wait here; try again later"));
+      stream->Refuse(
+          ResourceExhausted("this peer takes no more streams from here; try again later"));
     }
     return stream.get();
   }

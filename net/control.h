@@ -12,6 +12,7 @@
 #include "common/executor.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "net/connection_book.h"
 #include "net/identity.h"
 #include "proto/control.pb.h"
 
@@ -50,6 +51,8 @@ struct ControlServerHandlers {
 struct ControlServerOptions {
   std::string listen = "0.0.0.0:8781";  // host:port, port 0: any free one
   std::shared_ptr<const Identity> identity;
+  std::string join_secret;  // as invites have it; who does not know it stops at TLS
+  ConnectionLimits connections{};
 };
 
 class ControlServer {
@@ -78,6 +81,7 @@ struct ControlClientOptions {
   std::vector<std::string> addresses;  // host:port, tried in order
   PeerId scheduler;                    // pinned key
   std::shared_ptr<const Identity> identity;
+  std::string join_secret;  // from the invite
 };
 
 // Caps shared with the links; see rate_limiter.h.

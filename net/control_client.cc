@@ -13,6 +13,7 @@
 #include "net/artefact_client.h"
 #include "net/control.h"
 #include "net/grpc_setup.h"
+#include "net/join_ticket.h"
 #include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
@@ -56,7 +57,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   AttendCall(std::shared_ptr<ClientState> state, const std::string& address)
       : state_(std::move(state)),
         channel_(NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
-                                  kControlMessageBytesMax)),
+                                  kControlMessageBytesMax, reached_)),
         stub_(pb::Control::NewStub(channel_)) {}
 
   void Start() {
@@ -143,6 +144,13 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
       MutexLock lock(mutex_);
       ended_ = true;
       outcome = failure_.ok() ? FromGrpc(status) : failure_;
+      // The right scheduler ended the connection before the first message: so it refuses a key.
+      if (outcome.code() == StatusCode::kUnavailable && *reached_ && !connected_) {
+        outcome = PermissionDenied(
+            "it does not take this machine's key: the invite is of another run or out of date, or "
+            "the scheduler runs another version of shoal; ask the organiser for the invite line "
+            "(it is in the file `invite` of the scheduler's directory) and join again");
+      }
     }
     state_->executor->Post("control.closed", [self = shared_from_this(), outcome] {
       Ended(self->state_, self.get(), outcome);
@@ -172,6 +180,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   }
 
   const std::shared_ptr<ClientState> state_;
+  const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<pb::Control::Stub> stub_;
   grpc::ClientContext context_;
@@ -246,14 +255,17 @@ class GrpcControlClient final : public ControlClient {
         state_(std::make_shared<ClientState>()),
         artefacts_(std::make_shared<ArtefactContext>()) {
     state_->options = options;
+    const auto with_ticket = WithTicket(*options.identity, options.join_secret, options.scheduler);
+    if (with_ticket.ok()) state_->options.identity = *with_ticket;
     state_->handlers = std::move(handlers);
     state_->executor = std::make_shared<ExecutorGate>(executor);
     artefacts_->executor = state_->executor;
     artefacts_->upload = std::move(upload);
     artefacts_->download = std::move(download);
     // Not from the constructor: no handler may run before the caller has the client.
-    executor->Post("control.dial", [state = state_] {
-      if (!state->closed) TryNextAddress(state);
+    executor->Post("control.dial", [state = state_, status = with_ticket.status()] {
+      if (state->closed) return;
+      status.ok() ? TryNextAddress(state) : Finish(state, status);
     });
   }
 

@@ -1,10 +1,8 @@
-#include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <map>
 #include <utility>
@@ -13,7 +11,8 @@
 #include "net/artefact_service.h"
 #include "net/control.h"
 #include "net/grpc_setup.h"
-#include "net/tls.h"
+#include "net/join_ticket.h"
+#include "net/peer_server.h"
 #include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
@@ -28,6 +27,9 @@ constexpr std::size_t kQueueBytesMax = 64 << 20;
 constexpr std::size_t kUnhandledMax = 64;
 constexpr int kPeerMessageBytesMax = 1 << 20;  // a heartbeat carries 256 KiB of status
 constexpr std::size_t kConnectionsMax = 4096;
+// One is enough; a peer whose old connection is not known to be dead yet comes back by a new one.
+constexpr std::size_t kConnectionsPerPeerMax = 4;
+constexpr std::size_t kMemoryBytesMax = 512 << 20;
 
 class Attendance;
 
@@ -36,6 +38,8 @@ struct Hall {
   ControlServerHandlers handlers;  // executor thread only
   Executor* executor = nullptr;
   bool closed = false;  // executor thread only: no handler runs any more
+
+  std::shared_ptr<ConnectionGate> gate;  // before the server starts
 
   std::atomic<std::uint64_t> sent_wire_bytes = 0;
   std::atomic<std::uint64_t> received_wire_bytes = 0;
@@ -70,7 +74,9 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
   void Start(const Result<PeerId>& peer, const std::string& address) {
     self_ = shared_from_this();
     Status status = peer.status();
-    if (peer.ok()) status = Register();
+    std::shared_ptr<Attendance> displaced;
+    if (peer.ok()) status = Register(*peer, &displaced);
+    if (displaced) displaced->End(Aborted("the peer has newer connections"));
     if (!status.ok()) {
       End(status);
       return;
@@ -189,9 +195,17 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
   }
 
  private:
-  Status Register() {
+  // `displaced`: the peer's oldest, if it has too many.
+  Status Register(const PeerId& peer, std::shared_ptr<Attendance>* displaced) {
     MutexLock lock(hall_->mutex);
     if (hall_->stopping) return Unavailable("the scheduler is stopping");
+    std::size_t own = 0;
+    for (const auto& [id, connection] : hall_->connections) {
+      if (connection->peer_ != peer) continue;
+      if (own++ == 0) *displaced = connection;
+    }
+    if (own < kConnectionsPerPeerMax) *displaced = nullptr;
+    peer_ = peer;
     if (hall_->connections.size() >= kConnectionsMax) {
       return ResourceExhausted("too many connections; try again later");
     }
@@ -222,6 +236,7 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
   const std::shared_ptr<Hall> hall_;
   grpc::CallbackServerContext* const context_;  // gRPC's, valid until Finish
   ConnectionId id_ = 0;                         // 0: refused
+  PeerId peer_;                                 // the same under hall_->mutex, once registered
   pb::PeerMessage read_;
   std::shared_ptr<Attendance> self_;
 
@@ -244,7 +259,7 @@ class ControlService final : public pb::Control::CallbackService {
   grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>* Attend(
       grpc::CallbackServerContext* context) override {
     const auto attendance = std::make_shared<Attendance>(hall_, context);
-    attendance->Start(PeerOf(context->auth_context().get()), PeerAddress(context->peer()));
+    attendance->Start(CallerOf(context, hall_->gate.get()), PeerAddress(context->peer()));
     return attendance.get();
   }
 
@@ -277,23 +292,32 @@ class GrpcControlServer final : public ControlServer {
     }
     for (const auto& connection : connections) connection->End(Unavailable("the scheduler stops"));
     connections.clear();
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
+    server_->Stop();
     backend_->gate.Close();
   }
 
   Status Start(const ControlServerOptions& options) {
-    SHOAL_ASSIGN_OR_RETURN(server_, StartServer(
-                                        options.listen, *options.identity, kPeerMessageBytesMax,
-                                        [this](grpc::ServerBuilder* builder) {
-                                          builder->RegisterService(control_.get());
-                                          builder->RegisterService(artefacts_.get());
-                                        },
-                                        &port_));
+    SHOAL_ASSIGN_OR_RETURN(hall_->gate,
+                           ConnectionGate::Listen(options.listen, options.connections));
+    backend_->connections = hall_->gate;
+    PeerServerOptions server;
+    server.listen = options.listen;
+    server.identity = options.identity;
+    server.message_bytes_max = kPeerMessageBytesMax;
+    server.memory_bytes = kMemoryBytesMax;
+    server.admission = [secret = options.join_secret, scheduler = options.identity->id](
+                           const PeerId& key, std::string_view certificate_pem) {
+      return CheckTicket(certificate_pem, key, secret, scheduler);
+    };
+    SHOAL_ASSIGN_OR_RETURN(
+        server_, PeerServer::Start(server, hall_->gate, [this](grpc::ServerBuilder* builder) {
+          builder->RegisterService(control_.get());
+          builder->RegisterService(artefacts_.get());
+        }));
     return Status::Ok();
   }
 
-  std::uint16_t port() const override { return port_; }
+  std::uint16_t port() const override { return hall_->gate->port(); }
 
   void Send(ConnectionId connection, pb::SchedulerMessage message) override {
     if (const auto found = hall_->Find(connection)) found->Send(std::move(message));
@@ -317,8 +341,7 @@ class GrpcControlServer final : public ControlServer {
   const std::shared_ptr<ArtefactBackend> backend_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Service> artefacts_;
-  std::unique_ptr<grpc::Server> server_;
-  std::uint16_t port_ = 0;
+  std::unique_ptr<PeerServer> server_;
 };
 
 }  // namespace

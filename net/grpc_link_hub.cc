@@ -1,12 +1,10 @@
 #include "net/grpc_link_hub.h"
 
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,9 +14,13 @@
 #include "net/grpc_setup.h"
 #include "net/link_core.h"
 #include "net/link_greeter.h"
+#include "net/peer_server.h"
 
 namespace shoal::net {
 namespace {
+
+// Of all connections together, beside what links hold themselves (LinkLimits).
+constexpr std::size_t kMemoryBytesMax = 1 << 30;
 
 class GrpcLink final : public Link {
  public:
@@ -49,11 +51,6 @@ class GrpcLinkHub final : public LinkHub {
         greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
     pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
                                            [this](bool probe) { return Pulses(probe); });
-    const auto greeter = greeter_;
-    service_ =
-        NewStreamService([greeter](const std::shared_ptr<BulkStream>& stream,
-                                   const PeerId& peer) { return greeter->Greet(stream, peer); },
-                         streams_);
   }
 
   // Every stream ends at gRPC's hand alone, so waiting here for the last is short, and needs
@@ -62,20 +59,34 @@ class GrpcLinkHub final : public LinkHub {
     pacing_->Stop();
     for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
     greeter_->Stop();
-    if (server_) {
-      server_->Shutdown(std::chrono::system_clock::now());
-      server_->Wait();
-    }
+    if (server_) server_->Stop();
     streams_->WaitForNone();
   }
 
   Status Start() {
-    SHOAL_ASSIGN_OR_RETURN(server_, StartServer(
-                                        options_.listen, *options_.identity, kBulkMessageBytesMax,
-                                        [this](grpc::ServerBuilder* builder) {
-                                          builder->RegisterCallbackGenericService(service_.get());
-                                        },
-                                        &port_));
+    SHOAL_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(options_.listen, options_.connections));
+    const auto accept = [greeter = greeter_, gate = gate_](
+                            const std::shared_ptr<BulkStream>& stream,
+                            const PeerId& peer) -> std::shared_ptr<StreamSink> {
+      // The plan may be another one than at the handshake.
+      const bool welcome = greeter->Admits(peer) && gate->Prove(stream->peer_address(), peer);
+      return welcome ? greeter->Greet(stream, peer) : nullptr;
+    };
+    service_ = NewStreamService(accept, streams_);
+    PeerServerOptions server;
+    server.listen = options_.listen;
+    server.identity = options_.identity;
+    server.message_bytes_max = kBulkMessageBytesMax;
+    server.memory_bytes = kMemoryBytesMax;
+    server.admission = [greeter = greeter_](const PeerId& key, std::string_view) {
+      return greeter->Admits(key)
+                 ? Status::Ok()
+                 : Unauthenticated("peer " + key.ToShort() + " is not in this peer's plan");
+    };
+    SHOAL_ASSIGN_OR_RETURN(server_,
+                           PeerServer::Start(server, gate_, [this](grpc::ServerBuilder* builder) {
+                             builder->RegisterCallbackGenericService(service_.get());
+                           }));
     return Status::Ok();
   }
 
@@ -109,6 +120,7 @@ class GrpcLinkHub final : public LinkHub {
     return std::make_unique<GrpcLink>(core, executor_);
   }
 
+  void Admit(const std::vector<PeerId>& peers) override { greeter_->Admit(peers); }
   void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
     options_.upload->SetRate(upload);
     options_.download->SetRate(download);
@@ -117,7 +129,7 @@ class GrpcLinkHub final : public LinkHub {
   BitsPerSecond upload_cap() const override { return options_.upload->cap(); }
   BitsPerSecond download_cap() const override { return options_.download->cap(); }
   BitsPerSecond upload_pace() const override { return options_.upload->pace(); }
-  std::uint16_t port() const override { return port_; }
+  std::uint16_t port() const override { return gate_->port(); }
 
  private:
   static Status CheckTarget(const LinkTarget& target, bool dial) {
@@ -170,9 +182,9 @@ class GrpcLinkHub final : public LinkHub {
   const std::shared_ptr<std::atomic<std::size_t>> lanes_most_ =
       std::make_shared<std::atomic<std::size_t>>(1);
   std::shared_ptr<PacingLoop> pacing_;
+  std::shared_ptr<ConnectionGate> gate_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::uint16_t port_ = 0;
+  std::unique_ptr<PeerServer> server_;
   Mutex mutex_;
   std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
 };

@@ -8,6 +8,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
+#include "net/connection_book.h"
 #include "net/identity.h"
 #include "net/link.h"
 #include "net/rate_limiter.h"
@@ -21,6 +22,7 @@ struct LinkHubOptions {
   std::shared_ptr<RateLimiter> upload;  // never null
   std::shared_ptr<RateLimiter> download;
   bool pacing = true;  // find out what the line takes, and fill no queue with more
+  ConnectionLimits connections{};
 };
 
 // Handlers run on `executor`, which must outlive the hub.

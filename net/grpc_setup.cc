@@ -6,8 +6,6 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
@@ -19,15 +17,6 @@
 
 namespace shoal::net {
 namespace {
-
-// A server counts pings that come faster than its minimum as strikes, so the minimum stays well
-// below the clients' interval. NAT mappings die within minutes, hence pings without calls.
-constexpr int kKeepaliveMs = 20'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
-constexpr int kPingMinimumMs = 10'000;
-constexpr int kHandshakeMs = 10'000;
-constexpr int kStreamsPerConnection = 16;
-constexpr int kMetadataBytesMax = 16 * 1024;
 
 void LogLine(gpr_log_func_args* args) {
   SHOAL_LOG(kDebug, "grpc", "line", {"severity", gpr_log_severity_string(args->severity)},
@@ -72,7 +61,8 @@ void PrepareGrpc() {
 
 std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
                                                 const Identity& identity, const PeerId& peer,
-                                                int message_bytes_max) {
+                                                int message_bytes_max,
+                                                std::shared_ptr<std::atomic<bool>> reached) {
   PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -85,35 +75,8 @@ std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   arguments.SetMaxReceiveMessageSize(message_bytes_max);
   arguments.SetServiceConfigJSON("{}");
-  return grpc::CreateCustomChannel(address, ClientTls(identity, peer), arguments);
-}
-
-Result<std::unique_ptr<grpc::Server>> StartServer(
-    const std::string& listen, const Identity& identity, int message_bytes_max,
-    const std::function<void(grpc::ServerBuilder*)>& add, std::uint16_t* port) {
-  PrepareGrpc();
-  grpc::ServerBuilder builder;
-  int bound = 0;
-  builder.AddListeningPort(listen, ServerTls(identity), &bound);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMinimumMs);
-  builder.SetMaxReceiveMessageSize(message_bytes_max);
-  add(&builder);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || bound == 0) {
-    return Unavailable("cannot listen on " + listen +
-                       ": the port is in use or the address is not of this machine; choose "
-                       "another host:port, or stop the program that holds it");
-  }
-  *port = static_cast<std::uint16_t>(bound);
-  return server;
+  return grpc::CreateCustomChannel(address, ClientTls(identity, peer, std::move(reached)),
+                                   arguments);
 }
 
 Status FromGrpc(const grpc::Status& status) {

@@ -3,9 +3,8 @@
 #ifndef SHOAL_NET_GRPC_SETUP_H_
 #define SHOAL_NET_GRPC_SETUP_H_
 
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,8 +14,6 @@
 
 namespace grpc {
 class Channel;
-class Server;
-class ServerBuilder;
 class Status;
 }  // namespace grpc
 
@@ -26,21 +23,21 @@ namespace shoal::net {
 inline constexpr int kControlMessageBytesMax = 16 << 20;
 inline constexpr std::size_t kArtefactChunkBytes = 256 * 1024;
 
+// NAT mappings die within minutes, hence pings without calls.
+inline constexpr int kKeepaliveMs = 20'000;
+inline constexpr int kKeepaliveTimeoutMs = 20'000;
+inline constexpr int kMetadataBytesMax = 16 * 1024;
+
 // Before the first use of gRPC: its and protobuf's own log lines become debug lines of categories
 // "grpc" and "protobuf", and its callback threads stay for the life of the process. Idempotent.
 // Thread: any.
 void PrepareGrpc();
 
-// A connection of its own to `address` (never shared with another channel), pinned to `peer`.
-std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
-                                                const Identity& identity, const PeerId& peer,
-                                                int message_bytes_max);
-
-// A TLS server at `listen` with the services that `add` registers. Unavailable: port in use, or
-// not a host:port. Writes the port that was bound.
-Result<std::unique_ptr<grpc::Server>> StartServer(
-    const std::string& listen, const Identity& identity, int message_bytes_max,
-    const std::function<void(grpc::ServerBuilder*)>& add, std::uint16_t* port);
+// A connection of its own to `address` (never shared with another channel), pinned to `peer`. Sets
+// `reached`, if there is one, as soon as the other end has proved to be `peer`.
+std::shared_ptr<grpc::Channel> NewPinnedChannel(
+    const std::string& address, const Identity& identity, const PeerId& peer, int message_bytes_max,
+    std::shared_ptr<std::atomic<bool>> reached = nullptr);
 
 Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const Status& status);

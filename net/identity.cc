@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "common/file.h"
+#include "net/certificate.h"
 
 namespace shoal::net {
 namespace {
@@ -31,7 +32,6 @@ struct Deleter {
 };
 using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using CertificatePtr = std::unique_ptr<X509, Deleter<X509_free>>;
 using KeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
 
 BioPtr ReadOnlyBio(std::string_view text) {
@@ -70,7 +70,7 @@ Result<std::string> NewKeyPem() {
   return TakeText(bio.get());
 }
 
-Result<std::string> SelfSignedCertificate(EVP_PKEY* key, const PeerId& id) {
+Result<std::string> SignedCertificate(EVP_PKEY* key, const PeerId& id, X509_EXTENSION* extension) {
   const CertificatePtr certificate(X509_new());
   if (!certificate) return Internal("OpenSSL cannot make a certificate");
   X509* const x = certificate.get();
@@ -85,6 +85,7 @@ Result<std::string> SelfSignedCertificate(EVP_PKEY* key, const PeerId& id) {
                                             reinterpret_cast<const unsigned char*>(name.c_str()),
                                             -1, -1, 0) == 1;
   good = good && X509_set_issuer_name(x, subject) == 1;
+  good = good && (extension == nullptr || X509_add_ext(x, extension, -1) == 1);
   good = good && X509_sign(x, key, nullptr) > 0;  // Ed25519 brings its own hash
   const BioPtr bio(BIO_new(BIO_s_mem()));
   good = good && bio && PEM_write_bio_X509(bio.get(), x) == 1;
@@ -92,13 +93,19 @@ Result<std::string> SelfSignedCertificate(EVP_PKEY* key, const PeerId& id) {
   return TakeText(bio.get());
 }
 
-Result<std::shared_ptr<const Identity>> IdentityOfKey(const std::string& pem) {
+Result<KeyPtr> ReadKey(const std::string& pem) {
   const BioPtr bio = ReadOnlyBio(pem);
-  const KeyPtr key(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
+  KeyPtr key(bio ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
   if (!key) return DataLoss("it holds no private key in PEM form");
+  return key;
+}
+
+Result<std::shared_ptr<const Identity>> IdentityOfKey(const std::string& pem) {
+  SHOAL_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(pem));
   auto identity = std::make_shared<Identity>();
   SHOAL_ASSIGN_OR_RETURN(identity->id, RawPublicKey(key.get()));
-  SHOAL_ASSIGN_OR_RETURN(identity->certificate_pem, SelfSignedCertificate(key.get(), identity->id));
+  SHOAL_ASSIGN_OR_RETURN(identity->certificate_pem,
+                         SignedCertificate(key.get(), identity->id, nullptr));
   identity->private_key_pem = pem;
   return std::shared_ptr<const Identity>(std::move(identity));
 }
@@ -130,12 +137,26 @@ Result<std::shared_ptr<const Identity>> LoadOrCreateIdentity(const std::string& 
   return identity;
 }
 
-Result<PeerId> PeerIdOfCertificate(std::string_view pem) {
+Result<std::string> SelfSignedCertificate(const std::string& private_key_pem,
+                                          X509_EXTENSION* extension) {
+  SHOAL_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(private_key_pem));
+  SHOAL_ASSIGN_OR_RETURN(const PeerId id, RawPublicKey(key.get()));
+  return SignedCertificate(key.get(), id, extension);
+}
+
+void FreeCertificate::operator()(x509_st* certificate) const { X509_free(certificate); }
+
+Result<CertificatePtr> ParseCertificate(std::string_view pem) {
   if (pem.size() > kCertificateBytesMax) return InvalidArgument("the certificate is too large");
   const BioPtr bio = ReadOnlyBio(pem);
-  const CertificatePtr certificate(bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)
-                                       : nullptr);
+  CertificatePtr certificate(bio ? PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)
+                                 : nullptr);
   if (!certificate) return InvalidArgument("the certificate is not an X.509 certificate in PEM");
+  return certificate;
+}
+
+Result<PeerId> PeerIdOfCertificate(std::string_view pem) {
+  SHOAL_ASSIGN_OR_RETURN(const CertificatePtr certificate, ParseCertificate(pem));
   EVP_PKEY* const key = X509_get0_pubkey(certificate.get());
   if (key == nullptr) return InvalidArgument("the certificate has no usable key");
   SHOAL_ASSIGN_OR_RETURN(const PeerId id, RawPublicKey(key));

@@ -92,6 +92,10 @@ class LinkHub {
   virtual std::unique_ptr<Link> Dial(const LinkTarget& target, LinkHandlers handlers) = 0;
   virtual std::unique_ptr<Link> Accept(const LinkTarget& target, LinkHandlers handlers) = 0;
 
+  // The peers of the current plan. Nobody else gets further than the TLS handshake, except who is
+  // expected by Accept. Replaces those before; a connection that is open stays. Thread: executor.
+  virtual void Admit(const std::vector<PeerId>&) {}
+
   // Live caps over all links and artefact transfers; 0: none. Thread: any.
   virtual void SetCaps(BitsPerSecond upload, BitsPerSecond download) = 0;
   virtual BitsPerSecond upload_cap() const = 0;

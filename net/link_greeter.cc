@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kCallersMax = 256;
 constexpr int kCallersPerPeerMax = 16;
 constexpr Duration kHelloTimeout = std::chrono::seconds(10);
+constexpr Duration kRefusalTimeout = std::chrono::seconds(5);  // for a caller that does not read
 
 // What a hello has otherwise than the link; OK if nothing.
 Status Compare(const bulk::v1::LinkHello& hello, const LinkTarget& target) {
@@ -59,6 +60,20 @@ class LinkGreeter::CallerSink final : public StreamSink {
   const std::shared_ptr<Caller> caller_;
 };
 
+void LinkGreeter::Admit(const std::vector<PeerId>& peers) {
+  MutexLock lock(mutex_);
+  admitted_ = std::set<PeerId>(peers.begin(), peers.end());
+}
+
+bool LinkGreeter::Admits(const PeerId& peer) {
+  MutexLock lock(mutex_);
+  return admitted_.contains(peer) ||
+         std::any_of(expected_.begin(), expected_.end(), [&peer](const auto& weak) {
+           const auto link = weak.lock();
+           return link && link->target().peer == peer && !link->closed();
+         });
+}
+
 std::shared_ptr<StreamSink> LinkGreeter::Greet(const std::shared_ptr<BulkStream>& stream,
                                                const PeerId& peer) {
   const auto caller = std::make_shared<Caller>();
@@ -79,7 +94,7 @@ std::shared_ptr<StreamSink> LinkGreeter::Greet(const std::shared_ptr<BulkStream>
                          const auto late = weak_caller.lock();
                          if (!self || !late) return;
                          MutexLock lock(self->mutex_);
-                         if (!late->greeted) Refuse(late.get(), DeadlineExceeded("no hello came"));
+                         if (!late->greeted) self->Refuse(late, DeadlineExceeded("no hello came"));
                        });
   return std::make_shared<CallerSink>(shared_from_this(), caller);
 }
@@ -90,21 +105,20 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
   if (caller->greeted || caller->refused) return;
   caller->greeted = true;
   if (!chunk.ok()) {
-    Refuse(caller.get(), chunk.status());
+    Refuse(caller, chunk.status());
     return;
   }
   if (!chunk->header.has_hello() || chunk->payload_bytes > 0 ||
       chunk->header.hello().channel().size() > kChannelNameBytesMax) {
-    Refuse(caller.get(), InvalidArgument("the first message must be a hello"));
+    Refuse(caller, InvalidArgument("the first message must be a hello"));
     return;
   }
   caller->hello = chunk->header.hello();
   for (const auto& slice : message) caller->hello_bytes += slice.size();
   if (caller->hello.protocol() != kProtocolVersion) {
-    Refuse(caller.get(),
-           FailedPrecondition("your shoal speaks link protocol " +
-                              std::to_string(caller->hello.protocol()) + ", here it is " +
-                              std::to_string(kProtocolVersion) + "; use the same version"));
+    Refuse(caller, FailedPrecondition("your shoal speaks link protocol " +
+                                      std::to_string(caller->hello.protocol()) + ", here it is " +
+                                      std::to_string(kProtocolVersion) + "; use the same version"));
     return;
   }
   const Status status = stopped_ ? Aborted("this peer is stopping") : Match(*caller);
@@ -112,7 +126,7 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
     callers_.remove(caller);
   } else if (status.code() != StatusCode::kUnavailable || caller->hello.lane() != 0) {
     // A link that takes no further connection now will not later.
-    Refuse(caller.get(), status);
+    Refuse(caller, status);
   } else {
     executor_->PostAfter("link.caller_timeout", patience_,
                          [weak = weak_from_this(), weak_caller = std::weak_ptr<Caller>(caller)] {
@@ -130,7 +144,7 @@ void LinkGreeter::Expire(const std::shared_ptr<Caller>& caller) {
   if (status.ok()) {
     callers_.remove(caller);
   } else {
-    Refuse(caller.get(), FailedPrecondition(status.message()));
+    Refuse(caller, FailedPrecondition(status.message()));
   }
 }
 
@@ -163,7 +177,7 @@ Status LinkGreeter::Match(const Caller& caller) {
   return found;
 }
 
-void LinkGreeter::Refuse(Caller* caller, const Status& reason) {
+void LinkGreeter::Refuse(const std::shared_ptr<Caller>& caller, const Status& reason) {
   if (caller->refused) return;
   caller->refused = true;
   SHOAL_LOG(kDebug, "net", "link.refuse_caller", {"peer", caller->peer.ToShort()},
@@ -172,6 +186,10 @@ void LinkGreeter::Refuse(Caller* caller, const Status& reason) {
   header.mutable_accept()->set_code(static_cast<int>(reason.code()));
   header.mutable_accept()->set_error(reason.message());
   caller->stream->Write(ChunkHead(header), nullptr, 0, 0);
+  executor_->PostAfter("link.refusal_timeout", kRefusalTimeout,
+                       [weak = std::weak_ptr<BulkStream>(caller->stream), reason] {
+                         if (const auto stream = weak.lock()) stream->Close(reason);
+                       });
 }
 
 void LinkGreeter::Expect(const std::shared_ptr<LinkCore>& link) {
@@ -184,7 +202,7 @@ void LinkGreeter::Expect(const std::shared_ptr<LinkCore>& link) {
     if (status.ok()) {
       callers_.remove(caller);
     } else if (status.code() != StatusCode::kUnavailable) {
-      Refuse(caller.get(), status);
+      Refuse(caller, status);
     }
   }
 }

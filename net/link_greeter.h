@@ -6,6 +6,7 @@
 
 #include <list>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "common/executor.h"
@@ -22,6 +23,9 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
 
   // A link that waits to be dialled; takes an early caller at once if there is one.
   void Expect(const std::shared_ptr<LinkCore>& link);
+  // Who may come besides the peers that links expect; a plan names them before there are links.
+  void Admit(const std::vector<PeerId>& peers);
+  bool Admits(const PeerId& peer);
   // The sink of a new stream, null: too many of them wait.
   std::shared_ptr<StreamSink> Greet(const std::shared_ptr<BulkStream>& stream, const PeerId& peer);
   // Refuses whoever waits, now and later.
@@ -36,7 +40,7 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
   void Forget(const std::shared_ptr<Caller>& caller);
   // OK: attached. Unavailable: nobody expects it yet. Else: refused for good.
   Status Match(const Caller& caller) SHOAL_REQUIRES(mutex_);
-  static void Refuse(Caller* caller, const Status& reason);
+  void Refuse(const std::shared_ptr<Caller>& caller, const Status& reason);
 
   const Duration patience_;
   Executor* const executor_;
@@ -44,6 +48,7 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
   bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<LinkCore>> expected_ SHOAL_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Caller>> callers_ SHOAL_GUARDED_BY(mutex_);
+  std::set<PeerId> admitted_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::net

@@ -1,75 +1,18 @@
 #include "net/socket_tuning.h"
 
-#include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <system_error>
+
+#include "net/tcp_endpoint.h"
 
 namespace shoal::net {
 namespace {
-
-// IPv4 as IPv6, as the sockets of a listener for both have it.
-struct Endpoint {
-  in6_addr address{};
-  std::uint16_t port = 0;
-
-  bool operator==(const Endpoint& other) const {
-    return port == other.port && std::memcmp(&address, &other.address, sizeof(address)) == 0;
-  }
-};
-
-in6_addr MappedOf(const in_addr& v4) {
-  in6_addr mapped{};
-  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
-  std::memcpy(&mapped.s6_addr[12], &v4, sizeof(v4));
-  return mapped;
-}
-
-std::optional<Endpoint> ParseEndpoint(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view port = text.substr(colon + 1);
-  std::string_view host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-    host = host.substr(0, host.find('%'));  // an interface may follow
-  }
-  Endpoint endpoint;
-  if (std::from_chars(port.begin(), port.end(), endpoint.port).ptr != port.end()) {
-    return std::nullopt;
-  }
-  in_addr v4{};
-  const std::string copy(host);
-  if (::inet_pton(AF_INET, copy.c_str(), &v4) == 1) {
-    endpoint.address = MappedOf(v4);
-  } else if (::inet_pton(AF_INET6, copy.c_str(), &endpoint.address) != 1) {
-    return std::nullopt;
-  }
-  return endpoint;
-}
-
-std::optional<Endpoint> OtherEndOf(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return std::nullopt;
-  if (storage.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
-    return Endpoint{MappedOf(v4.sin_addr), ntohs(v4.sin_port)};
-  }
-  if (storage.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
-    return Endpoint{v6.sin6_addr, ntohs(v6.sin6_port)};
-  }
-  return std::nullopt;
-}
 
 template <typename Value>
 std::optional<Value> GetOption(int fd, int level, int option) {
@@ -104,7 +47,7 @@ std::int64_t AskedMax() {
 
 std::vector<TcpSocket> FindTcpSockets(const std::string& address) {
   std::vector<TcpSocket> found;
-  const auto wanted = ParseEndpoint(address);
+  const auto wanted = ParseTcpEndpoint(address);
   if (!wanted) return found;
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;

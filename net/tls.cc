@@ -8,8 +8,10 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <functional>
-#include <optional>
 #include <string>
+#include <utility>
+
+#include "common/log.h"
 
 namespace shoal::net {
 namespace {
@@ -20,25 +22,24 @@ namespace tls = ::grpc::experimental;
 // calling `callback` from within Verify would deadlock.
 class KeyVerifier final : public tls::ExternalCertificateVerifier {
  public:
-  explicit KeyVerifier(std::optional<PeerId> expected) : expected_(expected) {}
+  explicit KeyVerifier(Admission admission) : admission_(std::move(admission)) {}
 
   bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
               grpc::Status* sync_status) override {
     const grpc::string_ref pem = request->peer_cert();
     const auto peer = PeerIdOfCertificate({pem.data(), pem.size()});
-    if (!peer.ok()) {
-      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, peer.status().message());
-    } else if (expected_ && *expected_ != *peer) {
-      *sync_status = grpc::Status(
-          grpc::StatusCode::UNAUTHENTICATED,
-          "the other end has key " + peer->ToShort() + " instead of " + expected_->ToShort());
+    Status status = peer.status();
+    if (peer.ok()) status = admission_(*peer, {pem.data(), pem.size()});
+    if (!status.ok()) {
+      SHOAL_LOG(kDebug, "net", "tls.refused", {"error", status.message()});
+      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, status.message());
     }
     return true;
   }
   void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
 
  private:
-  const std::optional<PeerId> expected_;
+  const Admission admission_;
 };
 
 std::shared_ptr<tls::CertificateProviderInterface> OwnCertificate(const Identity& identity) {
@@ -48,23 +49,34 @@ std::shared_ptr<tls::CertificateProviderInterface> OwnCertificate(const Identity
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity) {
+std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity, Admission admission) {
   tls::TlsServerCredentialsOptions options(OwnCertificate(identity));
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   options.set_certificate_verifier(
-      tls::ExternalCertificateVerifier::Create<KeyVerifier>(std::nullopt));
+      tls::ExternalCertificateVerifier::Create<KeyVerifier>(std::move(admission)));
   return tls::TlsServerCredentials(options);
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
-                                                    const PeerId& expected) {
+                                                    const PeerId& expected,
+                                                    std::shared_ptr<std::atomic<bool>> reached) {
+  const Admission admission = [expected, reached = std::move(reached)](const PeerId& key,
+                                                                       std::string_view) {
+    if (key != expected) {
+      return Unauthenticated("the other end has key " + key.ToShort() + " instead of " +
+                             expected.ToShort());
+    }
+    if (reached) *reached = true;
+    return Status::Ok();
+  };
   tls::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(OwnCertificate(identity));
   options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(false);
   options.set_check_call_host(false);
-  options.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<KeyVerifier>(expected));
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<KeyVerifier>(admission));
   return tls::TlsCredentials(options);
 }
 

@@ -4,7 +4,10 @@
 #ifndef SHOAL_NET_TLS_H_
 #define SHOAL_NET_TLS_H_
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "common/ids.h"
 #include "common/status.h"
@@ -18,13 +21,17 @@ class ServerCredentials;
 
 namespace shoal::net {
 
-// Accepts any client with a valid self-signed Ed25519 certificate; who it is and whether it is
-// welcome, the handlers decide from PeerOf.
-std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity);
+// Whether a client may connect; OK only if so. Runs within the handshake, before gRPC sends or
+// reads a byte of HTTP/2. The certificate is valid, and that of `key`. Thread: any.
+using Admission = std::function<Status(const PeerId& key, std::string_view certificate_pem)>;
 
-// Talks to `expected` only.
+// Accepts clients with a valid self-signed Ed25519 certificate that `admission` admits.
+std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity, Admission admission);
+
+// Talks to `expected` only. Sets `reached` when the other end has proved that it is.
 std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
-                                                    const PeerId& expected);
+                                                    const PeerId& expected,
+                                                    std::shared_ptr<std::atomic<bool>> reached);
 
 // Who is at the other end of an accepted call; null context and missing certificate are errors.
 Result<PeerId> PeerOf(const grpc::AuthContext* context);

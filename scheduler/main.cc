@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/descriptor_limit.h"
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
@@ -143,6 +144,7 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
 
 ExitCode Main(int argc, char** argv) {
   SetThreadName("main");
+  RaiseDescriptorLimit();
   Flags flags;
   if (const auto code = ReadFlags(argc, argv, &flags)) return *code;
   const auto level = ParseLogLevel(flags.log_level);

@@ -138,6 +138,7 @@ Status SchedulerServer::ListenForPeers(const std::string& secret) {
   net::ControlServerOptions options;
   options.listen = config_.listen;
   SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
+  options.join_secret = secret;
   Status status;
   // On the control thread: no handler runs before peers_ is there.
   OnControl([&] {

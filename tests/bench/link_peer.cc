@@ -41,6 +41,7 @@ using test_support::RunOn;
 
 constexpr RunId kRun{0x5eed};
 constexpr char kChannel[] = "boundary/0/1";
+constexpr char kBenchSecret[] = "00112233445566778899aabbccddeeff";
 
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "link_peer: %s\n", what.c_str());
@@ -172,6 +173,7 @@ class Receiver final : public Peer {
     ControlServerOptions server;
     server.listen = options.at("--listen") + ":0";
     server.identity = identity_;
+    server.join_secret = kBenchSecret;
     RunOn(executor_.get(), [&] {
       server_ = Need(NewControlServer(server, executor_.get(), executor_.get(), Handlers()));
       return 0;
@@ -246,6 +248,7 @@ class Sender final : public Peer {
       client.addresses = {options.at("--control")};
       client.scheduler = peer_;
       client.identity = identity_;
+      client.join_secret = kBenchSecret;
       client_ = NewControlClient(client, executor_.get(), upload_, download_, ControlHandlers());
       return 0;
     });

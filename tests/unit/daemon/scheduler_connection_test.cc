@@ -18,6 +18,8 @@ namespace {
 using net::ConnectionId;
 using testing::HasSubstr;
 
+constexpr char kSecret[] = "00112233445566778899aabbccddeeff";
+
 std::shared_ptr<const net::Identity> MakeIdentity() {
   const TemporaryFolder folder;
   return net::LoadOrCreateIdentity(folder.path()).value();
@@ -92,6 +94,7 @@ class SchedulerConnectionTest : public testing::Test {
       net::ControlServerOptions options;
       options.listen = "127.0.0.1:" + std::to_string(port);
       options.identity = scheduler_;
+      options.join_secret = kSecret;
       auto server = net::NewControlServer(options, control_.get(), blocking_.get(), handlers);
       ASSERT_TRUE(server.ok()) << server.status().ToString();
       server_ = std::move(*server);
@@ -103,6 +106,7 @@ class SchedulerConnectionTest : public testing::Test {
       net::Invite invite;
       invite.addresses = {"127.0.0.1:" + std::to_string(port_)};
       invite.scheduler = scheduler_->id;
+      invite.secret = kSecret;
       connection_->Open(invite);
     });
   }
@@ -140,6 +144,21 @@ class SchedulerConnectionTest : public testing::Test {
   std::unique_ptr<net::ControlServer> server_;
   std::unique_ptr<SchedulerConnection> connection_;
 };
+
+TEST_F(SchedulerConnectionTest, AnInviteOfAnotherRunIsRefusedAfterAFewTries) {
+  StartServer(0);
+  On([this] {
+    net::Invite invite;
+    invite.addresses = {"127.0.0.1:" + std::to_string(port_)};
+    invite.scheduler = scheduler_->id;
+    invite.secret = "ffffffffffffffffffffffffffffffff";
+    connection_->Open(invite);
+  });
+  ASSERT_TRUE(Wait([this] { return owner_.refused.has_value(); }));
+  EXPECT_EQ(owner_.refused->code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(owner_.refused->message(), HasSubstr("ask the organiser for the invite"));
+  EXPECT_TRUE(received_.empty());
+}
 
 TEST_F(SchedulerConnectionTest, SaysHelloAndIsWelcomed) {
   StartServer(0);

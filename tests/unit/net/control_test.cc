@@ -118,6 +118,7 @@ class ControlTest : public testing::Test {
       ControlServerOptions options;
       options.listen = "127.0.0.1:0";
       options.identity = scheduler_;
+      options.join_secret = kJoinSecret;
       server_.server =
           NewControlServer(options, executor_.get(), blocking_.get(), server_.Handlers(&store_))
               .value();
@@ -144,6 +145,7 @@ class ControlTest : public testing::Test {
     options.addresses = {"127.0.0.1:" + std::to_string(server_.server->port())};
     options.scheduler = scheduler_->id;
     options.identity = peer_;
+    options.join_secret = kJoinSecret;
     return options;
   }
   void Dial(const ControlClientOptions& options) {

@@ -1,12 +1,14 @@
 #include "net/identity.h"
 
 #include <gmock/gmock.h>
+#include <sodium.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <random>
 
 #include "common/file.h"
+#include "net/join_ticket.h"
 #include "net_test_util.h"
 
 namespace shoal::net {
@@ -59,6 +61,34 @@ TEST(Identity, IsMadeOnceAndKept) {
 TEST(Identity, CertificateTellsTheKey) {
   const auto identity = MakeIdentity();
   EXPECT_EQ(PeerIdOfCertificate(identity->certificate_pem).value(), identity->id);
+}
+
+TEST(Identity, TicketsAreAsDocumented) {
+  PeerId scheduler, key;
+  for (std::size_t i = 0; i < key.key.size(); ++i) {
+    scheduler.key[i] = static_cast<std::uint8_t>(i);
+    key.key[i] = static_cast<std::uint8_t>(0x80 + i);
+  }
+  const JoinTicket ticket = MakeJoinTicket(kJoinSecret, scheduler, key).value();
+  char hex[2 * sizeof(ticket) + 1];
+  sodium_bin2hex(hex, sizeof(hex), ticket.data(), ticket.size());
+  EXPECT_STREQ(hex, "016253d681b444f6e7ff250d3d688f47edccc0336e54eb40cabb88b89133169c81");
+  EXPECT_FALSE(MakeJoinTicket("00", scheduler, key).ok());
+  EXPECT_FALSE(MakeJoinTicket(std::string(32, 'x'), scheduler, key).ok());
+  EXPECT_FALSE(MakeJoinTicket(std::string(34, '0'), scheduler, key).ok());
+}
+
+TEST(Identity, ATicketIsOfOneKeyOneSchedulerAndOneSecret) {
+  const auto scheduler = MakeIdentity(), peer = MakeIdentity(), other = MakeIdentity();
+  const auto shown = WithTicket(*peer, kJoinSecret, scheduler->id).value();
+  EXPECT_EQ(PeerIdOfCertificate(shown->certificate_pem).value(), peer->id);
+  const std::string& pem = shown->certificate_pem;
+  EXPECT_TRUE(CheckTicket(pem, peer->id, kJoinSecret, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, other->id, kJoinSecret, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, peer->id, kJoinSecret, other->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, peer->id, std::string(32, '0'), scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(peer->certificate_pem, peer->id, kJoinSecret, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket("", peer->id, kJoinSecret, scheduler->id).ok());
 }
 
 TEST(Identity, WiderModeIsRefused) {

@@ -290,7 +290,8 @@ TEST_F(LinkTest, UnexpectedPeerIsRefused) {
   hub_a_.emplace(executor_.get());
   HubPeer stranger(executor_.get());
   On([&] {
-    // b expects somebody else.
+    // b's plan has a in it, but b expects somebody else.
+    hub_b_->hub->Admit({hub_a_->identity->id});
     b_.link = hub_b_->hub->Accept(TargetOf(stranger), b_.Handlers());
     a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_), a_.Handlers());
   });

@@ -29,6 +29,8 @@ inline std::shared_ptr<const Identity> MakeIdentity() {
   return LoadOrCreateIdentity(folder.path()).value();
 }
 
+inline constexpr char kJoinSecret[] = "00112233445566778899aabbccddeeff";
+
 struct HubPeer {
   std::shared_ptr<const Identity> identity = MakeIdentity();
   std::shared_ptr<RateLimiter> upload = std::make_shared<RateLimiter>(&SystemClock());

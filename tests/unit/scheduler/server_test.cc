@@ -238,6 +238,7 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   const auto identity = net::LoadOrCreateIdentity(folder_ + "/peer");
   ASSERT_TRUE(identity.ok());
   options.identity = *identity;
+  options.join_secret = net::ParseInvite(server->invite())->secret;
   std::promise<control::v1::Plan> plan;
   std::promise<void> opened;
   net::ControlClientHandlers handlers;

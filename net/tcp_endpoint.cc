@@ -1,0 +1,75 @@
+#include "net/tcp_endpoint.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string>
+
+namespace shoal::net {
+namespace {
+
+constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+TcpEndpoint EndpointOf(const in_addr& v4, std::uint16_t port) {
+  TcpEndpoint endpoint;
+  std::copy(kMapped.begin(), kMapped.end(), endpoint.address.begin());
+  std::memcpy(&endpoint.address[kMapped.size()], &v4, sizeof(v4));
+  endpoint.port = port;
+  return endpoint;
+}
+
+TcpEndpoint EndpointOf(const in6_addr& v6, std::uint16_t port) {
+  TcpEndpoint endpoint;
+  std::memcpy(endpoint.address.data(), &v6, sizeof(v6));
+  endpoint.port = port;
+  return endpoint;
+}
+
+}  // namespace
+
+std::optional<TcpEndpoint> ParseTcpEndpoint(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(colon + 1);
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+    host = host.substr(0, host.find('%'));  // an interface may follow
+  }
+  std::uint16_t port = 0;
+  if (std::from_chars(digits.begin(), digits.end(), port).ptr != digits.end()) return std::nullopt;
+  const std::string copy(host);
+  in_addr v4{};
+  in6_addr v6{};
+  if (::inet_pton(AF_INET, copy.c_str(), &v4) == 1) return EndpointOf(v4, port);
+  if (::inet_pton(AF_INET6, copy.c_str(), &v6) == 1) return EndpointOf(v6, port);
+  return std::nullopt;
+}
+
+std::optional<TcpEndpoint> OtherEndOf(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return std::nullopt;
+  if (storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    return EndpointOf(v4.sin_addr, ntohs(v4.sin_port));
+  }
+  if (storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
+    return EndpointOf(v6.sin6_addr, ntohs(v6.sin6_port));
+  }
+  return std::nullopt;
+}
+
+std::array<std::uint8_t, 16> LineOf(const TcpEndpoint& endpoint) {
+  std::array<std::uint8_t, 16> line = endpoint.address;
+  if (std::equal(kMapped.begin(), kMapped.end(), line.begin())) return line;
+  std::fill(line.begin() + 8, line.end(), std::uint8_t{0});
+  return line;
+}
+
+}  // namespace shoal::net
