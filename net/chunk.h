@@ -55,6 +55,8 @@ class FrameAssembler {
   // The whole frame if `chunk` was its last, nullopt if more is to come. Invalid argument: the
   // chunk breaks the rules; data loss: the payload's checksum is wrong. No use after an error.
   Result<std::optional<Frame>> Add(const Chunk& chunk);
+  // Frames of which a part is here.
+  std::size_t open() const { return open_.size(); }
 
  private:
   struct Open {

@@ -2,6 +2,7 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,15 @@ namespace {
 
 // Of all connections together, beside what links hold themselves (LinkLimits).
 constexpr std::size_t kMemoryBytesMax = 1 << 30;
+
+std::uint64_t UnfinishedBytesMax(const LinkLimits& limits) {
+  std::uint64_t most = limits.unfinished_bytes_max;
+  if (most == 0) {
+    const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+    most = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+  }
+  return std::max(most, limits.frame_bytes_max);
+}
 
 class GrpcLink final : public Link {
  public:
@@ -143,9 +153,10 @@ class GrpcLinkHub final : public LinkHub {
   }
 
   std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
-    auto core = std::make_shared<LinkCore>(
-        target, std::move(handlers),
-        LinkContext{options_.limits, options_.upload, options_.download, executor_, lanes_most_});
+    auto core =
+        std::make_shared<LinkCore>(target, std::move(handlers),
+                                   LinkContext{options_.limits, options_.upload, options_.download,
+                                               executor_, lanes_most_, unfinished_});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
@@ -181,6 +192,8 @@ class GrpcLinkHub final : public LinkHub {
   const std::shared_ptr<LinkGreeter> greeter_;
   const std::shared_ptr<std::atomic<std::size_t>> lanes_most_ =
       std::make_shared<std::atomic<std::size_t>>(1);
+  const std::shared_ptr<ByteBudget> unfinished_ =
+      std::make_shared<ByteBudget>(UnfinishedBytesMax(options_.limits));
   std::shared_ptr<PacingLoop> pacing_;
   std::shared_ptr<ConnectionGate> gate_;
   std::unique_ptr<grpc::CallbackGenericService> service_;

@@ -74,6 +74,9 @@ struct LinkTarget {
 struct LinkLimits {
   std::uint64_t frame_bytes_max = 1ull << 30;
   std::uint64_t queue_bytes_max = 1ull << 31;
+  // Frames of all links of which a part is here, at their full size; 0: half of the machine's
+  // memory. Never less than frame_bytes_max.
+  std::uint64_t unfinished_bytes_max = 0;
   std::uint32_t chunk_bytes = 256 * 1024;
   // Connections that a link has in any case, opened one a second, and those it may have where the
   // network holds it back. 1 to 4.
@@ -81,6 +84,8 @@ struct LinkLimits {
   std::uint32_t connections_max = 4;
   Duration open_timeout = std::chrono::seconds(30);   // dialling or waiting to be dialled
   Duration stall_timeout = std::chrono::seconds(20);  // nothing heard, pings included
+  // A frame is under way, and no chunk of any frame comes. A slow line needs 2 s for a chunk.
+  Duration frame_timeout = std::chrono::seconds(120);
 };
 
 class LinkHub {

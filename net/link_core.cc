@@ -45,7 +45,8 @@ LinkCore::LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context
     : target_(std::move(target)),
       context_(std::move(context)),
       handlers_(std::move(handlers)),
-      assembler_(target_.run, target_.generation, context_.limits.frame_bytes_max),
+      intake_(target_.run, target_.generation, context_.limits.frame_bytes_max,
+              context_.unfinished),
       queue_(context_.limits.frame_bytes_max, context_.limits.queue_bytes_max) {
   stats_.peer = target_.peer;
   stats_.channel = target_.channel;
@@ -342,6 +343,12 @@ void LinkCore::Tick() {
                            " for " + FormatDuration(context_.limits.stall_timeout)));
     return;
   }
+  if (!reading_) intake_.Excuse(now);
+  if (intake_.Overdue(now, context_.limits.frame_timeout)) {
+    Close(DeadlineExceeded("a frame of " + PeerText() + " at " + stats_.address +
+                           " was begun and not finished"));
+    return;
+  }
   if (now - ping_sent_ >= kPingInterval && pings_.empty()) SendPing(now);
   After("link.tick", kTick, &LinkCore::Tick);
 }
@@ -474,19 +481,6 @@ void LinkCore::OnWritten(BulkStream* stream) {
 
 // ---- receiving ----
 
-Result<LinkCore::Incoming> LinkCore::ParseIncoming(const ByteSlices& message) {
-  SHOAL_ASSIGN_OR_RETURN(Chunk chunk, ParseChunk(message));
-  Incoming incoming;
-  if (chunk.header.frame() != 0) {
-    MutexLock lock(read_mutex_);
-    SHOAL_ASSIGN_OR_RETURN(incoming.frame, assembler_.Add(chunk));
-  } else if (chunk.payload_bytes > 0) {
-    return InvalidArgument("payload without a frame");
-  }
-  incoming.header = std::move(chunk.header);
-  return incoming;
-}
-
 void LinkCore::OnRead(BulkStream* stream, const ByteSlices& message) {
   std::uint64_t bytes = 0;
   for (const auto& slice : message) bytes += slice.size();
@@ -494,7 +488,7 @@ void LinkCore::OnRead(BulkStream* stream, const ByteSlices& message) {
     MutexLock lock(mutex_);
     if (stream != stream_.get()) return;
   }
-  auto incoming = ParseIncoming(message);
+  auto incoming = intake_.Take(message, context_.executor->clock().Now());
 
   MutexLock lock(mutex_);
   if (stream != stream_.get() || phase_ == Phase::kClosed) return;
@@ -514,7 +508,7 @@ void LinkCore::OnRead(BulkStream* stream, const ByteSlices& message) {
   ReadMore();
 }
 
-Status LinkCore::HandleIncoming(Incoming incoming) {
+Status LinkCore::HandleIncoming(FrameIntake::Incoming incoming) {
   const bulk::v1::ChunkHeader& header = incoming.header;
   if (phase_ == Phase::kGreeting) {
     if (!header.has_accept()) return InvalidArgument("no answer to our hello, but something else");

@@ -15,6 +15,7 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
+#include "net/frame_intake.h"
 #include "net/lane_demand.h"
 #include "net/link.h"
 #include "net/pacing_loop.h"
@@ -34,6 +35,7 @@ struct LinkContext {
   // Connections of the link of the hub that has most. Links take turns at `upload`, a chunk each,
   // so chunks of one size give all links as much of the line.
   std::shared_ptr<const std::atomic<std::size_t>> lanes_most;
+  std::shared_ptr<ByteBudget> unfinished;  // frames of all links
 };
 
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
@@ -74,18 +76,11 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
 
  private:
   enum class Phase { kConnecting, kGreeting, kOpen, kClosed };
-  // What was read, after the parts that need no lock.
-  struct Incoming {
-    bulk::v1::ChunkHeader header;
-    std::optional<Frame> frame;
-  };
 
   // Posts a call of one of the handlers, unless the Link is gone by then.
   void PostHandler(const char* name, std::function<void(const LinkHandlers&)> call);
   // `then` runs under the mutex after `delay`, unless the link is gone or closed by then.
   void After(const char* name, Duration delay, void (LinkCore::*then)());
-
-  Result<Incoming> ParseIncoming(const ByteSlices& message);
 
   void DialNext() SHOAL_REQUIRES(mutex_);
   void ConnectTimeout(std::uint64_t attempt) SHOAL_REQUIRES(mutex_);
@@ -108,7 +103,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void UploadWaited() SHOAL_REQUIRES(mutex_);
   std::size_t ChunkBytes() const SHOAL_REQUIRES(mutex_);
 
-  Status HandleIncoming(Incoming incoming) SHOAL_REQUIRES(mutex_);
+  Status HandleIncoming(FrameIntake::Incoming incoming) SHOAL_REQUIRES(mutex_);
   Status HandleAccept(const bulk::v1::LinkAccept& accept) SHOAL_REQUIRES(mutex_);
   void HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
   void Deliver(Frame frame) SHOAL_REQUIRES(mutex_);
@@ -121,9 +116,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   LinkHandlers handlers_;  // executor thread only
   bool detached_ = false;  // executor thread only
 
-  // Taken before mutex_; the long work on incoming bytes happens under this one alone.
-  Mutex read_mutex_;
-  FrameAssembler assembler_ SHOAL_GUARDED_BY(read_mutex_);
+  // The long work on incoming bytes happens in here, without mutex_.
+  FrameIntake intake_;
 
   mutable Mutex mutex_;
   Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;

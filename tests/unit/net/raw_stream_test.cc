@@ -68,6 +68,7 @@ class RawStreamTest : public testing::Test {
     RunOn(executor_.get(), [this] {
       LinkLimits limits;
       limits.frame_bytes_max = 1 << 20;
+      limits.frame_timeout = std::chrono::seconds(1);
       peer_.emplace(executor_.get(), limits);
       LinkTarget target;
       target.peer = attacker_->id;
@@ -287,6 +288,12 @@ TEST_F(RawStreamTest, WrongChecksum) {
   Write(FrameOf("0123456789"), "0123456780");
   ExpectClosed("checksum");
   EXPECT_EQ(closed_->code(), StatusCode::kDataLoss);
+}
+
+TEST_F(RawStreamTest, AFrameThatIsNeverFinishedEndsTheLink) {
+  Greet();
+  Write(FrameOf("0123456789"), "01234");
+  ExpectClosed("was begun and not finished");
 }
 
 TEST_F(RawStreamTest, WrongOffset) {
