@@ -89,6 +89,7 @@ class GateTest(harness.SwarmTest):
                 contextlib.ExitStack() as silent:
             swarm.start_scheduler()
             swarm.start_peer("p0", listen=f"127.0.0.1:{ports[1]}")
+            swarm.address("p0")
             for port in ports:
                 for _ in range(SILENT):
                     # Refused ones end at once, which is right, too.
