@@ -22,6 +22,7 @@
 #include "client/programs.h"
 #include "client/terminal.h"
 #include "common/file.h"
+#include "common/nesting.h"
 
 namespace shoal::client {
 namespace {
@@ -90,7 +91,7 @@ Result<double> SimulatedStep(const BenchOptions& options, const std::string& sch
                                                             "--latency-ms",
                                                             Exact(latency_ms)},
                                                            kOutputBytesMax));
-  const auto json = nlohmann::json::parse(ran.output, nullptr, false);
+  const auto json = ParseJson<nlohmann::json>(ran.output);
   if (ran.exit_code != 0 || !json.is_object() ||
       !json.value("stepSeconds", nlohmann::json()).is_number()) {
     return Internal("shoald simulate gave no answer");

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/nesting.h"
 #include "common/units.h"
 
 namespace shoal::client {
@@ -14,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json ObjectOf(const std::optional<std::string>& text) {
-  Json json = text ? Json::parse(*text, nullptr, false) : Json();
+  Json json = text ? ParseJson<Json>(*text) : Json();
   return json.is_object() ? json : Json::object();
 }
 

@@ -17,6 +17,7 @@
 #include "client/process.h"
 #include "client/programs.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "common/units.h"
 
 namespace shoal::client {
@@ -33,7 +34,7 @@ constexpr std::size_t kOutputBytesMax = 1 << 20;
 constexpr std::uint64_t kSteps = 1'000'000;
 
 Result<Json> ParseObject(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  Json json = ParseJson<Json>(text);
   if (!json.is_object()) return DataLoss("a status is no JSON object");
   return json;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/file.h"
+#include "common/nesting.h"
 
 namespace shoal::client {
 namespace {
@@ -23,7 +24,7 @@ double Time(const Json& event) { return event.value("ts", 0.0); }
 
 Result<PeerTrace> ReadTrace(const std::string& path, std::uint64_t step) {
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kTraceBytesMax));
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParseJson<Json>(text);
   if (!json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
     return DataLoss(path + " is no trace");
   }

@@ -19,6 +19,7 @@
 #include "client/programs.h"
 #include "client/terminal.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "common/units.h"
 
 namespace shoal::client {
@@ -152,7 +153,7 @@ class DemoRun {
   Result<double> HeldOutLoss(const std::string& model) {
     SHOAL_ASSIGN_OR_RETURN(const std::string text,
                            CallForOutput({"eval", "--model", model, "--data", data_, "--json"}));
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = ParseJson<Json>(text);
     if (!json.is_object() || !json.contains("meanLoss") || !json["meanLoss"].is_number()) {
       return Internal("shoal-run eval printed no loss");
     }
@@ -165,7 +166,7 @@ class DemoRun {
         CallForOutput({"generate", "--model", report_.model_directory, "--prompt",
                        "ROMEO:", "--tokens", "80", "--temperature", "0.8", "--seed",
                        std::to_string(options_.seed), "--json"}));
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = ParseJson<Json>(text);
     return json.is_object() ? json.value("prompt", "") + json.value("text", "") : "";
   }
 

@@ -11,6 +11,7 @@
 #include "client/programs.h"
 #include "common/exit_code.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "net/local_control.h"
 
 namespace shoal::client {
@@ -40,7 +41,7 @@ std::uint64_t Whole(const Json& json, const char* key) {
 
 Result<Json> StatusOf(const std::string& socket) {
   SHOAL_ASSIGN_OR_RETURN(const std::string text, net::LocalStatus(socket, kCallTimeout));
-  Json json = Json::parse(text, nullptr, false);
+  Json json = ParseJson<Json>(text);
   if (!json.is_object()) return DataLoss("the status of " + socket + " is not a JSON object");
   return json;
 }

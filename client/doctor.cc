@@ -18,6 +18,7 @@
 #include "client/programs.h"
 #include "client/terminal.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "common/units.h"
 #include "net/local_control.h"
 
@@ -110,7 +111,7 @@ std::string TextOf(const nlohmann::json& json, const char* key) {
 
 // What the running peer itself finds: its store, and whether AQ-SGD does its work.
 std::vector<Finding> HealthOf(const std::string& status_json) {
-  const nlohmann::json status = nlohmann::json::parse(status_json, nullptr, false);
+  const nlohmann::json status = ParseJson<nlohmann::json>(status_json);
   if (!status.is_object() || !status.contains("health") || !status["health"].is_array()) {
     return {{Verdict::kHint, "health", "unknown", "start a shoald of the same version"}};
   }

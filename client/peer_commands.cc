@@ -19,6 +19,7 @@
 #include "client/status_view.h"
 #include "client/terminal.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "common/units.h"
 #include "common/version.h"
 #include "net/identity.h"
@@ -168,7 +169,7 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
 ExitCode Health(const Target& target) {
   const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
   if (!json.ok()) return NotRunning(target, json.status());
-  const auto status = nlohmann::json::parse(*json, nullptr, false);
+  const auto status = ParseJson<nlohmann::json>(*json);
   if (!status.is_object() || !status.contains("state")) {
     return Fail(DataLoss("the daemon's status is not a JSON object"));
   }

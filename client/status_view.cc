@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/terminal.h"
+#include "common/nesting.h"
 #include "common/units.h"
 
 namespace shoal::client {
@@ -410,7 +411,7 @@ std::vector<double> Losses(const Json& list) {
 }
 
 Result<Json> Parse(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  Json json = ParseJson<Json>(text);
   if (!json.is_object())
     return DataLoss("the status is not a JSON object; are both programs of the same version?");
   return json;

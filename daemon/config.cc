@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/log.h"
+#include "common/nesting.h"
 
 namespace shoal::daemon {
 namespace {
@@ -283,6 +284,9 @@ Status CheckValues(const DaemonConfig& config) {
 
 Status ParseConfig(std::string_view text, const std::string& name, DaemonConfig* config) {
   toml::table root;
+  if (TomlKeysNestDeeper(text, kTomlKeyPartsMax)) {
+    return InvalidArgument(name + ": a key has more parts than any that shoald knows");
+  }
   try {
     root = toml::parse(text, name);
   } catch (const toml::parse_error& error) {

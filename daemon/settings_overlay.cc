@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "common/nesting.h"
 
 namespace shoal::daemon {
 namespace {
@@ -15,7 +16,7 @@ Result<SettingsOverlay> ReadOverlay(const std::string& path) {
   const Result<std::string> text = ReadFile(path, kOverlayBytesMax);
   if (!text.ok() && text.status().code() == StatusCode::kNotFound) return SettingsOverlay{};
   if (!text.ok()) return text.status();
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = ParseJson<nlohmann::json>(*text);
   const auto damaged = [&path] {
     return DataLoss(path + " is damaged; delete it to return to the config file's settings");
   };

@@ -9,6 +9,7 @@
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/nesting.h"
 #include "dataset/sha256.h"
 #include "dataset/word_splitter.h"
 
@@ -286,7 +287,7 @@ Result<BpeModel> Assemble(const NameToId& ids, const std::vector<NamePair>& pair
 }  // namespace
 
 Result<BpeModel> ParseTokenizerJson(std::string_view text) {
-  const Json root = Json::parse(text, nullptr, false);
+  const Json root = ParseJson<Json>(text);
   if (!root.is_object()) return InvalidArgument("not a JSON object: the file is damaged");
   const auto model = root.find("model");
   if (model == root.end() || !model->is_object()) {
@@ -308,7 +309,7 @@ Result<BpeModel> ParseTokenizerJson(std::string_view text) {
 
 Result<BpeModel> ParseVocabAndMerges(std::string_view vocab_json, std::string_view merges) {
   NameToId ids;
-  SHOAL_RETURN_IF_ERROR(AddVocabulary(Json::parse(vocab_json, nullptr, false), &ids));
+  SHOAL_RETURN_IF_ERROR(AddVocabulary(ParseJson<Json>(vocab_json), &ids));
   SHOAL_ASSIGN_OR_RETURN(const auto pairs, MergesOfText(merges));
   return Assemble(ids, pairs);
 }

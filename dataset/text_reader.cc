@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/nesting.h"
 #include "dataset/word_splitter.h"
 
 namespace shoal::dataset {
 
 Status ParseJsonLine(std::string_view line, std::string* text) {
-  auto json = nlohmann::json::parse(line, nullptr, false);
+  auto json = ParseJson<nlohmann::json>(line);
   if (json.is_discarded()) return InvalidArgument("not well-formed JSON (or not UTF-8)");
   if (!json.is_object()) return InvalidArgument("not a JSON object like {\"text\": \"...\"}");
   const auto field = json.find("text");

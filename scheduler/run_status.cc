@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/nesting.h"
 #include "common/version.h"
 
 namespace shoal::scheduler {
@@ -31,9 +32,9 @@ Json RunJson(const RunConfig& config, const RunView& view) {
           {"samplesPerStep", std::uint64_t{config.micro_batches} * config.micro_batch_rows}};
 }
 
-// The peer's own status as it sent it; nothing if that is no JSON object.
+// The peer's own status as scheduler/peer_status.h let it in; nothing before it said one.
 Json PeerStatus(const MemberView& member) {
-  Json status = Json::parse(member.status_json, nullptr, /*allow_exceptions=*/false);
+  Json status = ParseJson<Json>(member.status_json);
   return status.is_object() ? status : Json::object();
 }
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/nesting.h"
+
 namespace shoal::scheduler {
 namespace {
 
@@ -93,7 +95,7 @@ std::string EncodeEvent(const StoredEvent& event) {
 }
 
 Result<StoredEvent> DecodeEvent(std::string_view bytes) {
-  const Json json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson<Json>(bytes);
   if (!json.is_object()) return DataLoss("an event of the log is not a JSON object");
   try {
     auto event = FromJson(json);

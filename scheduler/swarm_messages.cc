@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/peer_message_check.h"
+#include "scheduler/peer_status.h"
 #include "scheduler/swarm_state_impl.h"
 
 namespace shoal::scheduler {
@@ -88,12 +89,7 @@ void SwarmStateImpl::Welcome(Member* member) {
 void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& message) {
   using control::v1::PeerMessage;
   switch (message.kind_case()) {
-    case PeerMessage::kHeartbeat:
-      member->state = CleanText(message.heartbeat().state(), kNameCharactersMax);
-      member->status_json = message.heartbeat().status_json();
-      member->line = {message.heartbeat().line().upload_bps(),
-                      message.heartbeat().line().download_bps()};
-      return;
+    case PeerMessage::kHeartbeat: OnHeartbeat(member, message.heartbeat()); return;
     case PeerMessage::kPlanReady:
       if (Current(*member, message.plan_ready().generation()))
         OnPlanReady(member, message.plan_ready());
@@ -129,6 +125,15 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
     case PeerMessage::kHello:
     case PeerMessage::KIND_NOT_SET: return;  // taken or refused before
   }
+}
+
+void SwarmStateImpl::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
+  member->state = CleanText(heartbeat.state(), kNameCharactersMax);
+  member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};
+  if (heartbeat.status_json().empty()) return;
+  Result<std::string> status = FitPeerStatus(heartbeat.status_json());
+  if (!status.ok()) return Drop(member->connection, status.status());
+  member->status_json = std::move(*status);
 }
 
 void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {

@@ -108,6 +108,7 @@ class SwarmStateImpl final : public SwarmState {
   void OnHello(ConnectionId connection, const control::v1::Hello& hello);
   void Welcome(Member* member);
   void OnMember(Member* member, const control::v1::PeerMessage& message);
+  void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
   static std::string HandsOver(const Member& member);

@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "common/file.h"
+#include "common/nesting.h"
 #include "scheduler/run_config_keys.h"
 
 namespace shoal::scheduler {
@@ -256,6 +257,9 @@ Result<RunConfig> ReadRunConfig(const std::string& path) {
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kFileBytesMax));
   RunConfig config;
   const std::vector<RunConfigKey> keys = RunConfigKeys(&config);
+  if (TomlKeysNestDeeper(text, kTomlKeyPartsMax)) {
+    return InvalidArgument(path + ": a key has more parts than any that shoal-scheduler knows");
+  }
   try {
     const toml::table table = toml::parse(text);
     SHOAL_RETURN_IF_ERROR(ReadTable(path, table, keys));

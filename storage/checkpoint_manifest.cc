@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/nesting.h"
 #include "storage/foreign_text.h"
 
 namespace shoal::storage {
@@ -38,7 +39,7 @@ std::string FormatCheckpointManifest(const Checkpoint& checkpoint) {
 Result<Checkpoint> ParseCheckpointManifest(const std::string& text, const std::string& name) {
   const Status damaged = InvalidArgument(name + " is no checkpoint manifest, or damaged");
   SHOAL_RETURN_IF_ERROR(CheckJsonDepth(text, 8, name));
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json root = ParseJson<json>(text);
   if (root.is_discarded() || !root.is_object() || !HasNumber(root, "format")) return damaged;
   const auto format = root["format"].get<std::uint64_t>();
   if (format > kFormat) {

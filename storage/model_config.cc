@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/nesting.h"
 #include "storage/foreign_text.h"
 #include "storage/model_directory.h"
 
@@ -132,7 +133,7 @@ std::optional<std::uint32_t> LayerOf(const ModelConfig& config, const std::strin
 
 Result<ModelConfig> ParseModelConfig(const std::string& text, const std::string& name) {
   SHOAL_RETURN_IF_ERROR(CheckJsonDepth(text, kConfigDepthMax, name));
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json root = ParseJson<json>(text);
   if (root.is_discarded() || !root.is_object()) {
     return InvalidArgument(name + " is not a JSON object; take the model's own config.json");
   }

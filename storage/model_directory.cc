@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "common/nesting.h"
 #include "storage/foreign_text.h"
 
 namespace shoal::storage {
@@ -85,7 +86,7 @@ Status HuggingFaceDirectory::LoadSharded() {
   const std::string index = InFolder(kIndexFile);
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(index, kIndexBytesMax));
   SHOAL_RETURN_IF_ERROR(CheckJsonDepth(text, 16, index));
-  const auto root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto root = ParseJson<nlohmann::json>(text);
   if (root.is_discarded() || !root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object()) {
     return InvalidArgument(index + " has no weight_map object; it is damaged, fetch it again");

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "common/nesting.h"
 #include "storage/atomic_file.h"
 #include "storage/foreign_text.h"
 #include "storage/model_directory.h"
@@ -118,7 +119,7 @@ const char* TorchName(DType dtype) {
 // The given config text, changed only where it would describe the exported files wrongly: the
 // stored model always has a language-model head, and its dtype may be another than the source's.
 std::string ExportedConfig(const std::string& text, const std::set<DType>& dtypes) {
-  auto root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto root = ParseJson<nlohmann::ordered_json>(text);
   SHOAL_CHECK(root.is_object());  // ParseModelConfig accepted this text
   bool changed = false;
   const auto set = [&](const char* key, nlohmann::ordered_json value) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/nesting.h"
 #include "storage/foreign_text.h"
 
 namespace shoal::storage {
@@ -228,7 +229,7 @@ bool TensorBytes(DType dtype, const std::vector<std::int64_t>& shape, std::uint6
 
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text, const std::string& name) {
   HeaderReader reader;
-  const bool begins_well = !text.empty() && text[0] == '{';
+  const bool begins_well = !text.empty() && text[0] == '{' && !JsonNestsDeeper(text, kJsonDepthMax);
   if (!begins_well || !nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) {
     const std::string cause =
         reader.error().empty() ? "the header does not begin with '{'" : reader.error();

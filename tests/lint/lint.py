@@ -150,7 +150,10 @@ def check_words(tree):
         if path.startswith(WORDS_FREE):
             continue
         for number, line in enumerate(text.split("\n"), 1):
-            for pattern, advice in rules.BANNED_WORDS:
+            banned = list(rules.BANNED_WORDS)
+            if not path.startswith("tests/"):
+                banned += rules.BANNED_IN_PROGRAMS
+            for pattern, advice in banned:
                 match = pattern.search(line)
                 if match:
                     tree.report(path, number, f"banned: '{match.group(0)}'; {advice}")

@@ -159,6 +159,10 @@ class LintTest(unittest.TestCase):
         fine = "mktemp tmp.XXXXXX, hacky, ~/home/x, a/home/b, <input placeholder=\"prompt\">\n"
         self.assertEqual(self.errors(**{"docs/A.md": fine, "tests/data/t.txt": "for now\n"}), [])
 
+    def test_json_is_parsed_with_a_bound(self):
+        source = "int a = Json::parse(text);\n"
+        self.expect_one(self.with_source("net/a.cc", source), "net/a.cc", "banned")
+
     def test_dead_file(self):
         self.expect_one({"net/a.cc": "int a;\n"}, "net/a.cc", "dead file")
         self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/link.h", "dead file")

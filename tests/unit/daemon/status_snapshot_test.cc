@@ -13,6 +13,7 @@
 
 #include "common/file.h"
 #include "daemon_test_util.h"
+#include "scheduler/peer_status.h"
 
 namespace shoal::daemon {
 namespace {
@@ -84,6 +85,16 @@ StatusSnapshot Full() {
   s.delta_store.bytes = 77;
   s.places = {{0, storage::BoundarySide::kReceiver, 0x1234, 8}};
   return s;
+}
+
+// A field that the scheduler's table lacks would be dropped from what the organiser sees.
+TEST(StatusSnapshotTest, TheSchedulerKnowsEveryField) {
+  const std::string json = StatusJson(Full());
+  const auto fitted = scheduler::FitPeerStatus(json);
+  ASSERT_TRUE(fitted.ok()) << fitted.status().ToString();
+  EXPECT_EQ(Json::parse(*fitted), Json::parse(json));
+  const std::string none = StatusJson(StatusSnapshot{});
+  EXPECT_EQ(Json::parse(*scheduler::FitPeerStatus(none)), Json::parse(none));
 }
 
 TEST(StatusJson, SchemaVersionComesFirst) {
