@@ -177,6 +177,7 @@ PeerDaemon::~PeerDaemon() {
       message.mutable_leaving()->set_reason("shoald was stopped");
       connection_->Tell(std::move(message));
       EndStage();
+      offer_.reset();
       // A moment for the farewell to leave the machine.
       control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50), [this, &stopped] {
         local_.reset();
@@ -262,6 +263,7 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
 }
 
 void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
+  offer_.reset();
   ++heartbeat_round_;
   EndStage();
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
@@ -297,6 +299,7 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
 void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message) {
   const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
   if (message.has_plan()) return OnPlan(message.plan());
+  if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());
   if (message.has_abort()) {
     if (!stage_ || message.abort().generation() != generation) return;
@@ -390,6 +393,20 @@ void PeerDaemon::OnApply(const control::v1::Apply& apply) {
   losses_.emplace_back(apply.step(), apply.loss());
   if (losses_.size() > kLossesKept) losses_.pop_front();
   stage_->OnApply(apply);
+}
+
+void PeerDaemon::OnWantArtefacts(const control::v1::WantArtefacts& want) {
+  std::vector<storage::ArtefactRef> artefacts;
+  for (const control::v1::ArtefactRef& file : want.files()) {
+    if (auto ref = ToRef(file); ref.ok()) artefacts.push_back(*std::move(ref));
+  }
+  offer_ = std::make_unique<ArtefactOffer>(control_.get(), store_.get(), content_.get());
+  offer_->Start([this] { return connection_->client(); }, std::move(artefacts),
+                [this] {
+                  control::v1::PeerMessage message;
+                  message.mutable_artefacts_offered();
+                  connection_->Tell(std::move(message));
+                });
 }
 
 void PeerDaemon::OnRunStatus(const control::v1::RunStatus& status) {

@@ -14,6 +14,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
+#include "daemon/artefact_offer.h"
 #include "daemon/config.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/settings_overlay.h"
@@ -67,6 +68,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   void OnPlan(const control::v1::Plan& plan);
   void OnApply(const control::v1::Apply& apply);
   void OnFinished(std::uint64_t generation);
+  void OnWantArtefacts(const control::v1::WantArtefacts& want);
   void OnRunStatus(const control::v1::RunStatus& status);
   void EndStage();
   void ChangeState(PeerState state, const std::string& reason);
@@ -106,6 +108,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   std::unique_ptr<net::LinkHub> hub_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<StageHost> stage_;
+  std::unique_ptr<ArtefactOffer> offer_;
   std::unique_ptr<net::LocalServer> local_;
   std::unique_ptr<net::HttpServer> http_;
 

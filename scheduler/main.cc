@@ -24,7 +24,7 @@ namespace {
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
   std::string link = "100mbit", step = "30s", memory;
-  bool print_config = false, print_size = false;
+  bool print_config = false, print_size = false, forget_history = false;
 };
 
 ExitCode Fail(ExitCode code, const std::string& message) {
@@ -45,6 +45,10 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
   app.add_flag("--print-config", flags->print_config, "Print the effective settings and end");
   app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
+  app.add_flag(
+      "--forget-history", flags->forget_history,
+      "Start anew from the model's weights: history and artefacts in the run's folder move "
+      "to set-aside-N there. Give it once, by hand");
   app.add_option("--link", flags->link, "Peers' lines, for what --print-size says of exchanges")
       ->capture_default_str();
   app.add_option("--step", flags->step, "Time of a step without its exchange, for the same")
@@ -126,8 +130,9 @@ void Greet(const SchedulerServer& server) {
 
 ExitCode Serve(const Flags& flags, const RunConfig& config) {
   StopSignal stop;
-  auto server =
-      SchedulerServer::Open(config, [&stop](Status status) { stop.Request(std::move(status)); });
+  auto server = SchedulerServer::Open(
+      config, [&stop](Status status) { stop.Request(std::move(status)); },
+      flags.forget_history ? History::kForget : History::kKeep);
   if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
   if (!flags.port_file.empty()) {
     const std::string port = std::to_string((*server)->port()) + "\n";

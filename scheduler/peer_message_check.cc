@@ -161,6 +161,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
                  ? TooLong("peer", message.link_broken().peer().size(), kHashBytes)
                  : Status::Ok();
     case PeerMessage::kPlanReady: return CheckPlanReady(message.plan_ready(), config);
+    case PeerMessage::kArtefactsOffered:
     case PeerMessage::kPlanFailed:
     case PeerMessage::kLeaving:
     case PeerMessage::kHandingOver: return Status::Ok();

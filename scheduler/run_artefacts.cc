@@ -131,21 +131,28 @@ Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
   return Status::Ok();
 }
 
+Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directory,
+                                          const std::string& part, const std::string& scratch,
+                                          storage::ContentStore* content) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
+  SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part));
+  const std::string path = scratch + "/" + part + ".safetensors";
+  SHOAL_RETURN_IF_ERROR(storage::WritePart(path, tensors));
+  auto kept = Keep(part, path, content);
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return kept;
+}
+
 Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
   for (const std::string& part : storage::PartNames(directory.config())) {
-    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part));
-    const std::string path = scratch + "/" + part + ".safetensors";
-    SHOAL_RETURN_IF_ERROR(storage::WritePart(path, tensors));
-    auto kept = Keep(part, path, content);
-    std::error_code error;
-    std::filesystem::remove(path, error);
-    if (!kept.ok()) return kept.status();
-    artefacts->initial[part] = *std::move(kept);
+    SHOAL_ASSIGN_OR_RETURN(artefacts->initial[part], KeepPart(directory, part, scratch, content));
   }
   return Status::Ok();
 }
+
+std::string ScratchOf(const RunConfig& config) { return config.directory + "/tmp"; }
 
 // The model's config; `directory` stays empty in a bench, whose model has no weights.
 Result<storage::ModelConfig> ReadModel(const RunConfig& config,
@@ -256,8 +263,26 @@ storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
   return ref;
 }
 
-Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
-                                      RunConfig* config) {
+Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
+                         const storage::ContentHash& hash, storage::ContentStore* content) {
+  const auto found =
+      std::find_if(artefacts.initial.begin(), artefacts.initial.end(),
+                   [&](const auto& entry) { return FromProto(entry.second).hash == hash; });
+  if (found == artefacts.initial.end()) return NotFound("no artefact of the fresh model");
+  control::v1::ArtefactRef made;
+  if (found->first == "data") {
+    SHOAL_ASSIGN_OR_RETURN(made, Keep("data", config.data, content));
+  } else {
+    SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config.model));
+    SHOAL_ASSIGN_OR_RETURN(made, KeepPart(*directory, found->first, ScratchOf(config), content));
+  }
+  if (FromProto(made).hash == hash) return Status::Ok();
+  return FailedPrecondition((found->first == "data" ? config.data : config.model) +
+                            " has changed since the run began: " + found->first +
+                            " made of it is another");
+}
+
+Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config) {
   RunArtefacts artefacts;
   std::shared_ptr<const storage::ModelDirectory> directory;
   SHOAL_ASSIGN_OR_RETURN(artefacts.model, ReadModel(*config, &directory));
@@ -274,7 +299,8 @@ Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::Conte
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
   SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
   artefacts.synthetic = config->synthetic;
-  if (directory) SHOAL_RETURN_IF_ERROR(KeepParts(*directory, scratch, content, &artefacts));
+  if (directory)
+    SHOAL_RETURN_IF_ERROR(KeepParts(*directory, ScratchOf(*config), content, &artefacts));
   SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
   return artefacts;
 }

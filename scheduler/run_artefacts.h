@@ -30,8 +30,12 @@ struct RunArtefacts {
 // Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and
 // stage_bytes, and puts parts and data into `content`. Model and data that do not fit each other or
 // the run are invalid arguments. Blocks on disk.
-Result<RunArtefacts> MakeRunArtefacts(const std::string& scratch, storage::ContentStore* content,
-                                      RunConfig* config);
+Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config);
+
+// Makes one of artefacts.initial again, where model and data are as they were; not found: it is
+// none of these. Blocks on disk.
+Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
+                         const storage::ContentHash& hash, storage::ContentStore* content);
 
 // Invalid argument for stages that the model does not have, or a codec that no peer could make; ok
 // where the model cannot be read, which is said when the run starts. Blocks on disk.

@@ -1,10 +1,13 @@
 #include "scheduler/run_store.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <span>
 #include <utility>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "scheduler/run_artefacts.h"
 
 namespace shoal::scheduler {
@@ -13,6 +16,10 @@ namespace {
 constexpr std::size_t kReadBytesMax = 1 << 20;
 // Blobs that unfinished checkpoints may hold until the next prune.
 constexpr std::size_t kUploadsMax = 100000;
+
+constexpr const char* kHowToForget =
+    "; put the folder back from a copy, or start anew from the model's weights with "
+    "--forget-history, which sets the old history and artefacts aside";
 
 Result<storage::ContentHash> ParseHash(const std::string& bytes) {
   storage::ContentHash hash;
@@ -23,6 +30,10 @@ Result<storage::ContentHash> ParseHash(const std::string& bytes) {
   return hash;
 }
 
+std::string RawBytes(const storage::ContentHash& hash) {
+  return std::string(reinterpret_cast<const char*>(hash.digest.data()), hash.digest.size());
+}
+
 }  // namespace
 
 RunStore::RunStore(std::unique_ptr<storage::EventLog> log,
@@ -31,20 +42,92 @@ RunStore::RunStore(std::unique_ptr<storage::EventLog> log,
 
 Result<std::unique_ptr<RunStore>> RunStore::Open(const std::string& directory) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(directory, 0700));
-  SHOAL_ASSIGN_OR_RETURN(auto log, storage::OpenRocksEventLog(directory + "/events"));
+  auto log = storage::OpenRocksEventLog(directory + "/events");
+  if (log.status().code() == StatusCode::kDataLoss) {
+    return DataLoss("the history of this run is damaged: " + log.status().message() + kHowToForget);
+  }
+  if (!log.ok()) return log.status();
   SHOAL_ASSIGN_OR_RETURN(auto content, storage::OpenFileContentStore(directory + "/artefacts"));
-  return std::make_unique<RunStore>(std::move(log), std::move(content));
+  return std::make_unique<RunStore>(*std::move(log), std::move(content));
+}
+
+Result<std::string> RunStore::SetAside(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const std::string parts[] = {"/events", "/artefacts"};
+  std::error_code error;
+  const bool any = std::any_of(std::begin(parts), std::end(parts), [&](const std::string& part) {
+    return fs::exists(directory + part, error);
+  });
+  if (!any) return std::string();
+  // A scheduler that runs holds the lock of its log; a damaged log is what this is for.
+  const Status opened = storage::OpenRocksEventLog(directory + "/events").status();
+  if (opened.code() == StatusCode::kUnavailable) return opened;
+  std::string aside;
+  for (int number = 1; aside.empty() || fs::exists(aside, error); ++number) {
+    aside = directory + "/set-aside-" + std::to_string(number);
+  }
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(aside, 0700));
+  for (const std::string& part : parts) {
+    fs::rename(directory + part, aside + part, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return FromErrno(error.value(), "move " + directory + part + " to " + aside);
+    }
+  }
+  return aside;
+}
+
+bool RunStore::HasOrMakes(const storage::ContentHash& hash) {
+  if (content_->Has(hash)) return true;
+  if (!repair_.make_again) return false;
+  const Status made = repair_.make_again(hash);
+  if (made.ok()) {
+    SHOAL_LOG(kInfo, "scheduler", "artefact.made_again", {"hash", hash.ToHex()});
+  } else if (made.code() != StatusCode::kNotFound) {
+    SHOAL_LOG(kWarning, "scheduler", "artefact.not_made_again", {"hash", hash.ToHex()},
+              {"reason", made.message()});
+  }
+  return made.ok() && content_->Has(hash);
+}
+
+void RunStore::Here(const storage::ContentHash& hash) {
+  if (wanted_.erase(hash) > 0 && repair_.on_here) repair_.on_here(RawBytes(hash));
+}
+
+void RunStore::Want(const std::vector<control::v1::ArtefactRef>& files) {
+  for (const control::v1::ArtefactRef& file : files) {
+    const storage::ContentHash hash = FromProto(file).hash;
+    wanted_[hash] = file.size();
+    if (HasOrMakes(hash)) Here(hash);
+  }
+}
+
+std::vector<std::string> RunStore::FindLost(const std::vector<control::v1::ArtefactRef>& files) {
+  std::vector<std::string> lost;
+  for (const control::v1::ArtefactRef& file : files) {
+    if (!HasOrMakes(FromProto(file).hash)) lost.push_back(file.hash());
+  }
+  return lost;
 }
 
 Result<std::string> RunStore::Read(const std::string& hash, std::uint64_t offset,
                                    std::size_t size) {
   SHOAL_ASSIGN_OR_RETURN(const storage::ContentHash parsed, ParseHash(hash));
+  if (!HasOrMakes(parsed)) {
+    if (repair_.on_lost) repair_.on_lost(hash);
+    return NotFound("the scheduler has no whole artefact " + parsed.ToHex() +
+                    "; if the run needs it, its peers are asked for it");
+  }
   return content_->Read(parsed, offset, std::min(size, kReadBytesMax));
 }
 
 Status RunStore::CheckUpload(const std::string& hash, std::uint64_t size,
                              storage::ContentHash* out) {
   SHOAL_ASSIGN_OR_RETURN(*out, ParseHash(hash));
+  if (const auto wanted = wanted_.find(*out); wanted != wanted_.end()) {
+    if (size == wanted->second) return Status::Ok();
+    return InvalidArgument("the artefact that is wanted has " + std::to_string(wanted->second) +
+                           " bytes, not " + std::to_string(size));
+  }
   if (size == 0 || size > upload_limit_) {
     return ResourceExhausted("an upload of " + std::to_string(size) +
                              " bytes is refused; this run takes 1 to " +
@@ -60,7 +143,9 @@ Result<std::uint64_t> RunStore::UploadOffset(const std::string& hash, std::uint6
   storage::ContentHash parsed;
   SHOAL_RETURN_IF_ERROR(CheckUpload(hash, size, &parsed));
   uploads_.insert(parsed);
-  return content_->Has(parsed) ? size : content_->PartialSize(parsed);
+  if (!content_->Has(parsed)) return content_->PartialSize(parsed);
+  Here(parsed);
+  return size;
 }
 
 Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t size,
@@ -83,6 +168,7 @@ Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t siz
   if (offset + data.size() == size) {
     SHOAL_RETURN_IF_ERROR(content_->FinishPartial(parsed, size));
     bytes_ = bytes_ + size;
+    Here(parsed);
   }
   return offset + data.size();
 }

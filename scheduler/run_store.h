@@ -6,9 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -24,6 +27,9 @@ class RunStore {
   // second scheduler in the same folder gets a clear error.
   static Result<std::unique_ptr<RunStore>> Open(const std::string& directory);
   RunStore(std::unique_ptr<storage::EventLog> log, std::unique_ptr<storage::ContentStore> content);
+  // Moves event log and artefacts of what the folder served before to <directory>/set-aside-<n>,
+  // the lowest free n; its path, or "" if there was nothing. Nothing is deleted.
+  static Result<std::string> SetAside(const std::string& directory);
 
   storage::EventLog& log() { return *log_; }
   storage::ContentStore& content() { return *content_; }
@@ -31,7 +37,23 @@ class RunStore {
   // Largest blob that peers may upload.
   void SetUploadLimit(std::uint64_t bytes) { upload_limit_ = bytes; }
 
-  // What net::ControlServerHandlers ask for; `hash` is 32 raw bytes.
+  // What to do about artefacts that are damaged or gone. Thread of each: store.
+  struct Repair {
+    // Makes it again from model and data; not found: it is not made of these.
+    std::function<Status(const storage::ContentHash& hash)> make_again;
+    // A peer asked for it, and it could not be made again; `hash` is 32 raw bytes.
+    std::function<void(const std::string& hash)> on_lost;
+    // One that was wanted is here, whole.
+    std::function<void(const std::string& hash)> on_here;
+  };
+  void SetRepair(Repair repair) { repair_ = std::move(repair); }
+  // From now on peers may upload these, whatever their size; on_here comes for each.
+  void Want(const std::vector<control::v1::ArtefactRef>& files);
+  // Raw hashes of those that are damaged or gone and cannot be made again. Hashes all of them.
+  std::vector<std::string> FindLost(const std::vector<control::v1::ArtefactRef>& files);
+
+  // What net::ControlServerHandlers ask for; `hash` is 32 raw bytes. What is read is whole: each
+  // blob is hashed at its first use and when its file has changed.
   Result<std::string> Read(const std::string& hash, std::uint64_t offset, std::size_t size);
   Result<std::uint64_t> UploadOffset(const std::string& hash, std::uint64_t size);
   Result<std::uint64_t> Write(const std::string& hash, std::uint64_t size, std::uint64_t offset,
@@ -48,11 +70,16 @@ class RunStore {
 
  private:
   Status CheckUpload(const std::string& hash, std::uint64_t size, storage::ContentHash* out);
+  // Whether the blob is here, by now.
+  bool HasOrMakes(const storage::ContentHash& hash);
+  void Here(const storage::ContentHash& hash);
 
   std::unique_ptr<storage::EventLog> log_;
   std::unique_ptr<storage::ContentStore> content_;
   std::uint64_t upload_limit_ = 0;
   std::set<storage::ContentHash> uploads_;
+  std::map<storage::ContentHash, std::uint64_t> wanted_;  // sizes
+  Repair repair_;
   std::atomic<std::uint64_t> bytes_ = 0;
 };
 

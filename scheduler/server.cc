@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <future>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "common/file.h"
@@ -52,12 +53,14 @@ Status CannotListen(const char* key, const Status& status) {
 SchedulerServer::SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop)
     : config_(config), on_stop_(std::move(on_stop)), started_(SystemClock().Now()) {}
 
-Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(
-    const RunConfig& config, std::function<void(Status)> on_stop) {
+Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& config,
+                                                               std::function<void(Status)> on_stop,
+                                                               History history) {
   std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
-  SHOAL_RETURN_IF_ERROR(server->Prepare());
+  SHOAL_RETURN_IF_ERROR(server->Prepare(history));
   SHOAL_RETURN_IF_ERROR(server->Listen());
   SHOAL_RETURN_IF_ERROR(server->WriteFiles());
+  server->FindLost();
   server->OnControl([&] { server->TickAgain(); });
   return server;
 }
@@ -89,10 +92,13 @@ void SchedulerServer::OnControl(const std::function<void()>& task) {
   done.get_future().wait();
 }
 
-Status SchedulerServer::Prepare() {
+Status SchedulerServer::Prepare(History history) {
+  if (history == History::kForget) {
+    SHOAL_ASSIGN_OR_RETURN(const std::string aside, RunStore::SetAside(config_.directory));
+    if (!aside.empty()) SHOAL_LOG(kWarning, "scheduler", "history.set_aside", {"folder", aside});
+  }
   SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
-  SHOAL_ASSIGN_OR_RETURN(artefacts_,
-                         MakeRunArtefacts(config_.directory + "/tmp", &disk_->content(), &config_));
+  SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
   std::uint64_t largest = 0;
   for (const auto& [name, artefact] : artefacts_.initial) {
     if (name != "data") largest = std::max(largest, artefact.size());
@@ -102,15 +108,69 @@ Status SchedulerServer::Prepare() {
   return Status::Ok();
 }
 
+// Without its history the blobs of checkpoints have no names, and peers keep checkpoints of a run
+// that nobody serves: a run that begins anew here must be wanted.
+Status SchedulerServer::CheckHistory(std::uint64_t events) const {
+  if (events > 0) return Status::Ok();
+  std::set<storage::ContentHash> fresh;
+  for (const auto& [name, artefact] : artefacts_.initial) fresh.insert(FromProto(artefact).hash);
+  std::size_t others = 0;
+  for (const storage::ContentHash& hash : disk_->content().Hashes()) {
+    others += fresh.contains(hash) ? 0 : 1;
+  }
+  if (others == 0) return Status::Ok();
+  return FailedPrecondition(
+      "the history of this run is missing: " + config_.directory + "/events is empty, but " +
+      config_.directory + "/artefacts holds " + std::to_string(others) +
+      " files that are not of the fresh model, such as those of checkpoints, which only the "
+      "history names. Put `events` back from a copy; or start anew from the model's weights with "
+      "--forget-history, which moves both to " +
+      config_.directory + "/set-aside-1 (or the next free number)");
+}
+
+Status SchedulerServer::Replay() {
+  std::uint64_t events = 0;
+  SHOAL_RETURN_IF_ERROR(disk_->log().Replay([&](std::uint64_t number, std::string_view event) {
+    events = number;
+    return state_->Restore(event).WithContext("event " + std::to_string(number));
+  }));
+  config_ = state_->config();
+  return CheckHistory(events);
+}
+
+// What a disk did to the newest checkpoint since it was written is found before a peer asks for it.
+// Thread: main, before anybody is answered from control.
+void SchedulerServer::FindLost() {
+  std::promise<void> looked;
+  std::vector<control::v1::ArtefactRef> current;
+  OnControl([&] {
+    for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
+  });
+  std::vector<std::string> lost;
+  store_->Post("artefacts.verify", [&] {
+    disk_->SetRepair({[this](const storage::ContentHash& hash) {
+                        return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
+                      },
+                      [this](const std::string& hash) {
+                        control_->Post("artefact.lost",
+                                       [this, hash] { Feed(ArtefactsLost{{hash}}); });
+                      },
+                      [this](const std::string& hash) {
+                        control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
+                      }});
+    lost = disk_->FindLost(current);
+    looked.set_value();
+  });
+  looked.get_future().wait();
+  OnControl([&] { Feed(ArtefactsLost{lost}); });
+}
+
 Status SchedulerServer::Listen() {
   SHOAL_ASSIGN_OR_RETURN(const std::string secret,
                          LoadOrCreateSecret(config_.directory + "/join_secret"));
   config_.run = NewRunId();
   state_ = NewSwarmState(config_, artefacts_.initial, secret);
-  SHOAL_RETURN_IF_ERROR(disk_->log().Replay([this](std::uint64_t number, std::string_view event) {
-    return state_->Restore(event).WithContext("event " + std::to_string(number));
-  }));
-  config_ = state_->config();
+  SHOAL_RETURN_IF_ERROR(Replay());
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
   SHOAL_RETURN_IF_ERROR(ListenForPeers(secret));

@@ -25,13 +25,18 @@
 
 namespace shoal::scheduler {
 
+// kForget: history and artefacts in the run's folder are set aside, and the run begins anew from
+// the model's weights.
+enum class History : std::uint8_t { kKeep, kForget };
+
 class SchedulerServer {
  public:
   // Reads model and data, replays the history of the run, listens, and writes the files `invite`,
   // `status.addr` and `scheduler.sock` into the run's folder. `on_stop` is called on the control
   // thread when the server wants to end: OK after an order, else the reason.
   static Result<std::unique_ptr<SchedulerServer>> Open(const RunConfig& config,
-                                                       std::function<void(Status)> on_stop);
+                                                       std::function<void(Status)> on_stop,
+                                                       History history = History::kKeep);
   ~SchedulerServer();  // ordered stop; not on a thread of the server
 
   std::uint16_t port() const;  // for peers
@@ -44,7 +49,10 @@ class SchedulerServer {
  private:
   SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop);
 
-  Status Prepare();
+  Status Prepare(History history);
+  Status Replay();
+  Status CheckHistory(std::uint64_t events) const;
+  void FindLost();
   Status Listen();
   Status ListenForPeers(const std::string& secret);
   Status WriteFiles();
@@ -57,6 +65,7 @@ class SchedulerServer {
   void Carry(const Action& action);
   void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
   void Append(std::string event);
+  void Want(std::vector<control::v1::ArtefactRef> files);
   void Prune();
   void TickAgain();
   ServerView MakeServerView() const;

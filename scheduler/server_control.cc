@@ -62,6 +62,8 @@ void SchedulerServer::Carry(const Action& action) {
   } else if (const auto* complete = std::get_if<CheckpointComplete>(&action)) {
     SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
     Prune();
+  } else if (const auto* want = std::get_if<WantArtefacts>(&action)) {
+    Want(want->files);
   }
 }
 
@@ -95,6 +97,10 @@ void SchedulerServer::Append(std::string event) {
       }
     });
   });
+}
+
+void SchedulerServer::Want(std::vector<control::v1::ArtefactRef> files) {
+  store_->Post("artefacts.want", [this, files = std::move(files)] { disk_->Want(files); });
 }
 
 void SchedulerServer::Prune() {

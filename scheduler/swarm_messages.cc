@@ -79,6 +79,7 @@ void SwarmStateImpl::Welcome(Member* member) {
   Send(*member, message);
   *message.mutable_run_status() = StatusMessage();
   Send(*member, message);
+  AskFor(*member);
   if (state_ == RunState::kFinished) {
     message.mutable_finished()->set_generation(generation_);
     message.mutable_finished()->set_steps(step_);
@@ -120,6 +121,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
         OnLinkBroken(member, message.link_broken());
       }
       return;
+    case PeerMessage::kArtefactsOffered: offered_.insert(member->peer); return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
     case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;
     case PeerMessage::kHello:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/units.h"
 #include "compression/replica_method.h"
@@ -215,6 +216,7 @@ std::string SwarmStateImpl::StepsUndone() const {
 }
 
 std::string SwarmStateImpl::WaitingFor() const {
+  if (!lost_.empty()) return LostText();
   const std::size_t here = members_.candidates();
   if (here >= needed() && too_small_) {
     std::string text =
@@ -316,7 +318,8 @@ Status SwarmStateImpl::Replay(const RunBegan& event) {
   if (event.config_hash != config_hash_) {
     return FailedPrecondition(
         "model, data, seed, cuts or micro-batches differ from those that run " + event.run.ToHex() +
-        " began with; undo the change in run.toml, or name another directory for a new run");
+        " began with; undo the change in run.toml, or name another directory for a new run; "
+        "--forget-history sets this run's history and artefacts aside");
   }
   began_ = true;
   config_.run = event.run;
@@ -347,6 +350,10 @@ Status SwarmStateImpl::Replay(const LossesKnown& event) {
 
 Status SwarmStateImpl::Replay(const CheckpointMade& event) {
   if (event.step > losses_.size()) return DataLoss("a checkpoint is of an unknown step");
+  // One of an earlier step: the run went back to it.
+  const bool newer = event.step > checkpoint_step_;
+  older_step_ = newer ? checkpoint_step_ : 0;
+  older_checkpoint_ = newer ? std::exchange(checkpoint_, {}) : ArtefactMap{};
   checkpoint_step_ = event.step;
   checkpoint_.clear();
   for (const control::v1::ArtefactRef& file : event.files) checkpoint_[file.name()] = file;

@@ -46,8 +46,17 @@ struct PeerGone {
 struct AdminOrder {
   enum class Kind { kStart, kPause, kResume } kind;
 };
+// Of these (raw hashes) the server has no whole copy any more, and cannot make one.
+struct ArtefactsLost {
+  std::vector<std::string> hashes;
+};
+// One that was wanted is whole again.
+struct ArtefactHere {
+  std::string hash;
+};
 struct Tick {};  // at least every 500 ms
-using Event = std::variant<PeerConnected, PeerSaid, PeerGone, AdminOrder, Tick>;
+using Event =
+    std::variant<PeerConnected, PeerSaid, PeerGone, AdminOrder, ArtefactsLost, ArtefactHere, Tick>;
 
 // ---- actions ----
 struct SendTo {
@@ -65,7 +74,11 @@ struct Persist {
 struct CheckpointComplete {
   std::uint64_t step;
 };
-using Action = std::variant<SendTo, Disconnect, Persist, CheckpointComplete>;
+// The server answers with ArtefactHere for each that it has, can make, or gets from a peer.
+struct WantArtefacts {
+  std::vector<control::v1::ArtefactRef> files;
+};
+using Action = std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts>;
 
 struct MemberView {
   PeerId peer;

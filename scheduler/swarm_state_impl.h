@@ -1,5 +1,6 @@
 // The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
-// plans, steps and checkpoints (swarm_training.cc), what must be equal (swarm_consistency.cc).
+// plans, steps and checkpoints (swarm_training.cc), what must be equal (swarm_consistency.cc), what
+// the server lost (swarm_artefacts.cc).
 
 #ifndef SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
@@ -72,6 +73,8 @@ class SwarmStateImpl final : public SwarmState {
   void On(const PeerGone& event);
   void On(const AdminOrder& event);
   void On(const Tick& event);
+  void On(const ArtefactsLost& event);
+  void On(const ArtefactHere& event);
   void OrderPause();
   void OrderResume();
 
@@ -153,6 +156,16 @@ class SwarmStateImpl final : public SwarmState {
   bool DropCheckpointsOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
   std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
 
+  // ---- artefacts that the server lost (swarm_artefacts.cc) ----
+  ArtefactMap NeededByHash() const;
+  void Want(const ArtefactMap& by_hash);
+  void AskFor(const Member& member);
+  // Whether a plan can name artefacts that peers can fetch; goes back to the checkpoint before
+  // where nobody has what the newest lost.
+  bool ArtefactsWhole();
+  bool NobodyElseToAsk() const;
+  std::string LostText() const;
+
   // The members of the plan, by pipeline, then stage.
   std::vector<Member*> PlanMembers();
   // Whether this message is of the generation in progress, from one of its members.
@@ -176,6 +189,8 @@ class SwarmStateImpl final : public SwarmState {
   std::size_t losses_stored_ = 0;
   std::uint64_t checkpoint_step_ = 0;
   ArtefactMap checkpoint_;
+  std::uint64_t older_step_ = 0;  // of the checkpoint before; 0: none, or it was gone back to
+  ArtefactMap older_checkpoint_;
 
   // Lifecycle.
   RunState state_ = RunState::kWaiting;
@@ -187,6 +202,10 @@ class SwarmStateImpl final : public SwarmState {
   std::uint64_t progress_ = 0;    // most steps applied when a generation ended
   std::set<PeerId> refusals_;     // who called plans invalid since the last that worked
   control::v1::RunStatus shown_;  // last sent to the peers
+
+  // Artefacts that the run needs and the server lost, by hash, and who uploaded all it has of them.
+  ArtefactMap lost_;
+  std::set<PeerId> offered_;
 
   // Of the generation.
   Members members_;

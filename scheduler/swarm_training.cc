@@ -30,7 +30,7 @@ void SwarmStateImpl::TryPlan() {
     Finish();
     return;
   }
-  if (members_.candidates() < needed()) return;
+  if (!ArtefactsWhole() || members_.candidates() < needed()) return;
   const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
   auto plan = Place(members_.Candidates(), {}, run, plan_.empty() ? nullptr : &plan_);
   too_small_ = !plan;
@@ -374,6 +374,10 @@ void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
 
 void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files) {
   pending_.erase(pending_.begin(), pending_.upper_bound(step));
+  if (step > checkpoint_step_) {
+    older_step_ = checkpoint_step_;
+    older_checkpoint_ = std::move(checkpoint_);
+  }
   checkpoint_step_ = step;
   checkpoint_ = files;
   StoreLosses();

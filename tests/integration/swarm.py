@@ -75,9 +75,9 @@ class Swarm:
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def start_scheduler(self):
+    def start_scheduler(self, *flags):
         (self.run_folder / "status.addr").unlink(missing_ok=True)
-        self.scheduler = Daemon("shoal-scheduler", ["--config", self.write_config()],
+        self.scheduler = Daemon("shoal-scheduler", ["--config", self.write_config(), *flags],
                                 self.folder / "scheduler.log", self.prefix)
         for name in ("status.addr", "invite"):
             self._wait_for_file(self.scheduler, self.run_folder / name)

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "daemon/artefact_offer.h"
 #include "daemon_test_util.h"
 
 namespace shoal::daemon {
@@ -32,10 +33,11 @@ class FakeClient final : public net::ControlClient {
   explicit FakeClient(Executor* executor) : executor_(executor) {}
 
   Status Send(control::v1::PeerMessage) override { return Status::Ok(); }
-  void Upload(const std::string&, std::uint64_t,
-              std::function<Result<std::string>(std::uint64_t, std::size_t)>,
-              std::function<void(Status)>) override {
-    FAIL() << "a fetcher uploads nothing";
+  void Upload(const std::string& hash, std::uint64_t size,
+              std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
+              std::function<void(Status)> on_done) override {
+    uploads[hash] = read(0, size).value();
+    executor_->Post("fake", [on_done] { on_done(Unavailable("some fail")); });
   }
   net::ControlStats stats() const override { return {}; }
 
@@ -52,9 +54,10 @@ class FakeClient final : public net::ControlClient {
   }
 
   std::map<std::string, std::string> blobs;  // by raw hash
-  std::vector<std::uint64_t> offsets;        // of the fetches so far
-  std::optional<std::size_t> break_after;    // bytes; then the stream breaks, once
-  bool stall = false;                        // sends one chunk and no more
+  std::map<std::string, std::string> uploads;
+  std::vector<std::uint64_t> offsets;      // of the fetches so far
+  std::optional<std::size_t> break_after;  // bytes; then the stream breaks, once
+  bool stall = false;                      // sends one chunk and no more
   std::size_t chunk_bytes = 1000;
 
  private:
@@ -168,6 +171,46 @@ TEST_F(ArtefactFetcherTest, ADamagedPartialIsFetchedFromItsBeginning) {
     EXPECT_EQ(Progress().bytes_done, 5500u);
   }
   EXPECT_EQ(client_.offsets, (std::vector<std::uint64_t>{1000, 0, 0}));
+}
+
+TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
+  const auto whole = Offer("layer.0", Blob(5500, 1));
+  const auto damaged = Offer("layer.1", Blob(5500, 2));
+  const auto last = Offer("head", Blob(100, 3));
+  ASSERT_TRUE(Fetch({whole, damaged, last}).ok());
+  content_ = storage::OpenFileContentStore(folder_.path()).value();
+  std::ofstream(folder_ / ("blobs/" + damaged.hash.ToHex())) << Blob(5500, 4);
+  const auto missing = Offer("layer.2", Blob(1, 5));
+  ArtefactOffer offer(control_.get(), store_.get(), content_.get());
+  bool connected = true, done = false;
+  const auto start = [&] {
+    RunOn(control_.get(), [&] {
+      offer.Start([&]() -> net::ControlClient* { return connected ? &client_ : nullptr; },
+                  {missing, damaged, whole, last}, [&] { done = true; });
+      return 0;
+    });
+  };
+  start();
+  ASSERT_TRUE(WaitUntil(control_.get(), [&] { return done; }));
+  const auto raw = [](const storage::ArtefactRef& ref) {
+    return std::string(ref.hash.digest.begin(), ref.hash.digest.end());
+  };
+  EXPECT_EQ(client_.uploads, (std::map<std::string, std::string>{{raw(whole), Blob(5500, 1)},
+                                                                 {raw(last), Blob(100, 3)}}));
+  // Not connected any more: it ends without a word.
+  client_.uploads.clear();
+  connected = done = false;
+  start();
+  for (int i = 0; i < 10; ++i) {
+    RunOn(store_.get(), [] { return 0; });
+    RunOn(control_.get(), [] { return 0; });
+  }
+  EXPECT_TRUE(client_.uploads.empty());
+  EXPECT_FALSE(done);
+  RunOn(control_.get(), [&] {
+    offer.Stop();
+    return 0;
+  });
 }
 
 TEST_F(ArtefactFetcherTest, BringsAllInOrder) {

@@ -100,6 +100,27 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   return reply;
 }
 
+// The artefact's bytes, which are what its hash says.
+std::string FetchWhole(Executor* control, net::ControlClient* client,
+                       const control::v1::ArtefactRef& artefact) {
+  std::string bytes;
+  std::promise<Status> fetched;
+  control->Post("fetch", [&] {
+    client->Fetch(
+        artefact.hash(), 0,
+        [&](std::string chunk) {
+          bytes += chunk;
+          return Status::Ok();
+        },
+        [&](Status status) { fetched.set_value(std::move(status)); });
+  });
+  const Status status = fetched.get_future().get();
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(std::string(hash.digest.begin(), hash.digest.end()), artefact.hash());
+  return bytes;
+}
+
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
@@ -266,24 +287,20 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
   ASSERT_GT(got.artefacts_size(), 2);
 
-  std::string bytes;
-  std::promise<Status> fetched;
-  control->Post("fetch", [&] {
-    client->Fetch(
-        got.artefacts(0).hash(), 0,
-        [&](std::string chunk) {
-          bytes += chunk;
-          return Status::Ok();
-        },
-        [&](Status status) { fetched.set_value(std::move(status)); });
-  });
-  auto outcome = fetched.get_future();
-  ASSERT_EQ(outcome.wait_for(kCall), std::future_status::ready);
-  const Status status = outcome.get();
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(bytes.size(), got.artefacts(0).size());
-  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
-  EXPECT_EQ(std::string(hash.digest.begin(), hash.digest.end()), got.artefacts(0).hash());
+  // The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
+  for (int harm = 0; harm < 4; ++harm) {
+    for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
+      std::string bytes = FetchWhole(control.get(), client.get(), artefact);
+      const std::string blob =
+          config_.directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
+      fs::remove(blob);  // the data's is a hard link
+      if (harm == 0) bytes[bytes.size() / 2] ^= 1;
+      if (harm == 1) bytes.resize(bytes.size() / 2);
+      if (harm == 2) bytes.clear();
+      if (harm < 3) std::ofstream(blob) << bytes;
+      EXPECT_EQ(FetchWhole(control.get(), client.get(), artefact).size(), artefact.size());
+    }
+  }
   EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
   EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
   std::promise<void> closed;
@@ -292,6 +309,52 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
     closed.set_value();
   });
   closed.get_future().wait();
+}
+
+TEST_F(ServerTest, AMissingHistoryIsNamedAndForgottenOnlyWhenToldSo) {
+  std::string first;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    first = server->config().run.ToHex();
+  }
+  // No checkpoint yet: nothing is lost with the history.
+  fs::remove_all(config_.directory + "/events");
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string blob = config_.directory + "/artefacts/blobs/" + std::string(64, 'a');
+  std::ofstream(blob) << "of a checkpoint";
+  { ASSERT_NE(Open(), nullptr); }  // which the history names
+  fs::remove_all(config_.directory + "/events");
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr("/events is empty"), HasSubstr("holds 1 files"),
+                                 HasSubstr("--forget-history")));
+  const auto forget = [&] {
+    const auto server = SchedulerServer::Open(
+        config_, [](const Status&) {}, History::kForget);
+    EXPECT_TRUE(server.ok()) << server.status().ToString();
+    return server.ok() ? (*server)->config().run.ToHex() : "";
+  };
+  EXPECT_NE(forget(), first);
+  EXPECT_TRUE(
+      fs::exists(config_.directory + "/set-aside-1/artefacts/blobs/" + std::string(64, 'a')));
+  EXPECT_FALSE(fs::exists(blob));
+  EXPECT_NE(Open(), nullptr);
+  // A damaged one says the same; nothing that was set aside is lost.
+  for (const auto& file : fs::directory_iterator(config_.directory + "/events")) {
+    if (file.path().filename().string().starts_with("MANIFEST")) {
+      std::ofstream(file.path()) << "no manifest";
+    }
+  }
+  EXPECT_THAT(OpenError(),
+              AllOf(HasSubstr("history of this run is damaged"), HasSubstr("--forget-history")));
+  forget();
+  EXPECT_TRUE(fs::exists(config_.directory + "/set-aside-2/events"));
+  EXPECT_TRUE(fs::exists(config_.directory + "/set-aside-1/events"));
+  const auto running = Open();
+  ASSERT_NE(running, nullptr);
+  const auto second = SchedulerServer::Open(
+                          config_, [](const Status&) {}, History::kForget)
+                          .status();
+  EXPECT_THAT(second.message(), HasSubstr("another shoal-scheduler"));
 }
 
 TEST_F(ServerTest, BadConfigurationsAreNamed) {

@@ -169,6 +169,8 @@ void SimSwarm::Feed(const Event& event) {
       persisted_.push_back(persist->event);
     } else if (auto* complete = std::get_if<CheckpointComplete>(&action)) {
       checkpoints_.push_back(complete->step);
+    } else if (auto* want = std::get_if<WantArtefacts>(&action)) {
+      for (const auto& file : want->files) wanted_.push_back(file.name());
     }
   }
 }
@@ -216,6 +218,24 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
     case SchedulerMessage::kRunStatus: peer->status = message.run_status(); return;
     case SchedulerMessage::kRefused: peer->refused = message.refused(); return;
     case SchedulerMessage::kFinished: peer->finished = true; return;
+    case SchedulerMessage::kWantArtefacts: {
+      for (const auto& file : message.want_artefacts().files()) {
+        if (!peer->has || !peer->has(file)) continue;
+        At(Delay(300), [this, hash = file.hash(), life = scheduler_life_] {
+          if (life == scheduler_life_) Feed(ArtefactHere{hash});
+        });
+      }
+      // Behind all uploads.
+      At(std::chrono::seconds(3), [this, connection] {
+        for (std::size_t i = 0; i < peers_.size(); ++i) {
+          if (peers_[i].get() != ByConnection(connection)) continue;
+          PeerMessage offered;
+          offered.mutable_artefacts_offered();
+          Say(i, offered);
+        }
+      });
+      return;
+    }
     default: return;
   }
 }

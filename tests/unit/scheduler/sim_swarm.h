@@ -49,6 +49,8 @@ struct SimPeer {
   // Script: changes a message before it is sent; false swallows it.
   std::function<bool(control::v1::PeerMessage*)> filter;
   double slowness = 1;
+  // What it can upload when the scheduler has lost it; none: nothing.
+  std::function<bool(const control::v1::ArtefactRef&)> has;
   std::uint64_t upload_bps = 0;  // as its heartbeats say
 };
 
@@ -63,6 +65,7 @@ class SimSwarm {
   void Kill(std::size_t index);
   void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
   void Order(AdminOrder::Kind kind);
+  void Lose(const std::vector<std::string>& hashes) { Feed(ArtefactsLost{hashes}); }
 
   // A new scheduler from the persisted events; all connections break, living peers come back.
   void RestartScheduler(bool reconnect);
@@ -78,6 +81,8 @@ class SimSwarm {
   TimePoint now() const { return now_; }
   const RunConfig& config() const { return config_; }
   const std::vector<std::string>& persisted() const { return persisted_; }
+  // Artefacts that the state wanted of the server, by name, in order.
+  const std::vector<std::string>& wanted() const { return wanted_; }
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_; }
   std::size_t disconnects() const { return disconnects_; }
   std::size_t last_actions() const { return last_actions_; }
@@ -114,6 +119,7 @@ class SimSwarm {
   std::vector<std::unique_ptr<SimPeer>> peers_;
   std::map<ConnectionId, TimePoint> to_scheduler_, to_peer_;  // in order per connection
   std::vector<std::string> persisted_;
+  std::vector<std::string> wanted_;
   std::vector<std::uint64_t> checkpoints_;
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };
