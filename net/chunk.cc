@@ -141,6 +141,12 @@ Status FrameAssembler::Start(const Chunk& chunk) {
   return Status::Ok();
 }
 
+std::uint64_t FrameAssembler::missing_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [id, open] : open_) bytes += open.frame.payload.size() - open.filled;
+  return bytes;
+}
+
 Result<std::optional<Frame>> FrameAssembler::Add(const Chunk& chunk) {
   const std::uint64_t id = chunk.header.frame();
   if (chunk.header.has_header()) {

@@ -58,6 +58,9 @@ class FrameAssembler {
   // Frames of which a part is here.
   std::size_t open() const { return open_.size(); }
 
+  // Of frames that have begun: these bytes must come yet.
+  std::uint64_t missing_bytes() const;
+
  private:
   struct Open {
     Frame frame;

@@ -44,7 +44,7 @@ Result<FrameIntake::Incoming> FrameIntake::Take(const ByteSlices& message, TimeP
   SHOAL_ASSIGN_OR_RETURN(Chunk chunk, ParseChunk(message));
   Incoming incoming;
   if (chunk.header.frame() != 0) {
-    SHOAL_ASSIGN_OR_RETURN(incoming.frame, Add(chunk, now));
+    SHOAL_RETURN_IF_ERROR(Add(chunk, now, &incoming));
   } else if (chunk.payload_bytes > 0) {
     return InvalidArgument("payload without a frame");
   }
@@ -52,17 +52,19 @@ Result<FrameIntake::Incoming> FrameIntake::Take(const ByteSlices& message, TimeP
   return incoming;
 }
 
-Result<std::optional<Frame>> FrameIntake::Add(const Chunk& chunk, TimePoint now) {
+Status FrameIntake::Add(const Chunk& chunk, TimePoint now, Incoming* incoming) {
   MutexLock lock(mutex_);
   if (chunk.header.has_header()) SHOAL_RETURN_IF_ERROR(Reserve(chunk));
-  SHOAL_ASSIGN_OR_RETURN(std::optional<Frame> whole, assembler_.Add(chunk));
+  std::optional<Frame>& whole = incoming->frame;
+  SHOAL_ASSIGN_OR_RETURN(whole, assembler_.Add(chunk));
   if (whole) {
     budget_->Give(whole->payload.size());
     reserved_ -= whole->payload.size();
   }
   last_chunk_ = now;
   unfinished_ = assembler_.open() > 0;
-  return whole;
+  incoming->more = unfinished_ ? assembler_.missing_bytes() : chunk.header.next();
+  return Status::Ok();
 }
 
 }  // namespace shoal::net

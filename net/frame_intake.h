@@ -41,7 +41,8 @@ class FrameIntake {
   // What a message brings.
   struct Incoming {
     bulk::v1::ChunkHeader header;
-    std::optional<Frame> frame;  // whole by now
+    std::optional<Frame> frame;         // whole by now
+    std::optional<std::uint64_t> more;  // bytes that are known to come; null: it tells nothing
   };
   // As ParseChunk and FrameAssembler::Add. Resource exhausted: no room for a frame that begins.
   Result<Incoming> Take(const ByteSlices& message, TimePoint now);
@@ -54,7 +55,7 @@ class FrameIntake {
   }
 
  private:
-  Result<std::optional<Frame>> Add(const Chunk& chunk, TimePoint now);
+  Status Add(const Chunk& chunk, TimePoint now, Incoming* incoming);
   Status Reserve(const Chunk& chunk) SHOAL_REQUIRES(mutex_);
 
   const std::uint64_t frame_bytes_max_;

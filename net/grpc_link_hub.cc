@@ -59,6 +59,7 @@ class GrpcLinkHub final : public LinkHub {
         executor_(executor),
         streams_(std::make_shared<StreamCount>()),
         greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
+    if (options_.low_water) low_water_ = std::make_shared<LowWaterLoop>(executor_);
     pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
                                            [this](bool probe) { return Pulses(probe); });
   }
@@ -156,7 +157,7 @@ class GrpcLinkHub final : public LinkHub {
     auto core =
         std::make_shared<LinkCore>(target, std::move(handlers),
                                    LinkContext{options_.limits, options_.upload, options_.download,
-                                               executor_, lanes_most_, unfinished_});
+                                               executor_, lanes_most_, unfinished_, low_water_});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
@@ -196,6 +197,7 @@ class GrpcLinkHub final : public LinkHub {
       std::make_shared<ByteBudget>(UnfinishedBytesMax(options_.limits));
   std::shared_ptr<PacingLoop> pacing_;
   std::shared_ptr<ConnectionGate> gate_;
+  std::shared_ptr<LowWaterLoop> low_water_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<PeerServer> server_;
   Mutex mutex_;

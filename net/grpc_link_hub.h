@@ -21,7 +21,8 @@ struct LinkHubOptions {
   LinkLimits limits;
   std::shared_ptr<RateLimiter> upload;  // never null
   std::shared_ptr<RateLimiter> download;
-  bool pacing = true;  // find out what the line takes, and fill no queue with more
+  bool pacing = true;     // find out what the line takes, and fill no queue with more
+  bool low_water = true;  // read what comes by many packets at once, not by each
   ConnectionLimits connections{};
 };
 

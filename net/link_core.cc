@@ -28,8 +28,6 @@ constexpr Duration kWaitSlice = milliseconds(100);
 constexpr Duration kWaitMin = milliseconds(1);
 constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
-// At first; pacing_loop.h knows more later.
-constexpr std::uint32_t kUnsentBytes = 256 * 1024;
 // A peer that pings without reading answers is broken. Ours waits for some of them.
 constexpr std::size_t kControlQueueMax = 64;
 constexpr std::size_t kPingsMax = 32;
@@ -265,7 +263,8 @@ void LinkCore::OnGone(BulkStream* stream, const Status& status) {
 void LinkCore::Opened() {
   phase_ = Phase::kOpen;
   stats_.address = stream_->address();
-  TuneSockets();
+  tuned_lanes_ = stream_->lanes();
+  sockets_ = TuneForBulk(stream_->peer_addresses());
   last_heard_ = context_.executor->clock().Now();
   lane_demand_.Start(last_heard_, context_.upload->taken());
   SendPing(last_heard_);  // the line may be idle now, and never again
@@ -273,26 +272,6 @@ void LinkCore::Opened() {
     if (handlers.on_open) handlers.on_open();
   });
   After("link.tick", kTick, &LinkCore::Tick);
-}
-
-void LinkCore::TuneSockets() {
-  sockets_.clear();
-  tuned_lanes_ = stream_->lanes();
-  for (const std::string& address : stream_->peer_addresses()) {
-    const std::vector<TcpSocket> found = FindTcpSockets(address);
-    bool good = !found.empty();
-    for (const TcpSocket& socket : found) {
-      good = LimitUnsentBytes(socket, kUnsentBytes) && good;
-      GrowSendBuffer(socket);
-    }
-    if (!good) {
-      SHOAL_LOG(kDebug, "net", "link.not_tuned", {"peer", target_.peer.ToShort()},
-                {"address", address});
-    }
-    // Within the machine there is no line: packets wait for a processor, and pacing helps nobody.
-    if (address.starts_with("127.") || address.starts_with("[::1]")) continue;
-    sockets_.insert(sockets_.end(), found.begin(), found.end());
-  }
 }
 
 void LinkCore::AskForLanes() {
@@ -334,7 +313,9 @@ void LinkCore::Tick() {
   if (phase_ != Phase::kOpen) return;
   const TimePoint now = context_.executor->clock().Now();
   UpdateRates(now);
-  if (stream_->lanes() != tuned_lanes_) TuneSockets();
+  if (stream_->lanes() != std::exchange(tuned_lanes_, stream_->lanes())) {
+    sockets_ = TuneForBulk(stream_->peer_addresses());
+  }
   if (dialer_ && stream_->lanes() < context_.limits.connections_first) Grow();
   AskForLanes();
   // Only while we listen: a cap or a slow executor of ours is not the other end's fault.
@@ -497,6 +478,9 @@ void LinkCore::OnRead(BulkStream* stream, const ByteSlices& message) {
   const std::uint64_t wire = WireBytes(bytes);
   stats_.received_wire_bytes += wire;
   download_place_ = context_.download->Take(wire).end();
+  if (incoming.ok() && context_.low_water) {
+    context_.low_water->OnMessage(sockets_, bytes, incoming->more);
+  }
   const Status status =
       incoming.ok() ? HandleIncoming(std::move(incoming).value()) : incoming.status();
   if (!status.ok()) {

@@ -18,6 +18,7 @@
 #include "net/frame_intake.h"
 #include "net/lane_demand.h"
 #include "net/link.h"
+#include "net/low_water_loop.h"
 #include "net/pacing_loop.h"
 #include "net/queue_delay.h"
 #include "net/rate_limiter.h"
@@ -36,6 +37,7 @@ struct LinkContext {
   // so chunks of one size give all links as much of the line.
   std::shared_ptr<const std::atomic<std::size_t>> lanes_most;
   std::shared_ptr<ByteBudget> unfinished;  // frames of all links
+  std::shared_ptr<LowWaterLoop> low_water;
 };
 
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
@@ -90,7 +92,6 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void UpdateRates(TimePoint now) SHOAL_REQUIRES(mutex_);
   void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
   void Opened() SHOAL_REQUIRES(mutex_);
-  void TuneSockets() SHOAL_REQUIRES(mutex_);
   bulk::v1::LinkHello Hello() const;
   void AskForLanes() SHOAL_REQUIRES(mutex_);
   void Grow() SHOAL_REQUIRES(mutex_);

@@ -39,11 +39,16 @@ Status SendQueue::Push(Frame frame, TimePoint now) {
   return Status::Ok();
 }
 
-std::optional<OutChunk> SendQueue::Next(std::size_t chunk_bytes) {
+SendQueue::Item* SendQueue::Front() {
   const auto queue = std::find_if(queues_.begin(), queues_.end(),
                                   [](const std::deque<Item>& items) { return !items.empty(); });
-  if (queue == queues_.end()) return std::nullopt;
-  Item& item = queue->front();
+  return queue == queues_.end() ? nullptr : &queue->front();
+}
+
+std::optional<OutChunk> SendQueue::Next(std::size_t chunk_bytes) {
+  Item* const front = Front();
+  if (front == nullptr) return std::nullopt;
+  Item& item = *front;
   const std::size_t total = item.payload->size();
 
   OutChunk chunk;
@@ -56,7 +61,6 @@ std::optional<OutChunk> SendQueue::Next(std::size_t chunk_bytes) {
   header.set_frame(item.id);
   header.set_offset(item.sent);
   header.set_sequence(++last_sequence_);
-  chunk.head = ChunkHead(header);
   chunk.payload = item.payload;
   chunk.offset = item.sent;
   chunk.size = std::min({chunk_bytes, kChunkPayloadBytesMax, total - item.sent});
@@ -67,7 +71,12 @@ std::optional<OutChunk> SendQueue::Next(std::size_t chunk_bytes) {
   queued_bytes_ -= chunk.queue_bytes;
   item.sent += chunk.size;
   chunk.last = item.sent == total;
-  if (chunk.last) queue->pop_front();
+  if (chunk.last) {
+    queues_[PriorityOf(chunk.kind)].pop_front();
+    const Item* const next = Front();
+    header.set_next(next != nullptr ? next->payload->size() - next->sent : 0);
+  }
+  chunk.head = ChunkHead(header);
   return chunk;
 }
 

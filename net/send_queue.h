@@ -61,6 +61,8 @@ class SendQueue {
     std::uint64_t overhead = 0;
   };
 
+  Item* Front();  // the most urgent; null: none
+
   const std::uint64_t frame_bytes_max_;
   const std::uint64_t queue_bytes_max_;
   std::array<std::deque<Item>, 3> queues_;  // by priority, most urgent first

@@ -1,7 +1,9 @@
 #include "net/socket_tuning.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <charconv>
@@ -9,10 +11,14 @@
 #include <fstream>
 #include <system_error>
 
+#include "common/log.h"
 #include "net/tcp_endpoint.h"
 
 namespace shoal::net {
 namespace {
+
+// At first; pacing_loop.h knows more later.
+constexpr std::uint32_t kUnsentBytes = 256 * 1024;
 
 template <typename Value>
 std::optional<Value> GetOption(int fd, int level, int option) {
@@ -77,6 +83,38 @@ bool GrowSendBuffer(const TcpSocket& socket) {
 
 bool LimitPacingRate(const TcpSocket& socket, std::uint64_t bytes_per_second) {
   return SetOption(socket, SOL_SOCKET, SO_MAX_PACING_RATE, bytes_per_second);
+}
+
+std::vector<TcpSocket> TuneForBulk(const std::vector<std::string>& addresses) {
+  std::vector<TcpSocket> sockets;
+  for (const std::string& address : addresses) {
+    const std::vector<TcpSocket> found = FindTcpSockets(address);
+    bool good = !found.empty();
+    for (const TcpSocket& socket : found) {
+      good = LimitUnsentBytes(socket, kUnsentBytes) && good;
+      GrowSendBuffer(socket);
+    }
+    if (!good) SHOAL_LOG(kDebug, "net", "link.not_tuned", {"address", address});
+    if (address.starts_with("127.") || address.starts_with("[::1]")) continue;
+    sockets.insert(sockets.end(), found.begin(), found.end());
+  }
+  return sockets;
+}
+
+bool SetReceiveLowWater(const TcpSocket& socket, std::uint32_t bytes) {
+  return SetOption(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes));
+}
+
+std::optional<ReceiveFigures> ReadReceiveFigures(const TcpSocket& socket) {
+  // In this order what comes in between counts as taken: who waits for more is woken too early
+  // then, never too late.
+  int waiting = 0;
+  if (!Valid(socket) || ::ioctl(socket.fd, SIOCINQ, &waiting) != 0) return std::nullopt;
+  const auto info = GetOption<tcp_info>(socket.fd, IPPROTO_TCP, TCP_INFO);
+  if (!info || waiting < 0) return std::nullopt;
+  const auto bytes = static_cast<std::uint64_t>(waiting);
+  const std::uint64_t received = info->tcpi_bytes_received;
+  return ReceiveFigures{received > bytes ? received - bytes : 0, bytes};
 }
 
 std::optional<TcpFigures> ReadTcpFigures(const TcpSocket& socket) {

@@ -39,6 +39,22 @@ bool GrowSendBuffer(const TcpSocket& socket);
 // The kernel spaces out what it sends to at most this rate. False: not possible.
 bool LimitPacingRate(const TcpSocket& socket, std::uint64_t bytes_per_second);
 
+// The sockets of a link with the other end at `addresses`, tuned for bulk: little waits unsent, and
+// much may be under way. Without those that stay within the machine, where there is no line:
+// packets wait for a processor there, and neither pacing nor probing helps anybody.
+std::vector<TcpSocket> TuneForBulk(const std::vector<std::string>& addresses);
+
+// Whoever polls the socket is woken when so many bytes wait at it, not at each packet; also when
+// the connection ends or the kernel's buffer is full. 1: at each packet. Takes effect on what waits
+// already. False: not possible.
+bool SetReceiveLowWater(const TcpSocket& socket, std::uint32_t bytes);
+
+struct ReceiveFigures {
+  std::uint64_t taken_bytes = 0;    // by the program, since the connection was made
+  std::uint64_t waiting_bytes = 0;  // for the program
+};
+std::optional<ReceiveFigures> ReadReceiveFigures(const TcpSocket& socket);
+
 // How a connection fares; all as the kernel counts.
 struct TcpFigures {
   double rtt_ms = 0;      // smoothed

@@ -26,6 +26,9 @@ GRADIENT_BYTES = 65536
 WANTED = {50: {0: .95, 40: .95, 100: .95}, 100: {0: .95, 40: .95, 100: .95},
           500: {0: .95, 40: .95, 100: .90}}
 LATENCY_OVER_RTT_MS = 20
+# Seconds of both processes per gigabyte, at rates up to 100 Mbit/s; twice that when each packet
+# wakes the receiver.
+CPU_WANTED = 20
 
 
 def numbers(text):
@@ -147,6 +150,8 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
     gigabytes = grown("receivedWireBytes", "receiver") / 1e9
     cpu = {end: grown("cpuSeconds", end) / gigabytes if gigabytes else None
            for end in ("sender", "receiver")}
+    switches = {end: grown("contextSwitches", end) / (1e3 * gigabytes) if gigabytes else None
+                for end in ("sender", "receiver")}
     control, gradient = last.sender["controlMs"], last.receiver["gradientMs"]
     return {
         "linkBps": rate, "rttMs": rtt_ms, "tls": True,
@@ -162,6 +167,8 @@ def row_of(rate, rtt_ms, queue_ms, congestion, idle, first, last):
         "gradientMedianMs": quantile(gradient, .5), "gradientMaxMs": max(gradient, default=None),
         "senderCpuSecondsPerGigabyte": cpu["sender"],
         "receiverCpuSecondsPerGigabyte": cpu["receiver"],
+        "senderSwitchesPerMegabyte": switches["sender"],
+        "receiverSwitchesPerMegabyte": switches["receiver"],
         "paceBps": last.sender["paceBps"], "connections": last.sender["connections"],
         "load": os.getloadavg()[0], "seconds": seconds,
     }
@@ -180,6 +187,9 @@ COLUMNS = (
     ("gradient ms", lambda r: f"{r['gradientMedianMs']:.1f}"),
     ("most", lambda r: f"{r['gradientMaxMs']:.1f}"),
     ("CPU s/GB", lambda r: f"{r['cpuSecondsPerGigabyte']:.2f}"),
+    ("sender", lambda r: f"{r['senderCpuSecondsPerGigabyte']:.2f}"),
+    ("switches/MB", lambda r: f"{r['senderSwitchesPerMegabyte']:.0f}+"
+                              f"{r['receiverSwitchesPerMegabyte']:.0f}"),
     ("pace", lambda r: f"{r['paceBps'] / 1e6:.1f}"), ("conns", lambda r: str(r["connections"])),
     ("load", lambda r: f"{r['load']:.1f}"), ("", lambda r: ", ".join(misses(r)) or "good"),
 )
@@ -193,6 +203,8 @@ def misses(row):
     if row["controlLatencyMs"] is None or \
             row["controlLatencyMs"] > row["rttMs"] + LATENCY_OVER_RTT_MS:
         found.append(f"control above RTT + {LATENCY_OVER_RTT_MS} ms")
+    if row["linkBps"] <= 100e6 and (row["cpuSecondsPerGigabyte"] or 0) > CPU_WANTED:
+        found.append(f"CPU above {CPU_WANTED} s/GB")
     return found
 
 

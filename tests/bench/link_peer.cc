@@ -2,9 +2,10 @@
 // tests/bench/link_bench.py.
 //
 //   link_peer receive --dir DIR --listen HOST [--back BYTES] [--pacing 0]
+//             [--low-water 0]
 //   link_peer send --dir DIR --listen HOST --to PEER --link HOST:PORT --control HOST:PORT
 //             [--frame BYTES] [--ahead N] [--control-ms N] [--gradient BYTES --gradient-ms N]
-//             [--upload BIT_PER_S] [--pacing 0]
+//             [--upload BIT_PER_S] [--pacing 0] [--low-water 0]
 //
 // The sender says small messages to the scheduler's side every so many milliseconds, which are
 // answered at once. After the line "go" on its standard input it opens the link, keeps N frames
@@ -64,13 +65,13 @@ std::uint64_t NumberOf(const std::map<std::string, std::string>& options, const 
   return found == options.end() ? otherwise : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
-double CpuSeconds() {
+rusage Usage() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return usage;
+}
+double Seconds(const timeval& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
 }
 
 std::uint64_t Nanoseconds() {
@@ -94,6 +95,7 @@ class Peer {
     hub.upload = upload_;
     hub.download = download_;
     hub.pacing = NumberOf(options, "--pacing", 1) != 0;
+    hub.low_water = NumberOf(options, "--low-water", 1) != 0;
     RunOn(executor_.get(), [&] {
       hub_ = Need(NewGrpcLinkHub(hub, executor_.get()));
       hub_->SetCaps({NumberOf(options, "--upload", 0)}, {});
@@ -138,7 +140,9 @@ class Peer {
     report["paceBps"] = hub_ ? hub_->upload_pace().value : 0;
     report["linkRttMs"] = stats.rtt_ms;
     report["connections"] = stats.connections;
-    report["cpuSeconds"] = CpuSeconds();
+    const rusage usage = Usage();
+    report["cpuSeconds"] = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+    report["contextSwitches"] = usage.ru_nvcsw + usage.ru_nivcsw;
     report["seconds"] = static_cast<double>(Nanoseconds()) * 1e-9;
     return report;
   }

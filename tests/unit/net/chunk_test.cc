@@ -99,6 +99,37 @@ TEST(Chunk, GoldenPing) {
             "198877665544332211");
 }
 
+// What is known to come: the rest of frames that have begun, and what the last chunk says of the
+// frame behind it.
+TEST(Chunk, TheReceiverKnowsWhatIsToCome) {
+  SendQueue queue(kMax, kMax);
+  FrameAssembler assembler(kRun, 7, kMax);
+  const auto next = [&](std::uint64_t missing) {
+    const std::string message = Message(*queue.Next(40));
+    const Chunk chunk = ParseChunk(OneSlice(message)).value();
+    EXPECT_TRUE(assembler.Add(chunk).ok());
+    EXPECT_EQ(assembler.missing_bytes(), missing);
+    return chunk.header.next();
+  };
+  ASSERT_TRUE(queue.Push(MakeFrame(FrameKind::kActivation, 100), {}).ok());
+  ASSERT_TRUE(queue.Push(MakeFrame(FrameKind::kActivation, 70), {}).ok());
+  EXPECT_EQ(next(60), 0u);
+  ASSERT_TRUE(queue.Push(MakeFrame(FrameKind::kGradient, 50), {}).ok());
+  EXPECT_EQ(next(60 + 10), 0u);
+  EXPECT_EQ(next(60), 60u);  // the activation goes on
+  EXPECT_EQ(next(20), 0u);
+  EXPECT_EQ(next(0), 70u);
+  EXPECT_EQ(next(30), 0u);
+  EXPECT_EQ(next(0), 0u);
+}
+
+TEST(Chunk, GoldenLastChunkBeforeAnotherFrame) {
+  bulk::v1::ChunkHeader header;
+  header.set_frame(1);
+  header.set_next(300);
+  EXPECT_EQ(Hex(ChunkHead(header)), "05000000080140ac02");
+}
+
 TEST(Chunk, InterleavedFramesInAnySlicesEqualTheOriginals) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {

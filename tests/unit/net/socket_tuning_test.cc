@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -122,6 +123,40 @@ TEST(SocketTuning, TellsWhatTheKernelCounts) {
   EXPECT_EQ(figures->unsent_bytes, 0u);
 }
 
+TEST(SocketTuning, AReaderIsWokenAtTheLowWaterMarkOnly) {
+  const Connection connection;
+  const TcpSocket socket = FindTcpSockets(connection.client_address()).at(0);
+  std::array<char, 5000> bytes{};
+  const auto readable = [&connection] {
+    pollfd poll{connection.server(), POLLIN, 0};
+    return ::poll(&poll, 1, 0) == 1;
+  };
+  const auto wait_for = [&socket](std::uint64_t waiting) {
+    for (int i = 0; i < 1000 && ReadReceiveFigures(socket)->waiting_bytes < waiting; ++i) {
+      ::usleep(1000);
+    }
+    return ReadReceiveFigures(socket)->waiting_bytes;
+  };
+  ASSERT_TRUE(SetReceiveLowWater(socket, 7000));
+  ASSERT_EQ(::send(connection.client(), bytes.data(), 5000, 0), 5000);
+  EXPECT_EQ(wait_for(5000), 5000u);
+  EXPECT_FALSE(readable());
+  ASSERT_EQ(::send(connection.client(), bytes.data(), 3000, 0), 3000);
+  EXPECT_EQ(wait_for(8000), 8000u);
+  EXPECT_TRUE(readable());
+  ASSERT_EQ(::recv(connection.server(), bytes.data(), 5000, 0), 5000);
+  EXPECT_FALSE(readable());
+  EXPECT_TRUE(SetReceiveLowWater(socket, 1));
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(ReadReceiveFigures(socket)->taken_bytes, 5000u);
+}
+
+TEST(SocketTuning, TunesForBulkAllButWhatStaysWithinTheMachine) {
+  const Connection connection;
+  EXPECT_TRUE(TuneForBulk({connection.server_address(), "127.0.0.1:1"}).empty());
+  EXPECT_EQ(OptionOf(connection.client(), IPPROTO_TCP, TCP_NOTSENT_LOWAT), 256 * 1024);
+}
+
 TEST(SocketTuning, ADescriptorThatSomebodyElseGotIsLeftAlone) {
   Connection connection;
   const TcpSocket socket = FindTcpSockets(connection.server_address()).at(0);
@@ -133,6 +168,8 @@ TEST(SocketTuning, ADescriptorThatSomebodyElseGotIsLeftAlone) {
   EXPECT_FALSE(LimitUnsentBytes(socket, 98304));
   EXPECT_FALSE(LimitPacingRate(socket, 1'000'000));
   EXPECT_FALSE(GrowSendBuffer(socket));
+  EXPECT_FALSE(SetReceiveLowWater(socket, 5000));
+  EXPECT_FALSE(ReadReceiveFigures(socket).has_value());
   EXPECT_FALSE(ReadTcpFigures(socket).has_value());
   EXPECT_NE(OptionOf(other.client(), IPPROTO_TCP, TCP_NOTSENT_LOWAT), 98304);
   ::close(number);
