@@ -113,6 +113,11 @@ class MomentumStep final : public ReplicaStep {
     double squared_norm = 0;               // of it
   };
 
+  // Of a bucket, as the model has them.
+  struct Values {
+    Buffer gradient, momentum;
+  };
+
   Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
   Status AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number);
   collective::Exchange* ExchangeOf(const Lane& lane) const {
@@ -121,10 +126,13 @@ class MomentumStep final : public ReplicaStep {
   void BeginStep(std::uint64_t step);
   void Believe(const ReduceOrder& order);
   void Read(Lane* lane);
+  void Fold(Lane* lane, Values values);
+  void HaveOwn(Lane* lane, Buffer values);
   void Exchange(Lane* lane);
   void Use(Lane* lane);
   void UseSum(Lane* lane);
   void UseMomentum(Lane* lane);
+  void Scale(Lane* lane, Buffer before, Buffer mean);
   void FinishLane();
   void Finish(Result<double> norm);
   void ApplyLanes(const ApplyOrder& order);
@@ -264,29 +272,48 @@ void MomentumStep::Believe(const ReduceOrder& order) {
 }
 
 // Gradients are summed over the members; of momenta the mean is taken, so a member's own stands for
-// all of them there, and one of two ends for both.
+// all of them there, and one of two ends for both. Only the model is compute's: what is made of its
+// values is made of all buckets at once beside it, value by value and so the same on any number of
+// threads.
 void MomentumStep::Read(Lane* lane) {
   lane->begun = true;
-  auto read = [model = core_->deps.model, from = lane->bucket.part, exact = exact_,
-               options = OptimizerOptionsOf(*core_, step_),
-               factor = assumed_]() mutable -> Result<Buffer> {
-    Buffer gradient(from->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *from, gradient.floats()));
-    if (exact) return gradient;
-    options.gradient_factor = factor * from->ends;
-    Buffer momentum(gradient.size());
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, momentum.floats()));
-    optimizer::FoldMomentum(optimizer::MakeAdamWStep(options), gradient.floats(),
-                            momentum.floats());
-    return momentum;
+  auto read = [model = core_->deps.model, from = lane->bucket.part,
+               exact = exact_]() -> Result<Values> {
+    Values values;
+    values.gradient = Buffer(from->values * sizeof(float));
+    SHOAL_RETURN_IF_ERROR(
+        ReadPart(model, StateVector::kGradients, *from, values.gradient.floats()));
+    if (exact) return values;
+    values.momentum = Buffer(values.gradient.size());
+    SHOAL_RETURN_IF_ERROR(
+        ReadPart(model, StateVector::kFirstMoment, *from, values.momentum.floats()));
+    return values;
   };
-  scope_.Run(core_->deps.compute, "momentum.fold", std::move(read),
-             [this, lane, attempt = attempt_](Result<Buffer> values) {
+  scope_.Run(core_->deps.compute, "momentum.read", std::move(read),
+             [this, lane, attempt = attempt_](Result<Values> values) {
                if (attempt != attempt_) return;
                if (!values.ok()) return Finish(values.status());
-               lane->own = std::make_shared<const Buffer>(std::move(*values));
-               lane->queue->Ready(lane->number);
+               if (exact_) return HaveOwn(lane, std::move(values->gradient));
+               Fold(lane, std::move(*values));
              });
+}
+
+void MomentumStep::Fold(Lane* lane, Values values) {
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, step_);
+  options.gradient_factor = assumed_ * lane->bucket.part->ends;
+  auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
+    optimizer::FoldMomentum(step, values.gradient.floats(), values.momentum.floats());
+    return std::move(values.momentum);
+  };
+  scope_.Run(core_->deps.codec, "momentum.fold", std::move(fold),
+             [this, lane, attempt = attempt_](Buffer momentum) {
+               if (attempt == attempt_) HaveOwn(lane, std::move(momentum));
+             });
+}
+
+void MomentumStep::HaveOwn(Lane* lane, Buffer values) {
+  lane->own = std::make_shared<const Buffer>(std::move(values));
+  lane->queue->Ready(lane->number);
 }
 
 void MomentumStep::Exchange(Lane* lane) {
@@ -326,32 +353,41 @@ void MomentumStep::UseSum(Lane* lane) {
 }
 
 void MomentumStep::UseMomentum(Lane* lane) {
+  Buffer mean = std::move(*std::exchange(lane->result, std::nullopt));
+  if (blend_ == 1) return Scale(lane, {}, std::move(mean));
+  auto read = [model = core_->deps.model, from = lane->bucket.part]() -> Result<Buffer> {
+    Buffer before(from->values * sizeof(float));
+    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, before.floats()));
+    return before;
+  };
+  auto shared = std::make_shared<Buffer>(std::move(mean));
+  scope_.Run(core_->deps.compute, "momentum.before", std::move(read),
+             [this, lane, shared](Result<Buffer> before) {
+               if (!before.ok()) return Finish(before.status());
+               Scale(lane, std::move(*before), std::move(*shared));
+             });
+}
+
+// `before`: the momentum that all had; none where the assumed factor was the true one.
+void MomentumStep::Scale(Lane* lane, Buffer before, Buffer mean) {
   struct Agreed {
     Buffer momentum;
     double squared_norm = 0;
   };
   // The embedding counts on one of its two stages, as its gradient does.
   const bool counts = !lane->bucket.part->embedding || core_->first_stage();
-  auto scale =
-      [model = core_->deps.model, from = lane->bucket.part, counts, blend = blend_,
-       options = OptimizerOptionsOf(*core_, step_),
-       mean = std::move(*std::exchange(lane->result, std::nullopt))]() mutable -> Result<Agreed> {
-    if (blend != 1) {
-      Buffer before(mean.size());
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, before.floats()));
-      optimizer::ScaleFold(optimizer::MakeAdamWStep(options), static_cast<float>(blend),
-                           before.floats(), mean.floats());
-    }
+  auto scale = [counts, blend = static_cast<float>(blend_), before = std::move(before),
+                step = optimizer::MakeAdamWStep(OptimizerOptionsOf(*core_, step_)),
+                mean = std::move(mean)]() mutable {
+    if (!before.empty()) optimizer::ScaleFold(step, blend, before.floats(), mean.floats());
     const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
     return Agreed{std::move(mean), squares};
   };
-  scope_.Run(core_->deps.compute, "momentum.scale", std::move(scale),
-             [this, lane](Result<Agreed> agreed) {
-               if (!agreed.ok()) return Finish(agreed.status());
-               lane->agreed = std::make_shared<const Buffer>(std::move(agreed->momentum));
-               lane->squared_norm = agreed->squared_norm;
-               FinishLane();
-             });
+  scope_.Run(core_->deps.codec, "momentum.scale", std::move(scale), [this, lane](Agreed agreed) {
+    lane->agreed = std::make_shared<const Buffer>(std::move(agreed.momentum));
+    lane->squared_norm = agreed.squared_norm;
+    FinishLane();
+  });
 }
 
 // The norm is in the unit of a gradient sum, and what clipping leaves.

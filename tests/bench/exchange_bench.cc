@@ -12,6 +12,7 @@
 
 #include "collective/exchange_coders.h"
 #include "collective/exchange_work.h"
+#include "optimizer/adamw.h"
 
 namespace shoal::collective {
 namespace {
@@ -162,7 +163,44 @@ void Exchange(benchmark::State& state, const Codec& codec, std::size_t members, 
   state.SetBytesProcessed(static_cast<std::int64_t>(kValues * sizeof(float)) * state.iterations());
 }
 
+// What `qadam` and `onebit` do with the values before and behind the exchange.
+enum class Around { kFold, kScale, kNorm, kUpdate };
+
+void Momentum(benchmark::State& state, Around what) {
+  optimizer::AdamWOptions options;
+  options.learning_rate = 1e-4;
+  const optimizer::AdamWStep step = optimizer::MakeFrozenStep(options, 100);
+  Buffer gradient(kValues * sizeof(float)), momentum(gradient.size()), variance(gradient.size());
+  Fill(&gradient, 1);
+  Fill(&momentum, 2);
+  std::ranges::fill(variance.floats(), 0.5F);
+  for (auto round : state) {
+    switch (what) {
+      case Around::kFold:
+        optimizer::FoldMomentum(step, gradient.floats(), momentum.floats());
+        break;
+      case Around::kScale:
+        optimizer::ScaleFold(step, 0.9F, gradient.floats(), momentum.floats());
+        break;
+      case Around::kNorm:
+        benchmark::DoNotOptimize(optimizer::SumOfSquares(momentum.floats()));
+        break;
+      case Around::kUpdate:
+        optimizer::FrozenUpdate(step, momentum.floats(), variance.floats(), gradient.floats());
+        break;
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(kValues * sizeof(float)) * state.iterations());
+}
+
 const bool kRegistered = [] {
+  for (const auto& [name, what] :
+       {std::pair{"fold", Around::kFold}, std::pair{"scale", Around::kScale},
+        std::pair{"norm", Around::kNorm}, std::pair{"update", Around::kUpdate}}) {
+    const std::string title = std::string("momentum/") + name;
+    benchmark::RegisterBenchmark(title.c_str(), Momentum, what)->Unit(benchmark::kMillisecond);
+  }
   for (const Codec& codec : kCodecs) {
     for (const std::size_t members : {2, 8}) {
       for (const auto& [name, parts] :

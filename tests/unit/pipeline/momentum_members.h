@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,6 +171,7 @@ class MomentumMembers {
   }
 
   const GroupShape shape_;
+  std::set<std::string> ran_;  // "executor task"
   test_support::SimWorld world_;
   std::mt19937 random_{4};
   std::unique_ptr<Executor> control_, compute_, codec_;
@@ -182,7 +184,10 @@ class MomentumMembers {
 
  private:
   std::unique_ptr<Executor> NewExecutor(const char* name) {
-    return world_.NewExecutor(name, [](const char*) { return Duration(1000); });
+    return world_.NewExecutor(name, [this, name](const char* task) {
+      ran_.insert(std::string(name) + " " + task);
+      return Duration(1000);
+    });
   }
   void AddMember(std::uint32_t rank, const compression::ReplicaMethod& method) {
     const test_support::TinyShape tiny{

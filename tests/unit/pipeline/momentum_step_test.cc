@@ -248,6 +248,22 @@ TEST_P(MomentumMethods, BucketsTravelBeforeReduce) {
   }
 }
 
+// The compute thread reads and writes the model; arithmetic on all values is on as many threads as
+// there are codecs, a bucket each.
+TEST_P(MomentumMethods, WorkAroundAnExchangeIsNotOnTheComputeThread) {
+  const GroupShape shape{3, 1, 1};
+  MomentumMembers members(Method(), shape);
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    const StepFacts facts = FactsOf(shape, step, members.values());
+    ASSERT_NO_FATAL_FAILURE(members.Reduce(facts));
+    ASSERT_NO_FATAL_FAILURE(members.Apply(facts));
+  }
+  for (const std::string task : {"momentum.fold", "momentum.scale"}) {
+    EXPECT_TRUE(members.ran_.contains("codec " + task)) << task;
+    EXPECT_FALSE(members.ran_.contains("compute " + task)) << task;
+  }
+}
+
 // A wild gradient moves the momentum by what clipping leaves of it, and is forgotten as that is.
 TEST_P(MomentumMethods, AWildGradientLeavesNoMoreThanClippingDoes) {
   const GroupShape shape{3, 1, 256};
