@@ -188,8 +188,7 @@ class ClientStream final
 
   void OnDone(const grpc::Status& status) override {
     const bool refused = status.error_code() == grpc::StatusCode::UNAVAILABLE && *reached_;
-    Gone(refused && !opened_ ? Unavailable("it does not take this peer's key: it has no plan with "
-                                           "this peer in it, or not yet")
+    Gone(refused && !opened_ ? PermissionDenied("it does not take this peer's key")
                              : FromGrpc(status));
   }
 

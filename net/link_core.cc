@@ -220,6 +220,10 @@ void LinkCore::OpenTimeout() {
     Close(DeadlineExceeded(where + ": reached at " + stats_.address +
                            ", but it did not accept the link of generation " +
                            std::to_string(target_.generation) + " in time; its plan may differ"));
+  } else if (last_failure_.code() == StatusCode::kPermissionDenied) {
+    Close(DeadlineExceeded(where + ": " + stats_.address +
+                           " is reached, but does not take this peer's key; this peer is not in "
+                           "its plan, or not yet"));
   } else {
     Close(DeadlineExceeded(where + ": not reached in time (" +
                            (last_failure_.ok() ? "no answer" : last_failure_.message()) +

@@ -302,6 +302,16 @@ TEST_F(LinkTest, UnexpectedPeerIsRefused) {
   On([&] { stranger.hub.reset(); });
 }
 
+TEST_F(LinkTest, APeerWithoutUsInItsPlanIsNamedSo) {
+  LinkLimits limits;
+  limits.open_timeout = std::chrono::milliseconds(500);
+  hub_a_.emplace(executor_.get(), limits);
+  hub_b_.emplace(executor_.get());
+  On([&] { a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_), a_.Handlers()); });
+  ASSERT_TRUE(Wait([this] { return a_.closed.has_value(); }));
+  EXPECT_THAT(a_.closed->message(), HasSubstr("this peer is not in its plan"));
+}
+
 TEST_F(LinkTest, WrongKeyAtTheDialledAddressNeverOpens) {
   LinkLimits limits;
   limits.open_timeout = std::chrono::milliseconds(700);
