@@ -60,7 +60,6 @@ Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& 
   SHOAL_RETURN_IF_ERROR(server->Prepare(history));
   SHOAL_RETURN_IF_ERROR(server->Listen());
   SHOAL_RETURN_IF_ERROR(server->WriteFiles());
-  server->FindLost();
   server->OnControl([&] { server->TickAgain(); });
   return server;
 }
@@ -138,30 +137,22 @@ Status SchedulerServer::Replay() {
   return CheckHistory(events);
 }
 
-// What a disk did to the newest checkpoint since it was written is found before a peer asks for it.
-// Thread: main, before anybody is answered from control.
+// What a disk did to the newest checkpoint since it was written is found before anybody can ask for
+// it, or for the state of the run. Thread: main; store and control have nothing to do yet.
 void SchedulerServer::FindLost() {
-  std::promise<void> looked;
+  disk_->SetRepair({[this](const storage::ContentHash& hash) {
+                      return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.lost",
+                                     [this, hash] { Feed(ArtefactsLost{{hash}}); });
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
+                    }});
   std::vector<control::v1::ArtefactRef> current;
-  OnControl([&] {
-    for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
-  });
-  std::vector<std::string> lost;
-  store_->Post("artefacts.verify", [&] {
-    disk_->SetRepair({[this](const storage::ContentHash& hash) {
-                        return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
-                      },
-                      [this](const std::string& hash) {
-                        control_->Post("artefact.lost",
-                                       [this, hash] { Feed(ArtefactsLost{{hash}}); });
-                      },
-                      [this](const std::string& hash) {
-                        control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
-                      }});
-    lost = disk_->FindLost(current);
-    looked.set_value();
-  });
-  looked.get_future().wait();
+  for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
+  const std::vector<std::string> lost = disk_->FindLost(current);
   OnControl([&] { Feed(ArtefactsLost{lost}); });
 }
 
@@ -173,6 +164,7 @@ Status SchedulerServer::Listen() {
   SHOAL_RETURN_IF_ERROR(Replay());
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
+  FindLost();
   SHOAL_RETURN_IF_ERROR(ListenForPeers(secret));
 
   net::LocalHandlers local;
