@@ -33,6 +33,7 @@ shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
   SHOAL_LOG(kInfo, "daemon", "started", {"peer", (*daemon)->id().ToShort()},
             {"status", "http://" + (*daemon)->status_address() + "/"});
   const Status status = stop.Wait();
+  if (status.ok()) (*daemon)->HandOver();
   std::move(daemon).value().reset();
   if (!status.ok()) std::cerr << "shoald: " << status.message() << "\n";
   return ExitCodeFor(status);

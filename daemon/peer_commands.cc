@@ -1,5 +1,7 @@
 // What the CLI orders of a peer: join, pause, resume, leave, set, stop.
 
+#include <future>
+#include <memory>
 #include <utility>
 
 #include "common/log.h"
@@ -10,6 +12,8 @@ namespace {
 
 // A checkpoint that is not whole by then is not worth its owner's wait.
 constexpr Duration kHandoverMax = std::chrono::minutes(10);
+// Of a process that is told to end: less than the ten seconds that `docker stop` grants.
+constexpr Duration kStopHandoverMax = std::chrono::seconds(7);
 
 }  // namespace
 
@@ -124,13 +128,26 @@ bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
   return true;
 }
 
+void PeerDaemon::HandOver() {
+  auto done = std::make_shared<std::promise<void>>();
+  control_->Post("daemon.hand_over", [this, done] {
+    handed_over_ = [done] { done->set_value(); };
+    if (!BeginHandover(Handover::kStop, "its shoald is told to end")) return handed_over_();
+    SHOAL_LOG(kInfo, "daemon", "handover", {"at_most", FormatDuration(kStopHandoverMax)},
+              {"hint", "a second Ctrl-C ends shoald at once"});
+  });
+  done->get_future().wait_for(kStopHandoverMax);
+}
+
 void PeerDaemon::FinishHandover() {
   const Handover how = std::exchange(handover_, Handover::kNone);
   if (how == Handover::kNone) return;
+  if (how == Handover::kStop) return handed_over_();
   if (how == Handover::kLeave) {
     control::v1::PeerMessage message;
     message.mutable_leaving()->set_reason("left by its user");
     connection_->Tell(std::move(message));
+    EndStage();
     control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
     return;
   }

@@ -39,13 +39,16 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
                                                   std::function<void(Status)> on_stop);
   // Leaves the run in order: tells the scheduler, stops the stage, flushes the store.
   ~PeerDaemon() override;
+  // Before that: lets the run save its steps first, if this peer trains; waits some seconds for it.
+  // Thread: main.
+  void HandOver();
 
   std::string status_address() const;  // host:port of the status page
   const PeerId& id() const { return identity_->id; }
 
  private:
   // What happens once the run has saved the steps that this peer took part in.
-  enum class Handover : std::uint8_t { kNone, kPause, kLeave };
+  enum class Handover : std::uint8_t { kNone, kPause, kLeave, kStop };
 
   explicit PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop);
   Status OpenStores();
@@ -121,6 +124,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   net::Invite invite_;
   bool paused_ = false;
   Handover handover_ = Handover::kNone;
+  std::function<void()> handed_over_;  // of kStop
   std::string run_id_, run_name_;
   Duration heartbeat_ = std::chrono::seconds(1);
   std::uint64_t heartbeat_round_ = 0;

@@ -109,7 +109,13 @@ class LeavingTest(harness.SwarmTest):
             self.assertGreaterEqual(left["checkpointStep"], held["step"] + 2)
             self.assertEqual(left["checkpointStep"], left["step"])
             swarm.start_peer("p0")
-            swarm.wait_step(left["step"] + 1)
+            begun = swarm.wait_step(left["step"] + 1)["step"]
+
+            swarm.peers["p0"].signal(15)
+            self.assert_ends(swarm, "p0")
+            ended = swarm.wait_run(lambda r: r["state"] == "paused", 20, "it is missed", but=["p0"])
+            self.assertGreater(ended["checkpointStep"], begun)
+            self.assertEqual(ended["checkpointStep"], ended["step"])
             swarm.stop()
 
     @staticmethod
