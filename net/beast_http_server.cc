@@ -28,6 +28,10 @@ constexpr std::size_t kHeaderBytesMax = 16 * 1024;
 constexpr std::size_t kBodyBytesMax = 0;
 constexpr auto kIdleTimeout = std::chrono::seconds(15);
 constexpr auto kHandlerTimeout = std::chrono::minutes(1);
+// Only the page's own script and style, and nobody may frame it: what peers say is shown there.
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 bool IsLoopbackHost(std::string_view host) {
   if (!host.empty() && host.front() == '[') {
@@ -114,6 +118,9 @@ class Session : public std::enable_shared_from_this<Session> {
     response_.set(http::field::content_type, answer.content_type);
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
+    response_.set("Content-Security-Policy", kPolicy);
+    response_.set("X-Frame-Options", "DENY");
+    response_.set("Referrer-Policy", "no-referrer");
     const bool head = request.method() == http::verb::head;
     response_.content_length(answer.body.size());
     if (!head) response_.body() = std::move(answer.body);
@@ -228,6 +235,10 @@ Result<std::unique_ptr<HttpServer>> NewHttpServer(
 HttpResponse StatusPageOrNotFound(const std::string& path) {
   if (path == "/" || path == "/index.html") {
     return {200, "text/html; charset=utf-8", std::string(StatusPage())};
+  }
+  if (path == "/page.css") return {200, "text/css; charset=utf-8", std::string(StatusStyle())};
+  if (path == "/page.js") {
+    return {200, "text/javascript; charset=utf-8", std::string(StatusScript())};
   }
   return {404, "text/plain; charset=utf-8",
           "not here; try /, /api/v1/status, /metrics, /healthz or /readyz\n"};

@@ -42,7 +42,7 @@ Result<std::unique_ptr<HttpServer>> NewHttpServer(
     const HttpServerOptions& options, Executor* executor,
     std::function<HttpResponse(const std::string& path)> handler);
 
-// "/" is the live page, everything else 404.
+// "/" is the live page, "/page.css" and "/page.js" its style and script, everything else 404.
 HttpResponse StatusPageOrNotFound(const std::string& path);
 
 }  // namespace shoal::net

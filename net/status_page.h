@@ -1,4 +1,5 @@
-// The live page of peer and scheduler: one HTML document that needs no network.
+// The live page of peer and scheduler: HTML, style and script that need no network. Style and
+// script are files of their own, so that the page's policy can forbid all others.
 
 #ifndef SHOAL_NET_STATUS_PAGE_H_
 #define SHOAL_NET_STATUS_PAGE_H_
@@ -7,8 +8,10 @@
 
 namespace shoal::net {
 
-// net/status_page.html, embedded at build.
+// net/status_page.html, .css and .js, embedded at build.
 std::string_view StatusPage();
+std::string_view StatusStyle();
+std::string_view StatusScript();
 
 }  // namespace shoal::net
 

@@ -1,9 +1,11 @@
 """The live pages in a real browser, and the metrics in promtool, of a swarm that trains."""
 
+import http.server
 import json
 import re
 import shutil
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
@@ -20,17 +22,7 @@ def get(address, path):
         return answer.read().decode()
 
 
-class WebTest(harness.SwarmTest):
-
-    def setUp(self):
-        super().setUp()
-        # Long enough to still train while the browser looks.
-        self.swarm = Swarm(self.folder / "s", stages=2, pipelines=2, steps=100_000,
-                           checkpoint_every=100_000, forward="aqsgd:bits=4",
-                           backward="direct:bits=8", data=harness.data(32, 10_000))
-        self.enterContext(self.swarm)
-        self.swarm.start(None, "--upload", "50mbit", "--download", "80mbit")
-        self.swarm.wait_step(20)
+class Browser(harness.SwarmTest):
 
     def browse(self, address, *flags):
         self.assertIsNotNone(BROWSER)
@@ -42,6 +34,65 @@ class WebTest(harness.SwarmTest):
             preexec_fn=harness.die_with_parent)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return done.stdout
+
+
+class HostilePeerTest(Browser):
+    """The organiser's page shows what peers say: text, never script."""
+
+    EVIL = "<img src=x onerror='document.title=`owned`'>"
+
+    def status(self):
+        evil = self.EVIL
+        peer = {"role": {"layers": [evil, evil]}, "work": {"time": [{"use": evil, "ms": evil}]},
+                "links": [{"ratio": evil, "name": evil, "channel": evil, "upBps": evil,
+                           "rttMs": evil, "stallNetworkMs": evil}, None, 7],
+                "boundaries": [{"boundary": evil, "relativeDelta": evil, "lowRank": evil}, None],
+                "health": [{"text": evil, "fix": evil}, None], "traffic": {"forward": evil},
+                "deltaStore": {"bytes": evil}}
+        run = {"name": evil, "state": evil, "reason": evil, "step": evil, "losses": [evil]}
+        return {"run": run, "version": evil,
+                "members": [{"peer": "1", "name": evil, "stage": 0, "pipeline": evil,
+                             "state": evil, "status": peer}]}
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_the_organisers_page_runs_no_script_of_a_peer(self):
+        status = json.dumps(self.status()).encode()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                name = {"/": "html", "/page.css": "css", "/page.js": "js"}.get(self.path)
+                body = (harness.SOURCE / f"net/status_page.{name}").read_bytes() if name else status
+                kind = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+                self.send_response(200)
+                self.send_header("Content-Type", kind.get(name, "application/json"))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        page = self.browse(f"127.0.0.1:{server.server_port}", "--dump-dom")
+        self.assertNotIn("<img", page)
+        self.assertIn("&lt;img src=x", page)
+        self.assertNotRegex(page, "<title>owned")
+        self.assertNotIn("no answer", page, "a text in place of a number stops nothing")
+
+
+class WebTest(Browser):
+
+    def setUp(self):
+        super().setUp()
+        # Long enough to still train while the browser looks.
+        self.swarm = Swarm(self.folder / "s", stages=2, pipelines=2, steps=100_000,
+                           checkpoint_every=100_000, forward="aqsgd:bits=4",
+                           backward="direct:bits=8", data=harness.data(32, 10_000))
+        self.enterContext(self.swarm)
+        self.swarm.start(None, "--upload", "50mbit", "--download", "80mbit")
+        self.swarm.wait_step(20)
 
     def part(self, page, pattern):
         match = re.search(pattern, page, re.S)
@@ -105,6 +156,11 @@ class WebTest(harness.SwarmTest):
     def test_endpoints(self):
         for name in (None, "p0"):
             address = self.swarm.address(name)
+            with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                self.assertIn("default-src 'none'", policy)
+                self.assertIn("frame-ancestors 'none'", policy)
+                self.assertNotIn("unsafe", policy)
             status = json.loads(get(address, "/api/v1/status"))
             self.assertEqual(next(iter(status)), "schemaVersion")
             self.assertEqual(get(address, "/healthz").strip(), "ok")
