@@ -1,5 +1,6 @@
 #include "storage/model_directory.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +16,7 @@ namespace {
 constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 constexpr std::uint64_t kIndexBytesMax = 64 << 20;
 constexpr std::string_view kPrefix = "transformer.";
+constexpr const char* kHeadWeight = "lm_head.weight";
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kTokenizerFiles[] = {
@@ -57,6 +59,7 @@ class HuggingFaceDirectory final : public ModelDirectory {
   Status LoadSharded();
   Status AddTensor(const std::string& stored_name, const TensorView& view);
   Status CheckAll() const;
+  Status CheckTiedHead() const;
 
   const std::string path_;
   const ModelConfig config_;
@@ -117,8 +120,6 @@ Status HuggingFaceDirectory::AddTensor(const std::string& stored_name, const Ten
   std::string name = stored_name;
   if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
   if (IsMaskBuffer(name)) return Status::Ok();
-  // A tied head that is stored all the same is a copy of wte.weight.
-  if (config_.tied_head && name == "lm_head.weight") return Status::Ok();
   if (!tensors_.emplace(name, view).second) {
     return InvalidArgument(path_ + ": tensor " + Quoted(name) +
                            " is stored both with and without the prefix 'transformer.'");
@@ -150,13 +151,41 @@ Status HuggingFaceDirectory::CheckAll() const {
     }
   }
   for (const auto& [name, view] : tensors_) {
+    if (config_.tied_head && name == kHeadWeight) continue;
     // Dropping a weight in silence would train another model than the one given.
     if (wanted.count(name) == 0) {
       return InvalidArgument(path_ + ": tensor " + Quoted(name) +
                              " belongs to no part of the model that config.json describes");
     }
   }
-  return Status::Ok();
+  return CheckTiedHead();
+}
+
+// A tied head that is stored all the same must be a copy: of two different matrices, shoal would
+// train one and drop the other. The mapped bytes are compared, so nothing is loaded for it.
+Status HuggingFaceDirectory::CheckTiedHead() const {
+  const auto head = tensors_.find(kHeadWeight);
+  if (!config_.tied_head || head == tensors_.end()) return Status::Ok();
+  const TensorView& embedding = tensors_.at("wte.weight");
+  const TensorView& stored = head->second;
+  std::string difference;
+  if (stored.shape != embedding.shape) {
+    difference = "shape " + ShapeText(stored.shape) + " instead of " + ShapeText(embedding.shape);
+  } else if (stored.dtype != embedding.dtype) {
+    difference = "dtype " + std::string(DTypeName(stored.dtype)) + " instead of " +
+                 std::string(DTypeName(embedding.dtype));
+  } else {
+    const auto [first, other] = std::mismatch(stored.data.begin(), stored.data.end(),
+                                              embedding.data.begin(), embedding.data.end());
+    if (first == stored.data.end()) return Status::Ok();
+    const auto byte = static_cast<std::size_t>(first - stored.data.begin());
+    difference =
+        "other values from element " + std::to_string(byte / DTypeBytes(stored.dtype)) + " on";
+  }
+  return InvalidArgument(path_ + ": config.json ties the head to wte.weight, but the stored " +
+                         kHeadWeight + " is no copy of it (" + difference +
+                         "); write \"tie_word_embeddings\": false into config.json to use the "
+                         "stored head, or remove that tensor to use wte.weight");
 }
 
 Result<TensorMap> HuggingFaceDirectory::Part(const std::string& part) const {

@@ -188,7 +188,39 @@ TEST_F(ModelDirectoryTest, BuffersAndTheCopyOfATiedHeadAreIgnored) {
   set.Add("transformer.h.0.attn.bias", DType::kU8, {1, 1, 6, 6});
   set.Add("transformer.h.0.attn.masked_bias", DType::kF32, {});
   set.Add("lm_head.weight", DType::kF32, {7, 4});
+  set.bytes.at("lm_head.weight") = set.bytes.at("transformer.wte.weight");
+  set.list.back().data = Bytes(set.bytes.at("lm_head.weight"));
   WriteModel(TinyConfigText(), set);
+  ExpectModel(set, "transformer.", DType::kF32);
+}
+
+// A run on such a directory would train wte.weight as head and drop the head that was stored.
+TEST_F(ModelDirectoryTest, ATiedHeadThatDiffersIsRefused) {
+  const auto error_of = [this](DType dtype, const std::vector<std::int64_t>& shape,
+                               std::size_t flipped) {
+    TensorSet set = TinyTensors(TinyConfig(), "transformer.", DType::kF32);
+    set.Add("lm_head.weight", dtype, shape);
+    auto& head = set.bytes.at("lm_head.weight");
+    if (head.size() == set.bytes.at("transformer.wte.weight").size()) {
+      head = set.bytes.at("transformer.wte.weight");
+      head.at(flipped) ^= 1;
+    }
+    set.list.back().data = Bytes(head);
+    WriteModel(TinyConfigText(), set);
+    return OpenError();
+  };
+  const std::string values = error_of(DType::kF32, {7, 4}, 7 * 4 * 4 - 1);
+  EXPECT_THAT(values, HasSubstr("lm_head.weight is no copy of it (other values from element 27"));
+  EXPECT_THAT(values, HasSubstr("\"tie_word_embeddings\": false"));
+  EXPECT_THAT(error_of(DType::kF32, {7, 4}, 0), HasSubstr("from element 0 on"));
+  EXPECT_THAT(error_of(DType::kF32, {8, 4}, 0), HasSubstr("shape [8, 4] instead of [7, 4]"));
+  EXPECT_THAT(error_of(DType::kF16, {7, 4}, 0), HasSubstr("dtype F16 instead of F32"));
+
+  // As the text advises.
+  const std::string more = R"(,"tie_word_embeddings":false)";
+  TensorSet set = TinyTensors(TinyConfig(), "transformer.", DType::kF32);
+  set.Add("lm_head.weight", DType::kF32, {7, 4});
+  WriteModel(TinyConfigText(more), set);
   ExpectModel(set, "transformer.", DType::kF32);
 }
 
