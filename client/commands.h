@@ -25,6 +25,7 @@ struct Target {
 };
 
 // ---- this machine's peer ----
+// `daemon_options`: --flag and value in turn.
 ExitCode Join(const Target& target, const std::string& invite, bool start_daemon,
               const std::vector<std::string>& daemon_options);
 ExitCode PeerStatus(const Target& target);

@@ -7,13 +7,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cctype>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "client/commands.h"
+#include "client/finding.h"
 #include "client/process.h"
 #include "client/programs.h"
 #include "client/terminal.h"
@@ -24,15 +27,6 @@
 
 namespace shoal::client {
 namespace {
-
-enum class Verdict { kGood, kHint, kBad };
-
-struct Finding {
-  Verdict verdict;
-  std::string check;
-  std::string text;
-  std::string fix;  // empty when good
-};
 
 constexpr std::uint64_t kMemoryWanted_bytes = 2ull << 30;
 constexpr std::uint64_t kDiskWanted_bytes = 5ull << 30;
@@ -84,16 +78,53 @@ Finding CheckDisk(const std::string& directory) {
           enough ? "" : "the delta store may need more; set limits.delta_store"};
 }
 
+constexpr const char* kNvidiaVendor = "0x10de";
+constexpr const char* kDisplayClass = "0x03";  // of PCI: graphics and 3D controllers
+
+bool NvidiaCardOnBus() {
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/bus/pci/devices", error)) {
+    const Result<std::string> vendor = ReadFile((device.path() / "vendor").string(), 64);
+    const Result<std::string> kind = ReadFile((device.path() / "class").string(), 64);
+    if (vendor.ok() && kind.ok() && vendor->starts_with(kNvidiaVendor) &&
+        kind->starts_with(kDisplayClass)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// One of /dev/nvidia0, nvidia1, ...: a container may have been given another one than the first.
+std::string NvidiaDevice() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename().string();
+    constexpr std::string_view kPrefix = "nvidia";
+    if (name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+        std::isdigit(static_cast<unsigned char>(name[kPrefix.size()]))) {
+      return entry.path().string();
+    }
+  }
+  return "";
+}
+
 Finding CheckGpu() {
-  if (::access("/dev/nvidia0", F_OK) != 0) {
-    return {Verdict::kHint, "gpu", "no NVIDIA device",
-            "training works on the CPU, slowly; install the NVIDIA driver if there is a card"};
+  GpuFacts facts;
+  const std::string device = NvidiaDevice();
+  facts.driver = !device.empty();
+  facts.card = facts.driver || NvidiaCardOnBus();
+  facts.accessible = facts.driver && ::access(device.c_str(), R_OK | W_OK) == 0;
+  const Result<std::string> program = FindProgram("shoald");
+  if (facts.accessible && program.ok()) {
+    const Result<Captured> ran = RunAndCapture({*program, "--print-devices"}, 4096);
+    const auto json =
+        ran.ok() && ran->exit_code == 0 ? ParseJson<nlohmann::json>(ran->output) : nlohmann::json();
+    if (json.is_object()) {
+      facts.built = json.value("cudaBuild", false);
+      facts.devices = json.value("cudaDevices", 0);
+    }
   }
-  if (::access("/dev/nvidia0", R_OK | W_OK) != 0) {
-    return {Verdict::kBad, "gpu", "/dev/nvidia0 is not accessible",
-            "add this user to the groups video and render, then log in again"};
-  }
-  return {Verdict::kGood, "gpu", "NVIDIA device present", ""};
+  return JudgeGpu(facts);
 }
 
 Finding CheckSlowStart() {
@@ -104,39 +135,20 @@ Finding CheckSlowStart() {
           "`sysctl net.ipv4.tcp_slow_start_after_idle=0` (as root) makes bursts faster"};
 }
 
-std::string TextOf(const nlohmann::json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? Printable(found->get<std::string>()) : "";
-}
-
-// What the running peer itself finds: its store, and whether AQ-SGD does its work.
-std::vector<Finding> HealthOf(const std::string& status_json) {
-  const nlohmann::json status = ParseJson<nlohmann::json>(status_json);
-  if (!status.is_object() || !status.contains("health") || !status["health"].is_array()) {
-    return {{Verdict::kHint, "health", "unknown", "start a shoald of the same version"}};
-  }
-  std::vector<Finding> findings;
-  for (const nlohmann::json& item : status["health"]) {
-    if (!item.is_object()) continue;
-    const bool error = TextOf(item, "severity") == "error";
-    findings.push_back({error ? Verdict::kBad : Verdict::kHint, TextOf(item, "code"),
-                        TextOf(item, "text"), TextOf(item, "fix")});
-  }
-  if (findings.empty()) {
-    return {{Verdict::kGood, "health", "links, store and codecs work as they should", ""}};
-  }
-  return findings;
-}
-
 void CheckDaemon(const Target& target, std::vector<Finding>* findings) {
   const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
+  if (!status.ok() && status.status().code() != StatusCode::kUnavailable) {
+    findings->push_back({Verdict::kBad, "daemon", status.status().message(),
+                         "`shoal logs` shows its last lines; stop it and start it again"});
+    return;
+  }
   if (!status.ok()) {
     findings->push_back(
         {Verdict::kHint, "daemon", "does not run", "`shoal join INVITE` starts it"});
     return;
   }
   findings->push_back({Verdict::kGood, "daemon", "runs in " + target.directory, ""});
-  for (Finding& finding : HealthOf(*status)) findings->push_back(std::move(finding));
+  for (Finding& finding : JudgePeer(*status)) findings->push_back(std::move(finding));
 }
 
 Finding CheckIdentity(const Target& target) {

@@ -3,14 +3,19 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <iostream>
 
 #include "client/bench_pipeline.h"
 #include "client/commands.h"
 #include "client/demo.h"
+#include "client/paths.h"
 #include "client/programs.h"
+#include "client/usage.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "common/version.h"
 
 namespace {
@@ -26,7 +31,7 @@ struct Parsed {
   SwarmInitOptions init;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       prompt, model, store_run, delay;
-  std::vector<std::string> settings, devices;
+  std::vector<std::string> settings, devices, words;
   int lines = 50, rounds = 0;
   double interval_s = 1;
   bool follow = false, json = false, no_start = false, store_all = false, now = false;
@@ -47,6 +52,13 @@ void PeerOptions(CLI::App* command, Parsed* parsed, bool json) {
 }
 
 ExitCode JoinNow(Parsed* p) {
+  for (const auto& [flag, rate] :
+       {std::pair{"--upload", &p->upload}, {"--download", &p->download}}) {
+    if (rate->empty()) continue;
+    if (const auto parsed = ParseRate(*rate); !parsed.ok()) {
+      return Fail(ExitCode::kUsage, std::string(flag) + ": " + parsed.status().message());
+    }
+  }
   std::vector<std::string> options;
   const std::pair<const char*, const std::string*> given[] = {
       {"--upload", &p->upload}, {"--download", &p->download},
@@ -158,6 +170,9 @@ void AddStoreCommands(CLI::App* app, Parsed* p) {
   PeerOptions(drop, p, true);
 }
 
+// Of steps, micro-batches and rows on the command line.
+const CLI::Range kCount(std::uint64_t{1}, std::uint64_t{1'000'000'000});
+
 void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   CLI::App* init =
       Add(swarm, p, "init", "Write run.toml for a new run", [p] { return SwarmInit(p->init); });
@@ -167,9 +182,10 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   init->add_option("--name", p->init.name, "Name of the run");
   init->add_option("--stages", p->init.stages, "Stages")->check(CLI::Range(1, 1024));
   init->add_option("--pipelines", p->init.pipelines, "Pipelines")->check(CLI::Range(1, 1024));
-  init->add_option("--steps", p->init.steps, "Optimizer steps");
-  init->add_option("--micro-batches", p->init.micro_batches, "Micro-batches per step, in all");
-  init->add_option("--rows", p->init.micro_batch_rows, "Samples per micro-batch");
+  init->add_option("--steps", p->init.steps, "Optimizer steps")->check(kCount);
+  init->add_option("--micro-batches", p->init.micro_batches, "Micro-batches per step, in all")
+      ->check(kCount);
+  init->add_option("--rows", p->init.micro_batch_rows, "Samples per micro-batch")->check(kCount);
   init->add_option("--forward", p->init.forward, "Forward codec, like aqsgd:bits=4");
   init->add_option("--backward", p->init.backward, "Backward codec, like direct:bits=8");
   init->add_option("--replica", p->init.replica,
@@ -201,7 +217,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
   }
   CLI::App* save =
       Add(swarm, p, "export", "Write the newest weights as a Hugging Face directory", [p] {
-        return SwarmCommand(p->swarm, "export", {{"path", p->export_path}});
+        return SwarmCommand(p->swarm, "export", {{"path", AbsolutePath(p->export_path)}});
       });
   save->add_option("--out", p->export_path, "New folder")->required();
   place(save);
@@ -316,7 +332,48 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
   attempt->add_flag("--json", p->json, "Print JSON");
 }
 
-// One line: what is wrong with the command line and where its help is.
+std::vector<std::string> CommandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// `shoal help swarm init` is `shoal swarm init --help`.
+ExitCode Help(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  std::string name = "shoal";
+  for (const std::string& word : words) {
+    const std::vector<std::string> known = CommandsOf(*command);
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      return Fail(ExitCode::kUsage, "there is no command '" + word + "'" + DidYouMean(word, known) +
+                                        "; see `" + name + " --help`");
+    }
+    command = command->get_subcommand(word);
+    name += " " + word;
+  }
+  if (command->get_help_ptr() == nullptr) return RunProgram({words.front(), "--help"});
+  // Not help(), which would show that of this command while it is the one that was parsed.
+  std::cout << command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+  return ExitCode::kOk;
+}
+
+void AddHelp(CLI::App* app, Parsed* p) {
+  CLI::App* help =
+      Add(app, p, "help", "The help of a command", [app, p] { return Help(*app, p->words); });
+  help->add_option("command", p->words, "Command, like: swarm init");
+}
+
+// One line: what is wrong with the command line, what was probably meant, and where its help is.
 ExitCode WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
   std::string command = "shoal";
   const CLI::App* deepest = &app;
@@ -328,17 +385,32 @@ ExitCode WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
   const bool wants_command = deepest->get_require_subcommand_min() > 0;
   std::string what = error.what();
   if (wants_command) {
-    what = rest.empty() ? "a command is missing" : "there is no command '" + rest.front() + "'";
+    what = rest.empty() ? "a command is missing"
+                        : "there is no command '" + rest.front() + "'" +
+                              DidYouMean(rest.front(), CommandsOf(*deepest));
+  } else if (!rest.empty() && rest.front().rfind("--", 0) == 0) {
+    what += DidYouMean(rest.front().substr(0, rest.front().find('=')), FlagsOf(*deepest));
   }
   std::replace(what.begin(), what.end(), '\n', ' ');
   return Fail(ExitCode::kUsage, what + "; see `" + command + " --help`");
+}
+
+// A result that did not arrive, on a full disk for example, is a failure.
+ExitCode Delivered(ExitCode code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good() || code != ExitCode::kOk) return code;
+  const int cause = errno;
+  return Fail(ExitCode::kFailure, std::string("standard output cannot be written") +
+                                      (cause == 0 ? "" : std::string(": ") + std::strerror(cause)) +
+                                      "; what this command did stays done");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   SetLogLevel(LogLevel::kError);
-  CLI::App app{"shoal: home GPUs fine-tune language models together"};
+  CLI::App app{"shoal: home GPUs fine-tune language models together", "shoal"};
   app.set_version_flag("--version", std::string("shoal ") + kVersion);
   app.require_subcommand(1);
   Parsed parsed;
@@ -349,14 +421,17 @@ int main(int argc, char** argv) {
   AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);
   AddRunCommands(&app, &parsed);
+  AddHelp(&app, &parsed);
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);
   })->add_flag("--json", parsed.json, "Print JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // help or version
+    if (error.get_exit_code() == 0) {  // help or version
+      return static_cast<int>(Delivered(static_cast<ExitCode>(app.exit(error))));
+    }
     return static_cast<int>(WrongUsage(app, error));
   }
-  return static_cast<int>(parsed.run());
+  return static_cast<int>(Delivered(parsed.run()));
 }

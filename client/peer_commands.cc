@@ -41,11 +41,21 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                   "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
 }
 
+// Lines until they make a whole invite, or the end: at a terminal nobody has to type Ctrl-D.
+std::string PipedInvite(std::istream& input) {
+  std::string text;
+  for (std::string line; text.size() < kInviteBytesMax && std::getline(input, line);) {
+    text += line + "\n";
+    if (net::ParseInvite(text).ok()) break;
+  }
+  return text;
+}
+
 // The invite itself, from the argument, file:PATH or "-" (standard input).
 Result<std::string> InviteText(const std::string& argument) {
   std::string text = argument;
   if (argument == "-") {
-    std::getline(std::cin, text);
+    text = PipedInvite(std::cin);
   } else if (argument.rfind("file:", 0) == 0) {
     Result<std::string> content = ReadFile(argument.substr(5), kInviteBytesMax);
     if (!content.ok()) {
@@ -54,9 +64,8 @@ Result<std::string> InviteText(const std::string& argument) {
     }
     text = std::move(*content);
   }
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  SHOAL_RETURN_IF_ERROR(net::ParseInvite(text).status());
-  return text;
+  SHOAL_ASSIGN_OR_RETURN(const net::Invite invite, net::ParseInvite(text));
+  return net::FormatInvite(invite);
 }
 
 }  // namespace
@@ -75,7 +84,12 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
               const std::vector<std::string>& daemon_options) {
   const Result<std::string> text = InviteText(invite);
   if (!text.ok()) return Fail(ExitCode::kUsage, text.status().message());
-  const auto reply = net::LocalCommand(Socket(target), "join", {{"invite", *text}}, kCallTimeout);
+  // A shoald that runs already takes of the flags what it can, and says what it cannot.
+  std::map<std::string, std::string> arguments = {{"invite", *text}};
+  for (std::size_t i = 0; i + 1 < daemon_options.size(); i += 2) {
+    arguments[daemon_options[i].substr(2)] = daemon_options[i + 1];
+  }
+  const auto reply = net::LocalCommand(Socket(target), "join", arguments, kCallTimeout);
   if (reply.ok()) {
     std::cout << reply->message << "\n";
     return ExitCode::kOk;

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "client/commands.h"
+#include "client/paths.h"
 #include "client/process.h"
 #include "client/programs.h"
 #include "client/run_file.h"
@@ -55,8 +56,7 @@ Result<Captured> SizeOfRun(const std::string& program, const std::string& path,
 
 ExitCode SwarmInit(const SwarmInitOptions& options) {
   std::error_code error;
-  const std::string directory =
-      std::filesystem::weakly_canonical(options.directory, error).string();
+  const std::string directory = AbsolutePath(options.directory);
   const std::string path = directory + "/run.toml";
   if (std::filesystem::exists(path, error)) {
     return Fail(AlreadyExists(path + " exists already; choose another --dir, or edit that file"));
@@ -75,8 +75,8 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   if (Status status = MakeDirectories(directory, 0700); !status.ok()) return Fail(status);
   RunFile file;
   file.name = options.name;
-  file.model = std::filesystem::weakly_canonical(options.model, error).string();
-  file.data = std::filesystem::weakly_canonical(options.data, error).string();
+  file.model = AbsolutePath(options.model);
+  file.data = AbsolutePath(options.data);
   file.directory = directory;
   file.stages = options.stages;
   file.pipelines = options.pipelines;

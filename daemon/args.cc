@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 #include "common/file.h"
 #include "common/log.h"
@@ -19,7 +21,7 @@ struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
       status_listen, log_level, trace;
   std::uint32_t threads = 0;
-  bool print_config = false, status_allow_remote = false;
+  bool print_config = false, print_devices = false, status_allow_remote = false;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -45,6 +47,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("SHOAL_LOG_LEVEL");
   app->add_option("--trace", flags->trace, "Record micro-batch events; written on stop (Perfetto)");
   app->add_flag("--print-config", flags->print_config, "Print the effective settings and end");
+  app->add_flag("--print-devices", flags->print_devices,
+                "Print which devices this build can use, as JSON, and end");
 }
 
 Status Apply(const Flags& flags, DaemonConfig* config) {
@@ -80,6 +84,13 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
   return Status::Ok();
 }
 
+// Whether a flag is on the command line itself: CLI11 counts environment variables alike.
+bool Typed(int argc, char** argv, const std::string& flag) {
+  return std::any_of(argv + 1, argv + argc, [&flag](const char* argument) {
+    return argument == flag || std::string_view(argument).starts_with(flag + "=");
+  });
+}
+
 }  // namespace
 
 std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
@@ -96,12 +107,15 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
     return std::nullopt;
   }
   Args args;
+  args.config.upload_typed = Typed(argc, argv, "--upload");
+  args.config.download_typed = Typed(argc, argv, "--download");
   if (Status status = Apply(flags, &args.config); !status.ok()) {
     std::cerr << "shoald: " << status.message() << "\n";
     *exit_code = ExitCode::kBadConfig;
     return std::nullopt;
   }
   args.print_config = flags.print_config;
+  args.print_devices = flags.print_devices;
   return args;
 }
 

@@ -15,6 +15,7 @@ namespace shoal::daemon {
 struct Args {
   DaemonConfig config;  // file, then environment, then flags
   bool print_config = false;
+  bool print_devices = false;
 };
 
 // Reads flags and the config file that they name. Nothing if the program should end with

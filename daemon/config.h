@@ -41,6 +41,7 @@ struct DaemonConfig {
   // [log]
   std::string log_level = "info";
   // Command line only.
+  bool upload_typed = false, download_typed = false;  // by flag: goes before `shoal set`
   std::string trace_file;  // record micro-batch events, write them here on stop
 };
 

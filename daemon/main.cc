@@ -13,6 +13,7 @@
 #include "daemon/bench_tool.h"
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
+#include "model/torch_device.h"
 
 namespace {
 
@@ -60,6 +61,12 @@ int main(int argc, char** argv) {
   if (!args) return static_cast<int>(exit_code);
   if (args->print_config) {
     std::cout << daemon::FormatConfig(args->config);
+    return 0;
+  }
+  if (args->print_devices) {
+    const auto cuda = model::FindCuda();
+    std::cout << "{\"schemaVersion\":1,\"cudaBuild\":" << (cuda.built ? "true" : "false")
+              << ",\"cudaDevices\":" << cuda.devices << "}\n";
     return 0;
   }
   if (!args->config.trace_file.empty()) StartTrace(kTraceEventsMax);

@@ -1,4 +1,4 @@
-// What the CLI orders of a peer: join, pause, resume, leave, set, stop.
+// What the CLI orders of a peer; join and set are in peer_membership.cc.
 
 #include <future>
 #include <memory>
@@ -38,21 +38,6 @@ void PeerDaemon::OnCommand(const std::string& name,
                         "'; it has join, pause, resume, leave, set and stop"));
 }
 
-Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
-  const auto found = arguments.find("invite");
-  if (found == arguments.end()) return InvalidArgument("join needs an invite");
-  if (state_ != PeerState::kIdle && state_ != PeerState::kJoining) {
-    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
-  }
-  SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
-  overlay_.invite = invite_text_;
-  overlay_.paused = paused_ = false;
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", overlay_));
-  return net::CommandResult{
-      "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes",
-      ""};
-}
-
 Result<net::CommandResult> PeerDaemon::Pause(bool now) {
   if (paused_ && handover_ == Handover::kNone) {
     return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
@@ -85,7 +70,7 @@ Result<net::CommandResult> PeerDaemon::Resume() {
 }
 
 Result<net::CommandResult> PeerDaemon::Leave(bool now) {
-  overlay_.invite.reset();
+  ForgetInvite();
   paused_ = false;
   const std::string kept = KeepSettings();
   if (!now && BeginHandover(Handover::kLeave, "its owner leaves")) {
@@ -158,24 +143,6 @@ void PeerDaemon::FinishHandover() {
   control_->Post("daemon.pause", [this] {
     if (state_ == PeerState::kJoining) connection_->Open(invite_);
   });
-}
-
-Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
-  SettingsOverlay next = overlay_;
-  for (const auto& [key, value] : arguments) {
-    if (key != "upload" && key != "download") {
-      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
-    }
-    SHOAL_ASSIGN_OR_RETURN(const BitsPerSecond rate, ParseRate(value));
-    (key == "upload" ? next.upload : next.download) = rate;
-  }
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
-  overlay_ = next;
-  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
-                overlay_.download.value_or(config_.download));
-  return net::CommandResult{
-      "upload " + FormatRate(hub_->upload_cap()) + ", download " + FormatRate(hub_->download_cap()),
-      ""};
 }
 
 }  // namespace shoal::daemon

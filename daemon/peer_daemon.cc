@@ -29,7 +29,6 @@ constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpo
 constexpr double kRateSmoothing = 0.2;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 constexpr Duration kStopTimeout = std::chrono::seconds(10);
-constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
 
 std::int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -60,17 +59,11 @@ std::uint64_t ResidentPeakBytes() {
   return ::getrusage(RUSAGE_SELF, &usage) == 0 ? std::uint64_t(usage.ru_maxrss) * 1024 : 0;
 }
 
-Result<std::string> ReadInvite(const std::string& text) {
-  if (text.rfind("file:", 0) != 0) return text;
-  SHOAL_ASSIGN_OR_RETURN(std::string content, ReadFile(text.substr(5), kInviteBytesMax));
-  const auto end = content.find_first_of("\r\n");
-  return content.substr(0, end);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
                                                      std::function<void(Status)> on_stop) {
+  SHOAL_RETURN_IF_ERROR(model::ChooseDevice(config.device).status());
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config, std::move(on_stop)));
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores());
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork());
@@ -123,8 +116,10 @@ Status PeerDaemon::OpenNetwork() {
   options.download = download_;
   options.pacing = config_.pacing == "auto";
   SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
-  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
-                overlay_.download.value_or(config_.download));
+  for (const std::string& said : SettleCaps(config_, &overlay_)) {
+    SHOAL_LOG(kWarning, "daemon", "limits", {"text", said});
+  }
+  ApplyCaps();
   return Status::Ok();
 }
 
@@ -154,19 +149,6 @@ Status PeerDaemon::OpenDoors() {
 }
 
 std::string PeerDaemon::status_address() const { return http_->address(); }
-
-void PeerDaemon::Begin() {
-  paused_ = overlay_.paused;
-  const std::string invite =
-      !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
-  if (invite.empty()) {
-    ChangeState(PeerState::kIdle, "no invite yet: run `shoal join INVITE`");
-    return;
-  }
-  if (Status status = OpenConnection(invite); !status.ok()) {
-    control_->Post("daemon.bad_invite", [this, status] { on_stop_(status); });
-  }
-}
 
 PeerDaemon::~PeerDaemon() {
   if (connection_) {
@@ -223,15 +205,6 @@ void PeerDaemon::ChangeState(PeerState state, const std::string& reason) {
 
 // ---- connection ----
 
-Status PeerDaemon::OpenConnection(const std::string& invite) {
-  SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadInvite(invite));
-  SHOAL_ASSIGN_OR_RETURN(invite_, net::ParseInvite(text));
-  invite_text_ = text;
-  ChangeState(PeerState::kJoining, "connecting to " + invite_.addresses.front());
-  connection_->Open(invite_);
-  return Status::Ok();
-}
-
 std::vector<std::string> PeerDaemon::Addresses() const {
   return config_.advertise.empty() ? net::LocalAddresses() : config_.advertise;
 }
@@ -258,7 +231,7 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
   run_name_ = welcome.run_name();
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
   ChangeState(paused_ ? PeerState::kPaused : PeerState::kWaiting,
-              paused_ ? "paused by its user" : "waiting for a stage");
+              paused_ ? "paused by its user; `shoal resume` ends that" : "waiting for a stage");
   SendHeartbeat(++heartbeat_round_);
 }
 
@@ -270,6 +243,8 @@ void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
   FinishHandover();  // there is nobody to hand over to
   ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
                                        "); next try in " + FormatDuration(retry_in));
+  SHOAL_LOG(kWarning, "daemon", "scheduler.lost", {"reason", status.message()},
+            {"next_try_in", FormatDuration(retry_in)});
 }
 
 void PeerDaemon::OnRefused(const Status& status) {
@@ -375,6 +350,7 @@ void PeerDaemon::EndStage() {
 void PeerDaemon::OnStageState(PeerState state, const std::string& reason) {
   // A failed stage waits for the scheduler's abort; a late report must not revive it.
   if (state_ == PeerState::kSyncing || state_ == PeerState::kTraining) ChangeState(state, reason);
+  if (state == PeerState::kTraining) link_trouble_.clear();
 }
 
 void PeerDaemon::OnApply(const control::v1::Apply& apply) {
@@ -446,6 +422,8 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.peers_total = run_status_.peers_needed();
   s.device = config_.device;
   s.resident_peak_bytes = ResidentPeakBytes();
+  s.scheduler = connection_->report();
+  s.link_trouble = link_trouble_;
   s.names = names_;
   s.totals = past_;
   s.control = connection_->stats();

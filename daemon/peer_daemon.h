@@ -54,7 +54,6 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   Status OpenStores();
   Status OpenNetwork();
   Status OpenDoors();
-  void Begin();  // control: joins if there is an invite
 
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
@@ -67,6 +66,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   net::ControlClient* client() override { return connection_->client(); }
   void Tell(control::v1::PeerMessage message) override { connection_->Tell(std::move(message)); }
   void OnStageState(PeerState state, const std::string& reason) override;
+  void OnLinkTrouble(const std::string& text) override { link_trouble_ = text; }
 
   void OnPlan(const control::v1::Plan& plan);
   void OnApply(const control::v1::Apply& apply);
@@ -79,15 +79,23 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
 
   void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
                  std::function<void(Result<net::CommandResult>)> reply);
-  Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
   Result<net::CommandResult> Pause(bool now);
   Result<net::CommandResult> Resume();
   Result<net::CommandResult> Leave(bool now);
-  Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
   std::string KeepSettings();
   bool BeginHandover(Handover how, const std::string& reason);
   void FinishHandover();
+
+  // ---- peer_membership.cc ----
+  void Begin();  // control: joins if there is an invite
+  Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
+  Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
   Status OpenConnection(const std::string& invite);
+  void ForgetInvite();  // in the overlay, which the caller saves, and the file
+  void ApplyCaps();
+  static Status ReadCaps(const std::map<std::string, std::string>& arguments,
+                         SettingsOverlay* overlay);
+  std::string CapsText() const;
 
   StatusSnapshot Snapshot() const;
   net::HttpResponse OnHttp(const std::string& path) const;
@@ -119,6 +127,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   SettingsOverlay overlay_;
   PeerState state_ = PeerState::kStarting;
   std::vector<std::string> reasons_;
+  std::string link_trouble_;  // why the newest link failed; empty again once this peer trains
   std::int64_t since_unix_ms_ = 0;
   std::string invite_text_;
   net::Invite invite_;

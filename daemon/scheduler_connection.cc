@@ -43,6 +43,7 @@ void SchedulerConnection::Open(const net::Invite& invite) {
   invite_ = invite;
   failures_ = 0;
   key_refusals_ = 0;
+  trouble_.clear();
   Dial();
 }
 
@@ -96,6 +97,7 @@ void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message
   if (message.has_welcome()) {
     welcomed_ = true;
     failures_ = 0;
+    trouble_.clear();
     owner_->OnWelcome(message.welcome());
     return;
   }
@@ -121,6 +123,7 @@ void SchedulerConnection::OnClosed(const Status& status) {
     Refused(status);
     return;
   }
+  trouble_ = status.message();
   const std::uint64_t attempt = ++*attempt_;
   control_->Post("connection.closed", [this, status, wait, attempt, current = attempt_] {
     if (*current != attempt) return;
@@ -137,6 +140,10 @@ void SchedulerConnection::Tell(control::v1::PeerMessage message) {
   if (Status status = client_->Send(std::move(message)); !status.ok()) {
     SHOAL_LOG(kDebug, "daemon", "control.send_failed", {"error", status.ToString()});
   }
+}
+
+SchedulerReport SchedulerConnection::report() const {
+  return {welcomed_, invite_ ? invite_->addresses : std::vector<std::string>(), trouble_};
 }
 
 net::ControlStats SchedulerConnection::stats() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/executor.h"
 #include "common/status.h"
@@ -16,6 +17,13 @@
 #include "net/rate_limiter.h"
 
 namespace shoal::daemon {
+
+// How the connection stands, for people.
+struct SchedulerReport {
+  bool connected = false;
+  std::vector<std::string> addresses;  // of the invite; empty: there is none
+  std::string trouble;                 // why the last attempt failed; empty: none did
+};
 
 // Thread: control.
 class SchedulerConnection {
@@ -45,6 +53,7 @@ class SchedulerConnection {
   void Tell(control::v1::PeerMessage message);
   net::ControlClient* client() { return welcomed_ ? client_.get() : nullptr; }
   net::ControlStats stats() const;  // over all streams so far
+  SchedulerReport report() const;
 
  private:
   void Dial();
@@ -65,6 +74,7 @@ class SchedulerConnection {
   bool welcomed_ = false;
   std::uint32_t failures_ = 0;  // in a row
   std::uint32_t key_refusals_ = 0;
+  std::string trouble_;
   net::ControlStats past_;  // of closed streams
 };
 

@@ -10,7 +10,26 @@ namespace {
 
 constexpr std::uint64_t kOverlayBytesMax = 1 << 20;
 
+void SettleCap(const std::string& name, BitsPerSecond configured, bool typed,
+               std::optional<BitsPerSecond>* set, std::vector<std::string>* said) {
+  if (!*set || (*set)->value == configured.value) return;
+  const std::string earlier = name + "=" + FormatRate(**set) + " of an earlier `shoal set`";
+  if (typed) {
+    said->push_back("--" + name + " " + FormatRate(configured) + " replaces " + earlier);
+    set->reset();
+  } else {
+    said->push_back(earlier + " holds; `shoal set " + name + "=RATE` or --" + name + " changes it");
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay) {
+  std::vector<std::string> said;
+  SettleCap("upload", config.upload, config.upload_typed, &overlay->upload, &said);
+  SettleCap("download", config.download, config.download_typed, &overlay->download, &said);
+  return said;
+}
 
 Result<SettingsOverlay> ReadOverlay(const std::string& path) {
   const Result<std::string> text = ReadFile(path, kOverlayBytesMax);

@@ -6,9 +6,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "common/units.h"
+#include "daemon/config.h"
 
 namespace shoal::daemon {
 
@@ -23,6 +25,10 @@ struct SettingsOverlay {
 Result<SettingsOverlay> ReadOverlay(const std::string& path);
 // Atomic; mode 0600, since the invite holds a secret.
 Status WriteOverlay(const std::string& path, const SettingsOverlay& overlay);
+
+// Which caps count at the start: what was typed last. A flag is newer than an earlier `shoal set`,
+// which is dropped; that in turn goes before file and environment. A line for each that gave way.
+std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay);
 
 }  // namespace shoal::daemon
 

@@ -574,8 +574,9 @@ void StageHost::OnFailed(Status status, const PeerId* peer) {
   proto->set_peer(peer->key.data(), peer->key.size());
   proto->set_error(status.message());
   owner_->Tell(std::move(message));
-  owner_->OnStageState(PeerState::kWaiting,
-                       "the link to peer " + peer->ToShort() + " broke: " + status.message());
+  const std::string text = "the link to peer " + peer->ToShort() + " broke: " + status.message();
+  owner_->OnLinkTrouble(text);
+  owner_->OnStageState(PeerState::kWaiting, text);
 }
 
 void StageHost::FailPlan(const Status& status) {

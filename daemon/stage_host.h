@@ -59,6 +59,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
     virtual void Tell(control::v1::PeerMessage message) = 0;
     // Called while the host runs; the owner may destroy the host only later, from a posted task.
     virtual void OnStageState(PeerState state, const std::string& reason) = 0;
+    virtual void OnLinkTrouble(const std::string& /*text*/) {}  // to whom, and why
   };
 
   // `own` is this peer's position in the plan.

@@ -67,8 +67,8 @@ Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
                {"connections", link.connections},
                {"rttMs", link.rtt_ms},
                {"rttMinMs", link.rtt_min_ms},
-               {"upBps", link.send_bps},
-               {"downBps", link.receive_bps},
+               {"upBps", link.connected ? link.send_bps : 0.0},
+               {"downBps", link.connected ? link.receive_bps : 0.0},
                {"upCapBps", snapshot.upload_cap.value},
                {"downCapBps", snapshot.download_cap.value},
                {"sentWireBytes", link.sent_wire_bytes},
@@ -220,8 +220,30 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"places", places}};
 }
 
+// Whom this peer cannot reach.
+void AddConnectionHealth(const StatusSnapshot& snapshot, Json* health) {
+  const SchedulerReport& scheduler = snapshot.scheduler;
+  if (!scheduler.connected && !scheduler.trouble.empty()) {
+    health->push_back({{"code", "scheduler_unreachable"},
+                       {"severity", "error"},
+                       {"text", scheduler.trouble},
+                       {"fix",
+                        "shoald tries again by itself; ask the organiser whether the scheduler "
+                        "runs, and whether the invite is still right"}});
+  }
+  if (!snapshot.link_trouble.empty()) {
+    health->push_back({{"code", "neighbour_unreachable"},
+                       {"severity", "error"},
+                       {"text", snapshot.link_trouble},
+                       {"fix",
+                        "if it does not pass, one of the two must be reachable: give it a fixed "
+                        "port with --listen 0.0.0.0:8782 and open or forward that port"}});
+  }
+}
+
 Json HealthJson(const StatusSnapshot& snapshot) {
   Json health = Json::array();
+  AddConnectionHealth(snapshot, &health);
   const auto& store = snapshot.delta_store;
   if (store.bytes_limit > 0 && snapshot.budget.delta_store_bytes > store.bytes_limit) {
     health.push_back(
@@ -311,6 +333,10 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
       {"stateReasons", snapshot.state_reasons},
       {"since", snapshot.since_unix_ms},
       {"time", snapshot.time_unix_ms},
+      {"scheduler",
+       {{"connected", snapshot.scheduler.connected},
+        {"addresses", snapshot.scheduler.addresses},
+        {"trouble", snapshot.scheduler.trouble}}},
       {"swarm", SwarmJson(snapshot)},
       {"role", RoleJson(snapshot)},
       {"device", snapshot.device},

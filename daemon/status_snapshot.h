@@ -14,6 +14,7 @@
 #include "common/units.h"
 #include "daemon/artefact_fetcher.h"
 #include "daemon/peer_state.h"
+#include "daemon/scheduler_connection.h"
 #include "daemon/stage_host.h"
 #include "net/control.h"
 #include "net/link.h"
@@ -42,6 +43,9 @@ struct StatusSnapshot {
   std::vector<std::string> state_reasons;
   std::int64_t since_unix_ms = 0;  // of the state
   std::int64_t time_unix_ms = 0;
+
+  SchedulerReport scheduler;
+  std::string link_trouble;  // why the newest link to a neighbour failed; empty since it trains
 
   // The run as the scheduler last told; run_state empty: nothing known.
   std::string run_id, run_name, run_state, run_reason;

@@ -37,6 +37,14 @@ TorchDevice CudaDevice(int index) {
 
 }  // namespace
 
+CudaSupport FindCuda() {
+#ifdef SHOAL_CUDA
+  return {true, CudaDevices()};
+#else
+  return {};
+#endif
+}
+
 Result<TorchDevice> ChooseDevice(const std::string& text) {
   if (text == "cpu") return TorchDevice{"cpu", "cpu"};
   const int devices = CudaDevices();

@@ -17,6 +17,12 @@ struct TorchDevice {
 // "cpu", "cuda", "cuda:N", or "auto": the first CUDA device if there is one, else the CPU.
 Result<TorchDevice> ChooseDevice(const std::string& text);
 
+struct CudaSupport {
+  bool built = false;  // this build can use CUDA
+  int devices = 0;     // that it finds
+};
+CudaSupport FindCuda();
+
 // Intra-op threads of the process; 0 leaves LibTorch's choice. Results are bit-identical only
 // between runs with the same number, because matrix products split by it.
 void SetTorchThreads(int threads);

@@ -14,6 +14,7 @@
 #include "net/control.h"
 #include "net/grpc_setup.h"
 #include "net/join_ticket.h"
+#include "net/tls.h"
 #include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
@@ -204,11 +205,25 @@ void Finish(const std::shared_ptr<ClientState>& state, const Status& status) {
   if (state->handlers.on_closed) state->handlers.on_closed(status);
 }
 
+// What gRPC says about a failed dial, without what only its authors need.
+std::string DialFailure(const std::string& message) {
+  constexpr std::string_view kRemote = "remote host: ";
+  const std::size_t key = message.find(kOtherKey);
+  if (key != std::string::npos) {
+    return message.substr(key) + ", so it is not the scheduler of this invite";
+  }
+  const std::size_t cause = message.rfind(kRemote);
+  return cause == std::string::npos ? message : message.substr(cause + kRemote.size());
+}
+
 void TryNextAddress(const std::shared_ptr<ClientState>& state) {
   const auto& addresses = state->options.addresses;
   if (state->next_address >= addresses.size()) {
+    const bool other_run = state->failures.find(kOtherKey) != std::string::npos;
     Finish(state, Unavailable("the scheduler cannot be reached" + state->failures +
-                              "; check that it runs and that its port is open"));
+                              (other_run ? "; the invite belongs to another run or to an earlier "
+                                           "scheduler: ask the organiser for a new one"
+                                         : "; check that it runs and that its port is open")));
     return;
   }
   state->address = addresses[state->next_address++];
@@ -240,8 +255,8 @@ void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const St
   }
   SHOAL_LOG(kDebug, "net", "control.dial_failed", {"address", state->address},
             {"error", status.message()});
-  state->failures +=
-      (state->failures.empty() ? " (" : "; ") + state->address + ": " + status.message();
+  state->failures += (state->failures.empty() ? " (" : "; ") + state->address + ": " +
+                     DialFailure(status.message());
   if (state->next_address >= state->options.addresses.size()) state->failures += ")";
   TryNextAddress(state);
 }

@@ -18,6 +18,7 @@ constexpr std::size_t kAddressBytesMax = 300;  // a host name of 253, brackets a
 constexpr std::size_t kSecretBytes = 16;
 constexpr std::size_t kChecksumBytes = 4;
 constexpr std::size_t kTextMax = 8192;
+constexpr std::size_t kPastedMax = 64 * 1024;  // the same with blanks
 
 std::array<unsigned char, kChecksumBytes> InviteChecksum(std::string_view content) {
   const std::string text = std::string(kPrefix) + std::string(content);
@@ -128,10 +129,13 @@ std::string FormatInvite(const Invite& invite) {
 
 Result<Invite> ParseInvite(std::string_view text) {
   SHOAL_CHECK(sodium_init() >= 0);
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return InvalidArgument("the invite is empty");
-  text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  // A terminal, a mail or a chat may break the line.
+  std::string joined(text.substr(0, std::min(text.size(), kPastedMax)));
+  std::erase_if(joined, [](char c) {
+    return std::string_view(" \t\r\n\v\f").find(c) != std::string_view::npos;
+  });
+  if (joined.empty()) return InvalidArgument("the invite is empty");
+  text = joined;
   if (!text.starts_with(kPrefix)) {
     const bool other_version = text.starts_with("shoal") && text.size() > 5 && text[5] >= '0' &&
                                text[5] <= '9' && text.find('_') != std::string_view::npos;

@@ -64,7 +64,7 @@ std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
   const Admission admission = [expected, reached = std::move(reached)](const PeerId& key,
                                                                        std::string_view) {
     if (key != expected) {
-      return Unauthenticated("the other end has key " + key.ToShort() + " instead of " +
+      return Unauthenticated(std::string(kOtherKey) + key.ToShort() + " instead of " +
                              expected.ToShort());
     }
     if (reached) *reached = true;

@@ -28,6 +28,9 @@ using Admission = std::function<Status(const PeerId& key, std::string_view certi
 // Accepts clients with a valid self-signed Ed25519 certificate that `admission` admits.
 std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity, Admission admission);
 
+// How the error begins where another key than the expected one answers.
+inline constexpr std::string_view kOtherKey = "the other end has key ";
+
 // Talks to `expected` only. Sets `reached` when the other end has proved that it is.
 std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
                                                     const PeerId& expected,

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFields = R"({
 "schemaVersion": 0, "program": "", "version": "", "peerId": "", "name": "", "state": "",
 "stateReasons": [""], "since": 0, "time": 0,
+"scheduler": {"connected": true, "addresses": [""], "trouble": ""},
 "swarm": {"id": "", "name": "", "state": "", "reason": "", "step": 0, "targetStep": 0, "epochs": 0,
   "targetEpochs": 0, "loss": 0, "losses": [[0]], "peersUp": 0, "peersTotal": 0},
 "role": {"stage": 0, "stages": 0, "pipeline": 0, "pipelines": 0, "layers": [0], "generation": 0,

@@ -1,7 +1,9 @@
 """What users and disks do wrong: one line that says what, why and what next, the documented exit
 code, nothing written over, no hang."""
 
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -195,6 +197,14 @@ class SettingsTest(harness.SwarmTest):
                 self.assert_refused(done, BAD_CONFIG, *patterns)
                 self.assertFalse((self.folder / "other/run.toml").exists())
 
+    def test_swarm_init_takes_relative_folders(self):
+        for given in ("run", "sub/x", "other/", "./dot"):
+            with self.subTest(given):
+                run("shoal", "swarm", "init", "--model", harness.model(), "--data", harness.data(),
+                    "--dir", given, "--stages", 2, cwd=self.folder)
+                path = (self.folder / given).resolve()
+                self.assertIn(f'directory = "{path}"', (path / "run.toml").read_text())
+
     def test_swarm_init_needs_a_model_and_data_that_can_be_read(self):
         (self.folder / "empty").mkdir()
         cases = (("none", harness.data(), "none is no folder", "Hugging Face"),
@@ -300,6 +310,103 @@ class MembershipTest(harness.SwarmTest):
             self.assert_refused(done, PERMISSION, "invite|secret", "ask|new")
             self.assertEqual([m for m in swarm.status()["members"] if m["stage"] >= 0], [])
             swarm.stop()
+
+
+class TypedTest(harness.SwarmTest):
+    """What a volunteer types, in the order in which it is typed."""
+
+    FLAGS = ("--listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0", "--device", "cpu")
+
+    def start(self, *arguments):
+        log = self.folder / f"shoald-{len(list(self.folder.glob('shoald-*')))}.log"
+        daemon = harness.Daemon("shoald", ["--dir", self.folder / "p", *self.FLAGS, *arguments],
+                                log)
+        self.addCleanup(daemon.kill)
+        wait_for(lambda: daemon.poll() is not None or self.status(), 30, "shoald answers")
+        return daemon
+
+    def status(self):
+        done = run("shoal", "status", "--dir", self.folder / "p", "--json", check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def caps(self):
+        return [self.status()["limits"][key] // 10**6 for key in ("upBps", "downBps")]
+
+    def shoal(self, *arguments):
+        return run("shoal", *arguments, "--dir", self.folder / "p").stdout
+
+    def test_what_was_typed_last_holds(self):
+        with Swarm(self.folder / "s", stages=1) as swarm:
+            swarm.start_scheduler()
+            invite = f"file:{swarm.run_folder}/invite"
+            daemon = self.start("--join", invite, "--upload", "50mbit")
+            self.shoal("set", "upload=5mbit", "download=9mbit")
+            wait_for(lambda: self.status()["state"] == "training", 30, "it trains")
+            # To a shoald that runs: caps at once, the rest is named.
+            said = self.shoal("join", invite, "--upload", "7mbit", "--name", "attic")
+            self.assertRegex(said, "already a member.*upload 7 Mbit/s.*--name")
+            self.assertEqual(self.caps(), [7, 9])
+            # After a reboot: shoald alone rejoins, and what was set holds.
+            daemon.kill()
+            daemon = self.start()
+            self.assertEqual(self.caps(), [7, 9])
+            wait_for(lambda: self.status()["scheduler"]["connected"], 30, "it rejoins by itself")
+            # A flag is newer than what was set, and says so.
+            daemon.stop()
+            daemon = self.start("--upload", "20mbit")
+            self.assertEqual(self.caps(), [20, 9])
+            self.assertRegex(daemon.log.read_text(), "--upload 20 Mbit/s replaces upload=7 Mbit/s")
+            self.shoal("leave", "--now")
+            daemon.wait(30)
+            daemon = self.start()
+            self.assertEqual(self.status()["state"], "idle")
+            self.assertEqual(self.caps(), [0, 9])
+            swarm.scheduler.stop()
+
+    def test_an_invite_in_the_folder_is_enough(self):
+        with Swarm(self.folder / "s", stages=1) as swarm:
+            swarm.start_scheduler()
+            (self.folder / "p").mkdir(mode=0o700)
+            text = swarm.invite()
+            (self.folder / "p/invite").write_text(text[:30] + "\n" + text[30:] + "\n")
+            self.start()
+            wait_for(lambda: self.status()["scheduler"]["connected"], 30, "it joins")
+            self.shoal("leave", "--now")
+            self.assertFalse((self.folder / "p/invite").exists())
+
+    def test_a_scheduler_that_is_not_reached_is_said(self):
+        port = harness.free_port()
+        listen = {"listen": f"127.0.0.1:{port}"}
+        with Swarm(self.folder / "a", network=listen) as swarm:
+            swarm.start_scheduler()
+            old = swarm.invite()
+            swarm.scheduler.stop()
+        daemon = self.start("--join", old)
+        wait_for(lambda: "refused" in daemon.log.read_text(), 30, "the terminal says why")
+        self.assertRegex(daemon.log.read_text(), r"cannot be reached.*refused.*next_try_in=")
+        done = run("shoal", "doctor", "--dir", self.folder / "p", check=False)
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertRegex(done.stdout, "bad +scheduler_unreachable")
+        self.assertNotIn("work as they should", done.stdout)
+        # Another run at the same address.
+        with Swarm(self.folder / "b", network=listen) as swarm:
+            swarm.start_scheduler()
+            self.shoal("join", old)
+            wait_for(lambda: "another run" in daemon.log.read_text(), 30, "it names the invite")
+            self.assertIn("ask the organiser for a new one", daemon.log.read_text())
+            self.assertNotIn("verification check", daemon.log.read_text())
+
+    def test_the_image_starts_as_it_is(self):
+        dockerfile = (harness.SOURCE / "deploy/Dockerfile").read_text().replace("\\\n", " ")
+        command = json.loads(re.search(r"(?m)^CMD (\[.*\])$", dockerfile).group(1))
+        self.assertEqual(command[0], "shoald")
+        # The image's ports are those of its own network.
+        arguments = [re.sub(r":87\d\d$", ":0", argument) for argument in command[1:]]
+        daemon = harness.Daemon("shoald", arguments, self.folder / "image.log",
+                                env={"SHOAL_DIR": str(self.folder / "p")})
+        self.addCleanup(daemon.kill)
+        wait_for(lambda: daemon.poll() is not None or self.status(), 30, "shoald answers")
+        self.assertEqual(daemon.stop(), 0)
 
 
 @harness.unittest.skipUnless(harness.is_root(), "needs root")

@@ -6,11 +6,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "client/finding.h"
+#include "client/paths.h"
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
+#include "net/identity.h"
 #include "net/local_control.h"
 #include "tests/support/on_executor.h"
 
@@ -198,6 +203,150 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
   EXPECT_THAT(doctor_of("3,null", ""), HasSubstr("health"));
 }
 
+TEST_F(Shoal, SaysWhatWasProbablyMeant) {
+  EXPECT_THAT(Start("statsu").error, HasSubstr("did you mean 'status'?"));
+  EXPECT_THAT(Start("swarm exprot").error, HasSubstr("did you mean 'export'?"));
+  EXPECT_THAT(Start("status --jsn").error, HasSubstr("did you mean '--json'?"));
+  EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
+}
+
+TEST_F(Shoal, HelpIsACommandToo) {
+  const Outcome help = Start("help swarm init");
+  EXPECT_EQ(help.exit, 0) << help.error;
+  EXPECT_EQ(help.out, Start("swarm init --help").out);
+  EXPECT_THAT(Start("help").out, HasSubstr("\n  swarm "));
+  EXPECT_THAT(Start("help eval").out, HasSubstr("--model"));
+  EXPECT_EQ(Start("help stauts").exit, 2);
+  EXPECT_THAT(Start("help stauts").error, HasSubstr("did you mean 'status'?"));
+}
+
+TEST_F(Shoal, AResultThatCannotBeWrittenIsAFailure) {
+  const std::string command =
+      std::string(std::getenv("SHOAL_BIN")) + "/shoal version >/dev/full 2>" + At("error");
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(ReadFile(At("error"), 1000).value(), HasSubstr("No space left on device"));
+}
+
+TEST_F(Shoal, CountsOfARunBeginAtOne) {
+  for (const char* flag : {"--steps", "--rows", "--micro-batches"}) {
+    const Outcome run =
+        Start("swarm init --model m --data d --dir " + At("run") + " " + flag + " 0");
+    EXPECT_EQ(run.exit, 2) << flag;
+    EXPECT_THAT(run.error, HasSubstr(flag));
+    EXPECT_FALSE(fs::exists(At("run")));
+  }
+}
+
+TEST_F(Shoal, JoinRefusesARateBeforeAnythingStarts) {
+  const Outcome run = Start("join shoal1_AAAA --upload 20Mbps");
+  EXPECT_EQ(run.exit, 2);
+  EXPECT_THAT(run.error, AllOf(HasSubstr("--upload"), HasSubstr("20mbit")));
+}
+
+// The scheduler was started in another folder than `shoal swarm export --out ./tuned`.
+TEST_F(Shoal, ExportSendsAnAbsolutePath) {
+  fs::create_directories(At("run"));
+  const auto executor = NewThreadExecutor("run");
+  net::LocalHandlers handlers;
+  std::string path;
+  handlers.on_command = [&path](const std::string&, const std::map<std::string, std::string>& given,
+                                const std::function<void(Result<net::CommandResult>)>& reply) {
+    path = given.at("path");
+    reply(net::CommandResult{"exported", ""});
+  };
+  std::unique_ptr<net::LocalServer> server;
+  test_support::RunOn(executor.get(), [&] {
+    server = net::NewLocalServer(At("run/scheduler.sock"), executor.get(), handlers).value();
+  });
+  const fs::path here = fs::current_path();
+  for (const char* out : {"./tuned", "tuned", "sub/../tuned/", "tuned/"}) {
+    fs::current_path(folder_);
+    EXPECT_EQ(Start(std::string("swarm export --dir run --out ") + out).exit, 0) << out;
+    fs::current_path(here);
+    test_support::RunOn(executor.get(), [&] {
+      EXPECT_EQ(path, fs::canonical(folder_).string() + "/tuned") << out;
+    });
+  }
+  test_support::RunOn(executor.get(), [&] { server.reset(); });
+}
+
+TEST_F(Shoal, JoinGivesItsFlagsToAShoaldThatRuns) {
+  fs::create_directories(At("state"));
+  const auto executor = NewThreadExecutor("peer");
+  net::LocalHandlers handlers;
+  std::map<std::string, std::string> got;
+  handlers.on_command = [&got](const std::string&, const std::map<std::string, std::string>& given,
+                               const std::function<void(Result<net::CommandResult>)>& reply) {
+    got = given;
+    reply(net::CommandResult{"joined", ""});
+  };
+  std::unique_ptr<net::LocalServer> server;
+  test_support::RunOn(executor.get(), [&] {
+    server = net::NewLocalServer(At("state/shoald.sock"), executor.get(), handlers).value();
+  });
+  net::Invite invite;
+  invite.secret = std::string(32, 'a');
+  invite.addresses = {"127.0.0.1:1"};
+  const std::string text = net::FormatInvite(invite);
+  // A line break that came along with the paste, in each of the ways that an invite is given.
+  const std::string broken =
+      text.substr(0, 20) + "\n  " + text.substr(20, 9) + "\r\n" + text.substr(29);
+  ASSERT_TRUE(WriteFileAtomic(At("invite"), broken).ok());
+  for (const std::string& given : {"'" + broken + "'", "file:" + At("invite"), std::string("-")}) {
+    const std::string input = given == "-" ? "cat " + At("invite") + " | " : "";
+    const std::string command = input + std::getenv("SHOAL_BIN") + "/shoal join " + given +
+                                " --upload 20mbit --name attic >/dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0) << given;
+    test_support::RunOn(executor.get(), [&] {
+      EXPECT_EQ(got, (std::map<std::string, std::string>{
+                         {"invite", text}, {"upload", "20mbit"}, {"name", "attic"}}));
+      got.clear();
+    });
+  }
+  test_support::RunOn(executor.get(), [&] { server.reset(); });
+}
+
+Finding GpuWith(bool driver, std::optional<bool> built, int devices) {
+  return JudgeGpu({true, driver, driver, built, devices});
+}
+
+TEST(Doctor, ACardThatTrainingWouldNotUseIsBad) {
+  EXPECT_EQ(GpuWith(true, true, 1).verdict, Verdict::kGood);
+  EXPECT_EQ(GpuWith(true, true, 0).verdict, Verdict::kBad);
+  EXPECT_EQ(GpuWith(false, true, 0).verdict, Verdict::kBad);
+  const Finding cpu_build = GpuWith(true, false, 0);
+  EXPECT_EQ(cpu_build.verdict, Verdict::kBad);
+  EXPECT_THAT(cpu_build.text, HasSubstr("CPU only"));
+  EXPECT_THAT(cpu_build.fix, HasSubstr("./x build cuda"));
+  EXPECT_EQ(JudgeGpu({}).verdict, Verdict::kHint);
+}
+
+bool Has(const std::vector<Finding>& findings, const std::string& check, Verdict verdict) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.check == check && finding.verdict == verdict;
+  });
+}
+
+TEST(Doctor, WhatAPeerCannotReachIsBadAndNothingIsWell) {
+  const auto findings = JudgePeer(
+      R"({"state":"joining","scheduler":{"connected":false,"addresses":["h:1"],"trouble":"x"},
+          "health":[{"code":"scheduler_unreachable","severity":"error","text":"x","fix":"y"}]})");
+  EXPECT_TRUE(Has(findings, "scheduler_unreachable", Verdict::kBad));
+  EXPECT_FALSE(Has(findings, "health", Verdict::kGood));
+  const auto links = JudgePeer(
+      R"({"state":"syncing","scheduler":{"connected":true,"addresses":["h:1"],"trouble":""},
+          "links":[{"name":"attic","channel":"boundary/0/0","connected":false},
+                   {"name":"den","channel":"boundary/0/1","connected":true}],"health":[]})");
+  EXPECT_TRUE(Has(links, "scheduler", Verdict::kGood));
+  EXPECT_TRUE(Has(links, "neighbour", Verdict::kBad));
+  EXPECT_FALSE(Has(links, "health", Verdict::kGood));
+  const auto waiting = JudgePeer(
+      R"({"state":"waiting","stateReasons":["the run is paused: attic is gone"],"health":[],
+          "scheduler":{"connected":true,"addresses":["h:1"],"trouble":""}})");
+  EXPECT_TRUE(Has(waiting, "state", Verdict::kHint));
+}
+
 TEST_F(Shoal, PassesArgumentsOnToShoalRun) {
   const Outcome help = Start("eval --help");
   EXPECT_EQ(help.exit, 0) << help.error;
@@ -214,6 +363,16 @@ TEST_F(Shoal, InitKeepsARunFileThatExists) {
   EXPECT_NE(run.exit, 0);
   ExpectOneLine(run);
   EXPECT_EQ(ReadFile(At("run/run.toml"), 100).value(), "precious");
+}
+
+TEST(AbsolutePath, HoldsWhereNothingExistsYet) {
+  const std::string here = fs::canonical(fs::current_path()).string();
+  EXPECT_EQ(AbsolutePath("no-such"), here + "/no-such");
+  EXPECT_EQ(AbsolutePath("no-such/"), here + "/no-such");
+  EXPECT_EQ(AbsolutePath("./no-such/x"), here + "/no-such/x");
+  EXPECT_EQ(AbsolutePath("no-such/../other/x/"), here + "/other/x");
+  EXPECT_EQ(AbsolutePath("."), here);
+  EXPECT_EQ(AbsolutePath("/"), "/");
 }
 
 TEST_F(Shoal, DemoLeavesAFullFolderAlone) {

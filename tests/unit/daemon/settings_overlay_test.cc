@@ -90,5 +90,24 @@ TEST_F(SettingsOverlayTest, HugeFileIsRefused) {
   EXPECT_FALSE(ReadOverlay(path_).ok());
 }
 
+// `shoal set upload=5mbit` once, later `shoal join --upload 20mbit`.
+TEST(SettleCaps, WhatWasTypedLastHoldsAndIsSaid) {
+  SettingsOverlay overlay;
+  overlay.upload = BitsPerSecond{5'000'000};
+  overlay.download = BitsPerSecond{9'000'000};
+  DaemonConfig config;
+  config.upload = BitsPerSecond{20'000'000};
+  config.upload_typed = true;
+  config.download = BitsPerSecond{30'000'000};  // of a file or the environment
+  const std::vector<std::string> said = SettleCaps(config, &overlay);
+  EXPECT_FALSE(overlay.upload);
+  EXPECT_EQ(overlay.download->value, 9'000'000u);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_NE(said[0].find("--upload 20 Mbit/s replaces upload=5 Mbit/s"), std::string::npos);
+  EXPECT_NE(said[1].find("download=9 Mbit/s of an earlier `shoal set` holds"), std::string::npos);
+  SettingsOverlay nothing;
+  EXPECT_TRUE(SettleCaps(config, &nothing).empty());
+}
+
 }  // namespace
 }  // namespace shoal::daemon

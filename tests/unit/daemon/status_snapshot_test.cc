@@ -199,6 +199,27 @@ TEST(StatusJson, ADiskThatRefusesAndAFreshStoreAreHealthFindings) {
   EXPECT_EQ(Json::parse(StatusJson(s))["health"][0]["code"], "delta_store_lost");
 }
 
+TEST(StatusJson, WhatCannotBeReachedIsAHealthFinding) {
+  StatusSnapshot s = Full();
+  s.runner.boundaries.clear();
+  s.scheduler = {false, {"h:1"}, "the scheduler cannot be reached (h:1: no answer)"};
+  s.link_trouble = "the link to peer be000000 broke: not reached in time";
+  const Json json = Json::parse(StatusJson(s));
+  EXPECT_EQ(json["scheduler"]["connected"], false);
+  EXPECT_EQ(json["scheduler"]["addresses"][0], "h:1");
+  ASSERT_EQ(json["health"].size(), 2u);
+  EXPECT_EQ(json["health"][0]["code"], "scheduler_unreachable");
+  EXPECT_EQ(json["health"][0]["severity"], "error");
+  EXPECT_EQ(json["health"][1]["code"], "neighbour_unreachable");
+}
+
+TEST(StatusJson, ALinkThatIsDownHasNoRate) {
+  StatusSnapshot s = Full();
+  s.links[0].send_bps = 8.3e6;
+  s.links[0].connected = false;
+  EXPECT_EQ(Json::parse(StatusJson(s))["links"][0]["upBps"], 0.0);
+}
+
 TEST(StatusJson, UnknownPeersShowTheirShortId) {
   StatusSnapshot s = Full();
   s.names.clear();

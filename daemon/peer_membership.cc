@@ -1,0 +1,146 @@
+// Which run this peer belongs to, and within which caps: invites and what was set at run time.
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "daemon/peer_daemon.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
+
+// As the argument of `shoal join`: the invite itself or the file that holds it.
+Result<net::Invite> ReadInvite(const std::string& text) {
+  if (text.rfind("file:", 0) != 0) return net::ParseInvite(text);
+  SHOAL_ASSIGN_OR_RETURN(const std::string content, ReadFile(text.substr(5), kInviteBytesMax));
+  return net::ParseInvite(content);
+}
+
+std::string InviteFile(const DaemonConfig& config) { return config.directory + "/invite"; }
+
+// Settings given to a running shoald that it can only take at its start, as flags; "" if all are
+// as they are already.
+std::string KeptSettings(const DaemonConfig& config,
+                         const std::map<std::string, std::string>& arguments) {
+  const std::pair<const char*, std::string> running[] = {{"name", config.name},
+                                                         {"device", config.device},
+                                                         {"listen", config.listen},
+                                                         {"status-listen", config.status_listen},
+                                                         {"config", ""}};
+  std::string kept;
+  for (const auto& [key, value] : running) {
+    const auto given = arguments.find(key);
+    if (given == arguments.end() || given->second == value) continue;
+    kept +=
+        (kept.empty() ? "" : ", ") + ("--" + std::string(key)) + (value.empty() ? "" : " " + value);
+  }
+  return kept;
+}
+
+}  // namespace
+
+// What says the most recent will: a flag or the settings, then what `shoal join` told this or an
+// earlier shoald, then the file that `shoal join` wrote before it started one.
+void PeerDaemon::Begin() {
+  paused_ = overlay_.paused;
+  std::string invite = !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
+  std::error_code error;
+  if (invite.empty() && std::filesystem::exists(InviteFile(config_), error)) {
+    invite = "file:" + InviteFile(config_);
+  }
+  if (invite.empty()) {
+    ChangeState(PeerState::kIdle, "no invite yet: run `shoal join INVITE`");
+    return;
+  }
+  if (Status status = OpenConnection(invite); !status.ok()) {
+    control_->Post("daemon.bad_invite", [this, status] { on_stop_(status); });
+    return;
+  }
+  // Remembered, so that shoald alone rejoins after a reboot.
+  overlay_.invite = invite_text_;
+  (void)KeepSettings();  // a full disk, which it logs, is no reason not to begin
+}
+
+Status PeerDaemon::OpenConnection(const std::string& invite) {
+  SHOAL_ASSIGN_OR_RETURN(invite_, ReadInvite(invite));
+  invite_text_ = net::FormatInvite(invite_);
+  ChangeState(PeerState::kJoining, "connecting to " + invite_.addresses.front());
+  connection_->Open(invite_);
+  return Status::Ok();
+}
+
+void PeerDaemon::ForgetInvite() {
+  overlay_.invite.reset();
+  (void)std::remove(InviteFile(config_).c_str());
+}
+
+void PeerDaemon::ApplyCaps() {
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
+}
+
+Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
+  const auto found = arguments.find("invite");
+  if (found == arguments.end()) return InvalidArgument("join needs an invite");
+  SHOAL_ASSIGN_OR_RETURN(const net::Invite invite, ReadInvite(found->second));
+  const bool member = state_ != PeerState::kIdle && state_ != PeerState::kJoining;
+  if (member && net::FormatInvite(invite) != invite_text_) {
+    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
+  }
+  SettingsOverlay next = overlay_;
+  SHOAL_RETURN_IF_ERROR(ReadCaps(arguments, &next));
+  std::string text = "already a member of run " + run_name_;
+  if (!member) {
+    SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
+    next.invite = invite_text_;
+    next.paused = paused_ = false;
+    text =
+        "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes";
+  }
+  overlay_ = next;
+  const std::string unsaved = KeepSettings();
+  ApplyCaps();
+  if (arguments.contains("upload") || arguments.contains("download")) text += "; " + CapsText();
+  if (const std::string kept = KeptSettings(config_, arguments); !kept.empty()) {
+    text += "; the shoald that runs here already keeps " + kept +
+            ": to change that, stop it (Ctrl-C where it runs) and join again";
+  }
+  if (paused_) text += "; it is paused by its user: `shoal resume` ends that";
+  return net::CommandResult{text + unsaved, ""};
+}
+
+Status PeerDaemon::ReadCaps(const std::map<std::string, std::string>& arguments,
+                            SettingsOverlay* overlay) {
+  for (const auto& [key, cap] :
+       {std::pair{"upload", &overlay->upload}, std::pair{"download", &overlay->download}}) {
+    const auto given = arguments.find(key);
+    if (given == arguments.end()) continue;
+    SHOAL_ASSIGN_OR_RETURN(*cap, ParseRate(given->second));
+  }
+  return Status::Ok();
+}
+
+std::string PeerDaemon::CapsText() const {
+  return "upload " + FormatRate(hub_->upload_cap()) + ", download " +
+         FormatRate(hub_->download_cap());
+}
+
+Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
+  for (const auto& [key, value] : arguments) {
+    if (key != "upload" && key != "download") {
+      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
+    }
+  }
+  SettingsOverlay next = overlay_;
+  SHOAL_RETURN_IF_ERROR(ReadCaps(arguments, &next));
+  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
+  overlay_ = next;
+  ApplyCaps();
+  return net::CommandResult{CapsText(), ""};
+}
+
+}  // namespace shoal::daemon
