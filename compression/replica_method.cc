@@ -12,7 +12,8 @@ namespace shoal::compression {
 namespace {
 
 constexpr char kExactCodec[] = "raw:dtype=fp32";
-constexpr std::uint32_t kStartMax = 1000000;
+constexpr std::uint32_t kEveryMax = 1000000;
+constexpr std::uint32_t kStartMax = 4000000000;
 constexpr std::uint32_t kLocalStepsMax = 10000;
 // Unbiased, 3.4 bits a value; what all gradients lose by it is in docs/quality, "2 pipelines".
 constexpr char kEndsCodec[] = "dithered:step=0.3";
@@ -162,7 +163,7 @@ Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
   ReplicaMethod method;
   method.kind = ReplicaKind::kMarsit;
   method.codec = kExactCodec;
-  SHOAL_ASSIGN_OR_RETURN(method.every, NumberOption(spec, "every", 1, kStartMax, 50));
+  SHOAL_ASSIGN_OR_RETURN(method.every, NumberOption(spec, "every", 1, kEveryMax, 50));
   SHOAL_ASSIGN_OR_RETURN(method.scale, FractionOption(spec, "scale", 0.01, 100, method.scale));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t shape,
                          ChoiceOption(spec, "shape", {"auto", "ring", "torus"}));
@@ -254,9 +255,21 @@ std::string LocalSpec(const LocalSteps& local, std::string spec) {
 
 }  // namespace
 
-std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps) const {
+std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps, std::uint64_t rate_warm_up) const {
   constexpr std::uint64_t kLeast = 10, kMost = 1000;
-  return start > 0 ? start : std::clamp(run_steps / 8, kLeast, kMost);
+  if (start > 0) return start;
+  return std::max(std::clamp(run_steps / 8, kLeast, kMost), rate_warm_up);
+}
+
+std::string ReplicaMethod::SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const {
+  constexpr std::string_view kAuto = "start=auto";
+  const std::size_t at = spec.find(kAuto);
+  if (at == std::string::npos) return spec;
+  // A start behind the end of the run is the same as none at all, however far behind it is.
+  const std::uint64_t first = StartOf(run_steps, std::min(rate_warm_up, run_steps));
+  std::string text = spec;
+  return text.replace(at, kAuto.size(),
+                      "start=" + std::to_string(std::min<std::uint64_t>(first, kStartMax)));
 }
 
 std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,

@@ -68,7 +68,7 @@ struct ReplicaMethod {
   bool feedback = false;
   PowerSgdOptions power_sgd;
   QsdpOptions qsdp;
-  // Momenta: first step that is not an exact average; 0: an eighth of the run, 10 to 1000.
+  // Momenta: first step that is not an exact average; 0: see StartOf.
   std::uint64_t start = 0;
   bool refresh = false;  // updates the variance after the start, too, more and more seldom
   // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
@@ -77,7 +77,12 @@ struct ReplicaMethod {
   RingShape shape = RingShape::kAuto;
   LocalSteps local;
 
-  std::uint64_t StartOf(std::uint64_t run_steps) const;
+  // With `start` 0, an eighth of the run, 10 to 1000, but never before the learning rate has grown
+  // to its peak: a variance that stands still from within that time is too small for the rest.
+  std::uint64_t StartOf(std::uint64_t run_steps, std::uint64_t rate_warm_up = 0) const;
+  // What peers are told: `spec` with the number of that step in place of start=auto, since they do
+  // not know how the learning rate grows.
+  std::string SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const;
   // Moments are in shards, and no member has all of them.
   bool shards_moments() const { return kind == ReplicaKind::kSharded; }
   // No member holds all parameters of its stage.

@@ -77,6 +77,29 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
   }
 }
 
+TEST(ReplicaMethod, VarianceIsFrozenAfterTheWarmUpOfTheRate) {
+  for (const std::string method : {"qadam", "onebit", "marsit"}) {
+    SCOPED_TRACE(method);
+    const auto automatic = ParseReplicaMethod(method);
+    ASSERT_TRUE(automatic.ok()) << automatic.status().ToString();
+    EXPECT_EQ(automatic->StartOf(400, 10), 50u);  // an eighth
+    EXPECT_EQ(automatic->StartOf(400, 150), 150u);
+    EXPECT_EQ(automatic->StartOf(40000, 2500), 2500u);  // not 1000
+    const auto planned = ParseReplicaMethod(automatic->SpecOfRun(400, 150));
+    ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+    EXPECT_EQ(planned->StartOf(400), 150u);
+    // A rate that grows for longer than the run lasts: no step is in bits.
+    const auto never = ParseReplicaMethod(automatic->SpecOfRun(400, std::uint64_t{1} << 60));
+    ASSERT_TRUE(never.ok()) << never.status().ToString();
+    EXPECT_EQ(never->StartOf(400), 400u);
+    // Who names a step gets that one.
+    const auto named = ParseReplicaMethod(method + ":start=20");
+    ASSERT_TRUE(named.ok()) << named.status().ToString();
+    EXPECT_EQ(named->SpecOfRun(400, 150), named->spec);
+    EXPECT_EQ(named->StartOf(400, 150), 20u);
+  }
+}
+
 TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
   const auto method = ParseReplicaMethod("powersgd:local_steps=12,rank=4,outer_rate=0.5");
   ASSERT_TRUE(method.ok()) << method.status().ToString();

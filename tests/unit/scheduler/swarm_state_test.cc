@@ -33,6 +33,17 @@ PeerMessage HelloMessage() {
   return message;
 }
 
+TEST(SwarmStateTest, PlanFreezesTheVarianceAfterTheWarmUpOfTheRate) {
+  RunConfig config = SimConfig(1, 2);
+  config.replica_method = "qadam:bits=4";
+  config.warmup_steps = 17;
+  SimSwarm swarm(config, 5);
+  AddPeers(&swarm, 2);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  EXPECT_EQ(swarm.Peer(0).plan.config().replica_method(),
+            "qadam:bits=4,bucket=512,start=17,refresh=off");
+}
+
 TEST(SwarmStateTest, StagesOfPowerSgdAreDecidedOncePerGeneration) {
   RunConfig config = SimConfig(3, 2);
   config.replica_method = "powersgd:rank=4,start=12,stages=auto";
