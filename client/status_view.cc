@@ -511,7 +511,7 @@ Result<std::string> PeerView(const std::string& status_json) {
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
   if (const std::uint64_t pace = Whole(At(json, "pacing"), "upBps"); pace > 0) {
-    rows.push_back({"  line", "takes " + FormatRate({pace}) + " up"});
+    rows.push_back({"  line", "uploads paced at " + FormatRate({pace}) + ", found from delays"});
   }
   for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
   for (Row& row : ScheduleRows(json)) rows.push_back(std::move(row));

@@ -59,6 +59,15 @@ std::uint64_t ResidentPeakBytes() {
   return ::getrusage(RUSAGE_SELF, &usage) == 0 ? std::uint64_t(usage.ru_maxrss) * 1024 : 0;
 }
 
+// Names are chosen by their owners: where two are alike, the id tells them apart.
+void MakeDistinct(std::map<PeerId, std::string>* names) {
+  std::map<std::string, int> count;
+  for (const auto& [peer, name] : *names) ++count[name];
+  for (auto& [peer, name] : *names) {
+    if (count[name] > 1) name += " (" + peer.ToShort() + ")";
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
@@ -314,6 +323,7 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
     peers.push_back(peer);
     if (peer == identity_->id) own = &position;
   }
+  MakeDistinct(&names_);
   if (own == nullptr) {
     ChangeState(PeerState::kWaiting, "spare: all stages have a peer");
     return;
@@ -430,7 +440,9 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.pacing = config_.pacing;
-  s.upload_pace = hub_->upload_pace();
+  // Above the cap it says nothing: it is never reached, so nothing was found out.
+  const BitsPerSecond pace = hub_->upload_pace();
+  if (s.upload_cap.value == 0 || pace.value < s.upload_cap.value) s.upload_pace = pace;
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();

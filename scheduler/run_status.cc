@@ -41,7 +41,9 @@ Json PeerStatus(const MemberView& member) {
 Json MembersJson(const RunView& view) {
   Json members = Json::array();
   for (const MemberView& member : view.members) {
-    const Json status = PeerStatus(member);
+    Json status = PeerStatus(member);
+    // What it said last of its links is no longer so.
+    if (!member.connected && status.contains("links")) status["links"] = Json::array();
     members.push_back({{"peer", member.peer.ToHex()},
                        {"name", member.name},
                        {"device", member.device},

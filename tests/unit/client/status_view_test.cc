@@ -49,7 +49,7 @@ constexpr const char* kPeerText =
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
-    "  line         takes 19 Mbit/s up\n"
+    "  line         uploads paced at 19 Mbit/s, found from delays\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
     "  waits for    gradients of cellar 27 %, own codec 3 %\n"
