@@ -312,9 +312,9 @@ void DirectExchange::Expect() {
 }
 
 // Whether the next chunk of this shard is within the window of every owner that has not answered
-// all of its own yet: where one is behind, its line is full, and what others get meanwhile is what
-// would be sent to nobody else when only that one's shard is left. In a gather nobody answers;
-// there what counts are each other's chunks that came.
+// all of its own yet: whoever goes ahead without one that is behind waits for its shard in the end,
+// with an idle line. In a gather nobody answers; there what counts are each other's chunks that
+// came.
 bool DirectExchange::MayBeSent(std::size_t owner) const {
   const bool gather = round_->plan.flow == Flow::kGather;
   if (gather && owner != rank()) return false;

@@ -84,9 +84,9 @@ class QsdpStep final : public ReplicaStep {
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
     std::unique_ptr<MomentGather> moments;
-    std::vector<Lane> lanes;             // in the order in which all members begin with them
-    std::unique_ptr<BucketQueue> queue;  // of the lanes, in this direction
-    std::size_t lanes_left = 0;          // of Apply
+    std::vector<Lane> lanes;                         // in the order in which all begin with them
+    std::unique_ptr<BucketQueue> scatters, gathers;  // of the lanes
+    std::size_t lanes_left = 0;                      // of Apply
     LearnedCodecs codecs;
     double squared_norm = 0;
 
@@ -166,10 +166,10 @@ Status QsdpStep::OpenGroup(Group* group) {
       group->part->channel, kFirstLane + buckets.size(), [core = core_](const Status& status) {
         core->fail(status.WithContext("inside the stage group"), nullptr);
       });
-  group->queue = std::make_unique<BucketQueue>([this, group](std::size_t i) {
-    Lane* const lane = &group->lanes[i];
-    applied_ ? Gather(group, lane) : Scatter(group, lane);
-  });
+  group->scatters = std::make_unique<BucketQueue>(
+      [this, group](std::size_t i) { Scatter(group, &group->lanes[i]); });
+  group->gathers = std::make_unique<BucketQueue>(
+      [this, group](std::size_t i) { Gather(group, &group->lanes[i]); });
   for (const auto& [bucket, quantised] : buckets) {
     SHOAL_RETURN_IF_ERROR(AddLane(group, bucket, quantised));
   }
@@ -216,7 +216,8 @@ Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quanti
   lane.final_after = bucket.final_after;
   SHOAL_ASSIGN_OR_RETURN(
       lane.exchange, NewExchange(config, group->lans, group->mux->channel(kFirstLane + number)));
-  group->queue->Add(part.values);
+  group->scatters->Add(part.values);
+  group->gathers->Add(part.values);
   group->lanes.push_back(std::move(lane));
   return Status::Ok();
 }
@@ -329,7 +330,7 @@ void QsdpStep::Read(Group* group, Lane* lane) {
                if (!result.ok()) return Fail(result.status());
                lane->own = std::make_shared<const Buffer>(std::move(result->gradient));
                lane->counts = result->counts;
-               group->queue->Ready(group->NumberOf(*lane));
+               group->scatters->Ready(group->NumberOf(*lane));
              });
 }
 
@@ -338,9 +339,9 @@ void QsdpStep::StartAgain(Group* group) {
     lane.exchange->Rollback();
     lane.sum = nullptr;
   }
-  group->queue->Restart();
+  group->scatters->Restart();
   for (const Lane& lane : group->lanes) {
-    if (lane.own != nullptr) group->queue->Ready(group->NumberOf(lane));
+    if (lane.own != nullptr) group->scatters->Ready(group->NumberOf(lane));
   }
 }
 
@@ -362,7 +363,7 @@ void QsdpStep::Scatter(Group* group, Lane* lane) {
         if (!sum.ok()) return Fail(sum.status());
         core_->Progress();
         lane->sum = std::make_shared<const Buffer>(std::move(*sum));
-        group->queue->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
+        group->scatters->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
         if (done_) MaybeExchangeNorms(group);
       });
 }
@@ -437,12 +438,13 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
   groups_left_ = groups_.size();
   for (Group& group : groups_) {
     group.small->Commit();
-    group.queue->Restart();
+    group.scatters->Restart();
+    group.gathers->Restart();
     group.lanes_left = group.lanes.size();
     for (Lane& lane : group.lanes) {
       lane.exchange->Commit();
       lane.begun = false;
-      group.queue->Ready(group.NumberOf(lane));
+      group.gathers->Ready(group.NumberOf(lane));
     }
   }
   auto zero = [model = core_->deps.model] {
@@ -472,7 +474,7 @@ void QsdpStep::Gather(Group* group, Lane* lane) {
   }
   Start(lane->exchange.get(), std::move(request), [this, group, lane](Buffer weights) {
     lane->exchange->Commit();
-    group->queue->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
+    group->gathers->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
     Adopt(group, lane, std::move(weights));
   });
 }
@@ -488,7 +490,6 @@ void QsdpStep::Adopt(Group* group, Lane* lane, Buffer weights) {
                if (!status.ok()) return Fail(status);
                core_->Progress();
                if (--group->lanes_left > 0) return;
-               group->queue->Restart();
                Learns(*group) ? ExchangeCounts(group) : FinishGroup();
              });
 }
