@@ -48,19 +48,43 @@ void SyncFolderOf(const std::string& path) {
   if (fd.get() >= 0) ::fsync(fd.get());
 }
 
+// Neither waits for whoever writes into a pipe, nor reads a device.
+Result<int> OpenToRead(const std::string& path, struct stat* info) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return FromErrno(errno, "open " + path);
+  Status status;
+  if (::fstat(fd, info) != 0) {
+    status = FromErrno(errno, "stat " + path);
+  } else if (S_ISDIR(info->st_mode)) {
+    status = InvalidArgument(path + " is a folder, not a file");
+  } else if (!S_ISREG(info->st_mode)) {
+    status = InvalidArgument(path +
+                             " is not a regular file but a pipe or a device; write what it "
+                             "gives into a file first");
+  }
+  if (status.ok()) return fd;
+  ::close(fd);
+  return status;
+}
+
 }  // namespace
 
-Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return FromErrno(errno, "open " + path);
+Status CheckRegularFile(const std::string& path) {
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return FromErrno(errno, "stat " + path);
-  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder, not a file");
+  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenToRead(path, &info));
+  ::close(fd);
+  return Status::Ok();
+}
+
+Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
+  struct stat info {};
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path, &info));
+  const FileDescriptor fd(opened);
   const auto too_large = [&] {
     return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
                              " bytes");
   };
-  // The size is a hint only: it is 0 for pipes, and the file may grow while it is read.
+  // The size is a hint only: the file may grow while it is read.
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > max_bytes) return too_large();
   std::string bytes;
@@ -115,12 +139,21 @@ Status MakeDirectories(const std::string& path, unsigned mode) {
   return Status::Ok();
 }
 
-Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return FromErrno(errno, "open " + path);
+Status MakeOwnFolder(const std::string& path) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(path, 0700));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return FromErrno(errno, "stat " + path);
-  if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
+  if (::stat(path.c_str(), &info) != 0) return FromErrno(errno, "stat " + path);
+  if ((info.st_mode & S_IWOTH) != 0) {
+    return FailedPrecondition("every user of this machine may write into " + path +
+                              ", and change what is kept there; forbid it with: chmod o-w " + path);
+  }
+  return Status::Ok();
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
+  struct stat info {};
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path, &info));
+  const FileDescriptor fd(opened);
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = nullptr;
   if (size > 0) {

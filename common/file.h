@@ -13,6 +13,9 @@
 
 namespace shoal {
 
+// Of what is opened to be read: it must be a regular file. A pipe would wait for its writer.
+Status CheckRegularFile(const std::string& path);
+
 // The file's bytes; larger than `max_bytes` is an error (resource exhausted).
 Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes);
 
@@ -22,6 +25,10 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes, unsigned
 
 // mkdir -p; folders that are made get `mode`.
 Status MakeDirectories(const std::string& path, unsigned mode = 0755);
+
+// The same for the folder of a program's state, mode 0700; one that every user may write into is an
+// error.
+Status MakeOwnFolder(const std::string& path);
 
 // A file mapped read-only into memory; pages are read when touched. Empty files map to no bytes.
 class MappedFile {

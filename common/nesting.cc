@@ -4,11 +4,34 @@ namespace shoal {
 namespace {
 
 // The position behind the string that begins at `begin` with a quote; the end if it is not closed.
-std::size_t SkipString(std::string_view text, std::size_t begin, bool escapes) {
-  const char quote = text[begin];
+std::size_t SkipJsonString(std::string_view text, std::size_t begin) {
   std::size_t i = begin + 1;
-  while (i < text.size() && text[i] != quote) i += escapes && text[i] == '\\' ? 2 : 1;
+  while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
   return i < text.size() ? i + 1 : text.size();
+}
+
+// The same for TOML's four kinds. What is not closed ends with its line, or with the text if it may
+// have lines: the parser refuses both.
+std::size_t SkipTomlString(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string_view three = quote == '"' ? "\"\"\"" : "'''";
+  const bool lines = text.substr(begin, 3) == three;
+  std::size_t i = begin + (lines ? 3 : 1);
+  while (i < text.size()) {
+    if (quote == '"' && text[i] == '\\') {
+      i += 2;
+      continue;
+    }
+    if (!lines && (text[i] == quote || text[i] == '\n')) return i + 1;
+    if (lines && text.substr(i, 3) == three) {
+      i += 3;
+      // Up to two more quotes belong to the string that they end.
+      for (int more = 0; more < 2 && i < text.size() && text[i] == quote; ++more) ++i;
+      return i;
+    }
+    ++i;
+  }
+  return text.size();
 }
 
 bool IsKeyCharacter(char c) {
@@ -23,7 +46,7 @@ bool JsonNestsDeeper(std::string_view text, std::size_t depth_max) {
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '"') {
-      i = SkipString(text, i, true);
+      i = SkipJsonString(text, i);
       continue;
     }
     if ((c == '[' || c == '{') && ++depth > depth_max) return true;
@@ -38,7 +61,7 @@ bool TomlKeysNestDeeper(std::string_view text, std::size_t parts_max) {
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '"' || c == '\'') {
-      i = SkipString(text, i, c == '"');
+      i = SkipTomlString(text, i);
       continue;
     }
     if (c == '#') {

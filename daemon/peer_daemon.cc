@@ -102,7 +102,7 @@ PeerDaemon::PeerDaemon(const DaemonConfig& config, std::function<void(Status)> o
 
 Status PeerDaemon::OpenStores() {
   const std::string& directory = config_.directory;
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(overlay_, ReadOverlay(directory + "/overlay.json"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/text.h"
 
 namespace shoal::daemon {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
 constexpr Duration kRetryMax = std::chrono::seconds(15);
 constexpr std::uint32_t kRetryDoublings = 6;
+constexpr std::size_t kRefusalCharactersMax = 512;
 // A connection that breaks in the wrong moment looks like a key that is refused; not so often.
 constexpr std::uint32_t kKeyRefusalsMax = 3;
 
@@ -19,7 +21,8 @@ Status RefusalOf(const control::v1::Refused& refused) {
   const int code = refused.code();
   const bool known = code > 0 && code <= static_cast<int>(StatusCode::kUnauthenticated);
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
-                refused.error().empty() ? "refused without a reason" : refused.error());
+                refused.error().empty() ? "refused without a reason"
+                                        : CleanText(refused.error(), kRefusalCharactersMax));
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ void StageHost::Run(Executor* executor, const char* name, std::function<T()> tas
 
 void StageHost::Start() {
   SHOAL_ASSERT_ON(*resources_.control);
+  if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
   std::vector<storage::ArtefactRef> artefacts;
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     Result<storage::ArtefactRef> ref = ToRef(proto);

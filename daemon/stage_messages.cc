@@ -2,9 +2,54 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace shoal::daemon {
+namespace {
+
+// As scheduler/run_config_keys.cc lets them through.
+constexpr std::uint32_t kStagesMax = 256;
+constexpr std::uint32_t kPipelinesMax = 1024;
+constexpr std::uint32_t kMicroBatchesMax = 65536;
+constexpr std::uint32_t kMicroBatchRowsMax = 65536;
+constexpr std::uint32_t kRowTokensMax = 1u << 24;
+
+}  // namespace
+
+Status CheckPlan(const control::v1::Plan& plan) {
+  const control::v1::RunConfig& run = plan.config();
+  const struct {
+    const char* name;
+    std::uint64_t value, most;
+  } numbers[] = {{"stages", run.stages(), kStagesMax},
+                 {"pipelines", run.pipelines(), kPipelinesMax},
+                 {"micro-batches", run.micro_batches(), kMicroBatchesMax},
+                 {"rows of a micro-batch", run.micro_batch_rows(), kMicroBatchRowsMax},
+                 {"tokens of a row", run.row_tokens(), kRowTokensMax},
+                 {"training rows", std::max<std::uint64_t>(run.train_rows(), 1),
+                  (std::uint64_t{1} << 32) - 1}};
+  for (const auto& [name, value, most] : numbers) {
+    if (value > 0 && value <= most) continue;
+    return InvalidArgument("no run has such a plan: its number of " + std::string(name) + " is " +
+                           std::to_string(value) + ", the limit is " + std::to_string(most));
+  }
+  std::set<std::pair<std::uint32_t, std::uint32_t>> places;
+  for (const control::v1::Position& position : plan.positions()) {
+    if (position.stage() >= run.stages() || position.pipeline() >= run.pipelines() ||
+        !places.emplace(position.pipeline(), position.stage()).second) {
+      return InvalidArgument("the plan names stage " + std::to_string(position.stage()) +
+                             " of pipeline " + std::to_string(position.pipeline()) +
+                             ", which it does not have or has named already");
+    }
+  }
+  if (places.size() != std::size_t{run.stages()} * run.pipelines()) {
+    return InvalidArgument("the plan has " + std::to_string(places.size()) + " places for " +
+                           std::to_string(run.pipelines()) + " pipelines of " +
+                           std::to_string(run.stages()) + " stages");
+  }
+  return Status::Ok();
+}
 
 PeerId ToPeerId(const std::string& bytes) {
   PeerId id;

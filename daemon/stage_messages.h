@@ -23,7 +23,9 @@ PeerId ToPeerId(const std::string& bytes);
 Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto);
-// The part of `pipeline`, which the plan has.
+// Whether a plan stays within the limits of run.toml, and has one position for each stage of each
+// pipeline: nothing is allocated or counted by its numbers before.
+Status CheckPlan(const control::v1::Plan& plan);
 // Of a plan that has `own` as one of its positions.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
                               const control::v1::RunConfig& config);

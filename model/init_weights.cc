@@ -13,6 +13,7 @@
 #include "common/buffer.h"
 #include "common/checksum.h"
 #include "common/file.h"
+#include "common/units.h"
 
 namespace shoal::model {
 namespace {
@@ -112,6 +113,17 @@ Status InitModelDirectory(const std::string& config_path, const std::string& out
   std::error_code error;
   if (fs::exists(output, error) && !fs::is_empty(output, error)) {
     return AlreadyExists(output + " exists and is not empty; nothing was written, name another");
+  }
+  const std::uint64_t bytes = config.ParametersOf(0, config.layers, true, true) * sizeof(float);
+  const fs::path parent = fs::absolute(output, error).parent_path();
+  const fs::space_info space = fs::space(fs::exists(parent, error) ? parent : fs::path("/"), error);
+  // The parts, and the directory that is made of them.
+  if (!error && 2 * bytes > space.available) {
+    return ResourceExhausted("the model has " + FormatBytes(bytes) +
+                             " of weights, and making it "
+                             "takes twice that on a disk with " +
+                             FormatBytes(space.available) +
+                             " free: take a smaller config.json or another disk");
   }
   std::string base = output;
   while (base.size() > 1 && base.back() == '/') base.pop_back();

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "net/tls.h"
 
 namespace shoal::net {
 namespace {
+
+constexpr std::size_t kRemoteTextMax = 1024;  // of an error that the other end wrote
 
 void LogLine(gpr_log_func_args* args) {
   SHOAL_LOG(kDebug, "grpc", "line", {"severity", gpr_log_severity_string(args->severity)},
@@ -83,7 +86,7 @@ Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return Status::Ok();
   const int code = static_cast<int>(status.error_code());
   return Status(code > 0 && code <= 16 ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
-                status.error_message());
+                CleanText(status.error_message(), kRemoteTextMax));
 }
 
 grpc::Status ToGrpc(const Status& status) {

@@ -17,6 +17,8 @@
 namespace shoal::net {
 namespace {
 
+constexpr std::size_t kSecretBytes = 16;
+
 constexpr std::uint64_t kKeyFileBytesMax = 4096;
 constexpr std::size_t kCertificateBytesMax = 64 * 1024;
 // A day back: the other end's clock may be slow. Ten years on: longer than any run.
@@ -175,11 +177,16 @@ Result<PeerId> PeerIdOfCertificate(std::string_view pem) {
 
 std::string NewJoinSecret() {
   SHOAL_CHECK(sodium_init() >= 0);
-  unsigned char secret[16];
+  unsigned char secret[kSecretBytes];
   randombytes_buf(secret, sizeof(secret));
   char hex[2 * sizeof(secret) + 1];
   sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
   return hex;
+}
+
+bool IsJoinSecret(std::string_view text) {
+  return text.size() == 2 * kSecretBytes &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 }  // namespace shoal::net

@@ -39,6 +39,8 @@ std::string FormatInvite(const Invite& invite);
 Result<Invite> ParseInvite(std::string_view text);
 // 16 random bytes, hex.
 std::string NewJoinSecret();
+// Whether a text has the form of one.
+bool IsJoinSecret(std::string_view text);
 
 }  // namespace shoal::net
 

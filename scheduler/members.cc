@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text.h"
 #include "scheduler/peer_message_check.h"
 
 namespace shoal::scheduler {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/text.h"
 #include "net/control.h"
 
 namespace shoal::scheduler {
@@ -168,16 +169,6 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
     case PeerMessage::KIND_NOT_SET: break;
   }
   return InvalidArgument("malformed message: it has no kind that this version knows");
-}
-
-std::string CleanText(std::string_view text, std::size_t limit) {
-  std::string clean;
-  for (const char c : text) {
-    if (clean.size() == limit) break;
-    const auto byte = static_cast<unsigned char>(c);
-    clean += byte < 0x20 || byte == 0x7f ? ' ' : c;
-  }
-  return clean;
 }
 
 }  // namespace shoal::scheduler

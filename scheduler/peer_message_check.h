@@ -33,9 +33,6 @@ Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config,
 // is not finite is allowed: that is an answer, not a malformed message.
 Status CheckPeerMessage(const control::v1::PeerMessage& message, const RunConfig& config);
 
-// One line of printable text, at most `limit` bytes.
-std::string CleanText(std::string_view text, std::size_t limit);
-
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_SCHEDULER_PEER_MESSAGE_CHECK_H_

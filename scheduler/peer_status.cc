@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/nesting.h"
+#include "common/text.h"
 #include "scheduler/peer_message_check.h"
 
 namespace shoal::scheduler {

@@ -41,7 +41,7 @@ RunStore::RunStore(std::unique_ptr<storage::EventLog> log,
     : log_(std::move(log)), content_(std::move(content)), bytes_(content_->bytes()) {}
 
 Result<std::unique_ptr<RunStore>> RunStore::Open(const std::string& directory) {
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   auto log = storage::OpenRocksEventLog(directory + "/events");
   if (log.status().code() == StatusCode::kDataLoss) {
     return DataLoss("the history of this run is damaged: " + log.status().message() + kHowToForget);

@@ -32,7 +32,7 @@ Result<std::string> LoadOrCreateSecret(const std::string& path) {
   if (std::filesystem::exists(path, error)) {
     SHOAL_ASSIGN_OR_RETURN(std::string secret, ReadFile(path, kSecretBytesMax));
     while (!secret.empty() && secret.back() == '\n') secret.pop_back();
-    if (secret.size() < 16) {
+    if (!net::IsJoinSecret(secret)) {
       return DataLoss(path + " is damaged; delete it, and send a new invite to your peers");
     }
     return secret;
@@ -40,6 +40,14 @@ Result<std::string> LoadOrCreateSecret(const std::string& path) {
   std::string secret = net::NewJoinSecret();
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(path, secret + "\n", 0600));
   return secret;
+}
+
+// What a peer is told of our disk: that it failed, but not where its files are.
+template <typename T>
+Result<T> Outward(Result<T> result, const std::string& directory) {
+  if (result.ok() || result.status().message().find(directory) == std::string::npos) return result;
+  SHOAL_LOG(kWarning, "scheduler", "artefact.failed", {"error", result.status().ToString()});
+  return Status(result.status().code(), "the scheduler's disk failed; its log says how");
 }
 
 // A port in use is no fault of run.toml: another code than that of its mistakes.
@@ -236,14 +244,14 @@ net::ControlServerHandlers SchedulerServer::ControlHandlers() {
                        [&](const auto& entry) { return entry.second == peer; });
   };
   handlers.read_artefact = [this](const std::string& hash, std::uint64_t offset, std::size_t size) {
-    return disk_->Read(hash, offset, size);
+    return Outward(disk_->Read(hash, offset, size), config_.directory);
   };
   handlers.upload_offset = [this](const std::string& hash, std::uint64_t size) {
-    return disk_->UploadOffset(hash, size);
+    return Outward(disk_->UploadOffset(hash, size), config_.directory);
   };
   handlers.write_artefact = [this](const std::string& hash, std::uint64_t size,
                                    std::uint64_t offset, const std::string& data) {
-    return disk_->Write(hash, size, offset, data);
+    return Outward(disk_->Write(hash, size, offset, data), config_.directory);
   };
   return handlers;
 }

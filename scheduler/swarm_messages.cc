@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text.h"
 #include "scheduler/peer_message_check.h"
 #include "scheduler/peer_status.h"
 #include "scheduler/swarm_state_impl.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "scheduler/peer_message_check.h"
 #include "scheduler/swarm_state_impl.h"
 

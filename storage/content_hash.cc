@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "common/file.h"
+
 namespace shoal::storage {
 namespace {
 
@@ -89,6 +91,7 @@ Result<FileHash> HashDescriptor(int fd, const std::string& path) {
 }
 
 Result<FileHash> HashFile(const std::string& path) {
+  SHOAL_RETURN_IF_ERROR(CheckRegularFile(path));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return FromErrno(errno, "open " + path);
   Result<FileHash> hash = HashDescriptor(fd, path);

@@ -156,6 +156,7 @@ Result<ContentHash> FileContentStore::Put(std::span<const std::byte> bytes) {
 }
 
 Result<ContentHash> FileContentStore::PutFile(const std::string& path) {
+  SHOAL_RETURN_IF_ERROR(CheckRegularFile(path));
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.fd() < 0) return FromErrno(errno, "open " + path);
   struct stat info {};

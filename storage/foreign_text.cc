@@ -1,5 +1,7 @@
 #include "storage/foreign_text.h"
 
+#include "common/nesting.h"
+
 namespace shoal::storage {
 
 std::string Quoted(std::string_view name) {
@@ -14,26 +16,9 @@ std::string Quoted(std::string_view name) {
 }
 
 Status CheckJsonDepth(std::string_view text, std::size_t max_depth, const std::string& name) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > max_depth) {
-        return InvalidArgument(name + " nests deeper than " + std::to_string(max_depth) +
-                               " levels; no such file is written by a known program");
-      }
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
+  if (JsonNestsDeeper(text, max_depth)) {
+    return InvalidArgument(name + " nests deeper than " + std::to_string(max_depth) +
+                           " levels; no such file is written by a known program");
   }
   return Status::Ok();
 }

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kConfigDepthMax = 32;
+constexpr std::uint64_t kParametersMax = 1'000'000'000'000;
 constexpr std::string_view kSupported = "supported are GPT2LMHeadModel and GPT2Model";
 
 // Reads fields of one config.json; the first failure is kept and later reads do nothing.
@@ -165,6 +166,12 @@ Result<ModelConfig> ParseModelConfig(const std::string& text, const std::string&
                 std::to_string(config.heads));
   }
   SHOAL_RETURN_IF_ERROR(reader.status());
+  // Each number alone is possible; all at their largest are 2^60 parameters.
+  const std::uint64_t parameters = config.ParametersOf(0, config.layers, true, true);
+  if (parameters > kParametersMax) {
+    return InvalidArgument(name + " describes a model of " + std::to_string(parameters) +
+                           " parameters, the limit is " + std::to_string(kParametersMax));
+  }
   config.json = text;
   return config;
 }

@@ -155,5 +155,30 @@ TEST_F(FileTest, MapsRegularFilesOnly) {
   EXPECT_EQ(MappedFile::Open("/dev/null").status().code(), StatusCode::kInvalidArgument);
 }
 
+// A pipe that nobody writes into made whoever opened it wait for ever.
+TEST_F(FileTest, PipesAndDevicesAreRefusedAtOnce) {
+  const test_support::TemporaryFolder folder;
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/null")}) {
+    EXPECT_EQ(ReadFile(path, 100).status().code(), StatusCode::kInvalidArgument) << path;
+    EXPECT_EQ(MappedFile::Open(path).status().code(), StatusCode::kInvalidArgument) << path;
+    EXPECT_EQ(CheckRegularFile(path).code(), StatusCode::kInvalidArgument) << path;
+  }
+}
+
+TEST_F(FileTest, AFolderThatEverybodyMayWriteIntoIsNotOurs) {
+  const test_support::TemporaryFolder folder;
+  const std::string path = folder.path() + "/state";
+  EXPECT_TRUE(MakeOwnFolder(path).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+  const Status status = MakeOwnFolder(path);
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("chmod o-w " + path), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -46,5 +46,14 @@ TEST(NestingTest, CountsThePartsOfKeys) {
   EXPECT_TRUE(TomlKeysNestDeeper(Repeat("a.", 100'000) + "a = 1", 16));
 }
 
+// One quote inside a string of three hid all keys that followed.
+TEST(NestingTest, StringsOfThreeQuotesHideNoKeys) {
+  for (const char* before : {"x = '''it's'''\n", "x = \"\"\"a\"b\"\"\"\n", "x = '''a'''''\n",
+                             "x = \"\"\"\\\"\"\"\"\n", "x = 'open\n", "x = \"\"\n", "x = ''\n"}) {
+    EXPECT_TRUE(TomlKeysNestDeeper(before + std::string("a.b.c.d = 1\n"), 3)) << before;
+  }
+  EXPECT_FALSE(TomlKeysNestDeeper("x = '''\na.b.c.d = 1\n'''\n", 3));
+}
+
 }  // namespace
 }  // namespace shoal

@@ -376,7 +376,7 @@ TEST_F(StageHostTest, SaysWhyAPlanFails) {
 
   plan = MakePlan(0);
   plan.mutable_config()->set_stages(0);
-  EXPECT_THAT(FailureOf(plan), HasSubstr("no place in a plan"));
+  EXPECT_THAT(FailureOf(plan), HasSubstr("number of stages is 0"));
 
   plan = MakePlan(0);
   std::string small = kConfig;

@@ -67,5 +67,50 @@ TEST(StageMessagesTest, RoundTripsAreTheLeastOfAPeersGroupLinks) {
   EXPECT_EQ(ready.round_trips(0).ms(), 2);
 }
 
+control::v1::Plan PlanOfTwo() {
+  control::v1::Plan plan;
+  control::v1::RunConfig* run = plan.mutable_config();
+  run->set_stages(2);
+  run->set_pipelines(1);
+  run->set_micro_batches(4);
+  run->set_micro_batch_rows(2);
+  run->set_row_tokens(16);
+  run->set_train_rows(100);
+  for (std::uint32_t stage = 0; stage < 2; ++stage) plan.add_positions()->set_stage(stage);
+  return plan;
+}
+
+// 2^32 - 1 pipelines ended a peer, as many micro-batches stopped its control thread.
+TEST(CheckPlanTest, NumbersBeyondAnyRunAreRefusedBeforeTheyAreUsed) {
+  EXPECT_TRUE(CheckPlan(PlanOfTwo()).ok());
+  using Setter = void (control::v1::RunConfig::*)(std::uint32_t);
+  for (const Setter set :
+       {Setter(&control::v1::RunConfig::set_stages), Setter(&control::v1::RunConfig::set_pipelines),
+        Setter(&control::v1::RunConfig::set_micro_batches),
+        Setter(&control::v1::RunConfig::set_micro_batch_rows),
+        Setter(&control::v1::RunConfig::set_row_tokens)}) {
+    for (const std::uint32_t value : {0u, 0xffffffffu}) {
+      control::v1::Plan plan = PlanOfTwo();
+      (plan.mutable_config()->*set)(value);
+      EXPECT_EQ(CheckPlan(plan).code(), StatusCode::kInvalidArgument);
+    }
+  }
+  control::v1::Plan plan = PlanOfTwo();
+  plan.mutable_config()->set_train_rows(std::uint64_t{1} << 40);
+  EXPECT_FALSE(CheckPlan(plan).ok());
+}
+
+TEST(CheckPlanTest, EveryStageOfEveryPipelineHasOnePlace) {
+  control::v1::Plan plan = PlanOfTwo();
+  plan.mutable_positions(1)->set_stage(0);
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "twice";
+  plan = PlanOfTwo();
+  plan.mutable_positions(1)->set_pipeline(1);
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "of no pipeline";
+  plan = PlanOfTwo();
+  plan.mutable_positions()->RemoveLast();
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "missing";
+}
+
 }  // namespace
 }  // namespace shoal::daemon

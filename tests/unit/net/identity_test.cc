@@ -198,5 +198,15 @@ TEST(JoinSecret, IsRandomHex) {
   EXPECT_NE(a, NewJoinSecret());
 }
 
+// A damaged file with one ended the scheduler when it wrote its invite.
+TEST(JoinSecret, HasOneForm) {
+  EXPECT_TRUE(IsJoinSecret(NewJoinSecret()));
+  for (const char* text :
+       {"", "0011", "00112233445566778899aabbccddeefg", "00112233445566778899aabbccddeeff00",
+        "00112233445566778899AABBCCDDEEFF"}) {
+    EXPECT_FALSE(IsJoinSecret(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace shoal::net

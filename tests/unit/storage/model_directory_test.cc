@@ -62,6 +62,9 @@ TEST(ModelConfig, RefusesWithTheCause) {
       {R"({"model_type":"llama","architectures":["GPT2LMHeadModel"]})", "'llama'"},
       {R"({"model_type":"gpt2","architectures":"GPT2LMHeadModel"})", "must be a list"},
       {R"({"model_type":"gpt2"})", "n_layer is missing"},
+      {R"({"model_type":"gpt2","n_layer":4096,"n_embd":1048576,"n_head":65536,)"
+       R"("vocab_size":268435456,"n_positions":268435456,"n_inner":4194304})",
+       "the limit is 1000000000000"},
       {TinyConfigText(R"(,"n_layer":0)"), "n_layer must be a whole number from 1"},
       {TinyConfigText(R"(,"n_layer":-1)"), "n_layer must be a whole number"},
       {TinyConfigText(R"(,"n_layer":1.5)"), "n_layer must be a whole number"},
