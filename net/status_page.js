@@ -3,7 +3,7 @@ const $ = id => document.getElementById(id);
 const colours = ["#2563c9", "#d9822b", "#1f8a4c", "#9b4dca", "#c0392b", "#0f9aa8", "#8a6d3b",
                  "#d14d8b", "#4f6d7a", "#7fb800", "#6a4c93", "#ff8fab", "#00798c", "#b08968",
                "#3d5a80", "#e0a100"];
-const history = new Map();   // link -> [[seconds, bits per second]]
+const history = new Map();   // link, by the ids of its ends -> {label, points: [[seconds, bits per second]]}
 const keep = 180;            // seconds of link rates
 
 // What peers say reaches the page as text nodes and numbers only: it is never parsed as HTML.
@@ -49,6 +49,13 @@ const ratio = (raw, wire) => num(wire) ? (num(raw) / wire).toFixed(1) + "×" : "
 const mood = state => ({training: "good", finished: "good", failed: "bad", stopped: "bad",
                         gone: "bad"}[state] || "wait");
 
+// Names are chosen by their owners: where two are alike, the id tells them apart.
+function distinct(peers) {
+  const count = new Map();
+  for (const p of peers) count.set(p.name, (count.get(p.name) || 0) + 1);
+  return peers.map(p => count.get(p.name) > 1
+    ? {...p, name: `${p.name} (${String(p.id).slice(0, 8)})`} : p);
+}
 // Scheduler and peer show the same picture: both become {title, state, ..., peers, links}.
 function normalise(s) {
   if (s.run) {
@@ -57,7 +64,7 @@ function normalise(s) {
       state: m.connected === false ? "gone" : m.state, status: m.status || {}}));
     return {both: false, title: s.run.name, state: s.run.state, reason: s.run.reason, step: s.run.step,
             steps: s.run.steps, loss: s.run.loss, losses: list(s.run.losses),
-            speed: s.run.samplesPerSecond, peers, version: s.version};
+            speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
   const role = s.role || {stage: -1, pipeline: -1};
@@ -67,7 +74,8 @@ function normalise(s) {
           peers: [{id: s.peerId, name: s.name, stage: role.stage, pipeline: role.pipeline,
                    state: s.state, status: s}]};
 }
-const linksOf = v => v.peers.flatMap(p => list(p.status.links).filter(l => l).map(l => ({...l, from: p})));
+const linksOf = v => v.peers.flatMap(p => list(p.status.links).filter(l => l).map(
+  l => ({...l, from: p, name: (v.peers.find(q => q.id === l.peer) || l).name})));
 
 function totals(v) {
   const sum = {};
@@ -169,17 +177,18 @@ function showRates(links) {
   const now = performance.now() / 1000;
   const live = new Set();
   for (const l of links) {
-    const key = `${l.from.name} → ${l.name}` + (String(l.channel).startsWith("boundary") ? ""
-      : " (" + String(l.channel).split("/")[0] + ")");
+    const key = JSON.stringify([l.from.id, l.peer, l.channel]);
     live.add(key);
-    if (!history.has(key)) history.set(key, []);
-    const points = history.get(key);
+    const label = `${l.from.name} → ${l.name}` + (String(l.channel).startsWith("boundary") ? ""
+      : " (" + String(l.channel).split("/")[0] + ")");
+    if (!history.has(key)) history.set(key, {label, points: []});
+    const points = history.get(key).points;
     points.push([now, num(l.upBps)]);
     while (points.length && points[0][0] < now - keep) points.shift();
   }
   for (const key of history.keys()) if (!live.has(key)) history.delete(key);
-  const series = [...history].map(([name, points], i) =>
-    ({name, colour: colours[i % colours.length], points}));
+  const series = [...history.values()].map(({label, points}, i) =>
+    ({name: label, colour: colours[i % colours.length], points}));
   chart($("rates"), series, x => x > now - 2 ? "now" : Math.round(x - now) + " s", rate, true);
   show("rates-key", ...keyOf(series.map(s => [s.name, s.colour])));
 }
