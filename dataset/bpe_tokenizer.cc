@@ -14,6 +14,7 @@
 
 #include "common/mutex.h"
 #include "dataset/bpe_model.h"
+#include "dataset/end_token.h"
 #include "dataset/tokenizer.h"
 #include "dataset/word_splitter.h"
 
@@ -291,6 +292,9 @@ class BpeTokenizer final : public Tokenizer {
 
 Result<std::unique_ptr<Tokenizer>> LoadBpeTokenizer(const std::string& directory) {
   SHOAL_ASSIGN_OR_RETURN(BpeModel model, LoadBpeModel(directory));
+  if (!model.end_of_text) {
+    SHOAL_ASSIGN_OR_RETURN(model.end_of_text, LoadEndToken(directory, model.names));
+  }
   SHOAL_ASSIGN_OR_RETURN(auto pattern, WordPattern::Compile());
   return std::unique_ptr<Tokenizer>(
       std::make_unique<BpeTokenizer>(std::move(model), std::move(pattern)));

@@ -107,15 +107,18 @@ class Preparer {
   }
 
   const std::string& bytes() const { return bytes_; }
-  std::uint64_t text_bytes() const { return total_bytes_; }
 
+  PrepareReport report() const {
+    return {info(), total_bytes_, documents_, tokenizer_.end_of_text().has_value(), 0};
+  }
+
+ private:
   DataInfo info() const {
     return {header_.row_tokens, header_.train.rows,       header_.validation.rows,
             header_.vocabulary, tokenizer_.fingerprint(), DigestToHex(header_.text),
             header_.text_tokens};
   }
 
- private:
   Status OpenAll(const std::vector<std::string>& files, std::vector<TextReader>* readers) {
     for (const std::string& file : files) {
       SHOAL_ASSIGN_OR_RETURN(TextReader reader, TextReader::Open(file));
@@ -172,6 +175,7 @@ class Preparer {
           // From here on starts_document means: put a separator in front.
           const bool separate = part.starts_document && !*first;
           if (part.starts_document) *first = false;
+          documents_ += part.starts_document;
           part.starts_document = separate;
         }
         done_bytes_ += batch.file_bytes;
@@ -222,6 +226,7 @@ class Preparer {
   std::string bytes_;
   std::uint64_t done_bytes_ = 0;
   std::uint64_t total_bytes_ = 0;
+  std::uint64_t documents_ = 0;
 };
 
 Result<PrepareReport> Prepare(const PrepareOptions& options) {
@@ -236,8 +241,9 @@ Result<PrepareReport> Prepare(const PrepareOptions& options) {
                                      "; nothing was replaced: free space there or choose another "
                                      "--out");
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return PrepareReport{preparer.info(), preparer.text_bytes(), seconds.count()};
+  PrepareReport report = preparer.report();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
 }
 
 }  // namespace

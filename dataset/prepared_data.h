@@ -48,7 +48,7 @@ Result<std::shared_ptr<const PreparedData>> OpenPreparedData(const std::string& 
 
 struct PrepareOptions {
   std::string tokenizer_directory;
-  std::vector<std::string> text_files;        // .jsonl: field "text" of each line; else plain text
+  std::vector<std::string> text_files;        // JSON lines: field "text" of each; else plain text
   std::vector<std::string> validation_files;  // if empty, the last fraction of the rows
   double validation_fraction = 0.05;          // [0, 0.9]
   std::uint32_t row_tokens = 128;             // 2 .. 65536
@@ -61,6 +61,8 @@ struct PrepareOptions {
 struct PrepareReport {
   DataInfo info;
   std::uint64_t text_bytes = 0;
+  std::uint64_t documents = 0;
+  bool separated = false;  // by an end token; without one, documents run into each other
   double seconds = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/nesting.h"
+#include "dataset/text_kind.h"
 #include "dataset/word_splitter.h"
 
 namespace shoal::dataset {
@@ -23,14 +24,20 @@ Status ParseJsonLine(std::string_view line, std::string* text) {
 TextReader::TextReader(std::shared_ptr<const MappedFile> file, bool json_lines)
     : file_(std::move(file)),
       bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()),
-      json_lines_(json_lines) {}
+      json_lines_(json_lines) {
+  bytes_.remove_prefix(ByteOrderMarkLength(bytes_));
+}
 
 Result<TextReader> TextReader::Open(const std::string& path) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
   if (!file.ok()) {
     return Status(file.status().code(), file.status().message() + "; check the text's file name");
   }
-  return TextReader(std::move(*file), path.ends_with(".jsonl"));
+  const auto bytes = (*file)->bytes();
+  SHOAL_ASSIGN_OR_RETURN(
+      const TextKind kind,
+      ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  return TextReader(std::move(*file), kind == TextKind::kJsonLines);
 }
 
 Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {

@@ -33,7 +33,8 @@ Status ParseJsonLine(std::string_view line, std::string* text);
 // Thread: one at a time.
 class TextReader {
  public:
-  // A name ending in .jsonl means one document per line, else the file is one document.
+  // Lines of JSON are a document each; any other text is one document, without its byte-order mark.
+  // What is no text is an invalid argument that names it (ReadableKind).
   static Result<TextReader> Open(const std::string& path);
 
   std::size_t size() const { return bytes_.size(); }

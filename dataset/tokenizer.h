@@ -23,7 +23,8 @@ class Tokenizer {
   // The bytes of the ids; an id outside the vocabulary is an error.
   virtual Result<std::string> Decode(std::span<const std::int32_t> ids) const = 0;
   virtual std::uint32_t vocabulary() const = 0;
-  // Id of <|endoftext|>, which separates documents, if the vocabulary has one.
+  // The id that separates documents, if there is one: of <|endoftext|>, else of the end token that
+  // the files beside the tokenizer name (end_token.h).
   virtual std::optional<std::int32_t> end_of_text() const = 0;
   // SHA-256 (hex) of the canonical vocabulary and merges: the same for both file forms.
   virtual const std::string& fingerprint() const = 0;

@@ -61,8 +61,7 @@ Status Generate(const GenerateOptions& options, const TextModel& model) {
   if (ids.empty()) {
     if (!model.tokenizer->end_of_text()) {
       return InvalidArgument(
-          "the prompt is empty and the tokenizer has no <|endoftext|> to begin "
-          "with; give a --prompt");
+          "the prompt is empty and the tokenizer has no end token to begin with; give a --prompt");
     }
     ids.push_back(*model.tokenizer->end_of_text());
   }

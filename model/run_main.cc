@@ -79,7 +79,7 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
       ->required();
   prepare
       ->add_option("--text", options.text_files,
-                   "text files; of .jsonl files the field \"text\" of each line")
+                   "text files in UTF-8; of JSON lines, the field \"text\" of each")
       ->required();
   prepare->add_option("--validation", options.validation_files, "held-out text files");
   prepare

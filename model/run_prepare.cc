@@ -36,6 +36,8 @@ void PrintReport(const PrepareCommand& command, const dataset::PrepareReport& re
                                          {"tokens", info.tokens},
                                          {"vocabulary", info.vocabulary},
                                          {"textBytes", report.text_bytes},
+                                         {"documents", report.documents},
+                                         {"separated", report.separated},
                                          {"seconds", report.seconds}};
     std::printf("%s\n", json.dump().c_str());
     return;
@@ -48,6 +50,16 @@ void PrintReport(const PrepareCommand& command, const dataset::PrepareReport& re
               report.seconds, megabytes / seconds);
 }
 
+void WarnOfNoSeparator(const PrepareCommand& command, const dataset::PrepareReport& report) {
+  if (report.separated || report.documents < 2) return;
+  std::fprintf(stderr,
+               "warning: the %llu documents run into each other, because the tokenizer in %s has "
+               "neither <|endoftext|> nor an eos_token; name a token of its vocabulary in "
+               "tokenizer_config.json there, like {\"eos_token\": \"</s>\"}, and prepare again\n",
+               static_cast<unsigned long long>(report.documents),
+               command.options.tokenizer_directory.c_str());
+}
+
 }  // namespace
 
 RunResult RunPrepare(PrepareCommand command) {
@@ -57,6 +69,7 @@ RunResult RunPrepare(PrepareCommand command) {
   if (terminal) std::fprintf(stderr, "\r\x1b[K");
   if (report.ok()) {
     PrintReport(command, *report);
+    WarnOfNoSeparator(command, *report);
     return {};
   }
   return {ExitCodeForInput(report.status()), report.status()};

@@ -205,6 +205,8 @@ Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
   SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(config, model));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  SHOAL_RETURN_IF_ERROR(
+      CheckData(config, model, data->info(), directory && !directory->TokenizerFiles().empty()));
   return DeltaSizeOf(config, model, data->info());
 }
 

@@ -41,8 +41,8 @@ Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
 // where the model cannot be read, which is said when the run starts. Blocks on disk.
 Status CheckAgainstModel(const RunConfig& config);
 
-// How much m the run will keep, from the model's config and the data's header alone; a codec that
-// no peer could make is an invalid argument. Blocks on disk.
+// How much m the run will keep. A codec that no peer could make, and data that do not fit the model
+// or the run, are invalid arguments. Blocks on disk.
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
                                const dataset::DataInfo& data);

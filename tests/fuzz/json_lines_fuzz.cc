@@ -1,9 +1,10 @@
-// A line of JSONL text; what it holds is then split into words, which must give it back.
+// A text file or a line of it: its kind, and the words of what it holds, which must give it back.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
+#include "dataset/text_kind.h"
 #include "dataset/text_reader.h"
 #include "dataset/word_splitter.h"
 
@@ -29,5 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string text;
   if (shoal::dataset::ParseJsonLine(bytes, &text).ok()) CheckSplit(text);
   CheckSplit(bytes);
+  // A line that reads as one with a text is of no kind that is refused, but for its first bytes.
+  const auto kind = shoal::dataset::KindOfText(bytes);
+  if (!text.empty() && bytes.starts_with("{\"text\":") &&
+      kind != shoal::dataset::TextKind::kJsonLines && bytes.find('\n') == std::string_view::npos &&
+      bytes.find('\0') == std::string_view::npos) {
+    std::abort();
+  }
   return 0;
 }
