@@ -47,7 +47,11 @@ void Members::Open(ConnectionId connection, const PeerId& peer, const std::strin
 }
 
 void Members::Close(ConnectionId connection) {
-  if (Member* member = Of(connection)) member->connected = false;
+  if (Member* member = Of(connection)) {
+    member->connected = false;
+    status_bytes_ -= member->status_json.size();
+    member->status_json = std::string();  // with its memory
+  }
   connections_.erase(connection);
 }
 
@@ -96,7 +100,18 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   return &member;
 }
 
-void Members::Remove(const PeerId& peer) { members_.erase(peer); }
+void Members::KeepStatus(Member* member, std::string status, std::size_t most) {
+  status_bytes_ -= member->status_json.size();
+  member->status_json = std::string();
+  if (!member->placed() && status_bytes_ + status.size() > most) return;
+  member->status_json = std::move(status);
+  status_bytes_ += member->status_json.size();
+}
+
+void Members::Remove(const PeerId& peer) {
+  if (const Member* member = Find(peer)) status_bytes_ -= member->status_json.size();
+  members_.erase(peer);
+}
 
 void Members::MoveToBack(const PeerId& peer) {
   if (Member* member = Find(peer)) member->joined = ++joined_;
@@ -148,14 +163,18 @@ std::vector<ConnectionId> Members::Silent(TimePoint now, Duration limit,
   return silent;
 }
 
-std::vector<PeerId> Members::ForgetAway(TimePoint now, Duration limit) {
+std::vector<PeerId> Members::ForgetAway(TimePoint now, Duration limit, std::size_t most) {
+  std::vector<std::pair<TimePoint, PeerId>> away;  // the longest first
+  for (const auto& [peer, member] : members_) {
+    if (!member.connected && !member.placed()) away.emplace_back(member.last_heard, peer);
+  }
+  std::sort(away.begin(), away.end());
   std::vector<PeerId> forgotten;
-  std::erase_if(members_, [&](const auto& entry) {
-    const Member& member = entry.second;
-    const bool away = !member.connected && !member.placed() && now - member.last_heard > limit;
-    if (away) forgotten.push_back(entry.first);
-    return away;
-  });
+  for (const auto& [heard, peer] : away) {
+    if (now - heard <= limit && away.size() - forgotten.size() <= most) break;
+    forgotten.push_back(peer);
+    Remove(peer);
+  }
   return forgotten;
 }
 

@@ -75,8 +75,13 @@ class Members {
 
   // Connections that said nothing for `limit`, before or after their hello.
   std::vector<ConnectionId> Silent(TimePoint now, Duration limit, Duration hello_limit) const;
-  // Forgets members without place that are away for longer than `limit`, and returns them.
-  std::vector<PeerId> ForgetAway(TimePoint now, Duration limit);
+  // Forgets members without place that are away for longer than `limit`, and those of them that
+  // were heard first if there are more than `most`; returns them.
+  std::vector<PeerId> ForgetAway(TimePoint now, Duration limit, std::size_t most);
+  // Keeps the status that a member says, for as long as it is connected. One without a place is
+  // shown without if such have `most` bytes in all.
+  void KeepStatus(Member* member, std::string status, std::size_t most);
+  std::size_t status_bytes() const { return status_bytes_; }
 
   std::map<PeerId, Member>& all() { return members_; }
   const std::map<PeerId, Member>& all() const { return members_; }
@@ -85,6 +90,7 @@ class Members {
   std::map<PeerId, Member> members_;
   std::map<ConnectionId, Connection> connections_;
   std::uint64_t joined_ = 0;
+  std::size_t status_bytes_ = 0;
 };
 
 }  // namespace shoal::scheduler

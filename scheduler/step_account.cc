@@ -102,6 +102,26 @@ std::optional<std::uint32_t> StepAccount::disagreeing_stage() const {
   return std::nullopt;
 }
 
+double StepAccount::local_loss(std::uint32_t pipeline) const {
+  const Entry& entry = At(pipeline, stages_ - 1);
+  return entry.loss_sum / static_cast<double>(entry.labels);
+}
+
+std::vector<std::uint32_t> StepAccount::disagreeing(std::uint32_t stage) const {
+  std::vector<std::uint32_t> differing;
+  for (std::uint32_t reference = 0; reference < pipelines_; ++reference) {
+    differing.clear();
+    for (std::uint32_t p = 0; p < pipelines_; ++p) {
+      const double norm = At(reference, stage).squared_norm;
+      if (!Agree(norm, At(p, stage).squared_norm)) differing.push_back(p);
+    }
+    if (2 * differing.size() < pipelines_) return differing;
+  }
+  differing.resize(pipelines_);
+  for (std::uint32_t p = 0; p < pipelines_; ++p) differing[p] = p;
+  return differing;
+}
+
 std::vector<control::v1::StageTiming> StepAccount::timings() const {
   std::vector<control::v1::StageTiming> timings(stages_);
   for (std::uint32_t s = 0; s < stages_; ++s) {

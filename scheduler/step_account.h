@@ -37,6 +37,13 @@ class StepAccount {
   double local_norm(std::uint32_t pipeline) const;
   // Sum over the stages, from pipeline 0, in order of stage.
   double squared_norm() const;
+  // Of a stage, as pipeline 0 reports it.
+  double squared_norm_of(std::uint32_t stage) const { return At(0, stage).squared_norm; }
+  // Mean loss of a pipeline's labels; it must have some.
+  double local_loss(std::uint32_t pipeline) const;
+  // Pipelines whose norm of a stage is not that of more than half of the members; all, where no
+  // such half is.
+  std::vector<std::uint32_t> disagreeing(std::uint32_t stage) const;
   // A stage whose members report different norms (their summed gradients differ).
   std::optional<std::uint32_t> disagreeing_stage() const;
 

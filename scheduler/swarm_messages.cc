@@ -117,11 +117,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
         OnCheckpointDone(member, message.checkpoint_done());
       }
       return;
-    case PeerMessage::kLinkBroken:
-      if (Current(*member, message.link_broken().generation())) {
-        OnLinkBroken(member, message.link_broken());
-      }
-      return;
+    case PeerMessage::kLinkBroken: OnLinkBroken(member, message.link_broken()); return;
     case PeerMessage::kArtefactsOffered: offered_.insert(member->peer); return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
     case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;
@@ -136,7 +132,7 @@ void SwarmStateImpl::OnHeartbeat(Member* member, const control::v1::Heartbeat& h
   if (heartbeat.status_json().empty()) return;
   Result<std::string> status = FitPeerStatus(heartbeat.status_json());
   if (!status.ok()) return Drop(member->connection, status.status());
-  member->status_json = std::move(*status);
+  members_.KeepStatus(member, *std::move(status), kStatusBytesInAll);
 }
 
 void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
@@ -168,41 +164,6 @@ void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
 
 std::string SwarmStateImpl::HandsOver(const Member& member) {
   return member.LabelWithPlace() + " hands its stage over: " + member.going;
-}
-
-void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed& failed) {
-  if (failed.generation() != generation_ || !member->placed()) return;
-  const std::string error = CleanText(failed.error(), kReasonCharactersMax);
-  const std::string cause = member->LabelWithPlace() + " cannot do its part: " + error;
-  // One peer may be ill; two that call the same plan invalid mean that the configuration is. Only
-  // before the first step: what has trained once is not invalid.
-  const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
-                       error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
-  if (invalid) refusals_.insert(member->peer);
-  if (losses_.empty() && refusals_.size() >= std::min<std::size_t>(2, needed())) {
-    Fail(cause);
-    return;
-  }
-  if (!active()) return;
-  Replace(member, cause);
-}
-
-// A spare, if there is one, tries in its place.
-void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
-  Interrupt(cause, nullptr);
-  plan_[static_cast<std::size_t>(member->pipeline)][static_cast<std::size_t>(member->stage)] =
-      PeerId{};
-  members_.MoveToBack(member->peer);
-}
-
-void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken& broken) {
-  PeerId other_id;
-  std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
-  const Member* other = members_.Find(other_id);
-  if (other == nullptr || !other->placed()) return;
-  Interrupt("the link between " + member->LabelWithPlace() + " and " + other->LabelWithPlace() +
-                " broke: " + CleanText(broken.error(), kReasonCharactersMax),
-            nullptr);
 }
 
 }  // namespace shoal::scheduler

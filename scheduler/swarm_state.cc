@@ -31,7 +31,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
-      consistency_(config.pipelines) {
+      consistency_(config.pipelines),
+      plausibility_(config.stages) {
   auto sampler = dataset::Sampler::Make(
       {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
   if (sampler.ok()) {
@@ -128,6 +129,8 @@ void SwarmStateImpl::OrderResume() {
   }
   failures_ = 0;
   refusals_.clear();
+  replaced_.clear();
+  complaints_.Clear();
   weight_repairs_.clear();
   not_before_ = now_;
   if (!held_) return;
@@ -142,7 +145,10 @@ void SwarmStateImpl::On(const Tick&) {
                               FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
                                                                         : kHelloTimeout)));
   }
-  for (const PeerId& peer : members_.ForgetAway(now_, kAwayLimit)) round_trips_.Forget(peer);
+  for (const PeerId& peer : members_.ForgetAway(now_, kAwayLimit, kAbsentMax)) {
+    round_trips_.Forget(peer);
+  }
+  DoubtedForLong();
 }
 
 bool SwarmStateImpl::Enter(RunEvent event) {
@@ -166,18 +172,31 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
   StoreLosses();
   ready_.clear();
   pending_.clear();
+  doubt_.reset();
   step_seconds_ = 0;
   last_step_seconds_.clear();
 }
 
-void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
-  if (!active()) return;
+// Whether it is to try again: an order to pause that came before holds the run.
+bool SwarmStateImpl::EndOrHold(const std::string& cause, const Member* lost) {
+  if (!active()) return false;
   const bool ordered = ending_ && ending_->hold;
   EndGeneration(cause, lost);
   if (ordered) {
     Hold(cause + "; a pause was ordered before that: " + kHowToResume, nullptr);
-    return;
   }
+  return !ordered;
+}
+
+void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
+  if (EndOrHold(cause, lost)) CountFailure(cause);
+}
+
+void SwarmStateImpl::InterruptUncounted(const std::string& cause) {
+  if (EndOrHold(cause, nullptr)) not_before_ = now_ + kBackoffFirst;
+}
+
+void SwarmStateImpl::CountFailure(const std::string& cause) {
   if (step_ > progress_) {
     progress_ = step_;
     failures_ = 0;
@@ -258,7 +277,8 @@ std::string SwarmStateImpl::Reason() const {
       return std::to_string(ready_.size()) + " of " + std::to_string(needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
-      if (!ending_) return WhoCannotSave();
+      if (!ending_ && !WhoCannotSave().empty()) return WhoCannotSave();
+      if (!ending_) return doubt_ ? doubt_->cause + "; the run goes on" : Warning();
       return (ending_->hold ? "pausing" : ending_->cause + ",") +
              std::string(" as soon as the next checkpoint is whole") +
              (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());
@@ -267,6 +287,10 @@ std::string SwarmStateImpl::Reason() const {
     case RunState::kFinished: return "";
   }
   return "";
+}
+
+std::string SwarmStateImpl::Warning() const {
+  return config_.synthetic ? "" : FlatLossText(losses_);
 }
 
 control::v1::RunStatus SwarmStateImpl::StatusMessage() const {
@@ -416,6 +440,9 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.weight_checks = consistency_.weight_checks();
   view.weight_mismatches = consistency_.weight_mismatches();
   view.last_difference = last_difference_;
+  view.refused_values = plausibility_.refused();
+  view.last_refused = plausibility_.last_refused();
+  view.warning = Warning();
   view.timings = timings_;
   view.lans = lans_.stages;
   return view;

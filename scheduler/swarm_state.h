@@ -103,6 +103,9 @@ struct RunView {
   std::vector<MemberView> members;
   std::uint64_t m_checks = 0, m_mismatches = 0;            // both ends of boundaries compared
   std::uint64_t weight_checks = 0, weight_mismatches = 0;  // members of stage groups compared
+  std::uint64_t refused_values = 0;                        // losses and norms that do not fit
+  std::string last_refused;                                // whose, and why; empty: none
+  std::string warning;                                     // for the organiser; empty: none
   std::string last_difference;  // whose weights differed last, and what was done; empty: nobody's
   std::vector<control::v1::StageTiming> timings;
   // Of the newest plan, by stage and pipeline: number of the LAN, 0: it shares none; may be empty.

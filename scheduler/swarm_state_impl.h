@@ -1,6 +1,6 @@
 // The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
-// plans, steps and checkpoints (swarm_training.cc), what must be equal (swarm_consistency.cc), what
-// the server lost (swarm_artefacts.cc).
+// complaints (swarm_complaints.cc), plans, steps and checkpoints (swarm_training.cc), what must be
+// equal or fit (swarm_consistency.cc), what the server lost (swarm_artefacts.cc).
 
 #ifndef SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_STATE_IMPL_H_
@@ -14,32 +14,21 @@
 #include <vector>
 
 #include "dataset/sampler.h"
+#include "scheduler/complaints.h"
 #include "scheduler/consistency.h"
 #include "scheduler/lan_plan.h"
 #include "scheduler/members.h"
 #include "scheduler/plan_messages.h"
+#include "scheduler/plausibility.h"
 #include "scheduler/run_lifecycle.h"
 #include "scheduler/stage_choice.h"
 #include "scheduler/step_account.h"
 #include "scheduler/step_decision.h"
 #include "scheduler/stored_event.h"
+#include "scheduler/swarm_limits.h"
 #include "scheduler/swarm_state.h"
 
 namespace shoal::scheduler {
-
-// Named limits of the state machine; tests reach each.
-inline constexpr std::uint32_t kStepPlansAhead = 3;       // in progress and ahead
-inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without progress
-inline constexpr std::uint32_t kSavesFailedMax = 2;       // in a row, then a spare takes the place
-inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
-inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
-inline constexpr std::size_t kLossesPerEvent = 64;
-inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
-inline constexpr std::size_t kStepSecondsKept = 16;    // shown
-inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
-inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
-inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
-inline constexpr Duration kBackoffMax = std::chrono::seconds(30);
 
 class SwarmStateImpl final : public SwarmState {
  public:
@@ -94,11 +83,16 @@ class SwarmStateImpl final : public SwarmState {
   void EndGeneration(const std::string& cause, const Member* lost);
   // The same to a generation in progress, and tries again after a while.
   void Interrupt(const std::string& cause, const Member* lost);
+  // The same on the word of one peer alone: it does not count as a failure.
+  void InterruptUncounted(const std::string& cause);
+  bool EndOrHold(const std::string& cause, const Member* lost);
+  void CountFailure(const std::string& cause);
   // Pauses until an order to resume.
   void Hold(const std::string& cause, const Member* lost);
   void Fail(const std::string& cause);
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
   std::string Reason() const;
+  std::string Warning() const;
   std::string WaitingFor() const;
   // What ending the generation now undoes, to stand behind its cause; empty: nothing.
   std::string StepsUndone() const;
@@ -115,10 +109,18 @@ class SwarmStateImpl final : public SwarmState {
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
   static std::string HandsOver(const Member& member);
-  void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
-  void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
   void Send(const Member& member, control::v1::SchedulerMessage message);
   void SendToPlan(const control::v1::SchedulerMessage& message);
+
+  // ---- complaints (swarm_complaints.cc) ----
+  void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
+  bool AllRefuse() const;
+  void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
+  bool Neighbours(const Member& a, const Member& b) const;
+  void DoubtedForLong();
+  bool ASpareCouldReplace(const Member& member) const;
+  void Replace(Member* member, const std::string& cause);
+  void GiveUpPlace(Member* member);
 
   // ---- training (swarm_training.cc) ----
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
@@ -141,15 +143,18 @@ class SwarmStateImpl final : public SwarmState {
   std::optional<std::uint32_t> SpeakerOf(std::uint32_t stage) const;
   static std::string CannotSave(const Member& member);
   std::string WhoCannotSave() const;
-  bool ASpareCouldReplace(const Member& member) const;
-  void Replace(Member* member, const std::string& cause);
   void MaybeCompleteCheckpoint(std::uint64_t step);
   void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
   void EndAfterCheckpoint();
   void EndNow(const std::string& cause);
   void Finish();
 
-  // ---- what must be equal (swarm_consistency.cc) ----
+  // ---- what must be equal or fit (swarm_consistency.cc) ----
+  bool LossFits(Member* member, const control::v1::StepReady& ready);
+  bool LossesFit();
+  bool NormFits(Member* member, double squared_norm);
+  void RefuseValue(Member* member, const std::string& cause);
+  void OnDisagreement(std::uint32_t stage);
   void OnApplied(Member* member, const control::v1::Applied& applied);
   bool ChecksWeights() const;
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
@@ -199,8 +204,11 @@ class SwarmStateImpl final : public SwarmState {
   TimePoint not_before_{};  // of the next plan
   bool too_small_ = false;  // enough peers were here, but not enough memory
   std::uint32_t failures_ = 0;
-  std::uint64_t progress_ = 0;    // most steps applied when a generation ended
-  std::set<PeerId> refusals_;     // who called plans invalid since the last that worked
+  std::uint64_t progress_ = 0;  // most steps applied when a generation ended
+  std::set<PeerId> refusals_;   // who called plans invalid since the last that worked
+  std::set<PeerId> replaced_;   // who lost its place since the last checkpoint
+  ComplaintBook complaints_;
+  std::optional<Doubt> doubt_;    // about a complaint, in this generation
   control::v1::RunStatus shown_;  // last sent to the peers
 
   // Artefacts that the run needs and the server lost, by hash, and who uploaded all it has of them.
@@ -225,6 +233,7 @@ class SwarmStateImpl final : public SwarmState {
   // By stage: the pipeline whose member speaks for its group in checkpoints.
   std::vector<std::uint32_t> speakers_;
   ConsistencyChecks consistency_;
+  Plausibility plausibility_;
   std::string last_difference_;  // of weights, for people; empty: never
   std::set<PeerId> repairing_;   // peers that take the majority's weights with the next plan
   std::map<PeerId, std::uint32_t> weight_repairs_;  // how often a peer did

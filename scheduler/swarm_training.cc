@@ -156,7 +156,8 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
     return;
   }
   if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
-  if (account_.AddReady(pipeline, stage, ready, now_)) MaybeReduce();
+  if (!LossFits(member, ready) || !account_.AddReady(pipeline, stage, ready, now_)) return;
+  if (!account_.all_ready() || LossesFit()) MaybeReduce();
 }
 
 void SwarmStateImpl::MaybeReduce() {
@@ -195,6 +196,7 @@ void SwarmStateImpl::HoldOnGradient(const Member& member) {
 void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
   if (state_ != RunState::kTraining || done.step() != step_ || !reduced_) return;
   if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
+  if (!NormFits(member, done.squared_norm())) return;
   const bool fresh =
       account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
                          static_cast<std::uint32_t>(member->stage), done.squared_norm(), now_);
@@ -219,10 +221,7 @@ StepDecision SwarmStateImpl::Decide() const {
 
 void SwarmStateImpl::FinishStep() {
   if (const auto stage = account_.disagreeing_stage()) {
-    Interrupt("the peers of stage " + std::to_string(*stage) +
-                  " have different gradients after their exchange at step " + std::to_string(step_),
-              nullptr);
-    return;
+    return OnDisagreement(*stage);
   }
   const std::uint64_t labels = account_.labels();
   if (labels == 0) {
@@ -240,6 +239,10 @@ void SwarmStateImpl::FinishStep() {
   if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
   seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
   losses_.push_back(loss);
+  plausibility_.AddLoss(loss);
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    plausibility_.AddNorm(stage, decision_.sync, account_.squared_norm_of(stage));
+  }
   ++step_;
   if (decision_.checkpoint) {
     if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
@@ -308,13 +311,6 @@ std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) cons
   return std::nullopt;
 }
 
-bool SwarmStateImpl::ASpareCouldReplace(const Member& member) const {
-  std::vector<PlacementPeer> others = members_.Candidates();
-  std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
-  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
-  return others.size() >= needed() && Place(others, {}, run, &plan_).has_value();
-}
-
 // A peer that cannot save costs no step: another member of its stage speaks for the group from now
 // on. If there is none, a spare takes its place when it has failed twice, which costs the steps
 // since the last checkpoint once; without a spare the next checkpoint tries again, and the status
@@ -381,6 +377,7 @@ void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& f
   }
   checkpoint_step_ = step;
   checkpoint_ = files;
+  replaced_.clear();
   StoreLosses();
   CheckpointMade made{step, {}};
   for (const auto& [name, file] : files) made.files.push_back(file);
