@@ -11,11 +11,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "collective/marsit_exchange.h"
 #include "collective/ring_reduce.h"
 #include "optimizer/adamw.h"
+#include "pipeline/part_slices.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -30,24 +32,28 @@ constexpr std::size_t kTorusMembersMin = 8;  // of RingShape::kAuto
 
 // What a member brings into a round.
 struct Folded {
-  std::shared_ptr<const Buffer> momentum;
+  std::shared_ptr<Buffer> momentum;
   std::shared_ptr<const Buffer> input;  // null: it does not count in this step
   Buffer magnitudes;                    // mean of directions by tensor; zeros if it does not count
+  Buffer variance;                      // has done its work
 };
 
 struct Update {
-  std::shared_ptr<const Buffer> values;  // that parameters lose
-  double squared_norm = 0;               // of the momentum that has this update
+  std::shared_ptr<Buffer> values;  // that parameters lose
+  double squared_norm = 0;         // of the momentum that has this update
+  Buffer scratch;                  // has done its work
 };
 
 struct MarsitPart {
   std::shared_ptr<const ReplicaPart> part;
   std::unique_ptr<collective::RingReduce> ring;
   std::unique_ptr<collective::MarsitExchange> exchange;
-  std::shared_ptr<const Buffer> momentum;  // own; null: as the model has it
+  std::shared_ptr<Buffer> momentum;  // own; null: as the model has it
   std::shared_ptr<const Scales> scales;
+  // Kept between steps, as new pages cost more than what is done in them.
+  Buffer scratch, spare_momentum;
   // Of the running step; what outlives it is adopted by Apply.
-  std::shared_ptr<const Buffer> next_momentum, update;
+  std::shared_ptr<Buffer> next_momentum, update;
   std::shared_ptr<const Scales> next_scales;
   Buffer magnitudes;
 };
@@ -77,10 +83,15 @@ std::uint64_t Mask(const std::vector<std::uint64_t>& weights) {
   return mask;
 }
 
-float MeanMagnitude(std::span<const float> values) {
+// A buffer of that many bytes, the given one if it is.
+Buffer Sized(Buffer given, std::size_t bytes) {
+  return given.size() == bytes ? std::move(given) : Buffer(bytes);
+}
+
+double SumOfMagnitudes(std::span<const float> values) {
   double sum = 0;
   for (const float value : values) sum += std::abs(value);
-  return values.empty() ? 0 : static_cast<float>(sum / static_cast<double>(values.size()));
+  return sum;
 }
 
 // The scales from the sums of `members` mean magnitudes. None is 0, nor far below the others': a
@@ -102,80 +113,99 @@ Result<Scales> ScalesOf(std::span<const float> sums, std::uint32_t members) {
   return scales;
 }
 
-// Thread: compute, as the ones below.
-Result<Folded> Fold(model::StageModel* model, const ReplicaPart& part,
-                    std::shared_ptr<const Buffer> before, const Scales& scales, bool counts,
-                    const optimizer::AdamWStep& step) {
+// Thread: compute, with the help of `codec`, as the ones below. Buffers that are given are worked
+// in and given back.
+Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+                    const std::shared_ptr<const Buffer>& before, const Scales& scales, bool counts,
+                    const optimizer::AdamWStep& step, Buffer momentum, Buffer variance) {
   const std::size_t bytes = part.values * sizeof(float);
   Folded folded;
   folded.magnitudes = Buffer(part.tensors.size() * sizeof(float));
   const std::span<float> magnitudes = folded.magnitudes.floats();
   std::fill(magnitudes.begin(), magnitudes.end(), 0.0F);
-  Buffer momentum;
-  if (before != nullptr) {
-    momentum = Buffer::CopyOf(before->bytes());
-  } else {
-    momentum = Buffer(bytes);
+  momentum = Sized(std::move(momentum), bytes);
+  if (before == nullptr) {
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, momentum.floats()));
   }
+  Buffer input;
   if (counts) {
-    Buffer input(bytes), variance(bytes);
+    input = Buffer(bytes);
+    variance = Sized(std::move(variance), bytes);
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, input.floats()));
-    optimizer::FoldMomentum(step, std::as_const(input).floats(), momentum.floats());
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, variance.floats()));
-    optimizer::AdamDirection(step, std::as_const(momentum).floats(),
-                             std::as_const(variance).floats(), input.floats());
-    for (std::size_t i = 0; i < part.tensors.size(); ++i) {
-      const model::TensorLayout& tensor = part.tensors[i];
-      const std::span<float> values = input.floats().subspan(tensor.offset, tensor.size);
-      magnitudes[i] = MeanMagnitude(values);
-      for (float& value : values) value /= scales[i];
-    }
-    folded.input = std::make_shared<const Buffer>(std::move(input));
   }
-  folded.momentum = std::make_shared<const Buffer>(std::move(momentum));
+  const auto fold = [&](const TensorSlice& slice) {
+    const auto of = [&slice](Buffer& all) {
+      return all.floats().subspan(slice.first, slice.values);
+    };
+    if (before != nullptr) {
+      std::ranges::copy(before->floats().subspan(slice.first, slice.values), of(momentum).begin());
+    }
+    if (!counts) return 0.0;
+    optimizer::FoldMomentum(step, of(input), of(momentum));
+    optimizer::AdamDirection(step, of(momentum), of(variance), of(input));
+    const double magnitude = SumOfMagnitudes(of(input));
+    for (float& value : of(input)) value /= scales[slice.tensor];
+    return magnitude;
+  };
+  const std::vector<double> sums = ForSlices(codec, "marsit.fold", part.tensors, fold);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const auto size = static_cast<double>(part.tensors[i].size);
+    if (size > 0) magnitudes[i] = static_cast<float>(sums[i] / size);
+  }
+  if (counts) folded.input = std::make_shared<const Buffer>(std::move(input));
+  folded.momentum = std::make_shared<Buffer>(std::move(momentum));
+  folded.variance = std::move(variance);
   return folded;
 }
 
 // Takes the update out of the units of the scales.
-Result<Update> MakeUpdate(model::StageModel* model, const ReplicaPart& part, const Scales& scales,
-                          Buffer values, const optimizer::AdamWStep& step, bool counts) {
+Result<Update> MakeUpdate(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+                          const Scales& scales, Buffer values, const optimizer::AdamWStep& step,
+                          bool counts, Buffer scratch) {
   Update update;
-  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
-    const model::TensorLayout& tensor = part.tensors[i];
-    for (float& value : values.floats().subspan(tensor.offset, tensor.size)) value *= scales[i];
+  const bool normed = counts && step.step_size > 0;
+  if (normed) {
+    scratch = Sized(std::move(scratch), values.size());
+    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, scratch.floats()));
   }
-  if (counts && step.step_size > 0) {
-    Buffer momentum(values.size());
-    const std::span<float> m = momentum.floats();
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, m));
+  const auto make = [&](const TensorSlice& slice) {
+    const std::span<float> own = values.floats().subspan(slice.first, slice.values);
+    for (float& value : own) value *= scales[slice.tensor];
+    if (!normed) return 0.0;
+    const std::span<float> m = scratch.floats().subspan(slice.first, slice.values);
     for (std::size_t i = 0; i < m.size(); ++i) {
       const float denominator = std::sqrt(m[i]) * step.inverse_root_correction2 + step.epsilon;
-      m[i] = values.floats()[i] / step.step_size * denominator;
+      m[i] = own[i] / step.step_size * denominator;
     }
-    update.squared_norm = optimizer::SumOfSquares(m);
-  }
-  update.values = std::make_shared<const Buffer>(std::move(values));
+    return optimizer::SumOfSquares(m);
+  };
+  const std::vector<double> squares = ForSlices(codec, "marsit.update", part.tensors, make);
+  update.squared_norm = std::accumulate(squares.begin(), squares.end(), 0.0);
+  update.values = std::make_shared<Buffer>(std::move(values));
+  update.scratch = std::move(scratch);
   return update;
 }
 
 // `first`: the model's first moment, which all members have, ends here; what follows is each
-// member's own and is in no checkpoint, so zeros are what a checkpoint says.
-Status ApplyUpdate(model::StageModel* model, const ReplicaPart& part, std::span<const float> update,
-                   double decay, bool first) {
-  Buffer weights(part.values * sizeof(float));
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights.floats()));
-  for (const model::TensorLayout& tensor : part.tensors) {
-    const float factor = tensor.shape.size() >= 2 ? static_cast<float>(decay) : 1.0F;
-    const std::span<float> values = weights.floats().subspan(tensor.offset, tensor.size);
-    for (std::size_t i = 0; i < tensor.size; ++i) {
-      values[i] = values[i] * factor - update[tensor.offset + i];
-    }
-  }
-  SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kWeights, part, weights.floats()));
+// member's own and is in no checkpoint, so zeros are what a checkpoint says. `weights` is worked
+// in.
+Status ApplyUpdate(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+                   std::span<const float> update, double decay, bool first, Buffer* weights) {
+  *weights = Sized(std::move(*weights), part.values * sizeof(float));
+  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights->floats()));
+  ForSlices(codec, "marsit.apply", part.tensors, [&](const TensorSlice& slice) {
+    const bool decays = part.tensors[slice.tensor].shape.size() >= 2;
+    const float factor = decays ? static_cast<float>(decay) : 1.0F;
+    float* const values = weights->floats().data() + slice.first;
+    const float* const lost = update.data() + slice.first;
+    for (std::size_t i = 0; i < slice.values; ++i) values[i] = values[i] * factor - lost[i];
+    return 0.0;
+  });
+  SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kWeights, part, weights->floats()));
   if (!first) return Status::Ok();
-  std::fill(weights.floats().begin(), weights.floats().end(), 0.0F);
-  return WritePart(model, StateVector::kFirstMoment, part, weights.floats());
+  std::fill(weights->floats().begin(), weights->floats().end(), 0.0F);
+  return WritePart(model, StateVector::kFirstMoment, part, weights->floats());
 }
 
 class MarsitStep final : public ReplicaStep {
@@ -242,6 +272,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     const std::uint64_t group = part->embedding ? 0 : 1 + std::uint64_t{core_->config.stage};
     collective::MarsitOptions options;
     options.every = method_.every;
+    options.reuse_memory = true;
     options.seed = core_->config.seed + kSeedStride * group;
     options.masked = MaskedRows(*part);
     SHOAL_ASSIGN_OR_RETURN(
@@ -335,10 +366,13 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
   // one of two ends for both.
   const auto members = static_cast<double>(order_.pipelines.size());
   const double factor = clip * members * part->part->ends / static_cast<double>(order_.labels);
-  auto fold = [model = core_->deps.model, of = part->part, momentum = part->momentum,
-               scales = part->scales, counts = Counts(*part),
-               step = StepOf(order_.learning_rate, factor)] {
-    return Fold(model, *of, momentum, *scales, counts, step);
+  auto fold = [model = core_->deps.model, codec = core_->deps.codec, of = part->part,
+               before = std::shared_ptr<const Buffer>(part->momentum), scales = part->scales,
+               counts = Counts(*part), step = StepOf(order_.learning_rate, factor),
+               momentum = std::move(part->spare_momentum),
+               scratch = std::move(part->scratch)]() mutable {
+    return Fold(model, codec, *of, before, *scales, counts, step, std::move(momentum),
+                std::move(scratch));
   };
   scope_.Run(core_->deps.compute, "marsit.fold", std::move(fold),
              [this, part](Result<Folded> folded) {
@@ -350,6 +384,7 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
 
 void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
   part->next_momentum = std::move(folded.momentum);
+  part->scratch = std::move(folded.variance);
   part->next_scales = part->scales;
   part->magnitudes = std::move(folded.magnitudes);
   // What is in the members' memories is in no checkpoint, so none is left at one.
@@ -382,14 +417,17 @@ void MarsitStep::OnUpdate(MarsitPart* part, bool exact, Buffer update) {
 void MarsitStep::FinishUpdate(MarsitPart* part, Buffer update) {
   // The embedding counts on one of its two stages, as its gradient does.
   const bool counts = !part->part->embedding || core_->first_stage();
-  auto make = [model = core_->deps.model, of = part->part, scales = part->scales, counts,
-               step = StepOf(order_.learning_rate, 1), values = std::move(update)]() mutable {
-    return MakeUpdate(model, *of, *scales, std::move(values), step, counts);
+  auto make = [model = core_->deps.model, codec = core_->deps.codec, of = part->part,
+               scales = part->scales, counts, step = StepOf(order_.learning_rate, 1),
+               values = std::move(update), scratch = std::move(part->scratch)]() mutable {
+    return MakeUpdate(model, codec, *of, *scales, std::move(values), step, counts,
+                      std::move(scratch));
   };
   scope_.Run(core_->deps.compute, "marsit.update", std::move(make),
              [this, part](Result<Update> made) {
                if (!made.ok()) return Fail(made.status());
                part->update = std::move(made->values);
+               part->scratch = std::move(made->scratch);
                // In the unit of a gradient sum.
                const auto labels = static_cast<double>(order_.labels);
                FinishPart(made->squared_norm * labels * labels);
@@ -417,28 +455,39 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
   }
   struct Task {
     std::shared_ptr<const ReplicaPart> part;
-    std::shared_ptr<const Buffer> update;
+    std::shared_ptr<Buffer> update;
     bool first = false;
+    Buffer scratch;
   };
-  std::vector<Task> tasks;
+  auto tasks = std::make_shared<std::vector<Task>>();
   for (MarsitPart& part : parts_) {
     part.exchange->Commit();
     const bool first = part.momentum == nullptr;
+    if (!first) part.spare_momentum = std::move(*part.momentum);
     part.momentum = std::move(part.next_momentum);
     part.scales = std::move(part.next_scales);
-    tasks.push_back({part.part, std::exchange(part.update, nullptr), first});
+    tasks->push_back(
+        {part.part, std::exchange(part.update, nullptr), first, std::move(part.scratch)});
   }
   const double decay =
       1 - order.learning_rate * core_->deps.model->options().optimizer.weight_decay;
-  auto apply = [model = core_->deps.model, tasks = std::move(tasks), decay] {
-    for (const Task& task : tasks) {
-      SHOAL_RETURN_IF_ERROR(
-          ApplyUpdate(model, *task.part, task.update->floats(), decay, task.first));
+  auto apply = [model = core_->deps.model, codec = core_->deps.codec, tasks, decay] {
+    for (Task& task : *tasks) {
+      SHOAL_RETURN_IF_ERROR(ApplyUpdate(model, codec, *task.part,
+                                        std::as_const(*task.update).floats(), decay, task.first,
+                                        &task.scratch));
     }
     model->ZeroGradients();
     return Status::Ok();
   };
-  scope_.Run(core_->deps.compute, "marsit.apply", std::move(apply), std::move(done));
+  scope_.Run(core_->deps.compute, "marsit.apply", std::move(apply),
+             [this, tasks, done = std::move(done)](const Status& status) {
+               for (std::size_t i = 0; i < parts_.size(); ++i) {
+                 parts_[i].scratch = std::move((*tasks)[i].scratch);
+                 parts_[i].exchange->Recycle(std::move(*(*tasks)[i].update));
+               }
+               done(status);
+             });
 }
 
 std::string MarsitStep::Awaited(const PeerId** peer) const {

@@ -21,6 +21,7 @@
 #include "collective/exchange.h"
 #include "optimizer/adamw.h"
 #include "pipeline/gradient_buckets.h"
+#include "pipeline/part_slices.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {
@@ -35,9 +36,10 @@ constexpr std::uint64_t kRoundsPerStep = 2;
 constexpr std::size_t kFactorsKept = 4;
 
 // The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
-// gradients, by which momentum and variance move on, too. Thread: compute.
-Status ApplyPart(model::StageModel* model, const ReplicaPart& part, const Buffer* agreed,
-                 const optimizer::AdamWOptions& options, std::uint64_t variance_updates) {
+// gradients, by which momentum and variance move on, too. Thread: compute, helped by `codec`.
+Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+                 const Buffer* agreed, const optimizer::AdamWOptions& options,
+                 std::uint64_t variance_updates) {
   optimizer::AdamWOptions undecayed = options;
   undecayed.weight_decay = 0;
   const optimizer::AdamWStep with_decay = optimizer::MakeFrozenStep(options, variance_updates);
@@ -52,9 +54,10 @@ Status ApplyPart(model::StageModel* model, const ReplicaPart& part, const Buffer
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, momentum.floats()));
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, gradient.floats()));
   }
-  for (const model::TensorLayout& tensor : part.tensors) {
-    const auto of = [&tensor](auto span) { return span.subspan(tensor.offset, tensor.size); };
-    const optimizer::AdamWStep& step = tensor.shape.size() >= 2 ? with_decay : without;
+  ForSlices(codec, "momentum.apply", part.tensors, [&](const TensorSlice& slice) {
+    const auto of = [&slice](auto span) { return span.subspan(slice.first, slice.values); };
+    const bool decays = part.tensors[slice.tensor].shape.size() >= 2;
+    const optimizer::AdamWStep& step = decays ? with_decay : without;
     if (agreed != nullptr) {
       optimizer::FrozenUpdate(step, of(agreed->floats()), of(std::as_const(variance).floats()),
                               of(weights.floats()));
@@ -62,7 +65,8 @@ Status ApplyPart(model::StageModel* model, const ReplicaPart& part, const Buffer
       optimizer::AdamWUpdate(step, of(std::as_const(gradient).floats()), of(weights.floats()),
                              of(momentum.floats()), of(variance.floats()));
     }
-  }
+    return 0.0;
+  });
   if (agreed == nullptr) {
     SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kSecondMoment, part, variance.floats()));
   }
@@ -445,10 +449,10 @@ void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
   options.learning_rate = order.learning_rate;
   options.gradient_factor = clip_ / static_cast<double>(order.labels);
-  auto apply = [model = core_->deps.model, parts = std::move(parts), options,
-                updates = optimizer::VarianceUpdates(schedule_, order.step)] {
+  auto apply = [model = core_->deps.model, codec = core_->deps.codec, parts = std::move(parts),
+                options, updates = optimizer::VarianceUpdates(schedule_, order.step)] {
     for (const auto& [part, momentum] : parts) {
-      SHOAL_RETURN_IF_ERROR(ApplyPart(model, *part, momentum.get(), options, updates));
+      SHOAL_RETURN_IF_ERROR(ApplyPart(model, codec, *part, momentum.get(), options, updates));
     }
     model->ZeroGradients();
     return Status::Ok();

@@ -5,6 +5,8 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "collective/exchange_coders.h"
 #include "collective/exchange_work.h"
 #include "optimizer/adamw.h"
+#include "pipeline/part_slices.h"
 
 namespace shoal::collective {
 namespace {
@@ -194,7 +197,65 @@ void Momentum(benchmark::State& state, Around what) {
   state.SetBytesProcessed(static_cast<std::int64_t>(kValues * sizeof(float)) * state.iterations());
 }
 
+// What `marsit` does with all values of a stage around its exchange: on the calling thread alone
+// with new memory in every step, or with a helper and the memory of the step before.
+enum class MarsitPart { kFold, kUpdate };
+constexpr std::size_t kStageValues = 1 << 25;  // more than the block pool keeps
+
+struct MarsitMemory {
+  Buffer input{kStageValues * sizeof(float)}, momentum{input.size()}, variance{input.size()};
+};
+
+void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
+  const auto helper = NewThreadPool("helper", 1);
+  optimizer::AdamWOptions options;
+  options.learning_rate = 1e-4;
+  const optimizer::AdamWStep step = optimizer::MakeFrozenStep(options, 100);
+  std::vector<model::TensorLayout> tensors(1);
+  tensors[0].size = kStageValues;
+  MarsitMemory from, kept;
+  Fill(&from.input, 1);
+  Fill(&from.momentum, 2);
+  std::ranges::fill(from.variance.floats(), 0.5F);
+  for (auto round : state) {
+    std::optional<MarsitMemory> fresh;
+    MarsitMemory& to = helped ? kept : fresh.emplace();
+    const auto work = [&](const pipeline::TensorSlice& slice) {
+      const auto of = [&slice](Buffer& all) {
+        return all.floats().subspan(slice.first, slice.values);
+      };
+      std::ranges::copy(of(from.variance), of(to.variance).begin());
+      std::ranges::copy(of(from.input), of(to.input).begin());
+      if (what == MarsitPart::kFold) {
+        std::ranges::copy(of(from.momentum), of(to.momentum).begin());
+        optimizer::FoldMomentum(step, of(to.input), of(to.momentum));
+        optimizer::AdamDirection(step, of(to.momentum), of(to.variance), of(to.input));
+      }
+      double sum = 0;
+      for (float& value : of(to.input)) {
+        sum += std::abs(value);
+        value *= 0.7F;
+      }
+      return sum + (what == MarsitPart::kFold ? 0 : optimizer::SumOfSquares(of(to.variance)));
+    };
+    Executor* const helpers = helped ? helper.get() : nullptr;
+    benchmark::DoNotOptimize(pipeline::ForSlices(helpers, "bench", tensors, work));
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(kStageValues * sizeof(float)) *
+                          state.iterations());
+}
+
 const bool kRegistered = [] {
+  for (const auto& [name, what] :
+       {std::pair{"fold", MarsitPart::kFold}, std::pair{"update", MarsitPart::kUpdate}}) {
+    for (const bool helped : {false, true}) {
+      const std::string title =
+          std::string("marsit/") + name + (helped ? "/helper,kept_memory" : "/alone,new_memory");
+      benchmark::RegisterBenchmark(title.c_str(), Marsit, what, helped)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime();
+    }
+  }
   for (const auto& [name, what] :
        {std::pair{"fold", Around::kFold}, std::pair{"scale", Around::kScale},
         std::pair{"norm", Around::kNorm}, std::pair{"update", Around::kUpdate}}) {
