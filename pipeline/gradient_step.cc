@@ -1,12 +1,13 @@
 // The methods that agree on gradients: `average`, `powersgd`. The model's optimizer does the rest.
 //
 // Bucket by bucket: a bucket's exchange begins when the last micro-batch's backward is through with
-// it, as if all pipelines counted in the step. Reduce confirms that, or else the exchanges that
+// it, as if all pipelines counted in the step, and in the way of the step before (which stages
+// exchange exactly: powersgd with stages=auto). Reduce confirms that, or else the exchanges that
 // began are rolled back and begin again, in a second round of the step, from the gradients that
-// were kept for it. Where the scheduler says with Reduce how a step is exchanged (powersgd with
-// stages=auto), nothing begins before.
+// were kept for it.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "collective/channel_mux.h"
@@ -52,7 +53,8 @@ class GradientStep final : public ReplicaStep {
   };
 
   Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
-  bool CountsAll(const std::vector<std::uint32_t>& pipelines) const;
+  bool Guessed(const ReduceOrder& order) const;
+  bool exact() const;  // the running exchanges of the stage's own part, whatever the method
   void Read(Lane* lane);
   void Exchange(Lane* lane);
   void OnSum(Lane* lane, Result<Buffer> sum);
@@ -64,7 +66,7 @@ class GradientStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const ReplicaParts parts_;
   const compression::ReplicaMethod method_;
-  FinalParts final_after_;
+  const FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
   std::vector<Lane> lanes_;                                     // do not move
@@ -75,17 +77,24 @@ class GradientStep final : public ReplicaStep {
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
   std::size_t lanes_left_ = 0;
-  std::uint64_t factor_values_ = 0;  // of the stage's own part, by powersgd
-  TimePoint began_{};                // its exchange
-  bool exact_ = false;               // it, in the running step, whatever the method
-  TaskScope scope_;                  // last: its tasks use what is above
+  std::vector<std::uint32_t> exact_stages_;           // by Reduce, or the one before
+  std::size_t own_lanes_ = 0;                         // of the stage's own part
+  std::uint64_t own_values_ = 0, factor_values_ = 0;  // of it, and of its factors
+  std::size_t own_left_ = 0;                          // that did not end yet
+  TimePoint final_{};                                 // when the own part's gradients were complete
+  ExactExchange measured_;                            // of the running step
+  TaskScope scope_;                                   // last: its tasks use what is above
 };
 
 Status GradientStep::Init() {
-  if (method_.power_sgd.stages == "auto") final_after_.clear();
+  if (method_.power_sgd.stages == "auto" && core_->config.pipelines > 1) {
+    exact_stages_.resize(core_->config.stages);  // so a generation begins
+    std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
+  }
   for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
   lanes_.reserve(parts_.size() * (kBucketsMax + 1));
   for (const auto& part : parts_) SHOAL_RETURN_IF_ERROR(AddLanes(part));
+  own_left_ = own_lanes_;
   return Status::Ok();
 }
 
@@ -116,6 +125,8 @@ Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
     SHOAL_ASSIGN_OR_RETURN(lane.exchange,
                            NewPartExchange(*core_, method_, *lane.bucket.part, options));
     if (method_.kind == compression::ReplicaKind::kPowerSgd && !part->embedding) {
+      ++own_lanes_;
+      own_values_ += lane.bucket.part->values;
       std::vector<std::vector<std::size_t>> shapes;
       for (const auto& tensor : lane.bucket.part->tensors) shapes.push_back(tensor.shape);
       const compression::PowerSgdLayout layout(method_.power_sgd, shapes);
@@ -133,8 +144,15 @@ void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   }
 }
 
-bool GradientStep::CountsAll(const std::vector<std::uint32_t>& pipelines) const {
-  return pipelines.size() == core_->config.pipelines;  // each is named once
+bool GradientStep::Guessed(const ReduceOrder& order) const {
+  // All stages compare the whole list: those that share the embedding are in the same round.
+  return order.pipelines.size() == core_->config.pipelines &&  // each is named once
+         order.exact_stages == exact_stages_;
+}
+
+bool GradientStep::exact() const {
+  return std::find(exact_stages_.begin(), exact_stages_.end(), core_->config.stage) !=
+         exact_stages_.end();
 }
 
 void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
@@ -143,16 +161,16 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   done_ = std::move(done);
   step_ = order.step;
   lanes_left_ = lanes_.size();
-  core_->stats.exchange = {};
-  exact_ = std::find(order.exact_stages.begin(), order.exact_stages.end(), core_->config.stage) !=
-           order.exact_stages.end();
+  const bool guessed = Guessed(order);
+  exact_stages_ = order.exact_stages;
   if (!early_error_.ok()) {
     return scope_.Post("gradients.failed", [this] { Finish(early_error_); });
   }
   if (lanes_.empty()) return ReadNorm();
-  if (!CountsAll(order.pipelines)) {
+  if (!guessed) {
     pipelines_ = order.pipelines;
     ++attempt_;
+    measured_ = {};
     for (const auto& queue : queues_) queue->Restart();
   }
   for (Lane& lane : lanes_) {
@@ -170,6 +188,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
 
 void GradientStep::Read(Lane* lane) {
   lane->begun = true;
+  if (!lane->bucket.part->embedding) final_ = core_->deps.control->clock().Now();
   auto read = [model = core_->deps.model, part = lane->bucket.part]() -> Result<Buffer> {
     Buffer values(part->values * sizeof(float));
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
@@ -193,8 +212,7 @@ void GradientStep::Exchange(Lane* lane) {
   request.shares = SharesOfPart(*core_, part, request.weights);
   CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
   request.values = lane->own;
-  request.exact = exact_;
-  if (!part.embedding && exact_) began_ = core_->deps.control->clock().Now();
+  request.exact = exact();
   lane->exchange->Start(std::move(request), [this, lane, attempt = attempt_](Result<Buffer> sum) {
     if (attempt == attempt_) OnSum(lane, std::move(sum));
   });
@@ -203,9 +221,10 @@ void GradientStep::Exchange(Lane* lane) {
 void GradientStep::OnSum(Lane* lane, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   core_->Progress();
-  if (exact_ && !lane->bucket.part->embedding) {
-    const Duration took = core_->deps.control->clock().Now() - began_;
-    core_->stats.exchange = {Milliseconds(took), lane->bucket.part->values, factor_values_};
+  // A second round is no measure of a first one.
+  if (exact() && attempt_ == 0 && !lane->bucket.part->embedding && --own_left_ == 0) {
+    const Duration took = core_->deps.control->clock().Now() - final_;
+    measured_ = {Milliseconds(took), own_values_, factor_values_};
   }
   lane->sum = std::make_shared<const Buffer>(std::move(*sum));
   lane->queue->Ended(lane->number, lane->exchange->traffic().sent_bytes);
@@ -231,7 +250,10 @@ void GradientStep::ReadNorm() {
 
 void GradientStep::Finish(Result<double> norm) {
   // Only the first of several errors counts.
-  if (done_) return std::exchange(done_, nullptr)(std::move(norm));
+  if (done_) {
+    core_->stats.exchange = measured_;
+    return std::exchange(done_, nullptr)(std::move(norm));
+  }
   if (!norm.ok() && early_error_.ok()) early_error_ = norm.status();
 }
 
@@ -243,6 +265,8 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   }
   for (const auto& queue : queues_) queue->Restart();
   attempt_ = 0;
+  own_left_ = own_lanes_;
+  measured_ = {};
   pipelines_.clear();
   for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
   auto apply = [model = core_->deps.model, order] {

@@ -1,6 +1,7 @@
 #include "scheduler/stage_choice.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -36,33 +37,44 @@ void StageChoice::Reset() {
   decided_.reset();
 }
 
-void StageChoice::Add(std::uint32_t stage, const control::v1::SyncDone& done) {
+void StageChoice::Add(std::uint32_t stage, Duration backward_end,
+                      const control::v1::SyncDone& done) {
   if (!start_ || decided_ || done.exact_values() == 0) return;
   Measured& measured = measured_[stage];
-  measured.slowest_ms = std::max(measured.slowest_ms, done.exchange_ms());
+  const double ready = std::chrono::duration<double, std::milli>(backward_end).count();
+  measured.ready_ms = std::max(measured.ready_ms, ready);
+  measured.summed_ms = std::max(measured.summed_ms, ready + done.exchange_ms());
   measured.compressed_part =
       static_cast<double>(done.factor_values()) / static_cast<double>(done.exact_values());
 }
 
 void StageChoice::EndStep() {
   for (Measured& measured : measured_) {
-    const double ms = std::exchange(measured.slowest_ms, 0);
-    if (ms > 0) measured.ms.push_back(ms);
-    if (measured.ms.size() > kStepsKept) measured.ms.pop_front();
+    const double ready = std::exchange(measured.ready_ms, 0);
+    const double summed = std::exchange(measured.summed_ms, 0);
+    if (summed <= 0) continue;  // it did not exchange exactly, or in two rounds
+    measured.backward_ms.push_back(ready);
+    measured.exact_ms.push_back(summed - ready);
+    if (measured.exact_ms.size() <= kStepsKept) continue;
+    measured.backward_ms.pop_front();
+    measured.exact_ms.pop_front();
   }
 }
 
 bool StageChoice::Enough() const {
-  return std::all_of(measured_.begin(), measured_.end(),
-                     [](const Measured& measured) { return measured.ms.size() >= kStepsMin; });
+  return std::all_of(measured_.begin(), measured_.end(), [](const Measured& measured) {
+    return measured.exact_ms.size() >= kStepsMin;
+  });
 }
 
 void StageChoice::Decide() {
   std::vector<compression::StageExchange> exchanges;
   for (const Measured& measured : measured_) {
-    // All exchanges begin at once, when the last stage's gradients are complete.
-    const double exact = Median(measured.ms) * 1e-3;
-    exchanges.push_back({0, exact, exact * measured.compressed_part});
+    // Buckets that went out during the backward are no part of it. With fewer bytes more of them
+    // are out by then, so what is left shrinks by that part at least.
+    const double exact = Median(measured.exact_ms) * 1e-3;
+    exchanges.push_back(
+        {Median(measured.backward_ms) * 1e-3, exact, exact * measured.compressed_part});
   }
   const std::vector<bool> compressed = compression::AutoStages(exchanges);
   decided_.emplace();
@@ -70,6 +82,7 @@ void StageChoice::Decide() {
     if (!compressed[stage]) decided_->push_back(stage);
     SHOAL_LOG(kInfo, "scheduler", "powersgd.stage", {"stage", stage},
               {"compressed", static_cast<bool>(compressed[stage])},
+              {"backward_end_s", exchanges[stage].backward_end},
               {"exact_s", exchanges[stage].exact}, {"factors_s", exchanges[stage].compressed});
   }
 }

@@ -2,7 +2,10 @@
 // method leaves that to the swarm (powersgd:stages=auto; compression/stage_selection.h).
 //
 // All stages exchange exactly until the method starts and a few steps of the generation have been
-// measured; what is decided then holds until the generation ends. Pure. Thread: control.
+// measured; what is decided then holds until the generation ends. A stage's backward ends when the
+// last of its members reports it (StepReady), counted from the step's beginning: early where the
+// pipeline ends early, and what an exchange needs beyond it is what compression can save. Pure.
+// Thread: control.
 
 #ifndef SHOAL_SCHEDULER_STAGE_CHOICE_H_
 #define SHOAL_SCHEDULER_STAGE_CHOICE_H_
@@ -13,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "proto/control.pb.h"
 
 namespace shoal::scheduler {
@@ -24,8 +28,9 @@ class StageChoice {
 
   // A generation begins: what was measured or decided is forgotten.
   void Reset();
-  // A member's report of the step in progress; EndStep after the last one.
-  void Add(std::uint32_t stage, const control::v1::SyncDone& done);
+  // A member's report of the step in progress, and how long after its beginning the member had its
+  // gradients; EndStep after the last one.
+  void Add(std::uint32_t stage, Duration backward_end, const control::v1::SyncDone& done);
   void EndStep();
   // The stages that exchange exactly in `step`, in order; decides if it is time to.
   std::vector<std::uint32_t> ExactStages(std::uint64_t step);
@@ -33,8 +38,10 @@ class StageChoice {
 
  private:
   struct Measured {
-    double slowest_ms = 0;       // of the members, in the step in progress
-    std::deque<double> ms;       // of the last steps
+    // Of the step in progress, since it began: the last member's gradients, the last one's sum.
+    double ready_ms = 0, summed_ms = 0;
+    std::deque<double> backward_ms,
+        exact_ms;                // of the last steps: until ready, from then to summed
     double compressed_part = 1;  // of the values that travel
   };
   bool Enough() const;

@@ -42,6 +42,7 @@ bool StepAccount::AddReady(std::uint32_t pipeline, std::uint32_t stage,
   Entry& entry = At(pipeline, stage);
   if (entry.ready) return false;
   entry.ready = true;
+  entry.ready_at = now;
   if (stage + 1 == stages_) {
     entry.labels = ready.labels();
     entry.loss_sum = ready.loss_sum();
@@ -74,6 +75,10 @@ double StepAccount::loss_sum() const {
   double sum = 0;
   for (std::uint32_t p = 0; p < pipelines_; ++p) sum += At(p, stages_ - 1).loss_sum;
   return sum;
+}
+
+Duration StepAccount::ready_after(std::uint32_t pipeline, std::uint32_t stage) const {
+  return At(pipeline, stage).ready_at - began_;
 }
 
 std::uint64_t StepAccount::local_labels(std::uint32_t pipeline) const {

@@ -32,6 +32,8 @@ class StepAccount {
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
   double loss_sum() const;
+  // From Begin to the member's StepReady.
+  Duration ready_after(std::uint32_t pipeline, std::uint32_t stage) const;
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
@@ -57,6 +59,7 @@ class StepAccount {
  private:
   struct Entry {
     bool ready = false, synced = false;
+    TimePoint ready_at{};
     std::uint64_t labels = 0;
     double loss_sum = 0, squared_norm = 0, local_squared_norm = 0;
     control::v1::StageTiming timing;

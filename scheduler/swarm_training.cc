@@ -197,11 +197,10 @@ void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& don
   if (state_ != RunState::kTraining || done.step() != step_ || !reduced_) return;
   if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
   if (!NormFits(member, done.squared_norm())) return;
-  const bool fresh =
-      account_.AddSynced(static_cast<std::uint32_t>(member->pipeline),
-                         static_cast<std::uint32_t>(member->stage), done.squared_norm(), now_);
-  if (!fresh) return;
-  stage_choice_.Add(static_cast<std::uint32_t>(member->stage), done);
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (!account_.AddSynced(pipeline, stage, done.squared_norm(), now_)) return;
+  stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
   if (!account_.all_synced()) return;
   stage_choice_.EndStep();
   FinishStep();

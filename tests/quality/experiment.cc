@@ -296,9 +296,6 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   SwarmOptions options;
   options.stages = spec.stages;
   options.pipelines = spec.pipelines;
-  options.replica = spec.replica;
-  const auto method = compression::ParseReplicaMethod(spec.replica);
-  if (method.ok() && method->local.steps > 0) options.sync_every = method->local.steps;
   options.micro_batches = spec.micro_batches;
   options.rows = kBatch / spec.micro_batches;
   options.tied = false;
@@ -307,6 +304,12 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   options.samples = [sampler](std::uint64_t step) { return sampler.Step(step); };
   const std::uint64_t epoch = sampler.steps_per_epoch();
   options.run_steps = epoch * spec.epochs;
+  options.replica = spec.replica;
+  if (const auto method = compression::ParseReplicaMethod(spec.replica); method.ok()) {
+    // As a plan does: the variance is frozen behind the rate's warm-up, which is the first epoch.
+    options.replica = method->SpecOfRun(options.run_steps, epoch);
+    if (method->local.steps > 0) options.sync_every = method->local.steps;
+  }
   options.learning_rate =
       LearningRateRule(spec.learning_rate, epoch, epoch * spec.epochs, "linear");
   return options;

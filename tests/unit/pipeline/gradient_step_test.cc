@@ -112,13 +112,15 @@ class Members {
   }
   std::size_t parts() const { return models_[0]->weight_parts().size(); }
   // Posts Reduce to all and waits for all; the sums that the models have then.
-  std::vector<Values> Reduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines) {
+  std::vector<Values> Reduce(std::uint64_t step, const std::vector<std::uint32_t>& pipelines,
+                             const std::vector<std::uint32_t>& exact_stages = {}) {
     norms_.assign(models_.size(), std::nullopt);
     for (std::size_t r = 0; r < models_.size(); ++r) {
       ReduceOrder order;
       order.step = step;
       order.labels = kLabels;
       order.pipelines = pipelines;
+      order.exact_stages = exact_stages;
       control_->Post("reduce", [this, r, order] {
         steps_[r]->Reduce(order, [this, r](Result<double> norm) { norms_[r] = std::move(norm); });
       });
@@ -300,6 +302,41 @@ TEST(GradientStepTest, AWrongGuessLeavesNoTrace) {
       guessed.Apply(step);
       told.Apply(step);
     }
+  }
+}
+
+// With stages=auto a step is begun as the one before; the step in which the scheduler has decided
+// is exchanged again.
+TEST(GradientStepTest, AutomaticStagesTravelBeforeReduce) {
+  using Exact = std::vector<std::uint32_t>;
+  Members automatic(3, "powersgd:rank=2,start=2,stages=auto", 256);
+  Members told(3, "powersgd:rank=2,start=4", 256);
+  for (std::uint64_t step = 0; step < 7; ++step) {
+    const Exact exact = step < 4 ? Exact{0} : Exact{};
+    automatic.messages_ = 0;
+    for (std::size_t r = 0; r < 3; ++r) automatic.Backward(r, step, automatic.parts());
+    for (std::size_t r = 0; r < 3; ++r) {
+      const Values gradient = GradientOf(r, step, told.values());
+      ASSERT_TRUE(told.models_[r]->Write(StateVector::kGradients, 0, gradient).ok());
+    }
+    const std::size_t early = automatic.messages_;
+    EXPECT_GT(early, 0u) << step;
+    EXPECT_EQ(automatic.Reduce(step, {0, 1, 2}, exact), told.Reduce(step, {0, 1, 2})) << step;
+    if (step == 4) {
+      EXPECT_GT(automatic.messages_, early) << "the guess was wrong";
+    } else {
+      EXPECT_EQ(automatic.messages_, early) << step;
+    }
+    const ExactExchange measured = automatic.cores_[1]->stats.exchange;
+    if (step < 4) {
+      EXPECT_GT(measured.ms, 0);
+      EXPECT_EQ(measured.values, automatic.values()) << "all buckets";
+      EXPECT_GT(measured.factor_values, 0u);
+    } else {
+      EXPECT_EQ(measured.values, 0u) << step;
+    }
+    automatic.Apply(step);
+    told.Apply(step);
   }
 }
 

@@ -140,14 +140,17 @@ void SimSwarm::Say(std::size_t index, PeerMessage message) {
 }
 
 void SimSwarm::Answer(SimPeer* peer, double mean_ms, PeerMessage message) {
-  At(Delay(mean_ms * peer->slowness),
-     [this, peer, epoch = peer->epoch, message = std::move(message)] {
-       if (!peer->alive || peer->mute) return;
-       if (peer->epoch != epoch && !message.has_heartbeat()) return;
-       for (std::size_t i = 0; i < peers_.size(); ++i) {
-         if (peers_[i].get() == peer) Say(i, message);
-       }
-     });
+  AnswerIn(Delay(mean_ms * peer->slowness), peer, std::move(message));
+}
+
+void SimSwarm::AnswerIn(Duration delay, SimPeer* peer, PeerMessage message) {
+  At(delay, [this, peer, epoch = peer->epoch, message = std::move(message)] {
+    if (!peer->alive || peer->mute) return;
+    if (peer->epoch != epoch && !message.has_heartbeat()) return;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (peers_[i].get() == peer) Say(i, message);
+    }
+  });
 }
 
 void SimSwarm::Order(AdminOrder::Kind kind) { Feed(AdminOrder{kind}); }
@@ -279,6 +282,7 @@ void SimSwarm::Work(SimPeer* peer) {
     ready->set_loss_sum(LossSum(peer->applied, peer->pipeline));
   }
   ready->mutable_timing()->set_forward_ms(5 + peer->stage);
+  if (backward_end) return AnswerIn(backward_end(peer->stage), peer, message);
   Answer(peer, 200, message);
 }
 

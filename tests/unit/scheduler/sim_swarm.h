@@ -58,6 +58,9 @@ class SimSwarm {
  public:
   SimSwarm(const RunConfig& config, std::uint64_t seed);
 
+  // How long a member of a stage works until its gradients are complete; null: drawn.
+  std::function<Duration(int stage)> backward_end;
+
   SimPeer& Peer(std::size_t index) { return *peers_[index]; }
   std::size_t AddPeer(std::uint64_t memory_bytes = 0);  // connects at once
   void Connect(std::size_t index);
@@ -97,6 +100,7 @@ class SimSwarm {
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void Work(SimPeer* peer);
   void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);
+  void AnswerIn(Duration delay, SimPeer* peer, control::v1::PeerMessage message);
   void Heartbeat(SimPeer* peer);
   SimPeer* ByConnection(ConnectionId connection);
 

@@ -29,6 +29,8 @@ TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   EXPECT_FALSE(account.all_ready());
   EXPECT_TRUE(account.AddReady(1, 1, Ready(6, 1.5, 2), start + std::chrono::seconds(2)));
   EXPECT_TRUE(account.all_ready());
+  EXPECT_EQ(account.ready_after(1, 0), Duration::zero());
+  EXPECT_EQ(account.ready_after(1, 1), std::chrono::seconds(2));
   EXPECT_EQ(account.labels(), 11u);
   EXPECT_EQ(account.loss_sum(), 4.0);
   EXPECT_EQ(account.timings()[0].forward_ms(), 9);
