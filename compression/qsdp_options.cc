@@ -148,10 +148,16 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"weights", "gradients", "bucket", "raw_below", "delta",
                                          "levels", "learn", "lan", "shard_parameters"}));
   QsdpOptions options;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t shard,
+                         ChoiceOption(spec, "shard_parameters", {"false", "true"}));
+  options.shard_parameters = shard == 1;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t delta, ChoiceOption(spec, "delta", {"false", "true"}));
-  options.delta = delta == 1;
   SHOAL_ASSIGN_OR_RETURN(options.weight_bits,
-                         Bits(spec, "weights", options.delta ? kDeltaBits : kPlainBits));
+                         Bits(spec, "weights", delta == 1 ? kDeltaBits : kPlainBits));
+  // At 4 bits weights themselves lose eight times as much as their differences do.
+  const bool differences =
+      options.weight_bits < static_cast<int>(kPlainBits) && !options.shard_parameters;
+  options.delta = spec.Option("delta").empty() ? differences : delta == 1;
   SHOAL_ASSIGN_OR_RETURN(options.gradient_bits, Bits(spec, "gradients", kPlainBits));
   SHOAL_ASSIGN_OR_RETURN(options.bucket,
                          NumberOption(spec, "bucket", 16, kBucketMax, kBucketDefault));
@@ -164,9 +170,6 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
     return SpecError(spec, "delta=true is for weights of 1 to 8 bits");
   }
   SHOAL_RETURN_IF_ERROR(ReadLevels(spec, &options));
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t shard,
-                         ChoiceOption(spec, "shard_parameters", {"false", "true"}));
-  options.shard_parameters = shard == 1;
   if (spec.Option("lan") != "none") options.lan = spec.Option("lan");
   SHOAL_ASSIGN_OR_RETURN(const auto lans, options.LanOf(kPipelinesMax));
   if (options.shard_parameters && (options.delta || !options.lan.empty())) {

@@ -30,7 +30,8 @@ struct QsdpOptions {
   // Parameters, too, are held by their owners alone, and gathered for each part of the model's
   // work.
   bool shard_parameters = false;
-  // What travels is the change of the weights that all members have, not the weights.
+  // What travels is the change of the weights that all members have, not the weights: by default
+  // wherever weights have fewer than 8 bits, except with shard_parameters, where nobody has them.
   bool delta = false;
   // Levels are learned where bits are few enough, behind these steps; empty: at 1/12, 2/5 and 4/5
   // of the run.

@@ -134,6 +134,23 @@ TEST_F(ExperimentTest, TheFirstEpochsGradientCodecLeavesMWhereItIs) {
   }
 }
 
+// The first epoch is the rate's warm-up: 16 steps here, and an eighth of the run would be fewer.
+TEST_F(ExperimentTest, VarianceIsFrozenAfterTheWarmUpAsInARun) {
+  RowSpec spec = Spec("raw:dtype=fp32", "raw:dtype=fp32");
+  spec.rows = 256;
+  spec.epochs = 1;
+  spec.pipelines = 2;
+  spec.stages = 1;
+  spec.replica = "qadam:bits=4";
+  const RowFigures automatic = Train(spec);
+  spec.replica = "qadam:bits=4,start=16";
+  const RowFigures told = Train(spec);
+  ASSERT_EQ(automatic.epochs.size(), 1u);
+  ASSERT_EQ(told.epochs.size(), 1u);
+  EXPECT_EQ(automatic.epochs[0].train_loss, told.epochs[0].train_loss);
+  EXPECT_EQ(automatic.epochs[0].replica_bytes, told.epochs[0].replica_bytes);
+}
+
 TEST_F(ExperimentTest, WhatCannotBeMadeIsSaid) {
   const auto codec = TrainRow(Spec("direct:bits=99", "raw:dtype=fp32"));
   ASSERT_FALSE(codec.ok());

@@ -3,7 +3,7 @@
 import fnmatch
 
 from checks import bits_per_value, replica_bits, wire_bytes
-from rows import EIGHT, FOUR, MICRO, PIPELINES, ROWS
+from rows import EIGHT, FOUR, MICRO, REPLICA_SETUPS, ROWS
 from svg_plot import plot
 
 HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
@@ -47,7 +47,7 @@ of the links that passed errors on at the end."""
 
 
 REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
-REPLICA_TEXT = """Two pipelines of two stages, activations and gradients between stages in fp32;
+REPLICA_TEXT = """Pipelines of two stages each, activations and gradients between stages in fp32;
 `fp32` is the method `average`, other names are `[replica] method` of a run file. *bits a value*:
 wire bits inside the stage groups per fp32 value that exact sums would send there, over the whole
 run (warm-up included; headers, TLS and TCP, too). *group MB*: all members, all steps."""
@@ -85,7 +85,7 @@ def _replica_line(results, row):
 
 def _setups(results):
     for setup in dict.fromkeys(row.setup for row in ROWS):
-        head, of = (REPLICA_HEAD, _replica_line) if setup == PIPELINES else (HEAD, _line)
+        head, of = (REPLICA_HEAD, _replica_line) if setup in REPLICA_SETUPS else (HEAD, _line)
         lines = [of(results, row) for row in ROWS if row.setup == setup]
         lines = [line for line in lines if line]
         if lines:
@@ -207,14 +207,37 @@ def plots(results):
     return out
 
 
+def _machines(results, machine):
+    used = {f"{where['cpu']}, {where['system']}" for runs in results.runs.values()
+            for run in runs.values() for where in [run.get("machine") or machine]}
+    return f"**Machine.** {'; '.join(sorted(used))}; one thread a row."
+
+
+def _missing(results):
+    """The rows that no run of the present rules has measured, by setup."""
+    lines = []
+    for setup in dict.fromkeys(row.setup for row in ROWS):
+        names = []
+        for row in ROWS:
+            seeds = [str(s) for s in row.seeds if s not in results.seeds(setup, row.name)]
+            if row.setup == setup and seeds:
+                some = len(seeds) < len(row.seeds)
+                names.append(f"`{row.name}`" + (f" (seed {', '.join(seeds)})" if some else ""))
+        if names:
+            lines += [f"- {setup}: " + ", ".join(names)]
+    if not lines:
+        return []
+    return ["## Not measured", "", "No run of the present rules has measured these rows yet; "
+            "figures that an older version of a method gave are not shown.", "", *lines, ""]
+
+
 def write_docs(folder, results, found, machine):
     folder.mkdir(parents=True, exist_ok=True)
-    out = [SETUP_TEXT, f"**Machine.** {machine['cpu']}, {machine['system']}; one thread a row.", "",
-           "Two figures are two seeds.", ""]
+    out = [SETUP_TEXT, _machines(results, machine), "", "Two figures are two seeds.", ""]
     for setup, head, lines in _setups(results):
         out += [f"## {setup[0].upper()}{setup[1:]}", "", *_markdown(head, lines), ""]
-        if setup == PIPELINES:
-            out += [REPLICA_TEXT, ""]
+        if setup in REPLICA_SETUPS:
+            out += [REPLICA_TEXT, ""] if setup == REPLICA_SETUPS[0] else []
             continue
         if setup == MICRO:
             out += [LOW_RANK_TEXT, "",
@@ -225,8 +248,11 @@ def write_docs(folder, results, found, machine):
         out += ["<details><summary>Codec specs</summary>", "",
                 *_markdown(("row", "forward", "backward", "backward in epoch 1"), codecs), "",
                 "</details>", ""]
+    out += _missing(results)
     head = ("threshold", "limit", "found", "holds")
-    out += ["## Thresholds", "", *_markdown(head, [c.line() for c in found]), "", "## Plots", ""]
+    judged = [c.line() for c in found if c.ok is not None]
+    out += ["## Thresholds", "", f"{len(judged)} of {len(found)}; the others are for rows that are "
+            "not measured.", "", *_markdown(head, judged), "", "## Plots", ""]
     for name, svg in plots(results).items():
         (folder / name).write_text(svg)
         out += [f"![{name}]({name})", ""]

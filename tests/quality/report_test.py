@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import tempfile
 import unittest
 import unittest.mock
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import bench
 import report
-from checks import Results, bits_per_value, checks, replica_bits, wire_bytes
+from checks import LIMITS, Results, bits_per_value, checks, replica_bits, wire_bytes
+from kept import kept_rows
 from rows import EIGHT, FOUR, MICRO, PIPELINES, RAW, ROWS
 from svg_plot import plot
 
@@ -96,7 +98,7 @@ class ChecksTest(unittest.TestCase):
 
     def test_held_out_loss_counts_both_ways(self):
         found = results(aqsgd_fw2_bw4={"heldOutLoss": [1.9, 1.76 * 0.99]})
-        self.assertFalse(check(found, "aqsgd fw2 bw4, held-out").ok)
+        self.assertFalse(check(found, "4 stages: aqsgd fw2 bw4, held-out").ok)
 
     def test_what_is_not_measured_neither_holds_nor_fails(self):
         self.assertIsNone(check(Results(), "4 stages: aqsgd fw3 bw6, training").ok)
@@ -132,9 +134,90 @@ class ChecksTest(unittest.TestCase):
 
     def test_methods_of_pipelines_are_judged_beside_the_average(self):
         found = replica_results()
-        self.assertTrue(check(found, f"{PIPELINES}: qadam:bits=4").ok)
-        self.assertFalse(check(found, f"{PIPELINES}: onebit").ok)
+        held = f"{PIPELINES}: qadam:bits=4, held-out"
+        self.assertFalse(check(found, held).ok)  # 1.77 / 1.76: +0.57 %
+        found.seeds(PIPELINES, "qadam:bits=4")[1]["heldOutLoss"] = [1.9, 1.765]
+        self.assertTrue(check(found, held).ok)
+        self.assertFalse(check(found, f"{PIPELINES}: onebit, held-out").ok)
         self.assertEqual(replica_bits(found.seeds(PIPELINES, "onebit")[1]), 4)
+
+
+    def test_a_row_that_must_keep_the_loss_has_a_limit_for_either(self):
+        texts = [c.text for c in checks(Results())]
+        for setup, name, train, held in LIMITS:
+            self.assertIn((setup, name), {(row.setup, row.name) for row in ROWS})
+            self.assertGreater(min(train, held), 0, name)
+            for words in ("training loss above fp32", "held-out loss off fp32"):
+                self.assertIn(f"{setup}: {name}, {words}", texts)
+
+    def test_training_loss_is_judged_where_held_out_loss_says_nothing(self):
+        found = replica_results()
+        found.seeds(PIPELINES, "onebit")[1].update(trainLoss=[2.0, 1.07 * 1.40],
+                                                   heldOutLoss=[1.9, 1.76])
+        self.assertTrue(check(found, f"{PIPELINES}: onebit, held-out").ok)
+        self.assertFalse(check(found, f"{PIPELINES}: onebit, training").ok)
+
+
+class KeptRowsTest(unittest.TestCase):
+    """Rows of results.json beside fresh ones."""
+
+    def kept(self, shown, fresh=None, change=lambda rows: None):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "results.json"
+            document = bench.as_json(shown)
+            change(document["rows"])
+            path.write_text(json.dumps(document))
+            return kept_rows(path, fresh or Results())
+
+    def test_rows_of_the_present_rules_are_shown_again(self):
+        found, refused = self.kept(results())
+        self.assertEqual(refused, [])
+        self.assertEqual(report.table(found), report.table(results()))
+
+    def test_rows_of_an_older_version_are_named_and_left_out(self):
+        def age(rows):
+            for row in rows:
+                if row["name"] == "onebit":
+                    row["versions"] = {"bench": 2}
+
+        found, refused = self.kept(replica_results(), change=age)
+        self.assertEqual(len(refused), 1)
+        self.assertIn("2 pipelines: onebit, seed 1: made by version 1 of onebit", refused[0])
+        self.assertFalse(found.seeds(PIPELINES, "onebit"))
+        self.assertTrue(found.seeds(PIPELINES, "qadam:bits=4"))
+
+    def test_rows_without_versions_are_of_the_first(self):
+        _, refused = self.kept(replica_results(),
+                               change=lambda rows: [row.pop("versions") for row in rows])
+        self.assertEqual([line.split(",")[0] for line in refused],
+                         ["2 pipelines: qadam:bits=4", "2 pipelines: onebit"])
+
+    def test_fresh_rows_replace_kept_ones_and_are_not_mixed_with_another_base(self):
+        fresh = Results()
+        row = next(row for row in ROWS if row.setup == PIPELINES and row.name == "fp32")
+        fresh.add(row, 1, {**replica_results().seeds(PIPELINES, "fp32")[1], "heldOutBefore": 1.9})
+        found, refused = self.kept(replica_results(), fresh)
+        self.assertEqual(found.seeds(PIPELINES, "fp32")[1]["heldOutBefore"], 1.9)
+        self.assertEqual(len(refused), 2)
+        self.assertIn("another base model", refused[0])
+
+    def test_rows_that_the_bench_has_not_are_named(self):
+        def rename(rows):
+            rows[0]["name"] = "gone"
+            rows[1]["forward"] = "direct:bits=7"
+
+        _, refused = self.kept(results(), change=rename)
+        self.assertIn("gone, seed 1: the bench has no such row", refused[0])
+        self.assertIn("other options", refused[1])
+
+    def test_docs_say_which_rows_are_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.redirect_stderr(io.StringIO()):
+                bench.write_docs(Path(folder), replica_results())
+            page = (Path(folder) / "README.md").read_text()
+            self.assertIn("## Not measured", page)
+            self.assertRegex(page, r"- 2 pipelines: .*`onebit` \(seed 2\)")
+            self.assertIn("- 4 pipelines: `fp32`", page)
 
 
 class ReportTest(unittest.TestCase):

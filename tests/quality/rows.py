@@ -1,6 +1,18 @@
 """The rows of the quality bench: what is trained, in the order of what matters most."""
 
+import re
+
 RAW = "raw:dtype=fp32"
+
+# Raise a method's or codec's version when its numerics change: its rows are trained again, and
+# those that were made before are not shown. 1 where nothing is said; "bench" is for all rows.
+VERSIONS = {
+    "bench": 2,
+    # 2: all pipelines clip by one factor.
+    "qadam": 2,
+    "onebit": 2,
+    "qsdp": 2,
+}
 
 # setup -> what all its rows share. `weights`: which state of the base model they start from.
 SETUPS = {
@@ -15,6 +27,10 @@ SETUPS = {
                     "learningRate": 3e-4, "dropout": 0.1},
     "2 pipelines": {"layers": 4, "stages": 2, "pipelines": 2, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "microBatches": 4},
+    "4 pipelines": {"layers": 4, "stages": 2, "pipelines": 4, "weights": "base", "epochs": 8,
+                    "learningRate": 3e-4, "microBatches": 4},
+    "8 pipelines": {"layers": 4, "stages": 2, "pipelines": 8, "weights": "base", "epochs": 8,
+                    "learningRate": 3e-4, "microBatches": 8},
     "8 micro-batches": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                         "learningRate": 3e-4, "microBatches": 8},
 }
@@ -29,6 +45,12 @@ class Row:
         self.forward, self.backward = forward, backward
         self.first_epoch_backward = first_epoch_backward
         self.m, self.first_visit, self.replica = m, first_visit, replica
+
+    def versions(self):
+        """Of the bench and of what the row's specs name, where it is not 1."""
+        specs = (self.forward, self.backward, self.first_epoch_backward, self.replica)
+        words = {"bench", *re.findall(r"[a-z]+", " ".join(specs))}
+        return {name: version for name, version in VERSIONS.items() if name in words}
 
     def spec(self, seed):
         spec = dict(SETUPS[self.setup])
@@ -197,12 +219,18 @@ LOW_RANK = [
     low_rank("all, not lazy", 16, "epilogue=false,lazy=off"),
 ]
 
-# How two pipelines agree, activations and gradients between stages uncompressed.
-PIPELINES = "2 pipelines"
+# How pipelines agree, activations and gradients between stages uncompressed.
+PIPELINES, PIPELINES_4, PIPELINES_8 = "2 pipelines", "4 pipelines", "8 pipelines"
+REPLICA_SETUPS = (PIPELINES, PIPELINES_4, PIPELINES_8)
 
 
-def replica(method, seeds=(1, 2), name=""):
-    return Row(PIPELINES, name or method, RAW, RAW, seeds, m="", replica=method)
+def replica(method, seeds=(1, 2), name="", setup=PIPELINES):
+    return Row(setup, name or method, RAW, RAW, seeds, m="", replica=method)
+
+
+# QSDP below 8 bits: differences of weights, weights, weights with learned levels.
+QSDP_4 = ("qsdp:weights=4,gradients=4,delta=true", "qsdp:weights=4,gradients=4,delta=false",
+          "qsdp:weights=4,gradients=4,delta=false,levels=learned")
 
 
 REPLICA = [
@@ -211,6 +239,8 @@ REPLICA = [
     replica("onebit"),
     replica("powersgd:rank=16,stages=0"),
     replica("qsdp:weights=8,gradients=8"),
+    *(replica(method) for method in QSDP_4),
+    replica("qsdp:weights=4,gradients=8,delta=true", (1,)),
     replica("marsit:every=50,scale=4"),
     replica("marsit:every=50,scale=2"),
     replica("marsit:every=50,scale=1", (1,)),
@@ -230,6 +260,11 @@ REPLICA = [
     replica("average:codec=direct:bits=4/bucket=512,local_steps=16", (1,)),
     replica("average:codec=topk:ratio=0.015625/bits=2", (1,)),
     replica("cocktail:random=0.1,top=0.2,bits=4", (1,)),
+] + [
+    replica(method, (1,), "fp32" if method == "average" else "", setup)
+    for setup in (PIPELINES_4, PIPELINES_8)
+    for method in ("average", *QSDP_4, "qsdp:weights=8,gradients=8", "qadam:bits=4", "onebit",
+                   "powersgd:rank=16,stages=0", "marsit:every=50,scale=4")
 ]
 
 ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA

@@ -225,6 +225,29 @@ TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   EXPECT_EQ(*measured->qsdp.LanOf(3), (std::vector<std::size_t>{0, 1, 2})) << "the plan tells them";
 }
 
+TEST(ReplicaMethod, WeightsBelowEightBitsTravelAsDifferences) {
+  const std::pair<const char*, bool> cases[] = {
+      {"qsdp", false},
+      {"qsdp:weights=8,gradients=4", false},
+      {"qsdp:weights=32", false},
+      {"qsdp:weights=7", true},
+      {"qsdp:weights=4,gradients=4", true},
+      {"qsdp:weights=3,levels=learned", true},
+      {"qsdp:weights=4,delta=false", false},
+      {"qsdp:weights=8,delta=true", true},
+      {"qsdp:weights=4,shard_parameters=true", false},
+  };
+  for (const auto& [text, delta] : cases) {
+    SCOPED_TRACE(text);
+    const auto method = ParseReplicaMethod(text);
+    ASSERT_TRUE(method.ok()) << method.status().ToString();
+    EXPECT_EQ(method->qsdp.delta, delta);
+    const auto again = ParseReplicaMethod(method->spec);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    EXPECT_EQ(again->qsdp.delta, delta) << "a plan says it in full";
+  }
+}
+
 TEST(ReplicaMethod, QsdpMayShardParametersToo) {
   const auto method = ParseReplicaMethod("qsdp:weights=8,shard_parameters=true");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
