@@ -491,7 +491,9 @@ class DiskFullTest(harness.SwarmTest):
     def small_disk(self, size):
         disk = self.folder / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
+        # shoald refuses a folder that every user may write into, as a tmpfs allows by default.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", disk],
+                       check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
         return disk
 
@@ -506,7 +508,7 @@ class DiskFullTest(harness.SwarmTest):
         disk = self.small_disk("1m")
         done = refused("shoal-run", "init-model", "--config",
                        harness.EXAMPLES / "tiny-gpt2/config.json", "--out", disk / "model")
-        self.assert_refused(done, FAILURE, "No space left")
+        self.assert_refused(done, FAILURE, "a disk with 1.00 MiB free", "another disk")
         self.assertFalse((disk / "model/model.safetensors").exists())
 
     def test_export(self):

@@ -109,7 +109,8 @@ class Shifted : public testing::TestWithParam<bool> {};
 
 TEST_P(Shifted, WeightsAreWithinHalfAStepOfTheOwnersAndExactWhenSaved) {
   const bool delta = GetParam();
-  Members members(3, Method(std::string("gradients=32,weights=4") + (delta ? ",delta=true" : "")));
+  Members members(
+      3, Method(std::string("gradients=32,weights=4") + (delta ? ",delta=true" : ",delta=false")));
   MixedStage& stage = *members.models_[0];
   Reference reference(&stage);
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -218,7 +219,7 @@ TEST(QsdpStepTest, WhatAMemberHoldsShrinksWithTheGroup) {
 TEST(QsdpStepTest, LearnedLevelsMissLess) {
   double errors[2] = {};
   for (const bool learned : {false, true}) {
-    Members members(3, Method(std::string("gradients=32,weights=3") +
+    Members members(3, Method(std::string("gradients=32,weights=3,delta=false") +
                               (learned ? ",levels=learned,learn=1" : "")));
     Reference reference(members.models_[0].get());
     for (std::uint64_t step = 0; step < 3; ++step) {
@@ -235,7 +236,7 @@ TEST(QsdpStepTest, LearnedLevelsMissLess) {
 }
 
 TEST(QsdpStepTest, AGenerationBehindALearningStepLearnsAtItsFirst) {
-  Members members(2, Method("weights=3,gradients=4,levels=learned,learn=1"));
+  Members members(2, Method("weights=3,gradients=4,delta=false,levels=learned,learn=1"));
   std::uint64_t counts = 0;
   const auto messages = [&](std::uint64_t step) {
     counts = 0;
