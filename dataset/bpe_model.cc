@@ -1,5 +1,6 @@
 #include "dataset/bpe_model.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 #include "dataset/sha256.h"
+#include "dataset/tokenizer_config.h"
 #include "dataset/word_splitter.h"
 
 namespace shoal::dataset {
@@ -21,6 +23,7 @@ using NameToId = std::unordered_map<std::string, std::int32_t>;
 using NamePair = std::pair<std::string, std::string>;
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{256} << 20;
+constexpr std::size_t kAddedTokenBytesMax = 1024;
 constexpr char kEndOfText[] = "<|endoftext|>";
 
 // GPT-2 writes each byte as one printable character: printable Latin-1 as itself, the 68 others
@@ -187,10 +190,6 @@ Status CheckComponents(const Json& root) {
                            ", not \"ByteLevel\" as GPT-2's");
   }
   const Json& pre = root["pre_tokenizer"];
-  // The field's default in that format is true.
-  if (const auto space = pre.find("add_prefix_space"); space == pre.end() || *space != false) {
-    return InvalidArgument("its pre_tokenizer has add_prefix_space other than false");
-  }
   if (!AbsentOr(pre, "use_regex", {true})) {
     return InvalidArgument("its pre_tokenizer has use_regex other than true");
   }
@@ -204,7 +203,19 @@ Status CheckComponents(const Json& root) {
   return Status::Ok();
 }
 
-Status AddAddedTokens(const Json& root, NameToId* ids) {
+bool Flag(const Json& token, const char* name, bool otherwise) {
+  const auto found = token.find(name);
+  return found != token.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
+Status CheckAdded(const AddedToken& token) {
+  if (token.content.size() <= kAddedTokenBytesMax) return Status::Ok();
+  return InvalidArgument("the added token " + Quoted(token.content) + " has " +
+                         std::to_string(token.content.size()) + " bytes; " +
+                         std::to_string(kAddedTokenBytesMax) + " are the most");
+}
+
+Status AddAddedTokens(const Json& root, NameToId* ids, std::vector<AddedToken>* tokens) {
   const auto added = root.find("added_tokens");
   if (added == root.end() || added->is_null()) return Status::Ok();
   if (!added->is_array()) return InvalidArgument("added_tokens is not a list");
@@ -218,8 +229,25 @@ Status AddAddedTokens(const Json& root, NameToId* ids) {
       return InvalidArgument("token " + Quoted(name) + " has two ids");
     }
     SHOAL_RETURN_IF_ERROR(AddVocabulary(Json{{name, token["id"]}}, ids));
+    if (name.empty()) continue;
+    tokens->push_back({name, token["id"].get<std::int32_t>(), Flag(token, "single_word", false),
+                       Flag(token, "lstrip", false), Flag(token, "rstrip", false),
+                       Flag(token, "normalized", !Flag(token, "special", false))});
+    SHOAL_RETURN_IF_ERROR(CheckAdded(tokens->back()));
   }
   return Status::Ok();
+}
+
+// What the file sets that is about batches of texts, which shoal does not make.
+std::vector<std::string> NotesOf(const Json& root) {
+  std::vector<std::string> notes;
+  for (const char* setting : {"truncation", "padding"}) {
+    const auto found = root.find(setting);
+    if (found == root.end() || found->is_null()) continue;
+    notes.push_back(std::string("the tokenizer's \"") + setting +
+                    "\" is not applied: rows are cut and filled as --row says");
+  }
+  return notes;
 }
 
 // A merge line or string: two names with one space between.
@@ -284,6 +312,87 @@ Result<BpeModel> Assemble(const NameToId& ids, const std::vector<NamePair>& pair
   return model;
 }
 
+// Has the tokenizer find `token` in texts. It stands for its own UTF-8, also where all its letters
+// are of the printable alphabet; but a name that is a byte's keeps that byte, which BPE needs.
+void Recognise(AddedToken token, BpeModel* model) {
+  const auto& bytes = model->byte_ids;
+  if (std::find(bytes.begin(), bytes.end(), token.id) == bytes.end()) {
+    model->bytes[static_cast<std::size_t>(token.id)] = token.content;
+  }
+  const auto same = std::find_if(model->added.begin(), model->added.end(),
+                                 [&](const auto& known) { return known.content == token.content; });
+  if (same != model->added.end()) {
+    *same = std::move(token);
+  } else {
+    model->added.push_back(std::move(token));
+  }
+}
+
+// Adds tokens that files beside the tokenizer name.
+Status RecogniseNamed(std::vector<NamedToken> tokens, BpeModel* model) {
+  NameToId ids;
+  for (std::size_t id = 0; id < model->names.size(); ++id) {
+    ids.emplace(model->names[id], static_cast<std::int32_t>(id));
+  }
+  std::stable_sort(tokens.begin(), tokens.end(), [](const NamedToken& a, const NamedToken& b) {
+    return a.has_id && (!b.has_id || a.token.id < b.token.id);
+  });
+  for (auto& [token, has_id] : tokens) {
+    SHOAL_RETURN_IF_ERROR(CheckAdded(token));
+    const auto known = ids.find(token.content);
+    if (known == ids.end()) {
+      if (!has_id) {
+        model->notes.push_back(
+            "the special token " + Quoted(token.content) +
+            " is not in the vocabulary: in texts it is read as ordinary letters");
+        continue;
+      }
+      if (static_cast<std::size_t>(token.id) != model->names.size()) {
+        return InvalidArgument("token " + Quoted(token.content) + " has the id " +
+                               std::to_string(token.id) + ", where the vocabulary ends at " +
+                               std::to_string(model->names.size()));
+      }
+      ids.emplace(token.content, token.id);
+      model->names.push_back(token.content);
+      model->bytes.push_back(token.content);
+    } else if (has_id && known->second != token.id) {
+      return InvalidArgument("token " + Quoted(token.content) + " has two ids");
+    }
+    token.id = ids.at(token.content);
+    Recognise(std::move(token), model);
+  }
+  return Status::Ok();
+}
+
+// What the files beside the tokenizer say, as transformers reads them.
+Status ApplyFilesBeside(const std::filesystem::path& folder, BpeModel* model) {
+  const auto read = [&](const char* name) -> Result<std::string> {
+    std::error_code ignored;
+    if (!std::filesystem::exists(folder / name, ignored)) return std::string();
+    return ReadFile((folder / name).string(), kMaxFileBytes);
+  };
+  const auto named = [&](const char* name, const Status& status) {
+    return status.WithContext((folder / name).string());
+  };
+  constexpr const char* kAdded = "added_tokens.json";
+  constexpr const char* kConfig = "tokenizer_config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string added, read(kAdded));
+  if (!added.empty()) {
+    auto tokens = ParseAddedTokens(added);
+    if (!tokens.ok()) return named(kAdded, tokens.status());
+    if (const Status status = RecogniseNamed(std::move(*tokens), model); !status.ok()) {
+      return named(kAdded, status);
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, read(kConfig));
+  if (text.empty()) return Status::Ok();
+  auto config = ParseTokenizerConfig(text);
+  if (!config.ok()) return named(kConfig, config.status());
+  if (config->add_prefix_space) model->add_prefix_space = *config->add_prefix_space;
+  const Status status = RecogniseNamed(std::move(config->tokens), model);
+  return status.ok() ? status : named(kConfig, status);
+}
+
 }  // namespace
 
 Result<BpeModel> ParseTokenizerJson(std::string_view text) {
@@ -302,9 +411,15 @@ Result<BpeModel> ParseTokenizerJson(std::string_view text) {
   NameToId ids;
   const auto vocab = model->find("vocab");
   SHOAL_RETURN_IF_ERROR(AddVocabulary(vocab == model->end() ? Json() : *vocab, &ids));
-  SHOAL_RETURN_IF_ERROR(AddAddedTokens(root, &ids));
+  std::vector<AddedToken> added;
+  SHOAL_RETURN_IF_ERROR(AddAddedTokens(root, &ids, &added));
   SHOAL_ASSIGN_OR_RETURN(const auto pairs, MergesOfJson(*model));
-  return Assemble(ids, pairs);
+  SHOAL_ASSIGN_OR_RETURN(BpeModel assembled, Assemble(ids, pairs));
+  for (AddedToken& token : added) Recognise(std::move(token), &assembled);
+  // The field's default in that format is true.
+  assembled.add_prefix_space = Flag(root["pre_tokenizer"], "add_prefix_space", true);
+  assembled.notes = NotesOf(root);
+  return assembled;
 }
 
 Result<BpeModel> ParseVocabAndMerges(std::string_view vocab_json, std::string_view merges) {
@@ -314,7 +429,9 @@ Result<BpeModel> ParseVocabAndMerges(std::string_view vocab_json, std::string_vi
   return Assemble(ids, pairs);
 }
 
-Result<BpeModel> LoadBpeModel(const std::string& directory) {
+namespace {
+
+Result<BpeModel> LoadTokenizerFiles(const std::string& directory) {
   const std::filesystem::path folder(directory);
   std::error_code ignored;
   if (const auto path = folder / "tokenizer.json"; std::filesystem::exists(path, ignored)) {
@@ -340,6 +457,21 @@ Result<BpeModel> LoadBpeModel(const std::string& directory) {
   return NotFound("no tokenizer in '" + directory +
                   "': it needs tokenizer.json, or vocab.json and merges.txt; copy them from the "
                   "model's directory");
+}
+
+}  // namespace
+
+Result<BpeModel> LoadBpeModel(const std::string& directory) {
+  SHOAL_ASSIGN_OR_RETURN(BpeModel model, LoadTokenizerFiles(directory));
+  SHOAL_RETURN_IF_ERROR(ApplyFilesBeside(directory, &model));
+  const auto has = [&](const AddedToken& token) { return token.content == kEndOfText; };
+  if (model.end_of_text && std::none_of(model.added.begin(), model.added.end(), has)) {
+    AddedToken end;
+    end.content = kEndOfText;
+    end.id = *model.end_of_text;
+    Recognise(std::move(end), &model);
+  }
+  return model;
 }
 
 std::string FingerprintOf(const BpeModel& model) {

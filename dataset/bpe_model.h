@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "dataset/added_tokens.h"
 
 namespace shoal::dataset {
 
@@ -26,6 +27,9 @@ struct BpeModel {
   std::vector<BpeMerge> merges;    // first come first merged
   std::array<std::int32_t, 256> byte_ids{};
   std::optional<std::int32_t> end_of_text;
+  bool add_prefix_space = false;   // before a text, and behind each added token
+  std::vector<AddedToken> added;   // found in texts as a whole; each content once
+  std::vector<std::string> notes;  // what the files ask for that has no meaning here
 };
 
 // From a Hugging Face tokenizer.json. Refuses every setting that would give other ids than plain
@@ -36,7 +40,9 @@ Result<BpeModel> ParseTokenizerJson(std::string_view json);
 Result<BpeModel> ParseVocabAndMerges(std::string_view vocab_json, std::string_view merges);
 
 // From whichever files `directory` has: tokenizer.json, else vocab.json + merges.txt, else
-// encoder.json + vocab.bpe.
+// encoder.json + vocab.bpe; with what tokenizer_config.json and added_tokens.json beside them add.
+// <|endoftext|> counts as a special token wherever the vocabulary has it, as transformers' own
+// GPT-2 tokenizer has it.
 Result<BpeModel> LoadBpeModel(const std::string& directory);
 
 // SHA-256 (hex) over names and merges.

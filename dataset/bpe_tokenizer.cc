@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/mutex.h"
+#include "dataset/added_tokens.h"
 #include "dataset/bpe_model.h"
 #include "dataset/end_token.h"
 #include "dataset/tokenizer.h"
@@ -179,22 +180,42 @@ class WordMerger {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  BpeTokenizer(BpeModel model, std::shared_ptr<const WordPattern> pattern)
+  BpeTokenizer(BpeModel model, std::shared_ptr<const WordPattern> pattern,
+               std::unique_ptr<const AddedTokens> added)
       : model_(std::move(model)),
         table_(model_.merges),
         fingerprint_(FingerprintOf(model_)),
-        pattern_(std::move(pattern)) {
+        pattern_(std::move(pattern)),
+        added_(std::move(added)) {
     model_.names = {};  // only the fingerprint needs them
     model_.merges = {};
+    model_.added = {};
   }
 
   void Encode(std::string_view text, std::vector<std::int32_t>* ids) const override {
     std::unique_ptr<Scratch> scratch = BorrowScratch();
-    scratch->splitter.Start(text);
-    for (std::string_view word; scratch->splitter.Next(&word);) {
-      EncodeWord(word, scratch.get(), ids);
+    if (added_->empty()) {
+      EncodeWords(text, scratch.get(), ids);
+    } else {
+      for (const TextPiece& piece : added_->Split(text)) {
+        if (piece.id < 0) {
+          EncodeWords(piece.text, scratch.get(), ids);
+        } else {
+          ids->push_back(piece.id);
+        }
+      }
     }
     ReturnScratch(std::move(scratch));
+  }
+
+  std::size_t FindBreak(std::string_view text, std::size_t from) const override {
+    for (std::size_t p = FindWordBreak(text, from); p < text.size();
+         p = FindWordBreak(text, p + 1)) {
+      // A half that begins with a space gets no other one in front.
+      if (model_.add_prefix_space && text[p] != ' ') continue;
+      if (!added_->Touches(text, p)) return p;
+    }
+    return text.size();
   }
 
   Result<std::string> Decode(std::span<const std::int32_t> ids) const override {
@@ -215,6 +236,7 @@ class BpeTokenizer final : public Tokenizer {
   }
   std::optional<std::int32_t> end_of_text() const override { return model_.end_of_text; }
   const std::string& fingerprint() const override { return fingerprint_; }
+  const std::vector<std::string>& notes() const override { return model_.notes; }
 
  private:
   // What one Encode at a time works with; kept for the next, because a warm cache matters.
@@ -229,6 +251,18 @@ class BpeTokenizer final : public Tokenizer {
 
   // Longer buffers of symbols are not kept.
   static constexpr std::size_t kKeptSymbols = 65536;
+
+  // Of a piece of text without added tokens.
+  void EncodeWords(std::string_view text, Scratch* scratch, std::vector<std::int32_t>* ids) const {
+    std::string spaced;
+    if (model_.add_prefix_space && !text.empty() && text.front() != ' ') {
+      spaced = ' ' + std::string(text);
+      text = spaced;
+    }
+    scratch->splitter.Start(text);
+    for (std::string_view word; scratch->splitter.Next(&word);) EncodeWord(word, scratch, ids);
+    scratch->splitter.Start({});
+  }
 
   void EncodeWord(std::string_view word, Scratch* scratch, std::vector<std::int32_t>* ids) const {
     if (word.size() == 1) {
@@ -273,7 +307,6 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   void ReturnScratch(std::unique_ptr<Scratch> scratch) const {
-    scratch->splitter.Start({});
     if (scratch->symbols.capacity() > kKeptSymbols) scratch->symbols = {};
     MutexLock lock(mutex_);
     idle_.push_back(std::move(scratch));
@@ -283,6 +316,7 @@ class BpeTokenizer final : public Tokenizer {
   const MergeTable table_;
   const std::string fingerprint_;
   const std::shared_ptr<const WordPattern> pattern_;
+  const std::unique_ptr<const AddedTokens> added_;
 
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> idle_ SHOAL_GUARDED_BY(mutex_);
@@ -296,8 +330,9 @@ Result<std::unique_ptr<Tokenizer>> LoadBpeTokenizer(const std::string& directory
     SHOAL_ASSIGN_OR_RETURN(model.end_of_text, LoadEndToken(directory, model.names));
   }
   SHOAL_ASSIGN_OR_RETURN(auto pattern, WordPattern::Compile());
+  SHOAL_ASSIGN_OR_RETURN(auto added, AddedTokens::New(model.added));
   return std::unique_ptr<Tokenizer>(
-      std::make_unique<BpeTokenizer>(std::move(model), std::move(pattern)));
+      std::make_unique<BpeTokenizer>(std::move(model), std::move(pattern), std::move(added)));
 }
 
 }  // namespace shoal::dataset

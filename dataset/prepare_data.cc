@@ -109,7 +109,9 @@ class Preparer {
   const std::string& bytes() const { return bytes_; }
 
   PrepareReport report() const {
-    return {info(), total_bytes_, documents_, tokenizer_.end_of_text().has_value(), 0};
+    return {
+        info(), total_bytes_, documents_, tokenizer_.end_of_text().has_value(), tokenizer_.notes(),
+        0};
   }
 
  private:
@@ -121,7 +123,7 @@ class Preparer {
 
   Status OpenAll(const std::vector<std::string>& files, std::vector<TextReader>* readers) {
     for (const std::string& file : files) {
-      SHOAL_ASSIGN_OR_RETURN(TextReader reader, TextReader::Open(file));
+      SHOAL_ASSIGN_OR_RETURN(TextReader reader, TextReader::Open(file, tokenizer_));
       total_bytes_ += reader.size();
       readers->push_back(std::move(reader));
     }

@@ -62,7 +62,8 @@ struct PrepareReport {
   DataInfo info;
   std::uint64_t text_bytes = 0;
   std::uint64_t documents = 0;
-  bool separated = false;  // by an end token; without one, documents run into each other
+  bool separated = false;          // by an end token; without one, documents run into each other
+  std::vector<std::string> notes;  // of the tokenizer
   double seconds = 0;
 };
 

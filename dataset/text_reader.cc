@@ -6,7 +6,6 @@
 
 #include "common/nesting.h"
 #include "dataset/text_kind.h"
-#include "dataset/word_splitter.h"
 
 namespace shoal::dataset {
 
@@ -21,14 +20,16 @@ Status ParseJsonLine(std::string_view line, std::string* text) {
   return Status::Ok();
 }
 
-TextReader::TextReader(std::shared_ptr<const MappedFile> file, bool json_lines)
+TextReader::TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer,
+                       bool json_lines)
     : file_(std::move(file)),
+      tokenizer_(&tokenizer),
       bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()),
       json_lines_(json_lines) {
   bytes_.remove_prefix(ByteOrderMarkLength(bytes_));
 }
 
-Result<TextReader> TextReader::Open(const std::string& path) {
+Result<TextReader> TextReader::Open(const std::string& path, const Tokenizer& tokenizer) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
   if (!file.ok()) {
     return Status(file.status().code(), file.status().message() + "; check the text's file name");
@@ -37,7 +38,7 @@ Result<TextReader> TextReader::Open(const std::string& path) {
   SHOAL_ASSIGN_OR_RETURN(
       const TextKind kind,
       ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  return TextReader(std::move(*file), kind == TextKind::kJsonLines);
+  return TextReader(std::move(*file), tokenizer, kind == TextKind::kJsonLines);
 }
 
 Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {
@@ -56,7 +57,7 @@ Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {
 void TextReader::NextText(std::size_t target, TextBatch* batch) {
   if (position_ == bytes_.size()) return;
   const std::size_t from = position_ + std::min(target, bytes_.size() - position_);
-  const std::size_t end = FindWordBreak(bytes_, from);
+  const std::size_t end = tokenizer_->FindBreak(bytes_, from);
   batch->parts.push_back({bytes_.substr(position_, end - position_), position_ == 0});
   position_ = end;
 }

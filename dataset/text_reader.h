@@ -12,10 +12,11 @@
 #include "common/file.h"
 #include "common/status.h"
 #include "dataset/sha256.h"
+#include "dataset/tokenizer.h"
 
 namespace shoal::dataset {
 
-// Part of a document, cut where no word is cut (FindWordBreak).
+// Part of a document, cut where it makes no difference to the ids (Tokenizer::FindBreak).
 struct TextPart {
   std::string_view text;
   bool starts_document = false;
@@ -34,8 +35,9 @@ Status ParseJsonLine(std::string_view line, std::string* text);
 class TextReader {
  public:
   // Lines of JSON are a document each; any other text is one document, without its byte-order mark.
-  // What is no text is an invalid argument that names it (ReadableKind).
-  static Result<TextReader> Open(const std::string& path);
+  // What is no text is an invalid argument that names it (ReadableKind). `tokenizer` outlives the
+  // reader.
+  static Result<TextReader> Open(const std::string& path, const Tokenizer& tokenizer);
 
   std::size_t size() const { return bytes_.size(); }
 
@@ -44,11 +46,12 @@ class TextReader {
   Status Next(std::size_t target, TextBatch* batch, Sha256* hash);
 
  private:
-  TextReader(std::shared_ptr<const MappedFile> file, bool json_lines);
+  TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer, bool json_lines);
   void NextText(std::size_t target, TextBatch* batch);
   Status NextLines(std::size_t target, TextBatch* batch);
 
   std::shared_ptr<const MappedFile> file_;
+  const Tokenizer* tokenizer_;
   std::string_view bytes_;
   bool json_lines_ = false;
   std::size_t position_ = 0;

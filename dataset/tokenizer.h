@@ -18,8 +18,12 @@ namespace shoal::dataset {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // Appends the ids of `text`. Special tokens are not recognised in the text. Any bytes are fine.
+  // Appends the ids of `text`, in which special and other added tokens are found, as transformers
+  // does unless told otherwise. Any bytes are fine.
   virtual void Encode(std::string_view text, std::vector<std::int32_t>* ids) const = 0;
+  // The smallest place p >= `from` where `text` may be cut: the ids of the halves, encoded apart,
+  // are those of the whole. text.size() if there is none.
+  virtual std::size_t FindBreak(std::string_view text, std::size_t from) const = 0;
   // The bytes of the ids; an id outside the vocabulary is an error.
   virtual Result<std::string> Decode(std::span<const std::int32_t> ids) const = 0;
   virtual std::uint32_t vocabulary() const = 0;
@@ -28,6 +32,8 @@ class Tokenizer {
   virtual std::optional<std::int32_t> end_of_text() const = 0;
   // SHA-256 (hex) of the canonical vocabulary and merges: the same for both file forms.
   virtual const std::string& fingerprint() const = 0;
+  // What the tokenizer's files ask for that has no meaning for rows of tokens; a sentence each.
+  virtual const std::vector<std::string>& notes() const = 0;
 };
 
 // GPT-2 byte-level BPE from `directory`: tokenizer.json, or vocab.json + merges.txt (also under

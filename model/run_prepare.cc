@@ -70,6 +70,7 @@ RunResult RunPrepare(PrepareCommand command) {
   if (report.ok()) {
     PrintReport(command, *report);
     WarnOfNoSeparator(command, *report);
+    for (const std::string& note : report->notes) std::fprintf(stderr, "note: %s\n", note.c_str());
     return {};
   }
   return {ExitCodeForInput(report.status()), report.status()};

@@ -1,4 +1,4 @@
-// A tokenizer.json, or vocabulary and merges with a NUL between, from anybody.
+// A tokenizer.json, vocabulary and merges with a NUL between, or a file beside them, from anybody.
 
 #include <cstdint>
 #include <cstdlib>
@@ -6,8 +6,27 @@
 #include <string_view>
 #include <vector>
 
+#include "dataset/added_tokens.h"
 #include "dataset/bpe_model.h"
 #include "dataset/end_token.h"
+#include "dataset/tokenizer_config.h"
+
+namespace {
+
+// Pieces follow each other, and every one of a token has its id.
+void CheckSplit(const std::vector<shoal::dataset::AddedToken>& tokens, std::string_view text) {
+  const auto added = shoal::dataset::AddedTokens::New(tokens);
+  if (!added.ok()) std::abort();
+  for (const auto& piece : (*added)->Split(text)) {
+    if (piece.text.empty() || piece.text.data() < text.data() ||
+        piece.text.data() + piece.text.size() > text.data() + text.size()) {
+      std::abort();
+    }
+  }
+  static_cast<void>((*added)->Touches(text, text.size() / 2));
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
@@ -15,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!model.ok()) return;
     if (model->bytes.size() != model->names.size() || model->names.size() < 256) std::abort();
     if (shoal::dataset::FingerprintOf(*model).size() != 64) std::abort();
+    CheckSplit(model->added, bytes);
   };
   check(shoal::dataset::ParseTokenizerJson(bytes));
   const std::size_t middle = bytes.find('\0');
@@ -24,5 +44,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto id = shoal::dataset::FindEndToken({std::string(bytes), "", std::string(bytes)},
                                                std::vector<std::string>{"a", "</s>"});
   if (id.ok() && id->has_value() && (**id < 0 || **id > 1)) std::abort();
+  std::vector<shoal::dataset::AddedToken> tokens;
+  if (const auto config = shoal::dataset::ParseTokenizerConfig(bytes); config.ok()) {
+    for (const auto& named : config->tokens) tokens.push_back(named.token);
+  }
+  if (const auto named = shoal::dataset::ParseAddedTokens(bytes); named.ok()) {
+    for (const auto& each : *named) tokens.push_back(each.token);
+  }
+  CheckSplit(tokens, bytes);
   return 0;
 }

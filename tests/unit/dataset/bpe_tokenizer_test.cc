@@ -55,7 +55,11 @@ void ExpectVectors(const Tokenizer& tokenizer, const std::string& file) {
   for (std::string line; std::getline(lines, line); ++count) {
     const Json vector = Json::parse(line);
     const auto text = vector["text"].get<std::string>();
-    EXPECT_EQ(Encode(tokenizer, text), vector["ids"].get<Ids>()) << line;
+    // The vectors are of an encoder that knows no special tokens.
+    const bool special = text == "<|endoftext|>";
+    EXPECT_EQ(Encode(tokenizer, text),
+              special ? Ids{*tokenizer.end_of_text()} : vector["ids"].get<Ids>())
+        << line;
     const auto decoded = tokenizer.Decode(vector["ids"].get<Ids>());
     ASSERT_TRUE(decoded.ok());
     EXPECT_EQ(*decoded, text);
@@ -261,7 +265,6 @@ TEST(BpeTokenizer, RefusesWhatItWouldReadWrongly) {
       {"/normalizer", {{"type", "NFC"}}, "NFC"},
       {"/pre_tokenizer", nullptr, "pre_tokenizer"},
       {"/pre_tokenizer/type", "Whitespace", "Whitespace"},
-      {"/pre_tokenizer/add_prefix_space", true, "add_prefix_space"},
       {"/pre_tokenizer/use_regex", false, "use_regex"},
       {"/post_processor", {{"type", "TemplateProcessing"}}, "TemplateProcessing"},
       {"/decoder", {{"type", "Metaspace"}}, "Metaspace"},

@@ -151,7 +151,7 @@ class TextReaderTest : public ::testing::Test {
   }
 
   std::vector<std::string> Documents(const std::string& name, std::string_view bytes) {
-    auto reader = TextReader::Open(Write(name, bytes));
+    auto reader = TextReader::Open(Write(name, bytes), *tokenizer_);
     EXPECT_TRUE(reader.ok()) << reader.status().ToString();
     if (!reader.ok()) return {};
     std::vector<std::string> documents;
@@ -167,6 +167,9 @@ class TextReaderTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+  const std::unique_ptr<Tokenizer> tokenizer_ =
+      LoadBpeTokenizer(std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/examples/tiny-gpt2")
+          .value();
 };
 
 TEST_F(TextReaderTest, LinesOfJsonAreReadUnderAnyName) {
@@ -208,7 +211,7 @@ TEST_F(TextReaderTest, WhatIsNoTextIsRefusedWithTheNextStep) {
       {"a.txt", "SHOALDAT", "is prepared data already", "text"},
   };
   for (const auto& [name, bytes, what, next] : cases) {
-    const auto reader = TextReader::Open(Write(name, bytes));
+    const auto reader = TextReader::Open(Write(name, bytes), *tokenizer_);
     ASSERT_FALSE(reader.ok()) << what;
     EXPECT_EQ(reader.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(reader.status().message(), ::testing::StartsWith(folder_ / name + " is "));
