@@ -141,7 +141,8 @@ class OffsetReactor final : public SharedReactor<grpc::ServerUnaryReactor> {
       Status status = CheckMember(*backend_, peer_);
       if (status.ok()) status = CheckHash(request_.hash());
       if (status.ok()) {
-        const auto offset = backend_->handlers.upload_offset(request_.hash(), request_.size());
+        const auto offset =
+            backend_->handlers.upload_offset(*peer_, request_.hash(), request_.size());
         status = offset.status();
         if (offset.ok()) IfAlive([&] { reply_->set_offset(*offset); });
       }
@@ -197,7 +198,7 @@ class UploadReactor final : public SharedReactor<grpc::ServerReadReactor<pb::Upl
   // A call that broke may still write its last chunk after the next call has asked where to go on;
   // what it wrote then comes twice, and is the same bytes. `refused`: why the chunk does not fit.
   Result<std::uint64_t> AlreadyHeld(const Status& refused) const {
-    const auto held = backend_->handlers.upload_offset(chunk_.hash(), chunk_.size());
+    const auto held = backend_->handlers.upload_offset(*peer_, chunk_.hash(), chunk_.size());
     if (held.ok() && chunk_.offset() + chunk_.data().size() <= *held) return *held;
     return refused;
   }
@@ -205,8 +206,8 @@ class UploadReactor final : public SharedReactor<grpc::ServerReadReactor<pb::Upl
   void WriteChunk() {
     Status status = Check();
     if (status.ok()) {
-      auto offset = backend_->handlers.write_artefact(chunk_.hash(), chunk_.size(), chunk_.offset(),
-                                                      chunk_.data());
+      auto offset = backend_->handlers.write_artefact(*peer_, chunk_.hash(), chunk_.size(),
+                                                      chunk_.offset(), chunk_.data());
       if (offset.status().code() == StatusCode::kOutOfRange) offset = AlreadyHeld(offset.status());
       status = offset.status();
       if (offset.ok()) offset_ = *offset;

@@ -42,8 +42,9 @@ struct ControlServerHandlers {
   std::function<Result<std::string>(const std::string& hash, std::uint64_t offset,
                                     std::size_t size)>
       read_artefact;
-  std::function<Result<std::uint64_t>(const std::string& hash, std::uint64_t size)> upload_offset;
-  std::function<Result<std::uint64_t>(const std::string& hash, std::uint64_t size,
+  std::function<Result<std::uint64_t>(PeerId peer, const std::string& hash, std::uint64_t size)>
+      upload_offset;
+  std::function<Result<std::uint64_t>(PeerId peer, const std::string& hash, std::uint64_t size,
                                       std::uint64_t offset, const std::string& data)>
       write_artefact;
 };

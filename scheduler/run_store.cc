@@ -14,8 +14,6 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr std::size_t kReadBytesMax = 1 << 20;
-// Blobs that unfinished checkpoints may hold until the next prune.
-constexpr std::size_t kUploadsMax = 100000;
 
 constexpr const char* kHowToForget =
     "; put the folder back from a copy, or start anew from the model's weights with "
@@ -90,7 +88,10 @@ bool RunStore::HasOrMakes(const storage::ContentHash& hash) {
 }
 
 void RunStore::Here(const storage::ContentHash& hash) {
-  if (wanted_.erase(hash) > 0 && repair_.on_here) repair_.on_here(RawBytes(hash));
+  const auto wanted = wanted_.extract(hash);
+  if (wanted.empty()) return;
+  kept_[hash] = wanted.mapped();  // others may be sending it, too
+  if (repair_.on_here) repair_.on_here(RawBytes(hash));
 }
 
 void RunStore::Want(const std::vector<control::v1::ArtefactRef>& files) {
@@ -120,12 +121,14 @@ Result<std::string> RunStore::Read(const std::string& hash, std::uint64_t offset
   return content_->Read(parsed, offset, std::min(size, kReadBytesMax));
 }
 
-Status RunStore::CheckUpload(const std::string& hash, std::uint64_t size,
+Status RunStore::CheckUpload(const PeerId& peer, const std::string& hash, std::uint64_t size,
                              storage::ContentHash* out) {
   SHOAL_ASSIGN_OR_RETURN(*out, ParseHash(hash));
-  if (const auto wanted = wanted_.find(*out); wanted != wanted_.end()) {
-    if (size == wanted->second) return Status::Ok();
-    return InvalidArgument("the artefact that is wanted has " + std::to_string(wanted->second) +
+  for (const auto* needed : {&wanted_, &kept_}) {
+    const auto found = needed->find(*out);
+    if (found == needed->end()) continue;
+    if (size == found->second) return Status::Ok();
+    return InvalidArgument("the artefact that the run needs has " + std::to_string(found->second) +
                            " bytes, not " + std::to_string(size));
   }
   if (size == 0 || size > upload_limit_) {
@@ -133,25 +136,30 @@ Status RunStore::CheckUpload(const std::string& hash, std::uint64_t size,
                              " bytes is refused; this run takes 1 to " +
                              std::to_string(upload_limit_));
   }
-  if (uploads_.size() >= kUploadsMax && !uploads_.contains(*out)) {
-    return ResourceExhausted("too many uploads since the last complete checkpoint");
+  SHOAL_ASSIGN_OR_RETURN(const auto gone, book_.Enter(peer, *out, size));
+  for (const storage::ContentHash& old : gone) {
+    uploads_.erase(old);
+    SHOAL_RETURN_IF_ERROR(content_->Remove(old));
   }
+  if (!gone.empty()) bytes_ = content_->bytes();
   return Status::Ok();
 }
 
-Result<std::uint64_t> RunStore::UploadOffset(const std::string& hash, std::uint64_t size) {
+Result<std::uint64_t> RunStore::UploadOffset(const PeerId& peer, const std::string& hash,
+                                             std::uint64_t size) {
   storage::ContentHash parsed;
-  SHOAL_RETURN_IF_ERROR(CheckUpload(hash, size, &parsed));
+  SHOAL_RETURN_IF_ERROR(CheckUpload(peer, hash, size, &parsed));
   uploads_.insert(parsed);
   if (!content_->Has(parsed)) return content_->PartialSize(parsed);
   Here(parsed);
   return size;
 }
 
-Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t size,
-                                      std::uint64_t offset, const std::string& data) {
+Result<std::uint64_t> RunStore::Write(const PeerId& peer, const std::string& hash,
+                                      std::uint64_t size, std::uint64_t offset,
+                                      const std::string& data) {
   storage::ContentHash parsed;
-  SHOAL_RETURN_IF_ERROR(CheckUpload(hash, size, &parsed));
+  SHOAL_RETURN_IF_ERROR(CheckUpload(peer, hash, size, &parsed));
   uploads_.insert(parsed);
   if (content_->Has(parsed)) return size;
   if (data.size() > size || offset > size - data.size()) {
@@ -183,11 +191,24 @@ Status RunStore::CheckUploaded(const control::v1::CheckpointDone& done) {
 
 Status RunStore::Prune(const std::vector<control::v1::ArtefactRef>& kept) {
   std::set<storage::ContentHash> hashes = std::exchange(uploads_, {});
-  for (const control::v1::ArtefactRef& file : kept) hashes.insert(FromProto(file).hash);
+  kept_.clear();
+  for (const control::v1::ArtefactRef& file : kept) {
+    kept_[FromProto(file).hash] = file.size();
+    book_.Forget(FromProto(file).hash);
+  }
+  for (const auto* needed : {&wanted_, &kept_}) {
+    for (const auto& [hash, size] : *needed) hashes.insert(hash);
+  }
   const std::vector<storage::ContentHash> list(hashes.begin(), hashes.end());
   SHOAL_RETURN_IF_ERROR(content_->KeepOnly(list));
   bytes_ = content_->bytes();
   return Status::Ok();
+}
+
+Status RunStore::BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept) {
+  book_.Reset(std::move(bounds));
+  uploads_.clear();
+  return Prune(kept);
 }
 
 }  // namespace shoal::scheduler

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
+#include "scheduler/upload_book.h"
 #include "storage/content_store.h"
 #include "storage/event_log.h"
 
@@ -55,21 +57,26 @@ class RunStore {
   // What net::ControlServerHandlers ask for; `hash` is 32 raw bytes. What is read is whole: each
   // blob is hashed at its first use and when its file has changed.
   Result<std::string> Read(const std::string& hash, std::uint64_t offset, std::size_t size);
-  Result<std::uint64_t> UploadOffset(const std::string& hash, std::uint64_t size);
-  Result<std::uint64_t> Write(const std::string& hash, std::uint64_t size, std::uint64_t offset,
-                              const std::string& data);
+  Result<std::uint64_t> UploadOffset(const PeerId& peer, const std::string& hash,
+                                     std::uint64_t size);
+  Result<std::uint64_t> Write(const PeerId& peer, const std::string& hash, std::uint64_t size,
+                              std::uint64_t offset, const std::string& data);
 
   // Whether all of a checkpoint's files are here, whole; not found names the first that is not.
   Status CheckUploaded(const control::v1::CheckpointDone& done);
   // Deletes all blobs but these and what was uploaded since the last call: parts of checkpoints
   // that are not complete yet.
   Status Prune(const std::vector<control::v1::ArtefactRef>& kept);
+  // A new plan: only its members upload from now on, within these bounds. All that is not kept nor
+  // wanted goes, since checkpoints of the plan before do not become whole any more.
+  Status BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept);
 
   // Of all blobs, as of the last change. Thread: any.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  Status CheckUpload(const std::string& hash, std::uint64_t size, storage::ContentHash* out);
+  Status CheckUpload(const PeerId& peer, const std::string& hash, std::uint64_t size,
+                     storage::ContentHash* out);
   // Whether the blob is here, by now.
   bool HasOrMakes(const storage::ContentHash& hash);
   void Here(const storage::ContentHash& hash);
@@ -77,8 +84,10 @@ class RunStore {
   std::unique_ptr<storage::EventLog> log_;
   std::unique_ptr<storage::ContentStore> content_;
   std::uint64_t upload_limit_ = 0;
-  std::set<storage::ContentHash> uploads_;
-  std::map<storage::ContentHash, std::uint64_t> wanted_;  // sizes
+  std::set<storage::ContentHash> uploads_;  // since the last prune
+  // Of artefacts that the run needs: those that are not here, and those that are. Sizes.
+  std::map<storage::ContentHash, std::uint64_t> wanted_, kept_;
+  UploadBook book_;
   Repair repair_;
   std::atomic<std::uint64_t> bytes_ = 0;
 };

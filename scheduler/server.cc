@@ -246,12 +246,12 @@ net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   handlers.read_artefact = [this](const std::string& hash, std::uint64_t offset, std::size_t size) {
     return Outward(disk_->Read(hash, offset, size), config_.directory);
   };
-  handlers.upload_offset = [this](const std::string& hash, std::uint64_t size) {
-    return Outward(disk_->UploadOffset(hash, size), config_.directory);
+  handlers.upload_offset = [this](PeerId peer, const std::string& hash, std::uint64_t size) {
+    return Outward(disk_->UploadOffset(peer, hash, size), config_.directory);
   };
-  handlers.write_artefact = [this](const std::string& hash, std::uint64_t size,
+  handlers.write_artefact = [this](PeerId peer, const std::string& hash, std::uint64_t size,
                                    std::uint64_t offset, const std::string& data) {
-    return Outward(disk_->Write(hash, size, offset, data), config_.directory);
+    return Outward(disk_->Write(peer, hash, size, offset, data), config_.directory);
   };
   return handlers;
 }

@@ -66,7 +66,9 @@ class SchedulerServer {
   void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
   void Append(std::string event);
   void Want(std::vector<control::v1::ArtefactRef> files);
+  std::vector<control::v1::ArtefactRef> Kept() const;
   void Prune();
+  void BeginPlan(const PlanOut& plan);
   void TickAgain();
   ServerView MakeServerView() const;
   std::string MakeStatusJson() const;

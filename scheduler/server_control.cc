@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "scheduler/plan_messages.h"
 #include "scheduler/run_status.h"
 #include "scheduler/server.h"
 
@@ -12,6 +13,12 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
+// Two may be on their way at once; what was given up of others stays until the oldest go.
+constexpr std::uint64_t kCheckpointsPerUploader = 4;
+// Of a part's file: weights that may be stored in 16 bits, in fp32, and two moments; headers.
+constexpr std::uint64_t kFilesPerPart = 2;
+constexpr std::uint64_t kBytesPerPartByte = 6;
+constexpr std::uint64_t kHeaderBytes = 1 << 20;
 constexpr const char* kJsonType = "application/json";
 
 Result<net::CommandResult> RunIs(const RunView& view) {
@@ -62,6 +69,8 @@ void SchedulerServer::Carry(const Action& action) {
   } else if (const auto* complete = std::get_if<CheckpointComplete>(&action)) {
     SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
     Prune();
+  } else if (const auto* plan = std::get_if<PlanOut>(&action)) {
+    BeginPlan(*plan);
   } else if (const auto* want = std::get_if<WantArtefacts>(&action)) {
     Want(want->files);
   }
@@ -103,11 +112,37 @@ void SchedulerServer::Want(std::vector<control::v1::ArtefactRef> files) {
   store_->Post("artefacts.want", [this, files = std::move(files)] { disk_->Want(files); });
 }
 
-void SchedulerServer::Prune() {
+std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
   std::vector<control::v1::ArtefactRef> kept;
   for (const auto& [name, artefact] : artefacts_.initial) kept.push_back(artefact);
   for (const auto& [name, artefact] : state_->CurrentWeights()) kept.push_back(artefact);
-  store_->Post("artefacts.prune", [this, kept = std::move(kept)] {
+  return kept;
+}
+
+// Before the plan's members can upload: the store does what comes in order.
+void SchedulerServer::BeginPlan(const PlanOut& plan) {
+  UploadBounds bounds;
+  for (const auto& pipeline : plan.places) {
+    for (std::uint32_t stage = 0; stage < pipeline.size(); ++stage) {
+      UploadBound& bound = bounds[pipeline[stage]];
+      for (const std::string& part : StageParts(config_, stage)) {
+        const auto initial = artefacts_.initial.find(part);
+        const std::uint64_t size = initial != artefacts_.initial.end() ? initial->second.size() : 0;
+        bound.files += kCheckpointsPerUploader * kFilesPerPart;
+        bound.bytes +=
+            kCheckpointsPerUploader * (kBytesPerPartByte * size + kFilesPerPart * kHeaderBytes);
+      }
+    }
+  }
+  store_->Post("artefacts.plan", [this, bounds = std::move(bounds), kept = Kept()] {
+    if (Status status = disk_->BeginPlan(bounds, kept); !status.ok()) {
+      SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
+    }
+  });
+}
+
+void SchedulerServer::Prune() {
+  store_->Post("artefacts.prune", [this, kept = Kept()] {
     if (Status status = disk_->Prune(kept); !status.ok()) {
       SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
     }

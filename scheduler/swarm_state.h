@@ -78,7 +78,12 @@ struct CheckpointComplete {
 struct WantArtefacts {
   std::vector<control::v1::ArtefactRef> files;
 };
-using Action = std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts>;
+// Comes before the messages that carry the plan: only its members upload from now on.
+struct PlanOut {
+  std::vector<std::vector<PeerId>> places;  // by pipeline, then stage
+};
+using Action =
+    std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts, PlanOut>;
 
 struct MemberView {
   PeerId peer;

@@ -63,6 +63,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
+  out_.push_back(PlanOut{plan_});
   const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, lans_, members_);
   const ArtefactMap weights = CurrentWeights();
   for (const auto& [peer, member] : members_.all()) {

@@ -64,7 +64,9 @@ class ContentStore {
   // Verifies size and hash of the partial and makes it a blob; wrong bytes are deleted (data loss).
   virtual Status FinishPartial(const ContentHash& hash, std::uint64_t expected_size) = 0;
 
-  // Deletes all blobs but these.
+  // Deletes a blob and what is there of an unfinished fetch of it; one that is not there is fine.
+  virtual Status Remove(const ContentHash& hash) = 0;
+  // Deletes all blobs but these, and unfinished fetches of others.
   virtual Status KeepOnly(std::span<const ContentHash> hashes) = 0;
   // Names of all blobs, not verified.
   virtual std::vector<ContentHash> Hashes() const = 0;

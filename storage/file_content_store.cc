@@ -80,6 +80,7 @@ class FileContentStore final : public ContentStore {
   Status AppendPartial(const ContentHash& hash, std::uint64_t offset,
                        std::span<const std::byte> bytes) override;
   Status FinishPartial(const ContentHash& hash, std::uint64_t expected_size) override;
+  Status Remove(const ContentHash& hash) override;
   Status KeepOnly(std::span<const ContentHash> hashes) override;
   std::vector<ContentHash> Hashes() const override;
   std::uint64_t bytes() const override;
@@ -282,6 +283,14 @@ Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t ex
   }
   SetVerified(hash);
   return SyncFolder(blobs_);
+}
+
+Status FileContentStore::Remove(const ContentHash& hash) {
+  verified_.erase(hash);
+  for (const std::string& path : {BlobPath(hash), PartialPath(hash)}) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return FromErrno(errno, "delete " + path);
+  }
+  return Status::Ok();
 }
 
 Status FileContentStore::KeepOnly(std::span<const ContentHash> hashes) {

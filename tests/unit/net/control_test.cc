@@ -25,6 +25,7 @@ struct Store {
   std::map<std::string, std::string> uploads SHOAL_GUARDED_BY(mutex);
   // What the first question for the offset of an upload is answered with, if not the truth.
   std::optional<std::uint64_t> first_answer SHOAL_GUARDED_BY(mutex);
+  std::optional<PeerId> uploader SHOAL_GUARDED_BY(mutex);  // of the last chunk
   std::atomic<bool> members_only = false;
   std::atomic<int> reads = 0;
 };
@@ -60,15 +61,17 @@ struct ServerSide {
       if (offset > found->second.size()) return OutOfRange("behind the end");
       return found->second.substr(offset, size);
     };
-    handlers.upload_offset = [store](const std::string& hash,
+    handlers.upload_offset = [store](PeerId, const std::string& hash,
                                      std::uint64_t) -> Result<std::uint64_t> {
       MutexLock lock(store->mutex);
       const std::uint64_t held = store->uploads[hash].size();
       return std::exchange(store->first_answer, std::nullopt).value_or(held);
     };
-    handlers.write_artefact = [store](const std::string& hash, std::uint64_t, std::uint64_t offset,
+    handlers.write_artefact = [store](PeerId peer, const std::string& hash, std::uint64_t,
+                                      std::uint64_t offset,
                                       const std::string& data) -> Result<std::uint64_t> {
       MutexLock lock(store->mutex);
+      store->uploader = peer;
       std::string& blob = store->uploads[hash];
       if (offset != blob.size()) return OutOfRange("not where the upload stands");
       blob += data;
@@ -477,6 +480,13 @@ TEST_F(ControlTest, ChunksThatLeaveAHoleStopAnUpload) {
   }
   Connect();
   EXPECT_EQ(UploadAll(hash, Blob(1'000'003), SIZE_MAX).code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(ControlTest, AnUploadBelongsToTheKeyOfItsPeer) {
+  Connect();
+  ASSERT_TRUE(UploadAll(std::string(32, 'o'), "abc", SIZE_MAX).ok());
+  MutexLock lock(store_.mutex);
+  EXPECT_EQ(store_.uploader, peer_->id);
 }
 
 TEST_F(ControlTest, EmptyUploadAndRefusals) {

@@ -160,6 +160,7 @@ void SimSwarm::Feed(const Event& event) {
   last_actions_ = actions.size();
   for (Action& action : actions) {
     if (auto* send = std::get_if<SendTo>(&action)) {
+      CheckMayUpload(*send);
       TimePoint& last = to_peer_[send->connection];
       last = std::max(last, now_ + Delay(20));
       tasks_.push({last, ++order_, [this, send = *send, life = scheduler_life_] {
@@ -174,8 +175,21 @@ void SimSwarm::Feed(const Event& event) {
       checkpoints_.push_back(complete->step);
     } else if (auto* want = std::get_if<WantArtefacts>(&action)) {
       for (const auto& file : want->files) wanted_.push_back(file.name());
+    } else if (auto* plan = std::get_if<PlanOut>(&action)) {
+      uploaders_.clear();
+      for (const auto& pipeline : plan->places) {
+        uploaders_.insert(pipeline.begin(), pipeline.end());
+      }
     }
   }
+}
+
+// Who hears of its stage may upload it by then, and nobody else.
+void SimSwarm::CheckMayUpload(const SendTo& send) {
+  const SimPeer* peer = ByConnection(send.connection);
+  if (peer == nullptr || !send.message.has_plan()) return;
+  const bool placed = send.message.plan().artefacts_size() > 0;
+  EXPECT_EQ(uploaders_.contains(peer->id), placed) << peer->name;
 }
 
 SimPeer* SimSwarm::ByConnection(ConnectionId connection) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <queue>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,7 @@ class SimSwarm {
   void AnswerIn(Duration delay, SimPeer* peer, control::v1::PeerMessage message);
   void Heartbeat(SimPeer* peer);
   SimPeer* ByConnection(ConnectionId connection);
+  void CheckMayUpload(const SendTo& send);
 
   struct Task {
     TimePoint when;
@@ -125,6 +127,7 @@ class SimSwarm {
   std::vector<std::string> persisted_;
   std::vector<std::string> wanted_;
   std::vector<std::uint64_t> checkpoints_;
+  std::set<PeerId> uploaders_;  // of the newest plan
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };
 
