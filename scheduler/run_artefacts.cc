@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/file.h"
+#include "common/log.h"
 #include "common/units.h"
 #include "compression/replica_advice.h"
 #include "compression/replica_method.h"
@@ -49,7 +50,7 @@ ChainCosts CostsOf(const storage::ModelConfig& model, std::uint32_t row_tokens) 
 }
 
 Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
-                 const dataset::DataInfo& data, bool has_tokenizer) {
+                 const dataset::DataInfo& data, const std::string& tokenizer_folder) {
   const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
   if (data.vocabulary > model.vocabulary) {
     return InvalidArgument(config.data + " has token ids up to " +
@@ -61,8 +62,8 @@ Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
                            " tokens, the model takes at most " + std::to_string(model.positions) +
                            again + " --row " + std::to_string(model.positions));
   }
-  if (has_tokenizer) {
-    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadBpeTokenizer(config.model));
+  if (!tokenizer_folder.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadBpeTokenizer(tokenizer_folder));
     if (tokenizer->fingerprint() != data.tokenizer_fingerprint) {
       return InvalidArgument(config.data + " was prepared with another tokenizer than that of " +
                              config.model + again);
@@ -170,6 +171,41 @@ Result<storage::ModelConfig> ReadModel(const RunConfig& config,
                          "no embedding to share");
 }
 
+Result<dataset::DataInfo> ReadData(const RunConfig& config) {
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  return data->info();
+}
+
+// `unread`: why model or data cannot be read. `fresh`: no run was here yet.
+Result<RunOrigin> OriginFor(const RunConfig& config, const Status& unread, bool fresh) {
+  Result<RunOrigin> origin = ReadOrigin(config.directory);
+  if (origin.ok()) {
+    SHOAL_LOG(kWarning, "scheduler", "origin.used", {"folder", config.directory + "/origin"},
+              {"reason", unread.message()});
+    return origin;
+  }
+  if (fresh && origin.status().code() == StatusCode::kNotFound) return unread;
+  return Status(unread.code(),
+                unread.message() +
+                    "; nor is what the run keeps of model and data: " + origin.status().message() +
+                    "; put model and data back, or " + config.directory + "/origin");
+}
+
+// The parts themselves are in the content store, or asked of the peers.
+Status TakeModel(const RunOrigin& origin, RunArtefacts* artefacts) {
+  const std::string path = origin.model_folder + "/config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(artefacts->model, storage::ParseModelConfig(json, path));
+  artefacts->model_folder = origin.model_folder;
+  for (const std::string& file : origin.model_files) {
+    if (file != path) artefacts->tokenizer_files.push_back(file);
+  }
+  for (const auto& [name, artefact] : origin.artefacts) {
+    if (name != "data") artefacts->initial[name] = artefact;
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckAgainstModel(const RunConfig& config) {
@@ -206,7 +242,8 @@ Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
   SHOAL_RETURN_IF_ERROR(CheckCodecs(config, model));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
   SHOAL_RETURN_IF_ERROR(
-      CheckData(config, model, data->info(), directory && !directory->TokenizerFiles().empty()));
+      CheckData(config, model, data->info(),
+                directory && !directory->TokenizerFiles().empty() ? config.model : ""));
   return DeltaSizeOf(config, model, data->info());
 }
 
@@ -287,24 +324,50 @@ Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
 Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config) {
   RunArtefacts artefacts;
   std::shared_ptr<const storage::ModelDirectory> directory;
-  SHOAL_ASSIGN_OR_RETURN(artefacts.model, ReadModel(*config, &directory));
-  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config->data));
-  artefacts.data = data->info();
-  if (directory) artefacts.tokenizer_files = directory->TokenizerFiles();
+  const Result<storage::ModelConfig> model = ReadModel(*config, &directory);
+  const Result<dataset::DataInfo> data = ReadData(*config);
+  RunOrigin origin;
+  if (!model.ok() || !data.ok()) {
+    SHOAL_ASSIGN_OR_RETURN(origin, OriginFor(*config, model.ok() ? data.status() : model.status(),
+                                             content->Hashes().empty()));
+    artefacts.from_origin = true;
+  }
+  if (model.ok()) {
+    artefacts.model = *model;
+    artefacts.model_folder = config->model;
+    if (directory) artefacts.tokenizer_files = directory->TokenizerFiles();
+  } else {
+    SHOAL_RETURN_IF_ERROR(TakeModel(origin, &artefacts));
+  }
+  artefacts.data = data.ok() ? *data : origin.data;
   config->model_config_json = artefacts.model.json;
   config->layers = artefacts.model.layers;
   config->row_tokens = artefacts.data.row_tokens;
   config->train_rows = artefacts.data.train_rows;
   SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));
-  SHOAL_RETURN_IF_ERROR(
-      CheckData(*config, artefacts.model, artefacts.data, !artefacts.tokenizer_files.empty()));
+  SHOAL_RETURN_IF_ERROR(CheckData(*config, artefacts.model, artefacts.data,
+                                  artefacts.tokenizer_files.empty() ? "" : artefacts.model_folder));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
   SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
   artefacts.synthetic = config->synthetic;
   if (directory)
     SHOAL_RETURN_IF_ERROR(KeepParts(*directory, ScratchOf(*config), content, &artefacts));
-  SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
+  if (data.ok()) {
+    SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
+  } else {
+    artefacts.initial["data"] = origin.artefacts["data"];
+  }
   return artefacts;
+}
+
+RunOrigin OriginOf(const RunArtefacts& artefacts) {
+  RunOrigin origin;
+  origin.model_folder = artefacts.model_folder;
+  origin.model_files = artefacts.tokenizer_files;
+  origin.model_files.push_back(artefacts.model_folder + "/config.json");
+  origin.artefacts = artefacts.initial;
+  origin.data = artefacts.data;
+  return origin;
 }
 
 Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,

@@ -13,6 +13,7 @@
 #include "dataset/prepared_data.h"
 #include "proto/control.pb.h"
 #include "scheduler/run_config.h"
+#include "scheduler/run_origin.h"
 #include "storage/content_store.h"
 #include "storage/delta_size.h"
 #include "storage/model_directory.h"
@@ -23,14 +24,20 @@ struct RunArtefacts {
   storage::ModelConfig model;
   dataset::DataInfo data;
   std::map<std::string, control::v1::ArtefactRef> initial;  // by part name, and "data"
-  std::vector<std::string> tokenizer_files;
-  bool synthetic = false;  // a bench: there are no weights
+  std::string model_folder;                  // with config.json and these, as they are now:
+  std::vector<std::string> tokenizer_files;  // paths
+  bool from_origin = false;                  // what the run's folder keeps stood in for some of it
+  bool synthetic = false;                    // a bench: there are no weights
 };
 
 // Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and
 // stage_bytes, and puts parts and data into `content`. Model and data that do not fit each other or
-// the run are invalid arguments. Blocks on disk.
+// the run are invalid arguments. For those that cannot be read stands what the run's folder keeps
+// of them, if it does. Blocks on disk.
 Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config);
+
+// What to keep of it in the run's folder.
+RunOrigin OriginOf(const RunArtefacts& artefacts);
 
 // Makes one of artefacts.initial again, where model and data are as they were; not found: it is
 // none of these. Blocks on disk.

@@ -29,8 +29,9 @@ class RunStore {
   // second scheduler in the same folder gets a clear error.
   static Result<std::unique_ptr<RunStore>> Open(const std::string& directory);
   RunStore(std::unique_ptr<storage::EventLog> log, std::unique_ptr<storage::ContentStore> content);
-  // Moves event log and artefacts of what the folder served before to <directory>/set-aside-<n>,
-  // the lowest free n; its path, or "" if there was nothing. Nothing is deleted.
+  // Moves event log, artefacts and origin of what the folder served before to
+  // <directory>/set-aside-<n>, the lowest free n; its path, or "" if there was nothing. Nothing is
+  // deleted.
   static Result<std::string> SetAside(const std::string& directory);
 
   storage::EventLog& log() { return *log_; }

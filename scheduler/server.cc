@@ -101,6 +101,8 @@ void SchedulerServer::OnControl(const std::function<void()>& task) {
 
 Status SchedulerServer::Prepare(History history) {
   if (history == History::kForget) {
+    // What the old run keeps of a model that is gone stays where a scheduler finds it.
+    SHOAL_RETURN_IF_ERROR(ReadDeltaSize(config_).status());
     SHOAL_ASSIGN_OR_RETURN(const std::string aside, RunStore::SetAside(config_.directory));
     if (!aside.empty()) SHOAL_LOG(kWarning, "scheduler", "history.set_aside", {"folder", aside});
   }
@@ -145,6 +147,14 @@ Status SchedulerServer::Replay() {
   return CheckHistory(events);
 }
 
+// Once the history agrees that model and data are those of the run.
+void SchedulerServer::Keep() const {
+  if (artefacts_.from_origin) return;
+  const Status kept = KeepOrigin(config_.directory, OriginOf(artefacts_));
+  if (kept.ok()) return;
+  SHOAL_LOG(kWarning, "scheduler", "origin.not_kept", {"error", kept.message()});
+}
+
 // What a disk did to the newest checkpoint since it was written is found before anybody can ask for
 // it, or for the state of the run. Thread: main; store and control have nothing to do yet.
 void SchedulerServer::FindLost() {
@@ -158,7 +168,7 @@ void SchedulerServer::FindLost() {
                     [this](const std::string& hash) {
                       control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
                     }});
-  std::vector<control::v1::ArtefactRef> current;
+  std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
   for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
   const std::vector<std::string> lost = disk_->FindLost(current);
   OnControl([&] { Feed(ArtefactsLost{lost}); });
@@ -170,6 +180,7 @@ Status SchedulerServer::Listen() {
   config_.run = NewRunId();
   state_ = NewSwarmState(config_, artefacts_.initial, secret);
   SHOAL_RETURN_IF_ERROR(Replay());
+  Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
   FindLost();

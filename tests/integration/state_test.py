@@ -99,7 +99,8 @@ class StateTest(harness.SwarmTest):
             daemon.wait(30)
 
     def test_the_scheduler_makes_damaged_artefacts_again_or_asks_its_peers(self):
-        with Swarm(self.folder / "s", steps=400, **SMALL) as swarm:
+        model = shutil.copytree(harness.model(), self.folder / "model")
+        with Swarm(self.folder / "s", steps=400, model=model, **SMALL) as swarm:
             swarm.start()
             swarm.wait_run(lambda r: r["checkpointStep"] >= 10, 60, "the first checkpoint")
             for turn in (0, 2):
@@ -108,6 +109,8 @@ class StateTest(harness.SwarmTest):
                 # Initial parts are made again from the model, those of the checkpoint come from
                 # the peers.
                 harm_all(swarm.run_folder / "artefacts", turn)
+                if turn == 2:  # what the run keeps of the model stands in for it
+                    model.rename(self.folder / "moved")
                 swarm.start_scheduler()
                 before = swarm.run()
                 self.assertIn("damaged or gone at the scheduler", before["reason"])

@@ -311,6 +311,72 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   closed.get_future().wait();
 }
 
+TEST_F(ServerTest, ARunGoesOnWithoutItsModelAndDataFromWhatItsFolderKeeps) {
+  std::string run;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    run = server->config().run.ToHex();
+  }
+  fs::rename(config_.model, config_.model + "-moved");
+  fs::rename(config_.data, config_.data + "-moved");
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    EXPECT_EQ(server->config().run.ToHex(), run);
+    EXPECT_EQ(StatusNow()["run"]["state"], "waiting");
+    const auto exported = Command("export", {{"path", folder_ + "/tuned"}});
+    ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+    for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+      EXPECT_TRUE(fs::exists(folder_ + "/tuned/" + name)) << name;
+    }
+  }
+  // Then the artefacts, too: the run says what is missing, and waits for peers that have it.
+  fs::remove_all(config_.directory + "/artefacts");
+  {
+    ASSERT_NE(Open(), nullptr);
+    const auto server = Open();
+    EXPECT_THAT(StatusNow()["run"]["reason"].get<std::string>(),
+                HasSubstr("7 artefacts are damaged or gone at the scheduler"));
+  }
+  // Starting anew needs the model; the old run loses nothing by the attempt.
+  EXPECT_THAT(SchedulerServer::Open(
+                  config_, [](const Status&) {}, History::kForget)
+                  .status()
+                  .message(),
+              HasSubstr(config_.model + " is no folder"));
+  EXPECT_FALSE(fs::exists(config_.directory + "/set-aside-1"));
+  fs::rename(config_.model + "-moved", config_.model);
+  fs::rename(config_.data + "-moved", config_.data);
+  { ASSERT_NE(Open(), nullptr); }  // makes the artefacts again
+  fs::rename(config_.model, config_.model + "-moved");
+  const std::string kept = config_.directory + "/origin/model/config.json";
+  std::ofstream(kept, std::ios::app) << " ";
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr(config_.model + " is no folder"),
+                                 HasSubstr(kept + " is damaged"), HasSubstr("put model and data")));
+  fs::remove_all(config_.directory + "/origin");
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr(config_.model + " is no folder"),
+                                 HasSubstr("origin.json"), HasSubstr("put model and data")));
+}
+
+TEST_F(ServerTest, WhatIsKeptOfModelAndDataIsReadWholeOrNotAtAll) {
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string path = config_.directory + "/origin/origin.json";
+  const std::string whole = ReadFile(path, 1 << 20).value();
+  const auto origin = ReadOrigin(config_.directory);
+  ASSERT_TRUE(origin.ok()) << origin.status().ToString();
+  EXPECT_EQ(origin->artefacts.count("data"), 1u);
+  EXPECT_GT(origin->data.train_rows, 0u);
+  for (std::size_t cut = 0; cut < whole.size(); cut += 31) {
+    std::ofstream(path) << whole.substr(0, cut);
+    EXPECT_EQ(ReadOrigin(config_.directory).status().code(), StatusCode::kDataLoss) << cut;
+    std::string flipped = whole;
+    flipped[cut] = static_cast<char>(flipped[cut] ^ 4);
+    std::ofstream(path) << flipped;
+    EXPECT_EQ(ReadOrigin(config_.directory).status().code(), StatusCode::kDataLoss) << cut;
+  }
+}
+
 TEST_F(ServerTest, AMissingHistoryIsNamedAndForgottenOnlyWhenToldSo) {
   std::string first;
   {
