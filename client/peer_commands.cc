@@ -9,7 +9,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -20,6 +19,7 @@
 #include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
+#include "common/regular_file.h"
 #include "common/units.h"
 #include "common/version.h"
 #include "net/identity.h"
@@ -169,13 +169,12 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(path, error);
-    if (error) continue;
-    if (size < position) position = 0;  // rotated
-    std::ifstream file(path);
-    file.seekg(static_cast<std::streamoff>(position));
-    std::string fresh((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    position += fresh.size();
-    std::cout << fresh << std::flush;
+    if (!error && size < position) position = 0;  // rotated
+    const Result<std::string> fresh = ReadFileFrom(path, position, kLogBytesMax);
+    if (fresh.status().code() == StatusCode::kNotFound) continue;  // being rotated
+    if (!fresh.ok()) return Fail(fresh.status());
+    position += fresh->size();
+    std::cout << *fresh << std::flush;
   }
   return ExitCode::kOk;
 }

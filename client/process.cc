@@ -16,6 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "common/regular_file.h"
+
 namespace shoal::client {
 namespace {
 
@@ -101,8 +103,8 @@ Result<Process> Process::Start(const ProcessOptions& options) {
   SHOAL_CHECK(!options.command.empty());
   int output = -1;
   if (!options.output_file.empty()) {
-    output = ::open(options.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (output < 0) return FromErrno(errno, "open " + options.output_file);
+    SHOAL_ASSIGN_OR_RETURN(
+        output, OpenRegularFile(options.output_file, O_WRONLY | O_CREAT | O_APPEND, 0600));
   }
   Result<pid_t> pid = Spawn(options.command, options.environment, output, true);
   if (output >= 0) ::close(output);

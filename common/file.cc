@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "common/regular_file.h"
+
 namespace shoal {
 namespace {
 
@@ -48,37 +50,17 @@ void SyncFolderOf(const std::string& path) {
   if (fd.get() >= 0) ::fsync(fd.get());
 }
 
-// Neither waits for whoever writes into a pipe, nor reads a device.
-Result<int> OpenToRead(const std::string& path, struct stat* info) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return FromErrno(errno, "open " + path);
-  Status status;
-  if (::fstat(fd, info) != 0) {
-    status = FromErrno(errno, "stat " + path);
-  } else if (S_ISDIR(info->st_mode)) {
-    status = InvalidArgument(path + " is a folder, not a file");
-  } else if (!S_ISREG(info->st_mode)) {
-    status = InvalidArgument(path +
-                             " is not a regular file but a pipe or a device; write what it "
-                             "gives into a file first");
-  }
-  if (status.ok()) return fd;
-  ::close(fd);
-  return status;
-}
-
 }  // namespace
 
 Status CheckRegularFile(const std::string& path) {
-  struct stat info {};
-  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenToRead(path, &info));
+  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path));
   ::close(fd);
   return Status::Ok();
 }
 
 Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
   struct stat info {};
-  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path, &info));
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
   const FileDescriptor fd(opened);
   const auto too_large = [&] {
     return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
@@ -152,7 +134,7 @@ Status MakeOwnFolder(const std::string& path) {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
   struct stat info {};
-  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenToRead(path, &info));
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
   const FileDescriptor fd(opened);
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = nullptr;

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -120,6 +122,10 @@ void WriteLog(LogLevel level, std::string_view category, std::string_view event,
 }
 
 Status AddLogFile(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) {
+    return InvalidArgument("log file " + path + " is a pipe; delete it, a file takes its place");
+  }
   try {
     auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kLogFileBytesMax,
                                                                        kLogFilesMax);

@@ -1,14 +1,12 @@
 #include "storage/content_hash.h"
 
-#include <fcntl.h>
 #include <sodium.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <vector>
 
-#include "common/file.h"
+#include "common/regular_file.h"
 
 namespace shoal::storage {
 namespace {
@@ -91,9 +89,7 @@ Result<FileHash> HashDescriptor(int fd, const std::string& path) {
 }
 
 Result<FileHash> HashFile(const std::string& path) {
-  SHOAL_RETURN_IF_ERROR(CheckRegularFile(path));
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FromErrno(errno, "open " + path);
+  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path));
   Result<FileHash> hash = HashDescriptor(fd, path);
   ::close(fd);
   return hash;

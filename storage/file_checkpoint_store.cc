@@ -11,6 +11,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 #include "storage/atomic_file.h"
 #include "storage/checkpoint_manifest.h"
 #include "storage/checkpoint_store.h"
@@ -49,8 +50,7 @@ Result<ArtefactRef> SealFile(const fs::path& path) {
     return InvalidArgument("a checkpoint holds plain files only, and none called manifest.json; " +
                            Quoted(name) + " is not allowed");
   }
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FromErrno(errno, "open " + path.string());
+  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path.string()));
   Result<FileHash> hashed = HashDescriptor(fd, path.string());
   if (hashed.ok() && ::fsync(fd) != 0) hashed = FromErrno(errno, "fsync " + path.string());
   ::close(fd);

@@ -12,6 +12,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 #include "storage/atomic_file.h"
 #include "storage/content_hash.h"
 #include "storage/content_store.h"
@@ -157,12 +158,9 @@ Result<ContentHash> FileContentStore::Put(std::span<const std::byte> bytes) {
 }
 
 Result<ContentHash> FileContentStore::PutFile(const std::string& path) {
-  SHOAL_RETURN_IF_ERROR(CheckRegularFile(path));
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return FromErrno(errno, "open " + path);
   struct stat info {};
-  if (::fstat(file.fd(), &info) != 0) return FromErrno(errno, "stat " + path);
-  if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
+  const Descriptor file(opened);
   SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.fd(), path));
   const std::string target = BlobPath(hashed.hash);
   const std::optional<FileStamp> there = StampAt(target);
@@ -214,9 +212,10 @@ Status FileContentStore::Copy(int from, const std::string& source, const std::st
 Result<std::string> FileContentStore::Read(const ContentHash& hash, std::uint64_t offset,
                                            std::size_t size) const {
   SHOAL_ASSIGN_OR_RETURN(const std::string path, PathOf(hash));
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return FromErrno(errno, "open " + path);
-  const std::uint64_t whole = SizeOf(path);
+  struct stat info {};
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
+  const Descriptor file(opened);
+  const auto whole = static_cast<std::uint64_t>(info.st_size);
   if (offset > whole) {
     return OutOfRange("offset " + std::to_string(offset) + " lies behind the " +
                       std::to_string(whole) + " bytes of blob " + hash.ToHex());
@@ -243,8 +242,8 @@ Status FileContentStore::AppendPartial(const ContentHash& hash, std::uint64_t of
                       std::to_string(size) + " bytes already fetched of " + hash.ToHex());
   }
   if (offset == 0) SHOAL_RETURN_IF_ERROR(MakeFolders());
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return FromErrno(errno, "open " + path);
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, O_WRONLY | O_CREAT | O_APPEND));
+  const Descriptor file(opened);
   const Status status = WriteFully(file.fd(), bytes, path);
   // After a full disk the partial ends where the caller believes it ends.
   if (!status.ok() && ::ftruncate(file.fd(), static_cast<off_t>(size)) != 0) {
@@ -268,8 +267,8 @@ Status FileContentStore::FinishPartial(const ContentHash& hash, std::uint64_t ex
   }
   SHOAL_RETURN_IF_ERROR(MakeFolders());
   // An empty blob may have been begun by nobody.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return FromErrno(errno, "open " + path);
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, O_RDONLY | O_CREAT));
+  const Descriptor file(opened);
   SHOAL_ASSIGN_OR_RETURN(const FileHash hashed, HashDescriptor(file.fd(), path));
   if (hashed.size != expected_size || hashed.hash != hash) {
     fs::remove(path, error);

@@ -16,6 +16,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 #include "storage/delta_tuning.h"
 #include "storage/descriptor.h"
 
@@ -61,8 +62,9 @@ Status Transfer(const iovec (&parts)[kParts], std::uint64_t offset, const std::s
   return Status::Ok();
 }
 
+// Never waits for whoever is at the other end of a pipe.
 Status SyncPath(const std::string& path, int flags) {
-  const Descriptor file(::open(path.c_str(), flags | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK));
   if (file.fd() < 0 || ::fsync(file.fd()) != 0) return FromErrno(errno, "sync " + path);
   return Status::Ok();
 }
@@ -89,6 +91,7 @@ Status ImageFiles::Open() {
        at.increment(error)) {
     const std::optional<std::uint64_t> number = NumberOf(at->path().filename().string());
     if (!number) continue;
+    SHOAL_RETURN_IF_ERROR(CheckRegularFile(at->path().string()));
     const std::uint64_t bytes = at->file_size(error);
     if (error) break;
     files_[*number].bytes = bytes;
@@ -132,11 +135,12 @@ bool ImageFiles::OpenFree() {
     const auto file = files_.find(free_.back());
     free_.pop_back();
     free_bytes_ -= file->second.bytes;
-    current_fd_ = ::open(PathOf(file->first).c_str(), O_WRONLY | O_CLOEXEC);
-    if (current_fd_ < 0) {
+    const Result<int> opened = OpenRegularFile(PathOf(file->first), O_WRONLY);
+    if (!opened.ok()) {
       Unlink(file);
       continue;
     }
+    current_fd_ = *opened;
     current_ = file->first;
     current_room_ = current_paid_ = file->second.bytes;
     all_bytes_ -= std::exchange(file->second.bytes, 0);
@@ -226,10 +230,9 @@ Result<ImageLocation> ImageFiles::Append(std::span<const std::byte> head,
 Status ImageFiles::Read(const ImageLocation& location, std::span<std::byte> head,
                         Buffer* image) const {
   const std::string path = PathOf(location.file);
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return FromErrno(errno, "open " + path);
   struct stat status {};
-  if (::fstat(file.fd(), &status) != 0) return FromErrno(errno, "look at " + path);
+  SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &status));
+  const Descriptor file(opened);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (location.bytes < head.size() || location.offset > size ||
       location.bytes > size - location.offset) {

@@ -11,6 +11,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 
 namespace shoal::storage {
 namespace {
@@ -94,6 +95,7 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(
     const std::string& path, const std::string& user, const rocksdb::DBOptions& options,
     const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(path));
+  SHOAL_RETURN_IF_ERROR(CheckFolderOfFiles(path));
   rocksdb::DB* raw = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status = rocksdb::DB::Open(options, path, families, &handles, &raw);

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "common/bytes.h"
+#include "common/regular_file.h"
 #include "storage/atomic_file.h"
 #include "storage/safetensors_header.h"
 
@@ -16,8 +17,7 @@ Result<std::unique_ptr<TensorFile>> TensorFile::Create(
     const std::map<std::string, std::string>& metadata) {
   const Result<std::string> header = BuildSafetensorsHeader(tensors, metadata);
   if (!header.ok()) return header.status().WithContext("cannot write " + path);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return FromErrno(errno, "create " + path);
+  SHOAL_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path, O_WRONLY | O_CREAT | O_TRUNC));
   std::unique_ptr<TensorFile> file(new TensorFile(path, fd));
   std::byte prefix[sizeof(std::uint64_t)];
   StoreLittle<std::uint64_t>(prefix, header->size());

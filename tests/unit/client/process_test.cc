@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,6 +193,12 @@ TEST(RunAndCapture, StopsOnDemand) {
   const auto ran = RunAndCapture({kShell, "-c", kForever}, 100, [] { return true; });
   ASSERT_TRUE(ran.ok()) << ran.status().ToString();
   EXPECT_EQ(ran->exit_code, 128 + SIGTERM);
+}
+
+TEST_F(ProcessTest, APipeForTheOutputIsAnErrorAtOnce) {
+  ASSERT_EQ(::mkfifo(At("pipe").c_str(), 0600), 0);
+  const auto started = Process::Start({{kShell, "-c", "true"}, {}, At("pipe")});
+  EXPECT_THAT(started.status().message(), HasSubstr("pipe is not a regular file"));
 }
 
 TEST(Exec, FailureComesBack) {

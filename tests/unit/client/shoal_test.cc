@@ -1,6 +1,7 @@
 // The program shoal as a user starts it, where no daemon runs.
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -116,6 +117,17 @@ TEST_F(Shoal, WithoutDaemonItSaysHowToStartOne) {
   EXPECT_EQ(logs.exit, 3);
   ExpectOneLine(logs);
   EXPECT_THAT(logs.error, HasSubstr("shoal join INVITE"));
+}
+
+TEST_F(Shoal, APipeInPlaceOfTheLogHangsNobody) {
+  fs::create_directories(At("state"));
+  ASSERT_EQ(::mkfifo(At("state/shoald.log").c_str(), 0600), 0);
+  for (const char* arguments : {"logs", "logs --follow"}) {
+    const Outcome run = Start(arguments);
+    EXPECT_NE(run.exit, 0);
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, HasSubstr("shoald.log is not a regular file"));
+  }
 }
 
 TEST_F(Shoal, WithoutSchedulerItSaysHowToStartOne) {

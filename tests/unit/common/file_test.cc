@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/regular_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal {
@@ -164,7 +165,26 @@ TEST_F(FileTest, PipesAndDevicesAreRefusedAtOnce) {
     EXPECT_EQ(ReadFile(path, 100).status().code(), StatusCode::kInvalidArgument) << path;
     EXPECT_EQ(MappedFile::Open(path).status().code(), StatusCode::kInvalidArgument) << path;
     EXPECT_EQ(CheckRegularFile(path).code(), StatusCode::kInvalidArgument) << path;
+    for (const int flags : {O_RDONLY, O_WRONLY | O_CREAT | O_APPEND, O_RDWR}) {
+      const Status status = OpenRegularFile(path, flags).status();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << path << " " << flags;
+      EXPECT_NE(status.message().find(path + " is not a regular file"), std::string::npos);
+    }
+    EXPECT_EQ(ReadFileFrom(path, 0, 100).status().code(), StatusCode::kInvalidArgument) << path;
   }
+  EXPECT_NE(CheckFolderOfFiles(folder.path()).message().find(pipe), std::string::npos);
+  ::unlink(pipe.c_str());
+  EXPECT_TRUE(CheckFolderOfFiles(folder.path()).ok());
+  EXPECT_TRUE(CheckFolderOfFiles(folder.path() + "/none").ok());
+}
+
+TEST_F(FileTest, ReadsFromAnOffsetToTheEnd) {
+  ASSERT_TRUE(WriteFileAtomic(Path("log"), "0123456789").ok());
+  EXPECT_EQ(*ReadFileFrom(Path("log"), 0, 4), "0123");
+  EXPECT_EQ(*ReadFileFrom(Path("log"), 8, 4), "89");
+  EXPECT_EQ(*ReadFileFrom(Path("log"), 10, 4), "");
+  EXPECT_EQ(*ReadFileFrom(Path("log"), 11, 4), "");
+  EXPECT_EQ(ReadFileFrom(Path("none"), 0, 4).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(FileTest, AFolderThatEverybodyMayWriteIntoIsNotOurs) {

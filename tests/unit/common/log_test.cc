@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -148,6 +149,13 @@ TEST_F(LogTest, FileThatCannotBeOpenedIsAnError) {
   const Status status = AddLogFile("/proc/no-such-folder/shoald.log");
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("/proc/no-such-folder/shoald.log"));
+}
+
+TEST_F(LogTest, APipeInPlaceOfTheFileIsAnErrorAtOnce) {
+  const test_support::TemporaryFolder folder;
+  const std::string path = folder / "shoald.log";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(AddLogFile(path).message(), HasSubstr(path + " is a pipe"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "storage/checkpoint_store.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "storage/checkpoint_manifest.h"
 #include "storage_test_support.h"
@@ -249,6 +250,19 @@ TEST_F(CheckpointStoreTest, LoadFindsEveryKindOfDamage) {
   EXPECT_TRUE(damaged([](const std::string& file) { WriteAll(file, "weights1"); }));
   EXPECT_TRUE(damaged([](const std::string& file) { WriteAll(file, "weights43"); }));
   EXPECT_TRUE(damaged([](const std::string& file) { std::filesystem::remove(file); }));
+  damaged([](const std::string& file) {
+    std::filesystem::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  });
+  EXPECT_FALSE(store_
+                   ->Save(
+                       kRun, 20,
+                       [](const std::string& folder) {
+                         return ::mkfifo((folder + "/pipe").c_str(), 0600) == 0 ? Status::Ok()
+                                                                                : Aborted("");
+                       },
+                       1)
+                   .ok());
 }
 
 TEST(CheckpointManifest, RefusesWhatIsNone) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "storage/content_hash.h"
 #include "storage_test_support.h"
 
 namespace shoal::storage {
@@ -90,6 +91,31 @@ TEST_F(ContentStoreTest, PutFileLinksOrCopies) {
     ASSERT_TRUE(copied.ok()) << copied.status().ToString();
     EXPECT_EQ(Whole(*copied), "from elsewhere");
   }
+}
+
+// A pipe under the name of a blob, or given as a file, made whoever opened it wait for ever.
+TEST_F(ContentStoreTest, PipesHangNobodyAndAreNamed) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(store_->PutFile(pipe).status().message(), HasSubstr(pipe + " is not a regular file"));
+  EXPECT_EQ(HashFile(pipe).status().code(), StatusCode::kInvalidArgument);
+
+  const std::string bytes = "0123456789";
+  const ContentHash hash = HashOf(Bytes(bytes));
+  const std::string partial = folder_ / ("content/partial/" + hash.ToHex());
+  ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
+  EXPECT_EQ(store_->PartialSize(hash), 0u);
+  EXPECT_THAT(store_->AppendPartial(hash, 0, Bytes(bytes)).message(),
+              HasSubstr(partial + " is not a regular file"));
+  EXPECT_FALSE(store_->FinishPartial(hash, 0).ok());
+  ASSERT_OK(store_->Remove(hash));
+
+  ASSERT_EQ(::mkfifo((folder_ / ("content/blobs/" + hash.ToHex())).c_str(), 0600), 0);
+  EXPECT_FALSE(store_->Has(hash));
+  EXPECT_EQ(store_->Read(hash, 0, 1).status().code(), StatusCode::kNotFound);
+  ASSERT_OK(store_->AppendPartial(hash, 0, Bytes(bytes)));
+  ASSERT_OK(store_->FinishPartial(hash, bytes.size()));
+  EXPECT_EQ(Whole(hash), bytes) << "the blob takes the place of the pipe";
 }
 
 TEST_F(ContentStoreTest, AFetchResumesAfterARestart) {

@@ -1,6 +1,7 @@
 // What a step stages: invisible until it is committed, gone when it is dropped or never committed.
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
@@ -287,6 +288,24 @@ TEST_F(StagedFiles, ACommitWritesHeadersOnly) {
   CommitStaged(1);
   EXPECT_EQ(store_->stats().disk_written_bytes, written);
   EXPECT_EQ(store_->stats().records, 8u);
+}
+
+TEST_F(StagedFiles, APipeAmongThemHangsNobody) {
+  Stage(1, 1);
+  CommitStaged(1);
+  std::string image;
+  for (const auto& file : std::filesystem::directory_iterator(path_ + "/images")) {
+    image = file.path().string();
+  }
+  std::filesystem::remove(image);
+  ASSERT_EQ(::mkfifo(image.c_str(), 0600), 0);
+  const auto got = store_->Get(kPlace, SampleId{1});
+  EXPECT_TRUE(got.ok() && !got->has_value()) << "a miss, as with any damage";
+  store_.reset();
+  const auto opened = OpenRocksDeltaStore({path_, 0, 4 << 20});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(opened.status().message().find(image + " is not a regular file"), std::string::npos);
 }
 
 TEST_F(StagedFiles, WhatWasNotCommittedIsGarbageAfterAnEnd) {

@@ -1,6 +1,7 @@
 #include "storage/event_log.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage_test_support.h"
@@ -112,6 +113,16 @@ TEST(RocksEventLog, AFileInTheWayIsAClearError) {
   const auto log = OpenRocksEventLog(folder / "events");
   ASSERT_FALSE(log.ok());
   EXPECT_THAT(log.status().message(), HasSubstr("is not a folder"));
+}
+
+TEST(RocksEventLog, APipeAmongItsFilesIsNamed) {
+  TemporaryFolder folder;
+  const std::string path = folder / "events";
+  ASSERT_TRUE(OpenRocksEventLog(path).ok());
+  std::filesystem::remove(path + "/CURRENT");
+  ASSERT_EQ(::mkfifo((path + "/CURRENT").c_str(), 0600), 0);
+  EXPECT_THAT(OpenRocksEventLog(path).status().message(),
+              HasSubstr("CURRENT is not a regular file"));
 }
 
 }  // namespace
