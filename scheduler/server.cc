@@ -30,9 +30,11 @@ RunId NewRunId() {
 Result<std::string> LoadOrCreateSecret(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
-    SHOAL_ASSIGN_OR_RETURN(std::string secret, ReadFile(path, kSecretBytesMax));
-    while (!secret.empty() && secret.back() == '\n') secret.pop_back();
-    if (!net::IsJoinSecret(secret)) {
+    Result<std::string> secret = ReadFile(path, kSecretBytesMax);
+    const bool too_large = secret.status().code() == StatusCode::kResourceExhausted;
+    if (!secret.ok() && !too_large) return secret.status();
+    while (secret.ok() && secret->ends_with('\n')) secret->pop_back();
+    if (too_large || !net::IsJoinSecret(*secret)) {
       return DataLoss(path + " is damaged; delete it, and send a new invite to your peers");
     }
     return secret;

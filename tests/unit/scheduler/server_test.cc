@@ -456,6 +456,15 @@ TEST_F(ServerTest, BadConfigurationsAreNamed) {
   EXPECT_THAT(OpenError(), HasSubstr("another tokenizer"));
 }
 
+TEST_F(ServerTest, ADamagedJoinSecretIsNamed) {
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string path = config_.directory + "/join_secret";
+  for (const std::string& text : {std::string(), std::string(300, 'a'), std::string(32, '\xff')}) {
+    std::ofstream(path) << text;
+    EXPECT_THAT(OpenError(), HasSubstr(path + " is damaged; delete it"));
+  }
+}
+
 TEST_F(ServerTest, TakenPortsAndFoldersAreNamed) {
   const auto server = Open();
   ASSERT_NE(server, nullptr);
