@@ -100,26 +100,94 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   return reply;
 }
 
-// The artefact's bytes, which are what its hash says.
-std::string FetchWhole(Executor* control, net::ControlClient* client,
-                       const control::v1::ArtefactRef& artefact) {
-  std::string bytes;
-  std::promise<Status> fetched;
-  control->Post("fetch", [&] {
-    client->Fetch(
-        artefact.hash(), 0,
-        [&](std::string chunk) {
-          bytes += chunk;
-          return Status::Ok();
-        },
-        [&](Status status) { fetched.set_value(std::move(status)); });
-  });
-  const Status status = fetched.get_future().get();
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
-  EXPECT_EQ(std::string(hash.digest.begin(), hash.digest.end()), artefact.hash());
-  return bytes;
-}
+// A peer that has said hello.
+class TestPeer {
+ public:
+  TestPeer(const SchedulerServer& server, const std::string& folder, const std::string& name) {
+    const net::Invite invite = *net::ParseInvite(server.invite());
+    net::ControlClientOptions options;
+    options.addresses = {"127.0.0.1:" + std::to_string(server.port())};
+    options.scheduler = invite.scheduler;
+    options.identity = *net::LoadOrCreateIdentity(folder);
+    options.join_secret = invite.secret;
+    std::promise<void> opened;
+    net::ControlClientHandlers handlers;
+    handlers.on_open = [&] { opened.set_value(); };
+    handlers.on_message = [this](const control::v1::SchedulerMessage& message) {
+      if (message.has_plan() && !std::exchange(planned_, true)) plan_.set_value(message.plan());
+      if (message.has_run_status() && !std::exchange(heard_, true)) member_.set_value();
+    };
+    handlers.on_closed = [](const Status&) {};
+    const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
+    client_ = net::NewControlClient(options, control_.get(), limiter, limiter, handlers);
+    EXPECT_EQ(opened.get_future().wait_for(kCall), std::future_status::ready);
+    control_->Post("hello", [&] {
+      control::v1::PeerMessage message;
+      control::v1::Hello* hello = message.mutable_hello();
+      hello->set_protocol(net::kProtocolVersion);
+      hello->set_name(name);
+      hello->set_join_secret(invite.secret);
+      hello->set_listen_port(4000);
+      EXPECT_TRUE(client_->Send(message).ok());
+    });
+    EXPECT_EQ(member_.get_future().wait_for(kCall), std::future_status::ready);
+  }
+  ~TestPeer() {
+    std::promise<void> closed;
+    control_->Post("close", [&] {
+      client_.reset();
+      closed.set_value();
+    });
+    closed.get_future().wait();
+  }
+  // Once.
+  control::v1::Plan Plan() {
+    auto plan = plan_.get_future();
+    EXPECT_EQ(plan.wait_for(kCall), std::future_status::ready);
+    return plan.get();
+  }
+  // The artefact's bytes, which are what its hash says.
+  std::string FetchWhole(const control::v1::ArtefactRef& artefact) {
+    std::string bytes;
+    std::promise<Status> fetched;
+    control_->Post("fetch", [&] {
+      client_->Fetch(
+          artefact.hash(), 0,
+          [&](std::string chunk) {
+            bytes += chunk;
+            return Status::Ok();
+          },
+          [&](Status status) { fetched.set_value(std::move(status)); });
+    });
+    const Status status = fetched.get_future().get();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(HashOfText(bytes), artefact.hash());
+    return bytes;
+  }
+  Status Upload(const std::string& bytes) {
+    std::promise<Status> uploaded;
+    control_->Post("upload", [&] {
+      client_->Upload(
+          HashOfText(bytes), bytes.size(),
+          [&](std::uint64_t offset, std::size_t size) -> Result<std::string> {
+            return bytes.substr(offset, size);
+          },
+          [&](Status status) { uploaded.set_value(std::move(status)); });
+    });
+    return uploaded.get_future().get();
+  }
+
+ private:
+  static std::string HashOfText(const std::string& bytes) {
+    const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+    return std::string(hash.digest.begin(), hash.digest.end());
+  }
+  std::promise<control::v1::Plan> plan_;
+  std::promise<void> member_;
+  bool planned_ = false, heard_ = false;
+  const std::unique_ptr<Executor> control_ = NewThreadExecutor("peer");
+  std::unique_ptr<net::ControlClient> client_;
+};
 
 class ServerTest : public ::testing::Test {
  protected:
@@ -252,37 +320,8 @@ TEST_F(ServerTest, RunAndInviteSurviveARestart) {
 TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   const auto server = Open();
   ASSERT_NE(server, nullptr);
-  const auto control = NewThreadExecutor("peer");
-  net::ControlClientOptions options;
-  options.addresses = {"127.0.0.1:" + std::to_string(server->port())};
-  options.scheduler = net::ParseInvite(server->invite())->scheduler;
-  const auto identity = net::LoadOrCreateIdentity(folder_ + "/peer");
-  ASSERT_TRUE(identity.ok());
-  options.identity = *identity;
-  options.join_secret = net::ParseInvite(server->invite())->secret;
-  std::promise<control::v1::Plan> plan;
-  std::promise<void> opened;
-  net::ControlClientHandlers handlers;
-  handlers.on_open = [&] { opened.set_value(); };
-  handlers.on_message = [&](const control::v1::SchedulerMessage& message) {
-    if (message.has_plan()) plan.set_value(message.plan());
-  };
-  handlers.on_closed = [](const Status&) {};
-  const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
-  auto client = net::NewControlClient(options, control.get(), limiter, limiter, handlers);
-  ASSERT_EQ(opened.get_future().wait_for(kCall), std::future_status::ready);
-  control->Post("hello", [&] {
-    control::v1::PeerMessage message;
-    control::v1::Hello* hello = message.mutable_hello();
-    hello->set_protocol(net::kProtocolVersion);
-    hello->set_name("anna");
-    hello->set_join_secret(net::ParseInvite(server->invite())->secret);
-    hello->set_listen_port(4000);
-    EXPECT_TRUE(client->Send(message).ok());
-  });
-  auto planned = plan.get_future();
-  ASSERT_EQ(planned.wait_for(kCall), std::future_status::ready);
-  const control::v1::Plan got = planned.get();
+  TestPeer anna(*server, folder_ + "/peer", "anna");
+  const control::v1::Plan got = anna.Plan();
   ASSERT_EQ(got.positions_size(), 1);
   EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
   ASSERT_GT(got.artefacts_size(), 2);
@@ -290,7 +329,7 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   // The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
   for (int harm = 0; harm < 4; ++harm) {
     for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
-      std::string bytes = FetchWhole(control.get(), client.get(), artefact);
+      std::string bytes = anna.FetchWhole(artefact);
       const std::string blob =
           config_.directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
       fs::remove(blob);  // the data's is a hard link
@@ -298,17 +337,30 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
       if (harm == 1) bytes.resize(bytes.size() / 2);
       if (harm == 2) bytes.clear();
       if (harm < 3) std::ofstream(blob) << bytes;
-      EXPECT_EQ(FetchWhole(control.get(), client.get(), artefact).size(), artefact.size());
+      EXPECT_EQ(anna.FetchWhole(artefact).size(), artefact.size());
     }
   }
   EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
   EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
-  std::promise<void> closed;
-  control->Post("close", [&] {
-    client.reset();
-    closed.set_value();
-  });
-  closed.get_future().wait();
+}
+
+TEST_F(ServerTest, APeerUploadsItsStageAndASpareNothing) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  TestPeer anna(*server, folder_ + "/anna", "anna");
+  anna.Plan();
+  TestPeer bert(*server, folder_ + "/bert", "bert");
+  EXPECT_TRUE(anna.Upload("a part of a checkpoint").ok());
+  const Status refused = bert.Upload("anything");
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("has no stage in the plan"));
+  const std::string partials = config_.directory + "/artefacts/partial/";
+  EXPECT_TRUE(fs::is_empty(partials));
+  // Where the disk fails, no peer is told where its files are.
+  const std::string bytes = "another part";
+  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+  ASSERT_EQ(::mkfifo((partials + hash.ToHex()).c_str(), 0600), 0);
+  EXPECT_EQ(anna.Upload(bytes).message(), "the scheduler's disk failed; its log says how");
 }
 
 TEST_F(ServerTest, ARunGoesOnWithoutItsModelAndDataFromWhatItsFolderKeeps) {
