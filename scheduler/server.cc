@@ -149,6 +149,23 @@ Status SchedulerServer::Replay() {
   return CheckHistory(events);
 }
 
+// A file that a disk damaged, or somebody replaced, is found by its name.
+Status SchedulerServer::NameChanged(Status refused) const {
+  const Result<RunOrigin> origin = ReadOrigin(config_.directory);
+  if (refused.code() != StatusCode::kFailedPrecondition || !origin.ok()) return refused;
+  std::string changed;
+  for (const auto& [name, artefact] : artefacts_.initial) {
+    const auto kept = origin->artefacts.find(name);
+    if (kept != origin->artefacts.end() && kept->second.hash() == artefact.hash()) continue;
+    changed += (changed.empty() ? "" : ", ") +
+               (name == "data" ? config_.data : name + " of " + config_.model);
+  }
+  if (changed.empty()) return refused;
+  return Status(refused.code(), refused.message() + "; changed since: " + changed +
+                                    "; the run also goes on without these files, from what its "
+                                    "folder keeps, when they are moved away");
+}
+
 // Once the history agrees that model and data are those of the run.
 void SchedulerServer::Keep() const {
   if (artefacts_.from_origin) return;
@@ -181,7 +198,7 @@ Status SchedulerServer::Listen() {
                          LoadOrCreateSecret(config_.directory + "/join_secret"));
   config_.run = NewRunId();
   state_ = NewSwarmState(config_, artefacts_.initial, secret);
-  SHOAL_RETURN_IF_ERROR(Replay());
+  if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");

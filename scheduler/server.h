@@ -51,6 +51,7 @@ class SchedulerServer {
 
   Status Prepare(History history);
   Status Replay();
+  Status NameChanged(Status refused) const;
   void Keep() const;
   Status CheckHistory(std::uint64_t events) const;
   void FindLost();

@@ -370,6 +370,15 @@ TEST_F(ServerTest, ARunGoesOnWithoutItsModelAndDataFromWhatItsFolderKeeps) {
     ASSERT_NE(server, nullptr);
     run = server->config().run.ToHex();
   }
+  const std::string weights = config_.model + "/model.safetensors";
+  const std::string whole = ReadFile(weights, 1 << 26).value();
+  std::string flipped = whole;
+  flipped.back() = static_cast<char>(flipped.back() ^ 1);
+  std::ofstream(weights) << flipped;
+  EXPECT_THAT(OpenError(),
+              AllOf(HasSubstr("differ from those that run " + run), HasSubstr("changed since: "),
+                    HasSubstr(" of " + config_.model), HasSubstr("moved away")));
+  std::ofstream(weights) << whole;
   fs::rename(config_.model, config_.model + "-moved");
   fs::rename(config_.data, config_.data + "-moved");
   {
