@@ -235,7 +235,7 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_option("--backward", o.backward, "Backward codec")->capture_default_str();
   demo->add_option("--replica", o.replica,
                    "How pipelines agree: average, qadam:bits=4, onebit, powersgd:rank=16, "
-                   "qsdp:weights=8,gradients=8, marsit:every=50, cocktail and others")
+                   "qsdp:weights=8,gradients=8, marsit, cocktail and others")
       ->capture_default_str();
   demo->add_option("--steps", o.steps, "Optimizer steps")
       ->check(CLI::Range(1, 1000000))

@@ -129,6 +129,18 @@ ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<Repli
           "would make an exchange shorter"};
 }
 
+std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_t pipelines) {
+  const auto parsed = ParseReplicaMethod(method);
+  if (!parsed.ok() || parsed->kind != ReplicaKind::kMarsit || pipelines < 2) return {};
+  const auto every = static_cast<double>(parsed->EveryOf(pipelines));
+  // docs/quality, "8 pipelines, high rate".
+  return {
+      Text("replica method marsit sends %.1f bits a value, onebit 1.0, ", (31 + every) / every) +
+      "and its loss is worse at high learning rates: 8 pipelines at 1e-3 ended at +1.4 % of "
+      "training loss, with onebit at -0.1 %; write method = \"onebit\" unless methods are to be "
+      "compared"};
+}
+
 std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate) {
   const std::vector<ReplicaOffer> offers = ReplicaOffers(run);
   if (offers.empty()) return "";

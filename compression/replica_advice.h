@@ -51,6 +51,9 @@ struct ReplicaSuggestion {
 // the lines. `offers` are those of `run`, and some.
 ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<ReplicaOffer>& offers);
 
+// What is known to cost quality or bytes in a run's method, in a line each.
+std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_t pipelines);
+
 // What an exchange is, the offers as a table, and the suggestion, on lines of their own; `rate`:
 // the line in words. "" with one pipeline.
 std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate);

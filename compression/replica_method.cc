@@ -14,6 +14,7 @@ namespace {
 constexpr char kExactCodec[] = "raw:dtype=fp32";
 constexpr std::uint32_t kEveryMax = 1000000;
 constexpr std::uint32_t kStartMax = 4000000000;
+constexpr std::uint32_t kMarsitSigns = 100;  // of all pipelines from one exact round to the next
 constexpr std::uint32_t kLocalStepsMax = 10000;
 // Unbiased, 3.4 bits a value; what all gradients lose by it is in docs/quality, "2 pipelines".
 constexpr char kEndsCodec[] = "dithered:step=0.3";
@@ -163,14 +164,18 @@ Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
   ReplicaMethod method;
   method.kind = ReplicaKind::kMarsit;
   method.codec = kExactCodec;
-  SHOAL_ASSIGN_OR_RETURN(method.every, NumberOption(spec, "every", 1, kEveryMax, 50));
+  const bool automatic = spec.Option("every").empty() || spec.Option("every") == "auto";
+  if (!automatic) {
+    SHOAL_ASSIGN_OR_RETURN(method.every, NumberOption(spec, "every", 1, kEveryMax, {}));
+  }
   SHOAL_ASSIGN_OR_RETURN(method.scale, FractionOption(spec, "scale", 0.01, 100, method.scale));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t shape,
                          ChoiceOption(spec, "shape", {"auto", "ring", "torus"}));
   constexpr const char* kShapes[] = {"auto", "ring", "torus"};
   method.shape = static_cast<RingShape>(shape);
   SHOAL_ASSIGN_OR_RETURN(method.start, StartOption(spec));
-  method.spec = "marsit:every=" + std::to_string(method.every) + ",scale=" + Decimal(method.scale) +
+  const std::string every = automatic ? "auto" : std::to_string(method.every);
+  method.spec = "marsit:every=" + every + ",scale=" + Decimal(method.scale) +
                 ",shape=" + kShapes[shape] + ",start=" + StartText(method);
   return method;
 }
@@ -237,7 +242,7 @@ Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
   return InvalidArgument("replica method '" + std::string(spec.text) +
                          "' is not known; there are average, average:dtype=bf16, "
                          "average:codec=CODEC, for example average:codec=dithered:step=0.3, "
-                         "cocktail, qadam:bits=4, onebit, marsit:every=50, qsdp:weights=8 and "
+                         "cocktail, qadam:bits=4, onebit, marsit, qsdp:weights=8 and "
                          "powersgd:rank=N, all but marsit and qsdp also with local_steps=N");
 }
 
@@ -259,6 +264,10 @@ std::uint64_t ReplicaMethod::StartOf(std::uint64_t run_steps, std::uint64_t rate
   constexpr std::uint64_t kLeast = 10, kMost = 1000;
   if (start > 0) return start;
   return std::max(std::clamp(run_steps / 8, kLeast, kMost), rate_warm_up);
+}
+
+std::uint64_t ReplicaMethod::EveryOf(std::uint32_t pipelines) const {
+  return every > 0 ? every : std::max(kMarsitSigns / std::max(pipelines, 1U), 1U);
 }
 
 std::string ReplicaMethod::SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const {

@@ -9,7 +9,7 @@
 //   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
 //   qadam:bits=32                                    the same without loss, for comparisons
 //   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
-//   marsit:every=50,scale=4,shape=auto,start=auto    Adam's directions in signs, over a ring
+//   marsit:every=auto,scale=8,shape=auto,start=auto    Adam's directions in signs, over a ring
 //   qsdp:weights=8,gradients=8,bucket=1024    optimizer state in shards (qsdp_options.h)
 //
 // All but marsit and qsdp also take
@@ -72,8 +72,8 @@ struct ReplicaMethod {
   std::uint64_t start = 0;
   bool refresh = false;  // updates the variance after the start, too, more and more seldom
   // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
-  std::uint64_t every = 50;
-  double scale = 4;
+  std::uint64_t every = 0;  // 0: see EveryOf
+  double scale = 8;
   RingShape shape = RingShape::kAuto;
   LocalSteps local;
 
@@ -83,6 +83,10 @@ struct ReplicaMethod {
   // What peers are told: `spec` with the number of that step in place of start=auto, since they do
   // not know how the learning rate grows.
   std::string SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const;
+  // Marsit's `every`, with 0 by the number of pipelines: the sign that all get is one member's,
+  // which tells less of the mean the more members there are, and the longer their memories drift
+  // apart.
+  std::uint64_t EveryOf(std::uint32_t pipelines) const;
   // Moments are in shards, and no member has all of them.
   bool shards_moments() const { return kind == ReplicaKind::kSharded; }
   // No member holds all parameters of its stage.

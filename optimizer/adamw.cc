@@ -138,14 +138,14 @@ void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
 }
 
 void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
-                   std::span<const float> exp_avg_sq, std::span<float> direction) {
+                   std::span<const float> exp_avg_sq, std::span<float> direction, float times) {
   SHOAL_CHECK(exp_avg.size() == direction.size() && exp_avg_sq.size() == direction.size());
   const AdamWStep s = step;
   const float* __restrict__ first = exp_avg.data();
   const float* __restrict__ second = exp_avg_sq.data();
   float* __restrict__ directions = direction.data();
   const std::size_t count = direction.size();
-  const float most = DirectionMost(s);
+  const float most = DirectionMost(s) * times;
   for (std::size_t i = 0; i < count; ++i) {
     directions[i] = BoundedDirection(s, most, first[i], second[i]);
   }

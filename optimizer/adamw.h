@@ -74,9 +74,9 @@ void ScaleFold(const AdamWStep& step, float factor, std::span<const float> exp_a
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
 // What of it is not the learning rate's, m / (sqrt(v) * inverse_root_correction2 + epsilon), with
-// the same bounds.
+// the same bounds, the second one `times` as far: an m that counts 1 / times may get there.
 void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
-                   std::span<const float> exp_avg_sq, std::span<float> direction);
+                   std::span<const float> exp_avg_sq, std::span<float> direction, float times = 1);
 
 // min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1 when clip is 0.
 double ClipFactor(double clip_norm, double global_norm);

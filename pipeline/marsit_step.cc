@@ -38,6 +38,12 @@ struct Folded {
   Buffer variance;                      // has done its work
 };
 
+// Of a member in a round.
+struct Counting {
+  bool counts = false;
+  float members = 1;  // that count
+};
+
 struct Update {
   std::shared_ptr<Buffer> values;  // that parameters lose
   double squared_norm = 0;         // of the momentum that has this update
@@ -116,8 +122,10 @@ Result<Scales> ScalesOf(std::span<const float> sums, std::uint32_t members) {
 // Thread: compute, with the help of `codec`, as the ones below. Buffers that are given are worked
 // in and given back.
 Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart& part,
-                    const std::shared_ptr<const Buffer>& before, const Scales& scales, bool counts,
-                    const optimizer::AdamWStep& step, Buffer momentum, Buffer variance) {
+                    const std::shared_ptr<const Buffer>& before, const Scales& scales,
+                    const Counting& counting, const optimizer::AdamWStep& step, Buffer momentum,
+                    Buffer variance) {
+  const bool counts = counting.counts;
   const std::size_t bytes = part.values * sizeof(float);
   Folded folded;
   folded.magnitudes = Buffer(part.tensors.size() * sizeof(float));
@@ -143,7 +151,8 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart
     }
     if (!counts) return 0.0;
     optimizer::FoldMomentum(step, of(input), of(momentum));
-    optimizer::AdamDirection(step, of(momentum), of(variance), of(input));
+    // What only this member has seen counts for one of all, so its own may go as much further.
+    optimizer::AdamDirection(step, of(momentum), of(variance), of(input), counting.members);
     const double magnitude = SumOfMagnitudes(of(input));
     for (float& value : of(input)) value /= scales[slice.tensor];
     return magnitude;
@@ -271,7 +280,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     constexpr std::uint64_t kSeedStride = 0x9e3779b97f4a7c15;
     const std::uint64_t group = part->embedding ? 0 : 1 + std::uint64_t{core_->config.stage};
     collective::MarsitOptions options;
-    options.every = method_.every;
+    options.every = method_.EveryOf(core_->config.pipelines);
     options.reuse_memory = true;
     options.seed = core_->config.seed + kSeedStride * group;
     options.masked = MaskedRows(*part);
@@ -301,8 +310,7 @@ void MarsitStep::Reduce(const ReduceOrder& order, std::function<void(Result<doub
   done_ = std::move(done);
   squared_norm_ = 0;
   parts_left_ = parts_.size();
-  const double clip = optimizer::ClipFactor(core_->deps.model->options().optimizer.clip_norm,
-                                            order.local_norms[core_->config.pipeline]);
+  const double clip = ClipOf(*core_, order);
   for (MarsitPart& part : parts_) {
     const auto weights = PartWeights(*part.part, order.pipelines);
     CountRaw(*part.part, weights, part.part->values, &core_->stats.replica);
@@ -366,12 +374,13 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
   // one of two ends for both.
   const auto members = static_cast<double>(order_.pipelines.size());
   const double factor = clip * members * part->part->ends / static_cast<double>(order_.labels);
+  const Counting counting{Counts(*part), static_cast<float>(std::popcount(ContributorsOf(*part)))};
   auto fold = [model = core_->deps.model, codec = core_->deps.codec, of = part->part,
                before = std::shared_ptr<const Buffer>(part->momentum), scales = part->scales,
-               counts = Counts(*part), step = StepOf(order_.learning_rate, factor),
+               counting, step = StepOf(order_.learning_rate, factor),
                momentum = std::move(part->spare_momentum),
                scratch = std::move(part->scratch)]() mutable {
-    return Fold(model, codec, *of, before, *scales, counts, step, std::move(momentum),
+    return Fold(model, codec, *of, before, *scales, counting, step, std::move(momentum),
                 std::move(scratch));
   };
   scope_.Run(core_->deps.compute, "marsit.fold", std::move(fold),

@@ -76,16 +76,6 @@ Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& p
   return WritePart(model, StateVector::kWeights, part, weights.floats());
 }
 
-// By which all gradients of a step are clipped.
-double ClipOf(const ReduceOrder& order, double clip_norm) {
-  double squares = 0;
-  for (const std::uint32_t pipeline : order.pipelines) {
-    squares += order.local_norms[pipeline] * order.local_norms[pipeline];
-  }
-  return optimizer::ClipFactor(clip_norm,
-                               std::sqrt(squares / static_cast<double>(order.pipelines.size())));
-}
-
 class MomentumStep final : public ReplicaStep {
  public:
   explicit MomentumStep(const ReplicaContext& context)
@@ -257,7 +247,7 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
 
 // What the step's end tells of its factor; the same on all members, bit for bit.
 void MomentumStep::Believe(const ReduceOrder& order) {
-  clip_ = ClipOf(order, core_->deps.model->options().optimizer.clip_norm);
+  clip_ = ClipOf(*core_, order);
   const double factor =
       clip_ * (static_cast<double>(order.pipelines.size()) / static_cast<double>(order.labels));
   factors_.push_back(factor);

@@ -1,6 +1,7 @@
 #include "pipeline/replica_step.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace shoal::pipeline {
@@ -148,6 +149,15 @@ optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t
   options.weight_decay = optimizer.weight_decay;
   options.step = step;
   return options;
+}
+
+double ClipOf(const RunnerCore& core, const ReduceOrder& order) {
+  double squares = 0;
+  for (const std::uint32_t pipeline : order.pipelines) {
+    squares += order.local_norms[pipeline] * order.local_norms[pipeline];
+  }
+  return optimizer::ClipFactor(core.deps.model->options().optimizer.clip_norm,
+                               std::sqrt(squares / static_cast<double>(order.pipelines.size())));
 }
 
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,

@@ -88,6 +88,11 @@ std::string AwaitedText(const GroupLinks& links, const collective::GroupChannel&
 // What all own steps of the optimizer have in common: the run's options and the step's number.
 optimizer::AdamWOptions OptimizerOptionsOf(const RunnerCore& core, std::uint64_t step);
 
+// By which all members clip their gradients where nobody has the norm of the mean: of the root mean
+// square of those of the pipelines that count. With a factor of its own each, the larger ones would
+// count less than in the mean, the more so the more members there are.
+double ClipOf(const RunnerCore& core, const ReduceOrder& order);
+
 // Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
 // count own the shards among themselves, by `shares` (by member; empty: equal ones).
 void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,

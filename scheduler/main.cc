@@ -1,6 +1,8 @@
 // shoal-scheduler: opens a run and serves it until it is told to stop.
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +15,7 @@
 #include "common/trace.h"
 #include "common/version.h"
 #include "compression/codec_advice.h"
+#include "compression/replica_advice.h"
 #include "dataset/prepared_data.h"
 #include "scheduler/run_artefacts.h"
 #include "scheduler/run_config_keys.h"
@@ -110,7 +113,10 @@ void Advise(const RunConfig& config) {
                     config.micro_batch_rows / static_cast<double>(train_rows);
   }
   choice.fresh_masks = config.dropout > 0 && config.dropout_masks == "fresh";
-  for (const std::string& line : compression::CodecAdvice(choice)) {
+  std::vector<std::string> lines = compression::CodecAdvice(choice);
+  std::ranges::copy(compression::ReplicaCautions(config.replica_method, config.pipelines),
+                    std::back_inserter(lines));
+  for (const std::string& line : lines) {
     std::cerr << "shoal-scheduler: warning: " << line << "\n";
   }
 }

@@ -78,7 +78,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("codecs", "backward", &c->backward, 0, 0, "", "compresses activation gradients");
   add("replica", "method", &c->replica_method, 0, 0, "",
       "how pipelines agree: average, average:dtype=bf16, average:codec=dithered:step=0.3, "
-      "qadam:bits=4, onebit, powersgd:rank=16, qsdp:weights=8,gradients=8, marsit:every=50 or "
+      "qadam:bits=4, onebit, powersgd:rank=16, qsdp:weights=8,gradients=8, marsit or "
       "cocktail; most take local_steps=16, too");
   add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "", "highest rate");
   add("optimizer", "decay", &c->decay, 0, 0, "linear|cosine|none", "after the warm-up");

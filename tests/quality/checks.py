@@ -1,6 +1,6 @@
 """Figures of finished rows, and the thresholds that the quality bench holds them to."""
 
-from rows import EIGHT, FOUR, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4
+from rows import (EIGHT, FOUR, HIGH_RATE, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4)
 
 
 class Results:
@@ -128,7 +128,8 @@ LIMITS = [
     (PIPELINES, "average:codec=dithered:step=0.3", 0.5, 0.5),
     (PIPELINES, "average:codec=direct:bits=4/bucket=512", 2, 0.5),
     (PIPELINES, "average:local_steps=16", 4, 0.5),
-    (PIPELINES, "marsit:every=50,scale=4", 0.5, 0.5),
+    *((setup, "marsit", 1, 0.5) for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)),
+    *((setup, "onebit", 2, 1) for setup in HIGH_RATE),
     *((setup, name, train, 0.5)
       for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)
       for name, train in (("qadam:bits=4", 0.5), ("onebit", 0.5),

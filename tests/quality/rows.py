@@ -12,6 +12,8 @@ VERSIONS = {
     "qadam": 2,
     "onebit": 2,
     "qsdp": 2,
+    # 2: the same, and directions of members are bounded by what they count for.
+    "marsit": 2,
 }
 
 # setup -> what all its rows share. `weights`: which state of the base model they start from.
@@ -31,6 +33,12 @@ SETUPS = {
                     "learningRate": 3e-4, "microBatches": 4},
     "8 pipelines": {"layers": 4, "stages": 2, "pipelines": 8, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "microBatches": 8},
+    "2 pipelines, high rate": {"layers": 4, "stages": 2, "pipelines": 2, "weights": "base",
+                               "epochs": 8, "learningRate": 1e-3, "microBatches": 4},
+    "4 pipelines, high rate": {"layers": 4, "stages": 2, "pipelines": 4, "weights": "base",
+                               "epochs": 8, "learningRate": 1e-3, "microBatches": 4},
+    "8 pipelines, high rate": {"layers": 4, "stages": 2, "pipelines": 8, "weights": "base",
+                               "epochs": 8, "learningRate": 1e-3, "microBatches": 8},
     "8 micro-batches": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                         "learningRate": 3e-4, "microBatches": 8},
 }
@@ -221,7 +229,8 @@ LOW_RANK = [
 
 # How pipelines agree, activations and gradients between stages uncompressed.
 PIPELINES, PIPELINES_4, PIPELINES_8 = "2 pipelines", "4 pipelines", "8 pipelines"
-REPLICA_SETUPS = (PIPELINES, PIPELINES_4, PIPELINES_8)
+HIGH_RATE = tuple(f"{setup}, high rate" for setup in (PIPELINES, PIPELINES_4, PIPELINES_8))
+REPLICA_SETUPS = (PIPELINES, PIPELINES_4, PIPELINES_8, *HIGH_RATE)
 
 
 def replica(method, seeds=(1, 2), name="", setup=PIPELINES):
@@ -241,11 +250,8 @@ REPLICA = [
     replica("qsdp:weights=8,gradients=8"),
     *(replica(method) for method in QSDP_4),
     replica("qsdp:weights=4,gradients=8,delta=true", (1,)),
-    replica("marsit:every=50,scale=4"),
-    replica("marsit:every=50,scale=2"),
-    replica("marsit:every=50,scale=1", (1,)),
-    replica("marsit:every=50,scale=0.25", (1,)),
-    replica("marsit:every=50,scale=8", (1,)),
+    replica("marsit"),
+    replica("marsit:scale=4", (1,)),
     replica("qadam:bits=32", (1,)),
     replica("qadam:bits=4,refresh=on", (1,)),
     replica("average:dtype=bf16", (1,)),
@@ -264,7 +270,11 @@ REPLICA = [
     replica(method, (1,), "fp32" if method == "average" else "", setup)
     for setup in (PIPELINES_4, PIPELINES_8)
     for method in ("average", *QSDP_4, "qsdp:weights=8,gradients=8", "qadam:bits=4", "onebit",
-                   "powersgd:rank=16,stages=0", "marsit:every=50,scale=4")
-]
+                   "powersgd:rank=16,stages=0", "marsit")
+] + [
+    replica(method, (1,), "fp32" if method == "average" else "", setup)
+    for setup in HIGH_RATE
+    for method in ("average", "onebit", "marsit")
+] + [replica("marsit:every=50,scale=4", (1,), setup=HIGH_RATE[2])]
 
 ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA

@@ -280,6 +280,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MethodCase{"onebit:bucket=64,start=20", kExactMomentum, 0.15},
                     MethodCase{"marsit:every=10,start=20", kExactMomentum, 0.3},
                     MethodCase{"marsit:every=50,shape=torus,start=20", kExactMomentum, 0.5},
+                    MethodCase{"marsit:start=20", kExactMomentum, 0.5},
                     MethodCase{"qadam:bits=8,bucket=64,start=20,refresh=on",
                                "qadam:bits=32,start=20,refresh=on", 0.02}));
 INSTANTIATE_TEST_SUITE_P(
@@ -292,34 +293,6 @@ INSTANTIATE_TEST_SUITE_P(
         MethodCase{"qsdp:weights=3,gradients=4,bucket=32,raw_below=1,levels=learned,"
                    "delta=true,learn=10/50",
                    "average", 0.2}));
-
-// Members lose their memories with a generation, and what is left is the same on all.
-TEST(TrainingSimTest, MarsitGoesOnInANewGeneration) {
-  SwarmOptions options;
-  options.stages = 2;
-  options.pipelines = 2;
-  options.adamw = true;
-  options.learning_rate = [](std::uint64_t) { return 2e-3; };
-  options.replica = "marsit:every=10,start=10";
-  SimSwarm swarm(options);
-  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
-  ASSERT_TRUE(swarm.TrainTo(26)) << Why(swarm);
-  swarm.Close();
-  swarm.Run(std::chrono::seconds(1));
-  ASSERT_TRUE(swarm.Open(26)) << Why(swarm);
-  ASSERT_TRUE(swarm.TrainTo(60)) << Why(swarm);
-  for (std::uint32_t s = 0; s < 2; ++s) {
-    model::StageModel &one = *swarm.at(s, 0).model_, &other = *swarm.at(s, 1).model_;
-    EXPECT_EQ(one.WeightChecksum(), other.WeightChecksum());
-    std::vector<float> first(one.state_size(), 1.0F), second(first);
-    ASSERT_TRUE(one.Read(model::StateVector::kFirstMoment, 0, first).ok());
-    EXPECT_EQ(first, std::vector<float>(first.size()));
-    ASSERT_TRUE(one.Read(model::StateVector::kSecondMoment, 0, first).ok());
-    ASSERT_TRUE(other.Read(model::StateVector::kSecondMoment, 0, second).ok());
-    EXPECT_EQ(first, second);
-  }
-  EXPECT_LT(swarm.losses_.back(), swarm.losses_[26]);
-}
 
 // What the scheduler decides late is what a run would do that was told so from the beginning.
 TEST(TrainingSimTest, StagesOfPowerSgdChosenOnTheWay) {

@@ -8,6 +8,7 @@ namespace shoal::compression {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -118,6 +119,16 @@ TEST(ReplicaAdvice, SaysWhatItCosts) {
               AllOf(HasSubstr("\nsuggested: --replica average:dtype=bf16\n  it takes less"),
                     Not(HasSubstr("local_steps"))));
   EXPECT_THAT(text(2'000'000'000), HasSubstr("local_steps=26\n  even at 4 bits"));
+}
+
+TEST(ReplicaAdvice, MarsitIsNotForTrainingInEarnest) {
+  EXPECT_THAT(ReplicaCautions("marsit", 8),
+              ElementsAre(AllOf(HasSubstr("sends 3.6 bits"), HasSubstr("method = \"onebit\" "))));
+  EXPECT_THAT(ReplicaCautions("marsit:every=50", 8), ElementsAre(HasSubstr("sends 1.6 bits")));
+  EXPECT_THAT(ReplicaCautions("marsit", 1), IsEmpty());
+  for (const char* method : {"average", "onebit", "qsdp:weights=4,gradients=4", "marsit:bits=1"}) {
+    EXPECT_THAT(ReplicaCautions(method, 8), IsEmpty());
+  }
 }
 
 }  // namespace

@@ -128,6 +128,13 @@ TEST(FrozenVariance, ADirectionIsTheUpdateWithoutItsRate) {
     const double ratio = std::clamp(m[i] / (root + 1e-8), -1.0, 1.0);  // 0.1 / sqrt(0.01)
     EXPECT_NEAR(direction[i], i == 0 ? 0 : ratio, 1e-5) << i;
   }
+  const std::vector<float> once = direction;
+  AdamDirection(step, m, v, direction, 4);
+  EXPECT_NE(direction, once);
+  for (std::size_t i = 1; i < 77; ++i) {
+    const double root = std::sqrt(v[i] / (1 - std::pow(0.99, 20)));
+    EXPECT_NEAR(direction[i], std::clamp(m[i] / (root + 1e-8), -4.0, 4.0), 1e-5) << i;
+  }
 }
 
 TEST(AdamW, FollowsTheSlowReference) {
