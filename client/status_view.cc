@@ -417,6 +417,20 @@ Result<Json> Parse(const std::string& text) {
   return json;
 }
 
+// What members are called; names are chosen by their owners, so where two are alike, the id tells
+// them apart.
+std::vector<std::string> MemberNames(const Json& run_status) {
+  std::map<std::string, int> count;
+  for (const Json& member : List(run_status, "members")) ++count[Text(member, "name")];
+  std::vector<std::string> names;
+  for (const Json& member : List(run_status, "members")) {
+    std::string name = Text(member, "name");
+    if (count[name] > 1) name += " (" + Text(member, "peer").substr(0, 8) + ")";
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 std::string MemberState(const Json& member) {
   const bool connected = At(member, "connected") == true;
   return connected ? StateText(Text(member, "state")) : Red("gone");
@@ -460,7 +474,10 @@ std::string MemberTable(const Json& run_status) {
 std::string MemberTimeTable(const Json& run_status) {
   std::vector<Row> rows = {{"  peer", "computes", "waits for", "schedule", "most in flight",
                             "most W pending", "simulated step"}};
+  const std::vector<std::string> names = MemberNames(run_status);
+  std::size_t number = 0;
   for (const Json& member : List(run_status, "members")) {
+    const std::string& name = names[number++];
     const Json& status = At(member, "status");
     const StageTime time = StageTimeOf(status);
     if (time.total <= 0) continue;
@@ -468,7 +485,7 @@ std::string MemberTimeTable(const Json& run_status) {
     const bool known = HasSchedule(status);
     const std::string simulated = known ? SimulatedText(work) : "";
     rows.push_back(
-        {"  " + Text(member, "name"), WholePercent(ComputePercent(time)), LongestWait(status),
+        {"  " + name, WholePercent(ComputePercent(time)), LongestWait(status),
          known ? Text(work, "schedule") : "-",
          known ? std::to_string(Whole(work, "inFlightMax")) : "-",
          known && PutsWeightsOff(work) ? std::to_string(Whole(work, "pendingWeightsMax")) : "-",
@@ -510,8 +527,11 @@ Result<std::string> PeerView(const std::string& status_json) {
   const Json& limits = At(json, "limits");
   rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
                                   CapText(limits, "downBps")});
-  if (const std::uint64_t pace = Whole(At(json, "pacing"), "upBps"); pace > 0) {
-    rows.push_back({"  line", "uploads paced at " + FormatRate({pace}) + ", found from delays"});
+  const Json& pacing = At(json, "pacing");
+  if (const std::uint64_t line = Whole(pacing, "lineBps"); line > 0) {
+    const std::uint64_t pace = Whole(pacing, "upBps");
+    rows.push_back({"  line", "takes " + FormatRate({line}) + " up, as measured" +
+                                  (pace > 0 ? "; uploads keep to " + FormatRate({pace}) : "")});
   }
   for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
   for (Row& row : ScheduleRows(json)) rows.push_back(std::move(row));
@@ -553,48 +573,11 @@ Result<std::string> SwarmView(const std::string& status_json) {
             std::to_string(wrong) + " steps; what differs is sent again in full\n";
   }
   std::vector<std::pair<std::string, const Json*>> statuses;
+  const std::vector<std::string> names = MemberNames(json);
   for (const Json& member : List(json, "members")) {
-    statuses.emplace_back(Text(member, "name"), &At(member, "status"));
+    statuses.emplace_back(names[statuses.size()], &At(member, "status"));
   }
   return text + HealthLines(statuses);
-}
-
-Result<std::string> StoreView(const std::string& command, const std::string& output) {
-  SHOAL_ASSIGN_OR_RETURN(const Json json, Parse(output));
-  std::string text = Bold(Text(json, "directory")) + "  " + std::to_string(Whole(json, "records")) +
-                     " records, " + FormatBytes(Whole(json, "bytes")) + " of m in " +
-                     FormatBytes(Whole(json, "diskBytes")) + " of files\n";
-  if (command == "stats") {
-    std::vector<Row> rows = {{"  run", "boundary", "side", "records", "steps"}};
-    for (const Json& place : List(json, "places")) {
-      rows.push_back({"  " + Text(place, "run"), std::to_string(Whole(place, "boundary")),
-                      Text(place, "side"), std::to_string(Whole(place, "records")),
-                      std::to_string(Whole(place, "oldestStep")) + " to " +
-                          std::to_string(Whole(place, "newestStep"))});
-    }
-    if (rows.size() > 1) text += FormatTable(rows);
-    for (const Json& run : List(json, "checkpoints")) {
-      text += "  checkpoints of run " + Text(run, "run") + ": " +
-              std::to_string(Whole(run, "checkpoints")) + " up to step " +
-              std::to_string(Whole(run, "newestStep")) + ", " + FormatBytes(Whole(run, "bytes")) +
-              "\n";
-    }
-  } else if (command == "verify") {
-    const std::uint64_t damaged = Whole(json, "damaged");
-    text += damaged == 0 ? "  " + Green("ok") + ": every record is as it was written\n"
-                         : "  " + Red("damaged") + ": " + std::to_string(damaged) +
-                               " records were dropped and become first visits; check the disk\n";
-  } else if (command == "compact") {
-    text += "  files were " + FormatBytes(Whole(json, "diskBytesBefore")) + " before\n";
-  } else if (command == "drop") {
-    text += "  dropped " + std::to_string(Whole(json, "dropped")) +
-            " records; their samples become first visits. Dropped checkpoints of " +
-            std::to_string(Whole(json, "droppedCheckpointRuns")) + " runs\n";
-  }
-  if (const std::string notice = Text(json, "notice"); !notice.empty()) {
-    text += "  " + Yellow("warning") + ": " + notice + "\n";
-  }
-  return text;
 }
 
 }  // namespace shoal::client

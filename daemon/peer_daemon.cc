@@ -272,9 +272,9 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   StatusSnapshot snapshot = Snapshot();
   snapshot.losses.clear();  // the scheduler has them
   heartbeat->set_status_json(StatusJson(snapshot));
-  const std::uint64_t cap = snapshot.upload_cap.value, pace = snapshot.upload_pace.value;
-  heartbeat->mutable_line()->set_upload_bps(cap == 0 || pace == 0 ? std::max(cap, pace)
-                                                                  : std::min(cap, pace));
+  const std::uint64_t cap = snapshot.upload_cap.value, line = snapshot.upload_line.value;
+  heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
+                                                                  : std::min(cap, line));
   heartbeat->mutable_line()->set_download_bps(snapshot.download_cap.value);
   connection_->Tell(std::move(message));
   control_->PostAfter("daemon.heartbeat", heartbeat_, [this, round] { SendHeartbeat(round); });
@@ -440,7 +440,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.pacing = config_.pacing;
-  // Above the cap it says nothing: it is never reached, so nothing was found out.
+  s.upload_line = hub_->upload_line();
   const BitsPerSecond pace = hub_->upload_pace();
   if (s.upload_cap.value == 0 || pace.value < s.upload_cap.value) s.upload_pace = pace;
   s.delta_store = delta_store_->stats();

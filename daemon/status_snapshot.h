@@ -76,7 +76,8 @@ struct StatusSnapshot {
   net::ControlStats control;
   BitsPerSecond upload_cap, download_cap;
   std::string pacing;         // auto or off
-  BitsPerSecond upload_pace;  // what the line was found to take; 0: not known
+  BitsPerSecond upload_line;  // what the line was measured to take; 0: not known
+  BitsPerSecond upload_pace;  // what uploads keep to; 0: only the cap, if any
   storage::DeltaStoreStats delta_store;
   std::uint64_t store_memory_limit = 0;  // of the store and of m read ahead
   std::uint64_t content_bytes = 0;

@@ -139,6 +139,7 @@ class GrpcLinkHub final : public LinkHub {
   }
   BitsPerSecond upload_cap() const override { return options_.upload->cap(); }
   BitsPerSecond download_cap() const override { return options_.download->cap(); }
+  BitsPerSecond upload_line() const override { return pacing_->line(); }
   BitsPerSecond upload_pace() const override { return options_.upload->pace(); }
   std::uint16_t port() const override { return gate_->port(); }
 

@@ -105,7 +105,9 @@ class LinkHub {
   virtual void SetCaps(BitsPerSecond upload, BitsPerSecond download) = 0;
   virtual BitsPerSecond upload_cap() const = 0;
   virtual BitsPerSecond download_cap() const = 0;
-  // What the line out of here was found to take; 0: not known, or not looked for.
+  // What the line out of here was measured to take, and what uploads keep to so that it is not
+  // exceeded; 0: not known, or not looked for.
+  virtual BitsPerSecond upload_line() const { return {}; }
   virtual BitsPerSecond upload_pace() const { return {}; }
   virtual std::uint16_t port() const = 0;
 };

@@ -57,6 +57,10 @@ void PacingLoop::Tick() {
   const PaceSample sample = Look(*pulses);
   if (pace_) {
     upload_->SetPace(pacer_.Update(executor_->clock().Now(), sample));
+    {
+      MutexLock lock(mutex_);
+      line_ = pacer_.line();
+    }
     probe_ = sample.queue &&
              std::min(*sample.queue, sample.one_way_queue.value_or(*sample.queue)) > kProbedQueue;
   }
@@ -76,6 +80,7 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
   watched_ = std::move(watched);
   sample.delivered_bytes =
       static_cast<std::uint64_t>(static_cast<double>(delivered) / ShareOfLinks(pulses));
+  sample.seen_bytes = delivered;
   JoinPaths(paths, &sample);
   return sample;
 }

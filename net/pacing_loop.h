@@ -67,6 +67,11 @@ class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
 
   // There are links now. Idempotent.
   void Start();
+  // What the line was measured to take (upload_pacer.h); 0: not known. Thread: any.
+  BitsPerSecond line() const {
+    MutexLock lock(mutex_);
+    return line_;
+  }
   // `pulses` is not called any more. Thread: any.
   void Stop() {
     MutexLock lock(mutex_);
@@ -93,8 +98,9 @@ class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
   const std::shared_ptr<RateLimiter> upload_;
   const bool pace_;
   const Figures figures_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Pulses pulses_ SHOAL_GUARDED_BY(mutex_);
+  BitsPerSecond line_ SHOAL_GUARDED_BY(mutex_);
   bool running_ = false;
   bool probe_ = false;
   TimePoint last_tick_{};

@@ -38,8 +38,10 @@ constexpr int kGrowthsSlow = 4;
 constexpr double kGrowthReturn = 0.06;
 constexpr double kReturnPart = 0.97;
 constexpr double kDisproved = 0.7;
-// Between bursts less is seen.
+// Between bursts less is seen: growth per lag, up to so many times what arrived within this time.
 constexpr double kBurstGrowth = 0.05;
+constexpr double kBurstAheadMax = 2;
+constexpr Duration kBurstWindow = milliseconds(75);
 // A connection that still starts slowly delivers so many times what it did a lag before. What waits
 // then, waits for processors: no line is full yet.
 constexpr double kStarting = 1.25;
@@ -87,13 +89,29 @@ double UploadPacer::DeliveredRate(TimePoint now) const {
   return span > 0 ? static_cast<double>(bytes) / span : 0;
 }
 
+// The most that arrived within a burst.
+double UploadPacer::BurstRate() const {
+  double most = 0;
+  for (std::size_t first = 0; first < seen_.size(); ++first) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = first + 1; i < seen_.size(); ++i) {
+      bytes += seen_[i].seen_bytes;
+      const Duration span = seen_[i].at - seen_[first].at;
+      if (span < kBurstWindow) continue;
+      most = std::max(most, static_cast<double>(bytes) / Seconds(span));
+      break;
+    }
+  }
+  return most;
+}
+
 BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
   std::optional<Duration> queue = sample.queue;
   if (queue) {
     round_trip_ = sample.round_trip;
     queue = std::min(*queue, sample.one_way_queue.value_or(*queue));
   }
-  seen_.push_back({now, queue, sample.delivered_bytes, sample.limited});
+  seen_.push_back({now, queue, sample.delivered_bytes, sample.limited, sample.seen_bytes});
   if (!sample.queue) emptied_at_ = now;
   const Duration lag = Lag();
   while (seen_.size() > 2 && now - seen_[1].at >= lag) seen_.pop_front();
@@ -123,7 +141,10 @@ void UploadPacer::GrowBetweenBursts(TimePoint now) {
   }
   if (rate_ == 0 || !limited || !empty || (!waited && rate_ > kSeenRate)) return;
   changed_at_ = now;
-  rate_ *= 1 + (waited ? kBurstGrowth : kGrowthMax);
+  line_ = std::max(line_, std::min(BurstRate(), rate_));
+  known_ = std::max(known_, line_);
+  const double most = std::max(kSeenRate, kBurstAheadMax * known_);
+  rate_ = std::max(rate_, std::min(most, rate_ * (1 + (waited ? kBurstGrowth : kGrowthMax))));
 }
 
 void UploadPacer::Adjust(TimePoint now) {

@@ -9,6 +9,10 @@
 // is what was delivered meanwhile, that is the line's rate, less what empties the queue; where it
 // is below, the pace grows slowly, as long as it is what holds us back.
 //
+// What the line takes is what arrived while the queue was not empty, or more than that where more
+// arrived. A sender of short bursts sees no queue, whatever their pace, since a router lets the
+// first bytes through: its pace stays near the most that arrived, and says nothing of the line.
+//
 // The delay is seen twice. The round trip that TCP measures has the other direction's queue, too.
 // The time that our pings take one way has not, but what they wait for processors, and our clock's
 // drift against the other end's. Neither is below the truth, so the lesser one counts.
@@ -36,6 +40,8 @@ struct PaceSample {
   std::optional<Duration> one_way_queue;
   std::uint64_t delivered_bytes = 0;  // acknowledged by the other ends
   bool limited = false;               // something waited for the pace
+  // Of them those that were seen to arrive. The others, uploads that are no links, are an estimate.
+  std::uint64_t seen_bytes = 0;
 };
 
 // Thread: one at a time.
@@ -46,6 +52,8 @@ class UploadPacer {
   BitsPerSecond Update(TimePoint now, const PaceSample& sample);
 
   BitsPerSecond pace() const { return pace_of(rate_); }
+  // What the line was measured to take; 0: it was never full.
+  BitsPerSecond line() const { return pace_of(rate_ > 0 ? line_ : 0); }
 
  private:
   struct Seen {
@@ -53,12 +61,14 @@ class UploadPacer {
     std::optional<Duration> queue;
     std::uint64_t delivered_bytes;
     bool limited;
+    std::uint64_t seen_bytes;
   };
   static BitsPerSecond pace_of(double bytes_per_second);
 
   // How long it takes until a change is seen in the samples.
   Duration Lag() const;
   double DeliveredRate(TimePoint now) const;
+  double BurstRate() const;
   Duration Target() const;
   void Adjust(TimePoint now);
   void Drain(TimePoint now, Duration queue);

@@ -51,7 +51,7 @@ constexpr const char* kFields = R"({
   "control": {"wireSentBytes": 0, "wireReceivedBytes": 0, "artefactSentBytes": 0,
     "artefactReceivedBytes": 0},
   "linkSentWireBytes": 0, "linkReceivedWireBytes": 0, "sentWireBytes": 0, "receivedWireBytes": 0},
-"limits": {"upBps": 0, "downBps": 0}, "pacing": {"mode": "", "upBps": 0},
+"limits": {"upBps": 0, "downBps": 0}, "pacing": {"mode": "", "lineBps": 0, "upBps": 0},
 "deltaStore": {"bytes": 0, "limit": 0, "records": 0, "hits": 0, "misses": 0, "corrupt": 0,
   "evicted": 0, "lost": 0, "diskBytes": 0, "diskWrittenBytes": 0, "committedBytes": 0,
   "memoryBytes": 0, "memoryLimit": 0, "aheadBytes": 0, "stagedBytes": 0, "trouble": "",

@@ -32,7 +32,8 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
-"limits":{"upBps":20000000,"downBps":0},"pacing":{"mode":"auto","upBps":19000000},
+"limits":{"upBps":20000000,"downBps":0},
+"pacing":{"mode":"auto","lineBps":18000000,"upBps":19000000},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
 "boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
  "lastRelativeDelta":0.049,"forwardError":0.0131,"lastForwardError":0.01,"backwardError":null,
@@ -49,7 +50,7 @@ constexpr const char* kPeerText =
     "  loss         █▁\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
-    "  line         uploads paced at 19 Mbit/s, found from delays\n"
+    "  line         takes 18 Mbit/s up, as measured; uploads keep to 19 Mbit/s\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
     "  waits for    gradients of cellar 27 %, own codec 3 %\n"
@@ -122,6 +123,22 @@ TEST(StatusView, SaysOnceWhatSeveralPeersSay) {
                 R"({"name":"b","status":{"health":[{"severity":"warning","text":"t","fix":"f"},)"
                 R"({"severity":"error","text":"u","fix":"g"}]}}]})");
   EXPECT_THAT(view.value(), HasSubstr("  a, b, warning: t; f\n  b, error: u; g\n"));
+}
+
+TEST(StatusView, TellsPeersOfOneNameApart) {
+  const auto member = [](const std::string& name, const std::string& id, const char* use) {
+    return R"({"name":")" + name + R"(","peer":")" + id +
+           R"(","status":{"work":{"time":[{"use":")" + use + R"(","ms":1}]},"health":[)" +
+           R"({"severity":"warning","text":")" + use + R"(","fix":"f"}]}})";
+  };
+  const auto view = SwarmView(R"({"members":[)" + member("vm", "aaaaaaaa11", "forward") + "," +
+                              member("vm", "bbbbbbbb22", "exchange") + "," +
+                              member("attic", "cccccccc33", "forward") + "]}");
+  EXPECT_THAT(view.value(),
+              AllOf(HasSubstr("  vm (aaaaaaaa)  100 %"), HasSubstr("  vm (bbbbbbbb)  0 %"),
+                    HasSubstr("  attic          100 %"),
+                    HasSubstr("  vm (aaaaaaaa), attic, warning: forward; f\n"),
+                    HasSubstr("  vm (bbbbbbbb), warning: exchange; f\n")));
 }
 
 TEST(StatusView, LeavesOutWhatIsMissing) {

@@ -80,6 +80,7 @@ StatusSnapshot Full() {
   s.control.received_wire_bytes = 20;
   s.upload_cap = BitsPerSecond{20'000'000};
   s.pacing = "auto";
+  s.upload_line = BitsPerSecond{18'000'000};
   s.upload_pace = BitsPerSecond{19'000'000};
   s.delta_store.hits = 3;
   s.delta_store.bytes = 77;
@@ -127,6 +128,7 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["limits"]["upBps"], 20'000'000);
   EXPECT_EQ(json["limits"]["downBps"], 0);
   EXPECT_EQ(json["pacing"]["mode"], "auto");
+  EXPECT_EQ(json["pacing"]["lineBps"], 18'000'000);
   EXPECT_EQ(json["pacing"]["upBps"], 19'000'000);
   EXPECT_EQ(json["deltaStore"]["hits"], 3);
   EXPECT_EQ(json["deltaStore"]["places"][0]["side"], "receiver");

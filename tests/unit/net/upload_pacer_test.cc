@@ -31,6 +31,8 @@ class Line {
 
   void set_router_ms(double ms) { router_ms_ = ms; }
   void set_drift_ppm(double ppm) { drift_ppm_ = ppm; }
+  // What the router lets through at once after a pause.
+  void set_bucket(double bytes) { bucket_ = tokens_ = bytes; }
   // What every packet waits besides: for processors.
   void set_busy_ms(double ms) { busy_ms_ = ms; }
 
@@ -43,9 +45,18 @@ class Line {
     const double wanted = offered * bytes_per_ms_;
     const double sent = now_pace_ > 0 ? std::min(wanted, now_pace_) : wanted;
     limited_ = limited_ || (now_pace_ > 0 && wanted > now_pace_);
+    sent_ += sent;
     Serve(sent, others * bytes_per_ms_);
     now_ += kStep;
-    if (++steps_ % kStepsPerUpdate == 0) Look(offered > 0, noise_ms, back_ms);
+    if (++steps_ % kStepsPerUpdate == 0) Look(noise_ms, back_ms);
+  }
+  // Until `bytes` are sent, as fast as the pace lets them; how many ms that took.
+  int RunBurst(double bytes) {
+    int ms = 0;
+    for (const double end = sent_ + bytes; sent_ < end; ++ms) {
+      Step(std::min(10.0, (end - sent_) / bytes_per_ms_), 0, 0, 0);
+    }
+    return ms;
   }
   double queue_ms() const { return queue_ / bytes_per_ms_; }
 
@@ -66,6 +77,7 @@ class Line {
   }
   void SetRate(double mbit) { bytes_per_ms_ = mbit * 125; }
   double pace_mbit() const { return static_cast<double>(pacer_.pace().value) / 1e6; }
+  double line_mbit() const { return static_cast<double>(pacer_.line().value) / 1e6; }
 
  private:
   struct Flying {
@@ -78,7 +90,8 @@ class Line {
     const double in = std::min(room, ours + others);
     queue_ += in;
     ours_ += ours + others > 0 ? in * ours / (ours + others) : 0;
-    const double out = std::min(queue_, bytes_per_ms_);
+    const double out = std::min(queue_, bytes_per_ms_ + tokens_);
+    tokens_ = std::clamp(tokens_ + bytes_per_ms_ - out, 0.0, bucket_);
     // Ours leave in proportion to what of the queue is ours.
     const double ours_out = queue_ > 0 ? out * ours_ / queue_ : 0;
     queue_ -= out;
@@ -91,7 +104,7 @@ class Line {
     ++counted_;
   }
 
-  void Look(bool busy, double noise_ms, double back_ms) {
+  void Look(double noise_ms, double back_ms) {
     PaceSample sample;
     double bytes = 0;
     double queue_ms = 0;
@@ -100,8 +113,8 @@ class Line {
       queue_ms = flying_.front().queue_ms;
       flying_.pop_front();
     }
-    sample.delivered_bytes = static_cast<std::uint64_t>(bytes);
-    if (busy && bytes > 3000) {
+    sample.delivered_bytes = sample.seen_bytes = static_cast<std::uint64_t>(bytes);
+    if (bytes > 3000) {
       std::uniform_real_distribution<> noise(0, noise_ms);
       sample.one_way_queue = OneWayQueue(queue_ms + busy_ms_ + noise(random_));
       sample.queue = Milliseconds(queue_ms + busy_ms_ + back_ms + noise(random_));
@@ -135,7 +148,8 @@ class Line {
   int steps_ = 0;
   bool limited_ = false;
   double now_pace_ = 0;  // bytes per ms
-  double queue_ = 0, ours_ = 0;
+  double sent_ = 0, queue_ = 0, ours_ = 0;
+  double bucket_ = 0, tokens_ = 0;
   std::deque<Flying> flying_;
   double served_ = 0, queue_sum_ = 0, queue_most_ = 0, counted_ = 0;
 };
@@ -332,6 +346,44 @@ TEST(UploadPacer, BurstsFindOutThatTheLineIsFaster) {
     line.Run(milliseconds(100), 0);
   }
   EXPECT_GT(line.pace_mbit(), 80);
+}
+
+// Bursts that a router's bucket swallows find the queue empty at any pace.
+TEST(UploadPacer, ShortBurstsDoNotRaiseWhatTheLineTakes) {
+  for (const int rtt : {1, 41, 101}) {
+    for (const int burst_bytes : {12'000, 50'000, 120'000}) {
+      SCOPED_TRACE(testing::Message() << rtt << " ms, bursts of " << burst_bytes);
+      Line line(20, milliseconds(rtt));
+      line.Run(seconds(8));
+      ASSERT_NEAR(line.line_mbit(), 20, 1);
+      line.set_bucket(120'000);
+      for (int i = 0; i < 400; ++i) {
+        line.RunBurst(burst_bytes);
+        line.Run(milliseconds(280), 0);
+      }
+      EXPECT_NEAR(line.line_mbit(), 20, 1);
+      EXPECT_LT(line.pace_mbit(), 41);
+    }
+  }
+}
+
+TEST(UploadPacer, ShortBurstsAreNotHeldDownForEver) {
+  // What looked like a full line were processors, for so long that nothing else was known.
+  for (const int rtt : {1, 41, 101}) {
+    SCOPED_TRACE(rtt);
+    Line line(100, milliseconds(rtt));
+    line.Run(seconds(5));
+    line.set_busy_ms(100);
+    line.Run(seconds(120));
+    ASSERT_LT(line.pace_mbit(), 5);
+    line.set_busy_ms(0);
+    int burst_ms = 0;
+    for (int i = 0; i < 400; ++i) {
+      burst_ms = line.RunBurst(50'000);
+      line.Run(milliseconds(150), 0);  // the others' turn
+    }
+    EXPECT_LT(burst_ms, 40);
+  }
 }
 
 TEST(UploadPacer, TheOtherEndsFullQueueDoesNotHoldUsDown) {
