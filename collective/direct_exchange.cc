@@ -23,6 +23,7 @@ namespace {
 constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
 constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
 constexpr std::size_t kWindowChunksMin = 4;
+constexpr std::size_t kSparesMax = 2;  // of results: a shard's, and the vector's
 
 // Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
 class DirectExchange final : public BlendingExchange {
@@ -58,7 +59,9 @@ class DirectExchange final : public BlendingExchange {
     memories_.Rollback();
   }
   void Recycle(Buffer result) override {
-    if (config_.reuse_memory) spare_result_ = std::move(result);
+    if (!config_.reuse_memory) return;
+    spare_results_.push_back(std::move(result));
+    if (spare_results_.size() > kSparesMax) spare_results_.pop_front();
   }
   std::vector<std::size_t> Awaited() const override;
   ExchangeTraffic traffic() const override { return traffic_; }
@@ -139,7 +142,7 @@ class DirectExchange final : public BlendingExchange {
 
   ErrorMemories memories_;
   bool blending_ = false;  // a task on `compute` is at work on what was put there
-  Buffer spare_result_;
+  std::deque<Buffer> spare_results_;
   ExchangeTraffic traffic_;
   bool started_ = false;          // any round yet
   std::uint64_t last_round_ = 0;  // running or last
@@ -271,7 +274,9 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
                                    server && contributes && !coders.result->exact());
   }
   const std::size_t bytes = plan.Wanted().size() * sizeof(float);
-  round->result = std::exchange(spare_result_, {});
+  for (Buffer& spare : spare_results_) {
+    if (spare.size() == bytes) round->result = std::move(spare);
+  }
   if (round->result.size() != bytes) round->result = Buffer(bytes);
   round->values = std::move(request.values);
   return round;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "collective/channel_mux.h"
@@ -48,8 +49,9 @@ class GradientStep final : public ReplicaStep {
     std::size_t number = 0;        // there
     std::unique_ptr<collective::Exchange> exchange;
     bool begun = false;
-    std::shared_ptr<const Buffer> own;  // what this peer adds to the sum
-    std::shared_ptr<const Buffer> sum;  // not yet in the model
+    std::shared_ptr<Buffer> own;  // what this peer adds to the sum
+    Buffer spare;                 // for `own`: new pages cost more than what is done in them
+    std::optional<Buffer> sum;    // not yet in the model
   };
 
   Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
@@ -122,6 +124,7 @@ Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
     options.compute = core_->deps.codec;
     options.number = i;
     options.rounds_per_step = kRoundsPerStep;
+    options.reuse_memory = true;
     SHOAL_ASSIGN_OR_RETURN(lane.exchange,
                            NewPartExchange(*core_, method_, *lane.bucket.part, options));
     if (method_.kind == compression::ReplicaKind::kPowerSgd && !part->embedding) {
@@ -178,9 +181,9 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
       Read(&lane);
     } else if (attempt_ > 0) {
       lane.exchange->Rollback();
-      lane.sum = nullptr;
+      lane.sum.reset();
       if (lane.own != nullptr) lane.queue->Ready(lane.number);
-    } else if (lane.sum != nullptr) {
+    } else if (lane.sum) {
       Write(&lane);
     }
   }
@@ -189,15 +192,16 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
 void GradientStep::Read(Lane* lane) {
   lane->begun = true;
   if (!lane->bucket.part->embedding) final_ = core_->deps.control->clock().Now();
-  auto read = [model = core_->deps.model, part = lane->bucket.part]() -> Result<Buffer> {
-    Buffer values(part->values * sizeof(float));
+  auto read = [model = core_->deps.model, part = lane->bucket.part,
+               values = std::move(lane->spare)]() mutable -> Result<Buffer> {
+    values = Sized(std::move(values), part->values * sizeof(float));
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
-    return values;
+    return std::move(values);
   };
   scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
              [this, lane](Result<Buffer> values) {
                if (!values.ok()) return Finish(values.status());
-               lane->own = std::make_shared<const Buffer>(std::move(*values));
+               lane->own = std::make_shared<Buffer>(std::move(*values));
                lane->queue->Ready(lane->number);
              });
 }
@@ -226,20 +230,25 @@ void GradientStep::OnSum(Lane* lane, Result<Buffer> sum) {
     const Duration took = core_->deps.control->clock().Now() - final_;
     measured_ = {Milliseconds(took), own_values_, factor_values_};
   }
-  lane->sum = std::make_shared<const Buffer>(std::move(*sum));
+  lane->sum = std::move(*sum);
   lane->queue->Ended(lane->number, lane->exchange->traffic().sent_bytes);
   if (done_) Write(lane);
 }
 
 void GradientStep::Write(Lane* lane) {
-  auto write = [model = core_->deps.model, to = lane->bucket.part,
-                values = std::exchange(lane->sum, nullptr)] {
-    return WritePart(model, StateVector::kGradients, *to, values->floats());
+  auto write =
+      [model = core_->deps.model, to = lane->bucket.part,
+       sum = std::move(*std::exchange(lane->sum, std::nullopt))]() mutable -> Result<Buffer> {
+    SHOAL_RETURN_IF_ERROR(
+        WritePart(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+    return std::move(sum);
   };
-  scope_.Run(core_->deps.compute, "gradients.write", std::move(write), [this](Status status) {
-    if (!status.ok()) return Finish(status);
-    if (--lanes_left_ == 0) ReadNorm();
-  });
+  scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
+             [this, lane](Result<Buffer> written) {
+               if (!written.ok()) return Finish(written.status());
+               lane->exchange->Recycle(std::move(*written));
+               if (--lanes_left_ == 0) ReadNorm();
+             });
 }
 
 void GradientStep::ReadNorm() {
@@ -261,6 +270,8 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   for (Lane& lane : lanes_) {
     lane.exchange->Commit();
     lane.begun = false;
+    // Work of a round that was rolled back may still read it.
+    if (lane.own != nullptr && attempt_ == 0) lane.spare = std::move(*lane.own);
     lane.own = nullptr;
   }
   for (const auto& queue : queues_) queue->Restart();

@@ -33,9 +33,9 @@ constexpr std::size_t kTorusMembersMin = 8;  // of RingShape::kAuto
 // What a member brings into a round.
 struct Folded {
   std::shared_ptr<Buffer> momentum;
-  std::shared_ptr<const Buffer> input;  // null: it does not count in this step
-  Buffer magnitudes;                    // mean of directions by tensor; zeros if it does not count
-  Buffer variance;                      // has done its work
+  std::shared_ptr<Buffer> input;  // null: it does not count in this step
+  Buffer magnitudes;              // mean of directions by tensor; zeros if it does not count
+  Buffer variance;                // has done its work
 };
 
 // Of a member in a round.
@@ -56,10 +56,9 @@ struct MarsitPart {
   std::unique_ptr<collective::MarsitExchange> exchange;
   std::shared_ptr<Buffer> momentum;  // own; null: as the model has it
   std::shared_ptr<const Scales> scales;
-  // Kept between steps, as new pages cost more than what is done in them.
-  Buffer scratch, spare_momentum;
+  Buffer scratch, spare_momentum, spare_input;  // kept between steps
   // Of the running step; what outlives it is adopted by Apply.
-  std::shared_ptr<Buffer> next_momentum, update;
+  std::shared_ptr<Buffer> next_momentum, input, update;
   std::shared_ptr<const Scales> next_scales;
   Buffer magnitudes;
 };
@@ -87,11 +86,6 @@ std::uint64_t Mask(const std::vector<std::uint64_t>& weights) {
     mask |= static_cast<std::uint64_t>(weights[r] > 0) << r;
   }
   return mask;
-}
-
-// A buffer of that many bytes, the given one if it is.
-Buffer Sized(Buffer given, std::size_t bytes) {
-  return given.size() == bytes ? std::move(given) : Buffer(bytes);
 }
 
 double SumOfMagnitudes(std::span<const float> values) {
@@ -124,7 +118,7 @@ Result<Scales> ScalesOf(std::span<const float> sums, std::uint32_t members) {
 Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart& part,
                     const std::shared_ptr<const Buffer>& before, const Scales& scales,
                     const Counting& counting, const optimizer::AdamWStep& step, Buffer momentum,
-                    Buffer variance) {
+                    Buffer variance, Buffer input) {
   const bool counts = counting.counts;
   const std::size_t bytes = part.values * sizeof(float);
   Folded folded;
@@ -135,9 +129,8 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart
   if (before == nullptr) {
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, momentum.floats()));
   }
-  Buffer input;
   if (counts) {
-    input = Buffer(bytes);
+    input = Sized(std::move(input), bytes);
     variance = Sized(std::move(variance), bytes);
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, input.floats()));
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, variance.floats()));
@@ -162,7 +155,7 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart
     const auto size = static_cast<double>(part.tensors[i].size);
     if (size > 0) magnitudes[i] = static_cast<float>(sums[i] / size);
   }
-  if (counts) folded.input = std::make_shared<const Buffer>(std::move(input));
+  if (counts) folded.input = std::make_shared<Buffer>(std::move(input));
   folded.momentum = std::make_shared<Buffer>(std::move(momentum));
   folded.variance = std::move(variance);
   return folded;
@@ -378,10 +371,10 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
   auto fold = [model = core_->deps.model, codec = core_->deps.codec, of = part->part,
                before = std::shared_ptr<const Buffer>(part->momentum), scales = part->scales,
                counting, step = StepOf(order_.learning_rate, factor),
-               momentum = std::move(part->spare_momentum),
-               scratch = std::move(part->scratch)]() mutable {
+               momentum = std::move(part->spare_momentum), scratch = std::move(part->scratch),
+               input = std::move(part->spare_input)]() mutable {
     return Fold(model, codec, *of, before, *scales, counting, step, std::move(momentum),
-                std::move(scratch));
+                std::move(scratch), std::move(input));
   };
   scope_.Run(core_->deps.compute, "marsit.fold", std::move(fold),
              [this, part](Result<Folded> folded) {
@@ -394,6 +387,7 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
 void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
   part->next_momentum = std::move(folded.momentum);
   part->scratch = std::move(folded.variance);
+  part->input = std::move(folded.input);
   part->next_scales = part->scales;
   part->magnitudes = std::move(folded.magnitudes);
   // What is in the members' memories is in no checkpoint, so none is left at one.
@@ -403,8 +397,8 @@ void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
   rates.local = StepOf(order_.learning_rate, 1).step_size;
   // A learning rate of 0 is one, a sign that is worth nothing is none.
   rates.global = std::max(rates.local * static_cast<float>(method_.scale), 0x1p-100F);
-  part->exchange->Start(2 * (order_.step + 1), ContributorsOf(*part), rates,
-                        std::move(folded.input), [this, part, exact](Result<Buffer> update) {
+  part->exchange->Start(2 * (order_.step + 1), ContributorsOf(*part), rates, part->input,
+                        [this, part, exact](Result<Buffer> update) {
                           if (!update.ok()) return Fail(update.status());
                           core_->Progress();
                           OnUpdate(part, exact, std::move(*update));
@@ -475,6 +469,7 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
     if (!first) part.spare_momentum = std::move(*part.momentum);
     part.momentum = std::move(part.next_momentum);
     part.scales = std::move(part.next_scales);
+    if (part.input != nullptr) part.spare_input = std::move(*std::exchange(part.input, nullptr));
     tasks->push_back(
         {part.part, std::exchange(part.update, nullptr), first, std::move(part.scratch)});
   }

@@ -35,17 +35,25 @@ constexpr std::uint64_t kRoundsPerStep = 2;
 // accuracy of the step, one that is too small a second round.
 constexpr std::size_t kFactorsKept = 4;
 
+// Of a bucket, as the model has them.
+struct Values {
+  Buffer gradient, momentum;
+};
+
 // The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
-// gradients, by which momentum and variance move on, too. Thread: compute, helped by `codec`.
+// gradients, by which momentum and variance move on, too. `memory` is worked in. Thread: compute,
+// helped by `codec`.
 Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& part,
                  const Buffer* agreed, const optimizer::AdamWOptions& options,
-                 std::uint64_t variance_updates) {
+                 std::uint64_t variance_updates, Values* memory) {
   optimizer::AdamWOptions undecayed = options;
   undecayed.weight_decay = 0;
   const optimizer::AdamWStep with_decay = optimizer::MakeFrozenStep(options, variance_updates);
   const optimizer::AdamWStep without = optimizer::MakeFrozenStep(undecayed, variance_updates);
   const std::size_t bytes = part.values * sizeof(float);
-  Buffer weights(bytes), variance(bytes), momentum, gradient;
+  Buffer& weights = memory->gradient = Sized(std::move(memory->gradient), bytes);
+  Buffer& variance = memory->momentum = Sized(std::move(memory->momentum), bytes);
+  Buffer momentum, gradient;
   SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights.floats()));
   SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, variance.floats()));
   if (agreed == nullptr) {
@@ -100,16 +108,12 @@ class MomentumStep final : public ReplicaStep {
     std::size_t number = 0;        // there
     std::unique_ptr<collective::Exchange> exact;
     std::unique_ptr<collective::BlendingExchange> compressed;
-    bool begun = false;                    // in the running step
-    std::shared_ptr<const Buffer> own;     // gradient or momentum, until its exchange begins
-    std::optional<Buffer> result;          // of its exchange, not used yet
-    std::shared_ptr<const Buffer> agreed;  // momentum of the running step, as it will be applied
-    double squared_norm = 0;               // of it
-  };
-
-  // Of a bucket, as the model has them.
-  struct Values {
-    Buffer gradient, momentum;
+    bool begun = false;              // in the running step
+    std::shared_ptr<Buffer> own;     // gradient or momentum, until its exchange has ended
+    std::optional<Buffer> result;    // of its exchange, not used yet
+    std::shared_ptr<Buffer> agreed;  // momentum of the running step, as it will be applied
+    double squared_norm = 0;         // of it
+    Values memory;                   // kept between steps, where nothing is at work in it
   };
 
   Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
@@ -189,6 +193,7 @@ Status MomentumStep::AddExchanges(Lane* lane, collective::ChannelMux* mux, std::
   config.seed = SeedOf(core_->config.seed, number);
   config.epoch = core_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * lane->bucket.part->values;
+  config.reuse_memory = true;
   // Codes and sums run beside the model, which is at work on the other buckets.
   Executor* const compute = core_->deps.codec;
   SHOAL_ASSIGN_OR_RETURN(lane->exact,
@@ -236,7 +241,7 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
       Read(&lane);
     } else if (attempt_ > 0) {
       ExchangeOf(lane)->Rollback();
-      lane.own = nullptr;
+      lane.own = nullptr;  // its work may still read it
       lane.result.reset();
       Read(&lane);
     } else if (lane.result) {
@@ -271,24 +276,25 @@ void MomentumStep::Believe(const ReduceOrder& order) {
 // threads.
 void MomentumStep::Read(Lane* lane) {
   lane->begun = true;
-  auto read = [model = core_->deps.model, from = lane->bucket.part,
-               exact = exact_]() -> Result<Values> {
-    Values values;
-    values.gradient = Buffer(from->values * sizeof(float));
+  auto read = [model = core_->deps.model, from = lane->bucket.part, exact = exact_,
+               values = std::exchange(lane->memory, {})]() mutable -> Result<Values> {
+    const std::size_t bytes = from->values * sizeof(float);
+    values.gradient = Sized(std::move(values.gradient), bytes);
     SHOAL_RETURN_IF_ERROR(
         ReadPart(model, StateVector::kGradients, *from, values.gradient.floats()));
-    if (exact) return values;
-    values.momentum = Buffer(values.gradient.size());
+    if (exact) return std::move(values);
+    values.momentum = Sized(std::move(values.momentum), bytes);
     SHOAL_RETURN_IF_ERROR(
         ReadPart(model, StateVector::kFirstMoment, *from, values.momentum.floats()));
-    return values;
+    return std::move(values);
   };
   scope_.Run(core_->deps.compute, "momentum.read", std::move(read),
              [this, lane, attempt = attempt_](Result<Values> values) {
                if (attempt != attempt_) return;
                if (!values.ok()) return Finish(values.status());
-               if (exact_) return HaveOwn(lane, std::move(values->gradient));
-               Fold(lane, std::move(*values));
+               if (!exact_) return Fold(lane, std::move(*values));
+               lane->memory.momentum = std::move(values->momentum);
+               HaveOwn(lane, std::move(values->gradient));
              });
 }
 
@@ -297,16 +303,18 @@ void MomentumStep::Fold(Lane* lane, Values values) {
   options.gradient_factor = assumed_ * lane->bucket.part->ends;
   auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
     optimizer::FoldMomentum(step, values.gradient.floats(), values.momentum.floats());
-    return std::move(values.momentum);
+    return std::move(values);
   };
   scope_.Run(core_->deps.codec, "momentum.fold", std::move(fold),
-             [this, lane, attempt = attempt_](Buffer momentum) {
-               if (attempt == attempt_) HaveOwn(lane, std::move(momentum));
+             [this, lane, attempt = attempt_](Values folded) {
+               if (attempt != attempt_) return;
+               lane->memory.gradient = std::move(folded.gradient);
+               HaveOwn(lane, std::move(folded.momentum));
              });
 }
 
 void MomentumStep::HaveOwn(Lane* lane, Buffer values) {
-  lane->own = std::make_shared<const Buffer>(std::move(values));
+  lane->own = std::make_shared<Buffer>(std::move(values));
   lane->queue->Ready(lane->number);
 }
 
@@ -319,12 +327,14 @@ void MomentumStep::Exchange(Lane* lane) {
   request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
   request.shares = SharesOfPart(*core_, part, request.weights);
   CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
-  request.values = std::exchange(lane->own, nullptr);
+  request.values = lane->own;
   ExchangeOf(*lane)->Start(
       std::move(request), [this, lane, attempt = attempt_](Result<Buffer> result) {
         if (attempt != attempt_) return;
         if (!result.ok()) return Finish(result.status());
         core_->Progress();
+        Buffer& kept = exact_ ? lane->memory.gradient : lane->memory.momentum;
+        kept = std::move(*std::exchange(lane->own, nullptr));
         lane->result = std::move(*result);
         lane->queue->Ended(lane->number, ExchangeOf(*lane)->traffic().sent_bytes);
         if (done_) Use(lane);
@@ -336,23 +346,29 @@ void MomentumStep::Exchange(Lane* lane) {
 void MomentumStep::Use(Lane* lane) { exact_ ? UseSum(lane) : UseMomentum(lane); }
 
 void MomentumStep::UseSum(Lane* lane) {
-  auto write = [model = core_->deps.model, to = lane->bucket.part,
-                sum = std::move(*std::exchange(lane->result, std::nullopt))] {
-    return WritePart(model, StateVector::kGradients, *to, sum.floats());
+  auto write =
+      [model = core_->deps.model, to = lane->bucket.part,
+       sum = std::move(*std::exchange(lane->result, std::nullopt))]() mutable -> Result<Buffer> {
+    SHOAL_RETURN_IF_ERROR(
+        WritePart(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+    return std::move(sum);
   };
-  scope_.Run(core_->deps.compute, "gradients.write", std::move(write), [this](Status status) {
-    if (!status.ok()) return Finish(status);
-    FinishLane();
-  });
+  scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
+             [this, lane](Result<Buffer> written) {
+               if (!written.ok()) return Finish(written.status());
+               lane->exact->Recycle(std::move(*written));
+               FinishLane();
+             });
 }
 
 void MomentumStep::UseMomentum(Lane* lane) {
   Buffer mean = std::move(*std::exchange(lane->result, std::nullopt));
   if (blend_ == 1) return Scale(lane, {}, std::move(mean));
-  auto read = [model = core_->deps.model, from = lane->bucket.part]() -> Result<Buffer> {
-    Buffer before(from->values * sizeof(float));
+  auto read = [model = core_->deps.model, from = lane->bucket.part,
+               before = std::move(lane->memory.gradient)]() mutable -> Result<Buffer> {
+    before = Sized(std::move(before), from->values * sizeof(float));
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, before.floats()));
-    return before;
+    return std::move(before);
   };
   auto shared = std::make_shared<Buffer>(std::move(mean));
   scope_.Run(core_->deps.compute, "momentum.before", std::move(read),
@@ -365,7 +381,7 @@ void MomentumStep::UseMomentum(Lane* lane) {
 // `before`: the momentum that all had; none where the assumed factor was the true one.
 void MomentumStep::Scale(Lane* lane, Buffer before, Buffer mean) {
   struct Agreed {
-    Buffer momentum;
+    Buffer momentum, before;
     double squared_norm = 0;
   };
   // The embedding counts on one of its two stages, as its gradient does.
@@ -375,10 +391,11 @@ void MomentumStep::Scale(Lane* lane, Buffer before, Buffer mean) {
                 mean = std::move(mean)]() mutable {
     if (!before.empty()) optimizer::ScaleFold(step, blend, before.floats(), mean.floats());
     const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
-    return Agreed{std::move(mean), squares};
+    return Agreed{std::move(mean), std::move(before), squares};
   };
   scope_.Run(core_->deps.codec, "momentum.scale", std::move(scale), [this, lane](Agreed agreed) {
-    lane->agreed = std::make_shared<const Buffer>(std::move(agreed.momentum));
+    lane->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
+    if (!agreed.before.empty()) lane->memory.gradient = std::move(agreed.before);
     lane->squared_norm = agreed.squared_norm;
     FinishLane();
   });
@@ -432,23 +449,37 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 }
 
 void MomentumStep::ApplyLanes(const ApplyOrder& order) {
-  std::vector<std::pair<std::shared_ptr<const ReplicaPart>, std::shared_ptr<const Buffer>>> parts;
+  struct Task {
+    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<Buffer> agreed;
+    Values memory;
+  };
+  auto tasks = std::make_shared<std::vector<Task>>();
   for (Lane& lane : lanes_) {
-    parts.emplace_back(lane.bucket.part, std::exchange(lane.agreed, nullptr));
+    tasks->push_back(
+        {lane.bucket.part, std::exchange(lane.agreed, nullptr), std::exchange(lane.memory, {})});
   }
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
   options.learning_rate = order.learning_rate;
   options.gradient_factor = clip_ / static_cast<double>(order.labels);
-  auto apply = [model = core_->deps.model, codec = core_->deps.codec, parts = std::move(parts),
-                options, updates = optimizer::VarianceUpdates(schedule_, order.step)] {
-    for (const auto& [part, momentum] : parts) {
-      SHOAL_RETURN_IF_ERROR(ApplyPart(model, codec, *part, momentum.get(), options, updates));
+  auto apply = [model = core_->deps.model, codec = core_->deps.codec, tasks, options,
+                updates = optimizer::VarianceUpdates(schedule_, order.step)] {
+    for (Task& task : *tasks) {
+      SHOAL_RETURN_IF_ERROR(
+          ApplyPart(model, codec, *task.part, task.agreed.get(), options, updates, &task.memory));
     }
     model->ZeroGradients();
     return Status::Ok();
   };
   scope_.Run(core_->deps.compute, "momentum.apply", std::move(apply),
-             [this](const Status& status) { FinishApply(status); });
+             [this, tasks](const Status& status) {
+               for (std::size_t i = 0; i < lanes_.size(); ++i) {
+                 Task& task = (*tasks)[i];
+                 lanes_[i].memory = std::move(task.memory);
+                 if (task.agreed != nullptr) lanes_[i].compressed->Recycle(std::move(*task.agreed));
+               }
+               FinishApply(status);
+             });
 }
 
 void MomentumStep::FinishApply(const Status& status) {

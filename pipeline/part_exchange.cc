@@ -21,6 +21,7 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   exchange.seed = SeedOf(config.seed, options.number);
   exchange.epoch = config.generation;
   exchange.early_bytes_max += 2 * sizeof(float) * part.values;
+  exchange.reuse_memory = options.reuse_memory;
   SHOAL_ASSIGN_OR_RETURN(auto direct,
                          collective::NewDirectExchange(exchange, channel, control, compute));
   // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
@@ -32,7 +33,7 @@ Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
   for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
   return collective::NewPowerSgdExchange(
       {method.power_sgd, config.seed, static_cast<std::uint32_t>(config.generation),
-       channel->rank(), shapes, options.rounds_per_step},
+       channel->rank(), shapes, options.rounds_per_step, options.reuse_memory},
       std::move(direct), control, compute);
 }
 

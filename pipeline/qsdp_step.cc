@@ -72,10 +72,11 @@ class QsdpStep final : public ReplicaStep {
     bool quantised = false;
     std::size_t final_after = 0;
     std::unique_ptr<collective::Exchange> exchange;
-    bool begun = false;                 // of the running step
-    std::shared_ptr<const Buffer> own;  // gradients
-    LevelHistogram counts = {};         // of them
-    std::shared_ptr<const Buffer> sum;  // of the own shard
+    bool begun = false;           // of the running step
+    std::shared_ptr<Buffer> own;  // gradients
+    LevelHistogram counts = {};   // of them
+    Buffer spare;                 // for them
+    std::shared_ptr<Buffer> sum;  // of the own shard, until its step is made
   };
   struct Group {
     explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
@@ -199,6 +200,7 @@ Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quanti
       SeedOf(core_->config.seed, number + 1 + (part.embedding ? collective::kMuxChannelsMax : 0));
   config.epoch = core_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * part.values;
+  config.reuse_memory = true;
   if (quantised) {
     config.codec = method_.codec;
     config.result_codec = kExactCodec;  // the most that any round needs
@@ -316,10 +318,10 @@ void QsdpStep::Read(Group* group, Lane* lane) {
     LevelHistogram counts = {};
   };
   auto read = [model = core_->deps.model, part = lane->shard->part(),
-               learns = learns_ && lane->quantised,
-               bucket = method_.qsdp.bucket]() -> Result<Read> {
+               learns = learns_ && lane->quantised, bucket = method_.qsdp.bucket,
+               spare = std::move(lane->spare)]() mutable -> Result<Read> {
     Read result;
-    result.gradient = Buffer(part->values * sizeof(float));
+    result.gradient = Sized(std::move(spare), part->values * sizeof(float));
     const std::span<float> values = result.gradient.floats();
     SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values));
     if (learns) result.counts = compression::HistogramOf(values, bucket);
@@ -328,7 +330,7 @@ void QsdpStep::Read(Group* group, Lane* lane) {
   scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
              [this, group, lane](Result<Read> result) {
                if (!result.ok()) return Fail(result.status());
-               lane->own = std::make_shared<const Buffer>(std::move(result->gradient));
+               lane->own = std::make_shared<Buffer>(std::move(result->gradient));
                lane->counts = result->counts;
                group->scatters->Ready(group->NumberOf(*lane));
              });
@@ -362,7 +364,7 @@ void QsdpStep::Scatter(Group* group, Lane* lane) {
         if (again != again_) return;
         if (!sum.ok()) return Fail(sum.status());
         core_->Progress();
-        lane->sum = std::make_shared<const Buffer>(std::move(*sum));
+        lane->sum = std::make_shared<Buffer>(std::move(*sum));
         group->scatters->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
         if (done_) MaybeExchangeNorms(group);
       });
@@ -376,7 +378,11 @@ void QsdpStep::MaybeExchangeNorms(Group* group) {
     if (lane.sum == nullptr) return;
     sums.push_back(lane.sum);
   }
-  for (Lane& lane : group->lanes) lane.own = nullptr;
+  for (Lane& lane : group->lanes) {
+    // Work of a round that was rolled back may still read it.
+    if (!again_ && lane.own != nullptr) lane.spare = std::move(*lane.own);
+    lane.own = nullptr;
+  }
   auto square = [sums = std::move(sums)] {
     double squared = 0;
     for (const auto& sum : sums) squared += optimizer::SumOfSquares(sum->floats());
@@ -463,9 +469,9 @@ void QsdpStep::Gather(Group* group, Lane* lane) {
   request.tensor = kOfWeights;
   request.flow = collective::Flow::kGather;
   request.count = lane->shard->part()->values;
-  request.transform = [shard = lane->shard, rule, sum = std::exchange(lane->sum, nullptr)](
-                          std::size_t first, std::span<float> values) {
-    shard->Step(rule, sum->floats(), first, values);
+  request.transform = [shard = lane->shard, rule, sum = lane->sum](std::size_t first,
+                                                                   std::span<float> values) {
+    shard->Step(rule, std::as_const(*sum).floats(), first, values);
     return Status::Ok();
   };
   if (lane->quantised) {
@@ -474,6 +480,7 @@ void QsdpStep::Gather(Group* group, Lane* lane) {
   }
   Start(lane->exchange.get(), std::move(request), [this, group, lane](Buffer weights) {
     lane->exchange->Commit();
+    lane->exchange->Recycle(std::move(*std::exchange(lane->sum, nullptr)));
     group->gathers->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
     Adopt(group, lane, std::move(weights));
   });
@@ -482,12 +489,14 @@ void QsdpStep::Gather(Group* group, Lane* lane) {
 void QsdpStep::Adopt(Group* group, Lane* lane, Buffer weights) {
   auto adopt = [model = core_->deps.model, shard = lane->shard,
                 change = lane->quantised && method_.qsdp.delta && !order_.checkpoint,
-                weights = std::move(weights)]() mutable {
-    return shard->Adopt(model, change, weights.floats());
+                weights = std::move(weights)]() mutable -> Result<Buffer> {
+    SHOAL_RETURN_IF_ERROR(shard->Adopt(model, change, weights.floats()));
+    return std::move(weights);
   };
   scope_.Run(core_->deps.compute, "weights.adopt", std::move(adopt),
-             [this, group](const Status& status) {
-               if (!status.ok()) return Fail(status);
+             [this, group, lane](Result<Buffer> adopted) {
+               if (!adopted.ok()) return Fail(adopted.status());
+               lane->exchange->Recycle(std::move(*adopted));
                core_->Progress();
                if (--group->lanes_left > 0) return;
                Learns(*group) ? ExchangeCounts(group) : FinishGroup();

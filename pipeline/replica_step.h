@@ -72,6 +72,12 @@ Status ReadPart(model::StageModel* model, model::StateVector which, const Replic
 Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
                  std::size_t first, std::span<const float> values);
 
+// A buffer of that many bytes, the given one if it is: steps keep theirs for the next one, as new
+// pages cost more than what is done in them.
+inline Buffer Sized(Buffer given, std::size_t bytes) {
+  return given.size() == bytes ? std::move(given) : Buffer(bytes);
+}
+
 // Which of a part's values decay: those of tensors of two dimensions and more.
 std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part);
 
@@ -114,6 +120,7 @@ struct PartExchangeOptions {
   Executor* compute = nullptr;                  // codes and sums; null: the model's
   std::size_t number = 0;                       // among those of its group
   std::uint64_t rounds_per_step = 1;            // the last one of step s is (s + 1) times so many
+  bool reuse_memory = false;                    // collective::ExchangeConfig's
 };
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.
 Result<std::unique_ptr<collective::Exchange>> NewPartExchange(

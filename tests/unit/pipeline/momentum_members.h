@@ -80,6 +80,26 @@ inline ReduceOrder OrderOf(const StepFacts& facts) {
   return order;
 }
 
+// Remembers where what is read of it goes, and what is written to it comes from.
+class SeenStage final : public test_support::TinyStage {
+ public:
+  using TinyStage::TinyStage;
+
+  Status Read(model::StateVector which, std::size_t first, std::span<float> values) override {
+    places_.insert(values.data());
+    return TinyStage::Read(which, first, values);
+  }
+  Status Write(model::StateVector which, std::size_t at, std::span<const float> values) override {
+    places_.insert(values.data());
+    return TinyStage::Write(which, at, values);
+  }
+  // Since the last call.
+  std::set<const float*> TakePlaces() { return std::exchange(places_, {}); }
+
+ private:
+  std::set<const float*> places_;
+};
+
 class MomentumMembers {
  public:
   MomentumMembers(const std::string& method, const GroupShape& shape)
@@ -135,6 +155,7 @@ class MomentumMembers {
         EXPECT_FALSE(norms_[r].has_value()) << "comes in a task of its own";
       });
     }
+    models_[0]->TakePlaces();  // of what is above
     Settle();
     for (std::size_t r = 0; r < size(); ++r) {
       ASSERT_TRUE(norms_[r].has_value()) << "member " << r;
@@ -152,6 +173,7 @@ class MomentumMembers {
       });
     }
     Settle();
+    worked_in_ = models_[0]->TakePlaces();
     ASSERT_EQ(applied, size());
     for (std::size_t r = 1; r < size(); ++r) {
       ASSERT_EQ(Get(model::StateVector::kFirstMoment, r), Get(model::StateVector::kFirstMoment));
@@ -177,10 +199,11 @@ class MomentumMembers {
   std::unique_ptr<Executor> control_, compute_, codec_;
   test_support::MemoryGroup group_;
   std::size_t messages_ = 0;
-  std::vector<std::unique_ptr<test_support::TinyStage>> models_;
+  std::vector<std::unique_ptr<SeenStage>> models_;
   std::vector<std::unique_ptr<RunnerCore>> cores_;
   std::vector<std::unique_ptr<ReplicaStep>> steps_;
   std::vector<std::optional<Result<double>>> norms_;
+  std::set<const float*> worked_in_;  // memory of member 0's, from Reduce to Apply
 
  private:
   std::unique_ptr<Executor> NewExecutor(const char* name) {
@@ -192,7 +215,7 @@ class MomentumMembers {
   void AddMember(std::uint32_t rank, const compression::ReplicaMethod& method) {
     const test_support::TinyShape tiny{
         .layers = 5, .hidden = 16, .vocabulary = 40, .adamw = true, .clip_norm = kClip};
-    models_.push_back(std::make_unique<test_support::TinyStage>(tiny, model::StageRange{0, 5}, 5));
+    models_.push_back(std::make_unique<SeenStage>(tiny, model::StageRange{0, 5}, 5));
     RunnerConfig config;
     config.seed = 3;
     config.steps = 100;

@@ -336,5 +336,27 @@ TEST(MomentumStepTest, AnErrorBeforeReduceIsItsAnswer) {
   }
 }
 
+// Whoever else asks for memory between two steps gets none of what a step works in.
+TEST(ReplicaStep, ReusesItsMemoryInEveryStep) {
+  for (const char* method :
+       {"average", "average:dtype=bf16", "powersgd:rank=2,start=2", "qadam:bits=8,start=2",
+        "onebit:start=2", "marsit:start=2,every=4", "qsdp:weights=8,gradients=8"}) {
+    SCOPED_TRACE(method);
+    MomentumMembers members(method, {});
+    std::vector<Buffer> taken;
+    std::set<const float*> places, later;
+    for (std::uint64_t step = 0; step < 20; ++step) {
+      const StepFacts facts = MakeStep(members.shape_, step, members.values(), 1, {8, 8, 8});
+      ASSERT_NO_FATAL_FAILURE(members.Step(facts, [](std::size_t) { return 0; }));
+      if (step >= 3) (step < 11 ? places : later).merge(members.worked_in_);
+      for (std::size_t bytes = 64; bytes <= 4096; bytes += 64) {
+        for (int i = 0; i < 20; ++i) taken.emplace_back(bytes);
+      }
+    }
+    std::erase_if(later, [&](const float* place) { return places.contains(place); });
+    EXPECT_EQ(later.size(), 0u) << "of " << places.size();
+  }
+}
+
 }  // namespace
 }  // namespace shoal::pipeline
