@@ -126,7 +126,7 @@ std::vector<Finding> JudgePeer(const std::string& status_json) {
     findings.push_back({error ? Verdict::kBad : Verdict::kHint, TextOf(item, "code"),
                         TextOf(item, "text"), TextOf(item, "fix")});
   }
-  for (const Finding& finding : findings) well = well && finding.verdict != Verdict::kBad;
+  for (const Finding& finding : findings) well = well && finding.verdict == Verdict::kGood;
   if (well) {
     findings.push_back(
         {Verdict::kGood, "health", "links, store and codecs work as they should", ""});

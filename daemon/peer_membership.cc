@@ -137,7 +137,11 @@ Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::stri
   }
   SettingsOverlay next = overlay_;
   SHOAL_RETURN_IF_ERROR(ReadCaps(arguments, &next));
-  SHOAL_RETURN_IF_ERROR(WriteOverlay(config_.directory + "/overlay.json", next));
+  const Status saved = WriteOverlay(config_.directory + "/overlay.json", next);
+  if (!saved.ok()) {
+    return saved.WithContext("nothing was changed (" + CapsText() +
+                             "), as what is set must be saved; free space and set it again");
+  }
   overlay_ = next;
   ApplyCaps();
   return net::CommandResult{CapsText(), ""};

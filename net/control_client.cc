@@ -253,11 +253,17 @@ void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const St
     Finish(state, status);  // it was reached, and refused us
     return;
   }
-  SHOAL_LOG(kDebug, "net", "control.dial_failed", {"address", state->address},
-            {"error", status.message()});
-  state->failures += (state->failures.empty() ? " (" : "; ") + state->address + ": " +
-                     DialFailure(status.message());
-  if (state->next_address >= state->options.addresses.size()) state->failures += ")";
+  const std::string failure = DialFailure(status.message());
+  state->failures += (state->failures.empty() ? " (" : "; ") + state->address + ": " + failure;
+  // An address that does not answer takes seconds, and an invite may have many. The end of the last
+  // one is told with all of them.
+  const auto& addresses = state->options.addresses;
+  if (state->next_address < addresses.size()) {
+    SHOAL_LOG(kWarning, "net", "control.dial_failed", {"address", state->address},
+              {"error", failure}, {"next", addresses[state->next_address]});
+  } else {
+    state->failures += ")";
+  }
   TryNextAddress(state);
 }
 

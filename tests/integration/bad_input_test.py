@@ -1,6 +1,7 @@
 """What users and disks do wrong: one line that says what, why and what next, the documented exit
 code, nothing written over, no hang."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -453,12 +454,17 @@ class TypedTest(harness.SwarmTest):
     def test_a_scheduler_that_is_not_reached_is_said(self):
         port = harness.free_port()
         listen = {"listen": f"127.0.0.1:{port}"}
-        with Swarm(self.folder / "a", network=listen) as swarm:
+        first = f"127.0.0.9:{harness.free_port()}"  # nobody is there
+        many = {**listen, "advertise": [first, f"127.0.0.1:{port}"]}
+        with Swarm(self.folder / "a", network=many) as swarm:
             swarm.start_scheduler()
             old = swarm.invite()
             swarm.scheduler.stop()
         daemon = self.start("--join", old)
         wait_for(lambda: "refused" in daemon.log.read_text(), 30, "the terminal says why")
+        # Each address as soon as it has failed, and then all of them.
+        self.assertRegex(daemon.log.read_text(), rf"dial_failed .*{first}.*next=127.0.0.1:{port}")
+        wait_for(lambda: "next_try_in=" in daemon.log.read_text(), 30, "it tries again")
         self.assertRegex(daemon.log.read_text(), r"cannot be reached.*refused.*next_try_in=")
         done = run("shoal", "doctor", "--dir", self.folder / "p", check=False)
         self.assertEqual(done.returncode, FAILURE)
@@ -543,6 +549,21 @@ class DiskFullTest(harness.SwarmTest):
                 seen = str([status["run"]["reason"], status["members"]])
                 return "No space left" in seen
             wait_for(told, 60, "the scheduler knows that the disk is full")
+            self.assert_set_keeps_what_was(disk)
+
+    def assert_set_keeps_what_was(self, disk):
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        done = refused("shoal", "set", "upload=5mbit", "--dir", disk)
+        self.assert_refused(done, FAILURE, "No space left", "nothing was changed", "unlimited")
+        status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
+        self.assertEqual(status["limits"]["upBps"], 0)
+        filler.unlink()
+        run("shoal", "set", "upload=5mbit", "--dir", disk)
+        status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
+        self.assertEqual(status["limits"]["upBps"], 5_000_000)
 
 
 if __name__ == "__main__":

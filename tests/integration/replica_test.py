@@ -82,6 +82,19 @@ class ReplicaTest(harness.SwarmTest):
                     self.assertGreater(link["rttMinMs"], 0)
             swarm.stop()
 
+    def test_weights_are_alike_after_every_step(self):
+        for method in ("qsdp:weights=8,gradients=8", "onebit:start=2"):
+            with self.subTest(method=method), \
+                    Swarm(self.folder / method[:4], stages=1, pipelines=2, steps=8,
+                          weight_check_every=1) as swarm:
+                swarm.sections["replica"] = {"method": method}
+                swarm.start()
+                swarm.wait_finished()
+                consistency = swarm.status()["consistency"]
+                self.assertGreaterEqual(consistency["weightChecks"], 8)
+                self.assertEqual(consistency["weightMismatches"], 0)
+                swarm.stop()
+
     def test_parameters_in_shards(self):
         """What a peer holds shrinks with its group: 16 bytes a value where it holds all."""
         text = harness.text(40_000)

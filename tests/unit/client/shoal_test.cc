@@ -357,6 +357,11 @@ TEST(Doctor, WhatAPeerCannotReachIsBadAndNothingIsWell) {
       R"({"state":"waiting","stateReasons":["the run is paused: attic is gone"],"health":[],
           "scheduler":{"connected":true,"addresses":["h:1"],"trouble":""}})");
   EXPECT_TRUE(Has(waiting, "state", Verdict::kHint));
+  const auto dialling = JudgePeer(
+      R"({"state":"joining","scheduler":{"connected":false,"addresses":["h:1"],"trouble":""},
+          "health":[]})");
+  EXPECT_TRUE(Has(dialling, "scheduler", Verdict::kHint));
+  EXPECT_FALSE(Has(dialling, "health", Verdict::kGood));
 }
 
 TEST_F(Shoal, PassesArgumentsOnToShoalRun) {

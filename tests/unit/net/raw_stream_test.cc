@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/checksum.h"
+#include "common/file.h"
 #include "net/bulk_stream.h"
 #include "net/control.h"
 #include "net_test_util.h"
@@ -255,6 +256,13 @@ TEST_F(RawLanes, NotMoreConnectionsThanFour) {
   Greet();
   for (std::uint32_t i = 1; i < 4; ++i) EXPECT_EQ(Join(i), 0);
   EXPECT_NE(Join(4), 0);
+}
+
+TEST(Protocol, TheWirePageNamesTheVersion) {
+  const Result<std::string> page =
+      ReadFile(test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/WIRE.md", 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  EXPECT_THAT(*page, HasSubstr("protocol version (" + std::to_string(kProtocolVersion) + ","));
 }
 
 TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
