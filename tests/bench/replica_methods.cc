@@ -46,7 +46,7 @@ Result<std::unique_ptr<Exchange>> NewDirect(const ReplicaBenchOptions& options,
   return collective::NewDirectExchange(config, channel, control, compute);
 }
 
-using Done = std::function<void(Result<ReplicaBenchResult>)>;
+using Done = ReplicaBenchMethod::Done;
 
 Result<ReplicaBenchResult> OnePiece(Result<Buffer> result) {
   if (!result.ok()) return result.status();
@@ -280,6 +280,10 @@ Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
     Executor* compute) {
   using Made = std::unique_ptr<ReplicaBenchMethod>;
   const std::size_t members = channel->size();
+  if (!options.step.empty()) {
+    return NewStepRounds(options, Matrices(options.values->size() / sizeof(float)), channel,
+                         control, compute);
+  }
   if (options.kind == "marsit") {
     return Made(std::make_unique<MarsitRounds>(options, channel, control, compute));
   }

@@ -31,6 +31,7 @@ struct ReplicaBenchOptions {
   std::size_t ring_chunk_bytes = 256 << 10;  // ring
   std::optional<std::size_t> chunk_bytes, chunk_values, window_bytes;  // direct; else its defaults
   std::shared_ptr<const Buffer> values;                                // fp32
+  std::string step;  // a replica method: rounds are its steps; empty: only exchanges
 };
 
 // The agreed vector, in one piece or several.
@@ -40,8 +41,11 @@ using ReplicaBenchResult = std::vector<Buffer>;
 class ReplicaBenchMethod {
  public:
   virtual ~ReplicaBenchMethod() = default;
+  using Done = std::function<void(Result<ReplicaBenchResult>)>;
   // A round and its commit; `round` grows from 1. One at a time.
-  virtual void Round(std::uint64_t round, std::function<void(Result<ReplicaBenchResult>)> done) = 0;
+  virtual void Round(std::uint64_t round, Done done) = 0;
+  // What all members have in common now, for rounds that give no result.
+  virtual ReplicaBenchResult Agreed() { return {}; }
   virtual void Recycle(ReplicaBenchResult result) { static_cast<void>(result); }
 };
 
@@ -49,6 +53,12 @@ class ReplicaBenchMethod {
 Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
     const ReplicaBenchOptions& options, collective::GroupChannel* channel, Executor* control,
     Executor* compute);
+
+// Steps of `options.step` on a stage of these tensors (replica_steps.cc). `codec`: beside the
+// thread of the stage's model.
+Result<std::unique_ptr<ReplicaBenchMethod>> NewStepRounds(
+    const ReplicaBenchOptions& options, const std::vector<std::vector<std::size_t>>& tensors,
+    collective::GroupChannel* channel, Executor* control, Executor* codec);
 
 }  // namespace shoal::bench
 

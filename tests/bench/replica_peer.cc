@@ -252,6 +252,7 @@ class Member {
     options.columns = from.value("columns", options.columns);
     options.rank = from.value("rank", options.rank);
     options.ring_chunk_bytes = from.value("ringChunkBytes", options.ring_chunk_bytes);
+    options.step = from.value("step", "");
     if (from.contains("chunkBytes")) options.chunk_bytes = from["chunkBytes"];
     if (from.contains("chunkValues")) options.chunk_values = from["chunkValues"];
     if (from.contains("windowBytes")) options.window_bytes = from["windowBytes"];
@@ -271,6 +272,9 @@ class Member {
   }
 
   void Run(std::uint64_t rounds) {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto faults = usage.ru_minflt;
     const double cpu = CpuSeconds();
     const std::uint64_t wire = RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); });
     const std::uint64_t begin = Nanoseconds();
@@ -279,7 +283,6 @@ class Member {
     end.get_future().wait();
     const std::uint64_t ended = Nanoseconds();
     const double used = CpuSeconds() - cpu;
-    rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
     Answer({{"begin", begin},
             {"end", ended},
@@ -287,6 +290,7 @@ class Member {
             {"sentWireBytes",
              RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); }) - wire},
             {"paceBps", hub_->upload_pace().value},
+            {"newPages", usage.ru_minflt - faults},
             {"peakBytes", usage.ru_maxrss * 1024}});
   }
 
@@ -300,6 +304,9 @@ class Member {
   }
 
   void Check() {
+    if (result_.empty()) {
+      result_ = RunOn(executor_.get(), [this] { return method_->Agreed(); });
+    }
     const double scale = mean_ ? 1.0 / static_cast<double>(members_) : 1.0;
     std::vector<std::uint64_t> hashes;
     for (const Buffer& piece : result_) hashes.push_back(Checksum64(piece.bytes()));

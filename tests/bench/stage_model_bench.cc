@@ -134,5 +134,30 @@ void OptimizerStep(benchmark::State& state) {
 }
 BENCHMARK(OptimizerStep)->Unit(benchmark::kMillisecond);
 
+// What the members of a stage group compare every so many steps (weight_check_every), as a part of
+// the smallest step there is: one micro-batch.
+void WeightChecksum(benchmark::State& state, const Shape& shape) {
+  Stage stage("fp32", shape);
+  const auto seconds = [](auto operation) {
+    const std::clock_t start = std::clock();
+    operation();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  double step = 0, checksum = 0;
+  for (auto _ : state) {
+    step += seconds([&] {
+      stage.Forward();
+      stage.BackwardInput();
+      stage.BackwardWeights();
+      SHOAL_CHECK(stage.model().Apply(0, 1, 1, 1e-3).ok());
+    });
+    checksum += seconds([&] { benchmark::DoNotOptimize(stage.model().WeightChecksum()); });
+  }
+  state.counters["checksum_ms"] = 1e3 * checksum / static_cast<double>(state.iterations());
+  state.counters["of_step"] = checksum / step;
+}
+BENCHMARK_CAPTURE(WeightChecksum, small_middle, kSmallMiddle)->Iterations(5);
+BENCHMARK_CAPTURE(WeightChecksum, small_last, kSmallLast)->Iterations(5);
+
 }  // namespace
 }  // namespace shoal::model
