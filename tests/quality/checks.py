@@ -130,7 +130,7 @@ LIMITS = [
     (PIPELINES, "average:local_steps=16", 4, 0.5),
     *((setup, "marsit", 1, 0.5) for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)),
     *((setup, "onebit", 1, 0.5) for setup in HIGH_RATE),
-    *((setup, "marsit", 3, 1.5) for setup in HIGH_RATE),
+    *((setup, "marsit", 4, 1.5) for setup in HIGH_RATE),
     *((setup, name, train, 0.5)
       for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)
       for name, train in (("qadam:bits=4", 0.5), ("onebit", 0.5),

@@ -50,7 +50,8 @@ REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a val
 REPLICA_TEXT = """Pipelines of two stages each, activations and gradients between stages in fp32;
 `fp32` is the method `average`, other names are `[replica] method` of a run file. *bits a value*:
 wire bits inside the stage groups per fp32 value that exact sums would send there, over the whole
-run (warm-up included; headers, TLS and TCP, too). *group MB*: all members, all steps."""
+run (warm-up included; headers, TLS and TCP, too). *group MB*: all members, all steps. *High rate*:
+1e-3 instead of 3e-4."""
 
 
 def _cells(values, form):

@@ -275,6 +275,12 @@ REPLICA = [
     replica(method, (1,), "fp32" if method == "average" else "", setup)
     for setup in HIGH_RATE
     for method in ("average", "onebit", "marsit")
-] + [replica("marsit:every=50,scale=4", (1,), setup=HIGH_RATE[2])]
+] + [
+    # Why `every` and `scale` are what they are.
+    replica("marsit:scale=4", (1,), setup=HIGH_RATE[0]),
+    replica("marsit:every=12,scale=4", (1,), setup=HIGH_RATE[0]),
+    replica("marsit:every=12", (1,), setup=HIGH_RATE[1]),
+    replica("marsit:every=50,scale=4", (1,), setup=HIGH_RATE[2]),
+]
 
 ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA
