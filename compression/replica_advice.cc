@@ -137,7 +137,7 @@ std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_
   return {
       Text("replica method marsit sends %.1f bits a value, onebit 1.0, ", (31 + every) / every) +
       "and its loss is worse at high learning rates: at 1e-3 training loss was 2.9, 3.0 and "
-      "1.4 % above that of average with 2, 4 and 8 pipelines, with onebit and 8 0.1 % below; "
+      "1.4 % above that of average with 2, 4 and 8 pipelines, with onebit not above it; "
       "write method = \"onebit\" unless methods are to be compared"};
 }
 

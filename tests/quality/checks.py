@@ -129,7 +129,7 @@ LIMITS = [
     (PIPELINES, "average:codec=direct:bits=4/bucket=512", 2, 0.5),
     (PIPELINES, "average:local_steps=16", 4, 0.5),
     *((setup, "marsit", 1, 0.5) for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)),
-    *((setup, "onebit", 1, 0.5) for setup in HIGH_RATE),
+    *((setup, "onebit", 1, 1) for setup in HIGH_RATE),
     *((setup, "marsit", 4, 1.5) for setup in HIGH_RATE),
     *((setup, name, train, 0.5)
       for setup in (PIPELINES, PIPELINES_4, PIPELINES_8)
