@@ -74,6 +74,7 @@ StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1:
       plan_(std::move(plan)),
       own_(std::move(own)),
       alive_(std::make_shared<bool>(true)),
+      steps_([this](control::v1::PeerMessage message) { owner_->Tell(std::move(message)); }),
       fetcher_(resources.control, resources.store, resources.content) {}
 
 StageHost::~StageHost() {
@@ -344,7 +345,7 @@ void StageHost::OnReduce(const control::v1::Reduce& reduce) {
 
 void StageHost::OnApply(const control::v1::Apply& apply) {
   if (!runner_) return;
-  apply_ = apply;
+  steps_.OnOrder(apply);
   runner_->OnApply({apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels()});
 }
 
@@ -434,8 +435,8 @@ void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
 
 void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) {
   places_ = places;
-  auto message = std::make_shared<control::v1::PeerMessage>();
-  control::v1::Applied* proto = message->mutable_applied();
+  control::v1::PeerMessage message;
+  control::v1::Applied* proto = message.mutable_applied();
   proto->set_generation(plan_.generation());
   proto->set_step(step);
   for (const pipeline::PlaceChecksum& place : places) {
@@ -446,20 +447,18 @@ void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceC
     item->set_checksum(place.checksum);
     item->set_records(place.records);
   }
-  const bool ordered = apply_ && apply_->step() == step;
-  if (!ordered || !(apply_->check_weights() || apply_->checkpoint())) {
-    owner_->Tell(std::move(*message));
-    return;
-  }
-  // Posted before the checkpoint is saved: the scheduler hears of the weights first.
+  steps_.OnApplied(step, std::move(message));
+}
+
+// Tasks of compute run in order, so that both see the weights before a further step changes them.
+void StageHost::OnModelApplied(std::uint64_t step) {
+  const control::v1::Apply* const order = steps_.Find(step);
+  if (order == nullptr) return;
   Run<std::uint64_t>(
       resources_.compute, "stage.checksum",
       [loaded = loaded_] { return loaded->model->WeightChecksum(); },
-      [this, message](std::uint64_t checksum) {
-        message->mutable_applied()->set_weight_checksum(checksum);
-        owner_->Tell(std::move(*message));
-      });
-  if (apply_->checkpoint()) SaveCheckpoint(step + 1, apply_->upload());
+      [this, step](std::uint64_t checksum) { steps_.OnChecksum(step, checksum); });
+  if (order->checkpoint()) SaveCheckpoint(step + 1, order->upload());
 }
 
 void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
@@ -489,11 +488,13 @@ void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
         }
         return saved;
       },
-      [this, step](Outcome saved) {
-        if (saved.ok()) return OnSaved(std::move(*saved));
-        Saved failed;
-        failed.step = step;
-        TellCheckpoint(failed, saved.status());
+      [this, step](const Outcome& saved) {
+        steps_.OnSaved(step - 1, [this, step, saved] {
+          if (saved.ok()) return OnSaved(*saved);
+          Saved failed;
+          failed.step = step;
+          TellCheckpoint(failed, saved.status());
+        });
       });
 }
 

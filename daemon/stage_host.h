@@ -12,6 +12,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
+#include "daemon/applied_steps.h"
 #include "daemon/artefact_fetcher.h"
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
@@ -93,6 +94,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnReady() override;
   void OnStepReady(const pipeline::StepReady& ready) override;
   void OnSyncDone(std::uint64_t step, double squared_norm) override;
+  void OnModelApplied(std::uint64_t step) override;
   void OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) override;
   void OnFailed(Status status, const PeerId* peer) override;
 
@@ -121,10 +123,10 @@ class StageHost : private pipeline::StageRunner::Mediator {
   const control::v1::Plan plan_;
   const control::v1::Position own_;
   const std::shared_ptr<bool> alive_;  // shared with posted tasks: false once destroyed
+  AppliedSteps steps_;
   ArtefactFetcher fetcher_;
   std::shared_ptr<Loaded> loaded_;  // shared with compute tasks; dies on the compute thread
   std::unique_ptr<pipeline::StageRunner> runner_;
-  std::optional<control::v1::Apply> apply_;  // being carried out
   StageBudget budget_;
   std::string device_name_;
   std::vector<pipeline::PlaceChecksum> places_;

@@ -419,9 +419,10 @@ void Runner::OnApply(const ApplyOrder& order) {
 }
 
 void Runner::ApplyModel(const ApplyOrder& order) {
-  replica_->Apply(order, [this](const Status& status) {
+  replica_->Apply(order, [this, applied = order.step](const Status& status) {
     if (failed()) return;
     if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
+    core_.deps.mediator->OnModelApplied(applied);
     for (Applying& step : applying_) {
       if (step.step == step_) step.model_done = true;
     }

@@ -150,6 +150,10 @@ class StageRunner {
     virtual void OnReady() = 0;  // links open, inventories exchanged: step plans may come
     virtual void OnStepReady(const StepReady& ready) = 0;
     virtual void OnSyncDone(std::uint64_t step, double squared_norm) = 0;
+    // The model has made the step, and no task that changes its weights again was posted since. Not
+    // a task of its own: the runner must not be destroyed in it.
+    virtual void OnModelApplied(std::uint64_t /*step*/) {}
+    // The step's m are kept, too; the next step may have gone on meanwhile, up to its own Apply.
     virtual void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) = 0;
     // The generation cannot go on: a link broke (`peer` set), or something local failed.
     virtual void OnFailed(Status status, const PeerId* peer) = 0;
