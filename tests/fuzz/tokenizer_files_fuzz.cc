@@ -30,7 +30,7 @@ void CheckSplit(const std::vector<shoal::dataset::AddedToken>& tokens, std::stri
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto check = [](const shoal::Result<shoal::dataset::BpeModel>& model) {
+  const auto check = [bytes](const shoal::Result<shoal::dataset::BpeModel>& model) {
     if (!model.ok()) return;
     if (model->bytes.size() != model->names.size() || model->names.size() < 256) std::abort();
     if (shoal::dataset::FingerprintOf(*model).size() != 64) std::abort();
