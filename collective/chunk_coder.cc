@@ -8,7 +8,7 @@
 
 #include "collective/one_bit_coder.h"
 #include "common/buffer.h"
-#include "compression/vector_kernels.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {

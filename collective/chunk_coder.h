@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace shoal::collective {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "compression/vector_kernels.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "collective/one_bit.h"
-#include "compression/half.h"
-#include "compression/kernels.h"
-#include "compression/vector_kernels.h"
+#include "compression/simd/half.h"
+#include "compression/simd/kernels.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {

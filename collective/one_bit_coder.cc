@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "common/bytes.h"
-#include "compression/half.h"
-#include "compression/vector_kernels.h"
+#include "compression/simd/half.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "collective/exchange_result.h"
 #include "common/task_scope.h"
-#include "compression/power_sgd_vector.h"
+#include "compression/replica/power_sgd_vector.h"
 
 namespace shoal::collective {
 namespace {

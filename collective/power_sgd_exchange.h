@@ -1,6 +1,6 @@
-// The exchange of exchange.h by PowerSGD (compression/power_sgd_vector.h): factors of the vector's
-// matrices in two rounds of an exact exchange, everything else beside the first factor. Steps
-// before options.start go through the exact exchange as they are.
+// The exchange of exchange.h by PowerSGD (compression/replica/power_sgd_vector.h): factors of the
+// vector's matrices in two rounds of an exact exchange, everything else beside the first factor.
+// Steps before options.start go through the exact exchange as they are.
 //
 // Memory (a residual per member, Q equal on all) is of the epoch: it starts from zero with the
 // object. Commit adopts that of the finished round, Rollback drops it. Only kSum is possible.
@@ -15,7 +15,7 @@
 
 #include "collective/exchange.h"
 #include "common/executor.h"
-#include "compression/power_sgd.h"
+#include "compression/replica/power_sgd.h"
 
 namespace shoal::collective {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collective/exchange_result.h"
-#include "compression/vector_kernels.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
 namespace {

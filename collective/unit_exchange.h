@@ -36,7 +36,7 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "common/task_scope.h"
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace shoal::collective {
 

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "compression/delta_guard.h"
+#include "compression/codecs/delta_guard.h"
 
 namespace shoal::daemon {
 namespace {

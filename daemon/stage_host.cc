@@ -9,8 +9,8 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "compression/replica_method.h"
-#include "compression/segment_count.h"
+#include "compression/api/segment_count.h"
+#include "compression/replica/replica_method.h"
 #include "daemon/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "dataset/prepared_data.h"

@@ -1,5 +1,5 @@
 // BoundaryStats: what one end of a boundary measured of the tensors that crossed it: does AQ-SGD's
-// premise hold there, that samples change little between visits (compression/delta_guard.h)?
+// premise hold there, that samples change little between visits (compression/codecs/delta_guard.h)?
 //
 // The sender is the lower stage's end: it codes the activations. The receiver codes their
 // gradients. Each measures what it codes, so a figure is known at one end only; the mode travels in
@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "compression/codec.h"
-#include "compression/stateful_codec.h"
+#include "compression/api/codec.h"
+#include "compression/api/stateful_codec.h"
 #include "net/frame.h"
 #include "storage/delta_store.h"
 

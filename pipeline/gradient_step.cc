@@ -13,7 +13,7 @@
 
 #include "collective/channel_mux.h"
 #include "collective/exchange.h"
-#include "compression/power_sgd_vector.h"
+#include "compression/replica/power_sgd_vector.h"
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/replica_step.h"
 

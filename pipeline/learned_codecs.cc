@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compression/learned_levels.h"
+#include "compression/codecs/learned_levels.h"
 
 namespace shoal::pipeline {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compression/qsdp_options.h"
+#include "compression/replica/qsdp_options.h"
 
 namespace shoal::pipeline {
 

@@ -1,5 +1,5 @@
 // LinkMemory: what the sender of a link's gradients remembers from one message to the next
-// (compression/stateful_codec.h).
+// (compression/api/stateful_codec.h).
 //
 // A generation begins without any: then nothing but the error of the last messages is missing,
 // whoever left or came. Messages of a step build on each other; what the last one left is kept when
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/stateful_codec.h"
+#include "compression/api/stateful_codec.h"
 
 namespace shoal::pipeline {
 

@@ -14,7 +14,7 @@
 #include "collective/shard_layout.h"
 #include "common/buffer.h"
 #include "common/mutex.h"
-#include "compression/learned_levels.h"
+#include "compression/codecs/learned_levels.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
 

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "collective/power_sgd_exchange.h"
-#include "compression/stage_selection.h"
+#include "compression/replica/stage_selection.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {

@@ -4,7 +4,7 @@
 #define SHOAL_PIPELINE_PART_LANS_H_
 
 #include "collective/lan_groups.h"
-#include "compression/qsdp_options.h"
+#include "compression/replica/qsdp_options.h"
 #include "pipeline/replica_step.h"
 
 namespace shoal::pipeline {

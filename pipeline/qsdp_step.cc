@@ -25,7 +25,7 @@
 #include "collective/channel_mux.h"
 #include "collective/exchange.h"
 #include "collective/hierarchical_exchange.h"
-#include "compression/learned_levels.h"
+#include "compression/codecs/learned_levels.h"
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/learned_codecs.h"
 #include "pipeline/moment_gather.h"

@@ -1,6 +1,6 @@
 // ReplicaStep: what the peers of a stage group do between the end of a step's micro-batches and its
 // Apply, so that all of them go on with the same parameters; one implementation per kind of method
-// (compression/replica_method.h).
+// (compression/replica/replica_method.h).
 //
 // Part of the step's transaction: until Apply nothing of the stage's weights and moments has
 // changed, and destroying the object is an abort. Memories that a method keeps between steps
@@ -23,7 +23,7 @@
 #include "collective/group_channel.h"
 #include "common/buffer.h"
 #include "common/status.h"
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
 #include "optimizer/adamw_shard.h"

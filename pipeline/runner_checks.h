@@ -4,7 +4,7 @@
 #define SHOAL_PIPELINE_RUNNER_CHECKS_H_
 
 #include "common/status.h"
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 #include "pipeline/stage_runner.h"
 
 namespace shoal::pipeline {

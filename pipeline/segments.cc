@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/status.h"
-#include "compression/segment_count.h"
+#include "compression/api/segment_count.h"
 
 namespace shoal::pipeline {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/ids.h"
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace shoal::pipeline {
 

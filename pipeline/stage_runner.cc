@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/log.h"
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 #include "pipeline/boundary.h"
 #include "pipeline/group_links.h"
 #include "pipeline/lifecycle.h"

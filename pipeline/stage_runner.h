@@ -17,8 +17,8 @@
 #include "common/executor.h"
 #include "common/ids.h"
 #include "common/status.h"
-#include "compression/codec.h"
-#include "compression/segment_count.h"
+#include "compression/api/codec.h"
+#include "compression/api/segment_count.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "net/link.h"
@@ -41,7 +41,7 @@ struct RunnerConfig {
   std::uint32_t row_tokens = 0;
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
-  std::string replica_method = "average";  // compression/replica_method.h
+  std::string replica_method = "average";  // compression/replica/replica_method.h
   // Numbers of the LANs, by member of the stage group and of the tied embedding's, where the plan
   // names some: 0 shares one with nobody. Else empty.
   std::vector<std::uint32_t> lans, embedding_lans;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collective/unit_exchange.h"
-#include "compression/learned_levels.h"
+#include "compression/codecs/learned_levels.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
 

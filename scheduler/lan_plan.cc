@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 
 namespace shoal::scheduler {
 namespace {

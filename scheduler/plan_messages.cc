@@ -3,7 +3,7 @@
 #include <span>
 
 #include "common/checksum.h"
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 
 namespace shoal::scheduler {
 namespace {

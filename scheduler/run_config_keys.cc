@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compression/replica_method.h"
-#include "compression/stage_selection.h"
+#include "compression/replica/replica_method.h"
+#include "compression/replica/stage_selection.h"
 #include "net/host_port.h"
 
 namespace shoal::scheduler {

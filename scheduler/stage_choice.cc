@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/log.h"
-#include "compression/replica_method.h"
-#include "compression/stage_selection.h"
+#include "compression/replica/replica_method.h"
+#include "compression/replica/stage_selection.h"
 
 namespace shoal::scheduler {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/units.h"
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 #include "scheduler/peer_message_check.h"
 #include "scheduler/swarm_state_impl.h"
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace shoal::compression {
 namespace {

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "compression/device_queue.h"
-#include "compression/message_noise.h"
-#include "compression/tiles_codec.h"
-#include "compression/topk_codec.h"
+#include "compression/api/message_noise.h"
+#include "compression/codecs/tiles_codec.h"
+#include "compression/codecs/topk_codec.h"
+#include "compression/device/device_queue.h"
 
 namespace shoal::compression {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "compression/power_sgd.h"
-#include "compression/stateful_codec.h"
+#include "compression/api/stateful_codec.h"
+#include "compression/replica/power_sgd.h"
 
 namespace shoal::compression {
 namespace {

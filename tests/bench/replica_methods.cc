@@ -12,7 +12,7 @@
 #include "collective/ring_exchange.h"
 #include "collective/ring_reduce.h"
 #include "collective/shard_layout.h"
-#include "compression/replica_method.h"
+#include "compression/replica/replica_method.h"
 
 namespace shoal::bench {
 namespace {

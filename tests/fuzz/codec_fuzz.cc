@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace {
 

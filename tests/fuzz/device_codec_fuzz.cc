@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "compression/device_codec.h"
-#include "tests/unit/compression/host_queue.h"
+#include "compression/device/device_codec.h"
+#include "tests/unit/compression/device/host_queue.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "compression/dithered_codec.h"
+#include "compression/codecs/dithered/dithered_codec.h"
 
 namespace {
 

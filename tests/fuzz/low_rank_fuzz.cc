@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "compression/codec.h"
-#include "compression/stateful_codec.h"
+#include "compression/api/codec.h"
+#include "compression/api/stateful_codec.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "compression/bit_stream.h"
-#include "compression/rans.h"
-#include "compression/rans_table.h"
+#include "compression/entropy/bit_stream.h"
+#include "compression/entropy/rans.h"
+#include "compression/entropy/rans_table.h"
 
 using namespace shoal::compression;
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "compression/codec.h"
-#include "compression/replica_method.h"
-#include "compression/stage_selection.h"
+#include "compression/api/codec.h"
+#include "compression/replica/replica_method.h"
+#include "compression/replica/stage_selection.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using shoal::compression::ParseReplicaMethod;

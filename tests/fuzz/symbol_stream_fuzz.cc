@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "compression/rans.h"
-#include "compression/symbol_stream.h"
+#include "compression/entropy/rans.h"
+#include "compression/entropy/symbol_stream.h"
 
 namespace {
 

@@ -106,7 +106,7 @@ class LintTest(unittest.TestCase):
                 ("model/a.cc", "ATen/ATen.h"), ("storage/a.cc", "rocksdb/db.h"),
                 ("net/beast_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
                 ("common/asio_executor.cc", "boost/asio.hpp"), ("net/a.cc", "unistd.h"),
-                ("compression/cuda/a.cu", "cuda_runtime.h")]:
+                ("compression/device/cuda/a.cu", "cuda_runtime.h")]:
             with self.subTest(include=include):
                 files = self.with_source(path, f"#include <{include}>\n")
                 self.assertEqual(self.errors(**files), [])

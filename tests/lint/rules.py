@@ -33,7 +33,7 @@ TECHNOLOGY_HEADER = re.compile(r"(rocks|grpc|torch|asio|cuda|spdlog|sodium|opens
 THIRD_PARTY = [
     ("LibTorch", r"(torch|ATen|c10|caffe2)/", r"model/.*\.(cc|cu)$"),
     ("CUDA", r"(cuda|cub|thrust|cooperative_groups|curand|nv)[\w/]*(\.h|\.cuh)?$|cuda/",
-     r"(compression/cuda|model)/.*\.(cc|cu|cuh)$"),
+     r"(compression/device/cuda|model)/.*\.(cc|cu|cuh)$"),
     ("gRPC", r"(grpc|grpcpp|grpc\+\+)/|.*\.grpc\.pb\.h$", r"net/.*\.cc$"),
     ("Abseil", r"absl/", r"net/grpc_setup\.cc$"),
     ("protobuf", r"google/protobuf/", r"(net|scheduler|daemon|client)/.*\.cc$"),

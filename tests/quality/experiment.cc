@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "common/file.h"
-#include "compression/codec.h"
-#include "compression/replica_method.h"
+#include "compression/api/codec.h"
+#include "compression/replica/replica_method.h"
 #include "dataset/sampler.h"
 #include "model/init_weights.h"
 #include "model/stage_model.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/stateful_codec.h"
+#include "compression/api/stateful_codec.h"
 #include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {

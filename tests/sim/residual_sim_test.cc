@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/feedback_codec.h"
+#include "compression/codecs/feedback_codec.h"
 #include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "compression/power_sgd_vector.h"
+#include "compression/replica/power_sgd_vector.h"
 #include "tests/unit/collective/exchange_group.h"
 
 namespace shoal::collective {

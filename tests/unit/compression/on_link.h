@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "compression/codec.h"
-#include "compression/stateful_codec.h"
+#include "compression/api/codec.h"
+#include "compression/api/stateful_codec.h"
 
 namespace shoal::compression {
 

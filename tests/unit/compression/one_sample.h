@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/codec.h"
+#include "compression/api/codec.h"
 
 namespace shoal::compression {
 

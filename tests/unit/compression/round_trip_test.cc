@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/m_format.h"
+#include "compression/api/m_format.h"
 #include "tests/unit/compression/one_sample.h"
 #include "tests/unit/compression/reference.h"
 #include "tests/unit/compression/simd_levels.h"

@@ -1,0 +1,40 @@
+// AqsgdCodec: sends the quantised change of a sample's activation against m, the activation that
+// both ends last agreed on ("Fine-tuning Language Models over Slow Networks using Activation
+// Quantization with Guarantees", section 3, algorithm 1).
+//
+// State kept: m per sample, as an image that enters and leaves as an argument (m_format.h). Bytes
+// on the wire: 16, one section of changes and one of first visits, whichever there are.
+// Numerics: m' = m + decoded change, one fp32 addition per value; with a 16-bit m it is rounded
+// once to fp16, and that is the next m and what the receiver's layers get. The sender makes its
+// next m by the same arithmetic from the codes it sends, so both ends hold the same bits.
+
+#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_
+
+#include <memory>
+#include <string>
+
+#include "compression/api/codec.h"
+#include "compression/api/m_format.h"
+#include "compression/codecs/direct_codec.h"
+#include "compression/codecs/plain_codec.h"
+
+namespace shoal::compression {
+
+struct AqsgdParts {
+  std::string spec;
+  MFormat m{16};
+  std::shared_ptr<const PlainCodec> delta;        // of the changes
+  std::shared_ptr<const DirectCodec> wide;        // the same in DeltaMode::kWideDelta
+  std::shared_ptr<const PlainCodec> first_visit;  // of samples without m
+  std::shared_ptr<const PlainCodec> full;         // of all samples in DeltaMode::kFull
+  bool guarded = true;
+  // `delta` if it is a DirectCodec and m has 16 bits: coded in one pass over each block.
+  std::shared_ptr<const DirectCodec> one_pass;
+};
+
+std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_

@@ -1,0 +1,110 @@
+#include "compression/codecs/cocktail_codec.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compression/api/message_noise.h"
+#include "compression/api/sample_layout.h"
+#include "compression/codecs/topk_codec.h"
+#include "compression/simd/kernels.h"
+
+namespace shoal::compression {
+namespace {
+
+constexpr std::uint32_t kSubsetStream = 10;
+
+class CocktailCodec final : public PlainCodec {
+ public:
+  CocktailCodec(std::uint32_t stride, double ratio, int bits, std::uint32_t bucket,
+                EntropyStage stage)
+      : stride_(stride), topk_(ratio, bits, bucket, stage) {
+    const std::string inner = topk_.spec();
+    spec_ = "cocktail" + std::string(EntropySuffix(stage)) + ":stride=" + std::to_string(stride_) +
+            "," + inner.substr(inner.find(':') + 1);
+  }
+
+  const std::string& spec() const override { return spec_; }
+  bool divisible() const override { return false; }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
+    return topk_.EncodedBytesMax(Part((shape.values() - 1) / stride_ + 1), samples);
+  }
+
+  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
+                             const RandomKey& key, std::span<std::byte> out,
+                             std::span<const std::span<float>> decoded) const override {
+    SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
+    const StridedSubset subset = SubsetOf(key, stride_, shape.values());
+    const std::size_t count = subset.count(shape.values());
+    std::vector<float> values(samples.size() * count);
+    std::vector<std::span<const float>> parts;
+    std::vector<std::span<float>> got;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const std::span<float> part = std::span(values).subspan(i * count, count);
+      for (std::size_t j = 0; j < count; ++j) {
+        part[j] = samples[i][subset.first + j * subset.stride];
+      }
+      // What does not travel must be finite, too, or it would stay in a memory for ever.
+      SHOAL_RETURN_IF_ERROR(
+          CheckMagnitude(AbsMaxBits(samples[i].data(), samples[i].size()), kMagnitudeMax, spec_));
+      parts.push_back(part);
+      if (!decoded.empty()) got.push_back(part);
+    }
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                           topk_.Encode(parts, Part(count), key, out, got));
+    for (std::size_t i = 0; i < decoded.size(); ++i) Spread(subset, got[i], decoded[i]);
+    return bytes;
+  }
+
+  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                std::span<const std::span<float>> samples) const override {
+    SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
+    const StridedSubset subset = SubsetOf(key, stride_, shape.values());
+    const std::size_t count = subset.count(shape.values());
+    std::vector<float> values(samples.size() * count);
+    std::vector<std::span<float>> parts;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      parts.push_back(samples[i].empty() ? std::span<float>()
+                                         : std::span(values).subspan(i * count, count));
+    }
+    const Status status = topk_.Decode(payload, Part(count), key, parts);
+    if (!status.ok()) return status.WithContext("codec " + spec_);
+    for (std::size_t i = 0; i < samples.size(); ++i) Spread(subset, parts[i], samples[i]);
+    return Status::Ok();
+  }
+
+ private:
+  static SampleShape Part(std::size_t count) { return {static_cast<std::uint32_t>(count), 1}; }
+  static void Spread(const StridedSubset& subset, std::span<const float> part,
+                     std::span<float> values) {
+    std::fill(values.begin(), values.end(), 0.0F);
+    for (std::size_t j = 0; j < part.size(); ++j) {
+      values[subset.first + j * subset.stride] = part[j];
+    }
+  }
+
+  const std::size_t stride_;
+  const TopKCodec topk_;
+  std::string spec_;
+};
+
+}  // namespace
+
+StridedSubset SubsetOf(const RandomKey& key, std::size_t stride, std::size_t values) {
+  RandomKey shared;
+  shared.seed = key.seed;
+  shared.step = key.step;
+  float draw = 0;
+  FillUniform(shared, kSubsetStream, 0, {&draw, 1});
+  const std::size_t firsts = std::min(stride, values);
+  const auto first =
+      static_cast<std::size_t>(static_cast<double>(draw) * static_cast<double>(firsts));
+  return {first, stride};
+}
+
+std::shared_ptr<const PlainCodec> NewCocktailCodec(std::uint32_t stride, double ratio, int bits,
+                                                   std::uint32_t bucket, EntropyStage stage) {
+  return std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, stage);
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,92 @@
+#include "compression/codecs/learned_codec.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compression/codecs/range_codec.h"
+
+namespace shoal::compression {
+namespace {
+
+constexpr std::size_t kCells = 1024;  // of the range, each of which knows its first code
+constexpr float kUnits = 65535;
+
+RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyStage stage) {
+  RangeFormat format;
+  format.id = CodecId::kLearned;
+  format.bits = std::countr_zero(levels.size());
+  format.bucket = bucket;
+  format.stage = stage;
+  format.table = LevelChecksum(levels);
+  format.spec = "learned" + std::string(EntropySuffix(stage)) +
+                ":bits=" + std::to_string(format.bits) + ",bucket=" + std::to_string(bucket) +
+                ",levels=" + LevelText(levels);
+  return format;
+}
+
+class LearnedCodec final : public RangeCodec {
+ public:
+  LearnedCodec(const LevelTable& levels, std::uint32_t bucket, EntropyStage stage)
+      : RangeCodec(FormatOf(levels, bucket, stage)) {
+    for (const std::uint16_t level : levels) places_.push_back(static_cast<float>(level) / kUnits);
+    for (std::size_t k = 0; k + 1 < places_.size(); ++k) {
+      borders_.push_back((places_[k] + places_[k + 1]) * 0.5F);
+    }
+    borders_.push_back(2.0F);  // behind every value
+    for (std::size_t c = 0; c < kCells; ++c) {
+      const float begin = static_cast<float>(c) / kCells;
+      first_[c] = static_cast<std::uint8_t>(
+          std::upper_bound(borders_.begin(), borders_.end(), begin) - borders_.begin());
+    }
+  }
+
+ protected:
+  void Quantise(const float* x, const BucketRun& run, const RandomKey&,
+                std::uint8_t* codes) const override {
+    for (const BucketBounds& bounds : run.bounds) {
+      const float factor = bounds.width == 0 ? 0.0F : 1.0F / bounds.width;
+      for (std::size_t i = 0; i < bucket(); ++i) {
+        const float place = std::clamp((x[i] - bounds.low) * factor, 0.0F, 1.0F);
+        const auto cell = static_cast<std::size_t>(place * kCells);
+        std::uint8_t code = first_[std::min(cell, kCells - 1)];
+        while (place >= borders_[code]) ++code;
+        codes[i] = code;
+      }
+      x += bucket();
+      codes += bucket();
+    }
+  }
+
+  void Levels(const std::uint8_t* codes, const BucketRun& run, const RandomKey&,
+              float* x) const override {
+    std::array<float, std::size_t{1} << kLearnedBitsMax> values{};
+    for (const BucketBounds& bounds : run.bounds) {
+      for (std::size_t k = 0; k < places_.size(); ++k) {
+        values[k] = bounds.low + bounds.width * places_[k];
+      }
+      for (std::size_t i = 0; i < bucket(); ++i) x[i] = values[codes[i]];
+      x += bucket();
+      codes += bucket();
+    }
+  }
+
+ private:
+  std::vector<float> places_;   // of the points, in [0, 1]
+  std::vector<float> borders_;  // border k is between points k and k + 1
+  std::array<std::uint8_t, kCells> first_{};
+};
+
+}  // namespace
+
+std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
+                                                  EntropyStage stage) {
+  SHOAL_CHECK(std::has_single_bit(levels.size()) && levels.size() > 1 &&
+              levels.size() <= std::size_t{1} << kLearnedBitsMax);
+  return std::make_shared<const LearnedCodec>(levels, bucket, stage);
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,50 @@
+// PlainCodec: codes samples without m. Whole messages (raw, direct, tiles, ...), the changes and
+// the first visits of `aqsgd` are sections made by one.
+//
+// Internal to compression/. Pure. Thread: any; one object may be used by several threads at once.
+
+#ifndef SHOAL_COMPRESSION_CODECS_PLAIN_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_PLAIN_CODEC_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "compression/api/codec.h"
+
+namespace shoal::compression {
+
+class PlainCodec {
+ public:
+  virtual ~PlainCodec() = default;
+
+  // The canonical spec, every option present.
+  virtual const std::string& spec() const = 0;
+
+  // As MessageCodec.
+  virtual bool divisible() const { return true; }
+
+  // Most bytes of a section of `samples` samples.
+  virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
+
+  // Writes the samples (at least one, shape.values() each) as one section to `out` (at least
+  // EncodedBytesMax) and returns its bytes. `decoded` is empty, or has one span per sample that
+  // becomes what Decode will give, to the bit; it may be the storage of the samples themselves.
+  // Non-finite values are an error.
+  virtual Result<std::size_t> Encode(std::span<const std::span<const float>> samples,
+                                     SampleShape shape, const RandomKey& key,
+                                     std::span<std::byte> out,
+                                     std::span<const std::span<float>> decoded) const = 0;
+
+  // Decodes exactly one section. An empty span: that sample is passed over.
+  virtual Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                        std::span<const std::span<float>> samples) const = 0;
+};
+
+// A codec whose messages are one section each.
+std::shared_ptr<const MessageCodec> NewPlainMessageCodec(std::shared_ptr<const PlainCodec> codec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_PLAIN_CODEC_H_

@@ -1,0 +1,145 @@
+#include "compression/codecs/raw_codec.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "common/bytes.h"
+#include "compression/simd/half.h"
+#include "compression/simd/kernels.h"
+
+namespace shoal::compression {
+namespace {
+
+std::string SpecOf(ValueType type) {
+  switch (type) {
+    case ValueType::kFp32: return "raw:dtype=fp32";
+    case ValueType::kFp16: return "raw:dtype=fp16";
+    case ValueType::kBf16: return "raw:dtype=bf16";
+  }
+  return "raw";
+}
+
+class RawCodec : public PlainCodec {
+ public:
+  explicit RawCodec(ValueType type) : type_(type), spec_(SpecOf(type)) {}
+
+  const std::string& spec() const override { return spec_; }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
+    return kPayloadHeaderBytes + samples * shape.values() * ValueBytes();
+  }
+
+  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
+                             const RandomKey& key, std::span<std::byte> out,
+                             std::span<const std::span<float>> decoded) const override;
+  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                std::span<const std::span<float>> samples) const override;
+
+ private:
+  std::size_t ValueBytes() const { return type_ == ValueType::kFp32 ? 4 : 2; }
+  PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) const {
+    PayloadHeader header;
+    header.codec = CodecId::kRaw;
+    header.bits = static_cast<std::uint8_t>(8 * ValueBytes());
+    header.type = type_;
+    header.values = samples * shape.values();
+    return header;
+  }
+  Status CheckValues(const std::byte* from, std::size_t n) const;
+  void Write(std::span<const float> values, int exponent, std::byte* to) const;
+  void Read(const std::byte* from, int exponent, std::span<float> values) const;
+
+  ValueType type_;
+  std::string spec_;
+};
+
+Result<std::size_t> RawCodec::Encode(std::span<const std::span<const float>> samples,
+                                     SampleShape shape, const RandomKey&, std::span<std::byte> out,
+                                     std::span<const std::span<float>> decoded) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
+  SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
+  std::uint32_t most = 0;
+  for (const auto& sample : samples) {
+    most = std::max(most, AbsMaxBits(sample.data(), sample.size()));
+  }
+  const bool any = type_ == ValueType::kFp32;
+  SHOAL_RETURN_IF_ERROR(
+      CheckMagnitude(most, any ? std::numeric_limits<float>::max() : kMagnitudeMax, spec_));
+  int exponent = 0;
+  if (type_ == ValueType::kFp16) {
+    SHOAL_ASSIGN_OR_RETURN(exponent, ExponentFor(most, spec_));
+  }
+  PayloadHeader header = HeaderFor(shape, samples.size());
+  header.exponent = static_cast<std::int8_t>(exponent);
+  WritePayloadHeader(header, out.data());
+  std::byte* to = out.data() + kPayloadHeaderBytes;
+  for (std::size_t i = 0; i < samples.size(); ++i, to += shape.values() * ValueBytes()) {
+    Write(samples[i], exponent, to);
+    if (!decoded.empty()) Read(to, exponent, decoded[i]);
+  }
+  return EncodedBytesMax(shape, samples.size());
+}
+
+void RawCodec::Write(std::span<const float> values, int exponent, std::byte* to) const {
+  switch (type_) {
+    case ValueType::kFp32: std::memcpy(to, values.data(), values.size_bytes()); return;
+    case ValueType::kBf16: ToBf16(values.data(), values.size(), to); return;
+    case ValueType::kFp16: ToHalf(values.data(), PowerOfTwo(-exponent), values.size(), to); return;
+  }
+}
+
+void RawCodec::Read(const std::byte* from, int exponent, std::span<float> values) const {
+  switch (type_) {
+    case ValueType::kFp32: std::memcpy(values.data(), from, values.size_bytes()); return;
+    case ValueType::kBf16: FromBf16(from, values.size(), values.data()); return;
+    case ValueType::kFp16:
+      FromHalf(from, PowerOfTwo(exponent), values.size(), values.data());
+      return;
+  }
+}
+
+// Refuses a non-finite value before anything is written.
+Status RawCodec::CheckValues(const std::byte* from, std::size_t n) const {
+  bool finite = true;
+  if (type_ == ValueType::kFp32) {
+    std::uint32_t most = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint32_t bits = LoadLittle<std::uint32_t>(from + 4 * i) & kAbsMask;
+      most = bits > most ? bits : most;
+    }
+    finite = FiniteBits(most);
+  } else {
+    const std::uint16_t infinity = type_ == ValueType::kFp16 ? kHalfInfinity : 0x7f80;
+    finite = AbsMaxBits16(from, n) < infinity;
+  }
+  if (finite) return Status::Ok();
+  return InvalidArgument("codec " + spec_ +
+                         ": payload holds a value that is not finite; drop the message and ask "
+                         "for it again");
+}
+
+Status RawCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey&,
+                        std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
+  SHOAL_ASSIGN_OR_RETURN(const int exponent,
+                         CheckPayload(payload, HeaderFor(shape, samples.size()),
+                                      EncodedBytesMax(shape, samples.size()), spec_));
+  const std::byte* from = payload.data() + kPayloadHeaderBytes;
+  for (const std::span<float> sample : samples) {
+    if (!sample.empty()) {
+      SHOAL_RETURN_IF_ERROR(CheckValues(from, sample.size()));
+      Read(from, exponent, sample);
+    }
+    from += shape.values() * ValueBytes();
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::shared_ptr<const PlainCodec> NewRawCodec(ValueType type) {
+  return std::make_shared<RawCodec>(type);
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,30 @@
+// ShiftedCodec: b-bit codes on a grid that is shifted at random, the same way on both ends.
+//
+// Source: Markov, Vladu, Guo and Alistarh, "Quantized Distributed Training of Large Models with
+// Convergence Guarantees" (QSDP, ICML 2023), definition 1, with buckets as in section 5.1: in a
+// bucket from low to high with d = (high - low) / (2^b - 1) the points are low + d (k + u), u drawn
+// uniformly from [-1/2, 1/2), and a value becomes the nearest one. As u is added again, the error
+// is uniform in half a step either way whatever the value: of mean 0 and variance d^2 / 12, where
+// stochastic rounding has d^2 f (1 - f). One draw a bucket, by counter (message_noise.h), not sent.
+// No value needs a code outside 0 to 2^b - 1, so nothing clips.
+// State kept: none. Bytes on the wire: 16 + 8 per bucket + b bits per value or, with an entropy
+// stage, what its codes need.
+
+#ifndef SHOAL_COMPRESSION_CODECS_SHIFTED_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_SHIFTED_CODEC_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "compression/codecs/plain_codec.h"
+#include "compression/entropy/symbol_stream.h"
+
+namespace shoal::compression {
+
+// `bits`: 1 to 8. `bucket` divides the hidden size of every message.
+std::shared_ptr<const PlainCodec> NewShiftedCodec(int bits, std::uint32_t bucket,
+                                                  EntropyStage stage);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_SHIFTED_CODEC_H_

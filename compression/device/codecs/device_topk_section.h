@@ -1,0 +1,19 @@
+// topk (topk_codec.h) on a device: selection, codes and values there; the positions cross the bus
+// as a bitmap and are Rice-coded, parsed and checked on the host. Internal to compression/. Thread:
+// as DeviceSection.
+
+#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_TOPK_SECTION_H_
+#define SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_TOPK_SECTION_H_
+
+#include <memory>
+
+#include "compression/device/device_section.h"
+
+namespace shoal::compression {
+
+// Null if `codec`, which outlives the section, is not TopKCodec.
+std::unique_ptr<DeviceSection> NewDeviceTopKSection(const PlainCodec& codec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_TOPK_SECTION_H_

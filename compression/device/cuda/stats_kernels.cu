@@ -1,0 +1,24 @@
+// CodingStats on a CUDA device (lane_stats.h).
+
+#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/lane_stats.h"
+
+namespace shoal::compression {
+namespace {
+
+__global__ void __launch_bounds__(kThreads) SumLanes(StatsJob job) {
+  const std::uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
+  const std::uint32_t counted = thread / kStatsLanes;
+  if (counted >= job.blocks) return;
+  const std::size_t at = std::size_t{blockIdx.y} * job.blocks * kStatsLanes + thread;
+  job.sums[at] = SumLane(job, job.samples[blockIdx.y], counted, thread % kStatsLanes);
+}
+
+}  // namespace
+
+void Launch(const StatsJob& job, cudaStream_t stream) {
+  InParts(job, std::uint64_t{job.blocks} * kStatsLanes,
+          [&](const StatsJob& part, dim3 grid) { SumLanes<<<grid, kThreads, 0, stream>>>(part); });
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,29 @@
+// All that a device can be asked to do: one job type per kind of section, each in a header of its
+// own. Internal to compression/.
+//
+// Jobs over groups of values have `values`, `count`, `samples` and `extremes` (device_section.h
+// fills them).
+
+#ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_
+
+#include <variant>
+
+#include "compression/device/bucket_jobs.h"
+#include "compression/device/codecs/channel_jobs.h"
+#include "compression/device/codecs/dither_jobs.h"
+#include "compression/device/codecs/raw_jobs.h"
+#include "compression/device/codecs/tile_jobs.h"
+#include "compression/device/codecs/topk_jobs.h"
+#include "compression/device/image_jobs.h"
+#include "compression/device/stats_jobs.h"
+
+namespace shoal::compression {
+
+using DeviceJob =
+    std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob, EnergyJob,
+                 EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob, StatsJob, TileJob>;
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_

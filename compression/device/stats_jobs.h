@@ -1,0 +1,40 @@
+// What a device is asked to do for CodingStats (bucket_jobs.h says what a job is). Internal to
+// compression/.
+
+#ifndef SHOAL_COMPRESSION_DEVICE_STATS_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_STATS_JOBS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compression/device/device_sample.h"
+
+namespace shoal::compression {
+
+// Sums of squares that one lane adds up, in the order of the CPU.
+struct LaneSums {
+  double values = 0;
+  double errors = 0;
+  double deltas = 0;
+};
+// Lane l of a block has its values l, l + 8, l + 16, ...
+inline constexpr std::uint32_t kStatsLanes = 8;
+
+// Of the samples' x, of x - `values` (x - next_m, 16 bits, where null), of x - m where there is
+// one.
+struct StatsJob {
+  std::uint8_t bits = 16;    // of a value in m
+  std::uint32_t hidden = 1;  // of m
+  std::uint32_t block = 0;   // values
+  std::uint32_t share = 1;   // block b of sample i counts if i + b is a multiple of it
+  std::uint32_t blocks = 0;  // that can count in a sample
+  std::uint32_t values = 0;  // of a sample, below 2^31
+  std::uint32_t count = 0;   // samples of this job
+  const DeviceSample* samples = nullptr;
+  LaneSums* sums = nullptr;      // kStatsLanes per counted block, `blocks` blocks per sample
+  Extremes* extremes = nullptr;  // unused
+};
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_DEVICE_STATS_JOBS_H_

@@ -1,0 +1,172 @@
+#include "compression/replica/replica_advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "common/status.h"
+#include "common/units.h"
+#include "compression/replica/replica_method.h"
+
+namespace shoal::compression {
+namespace {
+
+struct Known {
+  const char* method;
+  double bits, loss;
+};
+
+// From the most bytes to the fewest. Losses are of two pipelines, the worse of two seeds.
+constexpr Known kMethods[] = {
+    {"average", 32, 0},
+    {"average:dtype=bf16", 16, 0},
+    {"qsdp:weights=8,gradients=8", 8 + 24.0 / 1024, 0.0003},
+    {"qadam:bits=4", 4 + 16.0 / 512, 0.0007},
+    {"onebit", 1 + 32.0 / 1024, 0.0011},
+};
+constexpr std::size_t kSharded = 2, kFourBits = 3, kSigns = 4;  // of those
+constexpr const char* kLocalMethod = "average:codec=direct:bits=4/bucket=512,local_steps=";
+constexpr double kLocalBits = 4 + 16.0 / 512;
+constexpr double kLocalLoss = 0.0001;
+constexpr std::uint32_t kLocalMeasured = 16;
+// Spreads all of a stage's state over its group.
+constexpr const char* kAllSharded = "qsdp:shard_parameters=true";
+// Headers of messages, chunks, TLS and TCP.
+constexpr double kOverhead = 1.05;
+
+template <typename... Args>
+std::string Text(const char* format, Args... args) {
+  char text[256];
+  std::snprintf(text, sizeof(text), format, args...);
+  return text;
+}
+
+std::string Seconds(double seconds) {
+  if (seconds < 0.0995) return Text("%.0f ms", 1e3 * seconds);
+  return Text(seconds < 9.95 ? "%.1f s" : "%.0f s", seconds);
+}
+
+std::string Percent(double part) { return Text(part < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * part); }
+
+std::uint64_t StateBytes(const ReplicaCase& run, const std::string& method) {
+  const auto parsed = ParseReplicaMethod(method);
+  return parsed.ok() ? parsed->StateBytes(run.values, run.pipelines, run.bf16, run.largest_unit)
+                     : 0;
+}
+
+bool Fits(const ReplicaCase& run, std::uint64_t bytes) {
+  return run.memory_bytes == 0 || bytes <= run.memory_bytes;
+}
+
+// Nothing that the run's lines and steps ask for has room.
+ReplicaSuggestion SuggestSmall(const ReplicaCase& run, const std::vector<ReplicaOffer>& offers) {
+  const std::string most = FormatBytes(offers.front().bytes) +
+                           " of weights, gradients and moments do not fit into " +
+                           FormatBytes(run.memory_bytes);
+  if (const ReplicaOffer& sharded = offers[kSharded]; Fits(run, sharded.bytes)) {
+    return {sharded.method, most + "; with qsdp the members of a stage group share the moments, " +
+                                FormatBytes(sharded.bytes) + " each"};
+  }
+  const std::uint64_t bytes = StateBytes(run, kAllSharded);
+  if (bytes > 0 && Fits(run, bytes)) {
+    return {
+        kAllSharded,
+        most + "; this way the members of a stage group share all of it, " + FormatBytes(bytes) +
+            " each\n  weights travel twice and gradients once in every micro-batch, so take few "
+            "and large ones"};
+  }
+  return {"", most + "; take more stages (--stages), so that each is smaller"};
+}
+
+ReplicaSuggestion SuggestLocal(const ReplicaOffer& four, const ReplicaOffer& local) {
+  std::string reason =
+      "even at 4 bits a value an exchange (" + Seconds(four.seconds) +
+      ") takes longer than a step; so each pipeline makes " + std::to_string(local.every) +
+      " steps on its own, then all take their mean, for " + Percent(local.share) +
+      " of the time\n  what it costs was measured with local_steps=" +
+      std::to_string(kLocalMeasured) + " only: held-out loss +0.01 %, training loss +3 %";
+  if (local.share > 1.01 * kExchangeShareGood) {
+    reason += "\n  more stages (--stages) would make an exchange shorter";
+  }
+  return {local.method, reason};
+}
+
+}  // namespace
+
+std::vector<ReplicaOffer> ReplicaOffers(const ReplicaCase& run) {
+  SHOAL_CHECK(run.bits_per_second > 0 && run.step_seconds > 0);
+  std::vector<ReplicaOffer> offers;
+  if (run.pipelines < 2) return offers;
+  // Contributions to the owners and sums back: each member sends (D - 1) / D of the vector twice.
+  const double sent = 2.0 * (run.pipelines - 1) / run.pipelines * static_cast<double>(run.values);
+  const auto add = [&](const std::string& method, double bits, std::uint32_t every, double loss) {
+    const double seconds = sent * bits * kOverhead / run.bits_per_second;
+    const double share = seconds / (seconds + every * run.step_seconds);
+    offers.push_back({method, bits, seconds, every, share, loss, StateBytes(run, method)});
+  };
+  for (const Known& known : kMethods) add(known.method, known.bits, 1, known.loss);
+  if (offers[kFourBits].share <= kExchangeShareGood) return offers;
+  const double exchange = sent * kLocalBits * kOverhead / run.bits_per_second;
+  const double steps = std::ceil(exchange * (1 / kExchangeShareGood - 1) / run.step_seconds);
+  const auto every = static_cast<std::uint32_t>(std::min<double>(steps, kLocalStepsMax));
+  add(kLocalMethod + std::to_string(every), kLocalBits, every, kLocalLoss);
+  return offers;
+}
+
+ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<ReplicaOffer>& offers) {
+  SHOAL_CHECK(offers.size() > kSigns);
+  if (!Fits(run, offers.front().bytes)) return SuggestSmall(run, offers);
+  for (const ReplicaOffer& offer : offers) {
+    if (offer.every > 1 || offer.share > kExchangeShareGood) continue;
+    return {
+        offer.method,
+        "it takes less than a tenth of the time, and of those that do it changes the loss least"};
+  }
+  const ReplicaOffer& four = offers[kFourBits];
+  if (four.seconds > run.step_seconds) return SuggestLocal(four, offers.back());
+  return {offers[kSigns].method,
+          "it has the fewest bytes of those that exchange in every step; more stages (--stages) "
+          "would make an exchange shorter"};
+}
+
+std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_t pipelines) {
+  const auto parsed = ParseReplicaMethod(method);
+  if (!parsed.ok() || parsed->kind != ReplicaKind::kMarsit || pipelines < 2) return {};
+  const auto every = static_cast<double>(parsed->EveryOf(pipelines));
+  // docs/quality, "high rate".
+  return {
+      Text("replica method marsit sends %.1f bits a value, onebit 1.0, ", (31 + every) / every) +
+      "and its loss is worse at high learning rates: at 1e-3 training loss was 2.9, 3.0 and "
+      "1.4 % above that of average with 2, 4 and 8 pipelines, with onebit not above it; "
+      "write method = \"onebit\" unless methods are to be compared"};
+}
+
+std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate) {
+  const std::vector<ReplicaOffer> offers = ReplicaOffers(run);
+  if (offers.empty()) return "";
+  const auto row = [](const std::string& method, const std::string& exchange,
+                      const std::string& share, const std::string& loss, const std::string& bytes) {
+    return Text("  %-56s  %-11s  %-11s  %-13s  %s\n", method.c_str(), exchange.c_str(),
+                share.c_str(), loss.c_str(), bytes.c_str());
+  };
+  std::string text = Text(
+                         "the %u pipelines exchange what they learned in a step, %.1f million "
+                         "values of the largest stage;\n",
+                         run.pipelines, static_cast<double>(run.values) * 1e-6) +
+                     "over lines of " + rate + " (--link), where a step takes " +
+                     Seconds(run.step_seconds) + " without that (--step):\n" +
+                     row("--replica", "an exchange", "of the time", "held-out loss", "state");
+  for (const ReplicaOffer& offer : offers) {
+    text += row(offer.method, Seconds(offer.seconds), Percent(offer.share),
+                Text("%+.2f %%", 100 * offer.loss) + (offer.every > 1 ? " (16)" : ""),
+                FormatBytes(offer.bytes));
+  }
+  text += "  held-out loss: as measured for a small model, against average";
+  if (offers.back().every > 1) text += " (16: with local_steps=16)";
+  text += "; state: weights, gradients and moments in a peer's memory\n";
+  const ReplicaSuggestion best = SuggestReplica(run, offers);
+  if (best.method.empty()) return text + "no method is suggested: " + best.reason + "\n";
+  return text + "suggested: --replica " + best.method + "\n  " + best.reason + "\n";
+}
+
+}  // namespace shoal::compression

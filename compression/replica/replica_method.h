@@ -1,0 +1,111 @@
+// How the peers of a stage group combine their gradients: what `[replica] method` of run.toml says.
+//
+//   average                                   exact fp32 sums
+//   average:dtype=bf16                        fp16 and bf16, too
+//   average:codec=dithered:step=0.3           any codec without memory; '/' in it stands for ','
+//   average:codec=direct:bits=4/bucket=512,feedback=true
+//   cocktail:random=0.1,top=0.2,bits=4,bucket=128    the largest of a subset, with feedback
+//   powersgd:rank=16,start=10,stages=0-2      factors (power_sgd.h)
+//   qadam:bits=4,bucket=512,start=auto,refresh=off   momenta in bits, behind a warm-up
+//   qadam:bits=32                                    the same without loss, for comparisons
+//   onebit:bucket=1024,start=auto,refresh=off        the same, in signs
+//   marsit:every=auto,scale=8,shape=auto,start=auto    Adam's directions in signs, over a ring
+//   qsdp:weights=8,gradients=8,bucket=1024    optimizer state in shards (qsdp_options.h)
+//
+// All but marsit and qsdp also take
+//
+//   local_steps=16,outer_rate=1,outer_momentum=0,ends=auto
+//
+// by which pipelines step on their own, and parameter differences travel as the method says, once
+// in so many steps: average:codec=topk:ratio=0.015625/bits=2,local_steps=16.
+//
+// Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_
+#define SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "compression/replica/power_sgd.h"
+#include "compression/replica/qsdp_options.h"
+
+namespace shoal::compression {
+
+// A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
+inline constexpr std::uint32_t kReplicaRow = 1024;
+
+enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum, kMarsit, kSharded };
+
+// How the members of a group pass vectors on.
+enum class RingShape : std::uint8_t {
+  kAuto,  // a torus from 8 members on
+  kRing,
+  kTorus,  // the most square one; a ring for a prime number of members
+};
+
+// Steps between two exchanges of parameter differences, and the step on their mean (DiLoCo:
+// Douillard et al., 2023): heavy-ball momentum with Nesterov's look ahead.
+struct LocalSteps {
+  std::uint32_t steps = 0;  // 0: gradients or momenta are exchanged in every step instead
+  double outer_rate = 1;    // with no momentum, the mean of the parameters
+  double outer_momentum = 0;
+  // How the gradients of a pipeline's two copies of a tied embedding are added up, in every step:
+  // without loss, or by a codec that is right on average where differences travel with loss, too.
+  bool exact_ends = false;  // asked for
+  std::string ends_codec;
+};
+
+struct ReplicaMethod {
+  ReplicaKind kind = ReplicaKind::kAverage;
+  std::string spec;   // canonical, every option present
+  std::string codec;  // of contributions and, but for kSharded, of their sums
+  // What a message did not say is added to the next step's (worker and server error). By itself for
+  // codecs that round to the nearest level, whose errors would add up; not for `dithered`, whose
+  // errors are zero on average.
+  bool feedback = false;
+  PowerSgdOptions power_sgd;
+  QsdpOptions qsdp;
+  // Momenta: first step that is not an exact average; 0: see StartOf.
+  std::uint64_t start = 0;
+  bool refresh = false;  // updates the variance after the start, too, more and more seldom
+  // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
+  std::uint64_t every = 0;  // 0: see EveryOf
+  double scale = 8;
+  RingShape shape = RingShape::kAuto;
+  LocalSteps local;
+
+  // With `start` 0, an eighth of the run, 10 to 1000, but never before the learning rate has grown
+  // to its peak: a variance that stands still from within that time is too small for the rest.
+  std::uint64_t StartOf(std::uint64_t run_steps, std::uint64_t rate_warm_up = 0) const;
+  // What peers are told: `spec` with the number of that step in place of start=auto, since they do
+  // not know how the learning rate grows.
+  std::string SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const;
+  // Marsit's `every`, with 0 by the number of pipelines: the sign that all get is one member's,
+  // which tells less of the mean the more members there are, and the longer their memories drift
+  // apart.
+  std::uint64_t EveryOf(std::uint32_t pipelines) const;
+  // Moments are in shards, and no member has all of them.
+  bool shards_moments() const { return kind == ReplicaKind::kSharded; }
+  // No member holds all parameters of its stage.
+  bool shards_parameters() const { return kind == ReplicaKind::kSharded && qsdp.shard_parameters; }
+  // Bytes that a peer needs for a stage of so many values in a run of so many pipelines: weights,
+  // gradients and moments, or its shards of them, without what an exchange needs while it runs.
+  // `largest_unit`: values of the largest part of the stage that is gathered at once if no member
+  // holds all parameters; 0: what is gathered does not count.
+  std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
+                           std::uint64_t largest_unit = 0) const;
+  // Clips by the norms of the pipelines' own gradients: nobody adds these up before they count.
+  bool clips_locally() const {
+    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit || local.steps > 0;
+  }
+};
+
+// Invalid argument, with what is allowed, for anything else.
+Result<ReplicaMethod> ParseReplicaMethod(std::string_view spec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_

@@ -1,0 +1,102 @@
+#include "compression/codecs/delta_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace shoal::compression {
+namespace {
+
+CodingStats WithDelta(double relative_delta) {
+  CodingStats stats;
+  stats.values = stats.based = 4;
+  stats.deltas = 4 * relative_delta * relative_delta;
+  return stats;
+}
+
+void Observe(DeltaGuard* guard, double relative_delta, int messages) {
+  for (int i = 0; i < messages; ++i) guard->Observe(WithDelta(relative_delta));
+}
+
+// So many messages make the average what they say.
+constexpr int kSettled = 400;
+
+TEST(DeltaGuardTest, StaysWithChangesThatAreSmall) {
+  DeltaGuard guard;
+  EXPECT_EQ(guard.relative_delta(), 0.0);
+  Observe(&guard, 0.29, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+  EXPECT_NEAR(guard.relative_delta(), 0.29, 1e-9);
+}
+
+TEST(DeltaGuardTest, StepsUpAndDownOneAtATime) {
+  DeltaGuard guard;
+  std::vector<DeltaMode> seen = {guard.mode()};
+  for (const double delta : {2.0, 0.01}) {
+    for (int i = 0; i < kSettled; ++i) {
+      guard.Observe(WithDelta(delta));
+      if (guard.mode() != seen.back()) seen.push_back(guard.mode());
+    }
+  }
+  EXPECT_EQ(seen,
+            (std::vector<DeltaMode>{DeltaMode::kDelta, DeltaMode::kWideDelta, DeltaMode::kFull,
+                                    DeltaMode::kWideDelta, DeltaMode::kDelta}));
+}
+
+TEST(DeltaGuardTest, HasPatienceBeforeTheFirstStepAndBetweenSteps) {
+  DeltaGuard guard;
+  Observe(&guard, 5, DeltaGuard::kPatience - 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+  Observe(&guard, 5, 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  Observe(&guard, 5, DeltaGuard::kPatience - 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  Observe(&guard, 5, 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kFull);
+}
+
+TEST(DeltaGuardTest, OneWildMessageIsNoReason) {
+  DeltaGuard guard;
+  Observe(&guard, 0.05, kSettled);
+  Observe(&guard, 3.5, 1);  // the average becomes 0.27
+  Observe(&guard, 0.05, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+}
+
+TEST(DeltaGuardTest, BetweenTheThresholdsTheModeStays) {
+  DeltaGuard guard;
+  Observe(&guard, 0.2, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+  Observe(&guard, 0.4, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  Observe(&guard, 0.2, kSettled);  // below what led up, not below its half
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  Observe(&guard, 0.14, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+
+  Observe(&guard, 1.1, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kFull);
+  Observe(&guard, 0.6, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kFull);
+  Observe(&guard, 0.45, kSettled);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+}
+
+TEST(DeltaGuardTest, MessagesWithoutChangesDoNotCount) {
+  DeltaGuard guard;
+  CodingStats first_visits;
+  first_visits.values = 4;
+  first_visits.errors = 4;
+  for (int i = 0; i < kSettled; ++i) guard.Observe(first_visits);
+  for (int i = 0; i < kSettled; ++i) guard.Observe(CodingStats());
+  EXPECT_EQ(guard.relative_delta(), 0.0);
+  Observe(&guard, 5, DeltaGuard::kPatience - 1);
+  for (int i = 0; i < kSettled; ++i) guard.Observe(first_visits);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta) << "first visits were taken for patience";
+  EXPECT_NEAR(guard.relative_delta(), 5, 1e-9);
+  Observe(&guard, 5, 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+}
+
+}  // namespace
+}  // namespace shoal::compression
