@@ -144,6 +144,16 @@ class MessageCodec {
 // name, option or value is an error that lists what is allowed.
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
 
+// What a codec is, whatever the model.
+struct CodecTraits {
+  bool exact = false;          // decodes to the values, rounded to a number format
+  bool unbiased = false;       // decoded values are right on average
+  bool feedback = false;       // gradients in this spec may take error feedback
+  bool entropy_coder = false;  // `+zstd` or `+rans` may follow the name
+};
+// An error if no codec has this name; options are not checked.
+Result<CodecTraits> TraitsOf(std::string_view spec);
+
 // Error, with what to use instead, if a codec cannot code activations (forward) or gradients
 // (backward).
 Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward);

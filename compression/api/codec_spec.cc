@@ -6,7 +6,7 @@
 namespace shoal::compression {
 namespace {
 
-std::string Join(std::initializer_list<std::string_view> names) {
+std::string Join(std::span<const std::string_view> names) {
   std::string list;
   for (const std::string_view name : names) {
     list += (list.empty() ? "" : ", ") + std::string(name);
@@ -79,7 +79,7 @@ Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator, std::str
   }
 }
 
-Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed) {
+Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowed) {
   for (const auto& [key, value] : spec.options) {
     if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
     return SpecError(spec, "unknown option '" + std::string(key) + "'; " + std::string(spec.name) +
@@ -131,7 +131,8 @@ Result<std::size_t> ChoiceOption(const CodecSpec& spec, std::string_view key,
   if (text.empty()) return std::size_t{0};
   const auto* const found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  return SpecError(spec, Given(key, text) + "; allowed are " + Join(names));
+  return SpecError(
+      spec, Given(key, text) + "; allowed are " + Join(std::span(names.begin(), names.size())));
 }
 
 std::string Nested(std::string spec) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,7 +41,10 @@ Status SpecError(std::string_view spec, const std::string& what,
                  std::string_view kind = kCodecKind);
 Status SpecError(const CodecSpec& spec, const std::string& what);
 // Error, listing `allowed`, if the spec has another option.
-Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed);
+Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowed);
+inline Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed) {
+  return CheckKeys(spec, std::span(allowed.begin(), allowed.size()));
+}
 // Error if the spec has an entropy stage.
 Status CheckNoStage(const CodecSpec& spec);
 

@@ -30,6 +30,8 @@ std::vector<std::uint8_t> TileWidths(std::span<const float> ranges, int bits);
 
 class AdaptiveTilesCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"adaptive tiles"};
+
   // `rule`: mid-rise or affine, absmax, with the least scale of tiles; its bits are the average.
   // `tile`: a power of two, kAdaptiveTileMin .. kTileMax.
   AdaptiveTilesCodec(const LevelRule& rule, std::uint32_t tile);
@@ -49,6 +51,7 @@ class AdaptiveTilesCodec final : public PlainCodec {
   Status CheckSection(std::span<const std::byte> payload, std::size_t values) const;
 
   const std::string& spec() const override { return spec_; }
+  const CodecKind* kind() const override { return &kKind; }
   bool divisible() const override { return false; }  // widths are weighed over the whole message
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,

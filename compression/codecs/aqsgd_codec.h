@@ -35,6 +35,8 @@ struct AqsgdParts {
 
 std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts);
 
+const CodecEntry& AqsgdEntry();
+
 }  // namespace shoal::compression
 
 #endif  // SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_

@@ -9,6 +9,8 @@
 #include "common/bytes.h"
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/direct_codec.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
@@ -218,12 +220,19 @@ Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shap
   return Status::Ok();
 }
 
-std::shared_ptr<const PlainCodec> NewChannelCodec(const LevelRule& rule, EntropyStage stage) {
-  return std::make_shared<ChannelCodec>(rule.bits(), rule, stage);
-}
-
-std::shared_ptr<const PlainCodec> NewAuthorsChannelCodec(int bits, EntropyStage stage) {
-  return std::make_shared<ChannelCodec>(bits, std::nullopt, stage);
+Result<std::shared_ptr<const PlainCodec>> MakeChannelCodec(const CodecSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  if (spec.Option("levels") != "authors") {
+    SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, RuleOption(spec, Levels::kMidRise));
+    return PlainPointer(std::make_shared<const ChannelCodec>(rule.bits(), rule, stage));
+  }
+  if (!spec.Option("scale").empty() || !spec.Option("rounding").empty()) {
+    return SpecError(spec, "levels=authors fixes scale and rounding; leave them out");
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 2, kCodeBitsMax, std::nullopt));
+  return PlainPointer(
+      std::make_shared<const ChannelCodec>(static_cast<int>(bits), std::nullopt, stage));
 }
 
 }  // namespace shoal::compression

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/api/codec_spec.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/plain_codec.h"
 #include "compression/entropy/symbol_stream.h"
@@ -27,10 +28,13 @@ namespace shoal::compression {
 
 class ChannelCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"channel"};
+
   // Without `rule`: the authors' numerics.
   ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyStage stage);
 
   const std::string& spec() const override { return spec_; }
+  const CodecKind* kind() const override { return &kKind; }
   bool divisible() const override { return false; }  // a scale serves all tokens
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return CodesAt(shape) + CodeBytesMax(shape, samples);
@@ -101,13 +105,12 @@ constexpr float AuthorsCode(float x, float divisor, float half) {
   return std::min(std::max(whole, -half), half - 1) + half;
 }
 
-std::shared_ptr<const PlainCodec> NewChannelCodec(const LevelRule& rule, EntropyStage stage);
-
-// The authors' numerics to the bit: the scale is the absmax rounded to fp16; a code is
-// x / fp16(scale + 1e-6) * 2^(b-1), rounded half to even, clipped to -2^(b-1) .. 2^(b-1) - 1 (so
-// the positive extreme always clips); decoding multiplies by the scale without the 1e-6. 2 to 8
-// bits; an absmax beyond 65504 is an error here and infinity there.
-std::shared_ptr<const PlainCodec> NewAuthorsChannelCodec(int bits, EntropyStage stage);
+// The codec of `bucket=channel`. With `levels=authors` the authors' numerics to the bit: the scale
+// is the absmax rounded to fp16; a code is x / fp16(scale + 1e-6) * 2^(b-1), rounded half to even,
+// clipped to -2^(b-1) .. 2^(b-1) - 1 (so the positive extreme always clips); decoding multiplies by
+// the scale without the 1e-6. 2 to 8 bits; an absmax beyond 65504 is an error here and infinity
+// there.
+Result<std::shared_ptr<const PlainCodec>> MakeChannelCodec(const CodecSpec& spec);
 
 }  // namespace shoal::compression
 

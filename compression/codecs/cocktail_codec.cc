@@ -6,6 +6,8 @@
 
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/topk_codec.h"
 #include "compression/simd/kernels.h"
 
@@ -102,9 +104,35 @@ StridedSubset SubsetOf(const RandomKey& key, std::size_t stride, std::size_t val
   return {first, stride};
 }
 
-std::shared_ptr<const PlainCodec> NewCocktailCodec(std::uint32_t stride, double ratio, int bits,
-                                                   std::uint32_t bucket, EntropyStage stage) {
-  return std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, stage);
+namespace {
+
+constexpr std::uint32_t kStrideMax = 10000;
+
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t stride,
+                         NumberOption(spec, "stride", 1, kStrideMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const double ratio, FractionOption(spec, "ratio", 1e-4, 1, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, stage));
+}
+
+constexpr std::string_view kKeys[] = {"stride", "ratio", "bits", "bucket", "feedback"};
+
+}  // namespace
+
+const CodecEntry& CocktailEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "cocktail",
+      .usage = "cocktail:stride=1..10000,ratio=0.0001..1,bits=1..8[,bucket=N]",
+      .keys = kKeys,
+      .entropy_coder = true,
+      .make = Make,
+      .no_feedback = [](const CodecSpec&) { return kGroupsHaveFeedback; },
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

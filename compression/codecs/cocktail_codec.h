@@ -30,10 +30,7 @@ struct StridedSubset {
 // The subset of `values` values (at least one of which is in it).
 StridedSubset SubsetOf(const RandomKey& key, std::size_t stride, std::size_t values);
 
-// `stride`: 1 to 10000; `ratio` of the subset that is kept: 0.0001 to 1; bits 1 to 8; `bucket` kept
-// values a scale.
-std::shared_ptr<const PlainCodec> NewCocktailCodec(std::uint32_t stride, double ratio, int bits,
-                                                   std::uint32_t bucket, EntropyStage stage);
+const CodecEntry& CocktailEntry();
 
 }  // namespace shoal::compression
 

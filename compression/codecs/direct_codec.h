@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "compression/api/codec_spec.h"
 #include "compression/codecs/bucket_section.h"
 #include "compression/codecs/plain_codec.h"
 
@@ -18,12 +19,15 @@ namespace shoal::compression {
 
 class DirectCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"direct"};
+
   DirectCodec(const BucketCode& code, EntropyStage stage);
 
   // For aqsgd, which writes its sections block by block.
   const BucketFormat& format() const { return format_; }
 
   const std::string& spec() const override { return format_.spec; }
+  const CodecKind* kind() const override { return &kKind; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return format_.BytesMax(shape, samples);
   }
@@ -40,6 +44,12 @@ class DirectCodec final : public PlainCodec {
 // ",levels=..." and so on: the options of a rule that are not the defaults (`usual`, absmax,
 // nearest).
 std::string RuleOptions(const LevelRule& rule, Levels usual = Levels::kMidRise);
+
+// Of the options that `direct` and `aqsgd` share, with a scale per bucket.
+Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec,
+                                                           std::uint32_t hidden);
+
+const CodecEntry& DirectEntry();
 
 }  // namespace shoal::compression
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/range_codec.h"
 
 namespace shoal::compression {
@@ -87,6 +89,36 @@ std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32
   SHOAL_CHECK(std::has_single_bit(levels.size()) && levels.size() > 1 &&
               levels.size() <= std::size_t{1} << kLearnedBitsMax);
   return std::make_shared<const LearnedCodec>(levels, bucket, stage);
+}
+
+namespace {
+
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kLearnedBitsMax, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  const auto width = static_cast<int>(bits);
+  if (spec.Option("levels").empty()) return NewLearnedCodec(UniformLevels(width), bucket, stage);
+  Result<LevelTable> levels = ParseLevels(spec.Option("levels"), width);
+  if (!levels.ok()) return SpecError(spec, std::string(levels.status().message()));
+  return NewLearnedCodec(std::move(*levels), bucket, stage);
+}
+
+constexpr std::string_view kKeys[] = {"bits", "bucket", "levels", "feedback"};
+
+}  // namespace
+
+const CodecEntry& LearnedEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "learned",
+      .usage = "learned:bits=1..5[,bucket=N][,levels=HEX]",
+      .keys = kKeys,
+      .entropy_coder = true,
+      .make = Make,
+      .no_feedback = [](const CodecSpec&) { return kGroupsHaveFeedback; },
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

@@ -21,6 +21,8 @@ namespace shoal::compression {
 std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
                                                   EntropyStage stage);
 
+const CodecEntry& LearnedEntry();
+
 }  // namespace shoal::compression
 
 #endif  // SHOAL_COMPRESSION_CODECS_LEARNED_CODEC_H_

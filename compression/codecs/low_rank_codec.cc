@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "compression/api/codec_spec.h"
 #include "compression/api/stateful_codec.h"
+#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/delta_section.h"
 #include "compression/codecs/low_rank.h"
 #include "compression/simd/half.h"
@@ -392,6 +393,45 @@ Status LowRankCodec::Decode(std::span<const std::byte> payload,
 
 std::shared_ptr<const MessageCodec> NewLowRankCodec(LowRankParts parts) {
   return std::make_shared<LowRankCodec>(std::move(parts));
+}
+
+namespace {
+
+constexpr char kElseDefault[] = "dithered:step=0.5";
+
+Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+  LowRankParts parts;
+  SHOAL_ASSIGN_OR_RETURN(parts.rank, NumberOption(spec, "rank", 1, kRankMax, parts.rank));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t all, ChoiceOption(spec, "epilogue", {"true", "false"}));
+  parts.epilogue = all == 0;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t lazy, ChoiceOption(spec, "lazy", {"auto", "on", "off"}));
+  parts.lazy = static_cast<Lazy>(lazy);
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t wide, ChoiceOption(spec, "factors", {"fp16", "fp32"}));
+  parts.factors = wide == 0 ? ValueType::kFp16 : ValueType::kFp32;
+  std::string_view otherwise = spec.Option("else");
+  if (otherwise.empty()) otherwise = kElseDefault;
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec made, nested(spec, "else", otherwise, hidden));
+  parts.otherwise = made.codec;
+  CodecParts composed;
+  composed.low_rank = std::make_shared<const LowRankParts>(std::move(parts));
+  return composed;
+}
+
+constexpr std::string_view kKeys[] = {"rank", "epilogue", "lazy", "factors", "else"};
+
+}  // namespace
+
+const CodecEntry& LowRankEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "lowrank",
+      .usage = "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC]",
+      .keys = kKeys,
+      .compose = Compose,
+      .no_feedback = [](const CodecSpec&) -> std::string_view {
+        return "what lowrank leaves out is fed back by lazy=on; leave feedback out";
+      },
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

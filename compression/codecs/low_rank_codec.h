@@ -33,6 +33,8 @@ struct LowRankParts {
 // A codec with stateful().
 std::shared_ptr<const MessageCodec> NewLowRankCodec(LowRankParts parts);
 
+const CodecEntry& LowRankEntry();
+
 }  // namespace shoal::compression
 
 #endif  // SHOAL_COMPRESSION_CODECS_LOW_RANK_CODEC_H_

@@ -10,10 +10,19 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "compression/api/codec.h"
 
 namespace shoal::compression {
+
+struct CodecEntry;  // codec_entry.h
+
+// Tells a class of codecs from the others by its address, for what is kept beside them (their forms
+// on a device).
+struct CodecKind {
+  std::string_view name;
+};
 
 class PlainCodec {
  public:
@@ -21,6 +30,9 @@ class PlainCodec {
 
   // The canonical spec, every option present.
   virtual const std::string& spec() const = 0;
+
+  // The kind of its class; null: nothing is kept beside it.
+  virtual const CodecKind* kind() const { return nullptr; }
 
   // As MessageCodec.
   virtual bool divisible() const { return true; }

@@ -5,11 +5,14 @@
 #include <limits>
 
 #include "common/bytes.h"
+#include "compression/codecs/codec_entry.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {
 namespace {
+
+constexpr std::size_t kTypeAt = std::string_view("raw:dtype=").size();
 
 std::string SpecOf(ValueType type) {
   switch (type) {
@@ -20,38 +23,18 @@ std::string SpecOf(ValueType type) {
   return "raw";
 }
 
-class RawCodec : public PlainCodec {
- public:
-  explicit RawCodec(ValueType type) : type_(type), spec_(SpecOf(type)) {}
+}  // namespace
 
-  const std::string& spec() const override { return spec_; }
-  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
-    return kPayloadHeaderBytes + samples * shape.values() * ValueBytes();
-  }
+RawCodec::RawCodec(ValueType type) : type_(type), spec_(SpecOf(type)) {}
 
-  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
-                             const RandomKey& key, std::span<std::byte> out,
-                             std::span<const std::span<float>> decoded) const override;
-  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
-                std::span<const std::span<float>> samples) const override;
-
- private:
-  std::size_t ValueBytes() const { return type_ == ValueType::kFp32 ? 4 : 2; }
-  PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) const {
-    PayloadHeader header;
-    header.codec = CodecId::kRaw;
-    header.bits = static_cast<std::uint8_t>(8 * ValueBytes());
-    header.type = type_;
-    header.values = samples * shape.values();
-    return header;
-  }
-  Status CheckValues(const std::byte* from, std::size_t n) const;
-  void Write(std::span<const float> values, int exponent, std::byte* to) const;
-  void Read(const std::byte* from, int exponent, std::span<float> values) const;
-
-  ValueType type_;
-  std::string spec_;
-};
+PayloadHeader RawCodec::HeaderFor(SampleShape shape, std::size_t samples) const {
+  PayloadHeader header;
+  header.codec = CodecId::kRaw;
+  header.bits = static_cast<std::uint8_t>(8 * ValueBytes());
+  header.type = type_;
+  header.values = samples * shape.values();
+  return header;
+}
 
 Result<std::size_t> RawCodec::Encode(std::span<const std::span<const float>> samples,
                                      SampleShape shape, const RandomKey&, std::span<std::byte> out,
@@ -136,10 +119,35 @@ Status RawCodec::Decode(std::span<const std::byte> payload, SampleShape shape, c
   return Status::Ok();
 }
 
+namespace {
+
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
+  const std::string_view type = spec.Option("dtype");
+  for (const ValueType known : {ValueType::kFp32, ValueType::kFp16, ValueType::kBf16}) {
+    if (SpecOf(known).substr(kTypeAt) == type)
+      return PlainPointer(std::make_shared<RawCodec>(known));
+  }
+  return SpecError(spec,
+                   (type.empty() ? std::string("no dtype given") : "dtype=" + std::string(type)) +
+                       "; allowed are dtype=fp32, dtype=fp16, dtype=bf16");
+}
+
+constexpr std::string_view kKeys[] = {"dtype"};
+
 }  // namespace
 
-std::shared_ptr<const PlainCodec> NewRawCodec(ValueType type) {
-  return std::make_shared<RawCodec>(type);
+const CodecEntry& RawEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "raw",
+      .usage = "raw:dtype=fp32|fp16|bf16",
+      .keys = kKeys,
+      .exact = true,
+      .make = Make,
+      .no_feedback = [](const CodecSpec&) -> std::string_view {
+        return "raw leaves nothing to feed back; leave feedback out";
+      },
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

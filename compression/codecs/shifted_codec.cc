@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "compression/api/message_noise.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/range_codec.h"
 #include "compression/simd/kernels.h"
 
@@ -60,11 +62,28 @@ class ShiftedCodec final : public RangeCodec {
   }
 };
 
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const ShiftedCodec>(FormatOf(bits, bucket, stage)));
+}
+
+constexpr std::string_view kKeys[] = {"bits", "bucket", "feedback"};
+
 }  // namespace
 
-std::shared_ptr<const PlainCodec> NewShiftedCodec(int bits, std::uint32_t bucket,
-                                                  EntropyStage stage) {
-  return std::make_shared<const ShiftedCodec>(FormatOf(bits, bucket, stage));
+const CodecEntry& ShiftedEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "shifted",
+      .usage = "shifted:bits=1..8[,bucket=N]",
+      .keys = kKeys,
+      .entropy_coder = true,
+      .make = Make,
+      .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
+      .unbiased = [](const CodecSpec&) { return true; },
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

@@ -21,9 +21,7 @@
 
 namespace shoal::compression {
 
-// `bits`: 1 to 8. `bucket` divides the hidden size of every message.
-std::shared_ptr<const PlainCodec> NewShiftedCodec(int bits, std::uint32_t bucket,
-                                                  EntropyStage stage);
+const CodecEntry& ShiftedEntry();
 
 }  // namespace shoal::compression
 

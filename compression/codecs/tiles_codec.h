@@ -33,10 +33,13 @@ float TileBackFactor(std::uint32_t tile);
 
 class TilesCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"tiles"};
+
   // `code`: its bucket is the tile.
   TilesCodec(const BucketCode& code, EntropyStage stage);
 
   const std::string& spec() const override { return format_.spec; }
+  const CodecKind* kind() const override { return &kKind; }
   const BucketFormat& format() const { return format_; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return format_.BytesMax(shape, samples);
@@ -53,6 +56,8 @@ class TilesCodec final : public PlainCodec {
 
 // "bits=4,tile=64" and the options of the rule that are not the defaults (affine, absmax, nearest).
 std::string TileOptions(const LevelRule& rule, std::uint32_t tile);
+
+const CodecEntry& TilesEntry();
 
 }  // namespace shoal::compression
 

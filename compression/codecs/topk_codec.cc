@@ -10,6 +10,8 @@
 #include "common/bytes.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/bucket_code.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/entropy/positions.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
@@ -242,6 +244,42 @@ Status TopKCodec::Decode(std::span<const std::byte> payload, SampleShape shape, 
     }
   }
   return Status::Ok();
+}
+
+namespace {
+
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
+  SHOAL_ASSIGN_OR_RETURN(const double ratio, FractionOption(spec, "ratio", 1e-4, 1, std::nullopt));
+  SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const TopKCodec>(ratio, bits, bucket, stage));
+}
+
+void AdviseBackward(const CodecChoice& choice, const CodecSpec& spec, Advice* advice) {
+  if (spec.Option("feedback") == "on") return;
+  const bool once = choice.epochs > 0 && choice.epochs <= 1;
+  AddAdvice("backward", spec,
+            std::string("what topk leaves out of gradients is lost, which biases every step; ") +
+                (once ? "" : "add feedback=on over many epochs, or ") + "take dithered:step=0.5",
+            advice);
+}
+
+constexpr std::string_view kKeys[] = {"ratio", "bits", "bucket", "feedback"};
+
+}  // namespace
+
+const CodecEntry& TopKEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "topk",
+      .usage = "topk:ratio=0.0001..1,bits=1..8[,bucket=N]",
+      .keys = kKeys,
+      .entropy_coder = true,
+      .make = Make,
+      .advise_backward = AdviseBackward,
+  };
+  return kEntry;
 }
 
 }  // namespace shoal::compression

@@ -37,6 +37,8 @@ struct TopKParts {
 
 class TopKCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"topk"};
+
   // ratio 1e-4 .. 1; bits 1 .. 8; bucket: kept values that share a scale.
   TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyStage stage);
 
@@ -55,6 +57,7 @@ class TopKCodec final : public PlainCodec {
                    TopKParts* parts) const;
 
   const std::string& spec() const override { return spec_; }
+  const CodecKind* kind() const override { return &kKind; }
   bool divisible() const override { return false; }  // the largest of the whole sample
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
@@ -72,6 +75,8 @@ class TopKCodec final : public PlainCodec {
   EntropyStage stage_;
   std::string spec_;
 };
+
+const CodecEntry& TopKEntry();
 
 }  // namespace shoal::compression
 

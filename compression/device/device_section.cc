@@ -67,13 +67,33 @@ Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_vie
 
 // ---- sections --------------------------------------------------------------------------------
 
+namespace {
+
+template <typename Codec, std::unique_ptr<DeviceSection> (*make)(const Codec&)>
+std::unique_ptr<DeviceSection> Make(const PlainCodec& codec) {
+  return make(static_cast<const Codec&>(codec));
+}
+
+// Registration: a kind of codecs has a form on a device by its line here.
+struct DeviceForm {
+  const CodecKind* kind;
+  std::unique_ptr<DeviceSection> (*make)(const PlainCodec& codec);
+};
+constexpr DeviceForm kForms[] = {
+    {&RawCodec::kKind, Make<RawCodec, NewDeviceRawSection>},
+    {&DirectCodec::kKind, Make<DirectCodec, NewDeviceBucketSection>},
+    {&ChannelCodec::kKind, Make<ChannelCodec, NewDeviceChannelSection>},
+    {&TilesCodec::kKind, Make<TilesCodec, NewDeviceTileSection>},
+    {&AdaptiveTilesCodec::kKind, Make<AdaptiveTilesCodec, NewDeviceAdaptiveTileSection>},
+    {&TopKCodec::kKind, Make<TopKCodec, NewDeviceTopKSection>},
+    {&DitheredCodec::kKind, Make<DitheredCodec, NewDeviceDitheredSection>},
+};
+
+}  // namespace
+
 Result<std::unique_ptr<DeviceSection>> DeviceSection::Of(const PlainCodec& codec) {
-  // Each gives null for codecs of other kinds.
-  using Make = std::unique_ptr<DeviceSection> (*)(const PlainCodec&);
-  for (const Make make :
-       {Make{NewDeviceBucketSection}, Make{NewDeviceChannelSection}, Make{NewDeviceDitheredSection},
-        Make{NewDeviceRawSection}, Make{NewDeviceTileSection}, Make{NewDeviceTopKSection}}) {
-    if (auto section = make(codec); section != nullptr) return section;
+  for (const DeviceForm& form : kForms) {
+    if (form.kind == codec.kind()) return form.make(codec);
   }
   return Unimplemented("codec " + codec.spec() + " has no form on a device; use it on the CPU");
 }

@@ -26,14 +26,6 @@ std::string Decimal(double value) {
   return {text, end};
 }
 
-// Of a canonical spec. Levels of `midrise` end inside of a bucket's largest values and shrink them,
-// however they are rounded.
-bool IsUnbiased(std::string_view codec) {
-  const auto has = [codec](std::string_view option) { return codec.find(option) != codec.npos; };
-  return codec.starts_with("dithered") || codec.starts_with("shifted") ||
-         (has("rounding=stochastic") && (has("levels=affine") || has("levels=midtread")));
-}
-
 Result<std::string> CodecOf(const CodecSpec& spec) {
   const std::string_view dtype = spec.Option("dtype"), nested = spec.Option("codec");
   if (nested.empty()) {
@@ -64,9 +56,10 @@ Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(method.codec, CodecOf(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,
                          ChoiceOption(spec, "feedback", {"auto", "true", "false"}));
+  SHOAL_ASSIGN_OR_RETURN(const CodecTraits traits, TraitsOf(method.codec));
   const bool exact = method.codec == kExactCodec;
   if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
-  method.feedback = feedback == 1 || (feedback == 0 && !exact && !IsUnbiased(method.codec));
+  method.feedback = feedback == 1 || (feedback == 0 && !exact && !traits.unbiased);
   method.spec = exact ? "average"
                       : "average:codec=" + Nested(method.codec) +
                             ",feedback=" + (method.feedback ? "true" : "false");

@@ -12,8 +12,8 @@
 
 namespace {
 
+using shoal::compression::DitheredCodec;
 using shoal::compression::DitherGoal;
-using shoal::compression::NewDitheredCodec;
 using shoal::compression::RandomKey;
 using shoal::compression::SampleShape;
 
@@ -29,7 +29,7 @@ std::vector<std::byte> Valid(SampleShape shape) {
     values[i] = noise * (i / shape.hidden % 3 == 0 ? 9.0F : 1.0F) * (i % 97 == 5 ? 100.0F : 1.0F) *
                 (i % shape.hidden % 4 == 1 ? 3.0F : 1.0F);
   }
-  const auto codec = NewDitheredCodec(DitherGoal::kStep, 0.5);
+  const auto codec = std::make_shared<DitheredCodec>(DitherGoal::kStep, 0.5);
   std::vector<std::byte> out(codec->EncodedBytesMax(shape, 1));
   const std::span<const float> view = values;
   const auto bytes = codec->Encode({&view, 1}, shape, kKey, out, {});
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::vector<float> values(shape.values());
   const std::span<float> target = values;
-  const auto codec = NewDitheredCodec(DitherGoal::kStep, 1.0);
+  const auto codec = std::make_shared<DitheredCodec>(DitherGoal::kStep, 1.0);
   if (!codec->Decode(section, shape, kKey, {&target, 1}).ok()) return 0;
   if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) abort();
   return 0;

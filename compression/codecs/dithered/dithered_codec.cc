@@ -11,6 +11,8 @@
 #include "common/bytes.h"
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/dithered/dither_channels.h"
 #include "compression/codecs/dithered/dither_steering.h"
 #include "compression/codecs/dithered/dither_tables.h"
@@ -288,37 +290,51 @@ Status DitheredCodec::Decode(std::span<const std::byte> payload, SampleShape sha
                              &symbols);
 }
 
-std::shared_ptr<const PlainCodec> NewDitheredCodec(DitherGoal goal, double value) {
-  return std::make_shared<DitheredCodec>(goal, value);
+namespace {
+
+struct GoalOption {
+  std::string_view key;
+  DitherGoal goal;
+  double least, most;
+};
+constexpr GoalOption kGoals[] = {{"step", DitherGoal::kStep, kDitherStepMin, kDitherStepMax},
+                                 {"rate", DitherGoal::kRate, kDitherRateMin, kDitherRateMax},
+                                 {"error", DitherGoal::kError, kDitherErrorMin, kDitherErrorMax}};
+constexpr std::string_view kKeys[] = {"step", "rate", "error"};
+
+Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
+  if (spec.options.size() != 1) {
+    return SpecError(spec, "give one of step=, rate= (bits a value) and error=");
+  }
+  const auto& [key, text] = spec.options.front();
+  const auto* const option = std::find_if(std::begin(kGoals), std::end(kGoals),
+                                          [&](const auto& goal) { return goal.key == key; });
+  SHOAL_CHECK(option != std::end(kGoals));
+  double value = 0;
+  const bool decimal = text.size() <= 16 && !text.empty() &&
+                       text.find_first_not_of("0123456789.") == std::string_view::npos;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!decimal || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
+      value < option->least || value > option->most) {
+    return SpecError(spec, std::string(key) + "=" + std::string(text.substr(0, 32)) +
+                               " is not a number from " + NumberText(option->least) + " to " +
+                               NumberText(option->most));
+  }
+  return PlainPointer(std::make_shared<DitheredCodec>(option->goal, value));
 }
 
-Result<std::shared_ptr<const PlainCodec>> MakeDitheredCodec(std::string_view key,
-                                                            std::string_view text) {
-  struct Option {
-    std::string_view key;
-    DitherGoal goal;
-    double least, most;
+}  // namespace
+
+const CodecEntry& DitheredEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "dithered",
+      .usage = "dithered:step=N|rate=N|error=N",
+      .keys = kKeys,
+      .make = Make,
+      .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
+      .unbiased = [](const CodecSpec&) { return true; },
   };
-  static constexpr Option kOptions[] = {
-      {"step", DitherGoal::kStep, kDitherStepMin, kDitherStepMax},
-      {"rate", DitherGoal::kRate, kDitherRateMin, kDitherRateMax},
-      {"error", DitherGoal::kError, kDitherErrorMin, kDitherErrorMax}};
-  for (const Option& option : kOptions) {
-    if (option.key != key) continue;
-    double value = 0;
-    const bool decimal = text.size() <= 16 && !text.empty() &&
-                         text.find_first_not_of("0123456789.") == std::string_view::npos;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (!decimal || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
-        value < option.least || value > option.most) {
-      return InvalidArgument(std::string(key) + "=" + std::string(text.substr(0, 32)) +
-                             " is not a number from " + NumberText(option.least) + " to " +
-                             NumberText(option.most));
-    }
-    return NewDitheredCodec(option.goal, value);
-  }
-  return InvalidArgument("unknown option '" + std::string(key.substr(0, 32)) +
-                         "'; dithered knows step, rate, error");
+  return kEntry;
 }
 
 }  // namespace shoal::compression

@@ -40,11 +40,14 @@ inline constexpr double kDitherErrorMax = 4;
 
 class DitheredCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"dithered"};
+
   // `value` is within the limits above. Values of a token may have a root of their summed squares
   // of up to 2^118; a message whose step would be below 2^-100 decodes to zeros.
   DitheredCodec(DitherGoal goal, double value);
 
   const std::string& spec() const override { return spec_; }
+  const CodecKind* kind() const override { return &kKind; }
   // A step that follows the rms may follow that of fewer tokens; rate and error mean the message.
   bool divisible() const override { return goal_ == DitherGoal::kStep; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
@@ -84,13 +87,7 @@ class DitheredCodec final : public PlainCodec {
   std::string spec_;
 };
 
-// A DitheredCodec.
-std::shared_ptr<const PlainCodec> NewDitheredCodec(DitherGoal goal, double value);
-
-// The codec of one option, `key` being "step", "rate" or "error" and `text` a decimal number; an
-// error says what is allowed.
-Result<std::shared_ptr<const PlainCodec>> MakeDitheredCodec(std::string_view key,
-                                                            std::string_view text);
+const CodecEntry& DitheredEntry();
 
 }  // namespace shoal::compression
 

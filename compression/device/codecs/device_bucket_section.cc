@@ -100,10 +100,8 @@ Status DeviceBucketSection::Decode(const DeviceContext& context, std::span<Devic
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceBucketSection(const PlainCodec& codec) {
-  const auto* direct = dynamic_cast<const DirectCodec*>(&codec);
-  if (direct == nullptr) return nullptr;
-  return std::make_unique<DeviceBucketSection>(direct->format());
+std::unique_ptr<DeviceSection> NewDeviceBucketSection(const DirectCodec& codec) {
+  return std::make_unique<DeviceBucketSection>(codec.format());
 }
 
 Status ReserveBuckets(const BucketFormat& format, const DeviceContext& context) {

@@ -10,12 +10,13 @@
 #include <span>
 
 #include "compression/codecs/bucket_section.h"
+#include "compression/codecs/direct_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is not DirectCodec.
-std::unique_ptr<DeviceSection> NewDeviceBucketSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceBucketSection(const DirectCodec& codec);
 
 // What sections of this format share, whatever their codes stand for: room for scales and codes; a
 // job's rule and places; the section's bytes once the jobs that make it are asked for (waits for

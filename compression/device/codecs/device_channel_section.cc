@@ -224,10 +224,8 @@ Status DeviceChannelSection::Decode(const DeviceContext& context, std::span<Devi
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceChannelSection(const PlainCodec& codec) {
-  const auto* channel = dynamic_cast<const ChannelCodec*>(&codec);
-  if (channel == nullptr) return nullptr;
-  return std::make_unique<DeviceChannelSection>(*channel);
+std::unique_ptr<DeviceSection> NewDeviceChannelSection(const ChannelCodec& codec) {
+  return std::make_unique<DeviceChannelSection>(codec);
 }
 
 }  // namespace shoal::compression

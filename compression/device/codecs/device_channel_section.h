@@ -7,12 +7,13 @@
 
 #include <memory>
 
+#include "compression/codecs/channel_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is not ChannelCodec.
-std::unique_ptr<DeviceSection> NewDeviceChannelSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceChannelSection(const ChannelCodec& codec);
 
 }  // namespace shoal::compression
 

@@ -328,10 +328,8 @@ Status DeviceDitheredSection::Decode(const DeviceContext& context, std::span<Dev
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const PlainCodec& codec) {
-  const auto* dithered = dynamic_cast<const DitheredCodec*>(&codec);
-  if (dithered == nullptr) return nullptr;
-  return std::make_unique<DeviceDitheredSection>(*dithered);
+std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const DitheredCodec& codec) {
+  return std::make_unique<DeviceDitheredSection>(codec);
 }
 
 }  // namespace shoal::compression

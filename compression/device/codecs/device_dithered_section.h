@@ -7,12 +7,13 @@
 
 #include <memory>
 
+#include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is not DitheredCodec.
-std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const DitheredCodec& codec);
 
 }  // namespace shoal::compression
 

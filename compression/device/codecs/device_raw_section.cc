@@ -13,7 +13,7 @@ namespace {
 
 class DeviceRawSection : public DeviceSection {
  public:
-  DeviceRawSection(const PlainCodec& codec, ValueType type) : codec_(codec), type_(type) {}
+  explicit DeviceRawSection(const RawCodec& codec) : codec_(codec), type_(codec.type()) {}
 
   Result<std::size_t> Encode(const DeviceContext& context, std::span<DeviceSample> samples,
                              bool delta, std::span<std::byte> out) override;
@@ -34,7 +34,7 @@ class DeviceRawSection : public DeviceSection {
   }
   PayloadHeader Header(const DeviceContext& context) const;
 
-  const PlainCodec& codec_;
+  const RawCodec& codec_;
   const ValueType type_;
   int exponent_ = 0;  // of the section that is on the device
 };
@@ -107,13 +107,8 @@ Status DeviceRawSection::Decode(const DeviceContext& context, std::span<DeviceSa
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceRawSection(const PlainCodec& codec) {
-  for (const auto& [spec, type] : {std::pair("raw:dtype=fp32", ValueType::kFp32),
-                                   std::pair("raw:dtype=fp16", ValueType::kFp16),
-                                   std::pair("raw:dtype=bf16", ValueType::kBf16)}) {
-    if (codec.spec() == spec) return std::make_unique<DeviceRawSection>(codec, type);
-  }
-  return nullptr;
+std::unique_ptr<DeviceSection> NewDeviceRawSection(const RawCodec& codec) {
+  return std::make_unique<DeviceRawSection>(codec);
 }
 
 }  // namespace shoal::compression

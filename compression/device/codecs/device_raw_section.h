@@ -5,12 +5,13 @@
 
 #include <memory>
 
+#include "compression/codecs/raw_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is not RawCodec.
-std::unique_ptr<DeviceSection> NewDeviceRawSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceRawSection(const RawCodec& codec);
 
 }  // namespace shoal::compression
 

@@ -241,14 +241,12 @@ Status DeviceAdaptiveTileSection::Decode(const DeviceContext& context,
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceTileSection(const PlainCodec& codec) {
-  if (const auto* tiles = dynamic_cast<const TilesCodec*>(&codec); tiles != nullptr) {
-    return std::make_unique<DeviceTileSection>(tiles->format());
-  }
-  if (const auto* tiles = dynamic_cast<const AdaptiveTilesCodec*>(&codec); tiles != nullptr) {
-    return std::make_unique<DeviceAdaptiveTileSection>(*tiles);
-  }
-  return nullptr;
+std::unique_ptr<DeviceSection> NewDeviceTileSection(const TilesCodec& codec) {
+  return std::make_unique<DeviceTileSection>(codec.format());
+}
+
+std::unique_ptr<DeviceSection> NewDeviceAdaptiveTileSection(const AdaptiveTilesCodec& codec) {
+  return std::make_unique<DeviceAdaptiveTileSection>(codec);
 }
 
 }  // namespace shoal::compression

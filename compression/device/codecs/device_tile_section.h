@@ -7,12 +7,15 @@
 
 #include <memory>
 
+#include "compression/codecs/adaptive_tiles.h"
+#include "compression/codecs/tiles_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is neither TilesCodec nor AdaptiveTilesCodec.
-std::unique_ptr<DeviceSection> NewDeviceTileSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceTileSection(const TilesCodec& codec);
+std::unique_ptr<DeviceSection> NewDeviceAdaptiveTileSection(const AdaptiveTilesCodec& codec);
 
 }  // namespace shoal::compression
 

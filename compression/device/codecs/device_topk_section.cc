@@ -205,10 +205,8 @@ Status DeviceTopKSection::Decode(const DeviceContext& context, std::span<DeviceS
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceTopKSection(const PlainCodec& codec) {
-  const auto* topk = dynamic_cast<const TopKCodec*>(&codec);
-  if (topk == nullptr) return nullptr;
-  return std::make_unique<DeviceTopKSection>(*topk);
+std::unique_ptr<DeviceSection> NewDeviceTopKSection(const TopKCodec& codec) {
+  return std::make_unique<DeviceTopKSection>(codec);
 }
 
 }  // namespace shoal::compression

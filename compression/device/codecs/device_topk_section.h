@@ -7,12 +7,13 @@
 
 #include <memory>
 
+#include "compression/codecs/topk_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
-// Null if `codec`, which outlives the section, is not TopKCodec.
-std::unique_ptr<DeviceSection> NewDeviceTopKSection(const PlainCodec& codec);
+// `codec` outlives the section.
+std::unique_ptr<DeviceSection> NewDeviceTopKSection(const TopKCodec& codec);
 
 }  // namespace shoal::compression
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_entry.h"
 #include "tests/unit/compression/simd_levels.h"
 
 namespace shoal::compression {
@@ -21,8 +22,16 @@ using Samples = std::vector<std::vector<float>>;
 
 constexpr RandomKey kKey{0x0123456789abcdef, 42, 3, 2, 1};
 
+Result<PlainPointer> TryMake(const std::string& key, const std::string& value) {
+  const std::string text = "dithered:" + key + "=" + value;
+  const auto spec = ParseCodecSpec(text, ',');
+  if (!spec.ok()) return spec.status();
+  const Status keys = CheckKeys(*spec, DitheredEntry().keys);
+  return keys.ok() ? DitheredEntry().make(*spec, 128) : Result<PlainPointer>(keys);
+}
+
 std::shared_ptr<const PlainCodec> Make(const std::string& key, const std::string& value) {
-  auto codec = MakeDitheredCodec(key, value);
+  auto codec = TryMake(key, value);
   EXPECT_TRUE(codec.ok()) << codec.status().ToString();
   return *codec;
 }
@@ -410,7 +419,7 @@ TEST(Dithered, SpecsAreCanonicalAndBounded) {
       {"step", ""},   {"step", "0"},   {"step", "17"},  {"step", "1e0"},
       {"step", "-1"}, {"step", "nan"}, {"step", "1.."}, {"rate", "0.05"},
       {"rate", "7"},  {"error", "5"},  {"bits", "2"},   {"", ""}};
-  for (const auto& [key, value] : wrong) EXPECT_FALSE(MakeDitheredCodec(key, value).ok()) << value;
+  for (const auto& [key, value] : wrong) EXPECT_FALSE(TryMake(key, value).ok()) << value;
 }
 
 TEST(Dithered, IsACodecOfMessagesAndOfChanges) {

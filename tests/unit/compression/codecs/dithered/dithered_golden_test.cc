@@ -51,8 +51,8 @@ struct Section {
   std::vector<float> values;
 };
 
-Section Encode(const char* step, SampleShape shape) {
-  const auto codec = MakeDitheredCodec("step", step).value();
+Section Encode(double step, SampleShape shape) {
+  const auto codec = std::make_shared<DitheredCodec>(DitherGoal::kStep, step);
   const auto given = Values(shape);
   Section section;
   section.bytes.resize(codec->EncodedBytesMax(shape, 1));
@@ -71,7 +71,7 @@ std::string ChecksumOf(std::span<const std::byte> bytes) {
 }
 
 TEST(DitheredGolden, ASmallSectionIsTheseBytes) {
-  EXPECT_EQ(Hex(Encode("0.5", {4, 6}).bytes),
+  EXPECT_EQ(Hex(Encode(0.5, {4, 6}).bytes),
             "07020001000000001800000000000000"  // header
             "d0fc393d060000000c000000"          // step, sizes
             "008739000000"                      // classes, packed
@@ -80,16 +80,16 @@ TEST(DitheredGolden, ASmallSectionIsTheseBytes) {
 }
 
 TEST(DitheredGolden, SectionsOfOneLaneAndOfManyHaveTheseChecksums) {
-  const Section few = Encode("0.3", {40, 130});
+  const Section few = Encode(0.3, {40, 130});
   EXPECT_EQ(few.bytes.size(), 483U);
   EXPECT_EQ(ChecksumOf(few.bytes), "057f50c19bdf4dfa");
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(few.values))), "df628a4b4d9591fd");
-  const Section many = Encode("1", {40, 450});
+  const Section many = Encode(1, {40, 450});
   EXPECT_EQ(many.bytes.size(), 1059U);
   EXPECT_EQ(ChecksumOf(many.bytes), "cbf12fcdf5eada93");
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(many.values))), "6936c3bbdd1d2e2f");
   // Enough tokens for offsets of channels.
-  const Section channels = Encode("0.5", {150, 130});
+  const Section channels = Encode(0.5, {150, 130});
   EXPECT_EQ(channels.bytes.size(), 1456U);
   EXPECT_EQ(ChecksumOf(channels.bytes), "24b86a419b5ce7f8");
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(channels.values))), "02160253ab5d2f66");

@@ -1,0 +1,144 @@
+// What `aqsgd` registers: its options, the parts that they stand for, and what is known of costs.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "compression/codecs/aqsgd_codec.h"
+#include "compression/codecs/channel_codec.h"
+#include "compression/codecs/codec_entry.h"
+#include "compression/codecs/codec_options.h"
+
+namespace shoal::compression {
+namespace {
+
+constexpr char kFirstVisitDefault[] = "raw:dtype=fp16";
+constexpr int kBitsOfNamedDelta = 2;  // of which kWideDelta takes twice as many
+
+// Fewer bits than these cost training loss.
+constexpr std::uint32_t kFirstVisitBits = 4;  // even in one epoch
+constexpr std::uint32_t kManyBoundaries = 5;  // errors of 2-bit changes add up over them
+
+std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyStage stage) {
+  const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
+}
+
+// How changes are coded: the codec, what to write of it in the canonical spec, and what a codec of
+// more bits takes over.
+struct Changes {
+  PlainPointer codec;
+  std::shared_ptr<const DirectCodec> buckets;  // the same, if scales are per bucket
+  std::string options;
+  EntropyStage stage = EntropyStage::kNone;
+  std::uint32_t bucket = 0;
+  int bits = kBitsOfNamedDelta;
+};
+
+Result<Changes> NamedChanges(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+  constexpr std::string_view kBeside[] = {"delta", "m", "first_visit", "guard"};
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kBeside));
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta,
+                         nested(spec, "delta", spec.Option("delta"), hidden));
+  Changes changes;
+  changes.codec = delta.codec;
+  changes.options = "delta=" + Nested(delta.codec->spec());
+  changes.bucket = DefaultBucket(hidden);
+  return changes;
+}
+
+Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
+  Changes changes;
+  changes.bucket = DefaultBucket(hidden);
+  if (spec.Option("bucket") == "channel") {
+    SHOAL_ASSIGN_OR_RETURN(changes.codec, MakeChannelCodec(spec));
+  } else {
+    SHOAL_ASSIGN_OR_RETURN(changes.buckets, MakeDirectCodec(spec, hidden));
+    changes.codec = changes.buckets;
+    changes.bucket = changes.buckets->format().code.bucket();
+  }
+  SHOAL_ASSIGN_OR_RETURN(changes.stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(changes.bits, BitsOption(spec));
+  changes.options = changes.codec->spec().substr(changes.codec->spec().find(':') + 1);
+  return changes;
+}
+
+Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+  const bool named = !spec.Option("delta").empty();
+  SHOAL_ASSIGN_OR_RETURN(const Changes changes,
+                         named ? NamedChanges(spec, hidden, nested) : OwnChanges(spec, hidden));
+  AqsgdParts parts;
+  parts.delta = changes.codec;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
+  parts.m = MFormat(16 >> m);
+  parts.wide = MidRise(std::min(2 * changes.bits, static_cast<int>(kCodeBitsMax)), changes.bucket,
+                       changes.stage);
+  if (parts.m.bits() == 16) parts.one_pass = changes.buckets;
+  std::string_view first = spec.Option("first_visit");
+  if (first.empty()) first = kFirstVisitDefault;
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec first_visit, nested(spec, "first_visit", first, hidden));
+  parts.first_visit = first_visit.codec;
+  // All samples of a step as exact values would be many times what the run sends otherwise.
+  parts.full = first_visit.entry->exact
+                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.stage))
+                   : parts.first_visit;
+  parts.spec = "aqsgd" + std::string(EntropySuffix(changes.stage)) + ":" + changes.options +
+               ",first_visit=" + Nested(parts.first_visit->spec());
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
+  parts.guarded = guard == 0;
+  if (!parts.guarded) parts.spec += ",guard=off";
+  if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
+  CodecParts made;
+  made.aqsgd = std::make_shared<const AqsgdParts>(std::move(parts));
+  return made;
+}
+
+std::uint32_t Bits(const CodecSpec& spec) {
+  return SpecNumber(spec.Option("bits")).value_or(UINT32_MAX);
+}
+
+void AdviseForward(const CodecChoice& choice, const CodecSpec& spec, Advice* advice) {
+  const auto add = [&](const std::string& what) { AddAdvice("forward", spec, what, advice); };
+  if (choice.epochs > 0 && choice.epochs <= 1) {
+    add("no sample is visited twice in this run, so no change is ever sent; take tiles:bits=4 or "
+        "direct:bits=8, which need no store");
+  }
+  if (choice.fresh_masks) {
+    add("fresh dropout masks change every activation, so changes never shrink; take dropout = 0 or "
+        "dropout_masks = \"keyed\"");
+  }
+  if (spec.Option("m") == "2") add("m in 2 bits costs 3 to 4 %; m=8 costs nothing");
+  if (Bits(spec) <= 2 && choice.boundaries >= kManyBoundaries) {
+    add("errors add up over " + std::to_string(choice.boundaries) +
+        " boundaries, 2 bits cost 2 to 3 % there; take bits=3");
+  }
+  const auto first = ParseCodecSpec(spec.Option("first_visit"), '/');
+  if (first.ok() && Bits(*first) < kFirstVisitBits) {
+    add("first visits in fewer than 4 bits cost 1 to 4 %; take first_visit=tiles:bits=4 or "
+        "direct:bits=8");
+  }
+}
+
+constexpr std::string_view kKeys[] = {"bits",     "bucket", "first_visit", "levels", "scale",
+                                      "rounding", "m",      "guard",       "delta"};
+
+}  // namespace
+
+const CodecEntry& AqsgdEntry() {
+  static constexpr CodecEntry kEntry{
+      .name = "aqsgd",
+      .usage = "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC",
+      .keys = kKeys,
+      .entropy_coder = true,
+      .compose = Compose,
+      .no_feedback = [](const CodecSpec&) -> std::string_view {
+        return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
+               "change; leave feedback out";
+      },
+      .advise_forward = AdviseForward,
+  };
+  return kEntry;
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,82 @@
+// CodecEntry: what a codec registers about itself, all of it in one place.
+//
+// A codec defines its entry in its own .cc; the list of entries is codec_registry.cc. Nobody finds
+// a property of a codec by its name: whoever needs one asks the entry (or CodecTraits, from outside
+// of compression/). Internal to compression/. Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_CODECS_CODEC_ENTRY_H_
+#define SHOAL_COMPRESSION_CODECS_CODEC_ENTRY_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "compression/api/codec_advice.h"
+#include "compression/api/codec_spec.h"
+#include "compression/codecs/plain_codec.h"
+
+namespace shoal::compression {
+
+struct CodecEntry;
+struct AqsgdParts;
+struct LowRankParts;
+
+using PlainPointer = std::shared_ptr<const PlainCodec>;
+using Advice = std::vector<std::string>;
+
+// What a spec stands for: one of `plain` (with or without error feedback), `aqsgd` and `low_rank`.
+struct CodecParts {
+  PlainPointer plain;
+  bool feedback = false;
+  std::shared_ptr<const AqsgdParts> aqsgd;
+  std::shared_ptr<const LowRankParts> low_rank;
+};
+
+// A codec without memory that an option of another spec names.
+struct NestedCodec {
+  PlainPointer codec;
+  const CodecEntry* entry = nullptr;
+};
+
+// Makes the codec that `outer` names by `text` as its option `key`. A composed codec gets this
+// function, so that it need not know the list of codecs.
+using MakeNested = Result<NestedCodec> (*)(const CodecSpec& outer, std::string_view key,
+                                           std::string_view text, std::uint32_t hidden);
+
+struct CodecEntry {
+  std::string_view name;
+  std::string_view usage;                  // name and options, as errors list them
+  std::span<const std::string_view> keys;  // the options it takes
+  bool entropy_coder = false;              // `+zstd` or `+rans` may follow the name
+  bool exact = false;  // decodes to the values themselves, rounded to a number format
+
+  // One of these makes it. `make`: a codec without memory, which others may nest. `compose`: one
+  // that keeps m or a memory per link, out of nested ones.
+  Result<PlainPointer> (*make)(const CodecSpec& spec, std::uint32_t hidden) = nullptr;
+  Result<CodecParts> (*compose)(const CodecSpec& spec, std::uint32_t hidden,
+                                MakeNested nested) = nullptr;
+
+  // Why gradients in this spec take no error feedback, as "why; what to do"; empty: they may. An
+  // entry without the function takes feedback.
+  std::string_view (*no_feedback)(const CodecSpec& spec) = nullptr;
+  // Whether decoded values are right on average, whatever the values. Without: never.
+  bool (*unbiased)(const CodecSpec& spec) = nullptr;
+  // Adds what is known to cost quality or bytes (codec_advice.h).
+  void (*advise_forward)(const CodecChoice& choice, const CodecSpec& spec,
+                         Advice* advice) = nullptr;
+  void (*advise_backward)(const CodecChoice& choice, const CodecSpec& spec,
+                          Advice* advice) = nullptr;
+};
+
+// "forward = "SPEC": what", a line of advice.
+void AddAdvice(std::string_view key, const CodecSpec& spec, const std::string& what,
+               Advice* advice);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_CODEC_ENTRY_H_

@@ -1,0 +1,84 @@
+#include "compression/codecs/codec_options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "compression/codecs/bucket_code.h"
+
+namespace shoal::compression {
+namespace {
+
+Status NotADivisor(const CodecSpec& spec, std::uint32_t hidden, const char* also) {
+  return SpecError(spec, "bucket=" + std::string(spec.Option("bucket")) +
+                             " does not divide the hidden size " + std::to_string(hidden) +
+                             "; allowed are " + also + BucketsAllowed(hidden));
+}
+
+}  // namespace
+
+Result<int> BitsOption(const CodecSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
+                         NumberOption(spec, "bits", 1, kCodeBitsMax, std::nullopt));
+  return static_cast<int>(bits);
+}
+
+Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual) {
+  SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
+                         ChoiceOption(spec, "levels", {"midrise", "midtread", "affine"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t scale,
+                         ChoiceOption(spec, "scale", {"absmax", "optimal"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t rounding,
+                         ChoiceOption(spec, "rounding", {"nearest", "stochastic"}));
+  const Levels named = spec.Option("levels").empty() ? usual : static_cast<Levels>(levels);
+  const LevelRule rule(bits, named, static_cast<ScaleRule>(scale), static_cast<Rounding>(rounding));
+  if (rule.levels() == Levels::kMidTread && bits == 1) {
+    return SpecError(spec, "levels=midtread with bits=1 has only the level 0; use midrise");
+  }
+  if (rule.levels() == Levels::kAffine && rule.scale() == ScaleRule::kOptimal) {
+    return SpecError(spec, "scale=optimal needs levels=midrise or levels=midtread");
+  }
+  return rule;
+}
+
+Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden) {
+  const std::string_view text = spec.Option("bucket");
+  if (text.empty()) return DefaultBucket(hidden);
+  const auto number = SpecNumber(text);
+  if (number && hidden % *number == 0) return *number;
+  return NotADivisor(spec, hidden, "channel, ");
+}
+
+Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden) {
+  if (const std::string_view text = spec.Option("bucket"); !text.empty()) {
+    const auto number = SpecNumber(text);
+    if (number && hidden % *number == 0) return *number;
+    return NotADivisor(spec, hidden, "");
+  }
+  std::uint32_t bucket = std::min(hidden, kRangeBucketDefault);
+  while (hidden % bucket != 0) --bucket;
+  return bucket;
+}
+
+Result<EntropyStage> EntropyOption(const CodecSpec& spec) {
+  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+  if (!stage.ok()) return SpecError(spec, std::string(stage.status().message()));
+  return stage;
+}
+
+std::string_view RoundingForbidsFeedback(const CodecSpec& spec) {
+  return spec.Option("rounding") == "stochastic" ? kRandomNeedsNoFeedback : std::string_view();
+}
+
+std::string_view AffineForbidsFeedback(const CodecSpec& spec, bool affine) {
+  if (!affine || spec.Option("bits") != "1") return {};
+  return "one affine bit can leave more than it was given; take levels=midrise or bits=2 with "
+         "feedback";
+}
+
+bool StochasticIsUnbiased(const CodecSpec& spec) {
+  const std::string_view levels = spec.Option("levels");
+  return spec.Option("rounding") == "stochastic" && (levels == "affine" || levels == "midtread");
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,47 @@
+// Options that several codecs share, read from a spec. Errors name the spec and what is allowed.
+// Internal to compression/. Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_CODECS_CODEC_OPTIONS_H_
+#define SHOAL_COMPRESSION_CODECS_CODEC_OPTIONS_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/status.h"
+#include "compression/api/codec_spec.h"
+#include "compression/entropy/symbol_stream.h"
+#include "compression/simd/level_rule.h"
+
+namespace shoal::compression {
+
+inline constexpr std::uint32_t kHiddenMax = 1U << 20;
+inline constexpr std::uint32_t kCodeBitsMax = 8;
+inline constexpr std::uint32_t kKeptBucketDefault = 128;    // kept values a scale
+inline constexpr std::uint32_t kRangeBucketDefault = 1024;  // values a range
+
+// `bits=`, 1 to kCodeBitsMax.
+Result<int> BitsOption(const CodecSpec& spec);
+// `bits=`, `levels=`, `scale=`, `rounding=`. `usual`: the levels of a spec that names none.
+Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual);
+// `bucket=`, a divisor of the hidden size.
+Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden);
+// The same with kRangeBucketDefault: the largest such divisor up to it, unless the spec names one.
+Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden);
+// What follows the name: "+zstd", "+rans" or nothing.
+Result<EntropyStage> EntropyOption(const CodecSpec& spec);
+// Why a codec takes no error feedback of gradients.
+inline constexpr std::string_view kRandomNeedsNoFeedback =
+    "random rounding is right on average without feedback, and its noise would add up with it; "
+    "leave feedback out";
+inline constexpr std::string_view kGroupsHaveFeedback =
+    "this codec is for stage groups, whose exchange has its own feedback; leave feedback out";
+// `feedback=` of codecs of bits and levels: why this spec takes none, or nothing.
+std::string_view RoundingForbidsFeedback(const CodecSpec& spec);
+std::string_view AffineForbidsFeedback(const CodecSpec& spec, bool affine);
+// Unbiased by stochastic rounding, unless levels end inside of a bucket's largest values, as those
+// of `midrise` do, and shrink them.
+bool StochasticIsUnbiased(const CodecSpec& spec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_CODEC_OPTIONS_H_
