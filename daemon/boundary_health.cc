@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "compression/codecs/delta_guard.h"
+#include "compression/codecs/aqsgd/delta_guard.h"
 
 namespace shoal::daemon {
 namespace {

@@ -28,7 +28,7 @@
 #include <span>
 #include <vector>
 
-#include "compression/codecs/delta_guard.h"
+#include "compression/codecs/aqsgd/delta_guard.h"
 #include "pipeline/delta_stage.h"
 #include "pipeline/link_memory.h"
 #include "pipeline/runner_core.h"

@@ -1,5 +1,6 @@
 // BoundaryStats: what one end of a boundary measured of the tensors that crossed it: does AQ-SGD's
-// premise hold there, that samples change little between visits (compression/codecs/delta_guard.h)?
+// premise hold there, that samples change little between visits
+// (compression/codecs/aqsgd/delta_guard.h)?
 //
 // The sender is the lower stage's end: it codes the activations. The receiver codes their
 // gradients. Each measures what it codes, so a figure is known at one end only; the mode travels in

@@ -4,14 +4,14 @@
 #include <string>
 #include <utility>
 
-#include "compression/codecs/aqsgd_codec.h"
+#include "compression/codecs/aqsgd/aqsgd_codec.h"
 #include "compression/codecs/cocktail_codec.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/direct_codec.h"
 #include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/codecs/feedback_codec.h"
 #include "compression/codecs/learned_codec.h"
-#include "compression/codecs/low_rank_codec.h"
+#include "compression/codecs/low_rank/low_rank_codec.h"
 #include "compression/codecs/raw_codec.h"
 #include "compression/codecs/shifted_codec.h"
 #include "compression/codecs/tiles_codec.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/codecs/delta_section.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 
 namespace shoal::compression {
 namespace {

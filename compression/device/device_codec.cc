@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "compression/codecs/aqsgd_codec.h"
-#include "compression/codecs/aqsgd_header.h"
+#include "compression/codecs/aqsgd/aqsgd_codec.h"
+#include "compression/codecs/aqsgd/aqsgd_header.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 #include "compression/codecs/codec_registry.h"
-#include "compression/codecs/delta_section.h"
 #include "compression/device/device_images.h"
 #include "compression/device/device_queue.h"
 #include "compression/device/device_section.h"

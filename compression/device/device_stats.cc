@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compression/codecs/delta_section.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 
 namespace shoal::compression {
 namespace {

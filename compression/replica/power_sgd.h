@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compression/codecs/low_rank.h"
+#include "compression/codecs/low_rank/low_rank.h"
 
 namespace shoal::compression {
 

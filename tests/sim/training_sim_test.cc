@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "compression/codecs/delta_guard.h"
+#include "compression/codecs/aqsgd/delta_guard.h"
 #include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {

@@ -1,4 +1,4 @@
-#include "compression/codecs/low_rank_codec.h"
+#include "compression/codecs/low_rank/low_rank_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compression/codecs/low_rank.h"
+#include "compression/codecs/low_rank/low_rank.h"
 #include "compression/device/device_codec.h"
 #include "tests/unit/compression/device/host_queue.h"
 #include "tests/unit/compression/on_link.h"

@@ -1,4 +1,4 @@
-#include "compression/codecs/delta_section.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 
 #include <algorithm>
 #include <string>

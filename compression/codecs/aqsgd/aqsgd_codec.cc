@@ -1,12 +1,12 @@
-#include "compression/codecs/aqsgd_codec.h"
+#include "compression/codecs/aqsgd/aqsgd_codec.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "compression/api/sample_layout.h"
-#include "compression/codecs/aqsgd_header.h"
-#include "compression/codecs/delta_section.h"
+#include "compression/codecs/aqsgd/aqsgd_header.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 
 namespace shoal::compression {
 namespace {

@@ -8,8 +8,8 @@
 // once to fp16, and that is the next m and what the receiver's layers get. The sender makes its
 // next m by the same arithmetic from the codes it sends, so both ends hold the same bits.
 
-#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_
-#define SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_
+#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_CODEC_H_
 
 #include <memory>
 #include <string>
@@ -39,4 +39,4 @@ const CodecEntry& AqsgdEntry();
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_CODEC_H_
+#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_CODEC_H_

@@ -6,8 +6,8 @@
 // same bits at every SIMD level and on every machine, so that replicas which hold the same mean
 // factors agree on the rest. Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_LOW_RANK_H_
-#define SHOAL_COMPRESSION_CODECS_LOW_RANK_H_
+#ifndef SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_H_
+#define SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -91,4 +91,4 @@ class LowRankProduct {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_LOW_RANK_H_
+#endif  // SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_H_

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "compression/codecs/aqsgd_codec.h"
+#include "compression/codecs/aqsgd/aqsgd_codec.h"
 #include "compression/codecs/channel_codec.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"

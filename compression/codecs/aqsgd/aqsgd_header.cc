@@ -1,4 +1,4 @@
-#include "compression/codecs/aqsgd_header.h"
+#include "compression/codecs/aqsgd/aqsgd_header.h"
 
 #include <string>
 

@@ -14,8 +14,8 @@
 // as the activation, and coding the activation itself is no worse. Going back at half of what led
 // up keeps a link from alternating.
 
-#ifndef SHOAL_COMPRESSION_CODECS_DELTA_GUARD_H_
-#define SHOAL_COMPRESSION_CODECS_DELTA_GUARD_H_
+#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_
+#define SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_
 
 #include <cstdint>
 
@@ -46,4 +46,4 @@ class DeltaGuard {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_DELTA_GUARD_H_
+#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_

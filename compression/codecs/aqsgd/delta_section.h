@@ -3,8 +3,8 @@
 // Two ways that give the same bytes and images: block by block in one pass (bucket codes, 16-bit
 // m), or over whole samples (any codec, any m). Internal to compression/. Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_DELTA_SECTION_H_
-#define SHOAL_COMPRESSION_CODECS_DELTA_SECTION_H_
+#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_SECTION_H_
+#define SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_SECTION_H_
 
 #include <cstddef>
 #include <span>
@@ -51,4 +51,4 @@ Status DecodeDeltas(const PlainCodec& codec, const MFormat& m, std::span<const s
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_DELTA_SECTION_H_
+#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_SECTION_H_

@@ -8,8 +8,8 @@
 //
 // Internal to compression/. Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_LOW_RANK_CODEC_H_
-#define SHOAL_COMPRESSION_CODECS_LOW_RANK_CODEC_H_
+#ifndef SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_CODEC_H_
 
 #include <cstdint>
 #include <memory>
@@ -37,4 +37,4 @@ const CodecEntry& LowRankEntry();
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_LOW_RANK_CODEC_H_
+#endif  // SHOAL_COMPRESSION_CODECS_LOW_RANK_LOW_RANK_CODEC_H_

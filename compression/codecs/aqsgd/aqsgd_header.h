@@ -1,8 +1,8 @@
 // The header of a message of aqsgd (docs/WIRE.md, "Message of aqsgd"). Internal to compression/.
 // Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_HEADER_H_
-#define SHOAL_COMPRESSION_CODECS_AQSGD_HEADER_H_
+#ifndef SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_HEADER_H_
+#define SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_HEADER_H_
 
 #include <cstddef>
 #include <span>
@@ -34,4 +34,4 @@ DeltaMode AqsgdMode(std::span<const std::byte> payload);
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_HEADER_H_
+#endif  // SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_HEADER_H_

@@ -1,4 +1,4 @@
-#include "compression/codecs/delta_guard.h"
+#include "compression/codecs/aqsgd/delta_guard.h"
 
 #include <gtest/gtest.h>
 

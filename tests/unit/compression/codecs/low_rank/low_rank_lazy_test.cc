@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compression/api/lazy_switch.h"
-#include "compression/codecs/low_rank.h"
+#include "compression/codecs/low_rank/low_rank.h"
 #include "tests/unit/compression/matrix_reference.h"
 #include "tests/unit/compression/on_link.h"
 #include "tests/unit/compression/reference.h"

@@ -1,4 +1,4 @@
-#include "compression/codecs/low_rank.h"
+#include "compression/codecs/low_rank/low_rank.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "compression/codecs/low_rank_codec.h"
+#include "compression/codecs/low_rank/low_rank_codec.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,9 +11,9 @@
 #include "common/bytes.h"
 #include "compression/api/codec_spec.h"
 #include "compression/api/stateful_codec.h"
+#include "compression/codecs/aqsgd/delta_section.h"
 #include "compression/codecs/codec_entry.h"
-#include "compression/codecs/delta_section.h"
-#include "compression/codecs/low_rank.h"
+#include "compression/codecs/low_rank/low_rank.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
