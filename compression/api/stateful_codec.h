@@ -19,7 +19,7 @@
 #include "compression/api/codec.h"
 #include "compression/api/epilogue.h"
 #include "compression/api/lazy_switch.h"
-#include "compression/codecs/low_rank/low_rank.h"
+#include "compression/api/matrix_shape.h"
 
 namespace shoal::compression {
 

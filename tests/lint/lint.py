@@ -58,9 +58,25 @@ def module_of(path):
     return folder if folder in rules.ARROWS else None
 
 
+def folder_of(path):
+    """The folder of rules.FOLDER_ARROWS that a file lies in."""
+    folder = "/".join(path.split("/")[:2])
+    return folder if folder in rules.FOLDER_ARROWS else None
+
+
+def check_folder_include(tree, path, line, header):
+    """An include between two folders of one module."""
+    source, target = folder_of(path), folder_of(header)
+    if source is None or target is None or source == target:
+        return
+    if target.split("/")[1] not in rules.FOLDER_ARROWS[source]:
+        tree.report(path, line, f"layering: {source}/ must not include {target}/ ({header})")
+
+
 def check_own_include(tree, path, line, header):
     module, target = module_of(path), header.split("/")[0]
     if target == module:
+        check_folder_include(tree, path, line, header)
         return
     allowed = set(rules.ARROWS[module])
     for pattern, more in rules.EXTRA_ARROWS:
@@ -129,6 +145,22 @@ def check_namespaces(tree):
             tree.report(path, 1, f"nothing here is in namespace {own}")
 
 
+def check_folders(tree):
+    """Modules with folders have all sources in them; no folder is crowded."""
+    divided = {folder.split("/")[0] for folder in rules.FOLDER_ARROWS}
+    counts = {}
+    for path in tree.cxx():
+        folder = path.rsplit("/", 1)[0]
+        counts.setdefault(folder, []).append(path)
+        if module_of(path) in divided and folder_of(path) is None:
+            tree.report(path, 1, f"{path.split('/')[0]}/ is divided: name this file's folder in "
+                                 "FOLDER_ARROWS of tests/lint/rules.py")
+    for folder, paths in counts.items():
+        if folder.split("/")[0] in divided and len(paths) > rules.FOLDER_FILES_MAX:
+            tree.report(paths[0], 1, f"{folder}/ has {len(paths)} sources, the limit is "
+                                     f"{rules.FOLDER_FILES_MAX}: divide it")
+
+
 def check_lengths(tree):
     for path in tree.cxx() + [p for p in tree.texts if p.endswith(".py")]:
         lines = tree.texts[path].count("\n")
@@ -193,7 +225,7 @@ def check_format(tree):
         tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
 
 
-CHECKS = [check_includes, check_guards, check_namespaces, check_lengths, check_words,
+CHECKS = [check_includes, check_guards, check_namespaces, check_folders, check_lengths, check_words,
           check_dead_files, check_format]
 
 

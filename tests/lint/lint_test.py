@@ -127,6 +127,30 @@ class LintTest(unittest.TestCase):
             "\n\nnamespace", '\n\n#include "proto/bulk.pb.h"\n\nnamespace', 1)
         self.assertEqual(self.errors(**{"net/link.h": body}), [])
 
+    def test_include_against_the_folders_of_a_module(self):
+        for path, include in [("compression/api/a.cc", "compression/codecs/b.h"),
+                              ("compression/simd/a.cc", "compression/api/b.h"),
+                              ("compression/codecs/x/a.cc", "compression/device/b.h")]:
+            with self.subTest(path=path):
+                self.expect_one(self.with_source(path, f'#include "{include}"\n'), path,
+                                "must not include " + include.rsplit("/", 1)[0])
+
+    def test_include_along_the_folders_of_a_module(self):
+        for include in ("compression/api/b.h", "compression/codecs/x/b.h", "compression/simd/b.h"):
+            files = self.with_source("compression/codecs/a.cc", f'#include "{include}"\n')
+            self.assertEqual(self.errors(**files), [])
+
+    def test_source_beside_the_folders_of_a_module(self):
+        self.expect_one(self.with_source("compression/a.cc", ""), "compression/a.cc", "is divided")
+
+    def test_crowded_folder(self):
+        files = {}
+        for i in range(46):
+            files.update(self.with_source(f"compression/api/a{i}.cc", ""))
+        cmake = "".join(f"a{i}.cc " for i in range(46))
+        files["compression/CMakeLists.txt"] = f"shoal_library(compression SRCS {cmake})\n"
+        self.expect_one(files, "compression/api/a0.cc", "46 sources, the limit is 45")
+
     def test_guard(self):
         body = clean_tree()["net/link.h"].replace("SHOAL_NET_LINK_H_", "NET_LINK_H")
         self.expect_one({"net/link.h": body}, "net/link.h", "SHOAL_NET_LINK_H_")

@@ -21,6 +21,17 @@ ARROWS = {
     "client": {"common", "proto", "net"},
 }
 
+# Folders within a module, the lowest first -> the others of the module that they may include. A
+# folder's subfolders count as it does. A module with an entry here lists all of its folders.
+FOLDER_ARROWS = {
+    "compression/simd": set(),
+    "compression/api": {"simd"},
+    "compression/entropy": {"simd"},
+    "compression/codecs": {"api", "entropy", "simd"},
+    "compression/device": {"api", "codecs", "entropy", "simd"},
+    "compression/replica": {"api", "codecs", "simd"},
+}
+
 # Single files that may include one folder more: the program shoal-run reads prepared data.
 EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.(cc|h)$"), {"dataset"})]
 
@@ -75,6 +86,7 @@ SYSTEM_HEADER = re.compile(
     r"|(dirent|dlfcn|errno|fcntl|fnmatch|glob|grp|ifaddrs|immintrin|langinfo|malloc|netdb|poll|"
     r"pthread|pty|pwd|sched|signal|spawn|termios|time|ucontext|unistd|wordexp|x86intrin|cpuid)\.h$")
 
+FOLDER_FILES_MAX = 45
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 HEADER_LINES_MAX = 250

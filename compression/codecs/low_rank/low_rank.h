@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compression/api/codec.h"
+#include "compression/api/matrix_shape.h"
 #include "compression/simd/low_rank_kernels.h"
 
 namespace shoal::compression {
@@ -22,14 +23,6 @@ namespace shoal::compression {
 inline constexpr std::uint32_t kRankMax = 256;
 // Magnitudes up to 2^96 leave every sum of these functions below fp32's limit.
 inline constexpr float kLowRankMagnitudeMax = 0x1p96F;
-
-struct MatrixShape {
-  std::size_t rows = 0;
-  std::size_t columns = 0;
-
-  std::size_t values() const { return rows * columns; }
-  bool operator==(const MatrixShape&) const = default;
-};
 
 // The rank that `rank` comes to: at most either side.
 std::size_t RankFor(MatrixShape shape, std::size_t rank);
