@@ -12,7 +12,7 @@
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/nesting.h"
-#include "net/local_control.h"
+#include "net/control/local_control.h"
 
 namespace shoal::client {
 namespace {

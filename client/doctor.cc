@@ -23,7 +23,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/units.h"
-#include "net/local_control.h"
+#include "net/control/local_control.h"
 
 namespace shoal::client {
 namespace {

@@ -22,8 +22,8 @@
 #include "common/regular_file.h"
 #include "common/units.h"
 #include "common/version.h"
-#include "net/identity.h"
-#include "net/local_control.h"
+#include "net/control/local_control.h"
+#include "net/identity/identity.h"
 
 namespace shoal::client {
 namespace {

@@ -15,7 +15,7 @@
 #include "client/status_view.h"
 #include "common/file.h"
 #include "common/units.h"
-#include "net/local_control.h"
+#include "net/control/local_control.h"
 
 namespace shoal::client {
 namespace {

@@ -12,7 +12,8 @@ void RaiseDescriptorLimit() {
   const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kDescriptorsWanted);
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
-  // Where it cannot be raised, what shares it out (net/connection_gate.h) goes by what there is.
+  // Where it cannot be raised, what shares it out (net/admission/connection_gate.h) goes by what
+  // there is.
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -11,7 +11,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
-#include "net/control.h"
+#include "net/control/control.h"
 #include "storage/content_store.h"
 
 namespace shoal::daemon {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/executor.h"
-#include "net/control.h"
+#include "net/control/control.h"
 #include "storage/content_store.h"
 
 namespace shoal::daemon {

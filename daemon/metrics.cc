@@ -1,7 +1,7 @@
 // The peer's metrics in Prometheus text format, from a snapshot.
 
 #include "daemon/status_snapshot.h"
-#include "net/metric_families.h"
+#include "net/http/metric_families.h"
 
 namespace shoal::daemon {
 namespace {

@@ -15,7 +15,7 @@
 #include "common/version.h"
 #include "daemon/stage_messages.h"
 #include "model/torch_device.h"
-#include "net/grpc_link_hub.h"
+#include "net/links/grpc_link_hub.h"
 #include "net/local_addresses.h"
 
 namespace shoal::daemon {

@@ -12,9 +12,9 @@
 
 #include "common/executor.h"
 #include "common/status.h"
-#include "net/control.h"
-#include "net/identity.h"
-#include "net/rate_limiter.h"
+#include "net/control/control.h"
+#include "net/identity/identity.h"
+#include "net/pacing/rate_limiter.h"
 
 namespace shoal::daemon {
 

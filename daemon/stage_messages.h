@@ -10,7 +10,7 @@
 #include "common/ids.h"
 #include "common/status.h"
 #include "model/synthetic_stage.h"
-#include "net/link.h"
+#include "net/links/link.h"
 #include "pipeline/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/content_store.h"

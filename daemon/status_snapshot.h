@@ -16,8 +16,8 @@
 #include "daemon/peer_state.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/stage_host.h"
-#include "net/control.h"
-#include "net/link.h"
+#include "net/control/control.h"
+#include "net/links/link.h"
 #include "pipeline/stage_runner.h"
 #include "storage/delta_store.h"
 

@@ -14,7 +14,7 @@
 
 #include "common/log.h"
 #include "common/text.h"
-#include "net/tls.h"
+#include "net/identity/tls.h"
 
 namespace shoal::net {
 namespace {

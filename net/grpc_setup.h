@@ -10,7 +10,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "net/identity.h"
+#include "net/identity/identity.h"
 
 namespace grpc {
 class Channel;

@@ -21,7 +21,7 @@
 #include "compression/api/segment_count.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
-#include "net/link.h"
+#include "net/links/link.h"
 #include "pipeline/boundary_stats.h"
 #include "pipeline/step_bounds.h"
 #include "pipeline/time_use.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/text.h"
-#include "net/control.h"
+#include "net/control/control.h"
 
 namespace shoal::scheduler {
 namespace {

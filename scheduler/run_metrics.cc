@@ -1,7 +1,7 @@
 // The run's metrics in Prometheus text format.
 
 #include "common/version.h"
-#include "net/metric_families.h"
+#include "net/http/metric_families.h"
 #include "scheduler/run_status.h"
 
 namespace shoal::scheduler {

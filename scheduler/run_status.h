@@ -7,7 +7,7 @@
 #include <string>
 
 #include "dataset/prepared_data.h"
-#include "net/control.h"
+#include "net/control/control.h"
 #include "scheduler/run_config.h"
 #include "scheduler/swarm_state.h"
 

@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "net/host_port.h"
-#include "net/identity.h"
+#include "net/identity/identity.h"
 #include "scheduler/invite_addresses.h"
 #include "scheduler/run_status.h"
 

@@ -14,9 +14,9 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
-#include "net/control.h"
-#include "net/http_server.h"
-#include "net/local_control.h"
+#include "net/control/control.h"
+#include "net/control/local_control.h"
+#include "net/http/http_server.h"
 #include "scheduler/run_artefacts.h"
 #include "scheduler/run_config.h"
 #include "scheduler/run_status.h"

@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "common/executor.h"
-#include "net/control.h"
-#include "net/grpc_link_hub.h"
-#include "net/identity.h"
-#include "net/rate_limiter.h"
+#include "net/control/control.h"
+#include "net/identity/identity.h"
+#include "net/links/grpc_link_hub.h"
+#include "net/pacing/rate_limiter.h"
 #include "tests/support/on_executor.h"
 
 namespace shoal::net {

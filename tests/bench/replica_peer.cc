@@ -28,9 +28,9 @@
 
 #include "common/checksum.h"
 #include "common/executor.h"
-#include "net/grpc_link_hub.h"
-#include "net/identity.h"
-#include "net/rate_limiter.h"
+#include "net/identity/identity.h"
+#include "net/links/grpc_link_hub.h"
+#include "net/pacing/rate_limiter.h"
 #include "tests/bench/replica_methods.h"
 #include "tests/support/on_executor.h"
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "net/identity.h"
-#include "net/join_ticket.h"
+#include "net/identity/identity.h"
+#include "net/identity/join_ticket.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/bytes.h"
-#include "net/chunk.h"
+#include "net/links/chunk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint64_t kFrameBytesMax = 1 << 20;

@@ -25,8 +25,8 @@ def clean_tree():
     return {
         ".clang-format": STYLE,
         "net/CMakeLists.txt": "shoal_library(net SRCS link.cc HDRS link.h)\n",
-        "net/link.h": header("net/link.h", "int Open();\n"),
-        "net/link.cc": '#include "net/link.h"\n\n#include <grpcpp/grpcpp.h>\n\n#include <vector>\n',
+        "net/links/link.h": header("net/links/link.h", "int Open();\n"),
+        "net/links/link.cc": '#include "net/links/link.h"\n\n#include <grpcpp/grpcpp.h>\n\n#include <vector>\n',
     }
 
 
@@ -67,7 +67,7 @@ class LintTest(unittest.TestCase):
                         "net/a.cc", "net/ must not include model/")
         self.expect_one(self.with_source("client/a.cc", '#include "storage/delta_store.h"\n'),
                         "client/a.cc", "client/ must not include storage/")
-        self.expect_one(self.with_source("common/a.cc", '#include "net/link.h"\n'),
+        self.expect_one(self.with_source("common/a.cc", '#include "net/links/link.h"\n'),
                         "common/a.cc", "common/ must not include net/")
 
     def test_arrow_of_a_single_file(self):
@@ -118,14 +118,14 @@ class LintTest(unittest.TestCase):
     def test_module_header_is_std_only(self):
         for include in ("nlohmann/json.hpp", "grpcpp/grpcpp.h", "unistd.h"):
             with self.subTest(include=include):
-                body = header("net/link.h", "int Open();\n").replace(
+                body = header("net/links/link.h", "int Open();\n").replace(
                     "\n\nnamespace", f"\n\n#include <{include}>\n\nnamespace", 1)
-                self.expect_one({"net/link.h": body}, "net/link.h", "std only")
+                self.expect_one({"net/links/link.h": body}, "net/links/link.h", "std only")
 
     def test_generated_messages_in_a_net_header(self):
-        body = header("net/link.h", "int Open();\n").replace(
+        body = header("net/links/link.h", "int Open();\n").replace(
             "\n\nnamespace", '\n\n#include "proto/bulk.pb.h"\n\nnamespace', 1)
-        self.assertEqual(self.errors(**{"net/link.h": body}), [])
+        self.assertEqual(self.errors(**{"net/links/link.h": body}), [])
 
     def test_include_against_the_folders_of_a_module(self):
         for path, include in [("compression/api/a.cc", "compression/codecs/b.h"),
@@ -152,12 +152,12 @@ class LintTest(unittest.TestCase):
         self.expect_one(files, "compression/api/a0.cc", "46 sources, the limit is 45")
 
     def test_guard(self):
-        body = clean_tree()["net/link.h"].replace("SHOAL_NET_LINK_H_", "NET_LINK_H")
-        self.expect_one({"net/link.h": body}, "net/link.h", "SHOAL_NET_LINK_H_")
+        body = clean_tree()["net/links/link.h"].replace("SHOAL_NET_LINK_H_", "NET_LINK_H")
+        self.expect_one({"net/links/link.h": body}, "net/links/link.h", "SHOAL_NET_LINK_H_")
 
     def test_namespace(self):
-        body = header("net/link.h", "int Open();\n", module="pipeline")
-        self.expect_one({"net/link.h": body}, "net/link.h", "shoal::net")
+        body = header("net/links/link.h", "int Open();\n", module="pipeline")
+        self.expect_one({"net/links/link.h": body}, "net/links/link.h", "shoal::net")
 
     def test_long_function(self):
         def function(lines):
@@ -168,8 +168,8 @@ class LintTest(unittest.TestCase):
 
     def test_long_file_and_header(self):
         self.expect_one(self.with_source("net/a.cc", "int f();\n" * 601), "net/a.cc", "601 lines")
-        body = header("net/link.h", "int Open();\n" * 245)
-        self.expect_one({"net/link.h": body}, "net/link.h", "the limit is 250")
+        body = header("net/links/link.h", "int Open();\n" * 245)
+        self.expect_one({"net/links/link.h": body}, "net/links/link.h", "the limit is 250")
 
     def test_long_line(self):
         line = "// " + "https://x/" * 10 + "\n"  # clang-format cannot break it
@@ -189,7 +189,7 @@ class LintTest(unittest.TestCase):
 
     def test_dead_file(self):
         self.expect_one({"net/a.cc": "int a;\n"}, "net/a.cc", "dead file")
-        self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/link.h", "dead file")
+        self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/links/link.h", "dead file")
 
     def test_foreach_names_files(self):
         lists = "foreach(name a b)\n  add(${name}_test SRCS ${name}_test.cc)\nendforeach()\n"

@@ -14,7 +14,7 @@
 #include "dataset/sampler.h"
 #include "model/init_weights.h"
 #include "model/stage_model.h"
-#include "net/send_queue.h"
+#include "net/links/send_queue.h"
 #include "net/wire_bytes.h"
 #include "scheduler/run_config.h"
 #include "tests/quality/byte_windows.h"

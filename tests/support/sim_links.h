@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "net/link.h"
+#include "net/links/link.h"
 #include "tests/support/sim_executor.h"
 
 namespace shoal::test_support {

@@ -16,8 +16,8 @@
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
-#include "net/identity.h"
-#include "net/local_control.h"
+#include "net/control/local_control.h"
+#include "net/identity/identity.h"
 #include "tests/support/on_executor.h"
 
 namespace shoal::client {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon_test_util.h"
-#include "net/grpc_link_hub.h"
+#include "net/links/grpc_link_hub.h"
 
 namespace shoal::daemon {
 namespace {

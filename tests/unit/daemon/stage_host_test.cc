@@ -14,7 +14,7 @@
 #include "daemon_test_util.h"
 #include "dataset/prepared_data.h"
 #include "model/init_weights.h"
-#include "net/grpc_link_hub.h"
+#include "net/links/grpc_link_hub.h"
 #include "storage/model_directory.h"
 
 namespace shoal::daemon {

@@ -15,10 +15,10 @@
 
 #include <optional>
 
-#include "net/certificate.h"
-#include "net/connection_gate.h"
-#include "net/control.h"
-#include "net/join_ticket.h"
+#include "net/admission/connection_gate.h"
+#include "net/control/control.h"
+#include "net/identity/certificate.h"
+#include "net/identity/join_ticket.h"
 #include "net_test_util.h"
 
 namespace shoal::net {

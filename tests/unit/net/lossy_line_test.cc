@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/lane_demand.h"
-#include "net/upload_pacer.h"
+#include "net/pacing/lane_demand.h"
+#include "net/pacing/upload_pacer.h"
 
 namespace shoal::net {
 namespace {

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "common/executor.h"
-#include "net/grpc_link_hub.h"
-#include "net/identity.h"
+#include "net/identity/identity.h"
+#include "net/links/grpc_link_hub.h"
 #include "tests/support/on_executor.h"
 #include "tests/support/temporary_folder.h"
 

@@ -7,8 +7,8 @@
 
 #include "common/checksum.h"
 #include "common/file.h"
-#include "net/bulk_stream.h"
-#include "net/control.h"
+#include "net/control/control.h"
+#include "net/links/bulk_stream.h"
 #include "net_test_util.h"
 
 namespace shoal::net {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "common/checksum.h"
-#include "net/frame_intake.h"
-#include "net/link_greeter.h"
+#include "net/links/frame_intake.h"
+#include "net/links/link_greeter.h"
 #include "tests/support/sim_executor.h"
 
 namespace shoal::net {

@@ -21,8 +21,8 @@
 
 #include "common/file.h"
 #include "net/host_port.h"
-#include "net/identity.h"
-#include "net/rate_limiter.h"
+#include "net/identity/identity.h"
+#include "net/pacing/rate_limiter.h"
 #include "storage/safetensors.h"
 #include "tests/support/temporary_folder.h"
 

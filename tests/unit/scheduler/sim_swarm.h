@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "net/control.h"
+#include "net/control/control.h"
 #include "scheduler/swarm_state.h"
 
 namespace shoal::scheduler {

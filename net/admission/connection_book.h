@@ -1,0 +1,94 @@
+// ConnectionBook: which accepted connections may stay, before anybody has said a word on them.
+//
+// Whoever connects is a stranger until a stream with an admitted key came over the connection
+// (Prove). Strangers are few: in all, per line (tcp_endpoint.h) and in handshakes per second; the
+// one that waits longest makes room for a new one, so that silent connections hold nobody up.
+
+#ifndef SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_
+#define SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "net/tcp_endpoint.h"
+
+namespace shoal::net {
+
+struct ConnectionLimits {
+  std::size_t all = 0;        // 0: half of the descriptors that the process may have
+  std::size_t strangers = 0;  // 0: a quarter of `all`, at most kStrangersMax
+  std::size_t strangers_per_line = 64;
+  // Handshakes that led to nothing: so many at once, and then so many per second, per line.
+  double handshakes = 128;
+  double handshakes_per_second = 16;
+  // From accept to the first stream.
+  Duration proof_time = std::chrono::seconds(20);
+  std::size_t per_key = 64;  // proven connections of one key: links, control, artefacts
+
+  static constexpr std::size_t kStrangersMax = 512;
+  static constexpr std::size_t kLinesMax = 4096;  // that are remembered
+};
+
+using ConnectionNumber = std::uint64_t;
+
+// Thread: one at a time.
+class ConnectionBook {
+ public:
+  explicit ConnectionBook(const ConnectionLimits& limits);
+
+  struct Arrival {
+    std::optional<ConnectionNumber> number;  // null: refused, close it
+    std::optional<ConnectionNumber> ended;   // make it end: it gives way
+  };
+  Arrival Arrive(const TcpEndpoint& other_end, TimePoint now);
+
+  // A stream with an admitted key came over it. False: this key has too many connections, or there
+  // is no such connection.
+  bool Prove(const TcpEndpoint& other_end, const PeerId& key);
+  // Who has not proved anything in time: make them end.
+  std::vector<ConnectionNumber> TakeOverdue(TimePoint now);
+  // Its descriptor is closed.
+  void Gone(ConnectionNumber number);
+
+  std::size_t size() const { return connections_.size(); }
+  std::size_t strangers() const { return strangers_.size(); }
+  bool full() const { return size() >= limits_.all; }
+
+ private:
+  using Line = std::array<std::uint8_t, 16>;
+  struct Connection {
+    TcpEndpoint other_end;
+    TimePoint since;
+    std::optional<PeerId> key;
+  };
+  struct LineState {
+    double handshakes = 0;  // that it may still begin now
+    TimePoint counted_at;
+    std::size_t strangers = 0;
+  };
+
+  LineState* StateOf(const Line& line, TimePoint now);
+  void ForgetLines(TimePoint now);
+  // The oldest stranger of `line`, or of the line that has most of them.
+  std::optional<ConnectionNumber> OldestStranger(const Line* line) const;
+  void LeaveStrangers(ConnectionNumber number, const Connection& connection);
+
+  const ConnectionLimits limits_;
+  ConnectionNumber last_ = 0;
+  std::map<ConnectionNumber, Connection> connections_;
+  // Not proven and not told to end, oldest first.
+  std::map<ConnectionNumber, Line> strangers_;
+  std::map<TcpEndpoint, ConnectionNumber> by_end_;
+  std::map<Line, LineState> lines_;
+  std::map<PeerId, std::size_t> proven_;
+};
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_

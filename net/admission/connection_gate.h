@@ -1,0 +1,81 @@
+// ConnectionGate: a listening port of shoal, in front of gRPC's TLS.
+//
+// gRPC 1.51 accepts without bound, and stops accepting for good where descriptors run out. So shoal
+// accepts itself, on one thread, keeps the book of who may stay (connection_book.h), and hands the
+// sockets of the others to gRPC. gRPC does not tell when it closes one: a descriptor is looked at
+// once a second, and is gone where it is no longer the same socket.
+
+#ifndef SHOAL_NET_ADMISSION_CONNECTION_GATE_H_
+#define SHOAL_NET_ADMISSION_CONNECTION_GATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/mutex.h"
+#include "common/status.h"
+#include "net/admission/connection_book.h"
+
+namespace shoal::net {
+
+class ConnectionGate {
+ public:
+  // Binds host:port, port 0: any free one; every address of a name, and IPv4 and IPv6 for
+  // 0.0.0.0 or [::]. Nobody is accepted before Open.
+  static Result<std::shared_ptr<ConnectionGate>> Listen(const std::string& listen,
+                                                        const ConnectionLimits& limits);
+  ~ConnectionGate();
+
+  // `take` owns each descriptor it gets; called on the gate's thread.
+  void Open(std::function<void(int fd)> take);
+  // No `take` any more; the port is closed.
+  void Close();
+
+  std::uint16_t port() const { return port_; }
+  // A stream with an admitted key came from `other_end` ("127.0.0.1:80"). False: it has too many
+  // connections, and this one ends. Thread: any.
+  bool Prove(const std::string& other_end, const PeerId& key);
+
+  struct Count {
+    std::size_t all = 0;
+    std::size_t strangers = 0;
+  };
+  Count count() const;  // Thread: any.
+
+ private:
+  struct Socket {
+    int fd = -1;
+    std::uint64_t inode = 0;
+    bool ending = false;
+  };
+
+  explicit ConnectionGate(const ConnectionLimits& limits) : book_(limits) {}
+  Status Bind(const std::string& listen);
+  Status BindAll(const std::string& host);
+  void Loop();
+  // False: no descriptor is free.
+  bool AcceptFrom(int listener);
+  void Admit(int fd);
+  void Sweep(TimePoint now) SHOAL_REQUIRES(mutex_);
+  void End(ConnectionNumber number) SHOAL_REQUIRES(mutex_);
+
+  std::vector<int> listeners_;
+  std::uint16_t port_ = 0;
+  int wake_ = -1;
+  std::function<void(int)> take_;
+  std::thread thread_;
+  TimePoint swept_at_{};  // the gate's thread only
+
+  mutable Mutex mutex_;
+  ConnectionBook book_ SHOAL_GUARDED_BY(mutex_);
+  std::map<ConnectionNumber, Socket> sockets_ SHOAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_ADMISSION_CONNECTION_GATE_H_

@@ -1,0 +1,358 @@
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "common/log.h"
+#include "net/admission/peer_server.h"
+#include "net/control/artefact_service.h"
+#include "net/control/control.h"
+#include "net/grpc_setup.h"
+#include "net/identity/join_ticket.h"
+#include "net/wire_bytes.h"
+#include "proto/control.grpc.pb.h"
+
+namespace shoal::net {
+namespace {
+
+namespace pb = control::v1;
+
+// What may wait for a peer that does not read: a few plans.
+constexpr std::size_t kQueueMessagesMax = 256;
+constexpr std::size_t kQueueBytesMax = 64 << 20;
+constexpr std::size_t kUnhandledMax = 64;
+constexpr int kPeerMessageBytesMax = 1 << 20;  // a heartbeat carries 256 KiB of status
+constexpr std::size_t kConnectionsMax = 4096;
+// One is enough; a peer whose old connection is not known to be dead yet comes back by a new one.
+constexpr std::size_t kConnectionsPerPeerMax = 4;
+constexpr std::size_t kMemoryBytesMax = 512 << 20;
+
+class Attendance;
+
+// What outlives the server object: streams that wind up and tasks that were posted.
+struct Hall {
+  ControlServerHandlers handlers;  // executor thread only
+  Executor* executor = nullptr;
+  bool closed = false;  // executor thread only: no handler runs any more
+
+  std::shared_ptr<ConnectionGate> gate;  // before the server starts
+
+  std::atomic<std::uint64_t> sent_wire_bytes = 0;
+  std::atomic<std::uint64_t> received_wire_bytes = 0;
+
+  Mutex mutex;
+  bool stopping SHOAL_GUARDED_BY(mutex) = false;
+  ConnectionId last_id SHOAL_GUARDED_BY(mutex) = 0;
+  std::map<ConnectionId, std::shared_ptr<Attendance>> connections SHOAL_GUARDED_BY(mutex);
+
+  std::shared_ptr<Attendance> Find(ConnectionId id) {
+    MutexLock lock(mutex);
+    const auto found = connections.find(id);
+    return found == connections.end() ? nullptr : found->second;
+  }
+};
+
+// Posts a call of a handler of the server, unless that is gone by then.
+template <typename Call>
+void PostTo(const std::shared_ptr<Hall>& hall, const char* name, Call call) {
+  hall->executor->Post(name, [hall, call = std::move(call)]() mutable {
+    if (!hall->closed) call(hall->handlers);
+  });
+}
+
+// One peer's stream.
+class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>,
+                         public std::enable_shared_from_this<Attendance> {
+ public:
+  Attendance(std::shared_ptr<Hall> hall, grpc::CallbackServerContext* context)
+      : hall_(std::move(hall)), context_(context) {}
+
+  void Start(const Result<PeerId>& peer, const std::string& address) {
+    self_ = shared_from_this();
+    Status status = peer.status();
+    std::shared_ptr<Attendance> displaced;
+    if (peer.ok()) status = Register(*peer, &displaced);
+    if (displaced) displaced->End(Aborted("the peer has newer connections"));
+    if (!status.ok()) {
+      End(status);
+      return;
+    }
+    PostTo(hall_, "control.connect",
+           [id = id_, peer = *peer, address](const ControlServerHandlers& handlers) {
+             if (handlers.on_connect) handlers.on_connect(id, peer, address);
+           });
+    MutexLock lock(mutex_);
+    if (finished_) return;
+    StartSendInitialMetadata();
+    reading_ = true;
+    StartRead(&read_);
+  }
+
+  void Send(pb::SchedulerMessage message) {
+    const std::size_t bytes = message.ByteSizeLong();
+    {
+      MutexLock lock(mutex_);
+      if (finished_) return;
+      if (queue_.size() < kQueueMessagesMax && queued_bytes_ + bytes <= kQueueBytesMax) {
+        queued_bytes_ += bytes;
+        queue_.push_back(std::move(message));
+        WriteNext();
+        return;
+      }
+    }
+    End(ResourceExhausted("the peer does not read its messages"));
+  }
+
+  void End(const Status& reason) {
+    MutexLock lock(mutex_);
+    if (finished_) return;
+    finished_ = true;
+    reason_ = reason;
+    // A write that waits for a peer that does not read would hold the end up.
+    if (writing_) context_->TryCancel();
+    Finish(ToGrpc(reason));
+  }
+
+  // Lets the queue drain first, so that a last word still arrives.
+  void EndSoftly(const Status& reason) {
+    {
+      MutexLock lock(mutex_);
+      if (finished_) return;
+      if (writing_) {
+        ending_ = true;
+        end_reason_ = reason;
+        return;
+      }
+    }
+    End(reason);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(Unavailable("the peer hung up"));
+      return;
+    }
+    hall_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
+    // Handled one by one; a peer that sends faster than we handle waits.
+    const auto message = std::make_shared<pb::PeerMessage>(std::move(read_));
+    read_ = pb::PeerMessage();
+    // Posted before the lock is given up: a handled message starts the next read, whose message
+    // must not be posted first.
+    MutexLock lock(mutex_);
+    reading_ = false;
+    ++unhandled_;
+    hall_->executor->Post("control.message", [self = shared_from_this(), message] {
+      if (!self->hall_->closed && self->hall_->handlers.on_message) {
+        self->hall_->handlers.on_message(self->id_, std::move(*message));
+      }
+      self->Handled();
+    });
+    ReadNext();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      End(Unavailable("the connection broke"));
+      return;
+    }
+    bool end = false;
+    Status reason;
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      queued_bytes_ -= queue_.front().ByteSizeLong();
+      queue_.pop_front();
+      if (!finished_) WriteNext();
+      end = ending_ && queue_.empty();
+      reason = end_reason_;
+    }
+    if (end) End(reason);
+  }
+
+  void OnCancel() override { End(Unavailable("the connection broke")); }
+
+  void OnDone() override {
+    Status reason;
+    {
+      MutexLock lock(mutex_);
+      reason = reason_;
+    }
+    if (id_ != 0) {
+      {
+        MutexLock lock(hall_->mutex);
+        hall_->connections.erase(id_);
+      }
+      PostTo(hall_, "control.disconnect",
+             [id = id_, reason](const ControlServerHandlers& handlers) {
+               if (handlers.on_disconnect) handlers.on_disconnect(id, reason);
+             });
+    }
+    self_.reset();
+  }
+
+ private:
+  // `displaced`: the peer's oldest, if it has too many.
+  Status Register(const PeerId& peer, std::shared_ptr<Attendance>* displaced) {
+    MutexLock lock(hall_->mutex);
+    if (hall_->stopping) return Unavailable("the scheduler is stopping");
+    std::size_t own = 0;
+    for (const auto& [id, connection] : hall_->connections) {
+      if (connection->peer_ != peer) continue;
+      if (own++ == 0) *displaced = connection;
+    }
+    if (own < kConnectionsPerPeerMax) *displaced = nullptr;
+    peer_ = peer;
+    if (hall_->connections.size() >= kConnectionsMax) {
+      return ResourceExhausted("too many connections; try again later");
+    }
+    id_ = ++hall_->last_id;
+    hall_->connections.emplace(id_, shared_from_this());
+    return Status::Ok();
+  }
+
+  void Handled() {
+    MutexLock lock(mutex_);
+    --unhandled_;
+    ReadNext();
+  }
+
+  void ReadNext() SHOAL_REQUIRES(mutex_) {
+    if (finished_ || reading_ || unhandled_ >= kUnhandledMax) return;
+    reading_ = true;
+    StartRead(&read_);
+  }
+
+  void WriteNext() SHOAL_REQUIRES(mutex_) {
+    if (writing_ || queue_.empty()) return;
+    writing_ = true;
+    hall_->sent_wire_bytes += WireBytes(queue_.front().ByteSizeLong());
+    StartWrite(&queue_.front());
+  }
+
+  const std::shared_ptr<Hall> hall_;
+  grpc::CallbackServerContext* const context_;  // gRPC's, valid until Finish
+  ConnectionId id_ = 0;                         // 0: refused
+  PeerId peer_;                                 // the same under hall_->mutex, once registered
+  pb::PeerMessage read_;
+  std::shared_ptr<Attendance> self_;
+
+  Mutex mutex_;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool ending_ SHOAL_GUARDED_BY(mutex_) = false;
+  Status end_reason_ SHOAL_GUARDED_BY(mutex_);
+  Status reason_ SHOAL_GUARDED_BY(mutex_);
+  std::size_t unhandled_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::size_t queued_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::deque<pb::SchedulerMessage> queue_ SHOAL_GUARDED_BY(mutex_);  // front: being written
+};
+
+class ControlService final : public pb::Control::CallbackService {
+ public:
+  explicit ControlService(std::shared_ptr<Hall> hall) : hall_(std::move(hall)) {}
+
+  grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>* Attend(
+      grpc::CallbackServerContext* context) override {
+    const auto attendance = std::make_shared<Attendance>(hall_, context);
+    attendance->Start(CallerOf(context, hall_->gate.get()), PeerAddress(context->peer()));
+    return attendance.get();
+  }
+
+ private:
+  const std::shared_ptr<Hall> hall_;
+};
+
+class GrpcControlServer final : public ControlServer {
+ public:
+  GrpcControlServer(Executor* executor, Executor* blocking, ControlServerHandlers handlers)
+      : hall_(std::make_shared<Hall>()), backend_(std::make_shared<ArtefactBackend>()) {
+    backend_->handlers = handlers;
+    backend_->blocking = blocking;
+    hall_->handlers = std::move(handlers);
+    hall_->executor = executor;
+    control_ = std::make_unique<ControlService>(hall_);
+    artefacts_ = NewArtefactService(backend_);
+  }
+
+  // Streams end at gRPC's hand alone; nothing here needs the executors.
+  ~GrpcControlServer() override {
+    if (!server_) return;
+    SHOAL_ASSERT_ON(*hall_->executor);
+    hall_->closed = true;
+    std::vector<std::shared_ptr<Attendance>> connections;
+    {
+      MutexLock lock(hall_->mutex);
+      hall_->stopping = true;
+      for (const auto& [id, connection] : hall_->connections) connections.push_back(connection);
+    }
+    for (const auto& connection : connections) connection->End(Unavailable("the scheduler stops"));
+    connections.clear();
+    server_->Stop();
+    backend_->gate.Close();
+  }
+
+  Status Start(const ControlServerOptions& options) {
+    SHOAL_ASSIGN_OR_RETURN(hall_->gate,
+                           ConnectionGate::Listen(options.listen, options.connections));
+    backend_->connections = hall_->gate;
+    PeerServerOptions server;
+    server.listen = options.listen;
+    server.identity = options.identity;
+    server.message_bytes_max = kPeerMessageBytesMax;
+    server.memory_bytes = kMemoryBytesMax;
+    server.admission = [secret = options.join_secret, scheduler = options.identity->id](
+                           const PeerId& key, std::string_view certificate_pem) {
+      return CheckTicket(certificate_pem, key, secret, scheduler);
+    };
+    SHOAL_ASSIGN_OR_RETURN(
+        server_, PeerServer::Start(server, hall_->gate, [this](grpc::ServerBuilder* builder) {
+          builder->RegisterService(control_.get());
+          builder->RegisterService(artefacts_.get());
+        }));
+    return Status::Ok();
+  }
+
+  std::uint16_t port() const override { return hall_->gate->port(); }
+
+  void Send(ConnectionId connection, pb::SchedulerMessage message) override {
+    if (const auto found = hall_->Find(connection)) found->Send(std::move(message));
+  }
+
+  void Disconnect(ConnectionId connection, Status reason) override {
+    if (const auto found = hall_->Find(connection)) found->EndSoftly(reason);
+  }
+
+  ControlStats stats() const override {
+    ControlStats stats;
+    stats.artefact_sent_bytes = backend_->sent_wire_bytes;
+    stats.artefact_received_bytes = backend_->received_wire_bytes;
+    stats.sent_wire_bytes = hall_->sent_wire_bytes + stats.artefact_sent_bytes;
+    stats.received_wire_bytes = hall_->received_wire_bytes + stats.artefact_received_bytes;
+    return stats;
+  }
+
+ private:
+  const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<ArtefactBackend> backend_;
+  std::unique_ptr<ControlService> control_;
+  std::unique_ptr<grpc::Service> artefacts_;
+  std::unique_ptr<PeerServer> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ControlServer>> NewControlServer(const ControlServerOptions& options,
+                                                        Executor* executor, Executor* blocking,
+                                                        ControlServerHandlers handlers) {
+  SHOAL_CHECK(options.identity && executor != nullptr && blocking != nullptr);
+  auto server = std::make_unique<GrpcControlServer>(executor, blocking, std::move(handlers));
+  SHOAL_RETURN_IF_ERROR(server->Start(options));
+  return std::unique_ptr<ControlServer>(std::move(server));
+}
+
+}  // namespace shoal::net

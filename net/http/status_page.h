@@ -1,0 +1,18 @@
+// The live page of peer and scheduler: HTML, style and script that need no network. Style and
+// script are files of their own, so that the page's policy can forbid all others.
+
+#ifndef SHOAL_NET_HTTP_STATUS_PAGE_H_
+#define SHOAL_NET_HTTP_STATUS_PAGE_H_
+
+#include <string_view>
+
+namespace shoal::net {
+
+// net/http/status_page.html, .css and .js, embedded at build.
+std::string_view StatusPage();
+std::string_view StatusStyle();
+std::string_view StatusScript();
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_HTTP_STATUS_PAGE_H_

@@ -1,0 +1,90 @@
+#include "net/identity/tls.h"
+
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
+
+namespace shoal::net {
+namespace {
+
+namespace tls = ::grpc::experimental;
+
+// The whole trust decision: gRPC's own chain and host name checks are off. Always answers at once;
+// calling `callback` from within Verify would deadlock.
+class KeyVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  explicit KeyVerifier(Admission admission) : admission_(std::move(admission)) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* sync_status) override {
+    const grpc::string_ref pem = request->peer_cert();
+    const auto peer = PeerIdOfCertificate({pem.data(), pem.size()});
+    Status status = peer.status();
+    if (peer.ok()) status = admission_(*peer, {pem.data(), pem.size()});
+    if (!status.ok()) {
+      SHOAL_LOG(kDebug, "net", "tls.refused", {"error", status.message()});
+      *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, status.message());
+    }
+    return true;
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const Admission admission_;
+};
+
+std::shared_ptr<tls::CertificateProviderInterface> OwnCertificate(const Identity& identity) {
+  return std::make_shared<tls::StaticDataCertificateProvider>(
+      std::vector<tls::IdentityKeyCertPair>{{identity.private_key_pem, identity.certificate_pem}});
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity, Admission admission) {
+  tls::TlsServerCredentialsOptions options(OwnCertificate(identity));
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<KeyVerifier>(std::move(admission)));
+  return tls::TlsServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
+                                                    const PeerId& expected,
+                                                    std::shared_ptr<std::atomic<bool>> reached) {
+  const Admission admission = [expected, reached = std::move(reached)](const PeerId& key,
+                                                                       std::string_view) {
+    if (key != expected) {
+      return Unauthenticated(std::string(kOtherKey) + key.ToShort() + " instead of " +
+                             expected.ToShort());
+    }
+    if (reached) *reached = true;
+    return Status::Ok();
+  };
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(OwnCertificate(identity));
+  options.watch_identity_key_cert_pairs();
+  options.set_verify_server_certs(false);
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(
+      tls::ExternalCertificateVerifier::Create<KeyVerifier>(admission));
+  return tls::TlsCredentials(options);
+}
+
+Result<PeerId> PeerOf(const grpc::AuthContext* context) {
+  if (context == nullptr) return Unauthenticated("the connection is not encrypted");
+  const auto values = context->FindPropertyValues("x509_pem_cert");
+  if (values.size() != 1) return Unauthenticated("the other end showed no certificate");
+  return PeerIdOfCertificate({values[0].data(), values[0].size()});
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,221 @@
+#include "net/links/grpc_link_hub.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_builder.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "net/admission/peer_server.h"
+#include "net/grpc_setup.h"
+#include "net/links/bulk_stream.h"
+#include "net/links/chunk.h"
+#include "net/links/link_core.h"
+#include "net/links/link_greeter.h"
+
+namespace shoal::net {
+namespace {
+
+// Of all connections together, beside what links hold themselves (LinkLimits).
+constexpr std::size_t kMemoryBytesMax = 1 << 30;
+
+std::uint64_t UnfinishedBytesMax(const LinkLimits& limits) {
+  std::uint64_t most = limits.unfinished_bytes_max;
+  if (most == 0) {
+    const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+    most = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
+  }
+  return std::max(most, limits.frame_bytes_max);
+}
+
+class GrpcLink final : public Link {
+ public:
+  GrpcLink(std::shared_ptr<LinkCore> core, Executor* executor)
+      : core_(std::move(core)), executor_(executor) {}
+  ~GrpcLink() override {
+    SHOAL_ASSERT_ON(*executor_);
+    core_->Detach();
+  }
+
+  Status Send(Frame frame) override {
+    SHOAL_ASSERT_ON(*executor_);
+    return core_->Send(std::move(frame));
+  }
+  LinkStats stats() const override { return core_->stats(); }
+
+ private:
+  const std::shared_ptr<LinkCore> core_;
+  Executor* const executor_;
+};
+
+class GrpcLinkHub final : public LinkHub {
+ public:
+  GrpcLinkHub(LinkHubOptions options, Executor* executor)
+      : options_(std::move(options)),
+        executor_(executor),
+        streams_(std::make_shared<StreamCount>()),
+        greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
+    if (options_.low_water) low_water_ = std::make_shared<LowWaterLoop>(executor_);
+    pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
+                                           [this](bool probe) { return Pulses(probe); });
+  }
+
+  // Every stream ends at gRPC's hand alone, so waiting here for the last is short, and needs
+  // nothing from the executor.
+  ~GrpcLinkHub() override {
+    pacing_->Stop();
+    for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
+    greeter_->Stop();
+    if (server_) server_->Stop();
+    streams_->WaitForNone();
+  }
+
+  Status Start() {
+    SHOAL_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(options_.listen, options_.connections));
+    const auto accept = [greeter = greeter_, gate = gate_](
+                            const std::shared_ptr<BulkStream>& stream,
+                            const PeerId& peer) -> std::shared_ptr<StreamSink> {
+      // The plan may be another one than at the handshake.
+      const bool welcome = greeter->Admits(peer) && gate->Prove(stream->peer_address(), peer);
+      return welcome ? greeter->Greet(stream, peer) : nullptr;
+    };
+    service_ = NewStreamService(accept, streams_);
+    PeerServerOptions server;
+    server.listen = options_.listen;
+    server.identity = options_.identity;
+    server.message_bytes_max = kBulkMessageBytesMax;
+    server.memory_bytes = kMemoryBytesMax;
+    server.admission = [greeter = greeter_](const PeerId& key, std::string_view) {
+      return greeter->Admits(key)
+                 ? Status::Ok()
+                 : Unauthenticated("peer " + key.ToShort() + " is not in this peer's plan");
+    };
+    SHOAL_ASSIGN_OR_RETURN(server_,
+                           PeerServer::Start(server, gate_, [this](grpc::ServerBuilder* builder) {
+                             builder->RegisterCallbackGenericService(service_.get());
+                           }));
+    return Status::Ok();
+  }
+
+  std::unique_ptr<Link> Dial(const LinkTarget& target, LinkHandlers handlers) override {
+    SHOAL_ASSERT_ON(*executor_);
+    const auto core = NewCore(target, std::move(handlers));
+    if (const Status status = CheckTarget(target, true); !status.ok()) {
+      core->Fail(status);
+    } else {
+      core->Start(
+          [identity = options_.identity, peer = target.peer, streams = streams_,
+           executor = executor_](const std::string& address, std::shared_ptr<StreamSink> sink) {
+            const auto dial = [=](std::shared_ptr<StreamSink> lane) {
+              return DialStream(address, *identity, peer, streams, std::move(lane));
+            };
+            return StripedStream::Dial(dial, executor, std::move(sink));
+          });
+    }
+    return std::make_unique<GrpcLink>(core, executor_);
+  }
+
+  std::unique_ptr<Link> Accept(const LinkTarget& target, LinkHandlers handlers) override {
+    SHOAL_ASSERT_ON(*executor_);
+    const auto core = NewCore(target, std::move(handlers));
+    if (const Status status = CheckTarget(target, false); !status.ok()) {
+      core->Fail(status);
+    } else {
+      core->Start(nullptr);
+      greeter_->Expect(core);
+    }
+    return std::make_unique<GrpcLink>(core, executor_);
+  }
+
+  void Admit(const std::vector<PeerId>& peers) override { greeter_->Admit(peers); }
+  void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
+    options_.upload->SetRate(upload);
+    options_.download->SetRate(download);
+    for (const auto& core : Cores()) core->Poke();
+  }
+  BitsPerSecond upload_cap() const override { return options_.upload->cap(); }
+  BitsPerSecond download_cap() const override { return options_.download->cap(); }
+  BitsPerSecond upload_line() const override { return pacing_->line(); }
+  BitsPerSecond upload_pace() const override { return options_.upload->pace(); }
+  std::uint16_t port() const override { return gate_->port(); }
+
+ private:
+  static Status CheckTarget(const LinkTarget& target, bool dial) {
+    if (target.channel.size() > kChannelNameBytesMax) {
+      return InvalidArgument("the name of a link is too long");
+    }
+    if (dial && target.addresses.empty()) {
+      return InvalidArgument("no address of peer " + target.peer.ToShort() + " is known");
+    }
+    return Status::Ok();
+  }
+
+  std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
+    auto core =
+        std::make_shared<LinkCore>(target, std::move(handlers),
+                                   LinkContext{options_.limits, options_.upload, options_.download,
+                                               executor_, lanes_most_, unfinished_, low_water_});
+    pacing_->Start();
+    MutexLock lock(mutex_);
+    std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
+    cores_.push_back(core);
+    return core;
+  }
+
+  std::vector<std::shared_ptr<LinkCore>> Cores() {
+    std::vector<std::shared_ptr<LinkCore>> cores;
+    MutexLock lock(mutex_);
+    for (const auto& weak : cores_) {
+      if (auto core = weak.lock()) cores.push_back(std::move(core));
+    }
+    return cores;
+  }
+
+  std::optional<std::vector<LinkPulse>> Pulses(bool probe) {
+    const auto cores = Cores();
+    if (cores.empty()) return std::nullopt;
+    std::vector<LinkPulse> pulses;
+    for (const auto& core : cores) {
+      if (auto pulse = core->TakePulse(probe)) pulses.push_back(std::move(*pulse));
+    }
+    std::size_t most = 1;
+    for (const LinkPulse& pulse : pulses) most = std::max(most, pulse.lanes);
+    lanes_most_->store(most);
+    return pulses;
+  }
+
+  const LinkHubOptions options_;
+  Executor* const executor_;
+  const std::shared_ptr<StreamCount> streams_;
+  const std::shared_ptr<LinkGreeter> greeter_;
+  const std::shared_ptr<std::atomic<std::size_t>> lanes_most_ =
+      std::make_shared<std::atomic<std::size_t>>(1);
+  const std::shared_ptr<ByteBudget> unfinished_ =
+      std::make_shared<ByteBudget>(UnfinishedBytesMax(options_.limits));
+  std::shared_ptr<PacingLoop> pacing_;
+  std::shared_ptr<ConnectionGate> gate_;
+  std::shared_ptr<LowWaterLoop> low_water_;
+  std::unique_ptr<grpc::CallbackGenericService> service_;
+  std::unique_ptr<PeerServer> server_;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LinkHub>> NewGrpcLinkHub(const LinkHubOptions& options, Executor* executor) {
+  SHOAL_CHECK(options.upload && options.download && options.identity);
+  if (options.limits.chunk_bytes == 0 || options.limits.chunk_bytes > kChunkPayloadBytesMax) {
+    return InvalidArgument("chunk_bytes must be from 1 to " +
+                           std::to_string(kChunkPayloadBytesMax));
+  }
+  auto hub = std::make_unique<GrpcLinkHub>(options, executor);
+  SHOAL_RETURN_IF_ERROR(hub->Start());
+  return std::unique_ptr<LinkHub>(std::move(hub));
+}
+
+}  // namespace shoal::net

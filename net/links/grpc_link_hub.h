@@ -1,0 +1,34 @@
+// The LinkHub on gRPC.
+
+#ifndef SHOAL_NET_LINKS_GRPC_LINK_HUB_H_
+#define SHOAL_NET_LINKS_GRPC_LINK_HUB_H_
+
+#include <memory>
+#include <string>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "net/admission/connection_book.h"
+#include "net/identity/identity.h"
+#include "net/links/link.h"
+#include "net/pacing/rate_limiter.h"
+
+namespace shoal::net {
+
+struct LinkHubOptions {
+  std::string listen = "0.0.0.0:0";  // host:port, port 0: any free one
+  std::shared_ptr<const Identity> identity;
+  LinkLimits limits;
+  std::shared_ptr<RateLimiter> upload;  // never null
+  std::shared_ptr<RateLimiter> download;
+  bool pacing = true;     // find out what the line takes, and fill no queue with more
+  bool low_water = true;  // read what comes by many packets at once, not by each
+  ConnectionLimits connections{};
+};
+
+// Handlers run on `executor`, which must outlive the hub.
+Result<std::unique_ptr<LinkHub>> NewGrpcLinkHub(const LinkHubOptions& options, Executor* executor);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_LINKS_GRPC_LINK_HUB_H_

@@ -1,0 +1,174 @@
+// LinkCore: what is behind a Link, shared by the Link object, the stream's events (gRPC threads)
+// and timers (executor). One mutex, held shortly; handlers run on the executor only.
+
+#ifndef SHOAL_NET_LINKS_LINK_CORE_H_
+#define SHOAL_NET_LINKS_LINK_CORE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "net/links/frame_intake.h"
+#include "net/links/link.h"
+#include "net/links/send_queue.h"
+#include "net/links/striped_stream.h"
+#include "net/pacing/lane_demand.h"
+#include "net/pacing/low_water_loop.h"
+#include "net/pacing/pacing_loop.h"
+#include "net/pacing/queue_delay.h"
+#include "net/pacing/rate_limiter.h"
+#include "net/pacing/socket_tuning.h"
+
+namespace shoal::net {
+
+struct LinkContext {
+  LinkLimits limits;
+  std::shared_ptr<RateLimiter> upload;
+  std::shared_ptr<RateLimiter> download;
+  Executor* executor = nullptr;
+  // Connections of the link of the hub that has most. Links take turns at `upload`, a chunk each,
+  // so chunks of one size give all links as much of the line.
+  std::shared_ptr<const std::atomic<std::size_t>> lanes_most;
+  std::shared_ptr<ByteBudget> unfinished;  // frames of all links
+  std::shared_ptr<LowWaterLoop> low_water;
+};
+
+class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
+ public:
+  // Opens a stream to an address whose events go to the given sink.
+  using Dialer = std::function<std::shared_ptr<StripedStream>(const std::string& address,
+                                                              std::shared_ptr<StreamSink> sink)>;
+
+  LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context);
+
+  // Starts the clock of the open timeout and, with a dialer, dialling. Thread: executor.
+  void Start(Dialer dialer);
+  // The Link object is gone: closes, no handler runs any more. Thread: executor.
+  void Detach();
+  Status Send(Frame frame);
+
+  // An accepted stream whose hello matched. False: the stream or the link has ended, or the link
+  // has another stream. Thread: any.
+  bool Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  // The same for one more connection of an open link. Thread: any.
+  bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  // Ends the link with a reason. Thread: any.
+  void Fail(const Status& reason);
+  // Looks at the caps again. Thread: any.
+  void Poke();
+
+  bool closed() const;
+  const LinkTarget& target() const { return target_; }
+  LinkStats stats() const;
+  // Nullopt: not open. `probe`: send a ping, unless one is under way or was a moment ago. Thread:
+  // any, one at a time.
+  std::optional<LinkPulse> TakePulse(bool probe);
+
+  void OnOpen(BulkStream* stream) override;
+  void OnRead(BulkStream* stream, const ByteSlices& message) override;
+  void OnWritten(BulkStream* stream) override;
+  void OnGone(BulkStream* stream, const Status& status) override;
+
+ private:
+  enum class Phase { kConnecting, kGreeting, kOpen, kClosed };
+
+  // Posts a call of one of the handlers, unless the Link is gone by then.
+  void PostHandler(const char* name, std::function<void(const LinkHandlers&)> call);
+  // `then` runs under the mutex after `delay`, unless the link is gone or closed by then.
+  void After(const char* name, Duration delay, void (LinkCore::*then)());
+
+  void DialNext() SHOAL_REQUIRES(mutex_);
+  void ConnectTimeout(std::uint64_t attempt) SHOAL_REQUIRES(mutex_);
+  void AttemptFailed(const Status& status) SHOAL_REQUIRES(mutex_);
+  void OpenTimeout() SHOAL_REQUIRES(mutex_);
+  void Tick() SHOAL_REQUIRES(mutex_);
+  void UpdateRates(TimePoint now) SHOAL_REQUIRES(mutex_);
+  void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
+  void Opened() SHOAL_REQUIRES(mutex_);
+  bulk::v1::LinkHello Hello() const;
+  void AskForLanes() SHOAL_REQUIRES(mutex_);
+  void Grow() SHOAL_REQUIRES(mutex_);
+
+  void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
+  void SendPing(TimePoint now, bool crowded = false) SHOAL_REQUIRES(mutex_);
+  bool ProbeDue(TimePoint now) const SHOAL_REQUIRES(mutex_);
+  void Pump() SHOAL_REQUIRES(mutex_);
+  void PumpFrames() SHOAL_REQUIRES(mutex_);
+  void UploadWaited() SHOAL_REQUIRES(mutex_);
+  std::size_t ChunkBytes() const SHOAL_REQUIRES(mutex_);
+
+  Status HandleIncoming(FrameIntake::Incoming incoming) SHOAL_REQUIRES(mutex_);
+  Status HandleAccept(const bulk::v1::LinkAccept& accept) SHOAL_REQUIRES(mutex_);
+  void HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
+  void Deliver(Frame frame) SHOAL_REQUIRES(mutex_);
+  void ReadMore() SHOAL_REQUIRES(mutex_);
+
+  std::string PeerText() const { return "peer " + target_.peer.ToShort(); }
+
+  const LinkTarget target_;
+  const LinkContext context_;
+  LinkHandlers handlers_;  // executor thread only
+  bool detached_ = false;  // executor thread only
+
+  // The long work on incoming bytes happens in here, without mutex_.
+  FrameIntake intake_;
+
+  mutable Mutex mutex_;
+  Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;
+  std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
+  std::size_t tuned_lanes_ SHOAL_GUARDED_BY(mutex_) = 0;     // whose sockets those are
+  LaneDemand lane_demand_ SHOAL_GUARDED_BY(mutex_);
+  SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
+  LinkStats stats_ SHOAL_GUARDED_BY(mutex_);
+
+  Dialer dialer_ SHOAL_GUARDED_BY(mutex_);
+  std::uint64_t attempts_ SHOAL_GUARDED_BY(mutex_) = 0;
+  bool attempt_running_ SHOAL_GUARDED_BY(mutex_) = false;
+  Status last_failure_ SHOAL_GUARDED_BY(mutex_);
+
+  // Writing: at most one message is with gRPC; a chunk may wait for the limiter before that.
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waiting_upload_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waited_upload_ SHOAL_GUARDED_BY(mutex_) = false;             // since the last pulse
+  std::optional<OutChunk> next_chunk_ SHOAL_GUARDED_BY(mutex_);     // waits for the limiter
+  std::optional<OutChunk> written_chunk_ SHOAL_GUARDED_BY(mutex_);  // is with gRPC
+  RateLimiter::Place upload_place_ SHOAL_GUARDED_BY(mutex_);
+  TimePoint write_started_ SHOAL_GUARDED_BY(mutex_){};
+  TimePoint wait_started_ SHOAL_GUARDED_BY(mutex_){};
+
+  // Reading: delayed by the download cap, and while the executor lags behind.
+  bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool waiting_download_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::uint64_t undelivered_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
+  RateLimiter::Place download_place_ SHOAL_GUARDED_BY(mutex_);
+  TimePoint last_heard_ SHOAL_GUARDED_BY(mutex_){};
+
+  std::uint64_t ping_id_ SHOAL_GUARDED_BY(mutex_) = 0;
+  struct SentPing {
+    std::uint64_t id;
+    TimePoint at;
+  };
+  std::deque<SentPing> pings_ SHOAL_GUARDED_BY(mutex_);  // not answered yet
+  TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};       // the last one
+  std::uint64_t sent_at_ping_ SHOAL_GUARDED_BY(mutex_) = 0;
+  QueueDelay queue_delay_ SHOAL_GUARDED_BY(mutex_);
+  Duration round_trip_least_ SHOAL_GUARDED_BY(mutex_){};          // of all pings
+  std::optional<Duration> queue_least_ SHOAL_GUARDED_BY(mutex_);  // since the last pulse
+
+  TimePoint rates_at_ SHOAL_GUARDED_BY(mutex_){};
+  std::uint64_t rates_sent_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t rates_received_ SHOAL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_LINKS_LINK_CORE_H_

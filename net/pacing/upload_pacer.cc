@@ -1,0 +1,203 @@
+#include "net/pacing/upload_pacer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace shoal::net {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Duration FromSeconds(double value) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+}
+
+// Time in the queue that is kept: above what timers and bursts make, below what is felt. A slow
+// line also needs the time of a chunk.
+constexpr double kTargetSeconds = 0.004;
+constexpr double kTargetBytes = 8 * 1024;
+// Below this part of the target the line may idle.
+constexpr double kEmptyPart = 0.25;
+constexpr Duration kLagMin = milliseconds(200);
+// A queue above the target is to be gone after so many lags; at most so much is taken off at once.
+constexpr double kDrainLags = 2;
+constexpr double kCutMax = 0.5;
+// Growth per lag: slow near the line's rate, faster when the line has long had room. Without the
+// fast part a pace that once was a hundred times too low would take most of a minute to rise.
+constexpr double kGrowthFirst = 0.005;
+constexpr double kGrowthFactor = 1.5;
+constexpr double kGrowthMax = 0.2;
+constexpr int kGrowthsSlow = 4;
+// Growth per lag up to this part of what the line took before a queue that may have been none, but
+// processors that stood still. Where the queue is back on the way there, the line is slower, and
+// so much of what was known is left.
+constexpr double kGrowthReturn = 0.06;
+constexpr double kReturnPart = 0.97;
+constexpr double kDisproved = 0.7;
+// Between bursts less is seen: growth per lag, up to so many times what arrived within this time.
+constexpr double kBurstGrowth = 0.05;
+constexpr double kBurstAheadMax = 2;
+constexpr Duration kBurstWindow = milliseconds(75);
+// A connection that still starts slowly delivers so many times what it did a lag before. What waits
+// then, waits for processors: no line is full yet.
+constexpr double kStarting = 1.25;
+// How far the pace may be above what is delivered.
+constexpr double kAheadMax = 1.25;
+// Weight of a new measurement of the line's rate. With a queue that is none, but a processor's,
+// what was delivered is what we sent, and perhaps less than the line takes. A line that became
+// slower has a long queue soon: so many targets.
+constexpr double kLineWeightUp = 0.1;
+constexpr double kLineWeightDown = 0.4;
+constexpr double kSureTargets = 5;
+constexpr double kSureMin = 0.1;
+// Others may fill the queue for ever; we keep a trickle, of so many packets that what becomes of
+// them is seen (pacing_loop.cc): a pace below that would never rise again.
+constexpr double kRateMin = 128 * 1024;
+constexpr double kSeenRate = 2 * kRateMin;
+// A faster line's queue is short, and what seems one is often the processors.
+constexpr double kRateMax = 125e6;
+// The least delay is known for some time only (queue_delay.h), so the queue must be empty now and
+// then, for a few pings.
+constexpr Duration kDrainEvery = seconds(30);
+constexpr Duration kDrainMin = milliseconds(100);
+constexpr Duration kDrainMax = milliseconds(240);
+constexpr double kDrainPart = 0.75;
+constexpr double kDrainMargin = 2;
+
+}  // namespace
+
+BitsPerSecond UploadPacer::pace_of(double bytes_per_second) {
+  return {static_cast<std::uint64_t>(std::llround(bytes_per_second * 8))};
+}
+
+Duration UploadPacer::Lag() const { return std::max(kLagMin, round_trip_ + milliseconds(50)); }
+
+Duration UploadPacer::Target() const {
+  const double chunk = rate_ > 0 ? kTargetBytes / rate_ : 0;
+  return FromSeconds(kTargetSeconds + chunk);
+}
+
+double UploadPacer::DeliveredRate(TimePoint now) const {
+  // The first one's bytes were delivered before it.
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 1; i < seen_.size(); ++i) bytes += seen_[i].delivered_bytes;
+  const double span = Seconds(now - seen_.front().at);
+  return span > 0 ? static_cast<double>(bytes) / span : 0;
+}
+
+// The most that arrived within a burst.
+double UploadPacer::BurstRate() const {
+  double most = 0;
+  for (std::size_t first = 0; first < seen_.size(); ++first) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = first + 1; i < seen_.size(); ++i) {
+      bytes += seen_[i].seen_bytes;
+      const Duration span = seen_[i].at - seen_[first].at;
+      if (span < kBurstWindow) continue;
+      most = std::max(most, static_cast<double>(bytes) / Seconds(span));
+      break;
+    }
+  }
+  return most;
+}
+
+BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
+  std::optional<Duration> queue = sample.queue;
+  if (queue) {
+    round_trip_ = sample.round_trip;
+    queue = std::min(*queue, sample.one_way_queue.value_or(*queue));
+  }
+  seen_.push_back({now, queue, sample.delivered_bytes, sample.limited, sample.seen_bytes});
+  if (!sample.queue) emptied_at_ = now;
+  const Duration lag = Lag();
+  while (seen_.size() > 2 && now - seen_[1].at >= lag) seen_.pop_front();
+  const bool whole = now - seen_.front().at >= lag;
+  const bool busy = std::all_of(seen_.begin(), seen_.end(),
+                                [](const Seen& seen) { return seen.queue.has_value(); });
+  if (whole && busy && now - changed_at_ >= lag) Adjust(now);
+  if (whole && !busy && now - changed_at_ >= lag) GrowBetweenBursts(now);
+  if (rate_ > 0 && now < drained_until_) return pace_of(rate_ * kDrainPart);
+  return pace();
+}
+
+void UploadPacer::Drain(TimePoint now, Duration queue) {
+  const Duration length = FromSeconds(kDrainMargin * Seconds(queue) / (1 - kDrainPart));
+  drained_until_ = now + std::clamp(length, kDrainMin, kDrainMax);
+  changed_at_ = drained_until_;
+  emptied_at_ = now;
+}
+
+void UploadPacer::GrowBetweenBursts(TimePoint now) {
+  bool waited = false, empty = true, limited = false;
+  for (const Seen& seen : seen_) {
+    limited = limited || seen.limited;
+    if (!seen.queue) continue;
+    waited = true;
+    empty = empty && Seconds(*seen.queue) < kEmptyPart * Seconds(Target());
+  }
+  if (rate_ == 0 || !limited || !empty || (!waited && rate_ > kSeenRate)) return;
+  changed_at_ = now;
+  line_ = std::max(line_, std::min(BurstRate(), rate_));
+  known_ = std::max(known_, line_);
+  const double most = std::max(kSeenRate, kBurstAheadMax * known_);
+  rate_ = std::max(rate_, std::min(most, rate_ * (1 + (waited ? kBurstGrowth : kGrowthMax))));
+}
+
+void UploadPacer::Adjust(TimePoint now) {
+  Duration shortest = Duration::max();
+  for (const Seen& seen : seen_) shortest = std::min(shortest, *seen.queue);
+  const bool limited =
+      std::any_of(seen_.begin(), seen_.end(), [](const Seen& seen) { return seen.limited; });
+  const double queue = Seconds(shortest);
+  const double target = Seconds(Target());
+  changed_at_ = now;
+  const double over = queue - target;
+  if (queue < kEmptyPart * target) emptied_at_ = now;
+  if (rate_ > 0 && now - emptied_at_ > kDrainEvery) {
+    Drain(now, shortest);
+    return;
+  }
+  const double delivered = DeliveredRate(now);
+  const double before = std::exchange(delivered_, delivered);
+  if (rate_ == 0 && delivered > kStarting * before) return;
+  if (std::max(rate_, delivered) > kRateMax) {
+    rate_ = line_ = known_ = 0;
+  } else if (over > 0) {
+    Shrink(delivered, over, target);
+  } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
+    Grow(delivered, queue, target);
+  }
+}
+
+void UploadPacer::Shrink(double delivered, double over, double target) {
+  // The queue was never empty, so this is what the line takes.
+  const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
+  const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
+  line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
+  known_ = std::max(line_, std::exchange(returning_, false) ? kDisproved * known_ : known_);
+  const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
+  rate_ = std::max(kRateMin, line_ * (1 - cut));
+  growths_ = 0;
+}
+
+void UploadPacer::Grow(double delivered, double queue, double target) {
+  // Slower the nearer the target, and never faster while anything waits.
+  const double room = std::min(1.0, 1.1 - queue / target);
+  growths_ = queue < kEmptyPart * target ? growths_ + 1 : 0;
+  const double growth = std::min(
+      kGrowthMax, kGrowthFirst * std::pow(kGrowthFactor, std::max(0, growths_ - kGrowthsSlow)));
+  if (rate_ < kReturnPart * known_) {
+    returning_ = true;
+    rate_ = std::min(rate_ * (1 + std::max(growth, kGrowthReturn) * room), kReturnPart * known_);
+  } else {
+    rate_ += rate_ * growth * room;
+  }
+  line_ = std::max(line_, std::min(delivered, rate_));
+  known_ = std::max(known_, line_);
+}
+
+}  // namespace shoal::net
