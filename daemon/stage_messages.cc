@@ -8,7 +8,7 @@
 namespace shoal::daemon {
 namespace {
 
-// As scheduler/run_config_keys.cc lets them through.
+// As scheduler/config/run_config_keys.cc lets them through.
 constexpr std::uint32_t kStagesMax = 256;
 constexpr std::uint32_t kPipelinesMax = 1024;
 constexpr std::uint32_t kMicroBatchesMax = 65536;

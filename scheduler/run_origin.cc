@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/nesting.h"
-#include "scheduler/run_artefacts.h"
+#include "scheduler/server/run_artefacts.h"
 #include "storage/content_hash.h"
 
 namespace shoal::scheduler {

@@ -16,7 +16,7 @@
 #include "model/stage_model.h"
 #include "net/links/send_queue.h"
 #include "net/wire_bytes.h"
-#include "scheduler/run_config.h"
+#include "scheduler/config/run_config.h"
 #include "tests/quality/byte_windows.h"
 #include "tests/support/sim_swarm.h"
 

@@ -135,7 +135,7 @@ def frontier(setup, forward, name, step, seeds=(1,), **first):
                  name=f"aqsgd {name} | dithered {step}{start}", **first)
 
 
-# What a run file without codecs gets (scheduler/run_config.h), from the first step on.
+# What a run file without codecs gets (scheduler/config/run_config.h), from the first step on.
 DEFAULTS = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5")
 
 

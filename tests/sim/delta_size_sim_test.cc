@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "scheduler/run_artefacts.h"
+#include "scheduler/server/run_artefacts.h"
 #include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {

@@ -13,7 +13,7 @@
 
 #include "common/file.h"
 #include "daemon_test_util.h"
-#include "scheduler/peer_status.h"
+#include "scheduler/swarm/peer_status.h"
 
 namespace shoal::daemon {
 namespace {

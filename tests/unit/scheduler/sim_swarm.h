@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "net/control/control.h"
-#include "scheduler/swarm_state.h"
+#include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
 

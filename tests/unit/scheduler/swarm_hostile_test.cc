@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "scheduler/plausibility.h"
-#include "scheduler/swarm_limits.h"
+#include "scheduler/swarm/plausibility.h"
+#include "scheduler/swarm/swarm_limits.h"
 #include "unit/scheduler/sim_swarm.h"
 
 namespace shoal::scheduler {

@@ -1,0 +1,84 @@
+// RunConfig: what run.toml says, checked. `scheduler/config/toml_run_config.cc` knows TOML.
+
+#ifndef SHOAL_SCHEDULER_CONFIG_RUN_CONFIG_H_
+#define SHOAL_SCHEDULER_CONFIG_RUN_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/units.h"
+
+namespace shoal::scheduler {
+
+struct RunConfig {
+  // [run]
+  std::string name = "run";
+  std::string model = "model";      // Hugging Face directory
+  std::string data = "data.shoal";  // prepared file
+  std::string directory =
+      "state";  // state of the scheduler: event log, artefacts, identity, socket
+  std::uint64_t steps = 100;
+  std::uint64_t seed = 1;
+  std::uint32_t stages = 2;
+  std::uint32_t pipelines = 1;
+  std::vector<std::uint32_t> cuts;  // first layers of stages 1.., empty: even by cost
+  std::uint32_t micro_batches = 8;  // per step, over all pipelines
+  std::uint32_t micro_batch_rows = 2;
+  std::string compute = "fp32";
+  double dropout = 0;
+  std::string dropout_masks = "keyed";  // keyed: one mask per sample | fresh: another at each visit
+  bool recompute = false;
+  std::uint64_t checkpoint_every = 50;  // steps
+  std::uint32_t checkpoint_keep = 2;
+  std::uint64_t weight_check_every = 10;  // steps
+  bool auto_start = true;                 // start as soon as enough peers are there
+  // [codecs]
+  // Why these: docs/ALGORITHMS.md, "Default codecs".
+  std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
+  std::string backward = "dithered:step=0.5";
+  // [replica]
+  std::string replica_method = "average";
+  // [optimizer]
+  double learning_rate = 5e-4;
+  std::string decay = "linear";  // linear | cosine | none
+  std::uint64_t warmup_steps = 10;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01, clip_norm = 1.0;
+  // [schedule]
+  std::string schedule = "auto";    // auto | 1f1b | zero-bubble
+  std::uint32_t in_flight_max = 0;  // 0: from measured times
+  // [bench]
+  bool synthetic = false;  // stages compute nothing and take these times
+  double forward_ms = 45, backward_ms = 135, weight_ms = 67.5;
+  std::uint32_t weight_parts = 6;  // layers of a stage, GPT2-XL in eight
+  double change = 0.1, change_decay = 0.9;
+  // [network]
+  std::string listen = "0.0.0.0:8781";
+  std::vector<std::string> advertise;  // addresses in the invite; empty: found
+  std::string status_listen = "127.0.0.1:8780";
+  bool status_allow_remote = false;
+  Duration peer_timeout = std::chrono::seconds(6);
+  // Not from the file:
+  RunId run;
+  std::string model_config_json;
+  std::uint32_t layers = 0;
+  std::uint32_t row_tokens = 0;
+  std::uint64_t train_rows = 0;
+  std::vector<std::uint32_t> stage_first_layers;  // stages + 1 entries: cut points
+  std::vector<std::uint64_t> stage_bytes;         // of a peer's memory, by stage; empty: unknown
+};
+
+// Reads and checks the file; an unknown key, wrong type or unit is an error with line and what is
+// allowed. Paths are relative to the file's folder.
+Result<RunConfig> ReadRunConfig(const std::string& path);
+// The effective values as TOML, every key with a comment: the documented sample.
+std::string FormatRunConfig(const RunConfig& config);
+
+// Learning rate at a step: linear warm-up, then the decay. Pure.
+double LearningRate(const RunConfig& config, std::uint64_t step);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_CONFIG_RUN_CONFIG_H_

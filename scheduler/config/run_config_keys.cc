@@ -1,0 +1,191 @@
+#include "scheduler/config/run_config_keys.h"
+
+#include <algorithm>
+
+#include "compression/replica/replica_method.h"
+#include "compression/replica/stage_selection.h"
+#include "net/host_port.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr double kCountMax = 1e12;
+constexpr std::uint64_t kPlacesMax = 4096;
+
+bool IsWord(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+  });
+}
+
+// A codec's name, with an entropy stage behind it or not: direct+rans.
+bool IsCodecName(std::string_view text) {
+  const std::size_t plus = text.find('+');
+  if (plus == std::string_view::npos) return IsWord(text);
+  return IsWord(text.substr(0, plus)) && IsWord(text.substr(plus + 1));
+}
+
+// A value may be a codec itself, with '/' between its options: first_visit=direct:bits=8/bucket=64.
+bool IsCodecValue(std::string_view text) {
+  while (true) {
+    const std::size_t border = text.find_first_of(":/=");
+    if (!IsCodecName(text.substr(0, border))) return false;
+    if (border == std::string_view::npos) return true;
+    text = text.substr(border + 1);
+  }
+}
+
+void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
+  const auto add = [&](std::string_view name, RunConfigKey::Target target, double min, double max,
+                       std::string_view allowed, std::string_view help) {
+    keys->push_back({"run", name, target, min, max, allowed, help});
+  };
+  add("name", &c->name, 0, 0, "", "what people call this run");
+  add("model", &c->model, 0, 0, "", "Hugging Face model directory to start from");
+  add("data", &c->data, 0, 0, "", "prepared file, made by: shoal prepare");
+  add("directory", &c->directory, 0, 0, "",
+      "where the scheduler keeps its event log, artefacts, key and socket");
+  add("steps", &c->steps, 1, kCountMax, "", "optimizer steps of the whole run");
+  add("seed", &c->seed, 0, 9e18, "", "of the order of samples and of dropout");
+  add("stages", &c->stages, 1, 256, "", "stages the layers are cut into");
+  add("pipelines", &c->pipelines, 1, 1024, "", "chains of peers that train side by side");
+  add("cuts", &c->cuts, 1, 100000, "",
+      "first layer of each stage but the first; empty: even by estimated cost");
+  add("micro_batches", &c->micro_batches, 1, 65536, "", "per step, over all pipelines");
+  add("micro_batch_rows", &c->micro_batch_rows, 1, 65536, "", "samples per micro-batch");
+  add("compute", &c->compute, 0, 0, "fp32|bf16", "number format of the layers' arithmetic");
+  add("dropout", &c->dropout, 0, 0.99, "", "probability; 0 switches it off");
+  add("dropout_masks", &c->dropout_masks, 0, 0, "keyed|fresh",
+      "keyed: one mask per sample, so that aqsgd's changes stay small; fresh: another at each "
+      "visit");
+  add("recompute", &c->recompute, 0, 0, "",
+      "run the forward again in backward: less memory, more time");
+  add("checkpoint_every", &c->checkpoint_every, 1, kCountMax, "", "steps between checkpoints");
+  add("checkpoint_keep", &c->checkpoint_keep, 1, 1000, "", "checkpoints a peer keeps");
+  add("weight_check_every", &c->weight_check_every, 1, kCountMax, "",
+      "steps between comparisons of the weights that peers of one stage hold; every checkpoint has "
+      "one, too");
+  add("auto_start", &c->auto_start, 0, 0, "",
+      "start with enough peers; false: wait for shoal swarm start");
+}
+
+void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
+  const auto add = [&](std::string_view section, std::string_view name, RunConfigKey::Target target,
+                       double min, double max, std::string_view allowed, std::string_view help) {
+    keys->push_back({section, name, target, min, max, allowed, help});
+  };
+  add("codecs", "forward", &c->forward, 0, 0, "", "compresses activations");
+  add("codecs", "backward", &c->backward, 0, 0, "", "compresses activation gradients");
+  add("replica", "method", &c->replica_method, 0, 0, "",
+      "how pipelines agree: average, average:dtype=bf16, average:codec=dithered:step=0.3, "
+      "qadam:bits=4, onebit, powersgd:rank=16, qsdp:weights=8,gradients=8, marsit or "
+      "cocktail; most take local_steps=16, too");
+  add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "", "highest rate");
+  add("optimizer", "decay", &c->decay, 0, 0, "linear|cosine|none", "after the warm-up");
+  add("optimizer", "warmup_steps", &c->warmup_steps, 0, kCountMax, "", "of linear growth");
+  add("optimizer", "beta1", &c->beta1, 0, 0.999999, "", "AdamW, first moment");
+  add("optimizer", "beta2", &c->beta2, 0, 0.9999999, "", "AdamW, second moment");
+  add("optimizer", "epsilon", &c->epsilon, 1e-16, 1, "", "AdamW, added to the root");
+  add("optimizer", "weight_decay", &c->weight_decay, 0, 10, "", "AdamW, decoupled");
+  add("optimizer", "clip_norm", &c->clip_norm, 0, 1e6, "", "global gradient norm; 0: no clipping");
+  add("schedule", "kind", &c->schedule, 0, 0, "auto|1f1b|zero-bubble",
+      "order of work in a pipeline; auto: zero-bubble where memory allows");
+  add("schedule", "in_flight_max", &c->in_flight_max, 0, 65536, "",
+      "micro-batches in flight per stage; 0: from measured times");
+  add("bench", "synthetic", &c->synthetic, 0, 0, "",
+      "stages compute nothing and take the times below; model needs config.json only");
+  add("bench", "forward_ms", &c->forward_ms, 0, 60000, "", "per micro-batch and stage");
+  add("bench", "backward_ms", &c->backward_ms, 0, 60000, "", "of the whole backward");
+  add("bench", "weight_ms", &c->weight_ms, 0, 60000, "", "of these, gradients of the weights");
+  add("bench", "weight_parts", &c->weight_parts, 1, 1024, "", "parts in which these are computed");
+  add("bench", "change", &c->change, 0, 1, "", "relative change of activations between visits");
+  add("bench", "change_decay", &c->change_decay, 0, 1, "", "by which it shrinks at each visit");
+  add("network", "listen", &c->listen, 0, 0, "", "host:port for peers; port 0: any free one");
+  add("network", "advertise", &c->advertise, 0, 0, "",
+      "host or host:port put into the invite; empty: this machine's addresses");
+  add("network", "status_listen", &c->status_listen, 0, 0, "",
+      "host:port of status page and metrics; port 0: any free one");
+  add("network", "status_allow_remote", &c->status_allow_remote, 0, 0, "",
+      "let status_listen be other than loopback, as in a container");
+  add("network", "peer_timeout", &c->peer_timeout, 1, 300, "",
+      "a peer that is silent for this long counts as lost");
+}
+
+}  // namespace
+
+std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
+  std::vector<RunConfigKey> keys;
+  AddRunKeys(config, &keys);
+  AddTrainingKeys(config, &keys);
+  return keys;
+}
+
+Status CheckCodecText(std::string_view key, std::string_view text) {
+  const auto wrong = [&] {
+    return InvalidArgument(std::string(key) + " = \"" + std::string(text) +
+                           "\" is no codec; write name or name:key=value,key=value, for example "
+                           "\"aqsgd:bits=4\" or \"raw:dtype=fp32\"");
+  };
+  const std::size_t colon = text.find(':');
+  if (text.size() > 200 || !IsCodecName(text.substr(0, colon))) return wrong();
+  if (colon == std::string_view::npos) return Status::Ok();
+  std::string_view rest = text.substr(colon + 1);
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view pair = rest.substr(0, comma);
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) return wrong();
+    if (!IsWord(pair.substr(0, equals)) || !IsCodecValue(pair.substr(equals + 1))) return wrong();
+    if (comma == std::string_view::npos) return Status::Ok();
+    rest = rest.substr(comma + 1);
+  }
+}
+
+Status CheckReplicaMethod(const RunConfig& c) {
+  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
+                         compression::ParseReplicaMethod(c.replica_method));
+  const auto stages = compression::ParseStageSelection(method.power_sgd.stages, c.stages);
+  if (!stages.ok()) {
+    return stages.status().WithContext("replica method '" + c.replica_method + "'");
+  }
+  return method.qsdp.LanOf(c.pipelines).status();
+}
+
+Status CheckRunConfig(const RunConfig& c) {
+  if (std::uint64_t{c.stages} * c.pipelines > kPlacesMax) {
+    return InvalidArgument("stages x pipelines is above " + std::to_string(kPlacesMax));
+  }
+  if (c.micro_batches < c.pipelines) {
+    return InvalidArgument("micro_batches = " + std::to_string(c.micro_batches) +
+                           " gives some of the " + std::to_string(c.pipelines) +
+                           " pipelines nothing to do; take at least one per pipeline");
+  }
+  if (!c.cuts.empty()) {
+    if (c.cuts.size() + 1 != c.stages) {
+      return InvalidArgument("cuts has " + std::to_string(c.cuts.size()) + " entries, stages = " +
+                             std::to_string(c.stages) + " needs " + std::to_string(c.stages - 1));
+    }
+    if (std::adjacent_find(c.cuts.begin(), c.cuts.end(), std::greater_equal<>()) != c.cuts.end()) {
+      return InvalidArgument("cuts must grow from stage to stage");
+    }
+  }
+  if (c.weight_ms > c.backward_ms) {
+    return InvalidArgument("weight_ms is a part of backward_ms and must not exceed it");
+  }
+  if (c.name.empty() || c.name.size() > 64) {
+    return InvalidArgument("name must have 1 to 64 characters");
+  }
+  if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
+  SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
+  SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
+  SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
+  for (const auto& [key, text] :
+       {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
+    if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {
+      return parsed.status().WithContext(key);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,26 @@
+#include "scheduler/server/invite_addresses.h"
+
+#include "net/host_port.h"
+#include "net/local_addresses.h"
+
+namespace shoal::scheduler {
+
+Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>& advertise,
+                                                 const std::string& listen, std::uint16_t port) {
+  std::vector<std::string> addresses;
+  for (const std::string& given : advertise) {
+    const auto whole = net::ParseHostPort(given);
+    addresses.push_back(whole.ok() ? given : net::FormatHostPort({given, port}));
+  }
+  if (!addresses.empty()) return addresses;
+  SHOAL_ASSIGN_OR_RETURN(const net::HostPort listened, net::ParseHostPort(listen));
+  if (listened.host != "0.0.0.0" && listened.host != "::") {
+    return std::vector<std::string>{net::FormatHostPort({listened.host, port})};
+  }
+  for (const std::string& host : net::LocalAddresses()) {
+    addresses.push_back(net::FormatHostPort({host, port}));
+  }
+  return addresses;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,21 @@
+// Under which host:port peers may reach this scheduler.
+
+#ifndef SHOAL_SCHEDULER_SERVER_INVITE_ADDRESSES_H_
+#define SHOAL_SCHEDULER_SERVER_INVITE_ADDRESSES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace shoal::scheduler {
+
+// For the invite: `advertise` with the port added where it is missing; if that is empty, the host
+// listened on, or all of the machine's addresses where that is any.
+Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>& advertise,
+                                                 const std::string& listen, std::uint16_t port);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SERVER_INVITE_ADDRESSES_H_

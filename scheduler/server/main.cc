@@ -1,0 +1,190 @@
+// shoal-scheduler: opens a run and serves it until it is told to stop.
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "common/descriptor_limit.h"
+#include "common/exit_code.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/stop_signal.h"
+#include "common/trace.h"
+#include "common/version.h"
+#include "compression/api/codec_advice.h"
+#include "compression/replica/replica_advice.h"
+#include "dataset/prepared_data.h"
+#include "scheduler/config/run_config_keys.h"
+#include "scheduler/server/run_artefacts.h"
+#include "scheduler/server/server.h"
+
+namespace shoal::scheduler {
+namespace {
+
+struct Flags {
+  std::string config, directory, listen, log_level = "info", port_file;
+  std::string link = "100mbit", step = "30s", memory;
+  bool print_config = false, print_size = false, forget_history = false;
+};
+
+ExitCode Fail(ExitCode code, const std::string& message) {
+  std::cerr << "shoal-scheduler: " << message << "\n";
+  return code;
+}
+
+// Nothing: go on. Otherwise the exit code of the program.
+std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
+  CLI::App app("Serves a run of shoal: who takes part, which micro-batches count, checkpoints.",
+               "shoal-scheduler");
+  app.add_option("--config", flags->config, "Settings of the run (run.toml)")
+      ->envname("SHOAL_RUN_CONFIG");
+  app.add_option("--dir", flags->directory, "Folder of all state, instead of run.directory");
+  app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen");
+  app.add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
+      ->capture_default_str();
+  app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
+  app.add_flag("--print-config", flags->print_config, "Print the effective settings and end");
+  app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
+  app.add_flag(
+      "--forget-history", flags->forget_history,
+      "Start anew from the model's weights: history and artefacts in the run's folder move "
+      "to set-aside-N there. Give it once, by hand");
+  app.add_option("--link", flags->link, "Peers' lines, for what --print-size says of exchanges")
+      ->capture_default_str();
+  app.add_option("--step", flags->step, "Time of a step without its exchange, for the same")
+      ->capture_default_str();
+  app.add_option("--memory", flags->memory, "A peer's memory for a stage, for the same");
+  app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  }
+  if (flags->config.empty() && !flags->print_config) {
+    return Fail(ExitCode::kUsage,
+                "--config is missing; make one with `shoal swarm init`, or see --print-config");
+  }
+  return std::nullopt;
+}
+
+Result<RunConfig> EffectiveConfig(const Flags& flags) {
+  RunConfig config;
+  if (!flags.config.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(config, ReadRunConfig(flags.config));
+  }
+  if (!flags.directory.empty()) config.directory = flags.directory;
+  if (!flags.listen.empty()) config.listen = flags.listen;
+  SHOAL_RETURN_IF_ERROR(CheckRunConfig(config));
+  return config;
+}
+
+Result<ReplicaNeeds> NeedsOf(const Flags& flags) {
+  ReplicaNeeds needs;
+  auto link = ParseRate(flags.link);
+  if (!link.ok()) return link.status().WithContext("--link");
+  auto step = ParseDuration(flags.step);
+  if (!step.ok()) return step.status().WithContext("--step");
+  needs.link = *link;
+  needs.step = *step;
+  if (flags.memory.empty()) return needs;
+  auto memory = ParseBytes(flags.memory);
+  if (!memory.ok()) return memory.status().WithContext("--memory");
+  needs.memory_bytes = *memory;
+  return needs;
+}
+
+// What is known to cost quality or bytes; a run file that is not complete yet gets what can be
+// said.
+void Advise(const RunConfig& config) {
+  std::uint64_t train_rows = config.train_rows;
+  if (train_rows == 0) {
+    const auto data = dataset::OpenPreparedData(config.data);
+    if (data.ok()) train_rows = (*data)->info().train_rows;
+  }
+  compression::CodecChoice choice;
+  choice.forward = config.forward;
+  choice.backward = config.backward;
+  choice.boundaries = config.stages - 1;
+  if (train_rows > 0) {
+    choice.epochs = static_cast<double>(config.steps) * config.micro_batches *
+                    config.micro_batch_rows / static_cast<double>(train_rows);
+  }
+  choice.fresh_masks = config.dropout > 0 && config.dropout_masks == "fresh";
+  std::vector<std::string> lines = compression::CodecAdvice(choice);
+  std::ranges::copy(compression::ReplicaCautions(config.replica_method, config.pipelines),
+                    std::back_inserter(lines));
+  for (const std::string& line : lines) {
+    std::cerr << "shoal-scheduler: warning: " << line << "\n";
+  }
+}
+
+void Greet(const SchedulerServer& server) {
+  const RunConfig& config = server.config();
+  const std::uint64_t needed = std::uint64_t{config.stages} * config.pipelines;
+  std::cout << "run \"" << config.name << "\" (" << config.run.ToHex() << "): " << config.steps
+            << " steps, " << config.stages << " stages x " << config.pipelines
+            << " pipelines, forward " << config.forward << ", backward " << config.backward << "\n";
+  std::cout << DescribeDeltaSize(config, server.delta_size());
+  std::cout << "status page: http://" << server.status_address() << "/\n"
+            << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
+            << ", type\n\n  shoal join " << server.invite() << "\n"
+            << std::endl;
+}
+
+ExitCode Serve(const Flags& flags, const RunConfig& config) {
+  StopSignal stop;
+  auto server = SchedulerServer::Open(
+      config, [&stop](Status status) { stop.Request(std::move(status)); },
+      flags.forget_history ? History::kForget : History::kKeep);
+  if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
+  if (!flags.port_file.empty()) {
+    const std::string port = std::to_string((*server)->port()) + "\n";
+    if (Status status = WriteFileAtomic(flags.port_file, port); !status.ok()) {
+      return Fail(ExitCode::kFailure, status.message());
+    }
+  }
+  Advise((*server)->config());
+  Greet(**server);
+  const Status status = stop.Wait();
+  std::move(server).value().reset();
+  return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
+}
+
+ExitCode Main(int argc, char** argv) {
+  SetThreadName("main");
+  RaiseDescriptorLimit();
+  Flags flags;
+  if (const auto code = ReadFlags(argc, argv, &flags)) return *code;
+  const auto level = ParseLogLevel(flags.log_level);
+  if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
+  SetLogLevel(*level);
+  const auto config = EffectiveConfig(flags);
+  if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
+  if (flags.print_config) {
+    if (const Status status = CheckAgainstModel(*config); !status.ok()) {
+      return Fail(ExitCode::kBadConfig, status.message());
+    }
+    if (!flags.config.empty()) Advise(*config);
+    std::cout << FormatRunConfig(*config);
+    return ExitCode::kOk;
+  }
+  if (flags.print_size) {
+    const auto size = ReadDeltaSize(*config);
+    if (!size.ok()) return Fail(ExitCodeForInput(size.status()), size.status().message());
+    const auto needs = NeedsOf(flags);
+    if (!needs.ok()) return Fail(ExitCode::kUsage, needs.status().message());
+    const auto replica = DescribeReplica(*config, *needs);
+    if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
+    std::cout << DescribeDeltaSize(*config, *size) << *replica;
+    return ExitCode::kOk;
+  }
+  return Serve(flags, *config);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
+
+int main(int argc, char** argv) { return static_cast<int>(shoal::scheduler::Main(argc, argv)); }

@@ -1,0 +1,392 @@
+#include "scheduler/server/run_artefacts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "common/units.h"
+#include "compression/api/segment_count.h"
+#include "compression/replica/replica_advice.h"
+#include "compression/replica/replica_method.h"
+#include "dataset/sampler.h"
+#include "dataset/tokenizer.h"
+#include "scheduler/config/run_config_keys.h"
+#include "scheduler/plan/even_cuts.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kConfigBytesMax = 1 << 20;
+
+control::v1::ArtefactRef MakeRef(const std::string& name, const storage::ContentHash& hash,
+                                 std::uint64_t size) {
+  control::v1::ArtefactRef ref;
+  ref.set_name(name);
+  ref.set_hash(hash.digest.data(), hash.digest.size());
+  ref.set_size(size);
+  return ref;
+}
+
+// Puts a file into the store under its hash.
+Result<control::v1::ArtefactRef> Keep(const std::string& name, const std::string& path,
+                                      storage::ContentStore* content) {
+  SHOAL_ASSIGN_OR_RETURN(const storage::ContentHash hash, content->PutFile(path));
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error) return NotFound("size of " + path + ": " + error.message());
+  return MakeRef(name, hash, size);
+}
+
+// Multiply-adds per token; the head weighs as much as several layers in small models.
+ChainCosts CostsOf(const storage::ModelConfig& model, std::uint32_t row_tokens) {
+  const double hidden = model.hidden;
+  ChainCosts costs;
+  costs.embedding = hidden;
+  costs.layer = 4 * hidden * hidden + 2 * hidden * model.inner + 2 * hidden * row_tokens;
+  costs.head = hidden * model.vocabulary;
+  return costs;
+}
+
+Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
+                 const dataset::DataInfo& data, const std::string& tokenizer_folder) {
+  const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
+  if (data.vocabulary > model.vocabulary) {
+    return InvalidArgument(config.data + " has token ids up to " +
+                           std::to_string(data.vocabulary - 1) + ", the model in " + config.model +
+                           " knows " + std::to_string(model.vocabulary) + " tokens" + again);
+  }
+  if (data.row_tokens > model.positions) {
+    return InvalidArgument(config.data + " has rows of " + std::to_string(data.row_tokens) +
+                           " tokens, the model takes at most " + std::to_string(model.positions) +
+                           again + " --row " + std::to_string(model.positions));
+  }
+  if (!tokenizer_folder.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadBpeTokenizer(tokenizer_folder));
+    if (tokenizer->fingerprint() != data.tokenizer_fingerprint) {
+      return InvalidArgument(config.data + " was prepared with another tokenizer than that of " +
+                             config.model + again);
+    }
+  }
+  const std::uint64_t rows = std::uint64_t{config.micro_batches} * config.micro_batch_rows;
+  if (data.train_rows < rows) {
+    return InvalidArgument(
+        "one step takes micro_batches x micro_batch_rows = " + std::to_string(rows) + " rows, " +
+        config.data + " has " + std::to_string(data.train_rows) +
+        "; lower one of the two in run.toml or prepare more text");
+  }
+  return Status::Ok();
+}
+
+// A codec that no peer could make is found before anybody joins.
+Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
+  const auto forward = compression::MakeCodec(config.forward, model.hidden);
+  if (!forward.ok()) return forward.status().WithContext("codecs.forward");
+  const auto backward = compression::MakeCodec(config.backward, model.hidden);
+  if (!backward.ok()) return backward.status().WithContext("codecs.backward");
+  SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(config));
+  return compression::CheckDirections(**forward, **backward).WithContext("codecs");
+}
+
+Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
+  if (config->stages > model.layers) {
+    return InvalidArgument("stages = " + std::to_string(config->stages) + ", but the model has " +
+                           std::to_string(model.layers) + " layers; take at most one stage each");
+  }
+  if (config->cuts.empty()) {
+    config->stage_first_layers =
+        EvenCuts(model.layers, config->stages, CostsOf(model, config->row_tokens));
+    return Status::Ok();
+  }
+  if (config->cuts.back() >= model.layers) {
+    return InvalidArgument("cuts has layer " + std::to_string(config->cuts.back()) +
+                           ", the model's last layer is " + std::to_string(model.layers - 1));
+  }
+  config->stage_first_layers = {0};
+  config->stage_first_layers.insert(config->stage_first_layers.end(), config->cuts.begin(),
+                                    config->cuts.end());
+  config->stage_first_layers.push_back(model.layers);
+  return Status::Ok();
+}
+
+std::uint64_t LargestUnit(const storage::ModelConfig& model, const RunConfig& config,
+                          std::uint32_t stage) {
+  const bool ends = stage == 0 || stage + 1 == config.stages;
+  return std::max(model.ParametersOf(0, 1, false, false),
+                  ends ? std::uint64_t{model.vocabulary} * model.hidden : 0);
+}
+
+// Of the parameters and what goes with them; activations come on top.
+Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
+  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
+                         compression::ParseReplicaMethod(config->replica_method));
+  const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
+  config->stage_bytes.clear();
+  for (std::uint32_t stage = 0; stage < config->stages && !config->synthetic; ++stage) {
+    const std::uint64_t values =
+        model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
+    config->stage_bytes.push_back(method.StateBytes(
+        values, config->pipelines, config->compute == "bf16", LargestUnit(model, *config, stage)));
+  }
+  return Status::Ok();
+}
+
+Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directory,
+                                          const std::string& part, const std::string& scratch,
+                                          storage::ContentStore* content) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
+  SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part));
+  const std::string path = scratch + "/" + part + ".safetensors";
+  SHOAL_RETURN_IF_ERROR(storage::WritePart(path, tensors));
+  auto kept = Keep(part, path, content);
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return kept;
+}
+
+Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
+                 storage::ContentStore* content, RunArtefacts* artefacts) {
+  for (const std::string& part : storage::PartNames(directory.config())) {
+    SHOAL_ASSIGN_OR_RETURN(artefacts->initial[part], KeepPart(directory, part, scratch, content));
+  }
+  return Status::Ok();
+}
+
+std::string ScratchOf(const RunConfig& config) { return config.directory + "/tmp"; }
+
+// The model's config; `directory` stays empty in a bench, whose model has no weights.
+Result<storage::ModelConfig> ReadModel(const RunConfig& config,
+                                       std::shared_ptr<const storage::ModelDirectory>* directory) {
+  if (!config.synthetic) {
+    SHOAL_ASSIGN_OR_RETURN(*directory, storage::OpenModelDirectory(config.model));
+    return (*directory)->config();
+  }
+  const std::string path = config.model + "/config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(storage::ModelConfig model, storage::ParseModelConfig(json, path));
+  if (!model.tied_head) return model;
+  return InvalidArgument(path +
+                         ": tie_word_embeddings must be false in a bench, whose stages have "
+                         "no embedding to share");
+}
+
+Result<dataset::DataInfo> ReadData(const RunConfig& config) {
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  return data->info();
+}
+
+// `unread`: why model or data cannot be read. `fresh`: no run was here yet.
+Result<RunOrigin> OriginFor(const RunConfig& config, const Status& unread, bool fresh) {
+  Result<RunOrigin> origin = ReadOrigin(config.directory);
+  if (origin.ok()) {
+    SHOAL_LOG(kWarning, "scheduler", "origin.used", {"folder", config.directory + "/origin"},
+              {"reason", unread.message()});
+    return origin;
+  }
+  if (fresh && origin.status().code() == StatusCode::kNotFound) return unread;
+  return Status(unread.code(),
+                unread.message() +
+                    "; nor is what the run keeps of model and data: " + origin.status().message() +
+                    "; put model and data back, or " + config.directory + "/origin");
+}
+
+// The parts themselves are in the content store, or asked of the peers.
+Status TakeModel(const RunOrigin& origin, RunArtefacts* artefacts) {
+  const std::string path = origin.model_folder + "/config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(artefacts->model, storage::ParseModelConfig(json, path));
+  artefacts->model_folder = origin.model_folder;
+  for (const std::string& file : origin.model_files) {
+    if (file != path) artefacts->tokenizer_files.push_back(file);
+  }
+  for (const auto& [name, artefact] : origin.artefacts) {
+    if (name != "data") artefacts->initial[name] = artefact;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckAgainstModel(const RunConfig& config) {
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  const auto model = ReadModel(config, &directory);
+  if (!model.ok()) return Status::Ok();
+  RunConfig cut = config;
+  SHOAL_RETURN_IF_ERROR(SetCuts(*model, &cut));
+  return CheckCodecs(config, *model);
+}
+
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+                               const dataset::DataInfo& data) {
+  const auto forward = compression::MakeCodec(config.forward, model.hidden);
+  const auto backward = compression::MakeCodec(config.backward, model.hidden);
+  const compression::SampleShape shape{data.row_tokens, model.hidden};
+  storage::DeltaImages sample;
+  if (forward.ok() && (*forward)->keeps_m()) {
+    sample.m = compression::KeptBytes(**forward, shape, config.micro_batch_rows);
+  }
+  if (backward.ok() && (*backward)->keeps_residual()) {
+    sample.residual = compression::KeptBytes(**backward, shape, config.micro_batch_rows);
+  }
+  // The first pipeline has the most samples.
+  return storage::ComputeDeltaSize(
+      sample, data.train_rows,
+      dataset::SamplesOfPipeline(data.train_rows, config.micro_batches, 0, config.pipelines),
+      config.stages);
+}
+
+Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  SHOAL_RETURN_IF_ERROR(CheckCodecs(config, model));
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  SHOAL_RETURN_IF_ERROR(
+      CheckData(config, model, data->info(),
+                directory && !directory->TokenizerFiles().empty() ? config.model : ""));
+  return DeltaSizeOf(config, model, data->info());
+}
+
+std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size) {
+  if (size.all_bytes == 0) return "";
+  const auto files = [](storage::StoreSpace space, std::uint64_t bytes) {
+    return FormatBytes(storage::DeltaDiskBytesMax(space, bytes));
+  };
+  std::string kept;
+  if (size.boundary_bytes > 0) {
+    kept = "m of " + config.forward + ": " + FormatBytes(size.sample.m) + " per sample, " +
+           FormatBytes(size.boundary_bytes) + " at each end of a boundary\n";
+  }
+  if (size.residual_bytes > 0) {
+    kept += "residual of " + config.backward + ": " + FormatBytes(size.sample.residual) +
+            " per sample, " + FormatBytes(size.residual_bytes) +
+            " at the upper end of a boundary\n";
+  }
+  return kept + FormatBytes(size.all_bytes) + " in all; a peer keeps up to " +
+         FormatBytes(size.middle_bytes) + ", in files of up to " +
+         files(storage::StoreSpace::kDefault, size.middle_bytes) + " (" +
+         files(storage::StoreSpace::kTight, size.middle_bytes) +
+         " with store.space = \"tight\"); m that its limits.delta_store has no room for travels as "
+         "first visits\n";
+}
+
+Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
+  if (config.pipelines < 2 || config.synthetic) return std::string();
+  if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
+  if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  RunConfig cut = config;
+  SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
+  compression::ReplicaCase run;
+  for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
+    run.largest_unit = std::max(run.largest_unit, LargestUnit(model, config, stage));
+    run.values = std::max(run.values, model.ParametersOf(cut.stage_first_layers[stage],
+                                                         cut.stage_first_layers[stage + 1],
+                                                         stage == 0, stage + 1 == config.stages));
+  }
+  run.pipelines = config.pipelines;
+  run.bits_per_second = static_cast<double>(needs.link.value);
+  run.step_seconds = std::chrono::duration<double>(needs.step).count();
+  run.memory_bytes = needs.memory_bytes;
+  run.bf16 = config.compute == "bf16";
+  return compression::DescribeReplicaOffers(run, FormatRate(needs.link));
+}
+
+storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
+  storage::ArtefactRef ref;
+  ref.name = proto.name();
+  ref.size = proto.size();
+  const std::size_t size = std::min(proto.hash().size(), ref.hash.digest.size());
+  std::copy_n(proto.hash().begin(), size, ref.hash.digest.begin());
+  return ref;
+}
+
+Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
+                         const storage::ContentHash& hash, storage::ContentStore* content) {
+  const auto found =
+      std::find_if(artefacts.initial.begin(), artefacts.initial.end(),
+                   [&](const auto& entry) { return FromProto(entry.second).hash == hash; });
+  if (found == artefacts.initial.end()) return NotFound("no artefact of the fresh model");
+  control::v1::ArtefactRef made;
+  if (found->first == "data") {
+    SHOAL_ASSIGN_OR_RETURN(made, Keep("data", config.data, content));
+  } else {
+    SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config.model));
+    SHOAL_ASSIGN_OR_RETURN(made, KeepPart(*directory, found->first, ScratchOf(config), content));
+  }
+  if (FromProto(made).hash == hash) return Status::Ok();
+  return FailedPrecondition((found->first == "data" ? config.data : config.model) +
+                            " has changed since the run began: " + found->first +
+                            " made of it is another");
+}
+
+Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config) {
+  RunArtefacts artefacts;
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  const Result<storage::ModelConfig> model = ReadModel(*config, &directory);
+  const Result<dataset::DataInfo> data = ReadData(*config);
+  RunOrigin origin;
+  if (!model.ok() || !data.ok()) {
+    SHOAL_ASSIGN_OR_RETURN(origin, OriginFor(*config, model.ok() ? data.status() : model.status(),
+                                             content->Hashes().empty()));
+    artefacts.from_origin = true;
+  }
+  if (model.ok()) {
+    artefacts.model = *model;
+    artefacts.model_folder = config->model;
+    if (directory) artefacts.tokenizer_files = directory->TokenizerFiles();
+  } else {
+    SHOAL_RETURN_IF_ERROR(TakeModel(origin, &artefacts));
+  }
+  artefacts.data = data.ok() ? *data : origin.data;
+  config->model_config_json = artefacts.model.json;
+  config->layers = artefacts.model.layers;
+  config->row_tokens = artefacts.data.row_tokens;
+  config->train_rows = artefacts.data.train_rows;
+  SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));
+  SHOAL_RETURN_IF_ERROR(CheckData(*config, artefacts.model, artefacts.data,
+                                  artefacts.tokenizer_files.empty() ? "" : artefacts.model_folder));
+  SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
+  SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
+  artefacts.synthetic = config->synthetic;
+  if (directory)
+    SHOAL_RETURN_IF_ERROR(KeepParts(*directory, ScratchOf(*config), content, &artefacts));
+  if (data.ok()) {
+    SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
+  } else {
+    artefacts.initial["data"] = origin.artefacts["data"];
+  }
+  return artefacts;
+}
+
+RunOrigin OriginOf(const RunArtefacts& artefacts) {
+  RunOrigin origin;
+  origin.model_folder = artefacts.model_folder;
+  origin.model_files = artefacts.tokenizer_files;
+  origin.model_files.push_back(artefacts.model_folder + "/config.json");
+  origin.artefacts = artefacts.initial;
+  origin.data = artefacts.data;
+  return origin;
+}
+
+Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
+                 const ExportRequest& request) {
+  if (artefacts.synthetic) {
+    return FailedPrecondition("this run is a bench: its stages have no weights to export");
+  }
+  storage::ExportOptions options;
+  options.path = request.path;
+  options.config_json = artefacts.model.json;
+  options.extra_files = artefacts.tokenizer_files;
+  options.model_card = request.model_card;
+  for (const std::string& part : storage::PartNames(artefacts.model)) {
+    const auto found = request.weights.find(part);
+    if (found == request.weights.end()) return DataLoss("the checkpoint has no part " + part);
+    SHOAL_ASSIGN_OR_RETURN(std::string path, content.PathOf(FromProto(found->second).hash));
+    options.part_files.push_back(std::move(path));
+  }
+  return storage::ExportModelDirectory(artefacts.model, options);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,82 @@
+// RunArtefacts: what peers fetch: the parts of the model and the prepared data, made from what
+// run.toml names and checked against each other; and the way back into a model directory.
+
+#ifndef SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_
+#define SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "dataset/prepared_data.h"
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/run_origin.h"
+#include "storage/content_store.h"
+#include "storage/delta_size.h"
+#include "storage/model_directory.h"
+
+namespace shoal::scheduler {
+
+struct RunArtefacts {
+  storage::ModelConfig model;
+  dataset::DataInfo data;
+  std::map<std::string, control::v1::ArtefactRef> initial;  // by part name, and "data"
+  std::string model_folder;                  // with config.json and these, as they are now:
+  std::vector<std::string> tokenizer_files;  // paths
+  bool from_origin = false;                  // what the run's folder keeps stood in for some of it
+  bool synthetic = false;                    // a bench: there are no weights
+};
+
+// Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and
+// stage_bytes, and puts parts and data into `content`. Model and data that do not fit each other or
+// the run are invalid arguments. For those that cannot be read stands what the run's folder keeps
+// of them, if it does. Blocks on disk.
+Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config);
+
+// What to keep of it in the run's folder.
+RunOrigin OriginOf(const RunArtefacts& artefacts);
+
+// Makes one of artefacts.initial again, where model and data are as they were; not found: it is
+// none of these. Blocks on disk.
+Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
+                         const storage::ContentHash& hash, storage::ContentStore* content);
+
+// Invalid argument for stages that the model does not have, or a codec that no peer could make; ok
+// where the model cannot be read, which is said when the run starts. Blocks on disk.
+Status CheckAgainstModel(const RunConfig& config);
+
+// How much m the run will keep. A codec that no peer could make, and data that do not fit the model
+// or the run, are invalid arguments. Blocks on disk.
+Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+                               const dataset::DataInfo& data);
+// One or two sentences of it, each on a line; "" if the forward codec keeps no m.
+std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
+
+// What peers of a run that does not exist yet have.
+struct ReplicaNeeds {
+  BitsPerSecond link;              // above 0
+  Duration step{};                 // without the exchange; above 0
+  std::uint64_t memory_bytes = 0;  // of a peer; 0: not known
+};
+// What an exchange between the pipelines costs, and which method fits; "" with one pipeline. Blocks
+// on disk.
+Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs);
+
+storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
+
+struct ExportRequest {
+  std::string path;                                         // absolute; must not exist or be empty
+  std::map<std::string, control::v1::ArtefactRef> weights;  // by part name
+  std::string model_card;
+};
+// Writes the Hugging Face directory. Blocks on disk.
+Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
+                 const ExportRequest& request);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_

@@ -1,0 +1,297 @@
+#include "scheduler/server/server.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "common/file.h"
+#include "common/log.h"
+#include "net/host_port.h"
+#include "net/identity/identity.h"
+#include "scheduler/server/invite_addresses.h"
+#include "scheduler/server/run_status.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kSecretBytesMax = 256;
+
+RunId NewRunId() {
+  std::random_device random;
+  std::uint64_t value = 0;
+  while (value == 0) value = (std::uint64_t{random()} << 32) | random();
+  return RunId{value};
+}
+
+// Kept, so that an invite line stays good over restarts.
+Result<std::string> LoadOrCreateSecret(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    Result<std::string> secret = ReadFile(path, kSecretBytesMax);
+    const bool too_large = secret.status().code() == StatusCode::kResourceExhausted;
+    if (!secret.ok() && !too_large) return secret.status();
+    while (secret.ok() && secret->ends_with('\n')) secret->pop_back();
+    if (too_large || !net::IsJoinSecret(*secret)) {
+      return DataLoss(path + " is damaged; delete it, and send a new invite to your peers");
+    }
+    return secret;
+  }
+  std::string secret = net::NewJoinSecret();
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(path, secret + "\n", 0600));
+  return secret;
+}
+
+// What a peer is told of our disk: that it failed, but not where its files are.
+template <typename T>
+Result<T> Outward(Result<T> result, const std::string& directory) {
+  if (result.ok() || result.status().message().find(directory) == std::string::npos) return result;
+  SHOAL_LOG(kWarning, "scheduler", "artefact.failed", {"error", result.status().ToString()});
+  return Status(result.status().code(), "the scheduler's disk failed; its log says how");
+}
+
+// A port in use is no fault of run.toml: another code than that of its mistakes.
+Status CannotListen(const char* key, const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) return status.WithContext(key);
+  return Status(StatusCode::kUnavailable, std::string(key) + ": " + status.message());
+}
+
+}  // namespace
+
+SchedulerServer::SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop)
+    : config_(config), on_stop_(std::move(on_stop)), started_(SystemClock().Now()) {}
+
+Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& config,
+                                                               std::function<void(Status)> on_stop,
+                                                               History history) {
+  std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
+  SHOAL_RETURN_IF_ERROR(server->Prepare(history));
+  SHOAL_RETURN_IF_ERROR(server->Listen());
+  SHOAL_RETURN_IF_ERROR(server->WriteFiles());
+  server->OnControl([&] { server->TickAgain(); });
+  return server;
+}
+
+SchedulerServer::~SchedulerServer() {
+  if (control_) {
+    OnControl([this] {
+      stopping_ = true;
+      http_.reset();
+      local_.reset();
+      peers_.reset();
+    });
+  }
+  // Each runs what was posted. From here on the control thread posts nothing to the store, but the
+  // store may still answer the control thread.
+  store_.reset();
+  control_.reset();
+  if (invite_.empty()) return;
+  std::error_code error;
+  std::filesystem::remove(config_.directory + "/status.addr", error);
+}
+
+void SchedulerServer::OnControl(const std::function<void()>& task) {
+  std::promise<void> done;
+  control_->Post("server.call", [&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+Status SchedulerServer::Prepare(History history) {
+  if (history == History::kForget) {
+    // What the old run keeps of a model that is gone stays where a scheduler finds it.
+    SHOAL_RETURN_IF_ERROR(ReadDeltaSize(config_).status());
+    SHOAL_ASSIGN_OR_RETURN(const std::string aside, RunStore::SetAside(config_.directory));
+    if (!aside.empty()) SHOAL_LOG(kWarning, "scheduler", "history.set_aside", {"folder", aside});
+  }
+  SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
+  SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
+  std::uint64_t largest = 0;
+  for (const auto& [name, artefact] : artefacts_.initial) {
+    if (name != "data") largest = std::max(largest, artefact.size());
+  }
+  // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
+  disk_->SetUploadLimit(4 * largest + (1 << 20));
+  return Status::Ok();
+}
+
+// Without its history the blobs of checkpoints have no names, and peers keep checkpoints of a run
+// that nobody serves: a run that begins anew here must be wanted.
+Status SchedulerServer::CheckHistory(std::uint64_t events) const {
+  if (events > 0) return Status::Ok();
+  std::set<storage::ContentHash> fresh;
+  for (const auto& [name, artefact] : artefacts_.initial) fresh.insert(FromProto(artefact).hash);
+  std::size_t others = 0;
+  for (const storage::ContentHash& hash : disk_->content().Hashes()) {
+    others += fresh.contains(hash) ? 0 : 1;
+  }
+  if (others == 0) return Status::Ok();
+  return FailedPrecondition(
+      "the history of this run is missing: " + config_.directory + "/events is empty, but " +
+      config_.directory + "/artefacts holds " + std::to_string(others) +
+      " files that are not of the fresh model, such as those of checkpoints, which only the "
+      "history names. Put `events` back from a copy; or start anew from the model's weights with "
+      "--forget-history, which moves both to " +
+      config_.directory + "/set-aside-1 (or the next free number)");
+}
+
+Status SchedulerServer::Replay() {
+  std::uint64_t events = 0;
+  SHOAL_RETURN_IF_ERROR(disk_->log().Replay([&](std::uint64_t number, std::string_view event) {
+    events = number;
+    return state_->Restore(event).WithContext("event " + std::to_string(number));
+  }));
+  config_ = state_->config();
+  return CheckHistory(events);
+}
+
+// A file that a disk damaged, or somebody replaced, is found by its name.
+Status SchedulerServer::NameChanged(Status refused) const {
+  const Result<RunOrigin> origin = ReadOrigin(config_.directory);
+  if (refused.code() != StatusCode::kFailedPrecondition || !origin.ok()) return refused;
+  std::string changed;
+  for (const auto& [name, artefact] : artefacts_.initial) {
+    const auto kept = origin->artefacts.find(name);
+    if (kept != origin->artefacts.end() && kept->second.hash() == artefact.hash()) continue;
+    changed += (changed.empty() ? "" : ", ") +
+               (name == "data" ? config_.data : name + " of " + config_.model);
+  }
+  if (changed.empty()) return refused;
+  return Status(refused.code(), refused.message() + "; changed since: " + changed +
+                                    "; the run also goes on without these files, from what its "
+                                    "folder keeps, when they are moved away");
+}
+
+// Once the history agrees that model and data are those of the run.
+void SchedulerServer::Keep() const {
+  if (artefacts_.from_origin) return;
+  const Status kept = KeepOrigin(config_.directory, OriginOf(artefacts_));
+  if (kept.ok()) return;
+  SHOAL_LOG(kWarning, "scheduler", "origin.not_kept", {"error", kept.message()});
+}
+
+// What a disk did to the newest checkpoint since it was written is found before anybody can ask for
+// it, or for the state of the run. Thread: main; store and control have nothing to do yet.
+void SchedulerServer::FindLost() {
+  disk_->SetRepair({[this](const storage::ContentHash& hash) {
+                      return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.lost",
+                                     [this, hash] { Feed(ArtefactsLost{{hash}}); });
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
+                    }});
+  std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
+  for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
+  const std::vector<std::string> lost = disk_->FindLost(current);
+  OnControl([&] { Feed(ArtefactsLost{lost}); });
+}
+
+Status SchedulerServer::Listen() {
+  SHOAL_ASSIGN_OR_RETURN(const std::string secret,
+                         LoadOrCreateSecret(config_.directory + "/join_secret"));
+  config_.run = NewRunId();
+  state_ = NewSwarmState(config_, artefacts_.initial, secret);
+  if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));
+  Keep();
+  store_ = NewThreadExecutor("store");
+  control_ = NewThreadExecutor("control");
+  FindLost();
+  SHOAL_RETURN_IF_ERROR(ListenForPeers(secret));
+
+  net::LocalHandlers local;
+  local.on_status = [this](std::function<void(std::string)> reply) { reply(MakeStatusJson()); };
+  local.on_command = [this](const std::string& name,
+                            const std::map<std::string, std::string>& arguments,
+                            std::function<void(Result<net::CommandResult>)> reply) {
+    Command(name, arguments, std::move(reply));
+  };
+  SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/scheduler.sock",
+                                                     control_.get(), std::move(local)));
+  net::HttpServerOptions http;
+  http.listen = config_.status_listen;
+  http.allow_remote = config_.status_allow_remote;
+  auto opened = net::NewHttpServer(http, control_.get(),
+                                   [this](const std::string& path) { return Serve(path); });
+  if (!opened.ok()) return CannotListen("status_listen", opened.status());
+  OnControl([&] { http_ = *std::move(opened); });
+  return Status::Ok();
+}
+
+Status SchedulerServer::ListenForPeers(const std::string& secret) {
+  net::ControlServerOptions options;
+  options.listen = config_.listen;
+  SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
+  options.join_secret = secret;
+  Status status;
+  // On the control thread: no handler runs before peers_ is there.
+  OnControl([&] {
+    auto opened = net::NewControlServer(options, control_.get(), store_.get(), ControlHandlers());
+    if (opened.ok()) {
+      peers_ = *std::move(opened);
+    } else {
+      status = opened.status();
+    }
+  });
+  if (!status.ok()) return CannotListen("listen", status);
+  net::Invite invite;
+  SHOAL_ASSIGN_OR_RETURN(invite.addresses,
+                         InviteAddresses(config_.advertise, config_.listen, peers_->port()));
+  invite.scheduler = options.identity->id;
+  invite.secret = secret;
+  invite_ = net::FormatInvite(invite);
+  return Status::Ok();
+}
+
+Status SchedulerServer::WriteFiles() {
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_.directory + "/invite", invite_ + "\n", 0600));
+  return WriteFileAtomic(config_.directory + "/status.addr", http_->address() + "\n");
+}
+
+net::ControlServerHandlers SchedulerServer::ControlHandlers() {
+  net::ControlServerHandlers handlers;
+  handlers.on_connect = [this](net::ConnectionId id, PeerId peer, const std::string& address) {
+    connections_[id] = peer;
+    const auto seen = net::ParseHostPort(address);
+    Feed(PeerConnected{id, peer, seen.ok() ? seen->host : address});
+  };
+  handlers.on_message = [this](net::ConnectionId id, control::v1::PeerMessage message) {
+    OnMessage(id, std::move(message));
+  };
+  handlers.on_disconnect = [this](net::ConnectionId id, const Status& reason) {
+    Forget(id);
+    Feed(PeerGone{id, reason.ok() ? "the connection was closed" : reason.message()});
+  };
+  handlers.may_fetch = [this](PeerId peer) {
+    MutexLock lock(members_mutex_);
+    return std::any_of(admitted_.begin(), admitted_.end(),
+                       [&](const auto& entry) { return entry.second == peer; });
+  };
+  handlers.read_artefact = [this](const std::string& hash, std::uint64_t offset, std::size_t size) {
+    return Outward(disk_->Read(hash, offset, size), config_.directory);
+  };
+  handlers.upload_offset = [this](PeerId peer, const std::string& hash, std::uint64_t size) {
+    return Outward(disk_->UploadOffset(peer, hash, size), config_.directory);
+  };
+  handlers.write_artefact = [this](PeerId peer, const std::string& hash, std::uint64_t size,
+                                   std::uint64_t offset, const std::string& data) {
+    return Outward(disk_->Write(peer, hash, size, offset, data), config_.directory);
+  };
+  return handlers;
+}
+
+std::uint16_t SchedulerServer::port() const { return peers_->port(); }
+
+const std::string& SchedulerServer::status_address() const { return http_->address(); }
+
+storage::DeltaSize SchedulerServer::delta_size() const {
+  return DeltaSizeOf(config_, artefacts_.model, artefacts_.data);
+}
+
+}  // namespace shoal::scheduler

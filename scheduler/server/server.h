@@ -1,0 +1,109 @@
+// SchedulerServer: the thin shell around SwarmState: sockets, disk, clock, status page.
+//
+// Threads: control owns the SwarmState and everything that changes; store does what blocks on disk
+// (event log, artefacts, export). Owner: main, which also opens and closes it.
+
+#ifndef SHOAL_SCHEDULER_SERVER_SERVER_H_
+#define SHOAL_SCHEDULER_SERVER_SERVER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/mutex.h"
+#include "net/control/control.h"
+#include "net/control/local_control.h"
+#include "net/http/http_server.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/server/run_artefacts.h"
+#include "scheduler/server/run_status.h"
+#include "scheduler/server/run_store.h"
+#include "scheduler/swarm/swarm_state.h"
+
+namespace shoal::scheduler {
+
+// kForget: history and artefacts in the run's folder are set aside, and the run begins anew from
+// the model's weights.
+enum class History : std::uint8_t { kKeep, kForget };
+
+class SchedulerServer {
+ public:
+  // Reads model and data, replays the history of the run, listens, and writes the files `invite`,
+  // `status.addr` and `scheduler.sock` into the run's folder. `on_stop` is called on the control
+  // thread when the server wants to end: OK after an order, else the reason.
+  static Result<std::unique_ptr<SchedulerServer>> Open(const RunConfig& config,
+                                                       std::function<void(Status)> on_stop,
+                                                       History history = History::kKeep);
+  ~SchedulerServer();  // ordered stop; not on a thread of the server
+
+  std::uint16_t port() const;  // for peers
+  const std::string& status_address() const;
+  const std::string& invite() const { return invite_; }
+  const RunConfig& config() const { return config_; }
+  // How much m the run will keep.
+  storage::DeltaSize delta_size() const;
+
+ private:
+  SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop);
+
+  Status Prepare(History history);
+  Status Replay();
+  Status NameChanged(Status refused) const;
+  void Keep() const;
+  Status CheckHistory(std::uint64_t events) const;
+  void FindLost();
+  Status Listen();
+  Status ListenForPeers(const std::string& secret);
+  Status WriteFiles();
+  net::ControlServerHandlers ControlHandlers();
+
+  // Thread: control.
+  void Feed(const Event& event);
+  void Admit(net::ConnectionId connection);
+  void Forget(net::ConnectionId connection);
+  void Carry(const Action& action);
+  void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
+  void Append(std::string event);
+  void Want(std::vector<control::v1::ArtefactRef> files);
+  std::vector<control::v1::ArtefactRef> Kept() const;
+  void Prune();
+  void BeginPlan(const PlanOut& plan);
+  void TickAgain();
+  ServerView MakeServerView() const;
+  std::string MakeStatusJson() const;
+  net::HttpResponse Serve(const std::string& path) const;
+  void Command(const std::string& name, const std::map<std::string, std::string>& arguments,
+               std::function<void(Result<net::CommandResult>)> reply);
+  void Order(AdminOrder::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
+  void Export(const std::map<std::string, std::string>& arguments,
+              std::function<void(Result<net::CommandResult>)> reply);
+  // Runs `task` on the control thread and waits. Thread: main.
+  void OnControl(const std::function<void()>& task);
+
+  RunConfig config_;
+  const std::function<void(Status)> on_stop_;
+  RunArtefacts artefacts_;
+  std::string invite_;
+  TimePoint started_{};
+  bool stopping_ = false;                            // control
+  std::map<net::ConnectionId, PeerId> connections_;  // control
+
+  Mutex members_mutex_;
+  // Connections whose hello was accepted: whose peers may fetch.
+  std::map<net::ConnectionId, PeerId> admitted_ SHOAL_GUARDED_BY(members_mutex_);
+
+  std::unique_ptr<RunStore> disk_;     // store
+  std::unique_ptr<SwarmState> state_;  // control
+  std::unique_ptr<Executor> store_;
+  std::unique_ptr<Executor> control_;
+  std::unique_ptr<net::ControlServer> peers_;
+  std::unique_ptr<net::LocalServer> local_;
+  std::unique_ptr<net::HttpServer> http_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SERVER_SERVER_H_

@@ -1,0 +1,241 @@
+// What the server does on its control thread.
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "scheduler/server/run_status.h"
+#include "scheduler/server/server.h"
+#include "scheduler/swarm/plan_messages.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(250);
+// Two may be on their way at once; what was given up of others stays until the oldest go.
+constexpr std::uint64_t kCheckpointsPerUploader = 4;
+// Of a part's file: weights that may be stored in 16 bits, in fp32, and two moments; headers.
+constexpr std::uint64_t kFilesPerPart = 2;
+constexpr std::uint64_t kBytesPerPartByte = 6;
+constexpr std::uint64_t kHeaderBytes = 1 << 20;
+constexpr const char* kJsonType = "application/json";
+
+Result<net::CommandResult> RunIs(const RunView& view) {
+  std::string message = "the run is " + std::string(RunStateName(view.state));
+  if (!view.reason.empty()) message += ": " + view.reason;
+  return net::CommandResult{message, ""};
+}
+
+}  // namespace
+
+void SchedulerServer::Feed(const Event& event) {
+  if (stopping_) return;
+  const RunState before = state_->run_state();
+  const std::vector<Action> actions = state_->Handle(event, SystemClock().Now());
+  // Before a plan goes out, which lets its peers fetch at once.
+  const auto* const said = std::get_if<PeerSaid>(&event);
+  if (said != nullptr && said->message.has_hello()) Admit(said->connection);
+  for (const Action& action : actions) Carry(action);
+  if (state_->run_state() == before) return;
+  const RunView view = state_->View(SystemClock().Now());
+  SHOAL_LOG(kInfo, "scheduler", "run.state", {"state", RunStateName(view.state)},
+            {"step", view.step}, {"generation", view.generation}, {"reason", view.reason});
+}
+
+void SchedulerServer::Admit(net::ConnectionId connection) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end() || !state_->IsMember(found->second)) return;
+  MutexLock lock(members_mutex_);
+  admitted_.insert(*found);
+}
+
+void SchedulerServer::Forget(net::ConnectionId connection) {
+  connections_.erase(connection);
+  MutexLock lock(members_mutex_);
+  admitted_.erase(connection);
+}
+
+void SchedulerServer::Carry(const Action& action) {
+  if (const auto* send = std::get_if<SendTo>(&action)) {
+    peers_->Send(send->connection, send->message);
+  } else if (const auto* drop = std::get_if<Disconnect>(&action)) {
+    SHOAL_LOG(kDebug, "scheduler", "peer.disconnect", {"connection", drop->connection},
+              {"reason", drop->reason.message()});
+    Forget(drop->connection);
+    peers_->Disconnect(drop->connection, drop->reason);
+  } else if (const auto* persist = std::get_if<Persist>(&action)) {
+    Append(persist->event);
+  } else if (const auto* complete = std::get_if<CheckpointComplete>(&action)) {
+    SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
+    Prune();
+  } else if (const auto* plan = std::get_if<PlanOut>(&action)) {
+    BeginPlan(*plan);
+  } else if (const auto* want = std::get_if<WantArtefacts>(&action)) {
+    Want(want->files);
+  }
+}
+
+void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
+  if (stopping_) return;
+  if (!message.has_checkpoint_done() || message.checkpoint_done().files().empty()) {
+    return Feed(PeerSaid{connection, std::move(message)});
+  }
+  // A checkpoint counts only when its files are really here.
+  store_->Post("checkpoint.check", [this, connection, message = std::move(message)]() mutable {
+    const Status status = disk_->CheckUploaded(message.checkpoint_done());
+    if (!status.ok()) {
+      message.mutable_checkpoint_done()->clear_files();
+      message.mutable_checkpoint_done()->set_error(status.message());
+    }
+    control_->Post("checkpoint.checked",
+                   [this, connection, message = std::move(message)]() mutable {
+                     Feed(PeerSaid{connection, std::move(message)});
+                   });
+  });
+}
+
+void SchedulerServer::Append(std::string event) {
+  store_->Post("event.append", [this, event = std::move(event)] {
+    const auto number = disk_->log().Append(event);
+    if (number.ok()) return;
+    control_->Post("event.failed", [this, status = number.status()] {
+      // A history with a hole could not be replayed: better to stop at its end.
+      if (!std::exchange(stopping_, true)) {
+        on_stop_(status.WithContext("the run's history could not be written"));
+      }
+    });
+  });
+}
+
+void SchedulerServer::Want(std::vector<control::v1::ArtefactRef> files) {
+  store_->Post("artefacts.want", [this, files = std::move(files)] { disk_->Want(files); });
+}
+
+std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
+  std::vector<control::v1::ArtefactRef> kept;
+  for (const auto& [name, artefact] : artefacts_.initial) kept.push_back(artefact);
+  for (const auto& [name, artefact] : state_->CurrentWeights()) kept.push_back(artefact);
+  return kept;
+}
+
+// Before the plan's members can upload: the store does what comes in order.
+void SchedulerServer::BeginPlan(const PlanOut& plan) {
+  UploadBounds bounds;
+  for (const auto& pipeline : plan.places) {
+    for (std::uint32_t stage = 0; stage < pipeline.size(); ++stage) {
+      UploadBound& bound = bounds[pipeline[stage]];
+      for (const std::string& part : StageParts(config_, stage)) {
+        const auto initial = artefacts_.initial.find(part);
+        const std::uint64_t size = initial != artefacts_.initial.end() ? initial->second.size() : 0;
+        bound.files += kCheckpointsPerUploader * kFilesPerPart;
+        bound.bytes +=
+            kCheckpointsPerUploader * (kBytesPerPartByte * size + kFilesPerPart * kHeaderBytes);
+      }
+    }
+  }
+  store_->Post("artefacts.plan", [this, bounds = std::move(bounds), kept = Kept()] {
+    if (Status status = disk_->BeginPlan(bounds, kept); !status.ok()) {
+      SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
+    }
+  });
+}
+
+void SchedulerServer::Prune() {
+  store_->Post("artefacts.prune", [this, kept = Kept()] {
+    if (Status status = disk_->Prune(kept); !status.ok()) {
+      SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
+    }
+  });
+}
+
+void SchedulerServer::TickAgain() {
+  if (stopping_) return;
+  Feed(Tick{});
+  control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
+}
+
+ServerView SchedulerServer::MakeServerView() const {
+  ServerView view;
+  if (peers_) view.control = peers_->stats();
+  if (http_) view.status_address = http_->address();
+  view.peer_port = peers_ ? peers_->port() : std::uint16_t{0};
+  view.content_bytes = disk_->bytes();
+  view.uptime_s = std::chrono::duration<double>(SystemClock().Now() - started_).count();
+  return view;
+}
+
+std::string SchedulerServer::MakeStatusJson() const {
+  return StatusJson(config_, state_->View(SystemClock().Now()), MakeServerView());
+}
+
+net::HttpResponse SchedulerServer::Serve(const std::string& path) const {
+  if (path == "/api/v1/status") return {200, kJsonType, MakeStatusJson()};
+  if (path == "/metrics") {
+    return {200, "text/plain; version=0.0.4; charset=utf-8",
+            MetricsText(config_, state_->View(SystemClock().Now()), MakeServerView())};
+  }
+  if (path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
+  if (path == "/readyz") {
+    const RunView view = state_->View(SystemClock().Now());
+    if (view.state != RunState::kFailed) return {200, "text/plain; charset=utf-8", "ok\n"};
+    return {503, "text/plain; charset=utf-8", view.reason + "\n"};
+  }
+  return net::StatusPageOrNotFound(path);
+}
+
+void SchedulerServer::Command(const std::string& name,
+                              const std::map<std::string, std::string>& arguments,
+                              std::function<void(Result<net::CommandResult>)> reply) {
+  if (name == "start") return Order(AdminOrder::Kind::kStart, std::move(reply));
+  if (name == "pause") return Order(AdminOrder::Kind::kPause, std::move(reply));
+  if (name == "resume") return Order(AdminOrder::Kind::kResume, std::move(reply));
+  if (name == "export") return Export(arguments, std::move(reply));
+  if (name == "invite") return reply(net::CommandResult{invite_, ""});
+  if (name == "stop") {
+    reply(net::CommandResult{"the scheduler stops; the run goes on when it is started again", ""});
+    on_stop_(Status::Ok());
+    return;
+  }
+  reply(InvalidArgument("unknown command '" + name +
+                        "'; the scheduler knows start, pause, resume, export, invite and stop"));
+}
+
+void SchedulerServer::Order(AdminOrder::Kind kind,
+                            std::function<void(Result<net::CommandResult>)> reply) {
+  const RunView view = state_->View(SystemClock().Now());
+  if (view.state == RunState::kFinished) {
+    return reply(
+        FailedPrecondition("the run is finished; take the model with: shoal swarm export"));
+  }
+  if (view.state == RunState::kFailed) {
+    return reply(FailedPrecondition("the run has failed: " + view.reason));
+  }
+  Feed(AdminOrder{kind});
+  reply(RunIs(state_->View(SystemClock().Now())));
+}
+
+void SchedulerServer::Export(const std::map<std::string, std::string>& arguments,
+                             std::function<void(Result<net::CommandResult>)> reply) {
+  const auto path = arguments.find("path");
+  if (path == arguments.end() || !std::filesystem::path(path->second).is_absolute()) {
+    return reply(InvalidArgument("export needs an absolute path of a folder that does not exist"));
+  }
+  const RunView view = state_->View(SystemClock().Now());
+  ExportRequest request;
+  request.path = path->second;
+  request.weights = state_->CurrentWeights();
+  request.model_card = ModelCard(config_, view, artefacts_.data);
+  store_->Post("export", [this, request = std::move(request), step = view.checkpoint_step,
+                          reply = std::move(reply)] {
+    const Status status = ExportRun(artefacts_, disk_->content(), request);
+    control_->Post("export.done", [status, step, path = request.path, reply] {
+      if (!status.ok()) return reply(status.WithContext("export"));
+      reply(net::CommandResult{"wrote the model after step " + std::to_string(step) + " to " +
+                                   path + "; try it with: shoal try --model " + path + " TEXT",
+                               "{\"step\":" + std::to_string(step) + "}"});
+    });
+  });
+}
+
+}  // namespace shoal::scheduler

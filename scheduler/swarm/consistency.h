@@ -1,0 +1,67 @@
+// ConsistencyChecks: compares what should be equal on several peers: m on both ends of every
+// boundary after every step, and the weights of a stage group every few steps.
+// Pure; thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_
+#define SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "proto/control.pb.h"
+
+namespace shoal::scheduler {
+
+// What the checksums of a whole stage group say.
+struct WeightVerdict {
+  bool equal = true;
+  // Not equal: whether more than half of the members agree. Then `differing` are the others'
+  // pipelines; else all.
+  bool majority = false;
+  std::vector<std::uint32_t> differing;  // rising
+  std::uint32_t speaker = 0;             // the lowest pipeline of the majority
+};
+
+class ConsistencyChecks {
+ public:
+  explicit ConsistencyChecks(std::uint32_t pipelines) : pipelines_(pipelines) {}
+
+  // A new generation: halves of comparisons are forgotten, counts stay.
+  void Reset();
+
+  // False: the two ends of the boundary hold different m.
+  bool AddPlace(std::uint64_t step, std::uint32_t pipeline,
+                const control::v1::PlaceChecksum& place);
+  // A member's checksum of its weights after a step. A verdict comes with the last member of the
+  // stage group; nothing before it, and for a member that spoke already.
+  std::optional<WeightVerdict> AddWeights(std::uint64_t step, std::uint32_t stage,
+                                          std::uint32_t pipeline, std::uint64_t checksum);
+
+  std::uint64_t m_checks() const { return m_checks_; }
+  std::uint64_t m_mismatches() const { return m_mismatches_; }
+  // Members that were compared with another one, and of those the ones that differed.
+  std::uint64_t weight_checks() const { return weight_checks_; }
+  std::uint64_t weight_mismatches() const { return weight_mismatches_; }
+
+ private:
+  struct Half {
+    bool receiver = false;
+    std::uint64_t checksum = 0, records = 0;
+  };
+  using Group = std::map<std::uint32_t, std::uint64_t>;  // pipeline, checksum
+  WeightVerdict Judge(const Group& group);
+  void ForgetBefore(std::uint64_t step);
+
+  const std::uint32_t pipelines_;
+  std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>, Half> halves_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Group> weights_;  // step, stage
+  std::uint64_t m_checks_ = 0, m_mismatches_ = 0;
+  std::uint64_t weight_checks_ = 0, weight_mismatches_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_

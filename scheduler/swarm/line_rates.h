@@ -1,0 +1,44 @@
+// What the peers of a plan are told of each other's lines, by which groups share out their
+// reductions (collective/shares.h). Pure; thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
+#define SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace shoal::scheduler {
+
+// Bits a second; 0: not known.
+struct LineRate {
+  std::uint64_t upload_bps = 0, download_bps = 0;
+  bool operator==(const LineRate&) const = default;
+};
+
+// Rates that differ less are alike: shares need no more, and measured ones move.
+inline constexpr double kLineRateRatio = 1.25;
+// Between two changes of what is told: a change costs the groups what they kept of errors.
+inline constexpr std::uint64_t kLineRateSteps = 20;
+
+class LineRates {
+ public:
+  LineRates(std::uint32_t pipelines, std::uint32_t stages);
+
+  // A new generation knows nothing.
+  void Reset() { told_.clear(); }
+  // `known`: by pipeline, then stage. What to tell with the plan of `step`, which grows: all rates,
+  // or nothing (empty) where what was told still holds, or where the members of each group are
+  // alike and never were not.
+  std::vector<LineRate> Tell(std::uint64_t step, const std::vector<LineRate>& known);
+
+ private:
+  bool Uneven(const std::vector<LineRate>& rates) const;
+
+  const std::uint32_t pipelines_, stages_;
+  std::vector<LineRate> told_;
+  std::uint64_t told_step_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_LINE_RATES_H_

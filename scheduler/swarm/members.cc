@@ -1,0 +1,181 @@
+#include "scheduler/swarm/members.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "scheduler/swarm/peer_message_check.h"
+
+namespace shoal::scheduler {
+namespace {
+
+std::string HostPort(const std::string& host, std::uint32_t port) {
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+// What the peer says of itself, then where we see it.
+std::vector<std::string> DialAddresses(const control::v1::Hello& hello, const std::string& seen) {
+  std::vector<std::string> addresses;
+  if (hello.listen_port() == 0) return addresses;
+  const auto add = [&](const std::string& host) {
+    if (host.empty()) return;
+    std::string address = HostPort(CleanText(host, kAddressCharactersMax), hello.listen_port());
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
+      addresses.push_back(std::move(address));
+    }
+  };
+  for (const std::string& host : hello.addresses()) add(host);
+  add(seen);
+  return addresses;
+}
+
+}  // namespace
+
+std::string Member::Label() const {
+  return (name.empty() ? "peer" : name) + " (" + peer.ToShort() + ")";
+}
+
+std::string Member::LabelWithPlace() const {
+  const std::string label = "peer " + Label();
+  if (!placed()) return label + ", a spare";
+  return label + " of stage " + std::to_string(stage) + ", pipeline " + std::to_string(pipeline);
+}
+
+void Members::Open(ConnectionId connection, const PeerId& peer, const std::string& address,
+                   TimePoint now) {
+  connections_[connection] = Connection{peer, address, now, false};
+}
+
+void Members::Close(ConnectionId connection) {
+  if (Member* member = Of(connection)) {
+    member->connected = false;
+    status_bytes_ -= member->status_json.size();
+    member->status_json = std::string();  // with its memory
+  }
+  connections_.erase(connection);
+}
+
+Connection* Members::FindConnection(ConnectionId connection) {
+  const auto found = connections_.find(connection);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+Member* Members::Of(ConnectionId connection) {
+  const Connection* open = FindConnection(connection);
+  if (open == nullptr || !open->admitted) return nullptr;
+  Member* member = Find(open->peer);
+  const bool current = member != nullptr && member->connected && member->connection == connection;
+  return current ? member : nullptr;
+}
+
+Member* Members::Find(const PeerId& peer) {
+  const auto found = members_.find(peer);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+const Member* Members::Find(const PeerId& peer) const {
+  return const_cast<Members*>(this)->Find(peer);
+}
+
+Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello, TimePoint now) {
+  Connection* open = FindConnection(connection);
+  SHOAL_CHECK(open != nullptr);
+  open->admitted = true;
+  const auto [entry, fresh] = members_.try_emplace(open->peer);
+  Member& member = entry->second;
+  if (fresh) {
+    member.peer = open->peer;
+    member.joined = ++joined_;
+  }
+  member.name = CleanText(hello.name(), kNameCharactersMax);
+  member.device = CleanText(hello.device(), kDeviceCharactersMax);
+  member.address = open->address;
+  member.addresses = DialAddresses(hello, open->address);
+  member.memory_bytes = hello.memory_bytes();
+  member.wants_stage = !hello.paused();
+  member.state = hello.paused() ? "paused" : "joining";
+  member.connected = true;
+  member.connection = connection;
+  member.last_heard = now;
+  return &member;
+}
+
+void Members::KeepStatus(Member* member, std::string status, std::size_t most) {
+  status_bytes_ -= member->status_json.size();
+  member->status_json = std::string();
+  if (!member->placed() && status_bytes_ + status.size() > most) return;
+  member->status_json = std::move(status);
+  status_bytes_ += member->status_json.size();
+}
+
+void Members::Remove(const PeerId& peer) {
+  if (const Member* member = Find(peer)) status_bytes_ -= member->status_json.size();
+  members_.erase(peer);
+}
+
+void Members::MoveToBack(const PeerId& peer) {
+  if (Member* member = Find(peer)) member->joined = ++joined_;
+}
+
+void Members::SetPlaces(const PlacementPlan& plan) {
+  for (auto& [peer, member] : members_) member.pipeline = member.stage = -1;
+  for (std::size_t p = 0; p < plan.size(); ++p) {
+    for (std::size_t s = 0; s < plan[p].size(); ++s) {
+      if (Member* member = Find(plan[p][s])) {
+        member->pipeline = static_cast<std::int32_t>(p);
+        member->stage = static_cast<std::int32_t>(s);
+      }
+    }
+  }
+}
+
+std::vector<PlacementPeer> Members::Candidates() const {
+  std::vector<PlacementPeer> peers;
+  for (const auto& [peer, member] : members_) {
+    if (!member.connected || !member.wants_stage) continue;
+    peers.push_back({peer, member.joined, member.memory_bytes});
+  }
+  return peers;
+}
+
+std::size_t Members::candidates() const {
+  return static_cast<std::size_t>(std::count_if(
+      members_.begin(), members_.end(),
+      [](const auto& entry) { return entry.second.connected && entry.second.wants_stage; }));
+}
+
+std::size_t Members::connected() const {
+  return static_cast<std::size_t>(std::count_if(
+      members_.begin(), members_.end(), [](const auto& entry) { return entry.second.connected; }));
+}
+
+std::vector<ConnectionId> Members::Silent(TimePoint now, Duration limit,
+                                          Duration hello_limit) const {
+  std::vector<ConnectionId> silent;
+  for (const auto& [id, connection] : connections_) {
+    const Member* member = connection.admitted ? Find(connection.peer) : nullptr;
+    if (member == nullptr) {
+      if (now - connection.since > hello_limit) silent.push_back(id);
+    } else if (member->connection == id && now - member->last_heard > limit) {
+      silent.push_back(id);
+    }
+  }
+  return silent;
+}
+
+std::vector<PeerId> Members::ForgetAway(TimePoint now, Duration limit, std::size_t most) {
+  std::vector<std::pair<TimePoint, PeerId>> away;  // the longest first
+  for (const auto& [peer, member] : members_) {
+    if (!member.connected && !member.placed()) away.emplace_back(member.last_heard, peer);
+  }
+  std::sort(away.begin(), away.end());
+  std::vector<PeerId> forgotten;
+  for (const auto& [heard, peer] : away) {
+    if (now - heard <= limit && away.size() - forgotten.size() <= most) break;
+    forgotten.push_back(peer);
+    Remove(peer);
+  }
+  return forgotten;
+}
+
+}  // namespace shoal::scheduler

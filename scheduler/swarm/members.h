@@ -1,0 +1,98 @@
+// Members: who attends a run, by key and by connection. Pure bookkeeping; thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_MEMBERS_H_
+#define SHOAL_SCHEDULER_SWARM_MEMBERS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "proto/control.pb.h"
+#include "scheduler/plan/placement.h"
+#include "scheduler/swarm/line_rates.h"
+#include "scheduler/swarm/swarm_state.h"
+
+namespace shoal::scheduler {
+
+struct Member {
+  PeerId peer;
+  std::uint64_t joined = 0;  // order of the first hello
+  std::string name, device, address, state, status_json;
+  std::vector<std::string> addresses;  // host:port, best first
+  std::uint64_t memory_bytes = 0;
+  LineRate line;
+  bool wants_stage = true;
+  std::string going;               // why it hands its stage over
+  std::string save_error;          // of its last checkpoint; empty: it was saved
+  std::uint32_t saves_failed = 0;  // in a row
+  bool connected = false;
+  ConnectionId connection = 0;  // while connected
+  TimePoint last_heard{};
+  std::int32_t pipeline = -1, stage = -1;  // in the newest plan
+
+  bool placed() const { return stage >= 0; }
+  // "anna (1f00a2b3)".
+  std::string Label() const;
+  // "peer anna (1f00a2b3) of stage 1, pipeline 0", or "... (spare)".
+  std::string LabelWithPlace() const;
+};
+
+// A connection before its hello, or a member's.
+struct Connection {
+  PeerId peer;
+  std::string address;
+  TimePoint since{};
+  bool admitted = false;
+};
+
+class Members {
+ public:
+  void Open(ConnectionId connection, const PeerId& peer, const std::string& address, TimePoint now);
+  void Close(ConnectionId connection);  // the member stays, without connection
+  Connection* FindConnection(ConnectionId connection);
+  std::size_t connections() const { return connections_.size(); }
+
+  // The member behind an admitted connection, or null.
+  Member* Of(ConnectionId connection);
+  Member* Find(const PeerId& peer);
+  const Member* Find(const PeerId& peer) const;
+
+  // Makes or updates the member of an open connection.
+  Member* Admit(ConnectionId connection, const control::v1::Hello& hello, TimePoint now);
+  void Remove(const PeerId& peer);
+  // The last to get a place from now on.
+  void MoveToBack(const PeerId& peer);
+
+  // Writes the places of a plan to its members.
+  void SetPlaces(const PlacementPlan& plan);
+  // Connected members that want a stage.
+  std::vector<PlacementPeer> Candidates() const;
+  std::size_t candidates() const;
+  std::size_t connected() const;
+
+  // Connections that said nothing for `limit`, before or after their hello.
+  std::vector<ConnectionId> Silent(TimePoint now, Duration limit, Duration hello_limit) const;
+  // Forgets members without place that are away for longer than `limit`, and those of them that
+  // were heard first if there are more than `most`; returns them.
+  std::vector<PeerId> ForgetAway(TimePoint now, Duration limit, std::size_t most);
+  // Keeps the status that a member says, for as long as it is connected. One without a place is
+  // shown without if such have `most` bytes in all.
+  void KeepStatus(Member* member, std::string status, std::size_t most);
+  std::size_t status_bytes() const { return status_bytes_; }
+
+  std::map<PeerId, Member>& all() { return members_; }
+  const std::map<PeerId, Member>& all() const { return members_; }
+
+ private:
+  std::map<PeerId, Member> members_;
+  std::map<ConnectionId, Connection> connections_;
+  std::uint64_t joined_ = 0;
+  std::size_t status_bytes_ = 0;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_MEMBERS_H_

@@ -1,0 +1,174 @@
+#include "scheduler/swarm/peer_message_check.h"
+
+#include <cmath>
+
+#include "common/text.h"
+#include "net/control/control.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kLineBpsMax = 1'000'000'000'000'000;
+
+using control::v1::PeerMessage;
+
+Status TooLong(const char* field, std::size_t size, std::size_t limit) {
+  return InvalidArgument(std::string("malformed message: ") + field + " has " +
+                         std::to_string(size) + ", the limit is " + std::to_string(limit));
+}
+
+Status CheckHello(const control::v1::Hello& hello) {
+  if (hello.name().size() > kNameCharactersMax) {
+    return TooLong("name", hello.name().size(), kNameCharactersMax);
+  }
+  if (hello.version().size() > kNameCharactersMax) {
+    return TooLong("version", hello.version().size(), kNameCharactersMax);
+  }
+  if (hello.device().size() > kDeviceCharactersMax) {
+    return TooLong("device", hello.device().size(), kDeviceCharactersMax);
+  }
+  const auto addresses = static_cast<std::size_t>(hello.addresses_size());
+  if (addresses > kAddressesMax) return TooLong("addresses", addresses, kAddressesMax);
+  for (const std::string& address : hello.addresses()) {
+    if (address.size() > kAddressCharactersMax) {
+      return TooLong("address", address.size(), kAddressCharactersMax);
+    }
+  }
+  if (hello.listen_port() > 65535) return InvalidArgument("malformed message: listen_port");
+  return Status::Ok();
+}
+
+bool Measured(double value) { return std::isfinite(value) && value >= 0; }
+
+Status CheckPlanReady(const control::v1::PlanReady& ready, const RunConfig& config) {
+  // The members of the stage group, and those at the other end of the tied embedding.
+  const std::size_t most = 2 * std::size_t{config.pipelines};
+  const auto round_trips = static_cast<std::size_t>(ready.round_trips_size());
+  if (round_trips > most) return TooLong("round_trips", round_trips, most);
+  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
+    if (trip.peer().size() != kHashBytes) return TooLong("peer", trip.peer().size(), kHashBytes);
+    if (!Measured(trip.ms())) return InvalidArgument("malformed message: a round-trip time");
+  }
+  return Status::Ok();
+}
+
+Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& config) {
+  if (ready.micro_batches() > config.micro_batches) {
+    return InvalidArgument("malformed message: more micro-batches than a step has");
+  }
+  const std::uint64_t labels_max =
+      std::uint64_t{config.micro_batches} * config.micro_batch_rows * config.row_tokens;
+  if (ready.labels() > labels_max) {
+    return InvalidArgument("malformed message: more labels than a step has tokens");
+  }
+  const control::v1::StageTiming& timing = ready.timing();
+  if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||
+      !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms()) ||
+      !Measured(timing.backward_weights_ms()) || !Measured(timing.round_trip_ms())) {
+    return InvalidArgument("malformed message: a measured time is not a number");
+  }
+  return Status::Ok();
+}
+
+Status CheckCheckpointDone(const control::v1::CheckpointDone& done, const RunConfig& config) {
+  const std::size_t files_max = 2 * (std::size_t{config.layers} + 2);
+  const auto files = static_cast<std::size_t>(done.files_size());
+  if (files > files_max) return TooLong("files", files, files_max);
+  for (const control::v1::ArtefactRef& file : done.files()) {
+    if (file.name().empty() || file.name().size() > kNameCharactersMax) {
+      return InvalidArgument("malformed message: name of a file");
+    }
+    if (file.hash().size() != kHashBytes) {
+      return TooLong("hash", file.hash().size(), kHashBytes);
+    }
+    if (file.size() == 0) return InvalidArgument("malformed message: empty file");
+  }
+  return Status::Ok();
+}
+
+Status CheckSyncDone(const control::v1::SyncDone& done) {
+  // Infinity and NaN are answers of a diverging run; a negative sum of squares is nonsense.
+  if (done.squared_norm() < 0) {
+    return InvalidArgument("malformed message: squared norm below zero");
+  }
+  if (!std::isfinite(done.exchange_ms()) || done.exchange_ms() < 0 ||
+      done.factor_values() > done.exact_values()) {
+    return InvalidArgument("malformed message: time or size of an exchange");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+bool EqualInConstantTime(std::string_view secret, std::string_view given) {
+  // Volatile: the compiler may not stop at the first difference.
+  volatile unsigned difference = secret.size() == given.size() ? 0 : 1;
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    const char other = given.empty() ? '\0' : given[i % given.size()];
+    difference = difference | static_cast<unsigned>(static_cast<unsigned char>(secret[i]) ^
+                                                    static_cast<unsigned char>(other));
+  }
+  return difference == 0;
+}
+
+Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config,
+                      std::string_view join_secret) {
+  if (hello.protocol() != net::kProtocolVersion) {
+    const bool older = hello.protocol() < net::kProtocolVersion;
+    return FailedPrecondition(
+        "this scheduler speaks protocol version " + std::to_string(net::kProtocolVersion) +
+        ", your shoald (" + CleanText(hello.version(), kNameCharactersMax) + ") speaks version " +
+        std::to_string(hello.protocol()) + "; update " +
+        (older ? "shoald on your machine" : "shoal-scheduler, or use the shoald that fits it"));
+  }
+  if (!EqualInConstantTime(join_secret, hello.join_secret())) {
+    return PermissionDenied(
+        "the join secret is not this run's; ask the organiser for the invite line (it is in the "
+        "file 'invite' of the scheduler's directory)");
+  }
+  if (hello.run() != 0 && hello.run() != config.run.value) {
+    return FailedPrecondition("this scheduler serves run " + config.run.ToHex() +
+                              ", your peer expects run " + RunId{hello.run()}.ToHex() +
+                              "; leave the old run and join with the new invite line");
+  }
+  return Status::Ok();
+}
+
+Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
+  switch (message.kind_case()) {
+    case PeerMessage::kHello: return CheckHello(message.hello());
+    case PeerMessage::kHeartbeat:
+      if (message.heartbeat().status_json().size() > kStatusBytesMax) {
+        return TooLong("status_json", message.heartbeat().status_json().size(), kStatusBytesMax);
+      }
+      if (message.heartbeat().state().size() > kNameCharactersMax) {
+        return TooLong("state", message.heartbeat().state().size(), kNameCharactersMax);
+      }
+      if (std::max(message.heartbeat().line().upload_bps(),
+                   message.heartbeat().line().download_bps()) > kLineBpsMax) {
+        return InvalidArgument("malformed message: a line of more than a petabit a second");
+      }
+      return Status::Ok();
+    case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);
+    case PeerMessage::kSyncDone: return CheckSyncDone(message.sync_done());
+    case PeerMessage::kApplied:
+      return message.applied().places_size() > 2
+                 ? InvalidArgument("malformed message: more places than a stage has boundaries")
+                 : Status::Ok();
+    case PeerMessage::kCheckpointDone:
+      return CheckCheckpointDone(message.checkpoint_done(), config);
+    case PeerMessage::kLinkBroken:
+      return message.link_broken().peer().size() != kHashBytes
+                 ? TooLong("peer", message.link_broken().peer().size(), kHashBytes)
+                 : Status::Ok();
+    case PeerMessage::kPlanReady: return CheckPlanReady(message.plan_ready(), config);
+    case PeerMessage::kArtefactsOffered:
+    case PeerMessage::kPlanFailed:
+    case PeerMessage::kLeaving:
+    case PeerMessage::kHandingOver: return Status::Ok();
+    case PeerMessage::KIND_NOT_SET: break;
+  }
+  return InvalidArgument("malformed message: it has no kind that this version knows");
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,142 @@
+#include "scheduler/swarm/plan_messages.h"
+
+#include <span>
+
+#include "common/checksum.h"
+#include "compression/replica/replica_method.h"
+
+namespace shoal::scheduler {
+namespace {
+
+void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
+  to->set_run(from.run.value);
+  to->set_name(from.name);
+  to->set_model_config_json(from.model_config_json);
+  to->set_steps(from.steps);
+  to->set_seed(from.seed);
+  to->set_stages(from.stages);
+  to->set_pipelines(from.pipelines);
+  to->set_micro_batches(from.micro_batches);
+  to->set_micro_batch_rows(from.micro_batch_rows);
+  to->set_row_tokens(from.row_tokens);
+  to->set_train_rows(from.train_rows);
+  to->set_forward_codec(from.forward);
+  to->set_backward_codec(from.backward);
+  const auto method = compression::ParseReplicaMethod(from.replica_method);
+  SHOAL_CHECK(method.ok());  // CheckReplicaMethod
+  to->set_replica_method(method->SpecOfRun(from.steps, from.warmup_steps));
+  to->set_compute(from.compute);
+  to->set_dropout(from.dropout);
+  to->set_dropout_masks(from.dropout_masks);
+  to->set_recompute(from.recompute);
+  to->set_beta1(from.beta1);
+  to->set_beta2(from.beta2);
+  to->set_epsilon(from.epsilon);
+  to->set_weight_decay(from.weight_decay);
+  to->set_clip_norm(from.clip_norm);
+  to->set_schedule(from.schedule);
+  to->set_in_flight_max(from.in_flight_max);
+  to->set_checkpoint_keep(from.checkpoint_keep);
+  if (!from.synthetic) return;
+  control::v1::SyntheticStage* stage = to->mutable_synthetic();
+  stage->set_forward_ms(from.forward_ms);
+  stage->set_backward_ms(from.backward_ms);
+  stage->set_weight_ms(from.weight_ms);
+  stage->set_weight_parts(from.weight_parts);
+  stage->set_change(from.change);
+  stage->set_change_decay(from.change_decay);
+}
+
+}  // namespace
+
+std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage) {
+  std::vector<std::string> parts;
+  if (stage == 0) parts.push_back("embedding");
+  const auto& cuts = config.stage_first_layers;
+  SHOAL_CHECK(cuts.size() == std::size_t{config.stages} + 1 && stage < config.stages);
+  for (std::uint32_t layer = cuts[stage]; layer < cuts[stage + 1]; ++layer) {
+    parts.push_back("layer." + std::to_string(layer));
+  }
+  if (stage + 1 == config.stages) parts.push_back("head");
+  return parts;
+}
+
+control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
+                             std::uint64_t resume_step, const PlacementPlan& plan,
+                             const PlanLans& lans, const Members& members) {
+  control::v1::Plan message;
+  message.set_generation(generation);
+  message.set_resume_step(resume_step);
+  FillConfig(config, message.mutable_config());
+  for (std::uint32_t p = 0; p < plan.size(); ++p) {
+    for (std::uint32_t s = 0; s < plan[p].size(); ++s) {
+      const Member* member = members.Find(plan[p][s]);
+      SHOAL_CHECK(member != nullptr);
+      control::v1::Position* position = message.add_positions();
+      position->set_pipeline(p);
+      position->set_stage(s);
+      position->set_peer(member->peer.key.data(), member->peer.key.size());
+      position->set_name(member->name);
+      for (const std::string& address : member->addresses) position->add_addresses(address);
+      position->set_first_layer(config.stage_first_layers[s]);
+      position->set_last_layer(config.stage_first_layers[s + 1]);
+      if (s < lans.stages.size()) position->set_lan(lans.stages[s][p]);
+      if (lans.embedding.empty() || (s > 0 && s + 1 < plan[p].size())) continue;
+      position->set_embedding_lan(lans.embedding[s == 0 ? p : plan.size() + p]);
+    }
+  }
+  return message;
+}
+
+std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, std::uint32_t stage,
+                                                     const ArtefactMap& weights,
+                                                     const ArtefactMap& initial) {
+  std::vector<control::v1::ArtefactRef> artefacts;
+  const auto add = [&](const ArtefactMap& from, const std::string& name) {
+    const auto found = from.find(name);
+    if (found != from.end()) artefacts.push_back(found->second);
+  };
+  for (const std::string& part : StageParts(config, stage)) {
+    add(weights, part);
+    add(weights, part + ".optimizer");
+  }
+  if (stage == 0 || stage + 1 == config.stages) add(initial, "data");
+  return artefacts;
+}
+
+control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
+                                   std::uint64_t generation, std::uint64_t step,
+                                   const std::vector<control::v1::StageTiming>& timings) {
+  control::v1::StepPlan plan;
+  plan.set_generation(generation);
+  plan.set_step(step);
+  for (std::uint32_t p = 0; p < config.pipelines; ++p) plan.add_pipelines();
+  for (const dataset::MicroBatchSamples& batch : sampler.Step(step)) {
+    const auto pipeline = static_cast<int>(batch.global_index % config.pipelines);
+    control::v1::MicroBatchPlan* micro_batch =
+        plan.mutable_pipelines(pipeline)->add_micro_batches();
+    micro_batch->set_global_index(batch.global_index);
+    for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
+  }
+  for (const control::v1::StageTiming& timing : timings) *plan.add_timings() = timing;
+  return plan;
+}
+
+std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline) {
+  return (config.micro_batches + config.pipelines - 1 - pipeline) / config.pipelines;
+}
+
+std::uint64_t ConfigHash(const RunConfig& config, const ArtefactMap& initial) {
+  std::string text = config.model_config_json;
+  const auto add = [&](std::uint64_t value) { text += ' ' + std::to_string(value); };
+  add(config.seed);
+  add(config.micro_batches);
+  add(config.micro_batch_rows);
+  add(config.row_tokens);
+  add(config.train_rows);
+  for (const std::uint32_t layer : config.stage_first_layers) add(layer);
+  for (const auto& [name, artefact] : initial) text += ' ' + name + artefact.hash();
+  return Checksum64(std::as_bytes(std::span(text)));
+}
+
+}  // namespace shoal::scheduler

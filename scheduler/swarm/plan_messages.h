@@ -1,0 +1,49 @@
+// What the scheduler tells the peers of a plan. Pure; thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_PLAN_MESSAGES_H_
+#define SHOAL_SCHEDULER_SWARM_PLAN_MESSAGES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataset/sampler.h"
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/plan/lan_plan.h"
+#include "scheduler/plan/placement.h"
+#include "scheduler/swarm/members.h"
+
+namespace shoal::scheduler {
+
+using ArtefactMap = std::map<std::string, control::v1::ArtefactRef>;
+
+// Parts of a stage in order: "embedding" (first stage), "layer.N", "head" (last stage).
+std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage);
+
+// What every peer of the plan gets alike: configuration, positions, resume step.
+control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
+                             std::uint64_t resume_step, const PlacementPlan& plan,
+                             const PlanLans& lans, const Members& members);
+
+// Weights of a stage, its optimizer state where `weights` has it, and the data on the first and
+// the last stage.
+std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, std::uint32_t stage,
+                                                     const ArtefactMap& weights,
+                                                     const ArtefactMap& initial);
+
+// The micro-batches of a step: pipeline p of D takes those with global index mod D = p.
+control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
+                                   std::uint64_t generation, std::uint64_t step,
+                                   const std::vector<control::v1::StageTiming>& timings);
+
+// Micro-batches that a pipeline has per step.
+std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline);
+
+// Over what may not change while a run goes on: model, data, layout and order of the samples.
+std::uint64_t ConfigHash(const RunConfig& config, const ArtefactMap& initial);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_PLAN_MESSAGES_H_

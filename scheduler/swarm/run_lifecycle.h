@@ -1,0 +1,25 @@
+// The states of a run and what moves it from one to the next; drawn in docs/ARCHITECTURE.md.
+
+#ifndef SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
+#define SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
+
+#include <optional>
+
+#include "scheduler/swarm/swarm_state.h"
+
+namespace shoal::scheduler {
+
+enum class RunEvent {
+  kPlanned,      // enough peers: a plan was sent
+  kAllReady,     // every peer of the plan has its layers and links
+  kInterrupted,  // a peer was lost, a link broke, somebody ordered a pause
+  kCompleted,    // the last checkpoint is whole
+  kImpossible,   // this configuration cannot run
+};
+
+// The state after `event`, or nothing where the event has no meaning in `state`.
+std::optional<RunState> NextState(RunState state, RunEvent event);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_

@@ -1,0 +1,79 @@
+// StepAccount: what the members of a plan have reported about the step in progress.
+// Pure; thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_
+#define SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "proto/control.pb.h"
+
+namespace shoal::scheduler {
+
+class StepAccount {
+ public:
+  StepAccount(std::uint32_t stages, std::uint32_t pipelines);
+
+  void Begin(std::uint64_t step, TimePoint now);
+  std::uint64_t step() const { return step_; }
+
+  // Takes a report of the member at (pipeline, stage); a second one of the same step is ignored
+  // (false).
+  bool AddReady(std::uint32_t pipeline, std::uint32_t stage, const control::v1::StepReady& ready,
+                TimePoint now);
+  bool AddSynced(std::uint32_t pipeline, std::uint32_t stage, double squared_norm, TimePoint now);
+
+  bool all_ready() const { return ready_ == entries_.size(); }
+  bool all_synced() const { return synced_ == entries_.size(); }
+
+  // Sums over the last stages, in order of pipeline, so that they are reproducible.
+  std::uint64_t labels() const;
+  double loss_sum() const;
+  // From Begin to the member's StepReady.
+  Duration ready_after(std::uint32_t pipeline, std::uint32_t stage) const;
+  std::uint64_t local_labels(std::uint32_t pipeline) const;
+  // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
+  double local_norm(std::uint32_t pipeline) const;
+  // Sum over the stages, from pipeline 0, in order of stage.
+  double squared_norm() const;
+  // Of a stage, as pipeline 0 reports it.
+  double squared_norm_of(std::uint32_t stage) const { return At(0, stage).squared_norm; }
+  // Mean loss of a pipeline's labels; it must have some.
+  double local_loss(std::uint32_t pipeline) const;
+  // Pipelines whose norm of a stage is not that of more than half of the members; all, where no
+  // such half is.
+  std::vector<std::uint32_t> disagreeing(std::uint32_t stage) const;
+  // A stage whose members report different norms (their summed gradients differ).
+  std::optional<std::uint32_t> disagreeing_stage() const;
+
+  // Per stage, from the slowest pipeline.
+  std::vector<control::v1::StageTiming> timings() const;
+  // From Begin to the last report so far, and between the last StepReady and the last SyncDone:
+  // what the exchange of gradients and its control round trips cost.
+  Duration elapsed(TimePoint now) const { return now - began_; }
+  Duration between_ready_and_synced() const { return last_synced_ - last_ready_; }
+
+ private:
+  struct Entry {
+    bool ready = false, synced = false;
+    TimePoint ready_at{};
+    std::uint64_t labels = 0;
+    double loss_sum = 0, squared_norm = 0, local_squared_norm = 0;
+    control::v1::StageTiming timing;
+  };
+  Entry& At(std::uint32_t pipeline, std::uint32_t stage);
+  const Entry& At(std::uint32_t pipeline, std::uint32_t stage) const;
+
+  const std::uint32_t stages_, pipelines_;
+  std::uint64_t step_ = 0;
+  TimePoint began_{}, last_ready_{}, last_synced_{};
+  std::size_t ready_ = 0, synced_ = 0;
+  std::vector<Entry> entries_;  // by pipeline, then stage
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_

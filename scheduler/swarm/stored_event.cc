@@ -1,0 +1,109 @@
+#include "scheduler/swarm/stored_event.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "common/nesting.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string ToHex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const char c : bytes) {
+    hex += kDigits[static_cast<unsigned char>(c) >> 4];
+    hex += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return hex;
+}
+
+Result<std::string> FromHex(const std::string& hex) {
+  // 32 bytes, the same form as a peer's key.
+  SHOAL_ASSIGN_OR_RETURN(const PeerId parsed, PeerId::FromHex(hex));
+  return std::string(reinterpret_cast<const char*>(parsed.key.data()), parsed.key.size());
+}
+
+Json ToJson(const RunBegan& e) {
+  // A 64-bit hash does not fit a JSON number of every reader.
+  return {{"type", "run"}, {"run", e.run.ToHex()}, {"config", RunId{e.config_hash}.ToHex()}};
+}
+Json ToJson(const RunStarted&) { return {{"type", "started"}}; }
+Json ToJson(const PlanMade& e) {
+  return {{"type", "plan"}, {"generation", e.generation}, {"step", e.resume_step}};
+}
+Json ToJson(const LossesKnown& e) {
+  return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
+}
+Json ToJson(const CheckpointMade& e) {
+  Json files = Json::array();
+  for (const control::v1::ArtefactRef& file : e.files) {
+    files.push_back({{"name", file.name()}, {"hash", ToHex(file.hash())}, {"size", file.size()}});
+  }
+  return {{"type", "checkpoint"}, {"step", e.step}, {"files", std::move(files)}};
+}
+Json ToJson(const RunHeld& e) { return {{"type", "held"}, {"reason", e.reason}}; }
+Json ToJson(const RunReleased&) { return {{"type", "released"}}; }
+Json ToJson(const RunFinished& e) { return {{"type", "finished"}, {"steps", e.steps}}; }
+
+Result<StoredEvent> CheckpointFrom(const Json& json) {
+  CheckpointMade made;
+  made.step = json.at("step").get<std::uint64_t>();
+  for (const Json& entry : json.at("files")) {
+    control::v1::ArtefactRef file;
+    file.set_name(entry.at("name").get<std::string>());
+    SHOAL_ASSIGN_OR_RETURN(*file.mutable_hash(), FromHex(entry.at("hash").get<std::string>()));
+    file.set_size(entry.at("size").get<std::uint64_t>());
+    made.files.push_back(std::move(file));
+  }
+  return StoredEvent(std::move(made));
+}
+
+Result<StoredEvent> FromJson(const Json& json) {
+  const std::string type = json.at("type").get<std::string>();
+  const auto number = [&](const char* key) { return json.at(key).get<std::uint64_t>(); };
+  if (type == "run") {
+    SHOAL_ASSIGN_OR_RETURN(const RunId run, RunId::FromHex(json.at("run").get<std::string>()));
+    SHOAL_ASSIGN_OR_RETURN(const RunId hash, RunId::FromHex(json.at("config").get<std::string>()));
+    return StoredEvent(RunBegan{run, hash.value});
+  }
+  if (type == "started") return StoredEvent(RunStarted{});
+  if (type == "plan") return StoredEvent(PlanMade{number("generation"), number("step")});
+  if (type == "losses") {
+    LossesKnown known{number("first"), json.at("values").get<std::vector<double>>()};
+    for (const double loss : known.losses) {
+      if (!std::isfinite(loss)) return DataLoss("a stored loss is not finite");
+    }
+    return StoredEvent(std::move(known));
+  }
+  if (type == "checkpoint") return CheckpointFrom(json);
+  if (type == "held") return StoredEvent(RunHeld{json.at("reason").get<std::string>()});
+  if (type == "released") return StoredEvent(RunReleased{});
+  if (type == "finished") return StoredEvent(RunFinished{number("steps")});
+  return DataLoss("unknown event type '" + type + "'");
+}
+
+}  // namespace
+
+std::string EncodeEvent(const StoredEvent& event) {
+  const Json json = std::visit([](const auto& e) { return ToJson(e); }, event);
+  // Names come from peers' messages: bytes that are not UTF-8 are replaced, never thrown upon.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<StoredEvent> DecodeEvent(std::string_view bytes) {
+  const Json json = ParseJson<Json>(bytes);
+  if (!json.is_object()) return DataLoss("an event of the log is not a JSON object");
+  try {
+    auto event = FromJson(json);
+    if (!event.ok()) return DataLoss(event.status().message());
+    return event;
+  } catch (const Json::exception& error) {
+    return DataLoss(std::string("an event of the log lacks a field: ") + error.what());
+  }
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,56 @@
+// StoredEvent: what of a run survives a restart of the scheduler, and its form in the event log:
+// one JSON object each, with "type" first.
+
+#ifndef SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_
+#define SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+
+namespace shoal::scheduler {
+
+// First event of every log. `config_hash` covers what may not change during a run.
+struct RunBegan {
+  RunId run;
+  std::uint64_t config_hash = 0;
+};
+struct RunStarted {};
+// A generation began; losses from `resume_step` on are void.
+struct PlanMade {
+  std::uint64_t generation = 0;
+  std::uint64_t resume_step = 0;
+};
+struct LossesKnown {
+  std::uint64_t first_step = 0;
+  std::vector<double> losses;  // finite
+};
+struct CheckpointMade {
+  std::uint64_t step = 0;
+  std::vector<control::v1::ArtefactRef> files;
+};
+// Paused until somebody orders to resume.
+struct RunHeld {
+  std::string reason;
+};
+struct RunReleased {};
+struct RunFinished {
+  std::uint64_t steps = 0;
+};
+
+using StoredEvent = std::variant<RunBegan, RunStarted, PlanMade, LossesKnown, CheckpointMade,
+                                 RunHeld, RunReleased, RunFinished>;
+
+std::string EncodeEvent(const StoredEvent& event);
+// Data loss: not an event of this format.
+Result<StoredEvent> DecodeEvent(std::string_view bytes);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_

@@ -1,0 +1,172 @@
+// What must be equal: m on both ends of a boundary, and the weights of a stage group; what must fit
+// the run's history: losses and norms.
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/log.h"
+#include "scheduler/swarm/swarm_state_impl.h"
+
+namespace shoal::scheduler {
+namespace {
+
+std::string FormatDouble(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+}  // namespace
+
+bool SwarmStateImpl::ChecksWeights() const {
+  // Between synchronisations of local steps replicas differ by design.
+  if (config_.pipelines < 2 || !decision_.sync) return false;
+  return decision_.checkpoint || (step_ + 1) % config_.weight_check_every == 0 || local_steps_ > 0;
+}
+
+void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
+  if (state_ != RunState::kTraining || applied.step() >= step_) return;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  for (const control::v1::PlaceChecksum& place : applied.places()) {
+    const std::uint32_t own = place.receiver() ? place.boundary() + 1 : place.boundary();
+    if (own != stage || place.boundary() + 1 >= config_.stages) {
+      Drop(member->connection, InvalidArgument("malformed message: place of another stage"));
+      return;
+    }
+    if (!consistency_.AddPlace(applied.step(), pipeline, place)) {
+      SHOAL_LOG(kWarning, "scheduler", "m.mismatch", {"step", applied.step()},
+                {"pipeline", pipeline}, {"boundary", place.boundary()});
+    }
+  }
+  if (applied.weight_checksum() == 0) return;
+  const auto verdict =
+      consistency_.AddWeights(applied.step(), stage, pipeline, applied.weight_checksum());
+  if (verdict && !verdict->equal) OnWeightsDiffer(applied.step(), stage, *verdict);
+}
+
+std::string SwarmStateImpl::NamesOf(std::uint32_t stage,
+                                    const std::vector<std::uint32_t>& pipelines) const {
+  std::string names;
+  for (const std::uint32_t pipeline : pipelines) {
+    const Member* member = members_.Find(plan_[pipeline][stage]);
+    if (member == nullptr) continue;
+    names += (names.empty() ? "" : ", ") + member->LabelWithPlace();
+  }
+  return names;
+}
+
+// A checkpoint must not hold weights that differ from the group's.
+bool SwarmStateImpl::DropCheckpointsOf(std::uint32_t stage,
+                                       const std::vector<std::uint32_t>& pipelines) {
+  return std::erase_if(pending_, [&](const auto& pending) {
+           const std::uint32_t speaker = pending.second.speakers[stage];
+           return std::find(pipelines.begin(), pipelines.end(), speaker) != pipelines.end();
+         }) > 0;
+}
+
+void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
+                                     const WeightVerdict& verdict) {
+  const bool dropped = DropCheckpointsOf(stage, verdict.differing);
+  if (dropped && ending_) ending_->from = step_;
+  const bool known =
+      verdict.majority && std::all_of(verdict.differing.begin(), verdict.differing.end(),
+                                      [&](auto p) { return repairing_.contains(plan_[p][stage]); });
+  if (known && step_ < config_.steps) return MaybeReduce();  // until a checkpoint is whole
+  const std::string names = NamesOf(stage, verdict.differing);
+  SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
+            {"majority", verdict.majority}, {"peers", names});
+  const std::string what = "the weights of " + names + " differ after step " + std::to_string(step);
+  if (!verdict.majority) {
+    last_difference_ = what + ", and no majority says which are right: all go back to step " +
+                       std::to_string(checkpoint_step_) + ", where they were equal";
+    return Interrupt(last_difference_, nullptr);
+  }
+  last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
+  std::uint32_t repairs = 0;
+  for (const std::uint32_t pipeline : verdict.differing) {
+    const PeerId& peer = plan_[pipeline][stage];
+    if (repairing_.insert(peer).second) repairs = std::max(repairs, ++weight_repairs_[peer]);
+  }
+  if (repairs > kWeightRepairsMax) {
+    return Hold(what + " from those that most peers of the stage hold, for the " +
+                    std::to_string(repairs) +
+                    "th time: its memory or processor computes something else. Let that peer "
+                    "leave, then continue with: shoal swarm resume",
+                nullptr);
+  }
+  speakers_[stage] = verdict.speaker;
+  if (step_ < config_.steps) {
+    if (!ending_) ending_ = Ending{last_difference_, step_, false};
+    MaybeReduce();
+  } else if (dropped) {  // too late for a further checkpoint
+    Interrupt(last_difference_, nullptr);
+  }
+}
+
+// A value that cannot be, or does not fit: the step is not applied, a spare takes the place.
+void SwarmStateImpl::RefuseValue(Member* member, const std::string& cause) {
+  SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", step_}, {"cause", cause});
+  plausibility_.Refused(cause);
+  Replace(member, cause);
+}
+
+bool SwarmStateImpl::LossFits(Member* member, const control::v1::StepReady& ready) {
+  if (static_cast<std::uint32_t>(member->stage) + 1 != config_.stages) return true;
+  const auto labels = static_cast<double>(ready.labels());
+  const double sum = ready.loss_sum();
+  if (sum >= -labels * kLossBelowZero && sum <= labels * kLossMax) return true;
+  RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(sum) +
+                          " over " + std::to_string(ready.labels()) + " labels at step " +
+                          std::to_string(step_) + ", which is not between 0 and " +
+                          FormatDouble(kLossMax) +
+                          " a label: its values are wrong, or training diverges and "
+                          "learning_rate is too high");
+  return false;
+}
+
+bool SwarmStateImpl::LossesFit() {
+  std::vector<double> losses(config_.pipelines, -1);  // below 0: without labels
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    if (account_.local_labels(p) > 0) losses[p] = account_.local_loss(p);
+  }
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    std::vector<double> others;
+    for (std::uint32_t q = 0; q < config_.pipelines; ++q) {
+      if (q != p && losses[q] >= 0) others.push_back(losses[q]);
+    }
+    if (losses[p] < 0 || plausibility_.LossFits(losses[p], std::move(others))) continue;
+    Member* const member = members_.Find(plan_[p][config_.stages - 1]);
+    RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(losses[p]) +
+                            " a label at step " + std::to_string(step_) +
+                            ", far above the run's: its values are wrong, or training diverges and "
+                            "learning_rate is too high");
+    return false;
+  }
+  return true;
+}
+
+bool SwarmStateImpl::NormFits(Member* member, double squared_norm) {
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  const auto excess = plausibility_.NormExcess(stage, decision_.sync, squared_norm);
+  if (!excess) return true;
+  RefuseValue(member, member->LabelWithPlace() + " reports a gradient norm of " +
+                          FormatDouble(*excess) + " times the usual one of its stage at step " +
+                          std::to_string(step_) +
+                          ": a value of its stage group is wrong, or training diverges and "
+                          "learning_rate is too high");
+  return false;
+}
+
+void SwarmStateImpl::OnDisagreement(std::uint32_t stage) {
+  const std::vector<std::uint32_t> odd = account_.disagreeing(stage);
+  const std::string cause = "the peers of stage " + std::to_string(stage) +
+                            " have different gradients after their exchange at step " +
+                            std::to_string(step_) + ": " + NamesOf(stage, odd) +
+                            (odd.size() > 1 ? " differ" : " differs from the others");
+  if (odd.size() == 1) return RefuseValue(members_.Find(plan_[odd.front()][stage]), cause);
+  plausibility_.Refused(cause);
+  Interrupt(cause, nullptr);
+}
+
+}  // namespace shoal::scheduler

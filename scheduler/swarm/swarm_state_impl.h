@@ -1,0 +1,246 @@
+// The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
+// complaints (swarm_complaints.cc), plans, steps and checkpoints (swarm_training.cc), what must be
+// equal or fit (swarm_consistency.cc), what the server lost (swarm_artefacts.cc).
+
+#ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
+#define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset/sampler.h"
+#include "scheduler/plan/lan_plan.h"
+#include "scheduler/swarm/complaints.h"
+#include "scheduler/swarm/consistency.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/plan_messages.h"
+#include "scheduler/swarm/plausibility.h"
+#include "scheduler/swarm/run_lifecycle.h"
+#include "scheduler/swarm/stage_choice.h"
+#include "scheduler/swarm/step_account.h"
+#include "scheduler/swarm/step_decision.h"
+#include "scheduler/swarm/stored_event.h"
+#include "scheduler/swarm/swarm_limits.h"
+#include "scheduler/swarm/swarm_state.h"
+
+namespace shoal::scheduler {
+
+class SwarmStateImpl final : public SwarmState {
+ public:
+  SwarmStateImpl(const RunConfig& config, ArtefactMap initial, std::string join_secret);
+
+  std::vector<Action> Handle(const Event& event, TimePoint now) override;
+  Status Restore(std::string_view event) override;
+  RunState run_state() const override { return state_; }
+  RunView View(TimePoint now) const override;
+  const RunConfig& config() const override { return config_; }
+  ArtefactMap CurrentWeights() const override;
+  bool IsMember(const PeerId& peer) const override;
+
+ private:
+  struct PendingCheckpoint {
+    std::vector<std::uint32_t> speakers;  // by stage: the pipeline whose member uploads
+    std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
+    ArtefactMap files;
+  };
+  // Why the generation ends as soon as a checkpoint of more than `from` applied steps is whole, so
+  // that no work is lost.
+  struct Ending {
+    std::string cause;
+    std::uint64_t from = 0;
+    bool hold = false;  // then wait for an order to resume; else plan again at once
+  };
+
+  // ---- events (swarm_state.cc) ----
+  void On(const PeerConnected& event);
+  void On(const PeerSaid& event);
+  void On(const PeerGone& event);
+  void On(const AdminOrder& event);
+  void On(const Tick& event);
+  void On(const ArtefactsLost& event);
+  void On(const ArtefactHere& event);
+  void OrderPause();
+  void OrderResume();
+
+  Status Replay(const RunBegan& event);
+  Status Replay(const RunStarted& event);
+  Status Replay(const PlanMade& event);
+  Status Replay(const LossesKnown& event);
+  Status Replay(const CheckpointMade& event);
+  Status Replay(const RunHeld& event);
+  Status Replay(const RunReleased& event);
+  Status Replay(const RunFinished& event);
+  void Store(const StoredEvent& event);
+  void StoreLosses();
+
+  bool Enter(RunEvent event);
+  // Pauses; a generation in progress is aborted on every peer but `lost`.
+  void EndGeneration(const std::string& cause, const Member* lost);
+  // The same to a generation in progress, and tries again after a while.
+  void Interrupt(const std::string& cause, const Member* lost);
+  // The same on the word of one peer alone: it does not count as a failure.
+  void InterruptUncounted(const std::string& cause);
+  bool EndOrHold(const std::string& cause, const Member* lost);
+  void CountFailure(const std::string& cause);
+  // Pauses until an order to resume.
+  void Hold(const std::string& cause, const Member* lost);
+  void Fail(const std::string& cause);
+  bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
+  std::string Reason() const;
+  std::string Warning() const;
+  std::string WaitingFor() const;
+  // What ending the generation now undoes, to stand behind its cause; empty: nothing.
+  std::string StepsUndone() const;
+  void ShowStatus(bool even_if_equal);
+  control::v1::RunStatus StatusMessage() const;
+
+  // ---- connections (swarm_messages.cc) ----
+  void Drop(ConnectionId connection, Status reason);
+  void Lost(Member* member, const std::string& why);
+  void OnHello(ConnectionId connection, const control::v1::Hello& hello);
+  void Welcome(Member* member);
+  void OnMember(Member* member, const control::v1::PeerMessage& message);
+  void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
+  void OnLeaving(Member* member, const std::string& reason);
+  void OnHandingOver(Member* member, const std::string& reason);
+  static std::string HandsOver(const Member& member);
+  void Send(const Member& member, control::v1::SchedulerMessage message);
+  void SendToPlan(const control::v1::SchedulerMessage& message);
+
+  // ---- complaints (swarm_complaints.cc) ----
+  void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
+  bool AllRefuse() const;
+  void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
+  bool Neighbours(const Member& a, const Member& b) const;
+  void DoubtedForLong();
+  bool ASpareCouldReplace(const Member& member) const;
+  void Replace(Member* member, const std::string& cause);
+  void GiveUpPlace(Member* member);
+
+  // ---- training (swarm_training.cc) ----
+  std::uint32_t needed() const { return config_.stages * config_.pipelines; }
+  void TryPlan();
+  void BeginGeneration(PlacementPlan plan);
+  void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
+  void PlanAgainForLans();
+  void SendStepPlan(std::uint64_t step);
+  std::vector<LineRate> KnownLines() const;
+  void BeginSteps();
+  void OnStepReady(Member* member, const control::v1::StepReady& ready);
+  void MaybeReduce();
+  void OnSyncDone(Member* member, const control::v1::SyncDone& done);
+  void HoldOnGradient(const Member& member);
+  void FinishStep();
+  void SendApply(double loss, double norm, std::uint64_t labels);
+  StepDecision Decide() const;
+  void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
+  void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
+  std::optional<std::uint32_t> SpeakerOf(std::uint32_t stage) const;
+  static std::string CannotSave(const Member& member);
+  std::string WhoCannotSave() const;
+  void MaybeCompleteCheckpoint(std::uint64_t step);
+  void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
+  void EndAfterCheckpoint();
+  void EndNow(const std::string& cause);
+  void Finish();
+
+  // ---- what must be equal or fit (swarm_consistency.cc) ----
+  bool LossFits(Member* member, const control::v1::StepReady& ready);
+  bool LossesFit();
+  bool NormFits(Member* member, double squared_norm);
+  void RefuseValue(Member* member, const std::string& cause);
+  void OnDisagreement(std::uint32_t stage);
+  void OnApplied(Member* member, const control::v1::Applied& applied);
+  bool ChecksWeights() const;
+  void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
+  bool DropCheckpointsOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
+  std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
+
+  // ---- artefacts that the server lost (swarm_artefacts.cc) ----
+  ArtefactMap NeededByHash() const;
+  void Want(const ArtefactMap& by_hash);
+  void AskFor(const Member& member);
+  // Whether a plan can name artefacts that peers can fetch; goes back to the checkpoint before
+  // where nobody has what the newest lost.
+  bool ArtefactsWhole();
+  bool NobodyElseToAsk() const;
+  std::string LostText() const;
+
+  // The members of the plan, by pipeline, then stage.
+  std::vector<Member*> PlanMembers();
+  // Whether this message is of the generation in progress, from one of its members.
+  bool Current(const Member& member, std::uint64_t generation) const;
+
+  RunConfig config_;
+  const ArtefactMap initial_;
+  const std::string join_secret_;
+  const std::uint64_t config_hash_;
+  const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
+  std::optional<dataset::Sampler> sampler_;
+
+  TimePoint now_{};
+  std::vector<Action> out_;
+
+  // Of the run; survives a restart.
+  bool began_ = false, started_ = false, held_ = false;
+  std::uint64_t generation_ = 0;
+  std::uint64_t step_ = 0;  // steps applied in the newest history
+  std::vector<double> losses_;
+  std::size_t losses_stored_ = 0;
+  std::uint64_t checkpoint_step_ = 0;
+  ArtefactMap checkpoint_;
+  std::uint64_t older_step_ = 0;  // of the checkpoint before; 0: none, or it was gone back to
+  ArtefactMap older_checkpoint_;
+
+  // Lifecycle.
+  RunState state_ = RunState::kWaiting;
+  std::string cause_;  // why it is paused or failed
+  std::optional<Ending> ending_;
+  TimePoint not_before_{};  // of the next plan
+  bool too_small_ = false;  // enough peers were here, but not enough memory
+  std::uint32_t failures_ = 0;
+  std::uint64_t progress_ = 0;  // most steps applied when a generation ended
+  std::set<PeerId> refusals_;   // who called plans invalid since the last that worked
+  std::set<PeerId> replaced_;   // who lost its place since the last checkpoint
+  ComplaintBook complaints_;
+  std::optional<Doubt> doubt_;    // about a complaint, in this generation
+  control::v1::RunStatus shown_;  // last sent to the peers
+
+  // Artefacts that the run needs and the server lost, by hash, and who uploaded all it has of them.
+  ArtefactMap lost_;
+  std::set<PeerId> offered_;
+
+  // Of the generation.
+  Members members_;
+  PlacementPlan plan_;  // the newest
+  RoundTripBook round_trips_;
+  PlanLans lans_;                    // of plan_
+  std::uint64_t planned_again_ = 0;  // the generation that came of measured LANs; 0: none
+  std::set<PeerId> ready_;
+  StepAccount account_;
+  StageChoice stage_choice_;
+  LineRates line_rates_;
+  std::vector<control::v1::StageTiming> timings_;
+  std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
+  std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
+  bool reduced_ = false;                                // Reduce of the step in progress is out
+  StepDecision decision_;                               // of that step
+  // By stage: the pipeline whose member speaks for its group in checkpoints.
+  std::vector<std::uint32_t> speakers_;
+  ConsistencyChecks consistency_;
+  Plausibility plausibility_;
+  std::string last_difference_;  // of weights, for people; empty: never
+  std::set<PeerId> repairing_;   // peers that take the majority's weights with the next plan
+  std::map<PeerId, std::uint32_t> weight_repairs_;  // how often a peer did
+  double step_seconds_ = 0, seconds_in_control_ = 0;
+  std::deque<double> last_step_seconds_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_

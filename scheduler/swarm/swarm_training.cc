@@ -1,0 +1,417 @@
+// Plans, steps and checkpoints.
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/swarm/swarm_state_impl.h"
+
+namespace shoal::scheduler {
+
+std::vector<Member*> SwarmStateImpl::PlanMembers() {
+  std::vector<Member*> members;
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      if (Member* member = members_.Find(peer)) members.push_back(member);
+    }
+  }
+  return members;
+}
+
+bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) const {
+  return active() && generation == generation_ && member.placed();
+}
+
+void SwarmStateImpl::TryPlan() {
+  if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return;
+  if (held_ || (!started_ && !config_.auto_start) || now_ < not_before_) return;
+  if (checkpoint_step_ >= config_.steps) {
+    Finish();
+    return;
+  }
+  if (!ArtefactsWhole() || members_.candidates() < needed()) return;
+  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
+  auto plan = Place(members_.Candidates(), {}, run, plan_.empty() ? nullptr : &plan_);
+  too_small_ = !plan;
+  if (plan) BeginGeneration(*std::move(plan));
+}
+
+void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
+  if (!started_) Store(RunStarted{});
+  started_ = true;
+  ++generation_;
+  plan_ = std::move(plan);
+  members_.SetPlaces(plan_);
+  lans_ = LansOfPlan(config_, plan_, round_trips_);
+  StoreLosses();
+  step_ = checkpoint_step_;
+  losses_.resize(step_);
+  losses_stored_ = step_;
+  Store(PlanMade{generation_, step_});
+  ready_.clear();
+  pending_.clear();
+  checkpoint_asked_ = checkpoint_step_;
+  consistency_.Reset();
+  speakers_.clear();
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    speakers_.push_back(SpeakerOf(stage).value_or(0));
+  }
+  repairing_.clear();
+  stage_choice_.Reset();
+  line_rates_.Reset();
+  const bool entered = Enter(RunEvent::kPlanned);
+  SHOAL_CHECK(entered);
+  out_.push_back(PlanOut{plan_});
+  const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, lans_, members_);
+  const ArtefactMap weights = CurrentWeights();
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.connected) continue;
+    control::v1::SchedulerMessage message;
+    *message.mutable_plan() = common;
+    if (member.placed()) {
+      const auto stage = static_cast<std::uint32_t>(member.stage);
+      for (auto& artefact : StageArtefacts(config_, stage, weights, initial_)) {
+        *message.mutable_plan()->add_artefacts() = std::move(artefact);
+      }
+    }
+    Send(member, std::move(message));
+  }
+}
+
+void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& ready) {
+  if (state_ != RunState::kPreparing) return;
+  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
+    PeerId to;
+    std::copy(trip.peer().begin(), trip.peer().end(), to.key.begin());
+    const Member* other = members_.Find(to);
+    if (other != nullptr && other->placed()) round_trips_.Add(member->peer, to, trip.ms());
+  }
+  ready_.insert(member->peer);
+  if (ready_.size() < needed()) return;
+  // Once: what is measured differently then counts for the next generation.
+  if (generation_ != planned_again_ && lans_ != LansOfPlan(config_, plan_, round_trips_)) {
+    return PlanAgainForLans();
+  }
+  if (Enter(RunEvent::kAllReady)) BeginSteps();
+}
+
+// LANs are constant for a generation, and a stage knows its own when it is loaded.
+void SwarmStateImpl::PlanAgainForLans() {
+  SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", generation_});
+  EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
+                nullptr);
+  not_before_ = now_;
+  planned_again_ = generation_ + 1;
+}
+
+void SwarmStateImpl::BeginSteps() {
+  refusals_.clear();
+  account_.Begin(step_, now_);
+  reduced_ = false;
+  for (std::uint64_t step = step_; step < step_ + kStepPlansAhead; ++step) SendStepPlan(step);
+}
+
+void SwarmStateImpl::SendStepPlan(std::uint64_t step) {
+  if (step >= config_.steps) return;
+  control::v1::SchedulerMessage message;
+  *message.mutable_step_plan() = MakeStepPlan(config_, *sampler_, generation_, step, timings_);
+  for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
+    control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
+    told->set_upload_bps(line.upload_bps);
+    told->set_download_bps(line.download_bps);
+  }
+  SendToPlan(message);
+}
+
+std::vector<LineRate> SwarmStateImpl::KnownLines() const {
+  std::vector<LineRate> lines;
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      const Member* const member = members_.Find(peer);
+      lines.push_back(member != nullptr ? member->line : LineRate{});
+    }
+  }
+  return lines;
+}
+
+void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& ready) {
+  if (state_ != RunState::kTraining || ready.step() != step_ || step_ >= config_.steps) return;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
+    Interrupt(member->LabelWithPlace() + " finished " + std::to_string(ready.micro_batches()) +
+                  " of " + std::to_string(MicroBatchesOf(config_, pipeline)) +
+                  " micro-batches of step " + std::to_string(step_),
+              nullptr);
+    return;
+  }
+  if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
+    Hold("the loss is not finite at step " + std::to_string(step_) + " (" +
+             member->LabelWithPlace() +
+             "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
+             "again; or try from step " +
+             std::to_string(checkpoint_step_) + " once more with: shoal swarm resume",
+         nullptr);
+    return;
+  }
+  if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
+  if (!LossFits(member, ready) || !account_.AddReady(pipeline, stage, ready, now_)) return;
+  if (!account_.all_ready() || LossesFit()) MaybeReduce();
+}
+
+void SwarmStateImpl::MaybeReduce() {
+  if (state_ != RunState::kTraining || reduced_ || !account_.all_ready()) return;
+  // The generation ends with the checkpoint that is under way: a further step would be lost.
+  if (ending_ && checkpoint_asked_ > ending_->from) return;
+  reduced_ = true;
+  timings_ = account_.timings();
+  control::v1::SchedulerMessage message;
+  message.mutable_reduce()->set_generation(generation_);
+  message.mutable_reduce()->set_step(step_);
+  message.mutable_reduce()->set_labels(account_.labels());
+  message.mutable_reduce()->set_learning_rate(LearningRate(config_, step_));
+  decision_ = Decide();
+  message.mutable_reduce()->set_checkpoint(decision_.checkpoint);
+  message.mutable_reduce()->set_sync(decision_.sync);
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    message.mutable_reduce()->add_pipelines(p);
+    message.mutable_reduce()->add_local_norms(account_.local_norm(p));
+    message.mutable_reduce()->add_local_labels(account_.local_labels(p));
+  }
+  for (const std::uint32_t exact : stage_choice_.ExactStages(step_)) {
+    message.mutable_reduce()->add_exact_stages(exact);
+  }
+  SendToPlan(message);
+}
+
+void SwarmStateImpl::HoldOnGradient(const Member& member) {
+  Hold("the gradient is not finite at step " + std::to_string(step_) + " (" +
+           member.LabelWithPlace() +
+           "): lower learning_rate or take more backward codec bits in run.toml and start the "
+           "scheduler again; or try once more with: shoal swarm resume",
+       nullptr);
+}
+
+void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
+  if (state_ != RunState::kTraining || done.step() != step_ || !reduced_) return;
+  if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
+  if (!NormFits(member, done.squared_norm())) return;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (!account_.AddSynced(pipeline, stage, done.squared_norm(), now_)) return;
+  stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
+  if (!account_.all_synced()) return;
+  stage_choice_.EndStep();
+  FinishStep();
+}
+
+StepDecision SwarmStateImpl::Decide() const {
+  StepFacts facts;
+  facts.applied = step_ + 1;
+  facts.steps = config_.steps;
+  facts.checkpoint_every = config_.checkpoint_every;
+  facts.checkpoint_asked = checkpoint_asked_;
+  facts.checkpoints_pending = pending_.size() >= kPendingCheckpointsMax;
+  facts.pausing = ending_ && checkpoint_asked_ <= ending_->from;
+  facts.local_steps = local_steps_;
+  return DecideStep(facts);
+}
+
+void SwarmStateImpl::FinishStep() {
+  if (const auto stage = account_.disagreeing_stage()) {
+    return OnDisagreement(*stage);
+  }
+  const std::uint64_t labels = account_.labels();
+  if (labels == 0) {
+    Hold("step " + std::to_string(step_) +
+             " has no labels: the data seems to hold only padding; prepare it again",
+         nullptr);
+    return;
+  }
+  const double loss = account_.loss_sum() / static_cast<double>(labels);
+  const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
+  SendApply(loss, norm, labels);
+  const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
+  step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
+  last_step_seconds_.push_back(seconds);
+  if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
+  seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
+  losses_.push_back(loss);
+  plausibility_.AddLoss(loss);
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    plausibility_.AddNorm(stage, decision_.sync, account_.squared_norm_of(stage));
+  }
+  ++step_;
+  if (decision_.checkpoint) {
+    if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
+    pending_[step_].speakers = speakers_;
+    checkpoint_asked_ = step_;
+  }
+  if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
+  account_.Begin(step_, now_);
+  reduced_ = false;
+  SendStepPlan(step_ - 1 + kStepPlansAhead);
+}
+
+void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
+  control::v1::SchedulerMessage message;
+  control::v1::Apply* apply = message.mutable_apply();
+  apply->set_generation(generation_);
+  apply->set_step(step_);
+  apply->set_global_norm(norm);
+  apply->set_learning_rate(LearningRate(config_, step_));
+  apply->set_labels(labels);
+  apply->set_loss(loss);
+  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
+  apply->set_checkpoint(decision_.checkpoint);
+  apply->set_check_weights(ChecksWeights());
+  for (const Member* member : PlanMembers()) {
+    const auto stage = static_cast<std::size_t>(member->stage);
+    apply->set_upload(decision_.checkpoint &&
+                      speakers_[stage] == static_cast<std::uint32_t>(member->pipeline));
+    Send(*member, message);
+  }
+}
+
+void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
+  const auto pending = pending_.find(done.step());
+  if (pending == pending_.end()) return;
+  if (!done.error().empty()) return OnSaveFailed(member, done);
+  member->save_error.clear();
+  member->saves_failed = 0;
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (pending->second.speakers[stage] == static_cast<std::uint32_t>(member->pipeline)) {
+    ArtefactMap files;
+    for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
+    for (const std::string& part : StageParts(config_, stage)) {
+      for (const std::string& name : {part, part + ".optimizer"}) {
+        const auto file = files.find(name);
+        if (file == files.end()) {
+          Interrupt(member->LabelWithPlace() + " did not upload " + name +
+                        " of the checkpoint of step " + std::to_string(done.step()),
+                    nullptr);
+          return;
+        }
+        pending->second.files[name] = file->second;
+      }
+    }
+  }
+  pending->second.reported.emplace(member->pipeline, stage);
+  MaybeCompleteCheckpoint(done.step());
+}
+
+// The first member of a stage that can save, if any.
+std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) const {
+  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+    const Member* member = members_.Find(plan_[pipeline][stage]);
+    if (member != nullptr && member->save_error.empty()) return pipeline;
+  }
+  return std::nullopt;
+}
+
+// A peer that cannot save costs no step: another member of its stage speaks for the group from now
+// on. If there is none, a spare takes its place when it has failed twice, which costs the steps
+// since the last checkpoint once; without a spare the next checkpoint tries again, and the status
+// names the peer.
+void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
+  member->save_error = CleanText(done.error(), kReasonCharactersMax);
+  ++member->saves_failed;
+  SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPlace()},
+            {"step", done.step()}, {"error", member->save_error});
+  const auto pending = pending_.find(done.step());
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
+  const auto stage = static_cast<std::uint32_t>(member->stage);
+  if (pending->second.speakers[stage] != pipeline) {
+    pending->second.reported.emplace(pipeline, stage);  // it fetches what it lacks another time
+    return MaybeCompleteCheckpoint(done.step());
+  }
+  pending_.erase(pending);
+  const auto other = SpeakerOf(stage);
+  if (step_ >= config_.steps) {  // no step is left in which to save again
+    if (other) return Interrupt(WhoCannotSave(), nullptr);
+    return Hold(WhoCannotSave() + "; then continue with: shoal swarm resume", nullptr);
+  }
+  if (!other && !member->wants_stage) {  // to wait longer for its disk would help nobody
+    return EndNow(HandsOver(*member) + ", and cannot save: " + member->save_error);
+  }
+  const bool replaceable = !other && !ending_ && ASpareCouldReplace(*member);
+  if (replaceable && member->saves_failed >= kSavesFailedMax) {
+    return Replace(member, CannotSave(*member) + "; a spare takes its place");
+  }
+  if (other) speakers_[stage] = *other;
+  if (other || replaceable) checkpoint_asked_ = checkpoint_step_;  // again at once
+  if (ending_) ending_->from = step_;
+  MaybeReduce();
+}
+
+std::string SwarmStateImpl::CannotSave(const Member& member) {
+  return member.LabelWithPlace() + " cannot save checkpoints: " + member.save_error;
+}
+
+std::string SwarmStateImpl::WhoCannotSave() const {
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      const Member* member = members_.Find(peer);
+      if (member == nullptr || member->save_error.empty()) continue;
+      return CannotSave(*member) + "; the newest that is whole is of step " +
+             std::to_string(checkpoint_step_) + ". Free disk space there, or let that peer leave";
+    }
+  }
+  return "";
+}
+
+void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
+  const auto pending = pending_.find(step);
+  if (pending->second.reported.size() < needed()) return;
+  const ArtefactMap files = std::move(pending->second.files);
+  CompleteCheckpoint(step, files);
+}
+
+void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files) {
+  pending_.erase(pending_.begin(), pending_.upper_bound(step));
+  if (step > checkpoint_step_) {
+    older_step_ = checkpoint_step_;
+    older_checkpoint_ = std::move(checkpoint_);
+  }
+  checkpoint_step_ = step;
+  checkpoint_ = files;
+  replaced_.clear();
+  StoreLosses();
+  CheckpointMade made{step, {}};
+  for (const auto& [name, file] : files) made.files.push_back(file);
+  Store(made);
+  out_.push_back(CheckpointComplete{step});
+  if (step >= config_.steps) {
+    Finish();
+  } else if (ending_ && step > ending_->from) {
+    EndAfterCheckpoint();
+  }
+}
+
+void SwarmStateImpl::EndAfterCheckpoint() {
+  const std::string cause = ending_->cause;
+  EndNow(cause);
+}
+
+// A generation that was to end does so, whatever it waited for.
+void SwarmStateImpl::EndNow(const std::string& cause) {
+  if (ending_ && ending_->hold) return Hold(cause, nullptr);
+  EndGeneration(cause, nullptr);
+  not_before_ = now_;
+}
+
+void SwarmStateImpl::Finish() {
+  if (!Enter(RunEvent::kCompleted)) return;
+  ending_.reset();
+  Store(RunFinished{checkpoint_step_});
+  control::v1::SchedulerMessage message;
+  message.mutable_finished()->set_generation(generation_);
+  message.mutable_finished()->set_steps(checkpoint_step_);
+  for (const auto& [peer, member] : members_.all()) {
+    if (member.connected) Send(member, message);
+  }
+}
+
+}  // namespace shoal::scheduler

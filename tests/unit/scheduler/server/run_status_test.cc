@@ -1,0 +1,106 @@
+#include "scheduler/server/run_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunConfig Config() {
+  RunConfig config;
+  config.run = RunId{0x77};
+  config.stage_first_layers = {0, 2, 4};
+  config.row_tokens = 16;
+  return config;
+}
+
+RunView View() {
+  RunView view;
+  view.state = RunState::kTraining;
+  view.generation = 3;
+  view.step = 2;
+  view.steps = 100;
+  view.losses = {3.5, 3.25};
+  view.loss = 3.25;
+  view.samples_per_second = 7.5;
+  view.m_checks = 4;
+  view.timings.resize(2);
+  view.timings[1].set_forward_ms(12);
+  view.lans = {{0, 1, 2, 1, 2}};
+  MemberView member;
+  member.peer.key[0] = 0xab;
+  member.name = "an\"na\xff|";
+  member.connected = true;
+  member.stage = 1;
+  member.pipeline = 0;
+  member.status_json = R"({"links":[{"rttMs":7}],"work":{"step":2}})";
+  view.members.push_back(member);
+  member.peer.key[0] = 0xcd;
+  member.status_json = "{ not json";
+  member.stage = member.pipeline = -1;
+  view.members.push_back(member);
+  return view;
+}
+
+TEST(RunStatusTest, JsonHasTheDocumentedFields) {
+  const std::string text = StatusJson(Config(), View(), {});
+  EXPECT_TRUE(text.starts_with(R"({"schemaVersion":1,)")) << text;
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["run"]["state"], "training");
+  EXPECT_EQ(json["run"]["losses"], (std::vector<double>{3.5, 3.25}));
+  EXPECT_EQ(json["run"]["samplesPerSecond"], 7.5);
+  EXPECT_EQ(json["run"]["id"], "0000000000000077");
+  EXPECT_EQ(json["members"][0]["links"][0]["rttMs"], 7);
+  EXPECT_EQ(json["members"][0]["status"]["work"]["step"], 2);
+  EXPECT_EQ(json["members"][1]["status"], nlohmann::json::object());
+  EXPECT_EQ(json["members"][1]["stage"], -1);
+  EXPECT_EQ(json["stages"][1]["layers"], (std::vector<int>{2, 4}));
+  EXPECT_EQ(json["stages"][1]["peers"][0], View().members[0].peer.ToHex());
+  EXPECT_EQ(json["stages"][1]["timing"]["forwardMs"], 12);
+  EXPECT_EQ(json["stages"][0]["lans"], nlohmann::json({{1, 3}, {2, 4}}));
+  EXPECT_EQ(json["stages"][1]["lans"], nlohmann::json::array());
+  EXPECT_EQ(json["consistency"]["mChecks"], 4);
+  EXPECT_EQ(json["codecs"]["forward"], RunConfig().forward);
+  EXPECT_EQ(json["pipelines"], 1);
+}
+
+TEST(RunStatusTest, MetricsNameTheStateOnce) {
+  const std::string text = MetricsText(Config(), View(), {});
+  EXPECT_THAT(text, HasSubstr("shoal_run_state{state=\"training\"} 1"));
+  EXPECT_THAT(text, HasSubstr("shoal_run_state{state=\"paused\"} 0"));
+  EXPECT_THAT(text, HasSubstr("shoal_peers{role=\"spare\"} 1"));
+  EXPECT_THAT(text, HasSubstr("shoal_stage_peers{stage=\"1\"} 1"));
+  EXPECT_THAT(text, HasSubstr("shoal_training_loss 3.25"));
+}
+
+TEST(RunStatusTest, PromtoolAcceptsTheMetrics) {
+  if (std::system("command -v promtool > /dev/null 2>&1") != 0) GTEST_SKIP() << "no promtool";
+  std::string path = (std::filesystem::temp_directory_path() / "shoal-metrics-XXXXXX").string();
+  const int file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  std::ofstream(path) << MetricsText(Config(), View(), {});
+  const int result = std::system(("promtool check metrics < " + path + " 1>&2").c_str());
+  std::filesystem::remove(path);
+  EXPECT_EQ(result, 0);
+}
+
+TEST(RunStatusTest, ModelCardHasNoForeignMarkup) {
+  dataset::DataInfo data;
+  data.text_sha256 = "feed";
+  const std::string card = ModelCard(Config(), View(), data);
+  EXPECT_THAT(card, HasSubstr("feed"));
+  EXPECT_THAT(card, HasSubstr("an?na??"));
+  EXPECT_THAT(card, HasSubstr(RunConfig().forward));
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,542 @@
+// The server over real sockets and disk, on loopback.
+
+#include "scheduler/server/server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "net/host_port.h"
+#include "net/identity/identity.h"
+#include "net/pacing/rate_limiter.h"
+#include "storage/safetensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr Duration kCall = std::chrono::seconds(20);
+
+std::string Source(const std::string& path) {
+  const char* source = std::getenv("SHOAL_SOURCE_DIR");
+  return (source == nullptr ? "." : std::string(source)) + "/" + path;
+}
+
+// A model directory with the configuration and tokenizer of examples/tiny-gpt2 and weights of zero.
+void WriteModel(const std::string& path) {
+  fs::create_directories(path);
+  for (const auto& entry : fs::directory_iterator(Source("examples/tiny-gpt2"))) {
+    fs::copy(entry.path(), path);
+  }
+  const auto json = ReadFile(path + "/config.json", 1 << 20);
+  ASSERT_TRUE(json.ok());
+  const auto config = storage::ParseModelConfig(*json, "config.json");
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  std::vector<storage::TensorToWrite> tensors;
+  std::size_t largest = 0;
+  for (const std::string& part : storage::PartNames(*config)) {
+    for (const auto& [name, shape] : storage::PartShapes(*config, part)) {
+      const bool again = std::any_of(tensors.begin(), tensors.end(),
+                                     [&, &key = name](const auto& t) { return t.name == key; });
+      if (again) continue;
+      storage::TensorToWrite tensor{name, storage::DType::kF16, shape, {}};
+      std::size_t bytes = 2;
+      for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
+      largest = std::max(largest, bytes);
+      tensors.push_back(tensor);
+    }
+  }
+  const std::vector<std::byte> zeros(largest);
+  for (storage::TensorToWrite& tensor : tensors) {
+    std::size_t bytes = 2;
+    for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
+    tensor.data = std::span(zeros).first(bytes);
+  }
+  const Status written =
+      storage::WriteSafetensors(path + "/model.safetensors", tensors, {{"format", "pt"}});
+  ASSERT_TRUE(written.ok()) << written.ToString();
+}
+
+std::string HttpGet(const std::string& address, const std::string& path) {
+  const auto target = net::ParseHostPort(address);
+  if (!target.ok()) return "";
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(target->port);
+  inet_pton(AF_INET, target->host.c_str(), &to.sin_addr);
+  std::string reply;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0) {
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+    if (send(fd, request.data(), request.size(), 0) > 0) {
+      char buffer[4096];
+      ssize_t got = 0;
+      while ((got = recv(fd, buffer, sizeof(buffer), 0)) > 0) {
+        reply.append(buffer, static_cast<std::size_t>(got));
+      }
+    }
+  }
+  close(fd);
+  return reply;
+}
+
+// A peer that has said hello.
+class TestPeer {
+ public:
+  TestPeer(const SchedulerServer& server, const std::string& folder, const std::string& name) {
+    const net::Invite invite = *net::ParseInvite(server.invite());
+    net::ControlClientOptions options;
+    options.addresses = {"127.0.0.1:" + std::to_string(server.port())};
+    options.scheduler = invite.scheduler;
+    options.identity = *net::LoadOrCreateIdentity(folder);
+    options.join_secret = invite.secret;
+    std::promise<void> opened;
+    net::ControlClientHandlers handlers;
+    handlers.on_open = [&] { opened.set_value(); };
+    handlers.on_message = [this](const control::v1::SchedulerMessage& message) {
+      if (message.has_plan() && !std::exchange(planned_, true)) plan_.set_value(message.plan());
+      if (message.has_run_status() && !std::exchange(heard_, true)) member_.set_value();
+    };
+    handlers.on_closed = [](const Status&) {};
+    const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
+    client_ = net::NewControlClient(options, control_.get(), limiter, limiter, handlers);
+    EXPECT_EQ(opened.get_future().wait_for(kCall), std::future_status::ready);
+    control_->Post("hello", [&] {
+      control::v1::PeerMessage message;
+      control::v1::Hello* hello = message.mutable_hello();
+      hello->set_protocol(net::kProtocolVersion);
+      hello->set_name(name);
+      hello->set_join_secret(invite.secret);
+      hello->set_listen_port(4000);
+      EXPECT_TRUE(client_->Send(message).ok());
+    });
+    EXPECT_EQ(member_.get_future().wait_for(kCall), std::future_status::ready);
+  }
+  ~TestPeer() {
+    std::promise<void> closed;
+    control_->Post("close", [&] {
+      client_.reset();
+      closed.set_value();
+    });
+    closed.get_future().wait();
+  }
+  // Once.
+  control::v1::Plan Plan() {
+    auto plan = plan_.get_future();
+    EXPECT_EQ(plan.wait_for(kCall), std::future_status::ready);
+    return plan.get();
+  }
+  // The artefact's bytes, which are what its hash says.
+  std::string FetchWhole(const control::v1::ArtefactRef& artefact) {
+    std::string bytes;
+    std::promise<Status> fetched;
+    control_->Post("fetch", [&] {
+      client_->Fetch(
+          artefact.hash(), 0,
+          [&](std::string chunk) {
+            bytes += chunk;
+            return Status::Ok();
+          },
+          [&](Status status) { fetched.set_value(std::move(status)); });
+    });
+    const Status status = fetched.get_future().get();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(HashOfText(bytes), artefact.hash());
+    return bytes;
+  }
+  Status Upload(const std::string& bytes) {
+    std::promise<Status> uploaded;
+    control_->Post("upload", [&] {
+      client_->Upload(
+          HashOfText(bytes), bytes.size(),
+          [&](std::uint64_t offset, std::size_t size) -> Result<std::string> {
+            return bytes.substr(offset, size);
+          },
+          [&](Status status) { uploaded.set_value(std::move(status)); });
+    });
+    return uploaded.get_future().get();
+  }
+
+ private:
+  static std::string HashOfText(const std::string& bytes) {
+    const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+    return std::string(hash.digest.begin(), hash.digest.end());
+  }
+  std::promise<control::v1::Plan> plan_;
+  std::promise<void> member_;
+  bool planned_ = false, heard_ = false;
+  const std::unique_ptr<Executor> control_ = NewThreadExecutor("peer");
+  std::unique_ptr<net::ControlClient> client_;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    WriteModel(folder_ + "/model");
+    dataset::PrepareOptions options;
+    options.tokenizer_directory = folder_ + "/model";
+    std::ofstream(folder_ + "/text.txt") << Text();
+    options.text_files = {folder_ + "/text.txt"};
+    options.row_tokens = 16;
+    options.output = folder_ + "/data.shoal";
+    options.threads = 1;
+    const auto report = dataset::PrepareData(options);
+    EXPECT_TRUE(report.ok()) << report.status().ToString();
+    config_.model = folder_ + "/model";
+    config_.data = folder_ + "/data.shoal";
+    config_.directory = folder_ + "/run";
+    config_.stages = 1;
+    config_.micro_batches = 2;
+    config_.listen = "127.0.0.1:0";
+    config_.status_listen = "127.0.0.1:0";
+  }
+
+  static std::string Text() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "The fish number " + std::to_string(i) + " swims.\n";
+    return text;
+  }
+  std::unique_ptr<SchedulerServer> Open() {
+    auto server = SchedulerServer::Open(config_, [this](const Status&) { stopped_ = true; });
+    EXPECT_TRUE(server.ok()) << server.status().ToString();
+    return server.ok() ? *std::move(server) : nullptr;
+  }
+  std::string OpenError() {
+    const auto server = SchedulerServer::Open(config_, [](const Status&) {});
+    EXPECT_FALSE(server.ok());
+    const std::string message = server.ok() ? "" : server.status().message();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  }
+  Json StatusNow() const {
+    const auto text = net::LocalStatus(config_.directory + "/scheduler.sock", kCall);
+    EXPECT_TRUE(text.ok()) << text.status().ToString();
+    return text.ok() ? Json::parse(*text) : Json();
+  }
+  Result<net::CommandResult> Command(const std::string& name,
+                                     const std::map<std::string, std::string>& arguments = {}) {
+    return net::LocalCommand(config_.directory + "/scheduler.sock", name, arguments, kCall);
+  }
+
+  const test_support::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
+  RunConfig config_;
+  std::atomic<bool> stopped_ = false;
+};
+
+TEST_F(ServerTest, WritesItsFilesAndAnswersOverHttp) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const auto invite = ReadFile(config_.directory + "/invite", 4096);
+  ASSERT_TRUE(invite.ok());
+  EXPECT_EQ(*invite, server->invite() + "\n");
+  struct stat info {};
+  ASSERT_EQ(stat((config_.directory + "/invite").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto parsed = net::ParseInvite(server->invite());
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->addresses,
+            std::vector<std::string>{"127.0.0.1:" + std::to_string(server->port())});
+  const auto address = ReadFile(config_.directory + "/status.addr", 4096);
+  ASSERT_TRUE(address.ok());
+  EXPECT_EQ(*address, server->status_address() + "\n");
+
+  const std::string status = HttpGet(server->status_address(), "/api/v1/status");
+  EXPECT_THAT(status, HasSubstr("200 OK"));
+  EXPECT_THAT(status, HasSubstr("{\"schemaVersion\":1,"));
+  EXPECT_THAT(status, HasSubstr("waiting for 1 more peer"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/metrics"), HasSubstr("shoal_run_state"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/readyz"), HasSubstr("200 OK"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/"), HasSubstr("<html"));
+  EXPECT_THAT(HttpGet(server->status_address(), "/none"), HasSubstr("404"));
+}
+
+TEST_F(ServerTest, CommandsAndExport) {
+  config_.auto_start = false;
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Command("invite")->message, server->invite());
+  EXPECT_THAT(Command("pause")->message, HasSubstr("paused"));
+  EXPECT_EQ(StatusNow()["run"]["state"], "paused");
+  EXPECT_TRUE(Command("resume").ok());
+  EXPECT_THAT(Command("dance").status().message(), HasSubstr("export"));
+
+  EXPECT_FALSE(Command("export", {{"path", "relative"}}).ok());
+  const std::string out = folder_ + "/out";
+  const auto exported = Command("export", {{"path", out}});
+  ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+  EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
+  EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
+  EXPECT_TRUE(fs::exists(out + "/MODEL_CARD.md"));
+  EXPECT_TRUE(storage::OpenModelDirectory(out).ok());
+  EXPECT_FALSE(Command("export", {{"path", out}}).ok()) << "nothing may be written over";
+  EXPECT_TRUE(Command("stop").ok());
+  for (int i = 0; i < 1000 && !stopped_; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(stopped_);
+}
+
+TEST_F(ServerTest, RunAndInviteSurviveARestart) {
+  std::string run, secret;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    // The first tick begins the history.
+    run = StatusNow()["run"]["id"];
+    secret = net::ParseInvite(server->invite())->secret;
+  }
+  EXPECT_FALSE(fs::exists(config_.directory + "/status.addr"));
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    EXPECT_EQ(StatusNow()["run"]["id"], run);
+    EXPECT_EQ(net::ParseInvite(server->invite())->secret, secret);
+  }
+  config_.seed = 5;
+  EXPECT_THAT(OpenError(), HasSubstr("seed"));
+}
+
+TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  TestPeer anna(*server, folder_ + "/peer", "anna");
+  const control::v1::Plan got = anna.Plan();
+  ASSERT_EQ(got.positions_size(), 1);
+  EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
+  ASSERT_GT(got.artefacts_size(), 2);
+
+  // The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
+  for (int harm = 0; harm < 4; ++harm) {
+    for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
+      std::string bytes = anna.FetchWhole(artefact);
+      const std::string blob =
+          config_.directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
+      fs::remove(blob);  // the data's is a hard link
+      if (harm == 0) bytes[bytes.size() / 2] ^= 1;
+      if (harm == 1) bytes.resize(bytes.size() / 2);
+      if (harm == 2) bytes.clear();
+      if (harm < 3) std::ofstream(blob) << bytes;
+      EXPECT_EQ(anna.FetchWhole(artefact).size(), artefact.size());
+    }
+  }
+  EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
+  EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
+}
+
+TEST_F(ServerTest, APeerUploadsItsStageAndASpareNothing) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  TestPeer anna(*server, folder_ + "/anna", "anna");
+  anna.Plan();
+  TestPeer bert(*server, folder_ + "/bert", "bert");
+  EXPECT_TRUE(anna.Upload("a part of a checkpoint").ok());
+  const Status refused = bert.Upload("anything");
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr("has no stage in the plan"));
+  const std::string partials = config_.directory + "/artefacts/partial/";
+  EXPECT_TRUE(fs::is_empty(partials));
+  // Where the disk fails, no peer is told where its files are.
+  const std::string bytes = "another part";
+  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
+  ASSERT_EQ(::mkfifo((partials + hash.ToHex()).c_str(), 0600), 0);
+  EXPECT_EQ(anna.Upload(bytes).message(), "the scheduler's disk failed; its log says how");
+}
+
+TEST_F(ServerTest, ARunGoesOnWithoutItsModelAndDataFromWhatItsFolderKeeps) {
+  std::string run;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    run = server->config().run.ToHex();
+  }
+  const std::string weights = config_.model + "/model.safetensors";
+  const std::string whole = ReadFile(weights, 1 << 26).value();
+  std::string flipped = whole;
+  flipped.back() = static_cast<char>(flipped.back() ^ 1);
+  std::ofstream(weights) << flipped;
+  EXPECT_THAT(OpenError(),
+              AllOf(HasSubstr("differ from those that run " + run), HasSubstr("changed since: "),
+                    HasSubstr(" of " + config_.model), HasSubstr("moved away")));
+  std::ofstream(weights) << whole;
+  fs::rename(config_.model, config_.model + "-moved");
+  fs::rename(config_.data, config_.data + "-moved");
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    EXPECT_EQ(server->config().run.ToHex(), run);
+    EXPECT_EQ(StatusNow()["run"]["state"], "waiting");
+    const auto exported = Command("export", {{"path", folder_ + "/tuned"}});
+    ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+    for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"}) {
+      EXPECT_TRUE(fs::exists(folder_ + "/tuned/" + name)) << name;
+    }
+  }
+  // Then the artefacts, too: the run says what is missing, and waits for peers that have it.
+  fs::remove_all(config_.directory + "/artefacts");
+  {
+    ASSERT_NE(Open(), nullptr);
+    const auto server = Open();
+    EXPECT_THAT(StatusNow()["run"]["reason"].get<std::string>(),
+                HasSubstr("7 artefacts are damaged or gone at the scheduler"));
+  }
+  // Starting anew needs the model; the old run loses nothing by the attempt.
+  EXPECT_THAT(SchedulerServer::Open(
+                  config_, [](const Status&) {}, History::kForget)
+                  .status()
+                  .message(),
+              HasSubstr(config_.model + " is no folder"));
+  EXPECT_FALSE(fs::exists(config_.directory + "/set-aside-1"));
+  fs::rename(config_.model + "-moved", config_.model);
+  fs::rename(config_.data + "-moved", config_.data);
+  { ASSERT_NE(Open(), nullptr); }  // makes the artefacts again
+  fs::rename(config_.model, config_.model + "-moved");
+  const std::string kept = config_.directory + "/origin/model/config.json";
+  std::ofstream(kept, std::ios::app) << " ";
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr(config_.model + " is no folder"),
+                                 HasSubstr(kept + " is damaged"), HasSubstr("put model and data")));
+  fs::remove_all(config_.directory + "/origin");
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr(config_.model + " is no folder"),
+                                 HasSubstr("origin.json"), HasSubstr("put model and data")));
+}
+
+TEST_F(ServerTest, WhatIsKeptOfModelAndDataIsReadWholeOrNotAtAll) {
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string path = config_.directory + "/origin/origin.json";
+  const std::string whole = ReadFile(path, 1 << 20).value();
+  const auto origin = ReadOrigin(config_.directory);
+  ASSERT_TRUE(origin.ok()) << origin.status().ToString();
+  EXPECT_EQ(origin->artefacts.count("data"), 1u);
+  EXPECT_GT(origin->data.train_rows, 0u);
+  for (std::size_t cut = 0; cut < whole.size(); cut += 31) {
+    std::ofstream(path) << whole.substr(0, cut);
+    EXPECT_EQ(ReadOrigin(config_.directory).status().code(), StatusCode::kDataLoss) << cut;
+    std::string flipped = whole;
+    flipped[cut] = static_cast<char>(flipped[cut] ^ 4);
+    std::ofstream(path) << flipped;
+    EXPECT_EQ(ReadOrigin(config_.directory).status().code(), StatusCode::kDataLoss) << cut;
+  }
+}
+
+TEST_F(ServerTest, AMissingHistoryIsNamedAndForgottenOnlyWhenToldSo) {
+  std::string first;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    first = server->config().run.ToHex();
+  }
+  // No checkpoint yet: nothing is lost with the history.
+  fs::remove_all(config_.directory + "/events");
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string blob = config_.directory + "/artefacts/blobs/" + std::string(64, 'a');
+  std::ofstream(blob) << "of a checkpoint";
+  { ASSERT_NE(Open(), nullptr); }  // which the history names
+  fs::remove_all(config_.directory + "/events");
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr("/events is empty"), HasSubstr("holds 1 files"),
+                                 HasSubstr("--forget-history")));
+  const auto forget = [&] {
+    const auto server = SchedulerServer::Open(
+        config_, [](const Status&) {}, History::kForget);
+    EXPECT_TRUE(server.ok()) << server.status().ToString();
+    return server.ok() ? (*server)->config().run.ToHex() : "";
+  };
+  EXPECT_NE(forget(), first);
+  EXPECT_TRUE(
+      fs::exists(config_.directory + "/set-aside-1/artefacts/blobs/" + std::string(64, 'a')));
+  EXPECT_FALSE(fs::exists(blob));
+  EXPECT_NE(Open(), nullptr);
+  // A damaged one says the same; nothing that was set aside is lost.
+  for (const auto& file : fs::directory_iterator(config_.directory + "/events")) {
+    if (file.path().filename().string().starts_with("MANIFEST")) {
+      std::ofstream(file.path()) << "no manifest";
+    }
+  }
+  EXPECT_THAT(OpenError(),
+              AllOf(HasSubstr("history of this run is damaged"), HasSubstr("--forget-history")));
+  forget();
+  EXPECT_TRUE(fs::exists(config_.directory + "/set-aside-2/events"));
+  EXPECT_TRUE(fs::exists(config_.directory + "/set-aside-1/events"));
+  const auto running = Open();
+  ASSERT_NE(running, nullptr);
+  const auto second = SchedulerServer::Open(
+                          config_, [](const Status&) {}, History::kForget)
+                          .status();
+  EXPECT_THAT(second.message(), HasSubstr("another shoal-scheduler"));
+}
+
+TEST_F(ServerTest, BadConfigurationsAreNamed) {
+  RunConfig good = config_;
+  config_.model = folder_ + "/none";
+  EXPECT_THAT(OpenError(), HasSubstr("none"));
+  config_ = good;
+  config_.data = folder_ + "/text.txt";
+  EXPECT_THAT(OpenError(), HasSubstr("text.txt"));
+  config_ = good;
+  config_.stages = 200;
+  EXPECT_THAT(OpenError(), HasSubstr("layers"));
+  config_ = good;
+  config_.micro_batch_rows = 60000;
+  EXPECT_THAT(OpenError(), HasSubstr("micro_batch_rows"));
+  config_ = good;
+  config_.stages = 2;
+  config_.cuts = {99};
+  EXPECT_THAT(OpenError(), HasSubstr("cuts"));
+  config_ = good;
+  config_.forward = "aqsgd:bits=9";
+  EXPECT_THAT(OpenError(), AllOf(HasSubstr("codecs.forward"), HasSubstr("bits")));
+  config_ = good;
+  config_.backward = "aqsgd:bits=4";
+  EXPECT_THAT(OpenError(), HasSubstr("builds on m"));
+  config_ = good;
+  // A tokenizer that lacks the last merge.
+  const auto merges = ReadFile(folder_ + "/model/merges.txt", 1 << 24);
+  ASSERT_TRUE(merges.ok());
+  std::ofstream(folder_ + "/model/merges.txt")
+      << merges->substr(0, merges->find_last_of('\n', merges->size() - 2) + 1);
+  fs::remove(folder_ + "/model/tokenizer.json");
+  EXPECT_THAT(OpenError(), HasSubstr("another tokenizer"));
+}
+
+TEST_F(ServerTest, ADamagedJoinSecretIsNamed) {
+  { ASSERT_NE(Open(), nullptr); }
+  const std::string path = config_.directory + "/join_secret";
+  for (const std::string& text : {std::string(), std::string(300, 'a'), std::string(32, '\xff')}) {
+    std::ofstream(path) << text;
+    EXPECT_THAT(OpenError(), HasSubstr(path + " is damaged; delete it"));
+  }
+}
+
+TEST_F(ServerTest, TakenPortsAndFoldersAreNamed) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(OpenError(), HasSubstr(config_.directory));
+  config_.directory = folder_ + "/other";
+  config_.listen = "127.0.0.1:" + std::to_string(server->port());
+  EXPECT_THAT(OpenError(), HasSubstr(std::to_string(server->port())));
+  config_.listen = "127.0.0.1:0";
+  config_.status_listen = server->status_address();
+  EXPECT_THAT(OpenError(), HasSubstr(server->status_address()));
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

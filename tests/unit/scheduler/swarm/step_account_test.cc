@@ -1,0 +1,129 @@
+#include "scheduler/swarm/step_account.h"
+
+#include <gtest/gtest.h>
+
+#include "scheduler/swarm/consistency.h"
+
+namespace shoal::scheduler {
+namespace {
+
+control::v1::StepReady Ready(std::uint64_t labels, double loss, double forward_ms) {
+  control::v1::StepReady ready;
+  ready.set_labels(labels);
+  ready.set_loss_sum(loss);
+  ready.mutable_timing()->set_forward_ms(forward_ms);
+  ready.mutable_timing()->set_backward_weights_ms(2 * forward_ms);
+  ready.mutable_timing()->set_round_trip_ms(3 * forward_ms);
+  ready.mutable_timing()->set_pending_weights_bytes(labels);
+  return ready;
+}
+
+TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
+  StepAccount account(2, 2);
+  const TimePoint start{std::chrono::seconds(1)};
+  account.Begin(4, start);
+  EXPECT_TRUE(account.AddReady(0, 0, Ready(100, 100, 3), start));
+  EXPECT_FALSE(account.AddReady(0, 0, Ready(100, 100, 3), start));
+  EXPECT_TRUE(account.AddReady(0, 1, Ready(5, 2.5, 4), start));
+  EXPECT_TRUE(account.AddReady(1, 0, Ready(0, 0, 9), start));
+  EXPECT_FALSE(account.all_ready());
+  EXPECT_TRUE(account.AddReady(1, 1, Ready(6, 1.5, 2), start + std::chrono::seconds(2)));
+  EXPECT_TRUE(account.all_ready());
+  EXPECT_EQ(account.ready_after(1, 0), Duration::zero());
+  EXPECT_EQ(account.ready_after(1, 1), std::chrono::seconds(2));
+  EXPECT_EQ(account.labels(), 11u);
+  EXPECT_EQ(account.loss_sum(), 4.0);
+  EXPECT_EQ(account.timings()[0].forward_ms(), 9);
+  EXPECT_EQ(account.timings()[1].forward_ms(), 4);
+  EXPECT_EQ(account.timings()[0].backward_weights_ms(), 18);
+  EXPECT_EQ(account.timings()[0].round_trip_ms(), 27);
+  EXPECT_EQ(account.timings()[1].pending_weights_bytes(), 6u);
+  for (const std::uint32_t p : {0u, 1u}) {
+    EXPECT_TRUE(account.AddSynced(p, 0, 3, start + std::chrono::seconds(3)));
+    EXPECT_TRUE(account.AddSynced(p, 1, 5, start + std::chrono::seconds(5)));
+  }
+  EXPECT_TRUE(account.all_synced());
+  EXPECT_EQ(account.squared_norm(), 8);  // pipeline 0 only
+  EXPECT_FALSE(account.disagreeing_stage());
+  EXPECT_EQ(account.between_ready_and_synced(), std::chrono::seconds(3));
+}
+
+TEST(StepAccountTest, FindsTheDisagreeingStage) {
+  StepAccount account(2, 2);
+  account.Begin(0, {});
+  account.AddSynced(0, 0, 1, {});
+  account.AddSynced(1, 0, 1, {});
+  account.AddSynced(0, 1, 1, {});
+  account.AddSynced(1, 1, 1.001, {});
+  EXPECT_EQ(account.disagreeing_stage(), 1u);
+}
+
+TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
+  ConsistencyChecks checks(2);
+  control::v1::PlaceChecksum sender, receiver;
+  receiver.set_receiver(true);
+  sender.set_checksum(8);
+  receiver.set_checksum(8);
+  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 0u);
+  EXPECT_TRUE(checks.AddPlace(1, 0, sender));
+  EXPECT_TRUE(checks.AddPlace(2, 0, sender));
+  receiver.set_checksum(9);
+  EXPECT_TRUE(checks.AddPlace(2, 1, receiver));  // another pipeline: its own comparison
+  EXPECT_FALSE(checks.AddPlace(2, 0, receiver));
+  receiver.set_checksum(8);
+  receiver.set_records(1);
+  EXPECT_TRUE(checks.AddPlace(3, 0, sender));
+  EXPECT_FALSE(checks.AddPlace(3, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 3u);
+  EXPECT_EQ(checks.m_mismatches(), 2u);
+}
+
+TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
+  ConsistencyChecks checks(2);
+  control::v1::PlaceChecksum sender, receiver;
+  receiver.set_receiver(true);
+  receiver.set_checksum(1);
+  checks.AddPlace(1, 0, sender);
+  checks.AddPlace(50, 0, sender);
+  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  EXPECT_EQ(checks.m_checks(), 0u);
+}
+
+TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
+  ConsistencyChecks checks(3);
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 9));
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 8)) << "it spoke already";
+  EXPECT_FALSE(checks.AddWeights(4, 1, 0, 9)) << "another stage";
+  EXPECT_FALSE(checks.AddWeights(4, 0, 0, 7));
+  const auto verdict = checks.AddWeights(4, 0, 1, 9);
+  ASSERT_TRUE(verdict);
+  EXPECT_FALSE(verdict->equal);
+  EXPECT_TRUE(verdict->majority);
+  EXPECT_EQ(verdict->differing, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(verdict->speaker, 1u);
+  EXPECT_EQ(checks.weight_checks(), 2u);
+  EXPECT_EQ(checks.weight_mismatches(), 1u);
+}
+
+TEST(ConsistencyChecksTest, HalfOfTheMembersAreNoMajority) {
+  ConsistencyChecks checks(4);
+  for (const std::uint32_t p : {0, 1, 2}) EXPECT_FALSE(checks.AddWeights(0, 0, p, p / 2));
+  const auto verdict = checks.AddWeights(0, 0, 3, 1);
+  ASSERT_TRUE(verdict);
+  EXPECT_FALSE(verdict->equal || verdict->majority);
+  EXPECT_EQ(verdict->differing, (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(checks.weight_mismatches(), 2u);
+}
+
+TEST(ConsistencyChecksTest, EqualWeightsAreEqual) {
+  ConsistencyChecks checks(2);
+  EXPECT_FALSE(checks.AddWeights(0, 0, 1, 3));
+  const auto verdict = checks.AddWeights(0, 0, 0, 3);
+  ASSERT_TRUE(verdict);
+  EXPECT_TRUE(verdict->equal);
+  EXPECT_TRUE(verdict->differing.empty());
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,77 @@
+#include "scheduler/swarm/stored_event.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace shoal::scheduler {
+namespace {
+
+std::string RoundTrip(const StoredEvent& event) {
+  const auto decoded = DecodeEvent(EncodeEvent(event));
+  EXPECT_TRUE(decoded.ok()) << decoded.status().ToString();
+  EXPECT_EQ(decoded->index(), event.index());
+  return EncodeEvent(*decoded);
+}
+
+TEST(StoredEventTest, FormIsPinned) {
+  control::v1::ArtefactRef file;
+  file.set_name("layer.0");
+  file.set_hash(std::string(31, '\0') + '\xff');
+  file.set_size(12);
+  const std::vector<std::pair<StoredEvent, std::string>> cases = {
+      {RunBegan{RunId{0x12}, 0xfedcba9876543210},
+       R"({"type":"run","run":"0000000000000012","config":"fedcba9876543210"})"},
+      {RunStarted{}, R"({"type":"started"})"},
+      {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
+      {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
+      {CheckpointMade{10, {file}},
+       R"({"type":"checkpoint","step":10,"files":[{"name":"layer.0","hash":")" +
+           std::string(62, '0') + R"(ff","size":12}]})"},
+      {RunHeld{"why"}, R"({"type":"held","reason":"why"})"},
+      {RunReleased{}, R"({"type":"released"})"},
+      {RunFinished{30}, R"({"type":"finished","steps":30})"},
+  };
+  for (const auto& [event, text] : cases) {
+    EXPECT_EQ(EncodeEvent(event), text);
+    EXPECT_EQ(RoundTrip(event), text);
+  }
+}
+
+TEST(StoredEventTest, LossesKeepEveryBit) {
+  std::mt19937_64 random(3);
+  LossesKnown known;
+  for (int i = 0; i < 1000; ++i) {
+    known.losses.push_back(std::generate_canonical<double, 53>(random) * 12);
+  }
+  const auto decoded = DecodeEvent(EncodeEvent(known));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<LossesKnown>(*decoded).losses, known.losses);
+}
+
+TEST(StoredEventTest, ForeignBytesAreErrors) {
+  for (const std::string text :
+       {"", "{", "[]", "7", R"({"type":"other"})", R"({"type":"plan"})",
+        R"({"type":"plan","generation":"x","step":1})", R"({"type":7})",
+        R"({"type":"run","run":"zz","config":"0000000000000000"})",
+        R"({"type":"losses","first":0,"values":[null]})",
+        R"({"type":"checkpoint","step":1,"files":[{"name":"a","hash":"00","size":1}]})"}) {
+    EXPECT_EQ(DecodeEvent(text).status().code(), StatusCode::kDataLoss) << text;
+  }
+}
+
+TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
+  std::mt19937 random(4);
+  const std::string whole = EncodeEvent(LossesKnown{2, {1.5, 0.1}});
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(DecodeEvent(whole.substr(0, size)).ok());
+  }
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = whole;
+    for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
+    (void)DecodeEvent(bytes).ok();
+  }
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
