@@ -12,7 +12,7 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "net/control/control.h"
-#include "storage/content_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

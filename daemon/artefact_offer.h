@@ -9,7 +9,7 @@
 
 #include "common/executor.h"
 #include "net/control/control.h"
-#include "storage/content_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

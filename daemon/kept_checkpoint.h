@@ -9,8 +9,8 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "storage/content_store.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

@@ -24,9 +24,9 @@
 #include "net/http/http_server.h"
 #include "net/identity/identity.h"
 #include "net/links/link.h"
-#include "storage/checkpoint_store.h"
-#include "storage/content_store.h"
-#include "storage/delta_store.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

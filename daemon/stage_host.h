@@ -18,10 +18,10 @@
 #include "daemon/peer_state.h"
 #include "pipeline/stage_runner.h"
 #include "proto/control.pb.h"
-#include "storage/checkpoint_store.h"
-#include "storage/content_store.h"
-#include "storage/delta_size.h"
-#include "storage/delta_store.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_size.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

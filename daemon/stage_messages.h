@@ -13,7 +13,7 @@
 #include "net/links/link.h"
 #include "pipeline/stage_runner.h"
 #include "proto/control.pb.h"
-#include "storage/content_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::daemon {
 

@@ -19,7 +19,7 @@
 #include "net/control/control.h"
 #include "net/links/link.h"
 #include "pipeline/stage_runner.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::daemon {
 

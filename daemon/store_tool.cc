@@ -14,8 +14,8 @@
 
 #include "common/log.h"
 #include "daemon/config.h"
-#include "storage/checkpoint_store.h"
-#include "storage/delta_store.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::daemon {
 namespace {

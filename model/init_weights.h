@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::model {
 

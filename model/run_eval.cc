@@ -8,7 +8,7 @@
 #include "dataset/prepared_data.h"
 #include "dataset/tokenizer.h"
 #include "model/run_commands.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::model {
 namespace {

@@ -1,5 +1,5 @@
 #include "model/run_commands.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::model {
 

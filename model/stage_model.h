@@ -17,7 +17,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::model {
 

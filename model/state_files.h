@@ -19,8 +19,8 @@
 #include "common/status.h"
 #include "model/flat_parameters.h"
 #include "model/stage_model.h"
-#include "storage/safetensors.h"
-#include "storage/tensor_file.h"
+#include "storage/models/safetensors.h"
+#include "storage/models/tensor_file.h"
 
 namespace shoal::model {
 

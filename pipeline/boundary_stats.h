@@ -15,7 +15,7 @@
 #include "compression/api/codec.h"
 #include "compression/api/stateful_codec.h"
 #include "net/links/frame.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
 

@@ -33,7 +33,7 @@
 
 #include "pipeline/runner_core.h"
 #include "pipeline/segments.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
 

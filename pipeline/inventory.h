@@ -13,7 +13,7 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
 

@@ -25,7 +25,7 @@
 #include "pipeline/boundary_stats.h"
 #include "pipeline/step_bounds.h"
 #include "pipeline/time_use.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
 

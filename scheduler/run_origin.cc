@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 #include "scheduler/server/run_artefacts.h"
-#include "storage/content_hash.h"
+#include "storage/files/content_hash.h"
 
 namespace shoal::scheduler {
 namespace {

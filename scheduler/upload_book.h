@@ -13,7 +13,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "storage/content_store.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::scheduler {
 

@@ -14,9 +14,9 @@
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/run_origin.h"
-#include "storage/content_store.h"
-#include "storage/delta_size.h"
-#include "storage/model_directory.h"
+#include "storage/delta/delta_size.h"
+#include "storage/files/content_store.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::scheduler {
 

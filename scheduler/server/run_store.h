@@ -18,8 +18,8 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "scheduler/upload_book.h"
-#include "storage/content_store.h"
-#include "storage/event_log.h"
+#include "storage/checkpoints/event_log.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::scheduler {
 

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "common/checksum.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 
 namespace shoal::storage {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "storage/checkpoint_manifest.h"
+#include "storage/checkpoints/checkpoint_manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::storage;

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "storage/delta_records.h"
+#include "storage/delta/delta_records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::storage;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "storage/safetensors.h"
+#include "storage/models/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));

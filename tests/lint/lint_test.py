@@ -65,7 +65,7 @@ class LintTest(unittest.TestCase):
     def test_arrow_between_modules(self):
         self.expect_one(self.with_source("net/a.cc", '#include "model/stage_model.h"\n'),
                         "net/a.cc", "net/ must not include model/")
-        self.expect_one(self.with_source("client/a.cc", '#include "storage/delta_store.h"\n'),
+        self.expect_one(self.with_source("client/a.cc", '#include "storage/delta/delta_store.h"\n'),
                         "client/a.cc", "client/ must not include storage/")
         self.expect_one(self.with_source("common/a.cc", '#include "net/links/link.h"\n'),
                         "common/a.cc", "common/ must not include net/")
@@ -76,9 +76,9 @@ class LintTest(unittest.TestCase):
         self.expect_one(self.with_source("model/gpt2.cc", text), "model/gpt2.cc", "dataset/")
 
     def test_pipeline_sees_interfaces_only(self):
-        text = '#include "storage/delta_store.h"\n'
+        text = '#include "storage/delta/delta_store.h"\n'
         self.assertEqual(self.errors(**self.with_source("pipeline/a.cc", text)), [])
-        text = '#include "storage/rocks_delta_store.h"\n'
+        text = '#include "storage/delta/rocks_delta_store.h"\n'
         self.expect_one(self.with_source("pipeline/a.cc", text), "pipeline/a.cc",
                         "interfaces only")
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/indexed_delta_store.h"
+#include "storage/delta/indexed_delta_store.h"
 #include "tests/sim/sim_util.h"
 
 namespace shoal::pipeline {

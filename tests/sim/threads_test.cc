@@ -11,7 +11,7 @@
 
 #include "common/trace.h"
 #include "pipeline/stage_runner.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 #include "tests/support/tiny_stage.h"
 
 namespace shoal::pipeline {

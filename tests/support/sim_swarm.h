@@ -17,7 +17,7 @@
 
 #include "dataset/sampler.h"
 #include "pipeline/stage_runner.h"
-#include "storage/delta_store.h"
+#include "storage/delta/delta_store.h"
 #include "tests/support/sim_executor.h"
 #include "tests/support/sim_links.h"
 #include "tests/support/tiny_stage.h"

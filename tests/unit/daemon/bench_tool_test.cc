@@ -4,7 +4,7 @@
 
 #include "common/file.h"
 #include "dataset/prepared_data.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::daemon {

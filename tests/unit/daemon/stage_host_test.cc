@@ -15,7 +15,7 @@
 #include "dataset/prepared_data.h"
 #include "model/init_weights.h"
 #include "net/links/grpc_link_hub.h"
-#include "storage/model_directory.h"
+#include "storage/models/model_directory.h"
 
 namespace shoal::daemon {
 namespace {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/checksum.h"
-#include "storage/checkpoint_store.h"
-#include "storage/delta_store.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_store.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::daemon {

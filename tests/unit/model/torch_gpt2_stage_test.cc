@@ -8,7 +8,7 @@
 
 #include "common/file.h"
 #include "model/init_weights.h"
-#include "storage/safetensors.h"
+#include "storage/models/safetensors.h"
 #include "tests/unit/model/stage_pipeline.h"
 
 namespace shoal::model {

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "common/checksum.h"
-#include "storage/checkpoint_store.h"
-#include "storage/content_store.h"
-#include "storage/delta_store.h"
-#include "storage/event_log.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/checkpoints/event_log.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
 #include "storage_test_support.h"
 
 namespace shoal::storage {

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "storage/model_directory.h"
-#include "storage/safetensors.h"
+#include "storage/models/model_directory.h"
+#include "storage/models/safetensors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::storage {

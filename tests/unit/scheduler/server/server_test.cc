@@ -23,7 +23,7 @@
 #include "net/host_port.h"
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
-#include "storage/safetensors.h"
+#include "storage/models/safetensors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {

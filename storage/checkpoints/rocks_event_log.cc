@@ -1,0 +1,92 @@
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+
+#include <utility>
+
+#include "common/bytes.h"
+#include "storage/checkpoints/event_log.h"
+#include "storage/checkpoints/rocks_database.h"
+
+namespace shoal::storage {
+namespace {
+
+constexpr char kFormat = 1;  // first byte of every value
+constexpr std::size_t kKeyBytes = 8;
+
+std::string EncodeNumber(std::uint64_t number) {
+  std::string key(kKeyBytes, '\0');
+  StoreBig(reinterpret_cast<std::byte*>(key.data()), number);
+  return key;
+}
+
+class RocksEventLog final : public EventLog {
+ public:
+  RocksEventLog(std::string path, std::unique_ptr<RocksDatabase> database)
+      : path_(std::move(path)), database_(std::move(database)) {
+    write_options_.sync = true;
+  }
+
+  Status FindEnd() {
+    const std::unique_ptr<rocksdb::Iterator> at(
+        database_->db().NewIterator(rocksdb::ReadOptions()));
+    at->SeekToLast();
+    if (at->Valid()) {
+      SHOAL_ASSIGN_OR_RETURN(last_, NumberOf(at->key()));
+    }
+    return FromRocks(at->status(), "read the event log in " + path_);
+  }
+
+  Result<std::uint64_t> Append(std::string_view event) override {
+    const std::string key = EncodeNumber(last_ + 1);
+    std::string value(1, kFormat);
+    value += event;
+    SHOAL_RETURN_IF_ERROR(
+        database_->Write([&] { return database_->db().Put(write_options_, key, value); },
+                         "append to the event log in " + path_));
+    return ++last_;
+  }
+
+  Status Replay(const std::function<Status(std::uint64_t, std::string_view)>& visit) override {
+    const std::unique_ptr<rocksdb::Iterator> at(
+        database_->db().NewIterator(rocksdb::ReadOptions()));
+    std::uint64_t expected = 1;
+    for (at->SeekToFirst(); at->Valid(); at->Next(), ++expected) {
+      SHOAL_ASSIGN_OR_RETURN(const std::uint64_t number, NumberOf(at->key()));
+      const rocksdb::Slice value = at->value();
+      if (number != expected || value.empty() || value[0] != kFormat) {
+        return DataLoss("the event log in " + path_ + " is damaged at event " +
+                        std::to_string(expected) +
+                        " (missing or of an unknown format); restore the folder from a copy");
+      }
+      SHOAL_RETURN_IF_ERROR(visit(number, std::string_view(value.data() + 1, value.size() - 1)));
+    }
+    return FromRocks(at->status(), "read the event log in " + path_);
+  }
+
+ private:
+  Result<std::uint64_t> NumberOf(const rocksdb::Slice& key) const {
+    if (key.size() != kKeyBytes) {
+      return DataLoss(path_ + " is no event log; give another folder");
+    }
+    return LoadBig<std::uint64_t>(reinterpret_cast<const std::byte*>(key.data()));
+  }
+
+  const std::string path_;
+  const std::unique_ptr<RocksDatabase> database_;
+  rocksdb::WriteOptions write_options_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<EventLog>> OpenRocksEventLog(const std::string& path) {
+  SHOAL_ASSIGN_OR_RETURN(
+      auto database,
+      RocksDatabase::Open(path, "shoal-scheduler", CommonRocksOptions(),
+                          {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}}));
+  auto log = std::make_unique<RocksEventLog>(path, std::move(database));
+  SHOAL_RETURN_IF_ERROR(log->FindEnd());
+  return std::unique_ptr<EventLog>(std::move(log));
+}
+
+}  // namespace shoal::storage

@@ -1,0 +1,153 @@
+// DeltaStore: keeps m, the activation that both ends of a boundary last agreed on, per sample.
+//
+// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends; every record carries the
+// version (the step whose Apply made it) and an XXH3-64 checksum, so that a mismatch is found and
+// becomes a first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or
+// gone), never be wrong: a failing disk makes records missing, it does not fail the calls.
+// What a step makes is staged image by image and becomes records once the step is applied.
+// Thread: store (calls block on disk); safe from one thread at a time.
+
+#ifndef SHOAL_STORAGE_DELTA_DELTA_STORE_H_
+#define SHOAL_STORAGE_DELTA_DELTA_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace shoal::storage {
+
+// Which end of boundary i this store is: stage i sends, stage i + 1 receives. kResidual, at stage
+// i + 1: no m, but what that stage left out of the gradients it sent back. Only that stage has it,
+// so nobody has to agree on it, and it makes room for m.
+enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1, kResidual = 2 };
+std::string_view BoundarySideName(BoundarySide side);  // "sender", "receiver", "residual"
+
+struct DeltaPlace {
+  RunId run;
+  std::uint32_t boundary = 0;
+  BoundarySide side = BoundarySide::kSender;
+  auto operator<=>(const DeltaPlace&) const = default;
+};
+
+struct DeltaRecord {
+  std::uint64_t version = 0;   // step whose Apply made it, + 1; never 0
+  std::uint64_t checksum = 0;  // XXH3-64 of image: whoever makes the record sees to it
+  std::uint32_t tokens = 0;
+  std::uint32_t hidden = 0;
+  Buffer image;  // compression's m image, opaque here
+};
+
+struct DeltaInventoryEntry {
+  SampleId sample;
+  std::uint64_t version = 0;
+  std::uint64_t checksum = 0;
+};
+
+struct DeltaStoreStats {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;   // Get found nothing usable
+  std::uint64_t corrupt = 0;  // of these: checksum or header was wrong, record dropped
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;  // payload bytes of live records
+  std::uint64_t bytes_limit = 0;
+  std::uint64_t staged_bytes = 0;  // image bytes written, but not committed
+  std::uint64_t evicted = 0;       // by the quota
+  std::uint64_t lost = 0;          // the disk refused to write or to read them
+  // Since opening: image bytes that commits kept, and what the disk was given to hold them.
+  std::uint64_t committed_bytes = 0;
+  std::uint64_t disk_written_bytes = 0;
+  std::uint64_t disk_bytes = 0;  // of the files, records no longer live included
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_limit = 0;
+  std::string trouble;  // why records were lost, until a later write succeeds; one line
+  std::string notice;   // what was found at opening and lasts, one line
+};
+
+struct DeltaUpdate {
+  SampleId sample;
+  DeltaRecord record;
+};
+
+// What the files may take beyond the live records while an epoch rewrites all of them in random
+// order: default below 2.2 times, tight below 1.5 times, for a larger number of files.
+enum class StoreSpace : std::uint8_t { kDefault, kTight };
+
+struct DeltaStoreOptions {
+  std::string path;
+  std::uint64_t bytes_max = 0;                // quota of image bytes; 0: none
+  std::uint64_t memory_bytes = 256ull << 20;  // of write buffers, cache and index
+  StoreSpace space = StoreSpace::kDefault;
+};
+
+class DeltaStore {
+ public:
+  virtual ~DeltaStore() = default;
+
+  // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
+  virtual Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) = 0;
+
+  // Writes the image of a record that is to be, served by nothing before CommitStaged. Of two for
+  // the same sample and version the later one counts. What the disk refuses, or what the quota
+  // certainly will, is lost at the commit. A checksum that is not the image's is found by Get.
+  virtual Status Stage(const DeltaPlace& place, const DeltaUpdate& update) = 0;
+  // Makes what is staged for `place` with this version records, in place of those of the same
+  // samples: headers only are written. `evicted` gets the samples of `place` that have no record
+  // any more: refused by the quota, refused by the disk, or found unreadable since the last commit.
+  // Quota: what is there stays, as long as it is of this run; other runs go first, and then, where
+  // m needs room, residuals.
+  virtual Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                              std::vector<SampleId>* evicted) = 0;
+  // Forgets what is staged for `place` with this version.
+  virtual Status DropStaged(const DeltaPlace& place, std::uint64_t version) = 0;
+  // Stages all and commits them, version by version.
+  Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
+                std::vector<SampleId>* evicted);
+
+  // Everything held for a place, in order of sample; headers only are read.
+  virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) = 0;
+
+  // Forgets the records of a run whose version is above `version` (rollback to a checkpoint), and
+  // all that is staged, of any run: no step runs during a rollback.
+  virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
+  // Forgets single records up to a version (the other end no longer has them).
+  virtual Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+                      std::uint64_t version_max) = 0;
+  // Forgets all records of a run.
+  virtual Status DropRun(RunId run) = 0;
+  // Every place that has records.
+  virtual std::vector<DeltaPlace> Places() const = 0;
+
+  // Sum of the XXH3-64 of (sample, version, checksum) of all records of a place: equal on both ends
+  // of a boundary after every step.
+  virtual Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) = 0;
+
+  // Makes everything committed durable (called at checkpoints and on shutdown). Fails if the disk
+  // refuses; what was committed is then still there until the process ends.
+  virtual Status Flush() = 0;
+  // Copies what is live together and unlinks the rest. Long.
+  virtual Status Compact() = 0;
+  virtual DeltaStoreStats stats() const = 0;  // Thread: any.
+};
+
+// A store in folder options.path (made if missing; locked: a second opener gets a clear error). If
+// the folder's files are damaged, it is renamed to `<path>.damaged` (one such is kept), and the
+// store begins empty with a notice in stats().
+Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStore(const DeltaStoreOptions& options);
+// The same for a peer that must start: where the disk is full, a store that keeps nothing and says
+// so in its notice.
+Result<std::unique_ptr<DeltaStore>> OpenRocksDeltaStoreOrNone(const DeltaStoreOptions& options);
+// In memory, same behaviour, for tests and benches.
+std::unique_ptr<DeltaStore> NewMemoryDeltaStore(std::uint64_t bytes_max, std::string notice = {});
+
+}  // namespace shoal::storage
+
+#endif  // SHOAL_STORAGE_DELTA_DELTA_STORE_H_

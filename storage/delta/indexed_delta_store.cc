@@ -1,0 +1,546 @@
+#include "storage/delta/indexed_delta_store.h"
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/checksum.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "storage/delta/delta_tuning.h"
+
+namespace shoal::storage {
+namespace {
+
+struct IndexEntry {
+  std::uint64_t version = 0;
+  std::uint64_t checksum = 0;
+  std::uint64_t image_bytes = 0;
+};
+
+struct PlaceIndex {
+  std::map<SampleId, IndexEntry> entries;
+  std::uint64_t checksum = 0;  // sum of RowChecksum
+  std::uint64_t bytes = 0;     // of images
+};
+
+// A record that is to be. Its image is in the backend, or the record will be lost at its commit.
+struct Staged {
+  enum class State : std::uint8_t { kWritten, kRefused, kFailed };  // by the quota, by the disk
+  State state = State::kFailed;
+  IndexEntry entry;
+  DeltaHeaderBytes header{};
+  DeltaBackend::StagedImage image = 0;
+};
+using StagedStep = std::map<SampleId, Staged>;
+
+// Whether records of `place` go where those of `by` need room: those of other runs, and residuals
+// before m.
+bool GivesWayTo(const DeltaPlace& place, const DeltaPlace& by) {
+  return place.run != by.run ||
+         (place.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
+}
+
+// XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
+std::uint64_t RowChecksum(SampleId sample, const IndexEntry& entry) {
+  std::byte row[24];
+  StoreLittle(row, sample.value);
+  StoreLittle(row + 8, entry.version);
+  StoreLittle(row + 16, entry.checksum);
+  return Checksum64(row);
+}
+
+class IndexedDeltaStore final : public DeltaStore {
+ public:
+  IndexedDeltaStore(std::unique_ptr<DeltaBackend> backend, const DeltaLimits& limits,
+                    std::string notice)
+      : backend_(std::move(backend)), limits_(limits) {
+    stats_.bytes_limit = limits.bytes;
+    stats_.memory_limit = limits.memory_bytes;
+    stats_.notice = std::move(notice);
+  }
+
+  Status Load();
+
+  Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) override;
+  Status Stage(const DeltaPlace& place, const DeltaUpdate& update) override;
+  Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                      std::vector<SampleId>* evicted) override;
+  Status DropStaged(const DeltaPlace& place, std::uint64_t version) override;
+  Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override;
+  Status DropNewerThan(RunId run, std::uint64_t version) override;
+  Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+              std::uint64_t version_max) override;
+  Status DropRun(RunId run) override;
+  std::vector<DeltaPlace> Places() const override;
+  Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) override;
+  Status Flush() override { return Noted(backend_->Flush()); }
+  Status Compact() override { return Noted(backend_->Compact()); }
+  DeltaStoreStats stats() const override;
+
+ private:
+  // What a commit will do, decided before anything is written.
+  struct Plan {
+    std::vector<DeltaBackend::Put> puts;
+    std::vector<std::pair<SampleId, IndexEntry>> entries;  // of the puts
+    std::vector<std::string> removals;
+    std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
+    std::vector<DeltaBackend::StagedImage> unused;
+    std::vector<SampleId> refused, failed;  // by the quota, by the disk when they were staged
+  };
+  struct Room {
+    std::uint64_t bytes = 0, records = 0;
+  };
+
+  Plan MakePlan(const DeltaPlace& place, const StagedStep& step);
+  bool Fits(const Room& used, std::uint64_t size) const;
+  bool CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+                std::uint64_t size) const;
+  void Release(const Staged& staged);
+  void Displace(const DeltaPlace& by, std::uint64_t size, Room* used, Plan* plan) const;
+  void CarryOut(const DeltaPlace& place, const Plan& plan);
+  void LoseAll(const DeltaPlace& place, Plan* plan);
+  void Lose(const DeltaPlace& place, std::span<const SampleId> samples);
+  template <typename Condition>
+  Status Forget(const Condition& condition);
+  const IndexEntry* Find(const DeltaPlace& place, SampleId sample) const;
+  void Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry);
+  void Erase(const DeltaPlace& place, SampleId sample);
+  void Note(const Status& status);
+  Status Noted(Status status) {
+    Note(status);
+    return status;
+  }
+  void Count(std::uint64_t DeltaStoreStats::*counter, std::uint64_t by = 1) {
+    MutexLock lock(mutex_);
+    stats_.*counter += by;
+  }
+
+  const std::unique_ptr<DeltaBackend> backend_;
+  const DeltaLimits limits_;
+  std::map<DeltaPlace, PlaceIndex> index_;
+  std::map<std::pair<DeltaPlace, std::uint64_t>, StagedStep> staged_;  // by place and version
+  std::uint64_t staged_records_ = 0;                                   // of them with an image
+  // Records that vanished and whose other end does not know it yet.
+  std::map<DeltaPlace, std::set<SampleId>> lost_;
+  mutable Mutex mutex_;
+  DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
+};
+
+Status IndexedDeltaStore::Load() {
+  std::vector<std::string> damaged;
+  SHOAL_RETURN_IF_ERROR(backend_->VisitHeaders(
+      [&](std::string_view key_bytes, std::span<const std::byte> header_bytes) {
+        const std::optional<DeltaKey> key = DecodeDeltaKey(key_bytes);
+        const std::optional<DeltaHeader> header = DecodeDeltaHeader(key_bytes, header_bytes);
+        if (!key || !header) {
+          damaged.emplace_back(key_bytes);
+          return;
+        }
+        Insert(key->place, key->sample, {header->version, header->checksum, header->image_bytes});
+      }));
+  if (damaged.empty()) return Status::Ok();
+  SHOAL_LOG(kWarning, "storage", "delta.damaged", {"records", damaged.size()});
+  Count(&DeltaStoreStats::corrupt, damaged.size());
+  return backend_->Write({}, damaged);
+}
+
+// Remembers why the disk refuses, for the status. If everything is gone, forgets it, too.
+void IndexedDeltaStore::Note(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    const bool is_new = stats_.trouble != status.message();
+    stats_.trouble = status.message();
+    if (status.ok()) return;
+    if (is_new) {
+      SHOAL_LOG(kWarning, "storage", "delta.trouble", {"reason", status.message()});
+    }
+  }
+  if (!backend_->BeginAnewIfGone()) return;
+  std::uint64_t count = 0;
+  for (auto& [place, of_place] : index_) {
+    count += of_place.entries.size();
+    for (const auto& [sample, entry] : of_place.entries) lost_[place].insert(sample);
+  }
+  index_.clear();
+  for (auto& [place, step] : staged_) {
+    for (auto& [sample, staged] : step) {
+      if (staged.state == Staged::State::kWritten) staged.state = Staged::State::kFailed;
+    }
+  }
+  staged_records_ = 0;
+  SHOAL_LOG(kWarning, "storage", "delta.gone", {"records", count});
+  MutexLock lock(mutex_);
+  stats_.records = stats_.bytes = stats_.staged_bytes = 0;
+  stats_.lost += count;
+  stats_.trouble.clear();
+  stats_.notice = "the folder of the delta store was deleted while in use; " +
+                  std::to_string(count) + " records became first visits";
+}
+
+DeltaStoreStats IndexedDeltaStore::stats() const {
+  const DeltaBackend::Usage usage = backend_->usage();
+  MutexLock lock(mutex_);
+  DeltaStoreStats stats = stats_;
+  stats.disk_bytes = usage.disk_bytes;
+  stats.disk_written_bytes = usage.disk_written_bytes;
+  stats.memory_bytes = usage.memory_bytes + stats_.records * kIndexBytesPerRecord;
+  return stats;
+}
+
+const IndexEntry* IndexedDeltaStore::Find(const DeltaPlace& place, SampleId sample) const {
+  const auto of_place = index_.find(place);
+  if (of_place == index_.end()) return nullptr;
+  const auto found = of_place->second.entries.find(sample);
+  return found == of_place->second.entries.end() ? nullptr : &found->second;
+}
+
+void IndexedDeltaStore::Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry) {
+  PlaceIndex& of_place = index_[place];
+  const auto [at, is_new] = of_place.entries.try_emplace(sample);
+  if (!is_new) of_place.checksum -= RowChecksum(sample, at->second);
+  of_place.checksum += RowChecksum(sample, entry);
+  of_place.bytes += entry.image_bytes - at->second.image_bytes;
+  MutexLock lock(mutex_);
+  stats_.records += is_new ? 1 : 0;
+  stats_.bytes += entry.image_bytes - at->second.image_bytes;
+  at->second = entry;
+}
+
+void IndexedDeltaStore::Erase(const DeltaPlace& place, SampleId sample) {
+  const auto of_place = index_.find(place);
+  if (of_place == index_.end()) return;
+  const auto found = of_place->second.entries.find(sample);
+  if (found == of_place->second.entries.end()) return;
+  {
+    MutexLock lock(mutex_);
+    --stats_.records;
+    stats_.bytes -= found->second.image_bytes;
+  }
+  of_place->second.checksum -= RowChecksum(sample, found->second);
+  of_place->second.bytes -= found->second.image_bytes;
+  of_place->second.entries.erase(found);
+  if (of_place->second.entries.empty()) index_.erase(of_place);
+}
+
+Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const DeltaPlace& place,
+                                                          SampleId sample) {
+  const IndexEntry* entry = Find(place, sample);
+  if (entry == nullptr) {
+    Count(&DeltaStoreStats::misses);
+    return std::optional<DeltaRecord>();
+  }
+  const std::string key = EncodeDeltaKey({place, sample});
+  DeltaHeaderBytes header;
+  Buffer image;
+  const Status status = backend_->Read(key, &header, &image);
+  std::optional<DeltaRecord> record;
+  if (status.ok()) record = DecodeDeltaRecord(key, header, std::move(image));
+  // A whole but older image under a newer header must not pass either.
+  if (record && (record->version != entry->version || record->checksum != entry->checksum)) {
+    record.reset();
+  }
+  if (record) {
+    Count(&DeltaStoreStats::hits);
+    return record;
+  }
+  const bool unreadable = !status.ok() && status.code() != StatusCode::kNotFound &&
+                          status.code() != StatusCode::kDataLoss;
+  Count(&DeltaStoreStats::misses);
+  Count(unreadable ? &DeltaStoreStats::lost : &DeltaStoreStats::corrupt);
+  SHOAL_LOG(kWarning, "storage", unreadable ? "delta.unreadable" : "delta.corrupt",
+            {"boundary", place.boundary}, {"sample", sample.value});
+  // The index forgets the record even if the disk refuses the removal: it is never served again.
+  Erase(place, sample);
+  lost_[place].insert(sample);
+  if (!status.ok()) Note(status);
+  Note(backend_->Write({}, std::span(&key, 1)));
+  return std::optional<DeltaRecord>();
+}
+
+bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
+  return (limits_.records == 0 || used.records < limits_.records) &&
+         (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
+}
+
+// Takes records that matter less than those of `by` out until `size` bytes fit, or there are none
+// left: first those of other runs, then residuals where m needs room.
+void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room* used,
+                                 Plan* plan) const {
+  if (limits_.bytes != 0 && size > limits_.bytes) return;
+  std::size_t taken = plan->displaced.size();  // in the order of these loops
+  for (const bool own_run : {false, true}) {
+    for (const auto& [place, of_place] : index_) {
+      if ((place.run == by.run) != own_run || !GivesWayTo(place, by)) continue;
+      if (taken >= of_place.entries.size()) {
+        taken -= of_place.entries.size();
+        continue;
+      }
+      auto at = std::next(of_place.entries.begin(), static_cast<std::ptrdiff_t>(taken));
+      taken = 0;
+      for (; at != of_place.entries.end(); ++at) {
+        if (Fits(*used, size)) return;
+        used->bytes -= at->second.image_bytes;
+        --used->records;
+        plan->displaced.push_back({place, at->first});
+        plan->removals.push_back(EncodeDeltaKey({place, at->first}));
+      }
+    }
+  }
+}
+
+// Whether a commit of what is staged and of this sample could have room for it: else it need not be
+// written.
+bool IndexedDeltaStore::CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+                                 std::uint64_t size) const {
+  Room used;
+  {
+    MutexLock lock(mutex_);
+    used = {stats_.bytes, stats_.records};
+    if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
+  }
+  const auto replace = [&](SampleId replaced) {
+    if (const IndexEntry* old = Find(place, replaced)) {
+      used.bytes -= old->image_bytes;
+      --used.records;
+    }
+  };
+  replace(sample);
+  for (const auto& [other, staged] : step) {
+    if (other == sample) continue;
+    replace(other);
+    if (staged.state != Staged::State::kWritten) continue;
+    used.bytes += staged.entry.image_bytes;
+    ++used.records;
+  }
+  for (const auto& [other, of_place] : index_) {
+    if (!GivesWayTo(other, place)) continue;
+    used.bytes -= of_place.bytes;
+    used.records -= of_place.entries.size();
+  }
+  return Fits(used, size);
+}
+
+Status IndexedDeltaStore::Stage(const DeltaPlace& place, const DeltaUpdate& update) {
+  const DeltaRecord& record = update.record;
+  if (record.version == 0) {
+    return InvalidArgument("the m of sample " + std::to_string(update.sample.value) +
+                           " has version 0");
+  }
+  Staged& staged = staged_[{place, record.version}][update.sample];
+  Release(staged);
+  const std::uint64_t size = record.image.size();
+  const std::string key = EncodeDeltaKey({place, update.sample});
+  staged.entry = {record.version, record.checksum, size};
+  staged.header =
+      EncodeDeltaHeader(key, {record.version, record.checksum, size, record.tokens, record.hidden});
+  staged.state = Staged::State::kRefused;
+  if (!CouldFit(place, staged_.at({place, record.version}), update.sample, size)) {
+    return Status::Ok();
+  }
+  staged.state = Staged::State::kFailed;
+  const auto image = backend_->Stage(key, staged.header, record.image.bytes());
+  if (!image.ok()) {
+    Note(image.status());
+    return Status::Ok();
+  }
+  staged.state = Staged::State::kWritten;
+  staged.image = *image;
+  ++staged_records_;
+  Count(&DeltaStoreStats::staged_bytes, size);
+  return Status::Ok();
+}
+
+// Forgets the image of a record that was staged, if it has one.
+void IndexedDeltaStore::Release(const Staged& staged) {
+  if (staged.state != Staged::State::kWritten) return;
+  backend_->Unstage(staged.image);
+  --staged_records_;
+  Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
+}
+
+Status IndexedDeltaStore::DropStaged(const DeltaPlace& place, std::uint64_t version) {
+  const auto step = staged_.extract({place, version});
+  if (step.empty()) return Status::Ok();
+  for (const auto& [sample, staged] : step.mapped()) Release(staged);
+  return Status::Ok();
+}
+
+IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place,
+                                                    const StagedStep& step) {
+  Room used;
+  {
+    MutexLock lock(mutex_);
+    used = {stats_.bytes, stats_.records};
+  }
+  Plan plan;
+  for (const auto& [sample, staged] : step) {
+    const IndexEntry* old = Find(place, sample);
+    if (old != nullptr) {
+      used.bytes -= old->image_bytes;
+      --used.records;
+    }
+    std::string key = EncodeDeltaKey({place, sample});
+    const std::uint64_t size = staged.entry.image_bytes;
+    const bool written = staged.state == Staged::State::kWritten;
+    if (written && !Fits(used, size)) Displace(place, size, &used, &plan);
+    if (!written || !Fits(used, size)) {
+      (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(sample);
+      if (written) plan.unused.push_back(staged.image);
+      // The old record must go: the other end already holds a newer m.
+      if (old != nullptr) plan.removals.push_back(std::move(key));
+      continue;
+    }
+    used.bytes += size;
+    ++used.records;
+    plan.entries.push_back({sample, staged.entry});
+    plan.puts.push_back({std::move(key), staged.header, staged.image});
+  }
+  return plan;
+}
+
+Status IndexedDeltaStore::CommitStaged(const DeltaPlace& place, std::uint64_t version,
+                                       std::vector<SampleId>* evicted) {
+  StagedStep step;
+  if (auto found = staged_.extract({place, version}); !found.empty()) {
+    step = std::move(found.mapped());
+  }
+  Plan plan = MakePlan(place, step);
+  for (const auto& [sample, staged] : step) {
+    if (staged.state != Staged::State::kWritten) continue;
+    --staged_records_;
+    Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
+  }
+  for (const DeltaBackend::StagedImage image : plan.unused) backend_->Unstage(image);
+  Status written;
+  if (!plan.puts.empty() || !plan.removals.empty()) {
+    written = backend_->Write(plan.puts, plan.removals);
+    // Trouble while staging is over only when a whole step was written.
+    if (!written.ok() || plan.failed.empty()) Note(written);
+  }
+  if (written.ok()) {
+    CarryOut(place, plan);
+  } else {
+    LoseAll(place, &plan);
+  }
+  if (auto lost = lost_.extract(place); !lost.empty() && evicted != nullptr) {
+    evicted->insert(evicted->end(), lost.mapped().begin(), lost.mapped().end());
+  }
+  return Status::Ok();
+}
+
+void IndexedDeltaStore::CarryOut(const DeltaPlace& place, const Plan& plan) {
+  for (const DeltaKey& key : plan.displaced) Erase(key.place, key.sample);
+  std::set<SampleId>& lost = lost_[place];
+  std::uint64_t bytes = 0;
+  for (const auto& [sample, entry] : plan.entries) {
+    Insert(place, sample, entry);
+    lost.erase(sample);
+    bytes += entry.image_bytes;
+  }
+  Count(&DeltaStoreStats::committed_bytes, bytes);
+  Lose(place, plan.refused);
+  Count(&DeltaStoreStats::evicted, plan.refused.size() + plan.displaced.size());
+  Lose(place, plan.failed);
+  Count(&DeltaStoreStats::lost, plan.failed.size());
+}
+
+// The other end has the newer m of all of them, so neither old nor new records may stay.
+void IndexedDeltaStore::LoseAll(const DeltaPlace& place, Plan* plan) {
+  for (const auto& [sample, entry] : plan->entries) plan->failed.push_back(sample);
+  Lose(place, plan->failed);
+  Count(&DeltaStoreStats::lost, plan->failed.size());
+  Lose(place, plan->refused);
+}
+
+void IndexedDeltaStore::Lose(const DeltaPlace& place, std::span<const SampleId> samples) {
+  for (const SampleId sample : samples) {
+    Erase(place, sample);
+    lost_[place].insert(sample);
+  }
+}
+
+std::vector<DeltaPlace> IndexedDeltaStore::Places() const {
+  std::vector<DeltaPlace> places;
+  for (const auto& [place, of_place] : index_) places.push_back(place);
+  return places;
+}
+
+Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const DeltaPlace& place) {
+  lost_.erase(place);  // the other end learns from the inventory what is not there
+  std::vector<DeltaInventoryEntry> entries;
+  const auto of_place = index_.find(place);
+  if (of_place == index_.end()) return entries;
+  entries.reserve(of_place->second.entries.size());
+  for (const auto& [sample, entry] : of_place->second.entries) {
+    entries.push_back({sample, entry.version, entry.checksum});
+  }
+  return entries;
+}
+
+// Removes all records for which `condition(place, sample, entry)` holds. They are never served
+// again, even if the disk refuses.
+template <typename Condition>
+Status IndexedDeltaStore::Forget(const Condition& condition) {
+  std::vector<DeltaKey> dropped;
+  std::vector<std::string> keys;
+  for (const auto& [place, of_place] : index_) {
+    for (const auto& [sample, entry] : of_place.entries) {
+      if (!condition(place, entry)) continue;
+      dropped.push_back({place, sample});
+      keys.push_back(EncodeDeltaKey({place, sample}));
+    }
+  }
+  for (const DeltaKey& key : dropped) Erase(key.place, key.sample);
+  if (keys.empty() || !Noted(backend_->Write({}, keys)).ok()) return Status::Ok();
+  // A crash must not bring the abandoned history back.
+  Note(backend_->Flush());
+  return Status::Ok();
+}
+
+Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
+  for (const auto& [place, step] : std::exchange(staged_, {})) {
+    for (const auto& [sample, staged] : step) Release(staged);
+  }
+  return Forget([&](const DeltaPlace& place, const IndexEntry& entry) {
+    return place.run == run && entry.version > version;
+  });
+}
+
+Status IndexedDeltaStore::DropRun(RunId run) {
+  return Forget([&](const DeltaPlace& place, const IndexEntry&) { return place.run == run; });
+}
+
+Status IndexedDeltaStore::Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+                               std::uint64_t version_max) {
+  std::vector<std::string> keys;
+  for (const SampleId sample : samples) {
+    const IndexEntry* entry = Find(place, sample);
+    if (entry == nullptr || entry->version > version_max) continue;
+    keys.push_back(EncodeDeltaKey({place, sample}));
+    Erase(place, sample);
+  }
+  if (!keys.empty()) Note(backend_->Write({}, keys));
+  return Status::Ok();
+}
+
+Result<std::uint64_t> IndexedDeltaStore::PlaceChecksum(const DeltaPlace& place) {
+  const auto of_place = index_.find(place);
+  return of_place == index_.end() ? 0 : of_place->second.checksum;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeltaStore>> NewIndexedDeltaStore(std::unique_ptr<DeltaBackend> backend,
+                                                         const DeltaLimits& limits,
+                                                         std::string notice) {
+  auto store = std::make_unique<IndexedDeltaStore>(std::move(backend), limits, std::move(notice));
+  SHOAL_RETURN_IF_ERROR(store->Load());
+  return std::unique_ptr<DeltaStore>(std::move(store));
+}
+
+}  // namespace shoal::storage

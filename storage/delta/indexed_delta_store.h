@@ -1,0 +1,74 @@
+// The DeltaStore that all backends share: an in-memory index of headers over a place for bytes.
+//
+// The index answers inventory, checksums and the quota without reading an image; it is rebuilt from
+// the backend's headers at open and costs kIndexBytesPerRecord each. Thread: as DeltaStore.
+
+#ifndef SHOAL_STORAGE_DELTA_INDEXED_DELTA_STORE_H_
+#define SHOAL_STORAGE_DELTA_INDEXED_DELTA_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "storage/delta/delta_records.h"
+#include "storage/delta/delta_store.h"
+
+namespace shoal::storage {
+
+// Where the bytes of records live.
+class DeltaBackend {
+ public:
+  using StagedImage = std::uint64_t;
+  struct Put {
+    std::string key;
+    DeltaHeaderBytes header;
+    StagedImage image;
+  };
+
+  struct Usage {
+    std::uint64_t disk_bytes = 0;          // of the files now
+    std::uint64_t disk_written_bytes = 0;  // since opening
+    std::uint64_t memory_bytes = 0;
+  };
+
+  virtual ~DeltaBackend() = default;
+  virtual Status VisitHeaders(
+      const std::function<void(std::string_view key, std::span<const std::byte> header)>&
+          visit) = 0;
+  // Header and image of a key, unchecked. Not found or data loss: damaged; else: unreadable now.
+  virtual Status Read(const std::string& key, DeltaHeaderBytes* header, Buffer* image) = 0;
+  // Writes an image that no Read sees until a Write puts it under this key and header.
+  virtual Result<StagedImage> Stage(const std::string& key, const DeltaHeaderBytes& header,
+                                    std::span<const std::byte> image) = 0;
+  virtual void Unstage(StagedImage image) = 0;
+  // First the puts, then the removals, in order; after a failure the first ones may be there. The
+  // images of the puts are used up either way.
+  virtual Status Write(std::span<const Put> puts, std::span<const std::string> removals) = 0;
+  virtual Status Flush() = 0;
+  virtual Status Compact() = 0;
+  // After a failure: true if everything held is gone, staged images too (its folder was deleted),
+  // and the backend begins anew, empty.
+  virtual bool BeginAnewIfGone() = 0;
+  virtual Usage usage() const = 0;  // Thread: any.
+};
+
+struct DeltaLimits {
+  std::uint64_t bytes = 0;         // of images; 0: none
+  std::uint64_t records = 0;       // in the index; 0: none
+  std::uint64_t memory_bytes = 0;  // what stats() reports as the limit
+};
+
+// Reads the headers of `backend`; records whose header is damaged are dropped and counted.
+// `notice` is passed on by stats().
+Result<std::unique_ptr<DeltaStore>> NewIndexedDeltaStore(std::unique_ptr<DeltaBackend> backend,
+                                                         const DeltaLimits& limits,
+                                                         std::string notice = {});
+
+}  // namespace shoal::storage
+
+#endif  // SHOAL_STORAGE_DELTA_INDEXED_DELTA_STORE_H_

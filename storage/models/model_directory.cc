@@ -1,0 +1,227 @@
+#include "storage/models/model_directory.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "common/file.h"
+#include "common/nesting.h"
+#include "storage/files/foreign_text.h"
+
+namespace shoal::storage {
+namespace {
+
+constexpr std::uint64_t kConfigBytesMax = 1 << 20;
+constexpr std::uint64_t kIndexBytesMax = 64 << 20;
+constexpr std::string_view kPrefix = "transformer.";
+constexpr const char* kHeadWeight = "lm_head.weight";
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",          "tokenizer_config.json", "vocab.json",     "merges.txt",
+    "special_tokens_map.json", "added_tokens.json",     "tokenizer.model"};
+
+using Files = std::vector<std::shared_ptr<const SafetensorsFile>>;
+
+std::string ShapeText(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t dimension : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(dimension);
+  }
+  return text + "]";
+}
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+// The causal mask that older exports store with each layer; not a weight.
+bool IsMaskBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
+
+class HuggingFaceDirectory final : public ModelDirectory {
+ public:
+  HuggingFaceDirectory(std::string path, ModelConfig config)
+      : path_(std::move(path)), config_(std::move(config)) {}
+
+  Status Load();
+
+  const ModelConfig& config() const override { return config_; }
+  Result<TensorMap> Part(const std::string& part) const override;
+  std::vector<std::string> TokenizerFiles() const override;
+
+ private:
+  std::string InFolder(const std::string& file) const { return path_ + "/" + file; }
+  Status LoadSharded();
+  Status AddTensor(const std::string& stored_name, const TensorView& view);
+  Status CheckAll() const;
+  Status CheckTiedHead() const;
+
+  const std::string path_;
+  const ModelConfig config_;
+  Files files_;  // keep the mappings that tensors_ points into
+  TensorMap tensors_;
+};
+
+Status HuggingFaceDirectory::Load() {
+  std::error_code error;
+  if (std::filesystem::exists(InFolder(kSingleFile), error)) {
+    SHOAL_ASSIGN_OR_RETURN(auto file, OpenSafetensors(InFolder(kSingleFile)));
+    for (const auto& [name, view] : file->tensors()) SHOAL_RETURN_IF_ERROR(AddTensor(name, view));
+    files_.push_back(std::move(file));
+  } else if (std::filesystem::exists(InFolder(kIndexFile), error)) {
+    SHOAL_RETURN_IF_ERROR(LoadSharded());
+  } else {
+    const bool pickle = std::filesystem::exists(InFolder("pytorch_model.bin"), error);
+    return NotFound(path_ + " holds neither " + kSingleFile + " nor " + kIndexFile +
+                    (pickle ? "; pytorch_model.bin is a pickle and is never read, save the model "
+                              "again with safe_serialization=True"
+                            : "; give the folder of a Hugging Face model with safetensors files"));
+  }
+  return CheckAll();
+}
+
+Status HuggingFaceDirectory::LoadSharded() {
+  const std::string index = InFolder(kIndexFile);
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(index, kIndexBytesMax));
+  SHOAL_RETURN_IF_ERROR(CheckJsonDepth(text, 16, index));
+  const auto root = ParseJson<nlohmann::json>(text);
+  if (root.is_discarded() || !root.is_object() || !root.contains("weight_map") ||
+      !root["weight_map"].is_object()) {
+    return InvalidArgument(index + " has no weight_map object; it is damaged, fetch it again");
+  }
+  std::map<std::string, std::shared_ptr<const SafetensorsFile>> shards;
+  for (const auto& [tensor, value] : root["weight_map"].items()) {
+    if (!value.is_string() || !IsPlainFileName(value.get_ref<const std::string&>())) {
+      return InvalidArgument(index + ": tensor " + Quoted(tensor) +
+                             " lies in no plain file name; the index is damaged, fetch it again");
+    }
+    const auto& file_name = value.get_ref<const std::string&>();
+    auto& shard = shards[file_name];
+    if (shard == nullptr) {
+      SHOAL_ASSIGN_OR_RETURN(shard, OpenSafetensors(InFolder(file_name)));
+      files_.push_back(shard);
+    }
+    const auto found = shard->tensors().find(tensor);
+    if (found == shard->tensors().end()) {
+      return InvalidArgument(index + " says that " + Quoted(file_name) + " holds tensor " +
+                             Quoted(tensor) + ", but it does not; fetch both files again");
+    }
+    SHOAL_RETURN_IF_ERROR(AddTensor(tensor, found->second));
+  }
+  return Status::Ok();
+}
+
+Status HuggingFaceDirectory::AddTensor(const std::string& stored_name, const TensorView& view) {
+  std::string name = stored_name;
+  if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
+  if (IsMaskBuffer(name)) return Status::Ok();
+  if (!tensors_.emplace(name, view).second) {
+    return InvalidArgument(path_ + ": tensor " + Quoted(name) +
+                           " is stored both with and without the prefix 'transformer.'");
+  }
+  return Status::Ok();
+}
+
+Status HuggingFaceDirectory::CheckAll() const {
+  std::set<std::string> wanted;
+  for (const std::string& part : PartNames(config_)) {
+    for (const auto& [name, shape] : PartShapes(config_, part)) {
+      wanted.insert(name);
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end()) {
+        return InvalidArgument(path_ + ": tensor " + Quoted(name) +
+                               " is missing; config.json and the weights do not belong together or "
+                               "a file is incomplete");
+      }
+      if (found->second.shape != shape) {
+        return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has shape " +
+                               ShapeText(found->second.shape) + ", but config.json asks for " +
+                               ShapeText(shape));
+      }
+      if (!IsFloat(found->second.dtype)) {
+        return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has dtype " +
+                               std::string(DTypeName(found->second.dtype)) +
+                               "; supported are F32, F16 and BF16");
+      }
+    }
+  }
+  for (const auto& [name, view] : tensors_) {
+    if (config_.tied_head && name == kHeadWeight) continue;
+    // Dropping a weight in silence would train another model than the one given.
+    if (wanted.count(name) == 0) {
+      return InvalidArgument(path_ + ": tensor " + Quoted(name) +
+                             " belongs to no part of the model that config.json describes");
+    }
+  }
+  return CheckTiedHead();
+}
+
+// A tied head that is stored all the same must be a copy: of two different matrices, shoal would
+// train one and drop the other. The mapped bytes are compared, so nothing is loaded for it.
+Status HuggingFaceDirectory::CheckTiedHead() const {
+  const auto head = tensors_.find(kHeadWeight);
+  if (!config_.tied_head || head == tensors_.end()) return Status::Ok();
+  const TensorView& embedding = tensors_.at("wte.weight");
+  const TensorView& stored = head->second;
+  std::string difference;
+  if (stored.shape != embedding.shape) {
+    difference = "shape " + ShapeText(stored.shape) + " instead of " + ShapeText(embedding.shape);
+  } else if (stored.dtype != embedding.dtype) {
+    difference = "dtype " + std::string(DTypeName(stored.dtype)) + " instead of " +
+                 std::string(DTypeName(embedding.dtype));
+  } else {
+    const auto [first, other] = std::mismatch(stored.data.begin(), stored.data.end(),
+                                              embedding.data.begin(), embedding.data.end());
+    if (first == stored.data.end()) return Status::Ok();
+    const auto byte = static_cast<std::size_t>(first - stored.data.begin());
+    difference =
+        "other values from element " + std::to_string(byte / DTypeBytes(stored.dtype)) + " on";
+  }
+  return InvalidArgument(path_ + ": config.json ties the head to wte.weight, but the stored " +
+                         kHeadWeight + " is no copy of it (" + difference +
+                         "); write \"tie_word_embeddings\": false into config.json to use the "
+                         "stored head, or remove that tensor to use wte.weight");
+}
+
+Result<TensorMap> HuggingFaceDirectory::Part(const std::string& part) const {
+  const auto shapes = PartShapes(config_, part);
+  if (shapes.empty()) {
+    return NotFound(path_ + " has no part " + Quoted(part) +
+                    "; parts are embedding, layer.0 to layer." +
+                    std::to_string(config_.layers - 1) + " and head");
+  }
+  TensorMap tensors;
+  for (const auto& [name, shape] : shapes) tensors.emplace(name, tensors_.at(name));
+  return tensors;
+}
+
+std::vector<std::string> HuggingFaceDirectory::TokenizerFiles() const {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const char* name : kTokenizerFiles) {
+    if (std::filesystem::is_regular_file(InFolder(name), error)) files.push_back(InFolder(name));
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return NotFound(path + " is no folder; give the folder of a Hugging Face model");
+  }
+  const std::string config_path = path + "/config.json";
+  SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path, kConfigBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(text, config_path));
+  auto directory = std::make_shared<HuggingFaceDirectory>(path, std::move(config));
+  SHOAL_RETURN_IF_ERROR(directory->Load());
+  return std::shared_ptr<const ModelDirectory>(std::move(directory));
+}
+
+}  // namespace shoal::storage

@@ -1,0 +1,242 @@
+#include "storage/models/safetensors_header.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "common/nesting.h"
+#include "storage/files/foreign_text.h"
+
+namespace shoal::storage {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  std::string_view name;
+  std::size_t bytes;
+};
+
+constexpr DTypeRow kDTypes[] = {
+    {DType::kBool, "BOOL", 1},      {DType::kU8, "U8", 1},          {DType::kI8, "I8", 1},
+    {DType::kI16, "I16", 2},        {DType::kU16, "U16", 2},        {DType::kI32, "I32", 4},
+    {DType::kU32, "U32", 4},        {DType::kI64, "I64", 8},        {DType::kU64, "U64", 8},
+    {DType::kF8E4M3, "F8_E4M3", 1}, {DType::kF8E5M2, "F8_E5M2", 1}, {DType::kF16, "F16", 2},
+    {DType::kBF16, "BF16", 2},      {DType::kF32, "F32", 4},        {DType::kF64, "F64", 8},
+};
+
+const DTypeRow& RowOf(DType dtype) {
+  for (const DTypeRow& row : kDTypes) {
+    if (row.dtype == dtype) return row;
+  }
+  SHOAL_CHECK(false);
+}
+
+std::optional<DType> DTypeOf(std::string_view name) {
+  for (const DTypeRow& row : kDTypes) {
+    if (row.name == name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// Follows the grammar {name: {dtype, shape, data_offsets}, "__metadata__": {text: text}} event by
+// event; the first event that does not fit stops the parser.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return Unexpected("null"); }
+  bool boolean(bool) override { return Unexpected("a boolean"); }
+  bool number_float(double, const std::string&) override {
+    return Unexpected("a number that is not an integer");
+  }
+  bool number_integer(std::int64_t value) override {
+    // The parser calls this for negative numbers only.
+    return value < 0 ? Unexpected("a negative number")
+                     : number_unsigned(static_cast<std::uint64_t>(value));
+  }
+  bool number_unsigned(std::uint64_t value) override;
+  bool string(std::string& value) override;
+  bool binary(nlohmann::json::binary_t&) override { return Unexpected("binary data"); }
+  bool start_object(std::size_t) override;
+  bool key(std::string& name) override;
+  bool end_object() override;
+  bool start_array(std::size_t) override;
+  bool end_array() override;
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return Refuse("the header is not JSON in UTF-8 (at byte " + std::to_string(position) + ")");
+  }
+
+  SafetensorsHeader& header() { return header_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  enum class Place { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
+
+  bool Refuse(std::string error) {
+    if (error_.empty()) error_ = std::move(error);
+    return false;
+  }
+  bool Unexpected(const std::string& what) {
+    if (place_ == Place::kStart) return Refuse("the header is not a JSON object");
+    if (place_ == Place::kMetadata) return Refuse("__metadata__ holds " + what + ", not a string");
+    if (place_ == Place::kTop) return Refuse("entry " + Quoted(name_) + " is " + what);
+    const std::string field = place_ == Place::kShape     ? "shape"
+                              : place_ == Place::kOffsets ? "data_offsets"
+                                                          : Quoted(field_);
+    return Refuse("tensor " + Quoted(name_) + ": " + field + " holds " + what);
+  }
+
+  SafetensorsHeader header_;
+  Place place_ = Place::kStart;
+  std::string name_;   // of the tensor being read, or the metadata key
+  std::string field_;  // of the tensor being read
+  SafetensorsEntry entry_;
+  std::vector<std::uint64_t> offsets_;
+  bool has_dtype_ = false;
+  bool has_shape_ = false;
+  bool has_offsets_ = false;
+  bool has_metadata_ = false;
+  std::string error_;
+};
+
+bool HeaderReader::number_unsigned(std::uint64_t value) {
+  if (place_ == Place::kShape) {
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return Unexpected("a dimension over 2^63");
+    }
+    entry_.shape.push_back(static_cast<std::int64_t>(value));
+    return true;
+  }
+  if (place_ == Place::kOffsets) {
+    if (offsets_.size() == 2) return Unexpected("more than two numbers");
+    offsets_.push_back(value);
+    return true;
+  }
+  return Unexpected("a number");
+}
+
+bool HeaderReader::string(std::string& value) {
+  if (place_ == Place::kMetadata) {
+    header_.metadata[name_] = std::move(value);
+    return true;
+  }
+  if (place_ != Place::kTensor || field_ != "dtype") return Unexpected("a string");
+  const std::optional<DType> dtype = DTypeOf(value);
+  if (!dtype) {
+    return Refuse("tensor " + Quoted(name_) + " has the unknown dtype " + Quoted(value));
+  }
+  entry_.dtype = *dtype;
+  return true;
+}
+
+bool HeaderReader::start_object(std::size_t) {
+  switch (place_) {
+    case Place::kStart: place_ = Place::kTop; return true;
+    case Place::kTop:
+      if (name_ == kMetadataKey) {
+        place_ = Place::kMetadata;
+      } else {
+        place_ = Place::kTensor;
+        entry_ = {};
+        offsets_.clear();
+        has_dtype_ = has_shape_ = has_offsets_ = false;
+      }
+      return true;
+    default: return Unexpected("an object");
+  }
+}
+
+bool HeaderReader::key(std::string& name) {
+  if (place_ == Place::kTop) {
+    const bool is_metadata = name == kMetadataKey;
+    if (is_metadata ? has_metadata_ : header_.tensors.count(name) != 0) {
+      return Refuse("the name " + Quoted(name) + " occurs twice");
+    }
+    has_metadata_ = has_metadata_ || is_metadata;
+    name_ = std::move(name);
+    return true;
+  }
+  if (place_ == Place::kMetadata) {
+    if (header_.metadata.count(name) != 0) {
+      return Refuse("the __metadata__ key " + Quoted(name) + " occurs twice");
+    }
+    name_ = std::move(name);
+    return true;
+  }
+  bool* seen = name == "dtype"          ? &has_dtype_
+               : name == "shape"        ? &has_shape_
+               : name == "data_offsets" ? &has_offsets_
+                                        : nullptr;
+  if (seen == nullptr) {
+    return Refuse("tensor " + Quoted(name_) + " has the unknown field " + Quoted(name));
+  }
+  if (*seen) return Refuse("tensor " + Quoted(name_) + ": " + name + " occurs twice");
+  *seen = true;
+  field_ = std::move(name);
+  return true;
+}
+
+bool HeaderReader::end_object() {
+  if (place_ == Place::kTop) {
+    place_ = Place::kEnd;
+    return true;
+  }
+  if (place_ == Place::kTensor) {
+    if (!has_dtype_ || !has_shape_ || !has_offsets_) {
+      return Refuse("tensor " + Quoted(name_) + " lacks one of dtype, shape and data_offsets");
+    }
+    if (offsets_.size() != 2) {
+      return Refuse("tensor " + Quoted(name_) + ": data_offsets are not two numbers");
+    }
+    entry_.begin = offsets_[0];
+    entry_.end = offsets_[1];
+    header_.tensors.emplace(std::move(name_), std::move(entry_));
+  }
+  place_ = Place::kTop;
+  return true;
+}
+
+bool HeaderReader::start_array(std::size_t) {
+  if (place_ != Place::kTensor || field_ == "dtype") return Unexpected("an array");
+  place_ = field_ == "shape" ? Place::kShape : Place::kOffsets;
+  return true;
+}
+
+bool HeaderReader::end_array() {
+  place_ = Place::kTensor;
+  return true;
+}
+
+}  // namespace
+
+std::size_t DTypeBytes(DType dtype) { return RowOf(dtype).bytes; }
+
+std::string_view DTypeName(DType dtype) { return RowOf(dtype).name; }
+
+bool TensorBytes(DType dtype, const std::vector<std::int64_t>& shape, std::uint64_t* bytes) {
+  std::uint64_t product = DTypeBytes(dtype);
+  for (const std::int64_t dimension : shape) {
+    if (dimension < 0) return false;
+    if (__builtin_mul_overflow(product, static_cast<std::uint64_t>(dimension), &product)) {
+      return false;
+    }
+  }
+  *bytes = product;
+  return true;
+}
+
+Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text, const std::string& name) {
+  HeaderReader reader;
+  const bool begins_well = !text.empty() && text[0] == '{' && !JsonNestsDeeper(text, kJsonDepthMax);
+  if (!begins_well || !nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) {
+    const std::string cause =
+        reader.error().empty() ? "the header does not begin with '{'" : reader.error();
+    return InvalidArgument(name + ": " + cause +
+                           "; the file is damaged or no safetensors file, fetch it again");
+  }
+  return std::move(reader.header());
+}
+
+}  // namespace shoal::storage

@@ -1,0 +1,129 @@
+#include "storage/checkpoints/event_log.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage_test_support.h"
+
+namespace shoal::storage {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EventLogSuite : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!GetParam()) {
+      log_ = NewMemoryEventLog();
+      return;
+    }
+    auto opened = OpenRocksEventLog(folder_ / "events");
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    log_ = std::move(*opened);
+  }
+  TemporaryFolder folder_;
+  std::unique_ptr<EventLog> log_;
+};
+
+std::vector<std::string> All(EventLog& log) {
+  std::vector<std::string> events;
+  EXPECT_OK(log.Replay([&](std::uint64_t number, std::string_view event) {
+    EXPECT_EQ(number, events.size() + 1);
+    events.emplace_back(event);
+    return Status::Ok();
+  }));
+  return events;
+}
+
+TEST_P(EventLogSuite, NumbersAndReplaysInOrder) {
+  EXPECT_TRUE(All(*log_).empty());
+  std::vector<std::string> events;
+  for (int i = 0; i < 300; ++i) {
+    events.push_back(std::string(static_cast<std::size_t>(i % 7), static_cast<char>(i)));
+    const auto number = log_->Append(events.back());
+    ASSERT_TRUE(number.ok());
+    EXPECT_EQ(*number, events.size());
+  }
+  EXPECT_EQ(All(*log_), events);
+}
+
+TEST_P(EventLogSuite, ReplayStopsAtTheFirstError) {
+  for (const char* event : {"a", "b", "c"}) ASSERT_TRUE(log_->Append(event).ok());
+  int seen = 0;
+  const Status status = log_->Replay([&](std::uint64_t number, std::string_view) {
+    ++seen;
+    return number == 2 ? Aborted("enough") : Status::Ok();
+  });
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
+  EXPECT_EQ(seen, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, EventLogSuite, ::testing::Bool(),
+                         [](const auto& given) { return given.param ? "rocks" : "memory"; });
+
+TEST(RocksEventLog, SurvivesReopenAndGoesOnCounting) {
+  TemporaryFolder folder;
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    auto log = OpenRocksEventLog(folder / "events");
+    ASSERT_TRUE(log.ok()) << log.status().ToString();
+    EXPECT_EQ(*(*log)->Append("event " + std::to_string(i)), i);
+  }
+  auto log = OpenRocksEventLog(folder / "events");
+  EXPECT_EQ(All(**log).size(), 5u);
+  EXPECT_EQ(All(**log).back(), "event 5");
+}
+
+[[noreturn]] void AppendAndCrash(const std::string& path) {
+  auto log = OpenRocksEventLog(path);
+  for (int i = 0; i < 20; ++i) {
+    if (!log.ok() || !(*log)->Append("event").ok()) ::_exit(1);
+  }
+  ::_exit(7);
+}
+
+TEST(RocksEventLog, WhatWasAppendedSurvivesACrash) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  TemporaryFolder folder;
+  // The crashing process is this test run again, so the folder's name must be handed to it.
+  const char* inherited = std::getenv("SHOAL_CRASH_FOLDER");
+  const std::string path = inherited == nullptr ? folder / "events" : inherited;
+  if (inherited != nullptr) std::filesystem::remove_all(folder.path());  // nobody else will
+  ASSERT_EQ(::setenv("SHOAL_CRASH_FOLDER", path.c_str(), 1), 0);
+  EXPECT_EXIT(AppendAndCrash(path), ::testing::ExitedWithCode(7), "");
+  ::unsetenv("SHOAL_CRASH_FOLDER");
+  auto log = OpenRocksEventLog(path);
+  ASSERT_TRUE(log.ok());
+  EXPECT_EQ(All(**log).size(), 20u);
+}
+
+TEST(RocksEventLog, ASecondOpenerIsToldWhoHoldsTheLock) {
+  TemporaryFolder folder;
+  const auto log = OpenRocksEventLog(folder / "events");
+  ASSERT_TRUE(log.ok());
+  const auto second = OpenRocksEventLog(folder / "events");
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(second.status().message(), HasSubstr("another shoal-scheduler uses"));
+}
+
+TEST(RocksEventLog, AFileInTheWayIsAClearError) {
+  TemporaryFolder folder;
+  WriteAll(folder / "events", "x");
+  const auto log = OpenRocksEventLog(folder / "events");
+  ASSERT_FALSE(log.ok());
+  EXPECT_THAT(log.status().message(), HasSubstr("is not a folder"));
+}
+
+TEST(RocksEventLog, APipeAmongItsFilesIsNamed) {
+  TemporaryFolder folder;
+  const std::string path = folder / "events";
+  ASSERT_TRUE(OpenRocksEventLog(path).ok());
+  std::filesystem::remove(path + "/CURRENT");
+  ASSERT_EQ(::mkfifo((path + "/CURRENT").c_str(), 0600), 0);
+  EXPECT_THAT(OpenRocksEventLog(path).status().message(),
+              HasSubstr("CURRENT is not a regular file"));
+}
+
+}  // namespace
+}  // namespace shoal::storage
