@@ -15,8 +15,8 @@
 #include "common/version.h"
 #include "daemon/stage_messages.h"
 #include "model/torch_device.h"
+#include "net/base/local_addresses.h"
 #include "net/links/grpc_link_hub.h"
-#include "net/local_addresses.h"
 
 namespace shoal::daemon {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
-#include "net/tcp_endpoint.h"
+#include "net/base/tcp_endpoint.h"
 
 namespace shoal::net {
 

@@ -18,7 +18,7 @@
 
 #include "common/log.h"
 #include "common/trace.h"
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 
 namespace shoal::net {
 namespace {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 
 namespace shoal::net {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "common/mutex.h"
-#include "net/grpc_setup.h"
-#include "net/wire_bytes.h"
+#include "net/base/wire_bytes.h"
+#include "net/identity/grpc_setup.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "net/executor_gate.h"
+#include "net/base/executor_gate.h"
 #include "net/pacing/rate_limiter.h"
 
 namespace grpc {

@@ -9,8 +9,8 @@
 
 #include "common/executor.h"
 #include "net/admission/connection_gate.h"
+#include "net/base/task_gate.h"
 #include "net/control/control.h"
-#include "net/task_gate.h"
 
 namespace grpc {
 class Service;

@@ -10,12 +10,12 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
+#include "net/base/wire_bytes.h"
 #include "net/control/artefact_client.h"
 #include "net/control/control.h"
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 #include "net/identity/join_ticket.h"
 #include "net/identity/tls.h"
-#include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {

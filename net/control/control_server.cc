@@ -9,11 +9,11 @@
 
 #include "common/log.h"
 #include "net/admission/peer_server.h"
+#include "net/base/wire_bytes.h"
 #include "net/control/artefact_service.h"
 #include "net/control/control.h"
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 #include "net/identity/join_ticket.h"
-#include "net/wire_bytes.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {

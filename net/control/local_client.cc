@@ -8,7 +8,7 @@
 
 #include "common/units.h"
 #include "net/control/local_control.h"
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 #include "proto/local.grpc.pb.h"
 
 namespace shoal::net {

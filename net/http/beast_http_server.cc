@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/trace.h"
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 #include "net/http/http_server.h"
 #include "net/http/status_page.h"
 

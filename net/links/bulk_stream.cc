@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 #include "net/identity/tls.h"
 
 namespace shoal::net {

@@ -14,9 +14,9 @@
 #include "common/buffer.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "net/base/stream_count.h"
 #include "net/identity/identity.h"
 #include "net/links/chunk.h"
-#include "net/stream_count.h"
 
 namespace grpc {
 class CallbackGenericService;

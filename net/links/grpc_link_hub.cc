@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "net/admission/peer_server.h"
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 #include "net/links/bulk_stream.h"
 #include "net/links/chunk.h"
 #include "net/links/link_core.h"

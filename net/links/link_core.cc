@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/log.h"
+#include "net/base/wire_bytes.h"
 #include "net/control/control.h"
-#include "net/wire_bytes.h"
 
 namespace shoal::net {
 namespace {

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "common/log.h"
-#include "net/tcp_endpoint.h"
+#include "net/base/tcp_endpoint.h"
 
 namespace shoal::net {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "compression/replica/replica_method.h"
 #include "compression/replica/stage_selection.h"
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 
 namespace shoal::scheduler {
 namespace {

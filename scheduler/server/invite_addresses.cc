@@ -1,7 +1,7 @@
 #include "scheduler/server/invite_addresses.h"
 
-#include "net/host_port.h"
-#include "net/local_addresses.h"
+#include "net/base/host_port.h"
+#include "net/base/local_addresses.h"
 
 namespace shoal::scheduler {
 

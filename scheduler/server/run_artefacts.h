@@ -13,7 +13,7 @@
 #include "dataset/prepared_data.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/run_origin.h"
+#include "scheduler/server/run_origin.h"
 #include "storage/delta/delta_size.h"
 #include "storage/files/content_store.h"
 #include "storage/models/model_directory.h"

@@ -17,7 +17,7 @@
 #include "common/ids.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
-#include "scheduler/upload_book.h"
+#include "scheduler/server/upload_book.h"
 #include "storage/checkpoints/event_log.h"
 #include "storage/files/content_store.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "scheduler/server/invite_addresses.h"
 #include "scheduler/server/run_status.h"

@@ -5,7 +5,7 @@
 
 #include "common/bytes.h"
 #include "storage/checkpoints/event_log.h"
-#include "storage/checkpoints/rocks_database.h"
+#include "storage/files/rocks_database.h"
 
 namespace shoal::storage {
 namespace {

@@ -24,10 +24,10 @@
 
 #include "common/log.h"
 #include "common/mutex.h"
-#include "storage/checkpoints/rocks_database.h"
 #include "storage/delta/delta_tuning.h"
 #include "storage/delta/image_files.h"
 #include "storage/delta/indexed_delta_store.h"
+#include "storage/files/rocks_database.h"
 
 namespace shoal::storage {
 namespace {

@@ -26,7 +26,8 @@ def clean_tree():
         ".clang-format": STYLE,
         "net/CMakeLists.txt": "shoal_library(net SRCS link.cc HDRS link.h)\n",
         "net/links/link.h": header("net/links/link.h", "int Open();\n"),
-        "net/links/link.cc": '#include "net/links/link.h"\n\n#include <grpcpp/grpcpp.h>\n\n#include <vector>\n',
+        "net/links/link.cc": '#include "net/links/link.h"\n\n#include <grpcpp/grpcpp.h>\n\n'
+                             '#include <vector>\n',
     }
 
 
@@ -63,8 +64,8 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.errors(), [])
 
     def test_arrow_between_modules(self):
-        self.expect_one(self.with_source("net/a.cc", '#include "model/stage_model.h"\n'),
-                        "net/a.cc", "net/ must not include model/")
+        self.expect_one(self.with_source("net/links/a.cc", '#include "model/stage_model.h"\n'),
+                        "net/links/a.cc", "net/ must not include model/")
         self.expect_one(self.with_source("client/a.cc", '#include "storage/delta/delta_store.h"\n'),
                         "client/a.cc", "client/ must not include storage/")
         self.expect_one(self.with_source("common/a.cc", '#include "net/links/link.h"\n'),
@@ -83,37 +84,37 @@ class LintTest(unittest.TestCase):
                         "interfaces only")
 
     def test_include_from_nowhere(self):
-        self.expect_one(self.with_source("net/a.cc", '#include "link.h"\n'), "net/a.cc",
+        self.expect_one(self.with_source("net/links/a.cc", '#include "link.h"\n'), "net/links/a.cc",
                         "lies in no module")
 
     def test_third_party_in_the_wrong_folder(self):
         for path, include in [
                 ("pipeline/a.cc", "torch/torch.h"), ("daemon/a.cc", "ATen/ATen.h"),
-                ("scheduler/a.cc", "grpcpp/server.h"), ("model/a.cc", "rocksdb/db.h"),
-                ("net/a.cc", "boost/asio.hpp"), ("net/a.cc", "spdlog/spdlog.h"),
-                ("pipeline/a.cc", "openssl/evp.h"), ("storage/a.cc", "toml++/toml.h")]:
+                ("scheduler/server/a.cc", "grpcpp/server.h"), ("model/a.cc", "rocksdb/db.h"),
+                ("net/links/a.cc", "boost/asio.hpp"), ("net/links/a.cc", "spdlog/spdlog.h"),
+                ("pipeline/a.cc", "openssl/evp.h"), ("storage/files/a.cc", "toml++/toml.h")]:
             with self.subTest(include=include):
                 self.expect_one(self.with_source(path, f"#include <{include}>\n"), path,
                                 "is not allowed in this file")
 
     def test_generated_service_only_in_net(self):
         text = '#include "proto/control.grpc.pb.h"\n'
-        self.assertEqual(self.errors(**self.with_source("net/a.cc", text)), [])
-        self.expect_one(self.with_source("scheduler/a.cc", text), "scheduler/a.cc", "gRPC")
+        self.assertEqual(self.errors(**self.with_source("net/links/a.cc", text)), [])
+        self.expect_one(self.with_source("scheduler/server/a.cc", text), "scheduler/server/a.cc", "gRPC")
 
     def test_third_party_where_it_belongs(self):
         for path, include in [
-                ("model/a.cc", "ATen/ATen.h"), ("storage/a.cc", "rocksdb/db.h"),
-                ("net/beast_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
-                ("common/asio_executor.cc", "boost/asio.hpp"), ("net/a.cc", "unistd.h"),
+                ("model/a.cc", "ATen/ATen.h"), ("storage/files/a.cc", "rocksdb/db.h"),
+                ("net/http/beast_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
+                ("common/asio_executor.cc", "boost/asio.hpp"), ("net/links/a.cc", "unistd.h"),
                 ("compression/device/cuda/a.cu", "cuda_runtime.h")]:
             with self.subTest(include=include):
                 files = self.with_source(path, f"#include <{include}>\n")
                 self.assertEqual(self.errors(**files), [])
 
     def test_unknown_header(self):
-        self.expect_one(self.with_source("net/a.cc", "#include <curl/curl.h>\n"), "net/a.cc",
-                        "is unknown")
+        self.expect_one(self.with_source("net/links/a.cc", "#include <curl/curl.h>\n"),
+                        "net/links/a.cc", "is unknown")
 
     def test_module_header_is_std_only(self):
         for include in ("nlohmann/json.hpp", "grpcpp/grpcpp.h", "unistd.h"):
@@ -152,8 +153,9 @@ class LintTest(unittest.TestCase):
         self.expect_one(files, "compression/api/a0.cc", "46 sources, the limit is 45")
 
     def test_guard(self):
-        body = clean_tree()["net/links/link.h"].replace("SHOAL_NET_LINK_H_", "NET_LINK_H")
-        self.expect_one({"net/links/link.h": body}, "net/links/link.h", "SHOAL_NET_LINK_H_")
+        body = clean_tree()["net/links/link.h"].replace("SHOAL_NET_LINKS_LINK_H_", "NET_LINK_H")
+        self.expect_one({"net/links/link.h": body}, "net/links/link.h",
+                        "SHOAL_NET_LINKS_LINK_H_")
 
     def test_namespace(self):
         body = header("net/links/link.h", "int Open();\n", module="pipeline")
@@ -162,18 +164,19 @@ class LintTest(unittest.TestCase):
     def test_long_function(self):
         def function(lines):
             return "int F() {\n" + "  f();\n" * (lines - 2) + "}\n"
-        self.assertEqual(self.errors(**self.with_source("net/a.cc", function(70))), [])
-        self.expect_one(self.with_source("net/a.cc", function(71)), "net/a.cc",
+        self.assertEqual(self.errors(**self.with_source("net/links/a.cc", function(70))), [])
+        self.expect_one(self.with_source("net/links/a.cc", function(71)), "net/links/a.cc",
                         "a function of 71 lines")
 
     def test_long_file_and_header(self):
-        self.expect_one(self.with_source("net/a.cc", "int f();\n" * 601), "net/a.cc", "601 lines")
+        self.expect_one(self.with_source("net/links/a.cc", "int f();\n" * 601),
+                        "net/links/a.cc", "601 lines")
         body = header("net/links/link.h", "int Open();\n" * 245)
         self.expect_one({"net/links/link.h": body}, "net/links/link.h", "the limit is 250")
 
     def test_long_line(self):
         line = "// " + "https://x/" * 10 + "\n"  # clang-format cannot break it
-        self.expect_one(self.with_source("net/a.cc", line), "net/a.cc", "103 columns")
+        self.expect_one(self.with_source("net/links/a.cc", line), "net/links/a.cc", "103 columns")
 
     def test_banned_words(self):
         for words in ("TODO", "FIXME", "XXX", "HACK", "Not implemented", "for now", "placeholder",
@@ -185,11 +188,12 @@ class LintTest(unittest.TestCase):
 
     def test_json_is_parsed_with_a_bound(self):
         source = "int a = Json::parse(text);\n"
-        self.expect_one(self.with_source("net/a.cc", source), "net/a.cc", "banned")
+        self.expect_one(self.with_source("net/links/a.cc", source), "net/links/a.cc", "banned")
 
     def test_dead_file(self):
-        self.expect_one({"net/a.cc": "int a;\n"}, "net/a.cc", "dead file")
-        self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/links/link.h", "dead file")
+        self.expect_one({"net/links/a.cc": "int a;\n"}, "net/links/a.cc", "dead file")
+        self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/links/link.h",
+                        "dead file")
 
     def test_foreach_names_files(self):
         lists = "foreach(name a b)\n  add(${name}_test SRCS ${name}_test.cc)\nendforeach()\n"
@@ -199,7 +203,8 @@ class LintTest(unittest.TestCase):
         self.expect_one(files, "tests/c_test.cc", "dead file")
 
     def test_format(self):
-        self.expect_one(self.with_source("net/a.cc", "int  a;\n"), "net/a.cc", "not formatted")
+        self.expect_one(self.with_source("net/links/a.cc", "int  a;\n"), "net/links/a.cc",
+                        "not formatted")
 
 
 class FunctionsTest(unittest.TestCase):

@@ -61,7 +61,8 @@ class HostilePeerTest(Browser):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 name = {"/": "html", "/page.css": "css", "/page.js": "js"}.get(self.path)
-                body = (harness.SOURCE / f"net/http/status_page.{name}").read_bytes() if name else status
+                page = harness.SOURCE / f"net/http/status_page.{name}"
+                body = page.read_bytes() if name else status
                 kind = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
                 self.send_response(200)
                 self.send_header("Content-Type", kind.get(name, "application/json"))

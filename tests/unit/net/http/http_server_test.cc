@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 
 namespace shoal::net {
 namespace {

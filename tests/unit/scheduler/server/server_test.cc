@@ -20,7 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
 #include "storage/models/safetensors.h"

@@ -2,8 +2,8 @@
 // that the run goes on where the model directory or the data file is gone (docs/STORAGE.md,
 // "Origin").
 
-#ifndef SHOAL_SCHEDULER_RUN_ORIGIN_H_
-#define SHOAL_SCHEDULER_RUN_ORIGIN_H_
+#ifndef SHOAL_SCHEDULER_SERVER_RUN_ORIGIN_H_
+#define SHOAL_SCHEDULER_SERVER_RUN_ORIGIN_H_
 
 #include <map>
 #include <string>
@@ -30,4 +30,4 @@ Result<RunOrigin> ReadOrigin(const std::string& directory);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_RUN_ORIGIN_H_
+#endif  // SHOAL_SCHEDULER_SERVER_RUN_ORIGIN_H_

@@ -1,4 +1,4 @@
-#include "net/grpc_setup.h"
+#include "net/identity/grpc_setup.h"
 
 #include <absl/synchronization/mutex.h>
 #include <google/protobuf/stubs/logging.h>

@@ -1,4 +1,4 @@
-#include "net/tcp_endpoint.h"
+#include "net/base/tcp_endpoint.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "net/local_addresses.h"
+#include "net/base/local_addresses.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "scheduler/upload_book.h"
+#include "scheduler/server/upload_book.h"
 
 #include <algorithm>
 #include <utility>

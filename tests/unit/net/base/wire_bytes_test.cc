@@ -1,7 +1,7 @@
 // Counted wire bytes against the kernel's counters of the loopback interface, in a network
 // namespace of this test's own, so that nothing else is counted.
 
-#include "net/wire_bytes.h"
+#include "net/base/wire_bytes.h"
 
 #include <net/if.h>
 #include <sched.h>

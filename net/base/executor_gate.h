@@ -4,8 +4,8 @@
 // So an owner goes without waiting for its calls: it cancels them and closes the gate; they end in
 // the background, on gRPC's threads, and touch nothing but what they own.
 
-#ifndef SHOAL_NET_EXECUTOR_GATE_H_
-#define SHOAL_NET_EXECUTOR_GATE_H_
+#ifndef SHOAL_NET_BASE_EXECUTOR_GATE_H_
+#define SHOAL_NET_BASE_EXECUTOR_GATE_H_
 
 #include <functional>
 #include <utility>
@@ -48,4 +48,4 @@ class ExecutorGate {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_EXECUTOR_GATE_H_
+#endif  // SHOAL_NET_BASE_EXECUTOR_GATE_H_

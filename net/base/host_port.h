@@ -1,7 +1,7 @@
 // "host:port" texts: 127.0.0.1:8790, [::1]:8790, name:0.
 
-#ifndef SHOAL_NET_HOST_PORT_H_
-#define SHOAL_NET_HOST_PORT_H_
+#ifndef SHOAL_NET_BASE_HOST_PORT_H_
+#define SHOAL_NET_BASE_HOST_PORT_H_
 
 #include <cstdint>
 #include <string>
@@ -23,4 +23,4 @@ std::string FormatHostPort(const HostPort& value);
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_HOST_PORT_H_
+#endif  // SHOAL_NET_BASE_HOST_PORT_H_

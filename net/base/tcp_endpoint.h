@@ -1,7 +1,7 @@
 // The other end of a TCP connection: an address and a port, IPv4 and IPv6 alike.
 
-#ifndef SHOAL_NET_TCP_ENDPOINT_H_
-#define SHOAL_NET_TCP_ENDPOINT_H_
+#ifndef SHOAL_NET_BASE_TCP_ENDPOINT_H_
+#define SHOAL_NET_BASE_TCP_ENDPOINT_H_
 
 #include <array>
 #include <compare>
@@ -30,4 +30,4 @@ std::array<std::uint8_t, 16> LineOf(const TcpEndpoint& endpoint);
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_TCP_ENDPOINT_H_
+#endif  // SHOAL_NET_BASE_TCP_ENDPOINT_H_

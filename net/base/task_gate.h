@@ -1,8 +1,8 @@
 // TaskGate: lets an owner whose tasks run on another executor go without waiting for those that
 // have not started, and only shortly for those that run.
 
-#ifndef SHOAL_NET_TASK_GATE_H_
-#define SHOAL_NET_TASK_GATE_H_
+#ifndef SHOAL_NET_BASE_TASK_GATE_H_
+#define SHOAL_NET_BASE_TASK_GATE_H_
 
 #include "common/mutex.h"
 
@@ -38,4 +38,4 @@ class TaskGate {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_TASK_GATE_H_
+#endif  // SHOAL_NET_BASE_TASK_GATE_H_

@@ -1,8 +1,8 @@
 // What a gRPC message costs on the wire. docs/WIRE.md, "Counting bytes", has the figures measured
 // against the kernel's interface counters.
 
-#ifndef SHOAL_NET_WIRE_BYTES_H_
-#define SHOAL_NET_WIRE_BYTES_H_
+#ifndef SHOAL_NET_BASE_WIRE_BYTES_H_
+#define SHOAL_NET_BASE_WIRE_BYTES_H_
 
 #include <cstdint>
 
@@ -24,4 +24,4 @@ inline std::uint64_t WireBytes(std::uint64_t message_bytes) {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_WIRE_BYTES_H_
+#endif  // SHOAL_NET_BASE_WIRE_BYTES_H_

@@ -1,7 +1,7 @@
 // What the RocksDB files of this folder share: status conversion, common options, opening.
 
-#ifndef SHOAL_STORAGE_CHECKPOINTS_ROCKS_DATABASE_H_
-#define SHOAL_STORAGE_CHECKPOINTS_ROCKS_DATABASE_H_
+#ifndef SHOAL_STORAGE_FILES_ROCKS_DATABASE_H_
+#define SHOAL_STORAGE_FILES_ROCKS_DATABASE_H_
 
 #include <cstdint>
 #include <functional>
@@ -55,4 +55,4 @@ class RocksDatabase {
 
 }  // namespace shoal::storage
 
-#endif  // SHOAL_STORAGE_CHECKPOINTS_ROCKS_DATABASE_H_
+#endif  // SHOAL_STORAGE_FILES_ROCKS_DATABASE_H_

@@ -1,4 +1,4 @@
-#include "scheduler/run_origin.h"
+#include "scheduler/server/run_origin.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "net/host_port.h"
+#include "net/base/host_port.h"
 
 #include <charconv>
 

@@ -1,7 +1,7 @@
 // StreamCount: calls that gRPC still uses; their owner waits for none before it goes.
 
-#ifndef SHOAL_NET_STREAM_COUNT_H_
-#define SHOAL_NET_STREAM_COUNT_H_
+#ifndef SHOAL_NET_BASE_STREAM_COUNT_H_
+#define SHOAL_NET_BASE_STREAM_COUNT_H_
 
 #include "common/mutex.h"
 
@@ -31,4 +31,4 @@ class StreamCount {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_STREAM_COUNT_H_
+#endif  // SHOAL_NET_BASE_STREAM_COUNT_H_

@@ -1,7 +1,7 @@
 // What every use of gRPC in shoal shares: channel and server settings, status mapping, log routing.
 
-#ifndef SHOAL_NET_GRPC_SETUP_H_
-#define SHOAL_NET_GRPC_SETUP_H_
+#ifndef SHOAL_NET_IDENTITY_GRPC_SETUP_H_
+#define SHOAL_NET_IDENTITY_GRPC_SETUP_H_
 
 #include <atomic>
 #include <cstddef>
@@ -47,4 +47,4 @@ std::string PeerAddress(const std::string& grpc_peer);
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_GRPC_SETUP_H_
+#endif  // SHOAL_NET_IDENTITY_GRPC_SETUP_H_

@@ -3,8 +3,8 @@
 // Only members with a stage upload. Each may hold some checkpoints' files of its stage; of more the
 // oldest go, since a checkpoint that was given up leaves files behind. Pure; thread: store.
 
-#ifndef SHOAL_SCHEDULER_UPLOAD_BOOK_H_
-#define SHOAL_SCHEDULER_UPLOAD_BOOK_H_
+#ifndef SHOAL_SCHEDULER_SERVER_UPLOAD_BOOK_H_
+#define SHOAL_SCHEDULER_SERVER_UPLOAD_BOOK_H_
 
 #include <cstdint>
 #include <deque>
@@ -49,4 +49,4 @@ class UploadBook {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_UPLOAD_BOOK_H_
+#endif  // SHOAL_SCHEDULER_SERVER_UPLOAD_BOOK_H_

@@ -1,7 +1,7 @@
 // The addresses under which others may reach this machine.
 
-#ifndef SHOAL_NET_LOCAL_ADDRESSES_H_
-#define SHOAL_NET_LOCAL_ADDRESSES_H_
+#ifndef SHOAL_NET_BASE_LOCAL_ADDRESSES_H_
+#define SHOAL_NET_BASE_LOCAL_ADDRESSES_H_
 
 #include <string>
 #include <vector>
@@ -14,4 +14,4 @@ std::vector<std::string> LocalAddresses();
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_LOCAL_ADDRESSES_H_
+#endif  // SHOAL_NET_BASE_LOCAL_ADDRESSES_H_

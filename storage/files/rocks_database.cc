@@ -1,4 +1,4 @@
-#include "storage/checkpoints/rocks_database.h"
+#include "storage/files/rocks_database.h"
 
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
