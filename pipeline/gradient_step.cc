@@ -11,11 +11,11 @@
 #include <optional>
 #include <utility>
 
-#include "collective/channel_mux.h"
-#include "collective/exchange.h"
 #include "compression/replica/power_sgd_vector.h"
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/exchange.h"
 
 namespace shoal::pipeline {
 namespace {

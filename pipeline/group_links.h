@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/group_channel.h"
 #include "pipeline/runner_core.h"
+#include "replica/collective/group_channel.h"
 
 namespace shoal::pipeline {
 

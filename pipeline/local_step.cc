@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "collective/exchange.h"
 #include "optimizer/adamw.h"
 #include "optimizer/nesterov.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/exchange.h"
 
 namespace shoal::pipeline {
 namespace {

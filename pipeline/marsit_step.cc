@@ -1,7 +1,8 @@
 // The method `marsit`: gradients, exact, while the variance warms up; then every member folds its
 // own gradient into a momentum of its own, and the group passes the signs of the members' updates
 // (that momentum over the frozen variance, plus what signs did not tell before) round a ring, with
-// an exact average from time to time ("Sign Bit is Enough", DAC 2022; collective/marsit.h).
+// an exact average from time to time ("Sign Bit is Enough", DAC 2022;
+// replica/collective/ring/marsit.h).
 //
 // What travels is an update in parameter units, per tensor in units of its scale: the mean
 // magnitude of Adam's directions over tensor and members at the last exact round. A sign is worth
@@ -14,11 +15,11 @@
 #include <numeric>
 #include <utility>
 
-#include "collective/marsit_exchange.h"
-#include "collective/ring_reduce.h"
 #include "optimizer/adamw.h"
 #include "pipeline/part_slices.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/ring/marsit_exchange.h"
+#include "replica/collective/ring/ring_reduce.h"
 
 namespace shoal::pipeline {
 namespace {

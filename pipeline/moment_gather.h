@@ -15,12 +15,12 @@
 #include <memory>
 #include <vector>
 
-#include "collective/exchange.h"
-#include "collective/lan_groups.h"
-#include "collective/shard_layout.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
 #include "pipeline/runner_core.h"
+#include "replica/collective/direct/lan_groups.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/shard_layout.h"
 
 namespace shoal::pipeline {
 

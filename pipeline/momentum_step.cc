@@ -17,12 +17,12 @@
 #include <deque>
 #include <utility>
 
-#include "collective/channel_mux.h"
-#include "collective/exchange.h"
 #include "optimizer/adamw.h"
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/part_slices.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/exchange.h"
 
 namespace shoal::pipeline {
 namespace {

@@ -11,12 +11,12 @@
 #include <span>
 #include <vector>
 
-#include "collective/shard_layout.h"
 #include "common/buffer.h"
 #include "common/mutex.h"
 #include "compression/codecs/learned_levels.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/shard_layout.h"
 
 namespace shoal::pipeline {
 

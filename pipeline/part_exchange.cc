@@ -1,8 +1,8 @@
 #include <utility>
 
-#include "collective/power_sgd_exchange.h"
 #include "compression/replica/stage_selection.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/power_sgd_exchange.h"
 
 namespace shoal::pipeline {
 

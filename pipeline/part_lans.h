@@ -3,9 +3,9 @@
 #ifndef SHOAL_PIPELINE_PART_LANS_H_
 #define SHOAL_PIPELINE_PART_LANS_H_
 
-#include "collective/lan_groups.h"
 #include "compression/replica/qsdp_options.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/direct/lan_groups.h"
 
 namespace shoal::pipeline {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collective/shares.h"
+#include "replica/collective/shares.h"
 
 namespace shoal::pipeline {
 namespace {

@@ -22,9 +22,6 @@
 #include <span>
 #include <utility>
 
-#include "collective/channel_mux.h"
-#include "collective/exchange.h"
-#include "collective/hierarchical_exchange.h"
 #include "compression/codecs/learned_levels.h"
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/learned_codecs.h"
@@ -32,6 +29,9 @@
 #include "pipeline/owned_shard.h"
 #include "pipeline/part_lans.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/direct/hierarchical_exchange.h"
+#include "replica/collective/exchange.h"
 
 namespace shoal::pipeline {
 namespace {

@@ -19,8 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "collective/exchange.h"
-#include "collective/group_channel.h"
 #include "common/buffer.h"
 #include "common/status.h"
 #include "compression/replica/replica_method.h"
@@ -30,6 +28,8 @@
 #include "pipeline/group_links.h"
 #include "pipeline/part_gate.h"
 #include "pipeline/runner_core.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/group_channel.h"
 
 namespace shoal::pipeline {
 

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "collective/unit_exchange.h"
 #include "common/task_scope.h"
 #include "model/stage_model.h"
 #include "pipeline/part_gate.h"
 #include "pipeline/runner_core.h"
 #include "pipeline/unit_shards.h"
+#include "replica/collective/units/unit_exchange.h"
 
 namespace shoal::pipeline {
 

@@ -12,10 +12,10 @@
 #include <memory>
 #include <vector>
 
-#include "collective/unit_exchange.h"
 #include "compression/codecs/learned_levels.h"
 #include "optimizer/adamw_shard.h"
 #include "pipeline/replica_step.h"
+#include "replica/collective/units/unit_exchange.h"
 
 namespace shoal::pipeline {
 

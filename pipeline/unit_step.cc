@@ -14,14 +14,14 @@
 #include <deque>
 #include <utility>
 
-#include "collective/channel_mux.h"
-#include "collective/exchange.h"
-#include "collective/shard_layout.h"
-#include "collective/unit_exchange.h"
 #include "pipeline/learned_codecs.h"
 #include "pipeline/replica_step.h"
 #include "pipeline/unit_gate.h"
 #include "pipeline/unit_shards.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/shard_layout.h"
+#include "replica/collective/units/unit_exchange.h"
 
 namespace shoal::pipeline {
 namespace {

@@ -1,5 +1,5 @@
 // What the peers of a plan are told of each other's lines, by which groups share out their
-// reductions (collective/shares.h). Pure; thread: control.
+// reductions (replica/collective/shares.h). Pure; thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
 #define SHOAL_SCHEDULER_SWARM_LINE_RATES_H_

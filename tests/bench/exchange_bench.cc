@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "collective/exchange_coders.h"
-#include "collective/exchange_work.h"
 #include "optimizer/adamw.h"
 #include "pipeline/part_slices.h"
+#include "replica/collective/exchange_coders.h"
+#include "replica/collective/exchange_work.h"
 
 namespace shoal::collective {
 namespace {

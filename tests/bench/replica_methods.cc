@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "collective/channel_mux.h"
-#include "collective/exchange.h"
-#include "collective/marsit_exchange.h"
-#include "collective/power_sgd_exchange.h"
-#include "collective/ring_exchange.h"
-#include "collective/ring_reduce.h"
-#include "collective/shard_layout.h"
 #include "compression/replica/replica_method.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/power_sgd_exchange.h"
+#include "replica/collective/ring/marsit_exchange.h"
+#include "replica/collective/ring/ring_exchange.h"
+#include "replica/collective/ring/ring_reduce.h"
+#include "replica/collective/shard_layout.h"
 
 namespace shoal::bench {
 namespace {

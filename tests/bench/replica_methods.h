@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "collective/group_channel.h"
 #include "common/buffer.h"
 #include "common/executor.h"
 #include "common/status.h"
+#include "replica/collective/group_channel.h"
 
 namespace shoal::bench {
 

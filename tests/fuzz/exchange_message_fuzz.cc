@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "collective/chunk_coder.h"
-#include "collective/exchange_message.h"
+#include "replica/collective/chunk_coder.h"
+#include "replica/collective/exchange_message.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/ring_message.h"
+#include "replica/collective/ring/ring_message.h"
 
 using namespace shoal::collective;
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collective/unit_message.h"
+#include "replica/collective/units/unit_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<std::byte> message(size);

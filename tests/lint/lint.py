@@ -53,15 +53,21 @@ class Tree:
         self.errors.append(f"{path}:{line}: {message}")
 
 
+def longest_prefix(path, folders):
+    """The deepest of `folders` that a file lies in; None: in none of them."""
+    folder = path.rpartition("/")[0]
+    while folder and folder not in folders:
+        folder = folder.rpartition("/")[0]
+    return folder or None
+
+
 def module_of(path):
-    folder = path.split("/")[0]
-    return folder if folder in rules.ARROWS else None
+    return longest_prefix(path, rules.ARROWS)
 
 
 def folder_of(path):
     """The folder of rules.FOLDER_ARROWS that a file lies in."""
-    folder = "/".join(path.split("/")[:2])
-    return folder if folder in rules.FOLDER_ARROWS else None
+    return longest_prefix(path, rules.FOLDER_ARROWS)
 
 
 def check_folder_include(tree, path, line, header):
@@ -69,12 +75,13 @@ def check_folder_include(tree, path, line, header):
     source, target = folder_of(path), folder_of(header)
     if source is None or target is None or source == target:
         return
-    if target.split("/")[1] not in rules.FOLDER_ARROWS[source]:
+    module = module_of(path)
+    if target not in {os.path.normpath(f"{module}/{f}") for f in rules.FOLDER_ARROWS[source]}:
         tree.report(path, line, f"layering: {source}/ must not include {target}/ ({header})")
 
 
 def check_own_include(tree, path, line, header):
-    module, target = module_of(path), header.split("/")[0]
+    module, target = module_of(path), module_of(header)
     if target == module:
         check_folder_include(tree, path, line, header)
         return
@@ -82,7 +89,7 @@ def check_own_include(tree, path, line, header):
     for pattern, more in rules.EXTRA_ARROWS:
         if pattern.match(path):
             allowed |= more
-    if target not in rules.ARROWS:
+    if target is None:
         tree.report(path, line, f'"{header}" lies in no module: include from the root')
     elif target not in allowed:
         tree.report(path, line, f"layering: {module}/ must not include {target}/ ({header})")
@@ -140,23 +147,23 @@ def check_namespaces(tree):
         module = module_of(path)
         if module is None or not path.endswith(".h") or path.endswith("-inl.h"):
             continue
-        own = "shoal" if module == "common" else f"shoal::{module}"
+        own = "shoal" if module == "common" else f"shoal::{module.rpartition('/')[2]}"
         if not re.search(rf"^namespace {own} {{", tree.texts[path], re.M):
             tree.report(path, 1, f"nothing here is in namespace {own}")
 
 
 def check_folders(tree):
     """Modules with folders have all sources in them; no folder is crowded."""
-    divided = {folder.split("/")[0] for folder in rules.FOLDER_ARROWS}
+    divided = {module_of(folder + "/") for folder in rules.FOLDER_ARROWS}
     counts = {}
     for path in tree.cxx():
         folder = path.rsplit("/", 1)[0]
         counts.setdefault(folder, []).append(path)
         if module_of(path) in divided and folder_of(path) is None:
-            tree.report(path, 1, f"{path.split('/')[0]}/ is divided: name this file's folder in "
+            tree.report(path, 1, f"{module_of(path)}/ is divided: name this file's folder in "
                                  "FOLDER_ARROWS of tests/lint/rules.py")
     for folder, paths in counts.items():
-        if folder.split("/")[0] in divided and len(paths) > rules.FOLDER_FILES_MAX:
+        if module_of(folder + "/") in divided and len(paths) > rules.FOLDER_FILES_MAX:
             tree.report(paths[0], 1, f"{folder}/ has {len(paths)} sources, the limit is "
                                      f"{rules.FOLDER_FILES_MAX}: divide it")
 

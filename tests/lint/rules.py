@@ -2,27 +2,29 @@
 
 import re
 
-# Folder -> the other folders whose headers it may include.
+# Module -> the other modules whose headers it may include. A module is a folder with a target and a
+# namespace of its own, which its last name gives.
 ARROWS = {
     "common": set(),
     "proto": set(),
     "compression": {"common"},
-    "collective": {"common", "compression"},
+    "replica/collective": {"common", "compression"},
     "storage": {"common"},
     "dataset": {"common"},
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model": {"common", "storage", "optimizer"},
-    "pipeline": {"common", "compression", "collective", "optimizer", "storage", "net", "model",
-                 "dataset"},
+    "pipeline": {"common", "compression", "replica/collective", "optimizer", "storage", "net",
+                 "model", "dataset"},
     "scheduler": {"common", "proto", "net", "dataset", "storage", "compression"},
-    "daemon": {"common", "proto", "compression", "collective", "storage", "dataset", "net",
+    "daemon": {"common", "proto", "compression", "replica/collective", "storage", "dataset", "net",
                "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
 }
 
-# Folders within a module, the lowest first -> the others of the module that they may include. A
-# folder's subfolders count as it does. A module with an entry here lists all of its folders.
+# Folders within a module, the lowest first -> the others of the module that they may include, "."
+# for files directly in the module. A folder's subfolders count as it does. A module with an entry
+# here lists all of its folders.
 FOLDER_ARROWS = {
     "compression/simd": set(),
     "compression/api": {"simd"},
@@ -30,6 +32,10 @@ FOLDER_ARROWS = {
     "compression/codecs": {"api", "entropy", "simd"},
     "compression/device": {"api", "codecs", "entropy", "simd"},
     "compression/replica": {"api", "codecs", "simd"},
+    "replica/collective": set(),
+    "replica/collective/direct": {"."},
+    "replica/collective/ring": {"."},
+    "replica/collective/units": {"."},
     "net/base": set(),
     "net/http": {"base"},
     "net/pacing": {"base"},
@@ -76,7 +82,7 @@ THIRD_PARTY = [
     ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),
     ("xxHash", r"xxh", r"common/checksum\.cc$"),
     ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),
-    ("Random123", r"Random123/", r"(compression|collective|dataset|model)/.*\.(cc|cu|cuh)$"),
+    ("Random123", r"Random123/", r"(compression|replica|dataset|model)/.*\.(cc|cu|cuh)$"),
     ("PCRE2", r"pcre2", r"dataset/.*\.cc$"),
     ("SentencePiece", r"sentencepiece", r"dataset/.*\.cc$"),
     ("systemd", r"systemd/", r"(daemon|scheduler)/.*\.cc$"),

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "collective/group_channel.h"
 #include "common/executor.h"
+#include "replica/collective/group_channel.h"
 #include "tests/support/sim_executor.h"
 
 namespace shoal::test_support {

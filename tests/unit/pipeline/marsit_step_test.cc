@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/collective/marsit_reference.h"
 #include "tests/unit/pipeline/momentum_members.h"
+#include "tests/unit/replica/collective/ring/marsit_reference.h"
 
 namespace shoal::pipeline {
 namespace {

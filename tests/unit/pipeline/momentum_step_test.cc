@@ -6,8 +6,8 @@
 #include <deque>
 #include <limits>
 
-#include "tests/unit/collective/exchange_reference.h"
 #include "tests/unit/pipeline/momentum_members.h"
+#include "tests/unit/replica/collective/exchange_reference.h"
 
 namespace shoal::pipeline {
 namespace {

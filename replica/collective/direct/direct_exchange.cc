@@ -1,0 +1,598 @@
+// The direct exchange of exchange.h: encode, send, sum, send sums, decode, chunk by chunk.
+//
+// Every pass over values runs on `compute` (a thread or a pool), a few encodings ahead of the
+// sending, so that sums find their turn; `control` only counts messages. Tag of a message: its
+// round.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "replica/collective/error_memories.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/exchange_coders.h"
+#include "replica/collective/exchange_result.h"
+#include "replica/collective/exchange_work.h"
+
+namespace shoal::collective {
+namespace {
+
+constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
+constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
+constexpr std::size_t kWindowChunksMin = 4;
+constexpr std::size_t kSparesMax = 2;  // of results: a shard's, and the vector's
+
+// Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
+class DirectExchange final : public BlendingExchange {
+ public:
+  DirectExchange(const ExchangeConfig& config, ExchangeCoders coders, std::size_t chunk_values,
+                 GroupChannel* channel, Executor* control, Executor* compute)
+      : config_(config),
+        coders_(std::move(coders)),
+        chunk_values_(chunk_values),
+        channel_(channel),
+        control_(control),
+        compute_(compute),
+        memories_(config.reuse_memory) {
+    channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
+      OnMessage(from, std::move(message));
+    });
+  }
+  ~DirectExchange() override {
+    *operation_ = 0;
+    channel_->SetReceiver(nullptr);
+  }
+
+  void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
+  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Commit() override {
+    SHOAL_CHECK(round_ == nullptr && !blending_);
+    memories_.Commit();
+  }
+  void CommitPart(double factor, std::function<void(Status)> done) override;
+  void Rollback() override {
+    SHOAL_CHECK(!blending_);
+    Abort();
+    memories_.Rollback();
+  }
+  void Recycle(Buffer result) override {
+    if (!config_.reuse_memory) return;
+    spare_results_.push_back(std::move(result));
+    if (spare_results_.size() > kSparesMax) spare_results_.pop_front();
+  }
+  std::vector<std::size_t> Awaited() const override;
+  ExchangeTraffic traffic() const override { return traffic_; }
+
+ private:
+  // What tasks on `compute` share. Each writes its own chunk of `result` and `fresh` only.
+  struct Round {
+    RoundPlan plan;
+    std::shared_ptr<const Buffer> values;
+    std::shared_ptr<const ErrorMemory> memory;  // to build on; null: zeros
+    std::shared_ptr<ErrorMemory> fresh;         // what this round leaves; null: nothing
+    Buffer result;
+  };
+  struct ChunkPlace {
+    std::size_t owner, chunk;
+  };
+  struct OwnChunk {
+    std::vector<Buffer> contributions;  // by member; empty: not there
+    std::size_t missing = 0;
+  };
+  struct Early {
+    std::size_t from;
+    std::uint64_t round;
+    Buffer message;
+  };
+  struct Summed {
+    Coded coded;
+    std::vector<Buffer> messages;  // by member, not for oneself
+  };
+
+  std::size_t size() const { return channel_->size(); }
+  std::size_t rank() const { return channel_->rank(); }
+
+  Status CheckStart(const ExchangeRequest& request) const;
+  Result<ExchangeCoders> CodersOf(const ExchangeRequest& request) const;
+  const std::vector<double>& SharesIn(const ExchangeRequest& request) const {
+    return request.shares.empty() ? config_.shares : request.shares;
+  }
+  static std::size_t CountOf(const ExchangeRequest& request) {
+    return request.values == nullptr ? request.count : request.values->size() / sizeof(float);
+  }
+  // By the config's coders: chunks, and so error memories, stay what they are when codecs change.
+  std::size_t ChunkOf(const ExchangeRequest& request) const {
+    return ChunkValuesOf(config_, coders_, chunk_values_, CountOf(request), size());
+  }
+  std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
+  void Expect();
+  bool MayBeSent(std::size_t owner) const;
+  std::optional<ChunkPlace> NextToEncode();
+  void Encode();
+  void Encoded(ChunkPlace place, Coded coded);
+  void Contributed(std::size_t chunk, std::size_t from, Buffer message);
+  void Sum(std::size_t chunk);
+  void OnSum(Summed summed);
+  void Decode(ChunkPlace place, Buffer message);
+  void MaybeEnd();
+  Status Send(std::size_t to, Buffer message);
+  void OnMessage(std::size_t from, Buffer message);
+  void Hold(std::size_t from, std::uint64_t round, Buffer message);
+  void Refuse(std::size_t from, const Status& status);
+  Status Take(std::size_t from, const MessageHeader& header, Buffer message);
+  void Finish(Result<Buffer> result);
+  // Runs `work` on compute, then `then` with its result here, unless the round ended.
+  template <typename Work, typename Then>
+  void OnCompute(const char* name, Work work, Then then);
+
+  const ExchangeConfig config_;
+  const ExchangeCoders coders_;     // of rounds that name no others
+  const std::size_t chunk_values_;  // of vectors that are not large (ChunkValuesOf)
+  GroupChannel* const channel_;
+  Executor* const control_;
+  Executor* const compute_;
+  // Number of the operation; tasks of an earlier one see a difference and end. Shared, because a
+  // task may outlive this object; 0 after destruction.
+  std::shared_ptr<std::atomic<std::uint64_t>> operation_ =
+      std::make_shared<std::atomic<std::uint64_t>>(1);
+  TaskScope replies_{control_};
+
+  ErrorMemories memories_;
+  bool blending_ = false;  // a task on `compute` is at work on what was put there
+  std::deque<Buffer> spare_results_;
+  ExchangeTraffic traffic_;
+  bool started_ = false;          // any round yet
+  std::uint64_t last_round_ = 0;  // running or last
+  std::deque<Early> early_;       // messages of later rounds
+  std::vector<std::size_t> early_bytes_;
+  Status broken_;  // not OK: a member's messages were lost, so later rounds could not end
+
+  std::shared_ptr<Round> round_;  // running; null: none
+  std::function<void(Result<Buffer>)> done_;
+  std::size_t window_ = 0;             // chunks that may be ahead of an owner's answers
+  std::vector<std::size_t> encoded_;   // chunks by owner, begun or done
+  std::vector<std::size_t> answered_;  // chunks by owner
+  std::size_t last_owner_ = 0;         // whose chunk was encoded last
+  std::size_t encoding_ = 0, encode_left_ = 0;
+  std::vector<OwnChunk> own_;                   // chunks of the own shard
+  std::vector<std::vector<bool>> have_result_;  // by member, chunk
+  std::vector<std::size_t> results_left_;       // messages by member
+  std::size_t chunks_left_ = 0;                 // not yet in the result
+};
+
+template <typename Work, typename Then>
+void DirectExchange::OnCompute(const char* name, Work work, Then then) {
+  const std::uint64_t mine = *operation_;
+  auto task = std::make_shared<Work>(std::move(work));  // shared: std::function must be copyable
+  compute_->Post(name, [name, mine, operation = operation_, control = control_, task, then] {
+    if (*operation != mine) return;
+    auto result = std::make_shared<decltype((*task)())>((*task)());
+    control->Post(name, [mine, operation, result, then] {
+      if (*operation == mine) then(std::move(*result));
+    });
+  });
+}
+
+Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
+  SHOAL_RETURN_IF_ERROR(broken_);
+  if (round_ != nullptr) return FailedPrecondition("an exchange is still running");
+  if (started_ && request.round <= last_round_) {
+    return InvalidArgument("exchange round " + std::to_string(request.round) +
+                           " does not follow round " + std::to_string(last_round_));
+  }
+  if (request.weights.size() != size()) {
+    return InvalidArgument("an exchange among " + std::to_string(size()) + " members got " +
+                           std::to_string(request.weights.size()) + " weights");
+  }
+  std::uint64_t all = 0;
+  for (const std::uint64_t weight : request.weights) {
+    if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
+    all += weight;
+  }
+  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  const bool made = request.flow == Flow::kGather && request.transform != nullptr;
+  if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
+    return InvalidArgument("an exchange takes fp32 values");
+  }
+  SHOAL_RETURN_IF_ERROR(CheckShares(request.shares, size()));
+  const std::vector<double> shares = SharesOf(request.weights, SharesIn(request));
+  if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
+    return InvalidArgument("no member with a weight has a share of the reduction");
+  }
+  return Status::Ok();
+}
+
+void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
+  SHOAL_ASSERT_ON(*control_);
+  SHOAL_CHECK(!blending_);
+  Status status = CheckStart(request);
+  const Result<ExchangeCoders> coders =
+      status.ok() ? CodersOf(request) : Result<ExchangeCoders>(status);
+  if (!coders.ok()) {
+    status = coders.status();
+    return PostResult(&replies_, std::move(done), std::move(status));
+  }
+  done_ = std::move(done);
+  last_round_ = request.round;
+  round_ = MakeRound(std::move(request), *coders);
+  started_ = true;
+  traffic_ = {};
+  Expect();
+  Encode();
+  MaybeEnd();
+  std::deque<Early> early = std::exchange(early_, {});
+  early_bytes_.assign(size(), 0);
+  for (Early& held : early) OnMessage(held.from, std::move(held.message));
+}
+
+Result<ExchangeCoders> DirectExchange::CodersOf(const ExchangeRequest& request) const {
+  if (request.codec.empty() && request.result_codec.empty()) return coders_;
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders,
+                         MakeExchangeCoders(config_, request.codec, request.result_codec));
+  const std::size_t chunk = ChunkOf(request);
+  if (coders.MessageBytesMax(chunk) <= config_.chunk_bytes) return coders;
+  return InvalidArgument("a chunk of " + std::to_string(chunk) +
+                         " values does not fit a message with the codecs of this round; name the "
+                         "one with more bytes when the exchange is made");
+}
+
+std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest request,
+                                                                 const ExchangeCoders& coders) {
+  auto round = std::make_shared<Round>();
+  RoundPlan& plan = round->plan;
+  const std::size_t values = CountOf(request);
+  const std::size_t chunk = ChunkOf(request);
+  window_ =
+      std::max(kWindowChunksMin, config_.window_bytes / std::max<std::size_t>(1, size() - 1) /
+                                     (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk)));
+  plan.rank = rank();
+  plan.layout =
+      ShardLayout(values, SharesOf(request.weights, SharesIn(request)), config_.row, chunk);
+  plan.contribution_coder = coders.contribution;
+  plan.result_coder = coders.result;
+  plan.method = coders.method;
+  plan.round = request.round;
+  plan.epoch = config_.epoch;
+  plan.seed = config_.seed;
+  plan.tensor = request.tensor;
+  plan.combine = request.combine;
+  plan.flow = request.flow;
+  plan.transform = std::move(request.transform);
+  for (const std::uint64_t weight : request.weights) plan.weight += weight;
+  plan.weights = std::move(request.weights);
+  const bool result_feedback = ResultFeedback(config_);
+  if (config_.error_feedback || result_feedback) {
+    round->memory = memories_.Find(plan.tensor, plan.layout);
+    const bool contributes = plan.weights[rank()] != 0;
+    const bool worker = config_.error_feedback && plan.flow != Flow::kGather;
+    const bool server = result_feedback && plan.flow != Flow::kScatter;
+    round->fresh = memories_.Fresh(plan.tensor, plan.layout, rank(),
+                                   worker && contributes && !coders.contribution->exact(),
+                                   server && contributes && !coders.result->exact());
+  }
+  const std::size_t bytes = plan.Wanted().size() * sizeof(float);
+  for (Buffer& spare : spare_results_) {
+    if (spare.size() == bytes) round->result = std::move(spare);
+  }
+  if (round->result.size() != bytes) round->result = Buffer(bytes);
+  round->values = std::move(request.values);
+  return round;
+}
+
+// What this member has to send and to get.
+void DirectExchange::Expect() {
+  const RoundPlan& plan = round_->plan;
+  const ShardLayout& layout = plan.layout;
+  encoded_.assign(size(), 0);
+  answered_.assign(size(), 0);
+  last_owner_ = rank();
+  encoding_ = encode_left_ = 0;
+  const bool gather = plan.flow == Flow::kGather;
+  if (plan.weights[rank()] != 0) {
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (!gather || r == rank()) encode_left_ += layout.chunks(r);
+    }
+  }
+  const auto contributors =
+      static_cast<std::size_t>(size() - std::count(plan.weights.begin(), plan.weights.end(), 0u));
+  own_.clear();
+  own_.resize(layout.chunks(rank()));
+  for (OwnChunk& own : own_) {
+    if (gather) continue;
+    own.contributions.resize(size());
+    own.missing = contributors;
+  }
+  chunks_left_ = 0;
+  results_left_.assign(size(), 0);
+  have_result_.assign(size(), {});
+  for (std::size_t r = 0; r < size(); ++r) {
+    chunks_left_ += layout.chunks(r);
+    if (r == rank()) continue;
+    results_left_[r] = layout.chunks(r);
+    have_result_[r].assign(layout.chunks(r), false);
+  }
+}
+
+// Whether the next chunk of this shard is within the window of every owner that has not answered
+// all of its own yet: whoever goes ahead without one that is behind waits for its shard in the end,
+// with an idle line. In a gather nobody answers; there what counts are each other's chunks that
+// came.
+bool DirectExchange::MayBeSent(std::size_t owner) const {
+  const bool gather = round_->plan.flow == Flow::kGather;
+  if (gather && owner != rank()) return false;
+  const ShardLayout& layout = round_->plan.layout;
+  for (std::size_t r = 0; r < size(); ++r) {
+    const std::size_t chunks = layout.chunks(r);
+    if (answered_[r] == chunks || (gather && r == rank())) continue;
+    if (encoded_[owner] * chunks >= (answered_[r] + window_) * layout.chunks(owner)) return false;
+  }
+  return true;
+}
+
+// The next chunk to encode: of the owner whose shard is least advanced, of several such of each in
+// turn, so that all begin early, and members begin with different ones, so that nobody gets all
+// first messages at once.
+std::optional<DirectExchange::ChunkPlace> DirectExchange::NextToEncode() {
+  if (encode_left_ == 0) return std::nullopt;
+  const ShardLayout& layout = round_->plan.layout;
+  std::optional<std::size_t> next;
+  for (std::size_t i = 1; i <= size(); ++i) {
+    const std::size_t owner = (last_owner_ + i) % size();
+    const std::size_t chunks = layout.chunks(owner);
+    if (encoded_[owner] == chunks || !MayBeSent(owner)) continue;
+    if (!next || encoded_[owner] * layout.chunks(*next) < encoded_[*next] * chunks) next = owner;
+  }
+  if (!next) return std::nullopt;
+  last_owner_ = *next;
+  --encode_left_;
+  return ChunkPlace{*next, encoded_[*next]++};
+}
+
+void DirectExchange::Encode() {
+  while (encoding_ < kEncodingMax) {
+    const std::optional<ChunkPlace> next = NextToEncode();
+    if (!next) return;
+    const ChunkPlace place = *next;
+    ++encoding_;
+    if (round_->plan.flow == Flow::kGather) {
+      Sum(place.chunk);
+      continue;
+    }
+    auto encode = [round = round_, place] {
+      const ValueRange chunk = round->plan.layout.chunk(place.owner, place.chunk);
+      return EncodeContribution(
+          round->plan, place.owner, place.chunk, round->values->floats(),
+          {WorkerError(round->memory.get(), chunk), WorkerError(round->fresh.get(), chunk)});
+    };
+    OnCompute("exchange.encode", std::move(encode),
+              [this, place](Coded coded) { Encoded(place, std::move(coded)); });
+  }
+}
+
+void DirectExchange::Encoded(ChunkPlace place, Coded coded) {
+  if (!coded.status.ok()) return Finish(coded.status.WithContext("own values"));
+  --encoding_;
+  Encode();
+  if (place.owner == rank()) {
+    Contributed(place.chunk, rank(), std::move(coded.message));
+  } else if (Status sent = Send(place.owner, std::move(coded.message)); !sent.ok()) {
+    return Finish(sent);
+  }
+  MaybeEnd();
+}
+
+void DirectExchange::Contributed(std::size_t chunk, std::size_t from, Buffer message) {
+  OwnChunk& own = own_[chunk];
+  own.contributions[from] = std::move(message);
+  if (--own.missing == 0) Sum(chunk);
+}
+
+void DirectExchange::Sum(std::size_t chunk) {
+  auto sum = [round = round_, chunk, members = size(),
+              contributions = std::move(own_[chunk].contributions)] {
+    const RoundPlan& plan = round->plan;
+    const ValueRange range = plan.layout.chunk(plan.rank, chunk);
+    const std::span<const float> values =
+        round->values != nullptr ? round->values->floats() : std::span<const float>();
+    Summed summed;
+    summed.coded =
+        SumChunk(plan, chunk, contributions, values,
+                 {ServerError(round->memory.get(), range), ServerError(round->fresh.get(), range)},
+                 round->result.floats());
+    if (!summed.coded.status.ok()) return summed;
+    summed.messages.resize(members);
+    for (std::size_t r = 0; r < members; ++r) {
+      if (r != plan.rank) summed.messages[r] = Buffer::CopyOf(summed.coded.message.bytes());
+    }
+    return summed;
+  };
+  OnCompute("exchange.sum", std::move(sum), [this](Summed summed) { OnSum(std::move(summed)); });
+}
+
+void DirectExchange::OnSum(Summed summed) {
+  if (!summed.coded.status.ok()) return Finish(summed.coded.status);
+  for (std::size_t i = 1; i < size(); ++i) {
+    const std::size_t to = (rank() + i) % size();
+    if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
+  }
+  --chunks_left_;
+  ++answered_[rank()];
+  if (round_->plan.flow == Flow::kGather) --encoding_;
+  Encode();
+  MaybeEnd();
+}
+
+void DirectExchange::Decode(ChunkPlace place, Buffer message) {
+  auto decode = [round = round_, place, message = std::move(message)] {
+    return DecodeResult(round->plan, place.owner, place.chunk, message, round->result.floats());
+  };
+  OnCompute("exchange.decode", std::move(decode), [this](Status status) {
+    if (!status.ok()) return Finish(status);
+    --chunks_left_;
+    MaybeEnd();
+  });
+}
+
+void DirectExchange::MaybeEnd() {
+  if (chunks_left_ > 0 || encoding_ > 0 || encode_left_ > 0) return;
+  if (round_->fresh) memories_.Put(round_->plan.tensor, std::move(round_->fresh));
+  Finish(std::move(round_->result));
+}
+
+void DirectExchange::CommitPart(double factor, std::function<void(Status)> done) {
+  SHOAL_CHECK(round_ == nullptr && !blending_);
+  if (!MayBlend(factor)) {
+    return replies_.Post("exchange.refuse", [factor, done = std::move(done)] {
+      done(InvalidArgument("an exchange cannot count by a factor of " + std::to_string(factor)));
+    });
+  }
+  blending_ = true;
+  auto blend = [steps = factor == 1 ? std::vector<MemoryStep>() : memories_.Steps(rank()),
+                factor = static_cast<float>(factor)] {
+    for (const MemoryStep& step : steps) Blend(step, factor);
+    return Status::Ok();
+  };
+  OnCompute("exchange.blend", std::move(blend), [this, done = std::move(done)](Status status) {
+    blending_ = false;
+    memories_.Commit();
+    done(std::move(status));
+  });
+}
+
+Status DirectExchange::Send(std::size_t to, Buffer message) {
+  traffic_.sent_bytes += message.size();
+  ++traffic_.sent_messages;
+  return channel_->Send(to, last_round_, std::move(message));
+}
+
+void DirectExchange::OnMessage(std::size_t from, Buffer message) {
+  if (from >= size() || from == rank()) return Refuse(from, InvalidArgument("it is no member"));
+  const Result<MessageHeader> header = ParseMessageHeader(std::as_const(message).bytes());
+  if (!header.ok()) return Refuse(from, header.status());
+  if (header->epoch < config_.epoch) return;  // late
+  if (header->epoch > config_.epoch) {
+    return Refuse(from,
+                  InvalidArgument("it belongs to generation " + std::to_string(header->epoch) +
+                                  ", not " + std::to_string(config_.epoch)));
+  }
+  const bool running = round_ != nullptr;
+  if (started_ && (header->round < last_round_ || (header->round == last_round_ && !running))) {
+    return;  // late
+  }
+  if (!running || header->round > last_round_) return Hold(from, header->round, std::move(message));
+  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
+}
+
+void DirectExchange::Hold(std::size_t from, std::uint64_t round, Buffer message) {
+  early_bytes_.resize(size());
+  const std::size_t bytes = message.size() + kEarlyMessageBytes;
+  if (bytes > config_.early_bytes_max - std::min(early_bytes_[from], config_.early_bytes_max)) {
+    return Refuse(from, ResourceExhausted("it is ahead by more messages than are held"));
+  }
+  early_bytes_[from] += bytes;
+  early_.push_back({from, round, std::move(message)});
+}
+
+// A message that cannot be put right: something is lost, so no later round could end either.
+void DirectExchange::Refuse(std::size_t from, const Status& status) {
+  broken_ =
+      status.WithContext("a message of member " + std::to_string(from) + " of the stage group");
+  early_.clear();
+  Finish(broken_);
+}
+
+Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffer message) {
+  const RoundPlan& plan = round_->plan;
+  const bool is_result = header.phase == Phase::kResult;
+  const std::string what = std::string(is_result ? "result" : "contribution") + " of member " +
+                           std::to_string(from) + " of the stage group";
+  const std::size_t owner = is_result ? from : rank();
+  if (!is_result && plan.weights[from] == 0) {
+    return InvalidArgument("a " + what + ", which only listens");
+  }
+  if (header.chunk >= plan.layout.chunks(owner) ||
+      header != HeaderOf(plan, header.phase, from, owner, header.chunk)) {
+    return InvalidArgument("a " + what + " has chunk " + std::to_string(header.chunk) +
+                           " with other values, weight or codec than here; are all members in the "
+                           "same plan?");
+  }
+  if (message.size() > MessageBytesMax(plan, header)) {
+    return InvalidArgument("a " + what + " has " + std::to_string(message.size()) +
+                           " bytes, more than its values can make");
+  }
+  const bool have = is_result ? have_result_[from][header.chunk]
+                              : own_[header.chunk].contributions.empty() ||
+                                    !own_[header.chunk].contributions[from].empty();
+  if (have) return InvalidArgument("a second " + what);
+  traffic_.received_bytes += message.size();
+  ++traffic_.received_messages;
+  if (is_result) {
+    have_result_[from][header.chunk] = true;
+    --results_left_[from];
+    ++answered_[from];
+    Encode();
+    Decode({owner, header.chunk}, std::move(message));
+  } else {
+    Contributed(header.chunk, from, std::move(message));
+  }
+  return Status::Ok();
+}
+
+// Members behind with the first chunk that is not complete: those without a later one may only be
+// waiting for the answer to it. In a gather, whose members wait for each other, the one that is
+// furthest behind.
+std::vector<std::size_t> DirectExchange::Awaited() const {
+  if (round_ == nullptr || encoding_ > 0) return {};
+  const auto first =
+      std::find_if(own_.begin(), own_.end(), [](const OwnChunk& own) { return own.missing > 0; });
+  std::size_t least = SIZE_MAX;
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (round_->plan.flow != Flow::kGather) break;
+    if (results_left_[r] > 0) least = std::min(least, answered_[r]);
+  }
+  std::vector<std::size_t> members;
+  for (std::size_t r = 0; r < size(); ++r) {
+    const bool behind = first != own_.end()
+                            ? round_->plan.weights[r] != 0 && first->contributions[r].empty()
+                            : results_left_[r] > 0 && answered_[r] <= least;
+    if (behind && r != rank()) members.push_back(r);
+  }
+  return members;
+}
+
+void DirectExchange::Finish(Result<Buffer> result) {
+  if (round_ == nullptr) return;
+  ++*operation_;
+  if (!result.ok()) memories_.MarkRead(round_->plan.tensor);
+  round_.reset();
+  own_.clear();
+  PostResult(&replies_, std::exchange(done_, nullptr), std::move(result));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BlendingExchange>> NewBlendingExchange(const ExchangeConfig& config,
+                                                              GroupChannel* channel,
+                                                              Executor* control,
+                                                              Executor* compute) {
+  if (channel->rank() >= channel->size()) {
+    return InvalidArgument("this member is not in its stage group");
+  }
+  SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, CheckedCoders(config, channel->size()));
+  const std::size_t chunk_values = ChunkValues(config, coders);
+  return std::unique_ptr<BlendingExchange>(std::make_unique<DirectExchange>(
+      config, std::move(coders), chunk_values, channel, control, compute));
+}
+
+Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
+                                                    GroupChannel* channel, Executor* control,
+                                                    Executor* compute) {
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> exchange,
+                         NewBlendingExchange(config, channel, control, compute));
+  return exchange;
+}
+
+}  // namespace shoal::collective

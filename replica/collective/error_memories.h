@@ -1,0 +1,79 @@
+// ErrorMemories: what a member of a stage group did not send yet, by tensor, as a transaction.
+//
+// Internal to collective/. Thread: the owner's; a memory that was handed out never changes.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_ERROR_MEMORIES_H_
+#define SHOAL_REPLICA_COLLECTIVE_ERROR_MEMORIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/buffer.h"
+#include "replica/collective/shard_layout.h"
+
+namespace shoal::collective {
+
+// What a round leaves; its chunks are written by different tasks.
+struct ErrorMemory {
+  // Uninitialised memory where there are errors to come, else nothing, which stands for zeros.
+  ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs, bool server_errs);
+
+  ShardLayout layout;
+  ValueRange own;     // shard
+  Buffer worker;      // of contributions: fp32, all values of the vector
+  Buffer server;      // of sums: fp32, values of the own shard
+  bool read = false;  // perhaps still by a task of a round that failed: not to be written again
+};
+
+// The part of `memory` (may be null) for a chunk: empty if it is nothing, that is, zeros.
+std::span<const float> WorkerError(const ErrorMemory* memory, ValueRange chunk);
+std::span<const float> ServerError(const ErrorMemory* memory, ValueRange chunk);
+// The same to write to.
+std::span<float> WorkerError(ErrorMemory* memory, ValueRange chunk);
+std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk);
+
+// The way from what counts to what a round left, of which a part is to be gone.
+struct MemoryStep {
+  std::shared_ptr<const ErrorMemory> before, after;  // before: may be null
+  std::shared_ptr<ErrorMemory> result;               // may be `after`
+};
+
+// result = before + factor x (after - before), value by value. Thread: any; nobody else uses
+// `result` meanwhile.
+void Blend(const MemoryStep& step, float factor);
+
+class ErrorMemories {
+ public:
+  // `reuse`: keeps the memory that a Commit replaces, for Fresh.
+  explicit ErrorMemories(bool reuse) : reuse_(reuse) {}
+
+  // What a round of this layout builds on; null: zeros.
+  std::shared_ptr<const ErrorMemory> Find(std::uint32_t tensor, const ShardLayout& layout) const;
+  // A memory for a round to write; arguments as ErrorMemory's.
+  std::shared_ptr<ErrorMemory> Fresh(std::uint32_t tensor, const ShardLayout& layout,
+                                     std::size_t rank, bool worker_errs, bool server_errs);
+  // What a finished round leaves.
+  void Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory);
+  // A round that built on the tensor's memory failed: its tasks may go on reading it.
+  void MarkRead(std::uint32_t tensor);
+  // The ways of all that was put since the last Commit or Rollback; their results, which are not
+  // written yet, count with the next Commit in its place.
+  std::vector<MemoryStep> Steps(std::size_t rank);
+  // What was put since the last of these two counts from now on, or is dropped.
+  void Commit();
+  void Rollback();
+
+ private:
+  using ByTensor = std::map<std::uint32_t, std::shared_ptr<ErrorMemory>>;
+
+  const bool reuse_;
+  ByTensor committed_, put_, spare_;
+};
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_ERROR_MEMORIES_H_

@@ -1,0 +1,180 @@
+// Exchange: the members of a stage group agree on one vector, the (weighted) sum of theirs: the
+// same bits on every member.
+//
+// Transaction: a round reads error memories as of the last Commit (or of the rounds since) and
+// leaves new ones aside. Commit makes those of all finished rounds the memories to build on,
+// Rollback drops them; a round that failed or was aborted leaves nothing. Random numbers depend on
+// (seed, round, member, shard, chunk) alone and inputs are never written, so a round that did not
+// happen leaves no trace, and a retry in a new round, with fewer members too (a member with weight
+// 0, or an Exchange over a smaller channel), gives what a first attempt gives.
+//
+// Error memories (fp32, one value per value of the vector for what this member sends, one per value
+// of its own shard for what it answers) are keyed by (epoch, tensor, shard). A round whose members,
+// shares or number of values differ from the tensor's last one starts with memories of zero: what
+// was not sent to an owner that has changed is dropped. Tensors whose rounds have different flows
+// need different numbers.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
+#define SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/executor.h"
+#include "common/status.h"
+#include "replica/collective/group_channel.h"
+
+namespace shoal::collective {
+
+enum class Combine : std::uint8_t {
+  kSum = 0,           // for what is a sum over labels already: gradients
+  kWeightedMean = 1,  // sum of weight / all weights x values: momenta, parameters
+};
+
+enum class Flow : std::uint8_t {
+  kReduce = 0,   // everybody contributes to all shards and gets all: the sum of all
+  kGather = 1,   // nobody contributes: an owner's own values of its shard count, and everybody gets
+                 // all
+  kScatter = 2,  // everybody contributes to all shards, and gets the sum of its own only, exact
+};
+
+// What an owner does to `values`, which begin at `first` of the vector, before they are encoded.
+// Runs on `compute`, chunk by chunk, in any order and several at once on a pool; on each value of
+// the own shard exactly once in a round that ends well, and at most once in one that does not. What
+// it changes beside `values` is its owner's to keep apart until the round counts. It may run, or be
+// kept, until `compute` is done with what was posted, also after Abort and destruction. An error
+// ends the round.
+using Transform = std::function<Status(std::size_t first, std::span<float> values)>;
+
+// Equal on all members, but for `values` and what `transform` does.
+struct ExchangeRequest {
+  std::uint64_t round = 0;   // grows with every Start, whatever the tensor
+  std::uint32_t tensor = 0;  // names the vector over the rounds, for its error memories
+  // By member; token counts, say. A member of weight 0 only listens: it sends nothing, owns no
+  // shard, and gets the result. At least one is not 0; their sum fits 64 bits.
+  std::vector<std::uint64_t> weights;
+  Combine combine = Combine::kSum;
+  // fp32, as many on all members; kept, never written. Null only in a gather with a transform,
+  // which is then given zeros, of a vector of `count` values.
+  std::shared_ptr<const Buffer> values = nullptr;
+  std::size_t count = 0;
+  Flow flow = Flow::kReduce;
+  // Null, on all members or none: the sum as it is. With a transform and kReduce a round is a step
+  // of a sharded optimizer: gradients go in, and the owners' new parameters come back.
+  Transform transform = nullptr;
+  bool exact = false;  // powersgd: no factors in this round, the same on all members
+  // In the place of the config's; empty: those. Not with two levels.
+  std::vector<double> shares = {};
+  // Specs in the place of the config's for this round, such as one with levels learned since;
+  // empty: the config's. Error memories go on.
+  std::string codec = {}, result_codec = {};
+};
+
+// Equal on all members.
+struct ExchangeConfig {
+  // What the contributions and the sums travel as: `raw:dtype=fp32` (exact, whatever the values),
+  // `onebit` or `onebit:bucket=N`, or the spec of any codec without memory of its own, applied to a
+  // chunk seen as rows of `row` values (the last one filled with zeros). Empty result codec: the
+  // same.
+  std::string codec = "raw:dtype=fp32";
+  std::string result_codec;
+  // Adds what was not sent before, and keeps what is not sent now: of contributions, and of sums
+  // (empty: as for contributions). False for sums that a transform made parameters of.
+  bool error_feedback = false;
+  std::optional<bool> result_feedback;
+  std::uint32_t row = 1024;  // values; shards and chunks begin at multiples of it
+  // A message is at most so large, header included, and has at most so many values. Larger ones
+  // from several members at once queue before the line of their receiver while other lines idle.
+  std::size_t chunk_bytes = 192u << 10;
+  std::size_t chunk_values = 1u << 17;
+  // Contributions that a member may send beyond those that were answered, in bytes, each owner the
+  // same part of it (four chunks at least), and of no shard more, as a part of it, than of the one
+  // whose owner has answered least: must cover the links' delay. It also bounds by how much one
+  // link can be behind the others, which have nothing to send while they wait for it in the end:
+  // with 16 MiB to each of 3 or 7 owners an exchange took a twentieth longer.
+  std::size_t window_bytes = 4u << 20;
+  // Keeps the error memory that a Commit replaces, and what Recycle gives, for the next round,
+  // instead of giving it to the system and having new pages cleared: with large vectors that is
+  // most of the processor time, at the price of as many bytes as the vector between rounds.
+  bool reuse_memory = false;
+  // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
+  // equal ones.
+  std::vector<double> shares;
+  std::uint64_t seed = 0;   // of the run
+  std::uint64_t epoch = 0;  // of the membership: the plan's generation
+  std::string label;        // what else must be equal on all members, compared by checksum
+  // Bytes of messages of later rounds that are held per member; more is an error. A member can be
+  // ahead by one round as long as each round waits for all: twice the vector's fp32 bytes suffice.
+  std::size_t early_bytes_max = 64u << 20;
+};
+
+// Of the running or the last round; headers included.
+struct ExchangeTraffic {
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::uint64_t sent_messages = 0, received_messages = 0;
+};
+
+// Thread: control; coding and summing happen on `compute`.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;  // a running round ends without its callback
+
+  // One round at a time. `done` gets the agreed vector (kScatter: the own shard), or why there is
+  // none (a wrong message, values that are not finite, an abort), in a task of its own on control.
+  virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
+  // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
+  virtual void Abort() = 0;
+
+  // The finished rounds since the last Commit or Rollback count, or never were. No round may run
+  // during Commit; Rollback aborts it.
+  virtual void Commit() = 0;
+  virtual void Rollback() = 0;
+
+  // Memory of a result that is not needed any more.
+  virtual void Recycle(Buffer result) { static_cast<void>(result); }
+
+  // Members whose messages the running round waits for, in rank order; none while it has work of
+  // its own to do.
+  virtual std::vector<std::size_t> Awaited() const = 0;
+  virtual ExchangeTraffic traffic() const = 0;
+};
+
+// By how much of what a round did it may count. Above 1 memories go further than the round took
+// them, and what is wrong in them grows; the least is far above where fp32 ends.
+inline constexpr double kBlendLeast = 0x1p-64, kBlendMost = 1.25;
+inline bool MayBlend(double factor) { return factor >= kBlendLeast && factor <= kBlendMost; }
+
+// An exchange whose rounds may count in part. Everything behind a round's coding is linear in it:
+// if its user takes base + factor x (result - base) for what was agreed, `base` the same on all
+// members, the sum of all that was agreed stays that of the targets less the memories.
+class BlendingExchange : public Exchange {
+ public:
+  using Exchange::Commit;
+  // Commit of memories on a part of the way from those of the last Commit to what the rounds since
+  // then left: before + factor x (after - before), on all members the same factor; 1 is Commit.
+  // `done` comes in a task of its own, and nothing else may be called before it; an error, for a
+  // factor that is out of bounds, leaves things as they were.
+  virtual void CommitPart(double factor, std::function<void(Status)> done) = 0;
+};
+
+// Two latencies: everybody sends each owner its shard, owners send sums to everybody (direct
+// reduce-scatter and all-gather), chunk by chunk. Who owns what: Shards (shard_layout.h). Channel
+// and executors outlive it, `control` also what was posted to `compute`. An unknown codec, or one
+// with a memory of its own, is an error.
+Result<std::unique_ptr<Exchange>> NewDirectExchange(const ExchangeConfig& config,
+                                                    GroupChannel* channel, Executor* control,
+                                                    Executor* compute);
+Result<std::unique_ptr<BlendingExchange>> NewBlendingExchange(const ExchangeConfig& config,
+                                                              GroupChannel* channel,
+                                                              Executor* control, Executor* compute);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_

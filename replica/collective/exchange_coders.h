@@ -1,0 +1,53 @@
+// What the messages of a round are coded by, from specs.
+//
+// Internal to collective/. Pure. Thread: any.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_EXCHANGE_CODERS_H_
+#define SHOAL_REPLICA_COLLECTIVE_EXCHANGE_CODERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/status.h"
+#include "replica/collective/chunk_coder.h"
+#include "replica/collective/exchange.h"
+
+namespace shoal::collective {
+
+struct ExchangeCoders {
+  std::shared_ptr<const ChunkCoder> contribution, result;
+  std::uint64_t method = 0;  // of the headers
+
+  // Most bytes of a message of so many values, header included.
+  std::size_t MessageBytesMax(std::size_t values) const;
+};
+
+// `codec` and `result_codec` as of a request.
+Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const std::string& codec,
+                                          const std::string& result_codec);
+
+// Empty, or one from 0 to 1e15 per member.
+Status CheckShares(std::span<const double> shares, std::size_t members);
+
+// Those that the config names. An error if anything in it is wrong for so many members.
+Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members);
+
+// The most values, a multiple of `row`, that fit a message; 0 if not even a row.
+std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders);
+
+// The values of a chunk of a vector: `chunk_values` of them (above), or two or four times as many
+// where they fit a message and a shard has chunks enough for all that overlaps. What a message
+// costs beside its bytes (calls, records of TLS, wake-ups) is most of the cost of few bits.
+std::size_t ChunkValuesOf(const ExchangeConfig& config, const ExchangeCoders& coders,
+                          std::size_t chunk_values, std::size_t values, std::size_t members);
+
+inline bool ResultFeedback(const ExchangeConfig& config) {
+  return config.result_feedback.value_or(config.error_feedback);
+}
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_EXCHANGE_CODERS_H_

@@ -1,0 +1,169 @@
+#include "replica/collective/exchange_work.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "compression/simd/vector_kernels.h"
+
+namespace shoal::collective {
+namespace {
+
+// Keeps the random numbers of exchanges apart from those of boundaries under the same seed.
+constexpr std::uint64_t kExchangeSeed = 0x7265706c69636173;
+constexpr std::uint32_t kMembersMax = 64;
+
+compression::RandomKey KeyOf(const RoundPlan& plan, Phase phase, std::size_t from,
+                             std::size_t owner, std::size_t chunk) {
+  compression::RandomKey key;
+  key.seed = plan.seed ^ kExchangeSeed;
+  key.step = plan.round;
+  key.micro_batch = static_cast<std::uint32_t>(chunk);
+  key.boundary = static_cast<std::uint32_t>(from * kMembersMax + owner);
+  key.direction = static_cast<std::uint32_t>(phase);
+  return key;
+}
+
+// The part of the round's result that is `range` of the vector.
+std::span<float> InResult(const RoundPlan& plan, ValueRange range, std::span<float> result) {
+  return result.subspan(range.begin - plan.Wanted().begin, range.size());
+}
+
+// The message of values + errors.before, what it leaves of them in errors.next (empty: nowhere);
+// `decoded`, if not empty, becomes what it decodes to.
+Coded Seal(const RoundPlan& plan, Phase phase, std::size_t owner, std::size_t chunk,
+           std::span<const float> values, ChunkErrors errors, std::span<float> decoded) {
+  const ChunkCoder& coder =
+      phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
+  const compression::RandomKey key = KeyOf(plan, phase, plan.rank, owner, chunk);
+  Coded coded;
+  coded.message = Buffer(kMessageHeaderBytes + coder.BytesMax(values.size()));
+  const std::span<std::byte> payload = coded.message.bytes().subspan(kMessageHeaderBytes);
+  const bool keeps = !errors.next.empty();
+  const Result<std::size_t> bytes =
+      keeps ? coder.EncodeKeeping(values, errors.before, key, payload, errors.next, decoded)
+            : coder.Encode(values, key, payload);
+  if (!bytes.ok()) {
+    coded.status = bytes.status();
+    return coded;
+  }
+  coded.message.Truncate(kMessageHeaderBytes + *bytes);
+  SealMessage(HeaderOf(plan, phase, plan.rank, owner, chunk), coded.message.bytes());
+  if (!keeps && !decoded.empty()) {
+    coded.status = coder.Decode(std::as_const(coded.message).bytes().subspan(kMessageHeaderBytes),
+                                key, decoded);
+  }
+  return coded;
+}
+
+// Decodes a message into `values`, or, with a `factor`, onto them (`first`: as the first to come).
+Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
+            std::size_t chunk, const Buffer& message, std::span<float> values,
+            std::optional<float> factor = {}, bool first = true) {
+  const std::string whose = " of member " + std::to_string(from) + " of the stage group";
+  const ChunkCoder& coder =
+      phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
+  Status status = CheckMessagePayload(message.bytes());
+  if (status.ok()) {
+    const std::span<const std::byte> payload = message.bytes().subspan(kMessageHeaderBytes);
+    const compression::RandomKey key = KeyOf(plan, phase, from, owner, chunk);
+    status = factor ? coder.DecodeOnto(payload, key, *factor, first, values)
+                    : coder.Decode(payload, key, values);
+  }
+  return status.ok() ? status : status.WithContext("a message" + whose);
+}
+
+Status TakeOwn(std::span<const float> values, ValueRange range, std::span<float> out) {
+  if (values.empty()) {
+    std::ranges::fill(out, 0.0F);
+  } else {
+    std::ranges::copy(values.subspan(range.begin, range.size()), out.begin());
+  }
+  return Status::Ok();
+}
+
+// Sums what the contributions to a chunk of the own shard decode to, in rank order.
+Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+             std::span<float> sum) {
+  bool first = true;
+  for (std::size_t from = 0; from < contributions.size(); ++from) {
+    if (plan.weights[from] == 0) continue;
+    const double share = static_cast<double>(plan.weights[from]) / static_cast<double>(plan.weight);
+    const float factor = plan.combine == Combine::kWeightedMean ? static_cast<float>(share) : 1;
+    SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kContribution, from, plan.rank, chunk,
+                               contributions[from], sum, factor, std::exchange(first, false)));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
+                       std::size_t chunk) {
+  const ValueRange range = plan.layout.chunk(owner, chunk);
+  MessageHeader header;
+  header.phase = phase;
+  header.combine = plan.combine;
+  header.flow = plan.flow;
+  header.transformed = plan.transform != nullptr;
+  header.chunk = static_cast<std::uint32_t>(chunk);
+  header.method = plan.method;
+  header.round = plan.round;
+  header.epoch = plan.epoch;
+  header.first_value = range.begin;
+  header.values = static_cast<std::uint32_t>(range.size());
+  header.tensor = plan.tensor;
+  header.weight = phase == Phase::kContribution ? plan.weights[from] : plan.weight;
+  return header;
+}
+
+std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header) {
+  if (plan.flow == Flow::kScatter && header.phase == Phase::kResult) return kMessageHeaderBytes;
+  const ChunkCoder& coder =
+      header.phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
+  return kMessageHeaderBytes + coder.BytesMax(header.values);
+}
+
+Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                         std::span<const float> values, ChunkErrors errors) {
+  const ValueRange range = plan.layout.chunk(owner, chunk);
+  const std::span<const float> own = values.subspan(range.begin, range.size());
+  if (!errors.next.empty() || errors.before.empty()) {
+    return Seal(plan, Phase::kContribution, owner, chunk, own, errors, {});
+  }
+  Buffer sum(own.size_bytes());
+  compression::AddVectors(own.data(), errors.before.data(), own.size(), sum.floats().data());
+  return Seal(plan, Phase::kContribution, owner, chunk, std::as_const(sum).floats(), {}, {});
+}
+
+Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+               std::span<const float> values, ChunkErrors errors, std::span<float> result) {
+  const ValueRange range = plan.layout.chunk(plan.rank, chunk);
+  const std::span<float> agreed = InResult(plan, range, result);
+  Buffer sums(range.size() * sizeof(float));
+  const std::span<float> sum = sums.floats();
+  Coded coded;
+  coded.status = plan.flow == Flow::kGather ? TakeOwn(values, range, sum)
+                                            : AddUp(plan, chunk, contributions, sum);
+  if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
+  if (!coded.status.ok()) return coded;
+  if (plan.flow == Flow::kScatter) {
+    std::ranges::copy(sum, agreed.begin());
+    coded.message = Buffer(kMessageHeaderBytes);
+    SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
+    return coded;
+  }
+  if (errors.next.empty() && !errors.before.empty()) {
+    compression::AddOnto(errors.before.data(), sum.size(), sum.data());
+  }
+  return Seal(plan, Phase::kResult, plan.rank, chunk, sum, errors, agreed);
+}
+
+Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                    const Buffer& message, std::span<float> result) {
+  if (plan.flow == Flow::kScatter) return CheckMessagePayload(message.bytes());
+  return Open(plan, Phase::kResult, owner, owner, chunk, message,
+              InResult(plan, plan.layout.chunk(owner, chunk), result));
+}
+
+}  // namespace shoal::collective

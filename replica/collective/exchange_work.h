@@ -1,0 +1,76 @@
+// The steps of an exchange that work on values: encode a contribution, sum a chunk, decode a
+// result.
+//
+// Pure but for what they return and the result's values. Internal to collective/. Thread: any; the
+// steps of a round may run at once, each touches its own chunk.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_EXCHANGE_WORK_H_
+#define SHOAL_REPLICA_COLLECTIVE_EXCHANGE_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "replica/collective/chunk_coder.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/exchange_message.h"
+#include "replica/collective/shard_layout.h"
+
+namespace shoal::collective {
+
+// What a round is; constant while it runs, and the same on all members but for `rank`.
+struct RoundPlan {
+  std::size_t rank = 0;  // own
+  ShardLayout layout;
+  std::shared_ptr<const ChunkCoder> contribution_coder, result_coder;
+  std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
+  std::uint32_t tensor = 0;
+  Combine combine = Combine::kSum;
+  Flow flow = Flow::kReduce;
+  Transform transform;                 // may be null
+  std::vector<std::uint64_t> weights;  // by member
+  std::uint64_t weight = 0;            // of all
+
+  // The values that the round gives.
+  ValueRange Wanted() const {
+    return flow == Flow::kScatter ? layout.shard(rank) : ValueRange{0, layout.values()};
+  }
+};
+
+// The header of the message that `from` sends about a chunk of `owner`'s shard.
+MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
+                       std::size_t chunk);
+// Most bytes of that message.
+std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header);
+
+struct Coded {
+  Status status;
+  Buffer message;
+};
+
+// What was not sent of a chunk: before (empty: nothing), and, written, from now on (empty: nothing
+// is kept, for the coder is exact or there is no feedback). They do not overlap.
+struct ChunkErrors {
+  std::span<const float> before;
+  std::span<float> next;
+};
+
+// Own values (all of the vector) of one chunk, plus errors.before, to its owner.
+Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                         std::span<const float> values, ChunkErrors errors);
+// What counts for a chunk of the own shard, transformed: the sum of the decoded contributions by
+// member in rank order (messages whose header is checked; unused for members of weight 0), or, in a
+// gather, own `values` (all of the vector; empty: zeros). `result` gets that plus errors.before as
+// the message decodes it; in a scatter it gets it as it is, and the message is empty. `result` has
+// the values plan.Wanted().
+Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+               std::span<const float> values, ChunkErrors errors, std::span<float> result);
+// Puts what `owner` sent (a message whose header is checked) into `result`; nothing in a scatter.
+Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
+                    const Buffer& message, std::span<float> result);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_EXCHANGE_WORK_H_

@@ -1,0 +1,58 @@
+// PartChannel: some members of a group as a GroupChannel of their own. Who owns it delivers what
+// comes from them.
+//
+// Internal to collective/. Thread: control.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_
+#define SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "replica/collective/group_channel.h"
+
+namespace shoal::collective {
+
+class PartChannel final : public GroupChannel {
+ public:
+  // `members`: ranks in `group` (which outlives it), ascending, the own one among them.
+  PartChannel(GroupChannel* group, std::vector<std::size_t> members)
+      : group_(group),
+        members_(std::move(members)),
+        rank_(static_cast<std::size_t>(std::find(members_.begin(), members_.end(), group->rank()) -
+                                       members_.begin())) {
+    SHOAL_CHECK(rank_ < members_.size());
+  }
+
+  const std::vector<std::size_t>& members() const { return members_; }
+
+  std::size_t size() const override { return members_.size(); }
+  std::size_t rank() const override { return rank_; }
+  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+    return group_->Send(members_[to], tag, std::move(payload));
+  }
+  void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
+
+  // What member `from` of the group sent; false if it is not in this part.
+  bool Deliver(std::size_t from, std::uint64_t tag, Buffer* payload) {
+    const auto at = std::find(members_.begin(), members_.end(), from);
+    if (at == members_.end()) return false;
+    if (receiver_) {
+      receiver_(static_cast<std::size_t>(at - members_.begin()), tag, std::move(*payload));
+    }
+    return true;
+  }
+
+ private:
+  GroupChannel* const group_;
+  const std::vector<std::size_t> members_;
+  const std::size_t rank_;
+  Receiver receiver_;
+};
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_

@@ -1,0 +1,37 @@
+// Shares of a reduction for members with uneven links: who has the faster lines owns more.
+//
+// Model of a direct exchange: a member sends its values to the owners of the other shards and the
+// result of its own shard to all others, while it receives the others' values of its own shard and
+// the results of the others. With d members and share x, per value of the vector and direction:
+//   up:   (1 - x) + (d - 1) x = 1 + (d - 2) x       the same down.
+// So it is done after (1 + (d - 2) x) times the vector's bytes over the slower of its two rates,
+// and the exchange when the slowest member is. Pure. Thread: any.
+
+#ifndef SHOAL_REPLICA_COLLECTIVE_SHARES_H_
+#define SHOAL_REPLICA_COLLECTIVE_SHARES_H_
+
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+
+namespace shoal::collective {
+
+struct MemberRates {
+  double up = 0, down = 0;  // bytes a second that the member's line carries, each way
+};
+
+// Seconds per byte of the vector that an exchange with these shares (sum 1) takes.
+double ExchangeTime(std::span<const MemberRates> rates, std::span<const double> shares);
+
+// Shares (>= 0, sum 1) for which the exchange ends soonest, by bisection on its end: by time t a
+// member can have moved what a share x(t) needs, which grows with t, and all shares together must
+// be the whole. Members too slow for a share have 0. Where only the slowest member's own values
+// count, the others share as if it were not there; two members, whose shares do not matter, have
+// halves. Equal rates give equal shares. Rates must be positive and finite (1e-3 to 1e15). All
+// members must call it with the same rates. Borders come to multiples of a row by ShardLayout.
+Result<std::vector<double>> BalanceShares(std::span<const MemberRates> rates);
+
+}  // namespace shoal::collective
+
+#endif  // SHOAL_REPLICA_COLLECTIVE_SHARES_H_

@@ -1,0 +1,224 @@
+// Messages that a member of the same plan would not send.
+
+#include <gtest/gtest.h>
+
+#include "replica/collective/exchange_message.h"
+#include "tests/unit/replica/collective/exchange_group.h"
+
+namespace shoal::collective {
+namespace {
+
+using test_support::MemoryGroup;
+
+ExchangeConfig Config(std::string codec = "direct:bits=4,bucket=16") {
+  ExchangeConfig config;
+  config.codec = std::move(codec);
+  config.row = 16;
+  config.chunk_values = 48;
+  config.epoch = 1ull << 33;
+  return config;
+}
+constexpr std::uint64_t kRound = 1ull << 34;
+
+// A round of two in which `change` is done to the first message of member 1; what became of
+// member 0.
+Status AfterChange(const std::function<void(Buffer*)>& change,
+                   std::string codec = "direct:bits=4,bucket=16") {
+  ExchangeGroup group(2, 1, Config(std::move(codec)));
+  bool changed = false;
+  group.links_->tap = [&](MemoryGroup::Message* message) {
+    if (message->from == 1 && !std::exchange(changed, true)) change(&message->payload);
+    return true;
+  };
+  group.Round(kRound, {2, 3}, {group.Random(150), group.Random(150)});
+  EXPECT_TRUE(changed);
+  return group.StatusOf(0);
+}
+
+TEST(ExchangeForeignTest, EveryBitOfAHeaderCounts) {
+  EXPECT_TRUE(AfterChange([](Buffer*) {}).ok());
+  for (std::size_t bit = 0; bit < 8 * kMessageHeaderBytes; ++bit) {
+    const Status status = AfterChange(
+        [bit](Buffer* message) { message->data()[bit / 8] ^= std::byte{1} << (bit % 8); });
+    EXPECT_FALSE(status.ok()) << "bit " << bit;
+    // Of an earlier round or epoch it is late, of a later round early: the round waits.
+    const bool waits = status.code() == StatusCode::kUnavailable;
+    const bool round = bit / 8 >= 16 && bit / 8 < 24, epoch = bit / 8 >= 24 && bit / 8 < 32;
+    EXPECT_TRUE(!waits || round || epoch) << "bit " << bit << ": " << status.ToString();
+    if (waits) continue;
+    EXPECT_NE(status.message().find("member 1"), std::string::npos) << status.ToString();
+  }
+}
+
+TEST(ExchangeForeignTest, EveryByteOfAPayloadCounts) {
+  for (const char* codec : {"direct:bits=4,bucket=16", "onebit", "raw:dtype=fp32"}) {
+    for (std::size_t at = kMessageHeaderBytes; at < kMessageHeaderBytes + 10; ++at) {
+      const Status status =
+          AfterChange([at](Buffer* message) { message->data()[at] ^= std::byte{4}; }, codec);
+      EXPECT_EQ(status.code(), StatusCode::kDataLoss) << codec << ", byte " << at;
+      EXPECT_NE(status.message().find("member 1"), std::string::npos) << status.ToString();
+    }
+  }
+}
+
+TEST(ExchangeForeignTest, PayloadsOfAnotherSizeAreRefusedHoweverSealed) {
+  for (const char* codec : {"direct:bits=4,bucket=16", "onebit", "raw:dtype=fp32"}) {
+    for (const int more : {-64, -5, -1, 1, 4, 1000}) {
+      const auto resize = [more](Buffer* message) {
+        const MessageHeader header = ParseMessageHeader(message->bytes()).value();
+        const std::size_t size = std::max<std::size_t>(
+            kMessageHeaderBytes, message->size() + static_cast<std::size_t>(more));
+        Buffer other(size);
+        std::memset(other.data(), 0, size);
+        std::memcpy(other.data(), message->data(), std::min(size, message->size()));
+        SealMessage(header, other.bytes());
+        *message = std::move(other);
+      };
+      const Status status = AfterChange(resize, codec);
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << codec << ", " << more << " bytes";
+    }
+  }
+  for (std::size_t size = 0; size < kMessageHeaderBytes; ++size) {
+    EXPECT_EQ(AfterChange([size](Buffer* message) { message->Truncate(size); }).code(),
+              StatusCode::kInvalidArgument);
+  }
+}
+
+// Every message of a round twice, one at a time: the round fails, or ended before the second came.
+TEST(ExchangeForeignTest, ASecondMessageIsNeverCountedTwice) {
+  ExchangeGroup once(3, 2, Config("raw:dtype=fp32"));
+  const std::vector<Values> values = once.RandomOfAll(100);
+  once.Round(1, {1, 1, 1}, values);
+  const Values expected = once.Agreed();
+  int refused = 0;
+  for (int twice = 0; twice < 18; ++twice) {
+    ExchangeGroup group(3, 2, Config("raw:dtype=fp32"));
+    int sent = 0;
+    group.links_->tap = [&](MemoryGroup::Message* message) {
+      if (sent++ != twice) return true;
+      Buffer copy = Buffer::CopyOf(message->payload.bytes());
+      EXPECT_TRUE(group.links_->member(message->from)
+                      ->Send(message->to, message->tag, std::move(copy))
+                      .ok());
+      return true;
+    };
+    group.Round(1, {1, 1, 1}, values);
+    for (std::size_t r = 0; r < 3; ++r) {
+      const Status status = group.StatusOf(r);
+      EXPECT_TRUE(!status.ok() || SameBits(group.ValuesOf(r), expected));
+      if (status.message().find("second") != std::string::npos) ++refused;
+    }
+  }
+  EXPECT_GT(refused, 9);
+}
+
+TEST(ExchangeForeignTest, AMemberThatOnlyListensMustNotSend) {
+  ExchangeGroup group(3, 3, Config("raw:dtype=fp32"));
+  group.links_->tap = [](MemoryGroup::Message* message) { return message->from == 2; };
+  const Values values = group.Random(40);
+  group.Start(0, {7, 0, {1, 1, 0}, Combine::kSum, Shared(values)});
+  group.Start(2, {7, 0, {1, 1, 1}, Combine::kSum, Shared(values)});
+  group.Drain();
+  EXPECT_NE(group.StatusOf(0).message().find("only listens"), std::string::npos)
+      << group.StatusOf(0).ToString();
+}
+
+TEST(ExchangeForeignTest, MembersWithOtherMethodsTensorsOrWeightsDoNotMix) {
+  for (const int what : {0, 1, 2, 3}) {
+    ExchangeGroup group(2, 4, Config());
+    const char* const codec = what == 0 ? "direct:bits=5,bucket=16" : "direct:bits=4,bucket=16";
+    group.exchange_[1].reset();  // before the next one: each sets the channel's receiver
+    group.exchange_[1] = NewDirectExchange(Config(codec), group.links_->member(1),
+                                           group.control_.get(), group.compute_[1].get())
+                             .value();
+    ExchangeRequest request{7, 0, {1, 1}, Combine::kSum, Shared(group.Random(70))};
+    group.Start(0, request);
+    if (what == 1) request.tensor = 1;
+    if (what == 2) request.weights = {1, 2};
+    if (what == 3) request.combine = Combine::kWeightedMean;
+    group.Start(1, request);
+    group.Drain();
+    EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument) << what;
+    EXPECT_FALSE(group.StatusOf(1).ok()) << what;
+  }
+}
+
+TEST(ExchangeForeignTest, MessagesOfTheNextRoundWaitForIt) {
+  ExchangeGroup group(2, 5, Config("raw:dtype=fp32"));
+  const Values a = group.Random(90), b = group.Random(90);
+  group.Start(0, {1, 0, {1, 1}, Combine::kSum, Shared(a)});
+  group.Drain();
+  EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kUnavailable);  // still waiting
+  EXPECT_EQ(group.exchange_[0]->Awaited(), std::vector<std::size_t>{1});
+  EXPECT_TRUE(group.exchange_[1]->Awaited().empty());
+  group.Start(1, {1, 0, {1, 1}, Combine::kSum, Shared(b)});
+  group.Drain();
+  EXPECT_EQ(group.Agreed().size(), 90u);
+}
+
+TEST(ExchangeForeignTest, AFloodOfEarlyMessagesIsAnErrorNotAHang) {
+  for (const bool running : {false, true}) {
+    ExchangeConfig config = Config("raw:dtype=fp32");
+    config.early_bytes_max = 2000;
+    ExchangeGroup group(2, 6, config);
+    const ExchangeRequest request{1, 0, {1, 1}, Combine::kSum, Shared({1, 2, 3})};
+    if (running) group.Start(0, request);
+    group.Drain();
+    MessageHeader header;
+    header.epoch = config.epoch;
+    header.values = header.weight = 1;
+    for (header.round = 9; header.round < 1000; ++header.round) {
+      Buffer message(kMessageHeaderBytes + 4);
+      SealMessage(header, message.bytes());
+      ASSERT_TRUE(group.links_->member(1)->Send(0, header.round, std::move(message)).ok());
+    }
+    group.Drain();
+    if (!running) group.Start(0, request);
+    group.Drain();
+    EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kResourceExhausted);
+    EXPECT_NE(group.StatusOf(0).message().find("member 1"), std::string::npos);
+  }
+}
+
+TEST(ExchangeForeignTest, WrongArgumentsAreRefused) {
+  ExchangeGroup group(2, 8, Config());
+  const auto code = [&](ExchangeRequest request) {
+    group.Start(0, std::move(request));
+    group.Drain();
+    return group.StatusOf(0).code();
+  };
+  const auto values = Shared({1.0f});
+  EXPECT_EQ(code({3, 0, {0, 0}, Combine::kSum, values}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({3, 0, {1}, Combine::kSum, values}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({3, 0, {1, UINT64_MAX}, Combine::kSum, values}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({3, 0, {1, 1}, Combine::kSum, nullptr}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({3, 0, {1, 1}, Combine::kSum, std::make_shared<const Buffer>(3)}),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({3, 0, {1, 1}, Combine::kSum, values}), StatusCode::kUnavailable);  // runs
+  group.exchange_[0]->Abort();
+  EXPECT_EQ(code({3, 0, {1, 1}, Combine::kSum, values}), StatusCode::kInvalidArgument);
+}
+
+TEST(ExchangeForeignTest, WrongConfigsAreRefused) {
+  ExchangeGroup group(2, 9);
+  const auto refused = [&](const std::function<void(ExchangeConfig*)>& change) {
+    ExchangeConfig config;
+    change(&config);
+    const auto made = NewDirectExchange(config, group.links_->member(0), group.control_.get(),
+                                        group.compute_[0].get());
+    return made.ok() ? std::string() : made.status().message();
+  };
+  EXPECT_EQ(refused([](ExchangeConfig*) {}), "");
+  for (const char* codec : {"aqsgd:bits=4", "topk:ratio=0.1,bits=4,feedback=on", "nothing",
+                            "onebit:bucket=0", "onebit:bucket=4x", "onebitter", "onebit:bits=1"}) {
+    EXPECT_NE(refused([&](ExchangeConfig* c) { c->codec = codec; }), "") << codec;
+    EXPECT_NE(refused([&](ExchangeConfig* c) { c->result_codec = codec; }), "") << codec;
+  }
+  EXPECT_NE(refused([](ExchangeConfig* c) { c->row = 0; }), "");
+  EXPECT_NE(refused([](ExchangeConfig* c) { c->chunk_bytes = 100; }), "");
+  EXPECT_NE(refused([](ExchangeConfig* c) { c->shares = {1}; }), "");
+  EXPECT_NE(refused([](ExchangeConfig* c) { c->shares = {1, -1}; }), "");
+}
+
+}  // namespace
+}  // namespace shoal::collective
