@@ -13,7 +13,7 @@
 #include "common/checksum.h"
 #include "common/file.h"
 #include "dataset/data_header.h"
-#include "pipeline/step_simulation.h"
+#include "pipeline/core/step_simulation.h"
 
 namespace shoal::daemon {
 namespace {

@@ -16,7 +16,7 @@
 #include "daemon/artefact_fetcher.h"
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
-#include "pipeline/stage_runner.h"
+#include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_size.h"

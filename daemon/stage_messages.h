@@ -11,7 +11,7 @@
 #include "common/status.h"
 #include "model/synthetic_stage.h"
 #include "net/links/link.h"
-#include "pipeline/stage_runner.h"
+#include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/files/content_store.h"
 

@@ -18,7 +18,7 @@
 #include "daemon/stage_host.h"
 #include "net/control/control.h"
 #include "net/links/link.h"
-#include "pipeline/stage_runner.h"
+#include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
 
 namespace shoal::daemon {

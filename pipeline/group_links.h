@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/runner_core.h"
+#include "pipeline/core/runner_core.h"
 #include "replica/collective/group_channel.h"
 
 namespace shoal::pipeline {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "optimizer/adamw_shard.h"
+#include "pipeline/core/runner_core.h"
 #include "pipeline/replica_step.h"
-#include "pipeline/runner_core.h"
 #include "replica/collective/direct/lan_groups.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/shard_layout.h"

@@ -25,9 +25,9 @@
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
 #include "optimizer/adamw_shard.h"
+#include "pipeline/core/runner_core.h"
 #include "pipeline/group_links.h"
 #include "pipeline/part_gate.h"
-#include "pipeline/runner_core.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/group_channel.h"
 

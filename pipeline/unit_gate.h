@@ -20,8 +20,8 @@
 
 #include "common/task_scope.h"
 #include "model/stage_model.h"
+#include "pipeline/core/runner_core.h"
 #include "pipeline/part_gate.h"
-#include "pipeline/runner_core.h"
 #include "pipeline/unit_shards.h"
 #include "replica/collective/units/unit_exchange.h"
 

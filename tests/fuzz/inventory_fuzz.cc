@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "pipeline/inventory.h"
+#include "pipeline/core/inventory.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));

@@ -78,9 +78,9 @@ class LintTest(unittest.TestCase):
 
     def test_pipeline_sees_interfaces_only(self):
         text = '#include "storage/delta/delta_store.h"\n'
-        self.assertEqual(self.errors(**self.with_source("pipeline/a.cc", text)), [])
+        self.assertEqual(self.errors(**self.with_source("pipeline/core/a.cc", text)), [])
         text = '#include "storage/delta/rocks_delta_store.h"\n'
-        self.expect_one(self.with_source("pipeline/a.cc", text), "pipeline/a.cc",
+        self.expect_one(self.with_source("pipeline/core/a.cc", text), "pipeline/core/a.cc",
                         "interfaces only")
 
     def test_include_from_nowhere(self):
@@ -89,10 +89,10 @@ class LintTest(unittest.TestCase):
 
     def test_third_party_in_the_wrong_folder(self):
         for path, include in [
-                ("pipeline/a.cc", "torch/torch.h"), ("daemon/a.cc", "ATen/ATen.h"),
+                ("pipeline/core/a.cc", "torch/torch.h"), ("daemon/a.cc", "ATen/ATen.h"),
                 ("scheduler/server/a.cc", "grpcpp/server.h"), ("model/a.cc", "rocksdb/db.h"),
                 ("net/links/a.cc", "boost/asio.hpp"), ("net/links/a.cc", "spdlog/spdlog.h"),
-                ("pipeline/a.cc", "openssl/evp.h"), ("storage/files/a.cc", "toml++/toml.h")]:
+                ("pipeline/core/a.cc", "openssl/evp.h"), ("storage/files/a.cc", "toml++/toml.h")]:
             with self.subTest(include=include):
                 self.expect_one(self.with_source(path, f"#include <{include}>\n"), path,
                                 "is not allowed in this file")
@@ -100,7 +100,8 @@ class LintTest(unittest.TestCase):
     def test_generated_service_only_in_net(self):
         text = '#include "proto/control.grpc.pb.h"\n'
         self.assertEqual(self.errors(**self.with_source("net/links/a.cc", text)), [])
-        self.expect_one(self.with_source("scheduler/server/a.cc", text), "scheduler/server/a.cc", "gRPC")
+        self.expect_one(self.with_source("scheduler/server/a.cc", text),
+                        "scheduler/server/a.cc", "gRPC")
 
     def test_third_party_where_it_belongs(self):
         for path, include in [

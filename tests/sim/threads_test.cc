@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/trace.h"
-#include "pipeline/stage_runner.h"
+#include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
 #include "tests/support/tiny_stage.h"
 
@@ -175,8 +175,8 @@ class TwoStages {
     config.forward_codec = "aqsgd:bits=4";
     config.backward_codec = backward_;
     StageRunner::Dependencies deps{
-        control_.get(), stage.compute.get(), stage.codec.get(), stage.store_thread.get(),
-        &hub_,          stage.model.get(),   stage.store.get(), data_,
+        {control_.get(), stage.compute.get(), stage.codec.get(), stage.store_thread.get(), &hub_,
+         stage.model.get(), stage.store.get(), data_},
         &stage};
     auto runner = NewStageRunner(config, deps);
     ASSERT_TRUE(runner.ok()) << runner.status().ToString();

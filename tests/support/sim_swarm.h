@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "dataset/sampler.h"
-#include "pipeline/stage_runner.h"
+#include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
 #include "tests/support/sim_executor.h"
 #include "tests/support/sim_links.h"

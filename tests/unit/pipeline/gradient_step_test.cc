@@ -7,8 +7,8 @@
 #include <set>
 
 #include "pipeline/gradient_buckets.h"
-#include "pipeline/part_shares.h"
 #include "pipeline/replica_step.h"
+#include "pipeline/runner/part_shares.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
 

@@ -1,0 +1,313 @@
+// The receiving half of activation_link.h.
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "common/checksum.h"
+#include "common/trace.h"
+#include "pipeline/boundary/activation_link.h"
+
+namespace shoal::pipeline {
+namespace {
+
+struct Decoding {
+  Status status;
+  std::vector<MImage> images;
+  std::vector<std::uint32_t> without_m;  // positions
+  compression::DeltaMode mode = compression::DeltaMode::kDelta;
+  double ms = 0;
+};
+
+// What a decoding task owns.
+struct DecodeTask {
+  LaneConfig lane;
+  std::uint32_t segment;
+  compression::RandomKey key;
+  MicroBatchId id;
+  std::shared_ptr<Buffer> values;  // of the micro-batch
+  std::vector<std::shared_ptr<const net::Frame>> frames;
+  std::size_t rows;                    // of the micro-batch
+  std::vector<std::uint32_t> missing;  // positions that the second frame holds
+  DeltaStage::Records records;         // empty: the codec keeps no m
+  const Clock* clock;
+};
+
+// Decodes the samples at `positions`, which `frame` carries in this order, without those at
+// `without`.
+Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
+                   std::span<const std::uint32_t> positions, std::span<const std::uint32_t> without,
+                   Decoding* result) {
+  const compression::SampleShape shape = task->lane.segments.shape;
+  const std::size_t count = shape.values();
+  std::vector<compression::SampleToDecode> samples(positions.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    samples[i].delta = frame.samples[i].base_version != 0;
+    if (std::find(without.begin(), without.end(), positions[i]) != without.end()) continue;
+    const std::size_t at = task->lane.segments.Transfer(positions[i], task->segment) * count;
+    samples[i].values = task->values->floats().subspan(at, count);
+    if (samples[i].delta) {
+      samples[i].m = task->records[positions[i]]->image.bytes();
+    } else {
+      result->without_m.push_back(positions[i]);
+    }
+  }
+  std::vector<Buffer> next_m(task->lane.codec->keeps_m() ? samples.size() : 0);
+  SHOAL_RETURN_IF_ERROR(
+      task->lane.codec->Decode(frame.payload.bytes(), samples, shape, task->key, next_m));
+  result->mode = task->lane.codec->SentMode(frame.payload.bytes());
+  for (std::size_t i = 0; i < next_m.size(); ++i) {
+    if (samples[i].values.empty()) continue;
+    const std::uint64_t checksum = Checksum64(next_m[i].bytes());
+    result->images.push_back({positions[i], std::move(next_m[i]), checksum});
+  }
+  return Status::Ok();
+}
+
+Status DecodeFrames(DecodeTask* task, Decoding* result) {
+  std::vector<std::uint32_t> all(task->rows);
+  std::iota(all.begin(), all.end(), 0u);
+  SHOAL_RETURN_IF_ERROR(DecodeFrame(task, *task->frames[0], all, task->missing, result));
+  if (task->missing.empty()) return Status::Ok();
+  return DecodeFrame(task, *task->frames[1], task->missing, {}, result);
+}
+
+Decoding DecodeNow(DecodeTask* task) {
+  const TimePoint start = task->clock->Now();
+  const TimePoint traced = SystemClock().Now();
+  Decoding result;
+  result.status = DecodeFrames(task, &result);
+  if (!result.status.ok()) return result;
+  result.ms = Milliseconds(task->clock->Now() - start);
+  TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced, task->segment);
+  return result;
+}
+
+}  // namespace
+
+ReceiveLane::ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
+                         Handlers handlers)
+    : core_(core),
+      lane_(std::move(lane)),
+      delta_(delta),
+      seen_(seen),
+      handlers_(std::move(handlers)) {}
+
+void ReceiveLane::Go(ActivationReceive* receive, ReceiveEvent event) {
+  const std::optional<ReceiveState> next = NextState(receive->state, event);
+  SHOAL_CHECK(next.has_value());
+  receive->state = *next;
+}
+
+Status ReceiveLane::StartStep(const StepPlan& plan) {
+  for (const ActivationReceive& receive : receives_) {
+    if (receive.state == ReceiveState::kTaken) continue;
+    return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
+                              std::to_string(plan_.step) + " was received");
+  }
+  plan_ = plan;
+  receives_.clear();
+  receives_.resize(plan.micro_batches.size() * lane_.segments.count);
+  micro_batches_.clear();
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    const std::size_t samples = micro_batch.samples.size();
+    micro_batches_.push_back(
+        {nullptr, SegmentedVisits(samples, lane_.segments.count), std::vector<bool>(samples)});
+  }
+  window_ = 0;
+  ready_ = 0;
+  return Status::Ok();
+}
+
+void ReceiveLane::Advance(std::uint32_t window) {
+  window = std::min<std::uint32_t>(window, micro_batches_.size());
+  for (; window_ < window; ++window_) {
+    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Fetch(window_, k);
+  }
+}
+
+void ReceiveLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
+  Go(&At(mb, segment), ReceiveEvent::kFetch);
+  const auto fetched = [this, mb, segment](DeltaStage::Records records) {
+    ActivationReceive& receive = At(mb, segment);
+    receive.records = std::move(records);
+    Go(&receive, ReceiveEvent::kFetched);
+    if (receive.state == ReceiveState::kMatching) Match(mb, segment);
+  };
+  if (delta_ == nullptr) return fetched({});
+  delta_->Prefetch(Id(mb), segment, plan_.micro_batches[mb].samples, fetched);
+}
+
+Status ReceiveLane::OnFrame(net::Frame frame) {
+  const std::uint32_t mb = frame.micro_batch.index;
+  if (frame.micro_batch.step != plan_.step || mb >= micro_batches_.size()) {
+    return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, lane_));
+  ActivationReceive& receive = At(mb, segment);
+  if (!NextState(receive.state, ReceiveEvent::kFrame)) {
+    return InvalidArgument(Describe(frame.micro_batch) + " came a second time");
+  }
+  const MicroBatchPlan& plan = plan_.micro_batches[mb];
+  std::vector<std::uint32_t> positions = receive.missing;
+  if (receive.frames.empty()) {
+    positions.resize(plan.samples.size());
+    std::iota(positions.begin(), positions.end(), 0u);
+  }
+  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, plan, positions));
+  SHOAL_RETURN_IF_ERROR(CheckForm(frame));
+  Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
+  KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
+  bytes.raw_received += positions.size() * lane_.segments.shape.values() * sizeof(float);
+  bytes.wire_received += frame.payload.size();
+  if (seen_->low_rank && !lane_.forward()) {
+    seen_->AddGradients(frame, lane_.segments.shape.values(), *lane_.codec->stateful());
+  }
+  receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
+  Go(&receive, ReceiveEvent::kFrame);
+  if (receive.state == ReceiveState::kMatching) Match(mb, segment);
+  handlers_.on_ready();
+  return Status::Ok();
+}
+
+// Both ends say by themselves which gradients are low rank; each says it of its own (S, M).
+Status ReceiveLane::CheckForm(const net::Frame& frame) const {
+  const compression::StatefulCodec* const codec = lane_.codec->stateful();
+  if (codec == nullptr || lane_.forward()) return Status::Ok();
+  const bool low_rank = codec->SaysLowRank(frame.payload.bytes());
+  const auto position =
+      lane_.Position(core_->config, micro_batches_.size(), frame.micro_batch.index);
+  if (low_rank == codec->LowRankAt(position, lane_.segments.shape, frame.samples.size())) {
+    return Status::Ok();
+  }
+  return InvalidArgument("the gradient of " + Describe(frame.micro_batch) +
+                         (low_rank ? " is low rank where the plan says that it is not"
+                                   : " is not low rank where the plan says that it is") +
+                         "; both ends must run the same version of shoal");
+}
+
+void ReceiveLane::Match(std::uint32_t mb, std::uint32_t segment) {
+  ActivationReceive& receive = At(mb, segment);
+  const bool again = !receive.missing.empty();
+  const std::vector<net::FrameSample>& headers = receive.frames.back()->samples;
+  std::vector<std::uint32_t> differing;
+  for (std::uint32_t i = 0; i < headers.size(); ++i) {
+    const net::FrameSample& header = headers[i];
+    const std::uint32_t position = again ? receive.missing[i] : i;
+    if (header.base_version == 0) continue;
+    const std::optional<storage::DeltaRecord>& own = receive.records[position];
+    if (!own || own->version != header.base_version || own->checksum != header.base_checksum) {
+      differing.push_back(position);
+    }
+  }
+  if (differing.empty()) {
+    Go(&receive, ReceiveEvent::kMatch);
+    return Decode(mb, segment);
+  }
+  if (again) {
+    return handlers_.on_bad(InvalidArgument("what was sent again of " + Describe(Id(mb)) +
+                                            " builds on an earlier activation once more"));
+  }
+  Go(&receive, ReceiveEvent::kMismatch);
+  AskAgain(mb, segment, std::move(differing));
+}
+
+void ReceiveLane::AskAgain(std::uint32_t mb, std::uint32_t segment,
+                           std::vector<std::uint32_t> positions) {
+  net::Frame request = core_->NewFrame(net::FrameKind::kResend, Id(mb));
+  request.tag = segment;
+  request.codec = lane_.codec->spec();
+  request.tokens = lane_.segments.shape.tokens;
+  request.hidden = lane_.segments.shape.hidden;
+  std::uint64_t again = 0;  // samples, whichever of their segments
+  for (const std::uint32_t position : positions) {
+    if (!micro_batches_[mb].asked_again[position]) ++again;
+    micro_batches_[mb].asked_again[position] = true;
+    net::FrameSample sample;
+    sample.sample = plan_.micro_batches[mb].samples[position];
+    request.samples.push_back(sample);
+  }
+  core_->stats.resends += again;
+  seen_->resends += again;
+  At(mb, segment).missing = std::move(positions);
+  if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"), nullptr);
+  }
+}
+
+void ReceiveLane::Decode(std::uint32_t mb, std::uint32_t segment) {
+  ActivationReceive& receive = At(mb, segment);
+  ReceivedMicroBatch& micro_batch = micro_batches_[mb];
+  const MicroBatchPlan& plan = plan_.micro_batches[mb];
+  if (micro_batch.values == nullptr) {
+    const std::size_t values = plan.samples.size() * core_->shape().values();
+    micro_batch.values = std::make_shared<Buffer>(values * sizeof(float));
+  }
+  DecodeTask task{.lane = lane_,
+                  .segment = segment,
+                  .key = lane_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .id = Id(mb),
+                  .values = micro_batch.values,
+                  .frames = std::exchange(receive.frames, {}),
+                  .rows = plan.samples.size(),
+                  .missing = std::exchange(receive.missing, {}),
+                  .records = std::exchange(receive.records, {}),
+                  .clock = &core_->deps.control->clock()};
+  core_->scope.Run(
+      core_->deps.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
+      [this, mb, segment](Decoding decoding) {
+        if (!decoding.status.ok()) {
+          return handlers_.on_bad(decoding.status.WithContext("cannot decode " + Describe(Id(mb))));
+        }
+        core_->stats.decode_ms += decoding.ms;
+        SegmentedVisits& visits = micro_batches_[mb].visits;
+        if (visits.Add(decoding.without_m) && delta_ != nullptr) {
+          core_->stats.delta_hits += visits.deltas();
+          core_->stats.first_visits += visits.samples() - visits.deltas();
+          seen_->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
+        }
+        Decoded(mb, segment, std::move(decoding.images));
+      });
+}
+
+void ReceiveLane::Decoded(std::uint32_t mb, std::uint32_t segment, std::vector<MImage> images) {
+  Go(&At(mb, segment), ReceiveEvent::kDecoded);
+  for (MImage& image : images) {
+    const SampleId sample = plan_.micro_batches[mb].samples[image.position];
+    delta_->Stage(Id(mb), segment, sample, std::move(image));
+  }
+  const ReceivedMicroBatch& micro_batch = micro_batches_[mb];
+  if (handlers_.on_values && micro_batch.visits.complete()) {
+    handlers_.on_values(mb, std::as_const(*micro_batch.values).floats());
+  }
+  while (ready_ < micro_batches_.size() && micro_batches_[ready_].visits.complete()) ++ready_;
+  core_->Progress();
+  handlers_.on_ready();
+}
+
+std::optional<Use> ReceiveLane::HeldUpBy(std::uint32_t mb) const {
+  Use use = Use::kCodec;
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+    switch (receives_[lane_.segments.Transfer(mb, k)].state) {
+      case ReceiveState::kIdle:
+      case ReceiveState::kFetching:
+      case ReceiveState::kFetched:
+      case ReceiveState::kResendAsked: return std::nullopt;
+      case ReceiveState::kFrameHeld:
+      case ReceiveState::kFetchingWithFrame: use = Use::kStore; break;
+      case ReceiveState::kMatching:
+      case ReceiveState::kDecoding:
+      case ReceiveState::kDecoded:
+      case ReceiveState::kTaken: break;
+    }
+  }
+  return use;
+}
+
+Buffer ReceiveLane::Take(std::uint32_t mb) {
+  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
+  return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,238 @@
+#include "pipeline/boundary/boundary.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "pipeline/core/inventory.h"
+
+namespace shoal::pipeline {
+namespace {
+
+// Micro-batches of the next step that may wait for it. The neighbour's bound on micro-batches in
+// flight keeps it far below.
+constexpr std::size_t kEarlyMax = 1024;
+
+}  // namespace
+
+Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::LinkTarget& target,
+                   Handlers handlers)
+    : core_(core),
+      side_(side),
+      target_(target),
+      handlers_(std::move(handlers)),
+      next_step_(core->config.resume_step) {
+  const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
+  seen_.boundary = boundary;
+  seen_.side = side;
+  const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec,
+                           core->SegmentsOf(*core->forward_codec)};
+  const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec,
+                            core->SegmentsOf(*core->backward_codec)};
+  MakeStages(forward, backward);
+  const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
+  ReceiveLane::Handlers receive{send, handlers_.on_data,
+                                [this](const Status& status) { FailByPeer(status); }, nullptr};
+  if (memory_ != nullptr) {
+    receive.on_values = [this, sample = core->shape().values()](std::uint32_t micro_batch,
+                                                                std::span<const float> values) {
+      memory_->PutActivations(micro_batch, values, sample);
+    };
+  }
+  out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
+                                    sender() ? delta_.get() : residual_.get(), memory_.get(),
+                                    &seen_, send);
+  in_ =
+      std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
+                                    sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
+}
+
+void Boundary::MakeStages(const LaneConfig& forward, const LaneConfig& backward) {
+  const bool residual = !sender() && backward.codec->keeps_residual();
+  const bool delta = forward.codec->keeps_m();
+  const std::uint64_t ahead = core_->config.read_ahead_bytes / (delta && residual ? 2 : 1);
+  const auto make = [&](storage::BoundarySide side, const LaneConfig& lane) {
+    return std::make_unique<DeltaStage>(core_,
+                                        storage::DeltaPlace{core_->config.run, lane.boundary, side},
+                                        lane.codec, lane.segments, ahead);
+  };
+  if (delta) delta_ = make(side_, forward);
+  if (residual) residual_ = make(storage::BoundarySide::kResidual, backward);
+  if (backward.codec->stateful() == nullptr) return;
+  seen_.low_rank.emplace();
+  if (!sender()) memory_ = std::make_unique<LinkMemory>();
+}
+
+std::string Boundary::peer_name() const {
+  const std::uint32_t stage = sender() ? core_->config.stage + 1 : core_->config.stage - 1;
+  return "peer " + target_.peer.ToShort() + " (stage " + std::to_string(stage) + ")";
+}
+
+std::string Boundary::Missing() const {
+  if (!open_) return "the link to " + peer_name();
+  if (!their_inventory_) return "the inventory of " + peer_name();
+  return "the own delta store";
+}
+
+void Boundary::FailByPeer(const Status& status) {
+  core_->fail(status.WithContext("from " + peer_name()), &target_.peer);
+}
+
+void Boundary::Open() {
+  net::LinkHandlers handlers;
+  handlers.on_open = [this] {
+    open_ = true;
+    core_->Progress();
+    if (own_inventory_) SendInventory(*own_inventory_);
+    MaybeAgree();
+  };
+  handlers.on_frame = [this](net::Frame frame) { OnFrame(std::move(frame)); };
+  handlers.on_closed = [this](Status status) {
+    if (status.ok()) status = Unavailable("it was closed");
+    core_->fail(status.WithContext("the link to " + peer_name() + " broke"), &target_.peer);
+  };
+  handlers.on_sent = [this](net::FrameKind kind, MicroBatchId, double elapsed_ms) {
+    OnSent(kind, elapsed_ms);
+  };
+  link_ = core_->OpenLink(target_, sender(), std::move(handlers));
+  const auto have = [this](DeltaStage::Inventory inventory) {
+    own_inventory_ = std::move(inventory);
+    if (open_) SendInventory(*own_inventory_);
+    MaybeAgree();
+  };
+  if (delta_ == nullptr) return have({});
+  delta_->ReadInventory(have);
+}
+
+void Boundary::SendInventory(DeltaStage::Inventory inventory) {
+  net::Frame frame = core_->NewFrame(net::FrameKind::kInventory, {});
+  frame.payload = EncodeInventory(inventory);
+  if (Status sent = Send(std::move(frame)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot send the inventory to " + peer_name()), nullptr);
+  }
+}
+
+void Boundary::MaybeAgree() {
+  if (!open_ || !own_inventory_ || !their_inventory_ || agreeing_) return;
+  agreeing_ = true;
+  const auto up = [this] {
+    up_ = true;
+    own_inventory_->clear();
+    their_inventory_->clear();
+    core_->Progress();
+    handlers_.on_up();
+  };
+  if (delta_ == nullptr) return up();
+  delta_->Agree(std::move(*own_inventory_), std::move(*their_inventory_), up);
+}
+
+void Boundary::OnFrame(net::Frame frame) {
+  if (core_->scope.cancelled()) return;
+  core_->Progress();
+  Status status = core_->CheckFrame(frame);
+  if (status.ok()) status = Accept(std::move(frame));
+  if (!status.ok()) FailByPeer(status);
+}
+
+Status Boundary::Accept(net::Frame frame) {
+  using net::FrameKind;
+  switch (frame.kind) {
+    case FrameKind::kInventory: return OnInventory(frame);
+    case FrameKind::kEvicted: return OnEvicted(frame);
+    case FrameKind::kActivation:
+      if (!sender()) return AcceptOfStep(std::move(frame));
+      break;
+    case FrameKind::kGradient:
+    case FrameKind::kResend:
+      if (sender()) return AcceptOfStep(std::move(frame));
+      break;
+    case FrameKind::kGroup: break;
+  }
+  return InvalidArgument("a frame of kind " +
+                         std::to_string(static_cast<std::uint32_t>(frame.kind)) +
+                         " does not belong on this end of a boundary");
+}
+
+Status Boundary::AcceptOfStep(net::Frame frame) {
+  const std::uint64_t step = frame.micro_batch.step;
+  if (step_running_ && step == step_) {
+    if (frame.kind == net::FrameKind::kResend) return out_->OnResend(frame);
+    const std::uint32_t index = frame.micro_batch.index;
+    SHOAL_RETURN_IF_ERROR(in_->OnFrame(std::move(frame)));
+    return sender() ? out_->Release(index) : Status::Ok();
+  }
+  if (step != next_step_ || frame.kind != net::FrameKind::kActivation) {
+    return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
+                           std::to_string(next_step_) + " is next");
+  }
+  const Segments segments = core_->SegmentsOf(*core_->forward_codec);
+  const std::size_t most =
+      core_->forward_codec->EncodedBytesMax(segments.shape, core_->config.micro_batch_rows);
+  if (early_.size() >= kEarlyMax * segments.count || frame.payload.size() > most) {
+    return ResourceExhausted("too much came ahead of step " + std::to_string(step));
+  }
+  early_.push_back(std::move(frame));
+  return Status::Ok();
+}
+
+Status Boundary::OnInventory(const net::Frame& frame) {
+  if (their_inventory_) return InvalidArgument("a second inventory");
+  SHOAL_ASSIGN_OR_RETURN(their_inventory_, DecodeInventory(frame.payload.bytes()));
+  MaybeAgree();
+  return Status::Ok();
+}
+
+Status Boundary::OnEvicted(const net::Frame& frame) {
+  if (delta_ == nullptr) return InvalidArgument("losses of m, but the codec keeps none");
+  SHOAL_ASSIGN_OR_RETURN(std::vector<SampleId> samples, DecodeLosses(frame.payload.bytes()));
+  return delta_->OnTheirLosses(frame.micro_batch.step, std::move(samples));
+}
+
+void Boundary::PlanAhead(const StepPlan& plan) {
+  if (delta_ != nullptr) delta_->PlanAhead(plan);
+  if (residual_ != nullptr) residual_->PlanAhead(plan);
+}
+
+Status Boundary::StartStep(const StepPlan& plan) {
+  SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
+  SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
+  step_running_ = true;
+  step_ = plan.step;
+  next_step_ = plan.step + 1;
+  for (net::Frame& frame : std::exchange(early_, {})) OnFrame(std::move(frame));
+  return Status::Ok();
+}
+
+void Boundary::DropStaged() {
+  if (delta_ != nullptr) delta_->DropStaged();
+  if (residual_ != nullptr) residual_->DropStaged();
+  if (memory_ != nullptr) memory_->DropStaged();
+}
+
+std::size_t Boundary::Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done) {
+  const auto stored = [this, step](std::vector<SampleId> lost) {
+    SendLosses(step, std::move(lost));
+  };
+  if (delta_ != nullptr) delta_->Commit(step, {stored, done});
+  if (residual_ != nullptr) residual_->Commit(step, {nullptr, done});
+  if (memory_ != nullptr) memory_->Commit();
+  return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
+}
+
+void Boundary::SendLosses(std::uint64_t step, std::vector<SampleId> samples) {
+  net::Frame frame = core_->NewFrame(net::FrameKind::kEvicted, {step, 0});
+  frame.payload = EncodeLosses(std::move(samples));
+  if (Status sent = Send(std::move(frame)); !sent.ok()) {
+    core_->fail(sent.WithContext("cannot send losses of m to " + peer_name()), nullptr);
+  }
+}
+
+void Boundary::OnSent(net::FrameKind kind, double elapsed_ms) {
+  // The wire was busy with this frame since it was queued or since the frame before was done.
+  const TimePoint now = core_->deps.control->clock().Now();
+  const double busy = std::min(elapsed_ms, Milliseconds(now - last_sent_));
+  last_sent_ = now;
+  handlers_.on_sent(kind, std::max(busy, 0.0));
+}
+
+}  // namespace shoal::pipeline

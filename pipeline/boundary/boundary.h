@@ -1,0 +1,99 @@
+// Boundary: one end of the link between two neighbouring stages: link-up with exchange of
+// inventories, a lane out and a lane in, the delta store's place, evictions.
+//
+// The lower stage's end sends activations and receives gradients, the upper stage's end the
+// reverse. A neighbour may be a step ahead: its frames wait, a bounded number of them.
+// Thread: control.
+
+#ifndef SHOAL_PIPELINE_BOUNDARY_BOUNDARY_H_
+#define SHOAL_PIPELINE_BOUNDARY_BOUNDARY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/boundary/activation_link.h"
+#include "pipeline/boundary/delta_stage.h"
+#include "pipeline/boundary/link_memory.h"
+#include "pipeline/core/runner_core.h"
+
+namespace shoal::pipeline {
+
+class Boundary {
+ public:
+  struct Handlers {
+    std::function<void()> on_up;    // link open, inventories agreed
+    std::function<void()> on_data;  // in().Ready() or HeldUpBy() may have changed
+    // A frame of `kind` took `elapsed_ms` on the wire alone.
+    std::function<void(net::FrameKind, double elapsed_ms)> on_sent;
+  };
+
+  Boundary(RunnerCore* core, storage::BoundarySide side, const net::LinkTarget& target,
+           Handlers handlers);
+
+  // Dials or waits. The store has been rolled back before (calls to it are in order).
+  void Open();
+  bool up() const { return up_; }
+  const PeerId& peer() const { return target_.peer; }
+  std::string peer_name() const;
+  // What has not happened yet during link-up.
+  std::string Missing() const;
+
+  // A step that will start later: its m may be read.
+  void PlanAhead(const StepPlan& plan);
+  // Errors are those of the lanes.
+  Status StartStep(const StepPlan& plan);
+  SendLane& out() { return *out_; }
+  ReceiveLane& in() { return *in_; }
+
+  // The step's m' do not count.
+  void DropStaged();
+  // Staged m' become m, staged residuals what the next visits add, the link's newest memory what
+  // counts; `done` with the checksum of each place. Returns how many places that are, 0 to 2.
+  std::size_t Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done);
+
+  net::LinkStats link_stats() const { return link_->stats(); }
+  const BoundaryStats& stats() const { return seen_; }
+
+ private:
+  bool sender() const { return side_ == storage::BoundarySide::kSender; }
+  void MakeStages(const LaneConfig& forward, const LaneConfig& backward);
+  void OnFrame(net::Frame frame);
+  Status Accept(net::Frame frame);
+  Status AcceptOfStep(net::Frame frame);
+  Status OnInventory(const net::Frame& frame);
+  Status OnEvicted(const net::Frame& frame);
+  void SendInventory(DeltaStage::Inventory inventory);
+  void MaybeAgree();
+  void SendLosses(std::uint64_t step, std::vector<SampleId> samples);
+  void OnSent(net::FrameKind kind, double elapsed_ms);
+  Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
+  void FailByPeer(const Status& status);
+
+  RunnerCore* const core_;
+  const storage::BoundarySide side_;
+  const net::LinkTarget target_;
+  const Handlers handlers_;
+  BoundaryStats seen_;
+  std::unique_ptr<DeltaStage> delta_;     // null if the forward codec keeps no m
+  std::unique_ptr<DeltaStage> residual_;  // null unless this end sends gradients with feedback
+  std::unique_ptr<LinkMemory> memory_;    // null unless it sends them with a stateful codec
+  std::unique_ptr<SendLane> out_;
+  std::unique_ptr<ReceiveLane> in_;
+
+  bool open_ = false, up_ = false, agreeing_ = false;
+  std::optional<DeltaStage::Inventory> own_inventory_, their_inventory_;
+  bool step_running_ = false;
+  std::uint64_t step_ = 0;       // running or last
+  std::uint64_t next_step_ = 0;  // whose frames wait
+  std::vector<net::Frame> early_;
+  TimePoint last_sent_{};
+  std::unique_ptr<net::Link> link_;  // last: its handlers use everything above
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_BOUNDARY_BOUNDARY_H_

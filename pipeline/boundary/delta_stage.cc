@@ -1,0 +1,338 @@
+#include "pipeline/boundary/delta_stage.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "common/trace.h"
+#include "pipeline/core/inventory.h"
+
+namespace shoal::pipeline {
+namespace {
+
+// Micro-batches read ahead of use, whatever their size.
+constexpr std::size_t kAheadMax = 16;
+// Steps that the other end may have committed before us.
+constexpr std::size_t kTheirStepsMax = 64;
+
+struct Fetched {
+  DeltaStage::Records records;
+  double ms = 0;
+};
+
+// A record of another shape (the run's rows changed) or with a broken image counts as missing.
+bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& record,
+            compression::SampleShape shape) {
+  return record.version != 0 && record.tokens == shape.tokens && record.hidden == shape.hidden &&
+         codec.CheckMImage(record.image.bytes(), shape).ok();
+}
+
+}  // namespace
+
+void DeltaStage::ReadInventory(std::function<void(Inventory)> done) {
+  auto read = [store = core_->deps.delta_store, place = place_] { return store->Inventory(place); };
+  core_->scope.Run(core_->deps.store, "delta.inventory", std::move(read),
+                   [this, done](Result<Inventory> inventory) {
+                     if (!inventory.ok()) {
+                       return core_->fail(inventory.status().WithContext("delta store"), nullptr);
+                     }
+                     done(std::move(*inventory));
+                   });
+}
+
+void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
+  auto agree = [store = core_->deps.delta_store, place = place_, own = std::move(own),
+                theirs = std::move(theirs)] {
+    const std::vector<SampleId> differing = Disagreeing(own, theirs);
+    return differing.empty() ? Status::Ok() : store->Drop(place, differing, UINT64_MAX);
+  };
+  core_->scope.Run(core_->deps.store, "delta.agree", std::move(agree), [this, done](Status status) {
+    if (!status.ok()) return core_->fail(status.WithContext("delta store"), nullptr);
+    done();
+  });
+  agreed_ = true;
+  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+}
+
+// ---- reading ----
+
+void DeltaStage::PlanAhead(const StepPlan& plan) {
+  std::set<SampleId>& samples = uncommitted_[plan.step];
+  std::uint32_t transfer = 0;
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    for (std::uint32_t segment = 0; segment < segments_.count; ++segment) {
+      std::vector<SampleId> ids = segments_.IdsOf(micro_batch.samples, segment);
+      samples.insert(ids.begin(), ids.end());
+      planned_.push_back({{plan.step, transfer++}, std::move(ids)});
+    }
+  }
+  OpenAhead();
+}
+
+bool DeltaStage::Blocked(std::uint64_t step, SampleId sample) const {
+  for (auto at = uncommitted_.begin(); at != uncommitted_.end() && at->first < step; ++at) {
+    if (at->second.contains(sample)) return true;
+  }
+  return false;
+}
+
+std::size_t DeltaStage::RoomAhead() const {
+  const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(segments_.shape);
+  // One micro-batch is always allowed: else a step would begin by waiting.
+  const std::size_t most =
+      std::clamp<std::size_t>(ahead_bytes_ / bytes, segments_.count, kAheadMax * segments_.count);
+  return most - std::min(most, ahead_);
+}
+
+void DeltaStage::OpenAhead() {
+  while (!planned_.empty() && RoomAhead() > 0) {
+    auto [key, samples] = std::move(planned_.front());
+    planned_.pop_front();
+    ++ahead_;
+    ReadWhatIsFree(key, &Open(key, std::move(samples)));
+  }
+}
+
+DeltaStage::Wanted& DeltaStage::Open(WantedKey key, std::vector<SampleId> samples) {
+  Wanted& wanted = wanted_[key];
+  wanted.states.assign(samples.size(), ReadState::kLater);
+  wanted.records.resize(samples.size());
+  wanted.left = samples.size();
+  wanted.samples = std::move(samples);
+  return wanted;
+}
+
+void DeltaStage::Prefetch(MicroBatchId id, std::uint32_t segment,
+                          const std::vector<SampleId>& samples, std::function<void(Records)> done) {
+  const WantedKey key(id.step, segments_.Transfer(id.index, segment));
+  auto found = wanted_.find(key);
+  if (found == wanted_.end()) {
+    while (!planned_.empty() && planned_.front().first <= key) planned_.pop_front();
+    Open(key, segments_.IdsOf(samples, segment));
+    found = wanted_.find(key);
+  } else {
+    --ahead_;
+  }
+  found->second.done = std::move(done);
+  ReadWhatIsFree(key, &found->second);
+  OpenAhead();
+  Finish(key);
+}
+
+void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
+  if (!agreed_) return;
+  std::vector<std::size_t> positions;
+  std::vector<SampleId> samples;
+  for (std::size_t i = 0; i < wanted->samples.size(); ++i) {
+    if (wanted->states[i] != ReadState::kLater || Blocked(key.first, wanted->samples[i])) continue;
+    wanted->states[i] = ReadState::kReading;
+    positions.push_back(i);
+    samples.push_back(wanted->samples[i]);
+  }
+  if (samples.empty()) return;
+  const bool last = positions.size() == wanted->left;
+  auto fetch = [store = core_->deps.delta_store, place = place_, codec = codec_,
+                segments = segments_, key, last, samples = std::move(samples),
+                clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    const TimePoint traced = SystemClock().Now();
+    Fetched fetched;
+    for (const SampleId sample : samples) {
+      // The store says in its own status why it cannot read; here it is a first visit.
+      Result<std::optional<storage::DeltaRecord>> record = store->Get(place, sample);
+      if (!record.ok() || (record->has_value() && !Usable(*codec, **record, segments.shape))) {
+        fetched.records.emplace_back();
+      } else {
+        fetched.records.push_back(std::move(*record));
+      }
+    }
+    fetched.ms = Milliseconds(clock->Now() - start);
+    if (last) {
+      TraceSpan("delta.prefetched", {key.first, segments.MicroBatch(key.second)}, traced,
+                segments.Segment(key.second));
+    }
+    return fetched;
+  };
+  ++reading_;
+  core_->scope.Run(core_->deps.store, "delta.prefetch", std::move(fetch),
+                   [this, key, positions = std::move(positions)](Fetched fetched) {
+                     core_->stats.store_ms += fetched.ms;
+                     OnRead(key, positions, std::move(fetched.records));
+                   });
+}
+
+void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records) {
+  Wanted& wanted = wanted_.at(key);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t position = positions[i];
+    const auto forgotten = forgotten_.find(wanted.samples[position]);
+    if (forgotten != forgotten_.end() && records[i] && records[i]->version <= forgotten->second) {
+      records[i].reset();
+    }
+    if (records[i]) core_->stats.ahead_bytes += records[i]->image.size();
+    wanted.records[position] = std::move(records[i]);
+    wanted.states[position] = ReadState::kRead;
+  }
+  wanted.left -= positions.size();
+  if (--reading_ == 0) forgotten_.clear();
+  Finish(key);
+}
+
+// Hands a transfer out that was asked for and is complete.
+void DeltaStage::Finish(WantedKey key) {
+  const auto found = wanted_.find(key);
+  if (found == wanted_.end() || found->second.left > 0 || !found->second.done) return;
+  Wanted wanted = std::move(found->second);
+  wanted_.erase(found);
+  for (const auto& record : wanted.records) {
+    if (record) core_->stats.ahead_bytes -= record->image.size();
+  }
+  wanted.done(std::move(wanted.records));
+}
+
+// m of these samples up to `version` is gone at one end: what was read of it must not be built on.
+void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t version) {
+  if (samples.empty()) return;
+  const std::set<SampleId> gone(samples.begin(), samples.end());
+  for (auto& [key, wanted] : wanted_) {
+    for (std::size_t i = 0; i < wanted.samples.size(); ++i) {
+      std::optional<storage::DeltaRecord>& record = wanted.records[i];
+      if (!record || record->version > version || !gone.contains(wanted.samples[i])) continue;
+      core_->stats.ahead_bytes -= record->image.size();
+      record.reset();
+    }
+  }
+  if (reading_ == 0) return;
+  for (const SampleId sample : gone) {
+    std::uint64_t& up_to = forgotten_[sample];
+    up_to = std::max(up_to, version);
+  }
+}
+
+// ---- committing ----
+
+void DeltaStage::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MImage image) {
+  const SampleId sample = segments_.IdOf(of, segment);
+  const Order order(segments_.Transfer(id.index, segment), image.position);
+  const auto [staged, is_new] = staged_.try_emplace(sample, order);
+  if (!is_new && order < staged->second) return;
+  staged->second = order;
+  staged_version_ = id.step + 1;
+  const std::uint64_t bytes = image.image.size();
+  core_->stats.staged_bytes += bytes;
+  storage::DeltaUpdate update;
+  update.sample = sample;
+  update.record = {staged_version_, image.checksum, segments_.shape.tokens, segments_.shape.hidden,
+                   std::move(image.image)};
+  auto write = [store = core_->deps.delta_store, place = place_, update = std::move(update),
+                clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    Status status = store->Stage(place, update);
+    return StoreWrite{std::move(status), {}, Milliseconds(clock->Now() - start)};
+  };
+  core_->scope.Run(core_->deps.store, "delta.stage", std::move(write),
+                   [this, bytes](StoreWrite written) {
+                     core_->stats.staged_bytes -= bytes;
+                     OnWritten(written);
+                   });
+}
+
+// Whether a write succeeded; a refusing disk is no failure here.
+bool DeltaStage::OnWritten(const StoreWrite& written) {
+  core_->stats.store_ms += written.ms;
+  if (!written.status.ok()) core_->fail(written.status.WithContext("delta store"), nullptr);
+  return written.status.ok();
+}
+
+void DeltaStage::DropStaged() {
+  if (staged_.empty()) return;
+  staged_.clear();
+  auto drop = [store = core_->deps.delta_store, place = place_, version = staged_version_] {
+    return StoreWrite{store->DropStaged(place, version), {}, 0};
+  };
+  core_->scope.Run(core_->deps.store, "delta.drop_staged", std::move(drop),
+                   [this](StoreWrite written) { OnWritten(written); });
+}
+
+void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
+  Committing commit;
+  commit.step = step;
+  commit.handlers = std::move(handlers);
+  commit.records = staged_.size();
+  staged_.clear();
+  commits_.push_back(std::move(commit));
+  PumpCommits();
+}
+
+void DeltaStage::PumpCommits() {
+  while (!commits_.empty()) {
+    Committing& first = commits_.front();
+    if (!first.begun) return PostCommit(&first);
+    if (!first.stored || (shared() && !theirs_.contains(first.step))) return;
+    PostSettle();
+  }
+}
+
+void DeltaStage::PostCommit(Committing* commit) {
+  commit->begun = true;
+  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step,
+                clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    const TimePoint traced = SystemClock().Now();
+    StoreWrite written;
+    written.status = store->CommitStaged(place, step + 1, &written.lost);
+    written.ms = Milliseconds(clock->Now() - start);
+    TraceSpan("delta.committed", {step, 0}, traced);
+    return written;
+  };
+  core_->scope.Run(core_->deps.store, "delta.commit", std::move(write), [this](StoreWrite written) {
+    if (OnWritten(written)) Committed(std::move(written.lost));
+  });
+  // What the step made is read behind its commit.
+  uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
+  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+}
+
+void DeltaStage::Committed(std::vector<SampleId> lost) {
+  Committing& commit = commits_.front();
+  Forget(lost, commit.step + 1);
+  commit.stored = true;
+  if (shared()) commit.handlers.on_stored(std::move(lost));
+  PumpCommits();
+}
+
+void DeltaStage::PostSettle() {
+  const Committing commit = std::move(commits_.front());
+  commits_.pop_front();
+  std::vector<SampleId> theirs;
+  if (shared()) theirs = std::move(theirs_.extract(commit.step).mapped());
+  Forget(theirs, commit.step + 1);
+  auto settle = [store = core_->deps.delta_store, place = place_, version = commit.step + 1,
+                 theirs = std::move(theirs)]() -> Result<std::uint64_t> {
+    SHOAL_RETURN_IF_ERROR(store->Drop(place, theirs, version));
+    return store->PlaceChecksum(place);
+  };
+  core_->scope.Run(core_->deps.store, "delta.settle", std::move(settle),
+                   [this, records = commit.records,
+                    settled = commit.handlers.on_settled](Result<std::uint64_t> checksum) {
+                     if (!checksum.ok()) {
+                       return core_->fail(checksum.status().WithContext("delta store"), nullptr);
+                     }
+                     settled({place_.boundary, place_.side, *checksum, records});
+                   });
+}
+
+Status DeltaStage::OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples) {
+  if (step != their_next_) {
+    return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
+                           std::to_string(their_next_) + " are next");
+  }
+  if (theirs_.size() >= kTheirStepsMax) {
+    return ResourceExhausted("losses of too many steps ahead");
+  }
+  ++their_next_;
+  theirs_[step] = std::move(samples);
+  PumpCommits();
+  return Status::Ok();
+}
+
+}  // namespace shoal::pipeline

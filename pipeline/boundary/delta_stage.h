@@ -1,0 +1,154 @@
+// DeltaStage: the m of one place (boundary and side) during a run: read ahead of use, the m' of the
+// running step staged, committed behind it, in agreement with the other end (DESIGN section 6).
+//
+// Reading: as soon as a step is planned, its micro-batches are read, in order and while there is
+// room, but for samples of an earlier step whose commit is still to come: these are read after it.
+// So a step does not wait for the store, nor for the commit of the step before it.
+//
+// Committing, one step after the other, at both ends:
+//   staged --Apply--> queued --store--> stored, own losses told --theirs came--> settled, checksum
+// Only after that does the next commit begin. So both ends compute the checksum of a step over the
+// same samples, though each may lose others (quota, damage, full disk). Images go to the store as
+// soon as they are staged, all through the step; a commit has headers only.
+// All store calls are posted to the store executor in order. Thread: control.
+//
+// What is kept, and counted, are segments of samples (segments.h): inside, and in inventories and
+// losses, a SampleId is that of a segment and a micro-batch is one of its transfers.
+//
+// The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
+// nothing to agree on, no losses to tell or to wait for. Below, "m" means it, too.
+
+#ifndef SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_
+#define SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "pipeline/core/runner_core.h"
+#include "pipeline/core/segments.h"
+#include "storage/delta/delta_store.h"
+
+namespace shoal::pipeline {
+
+// An m image made by a codec, with its checksum.
+struct MImage {
+  std::uint32_t position = 0;  // of the sample in its micro-batch
+  Buffer image;
+  std::uint64_t checksum = 0;
+};
+
+class DeltaStage {
+ public:
+  // Per sample of a micro-batch, in its order: its m, or nothing (then a first visit).
+  using Records = std::vector<std::optional<storage::DeltaRecord>>;
+  using Inventory = std::vector<storage::DeltaInventoryEntry>;
+
+  using Codec = std::shared_ptr<const compression::MessageCodec>;
+
+  // `codec` makes and checks the images of `segments`; up to `ahead_bytes` of them are read ahead,
+  // one micro-batch at least.
+  DeltaStage(RunnerCore* core, storage::DeltaPlace place, Codec codec, const Segments& segments,
+             std::uint64_t ahead_bytes)
+      : core_(core),
+        place_(place),
+        codec_(std::move(codec)),
+        segments_(segments),
+        ahead_bytes_(ahead_bytes),
+        agreed_(!shared()),
+        their_next_(core->config.resume_step) {}
+
+  void ReadInventory(std::function<void(Inventory)> done);
+  // Forgets all of `own` that `theirs` does not confirm.
+  void Agree(Inventory own, Inventory theirs, std::function<void()> done);
+
+  // What a later step will ask for; steps in order, before it starts.
+  void PlanAhead(const StepPlan& plan);
+  // The m of a segment of a micro-batch, at once if it was read ahead.
+  void Prefetch(MicroBatchId id, std::uint32_t segment, const std::vector<SampleId>& samples,
+                std::function<void(Records)> done);
+
+  // Stages the m' of a segment of one sample of the running step. If a sample is in several
+  // micro-batches, the last one counts on both ends, whatever order codecs finish in.
+  void Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image);
+  void DropStaged();
+  struct CommitHandlers {
+    // Samples of the place that have no m on this end any more: the other end must be told.
+    std::function<void(std::vector<SampleId>)> on_stored;
+    std::function<void(PlaceChecksum)> on_settled;
+  };
+  // Staged m' become m of version step + 1.
+  void Commit(std::uint64_t step, CommitHandlers handlers);
+  // The other end's losses at its commit of `step`, which may be ahead of ours. Each step once, in
+  // order; anything else is its fault.
+  Status OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples);
+
+ private:
+  using Order = std::pair<std::uint32_t, std::uint32_t>;  // transfer, position
+  enum class ReadState : std::uint8_t { kLater, kReading, kRead };
+  // A transfer whose m is being read.
+  struct Wanted {
+    std::vector<SampleId> samples;
+    std::vector<ReadState> states;
+    Records records;
+    std::size_t left = 0;               // not kRead
+    std::function<void(Records)> done;  // null: ahead of use
+  };
+  using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, transfer
+  struct StoreWrite {
+    Status status;
+    std::vector<SampleId> lost;
+    double ms = 0;
+  };
+  struct Committing {
+    std::uint64_t step = 0;
+    std::uint64_t records = 0;
+    CommitHandlers handlers;
+    bool begun = false, stored = false;
+  };
+
+  bool shared() const { return place_.side != storage::BoundarySide::kResidual; }
+  bool Blocked(std::uint64_t step, SampleId sample) const;
+  std::size_t RoomAhead() const;  // transfers that may be opened ahead
+  Wanted& Open(WantedKey key, std::vector<SampleId> samples);
+  void OpenAhead();
+  void ReadWhatIsFree(WantedKey key, Wanted* wanted);
+  void OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records);
+  void Finish(WantedKey key);
+  void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
+  bool OnWritten(const StoreWrite& written);
+  void PumpCommits();
+  void PostCommit(Committing* commit);
+  void Committed(std::vector<SampleId> lost);
+  void PostSettle();
+
+  RunnerCore* const core_;
+  const storage::DeltaPlace place_;
+  const Codec codec_;
+  const Segments segments_;
+  const std::uint64_t ahead_bytes_;
+  std::map<SampleId, Order> staged_;  // the store has the images
+  std::uint64_t staged_version_ = 0;
+
+  std::deque<std::pair<WantedKey, std::vector<SampleId>>> planned_;  // not opened yet
+  std::map<WantedKey, Wanted> wanted_;
+  std::size_t ahead_ = 0;                                    // of wanted_, without `done`
+  std::map<std::uint64_t, std::set<SampleId>> uncommitted_;  // by step: planned, commit not posted
+  bool agreed_;              // the store holds what both ends have: reading may begin
+  std::size_t reading_ = 0;  // tasks
+  std::map<SampleId, std::uint64_t> forgotten_;  // while something is read: up to which version
+
+  std::deque<Committing> commits_;
+  std::map<std::uint64_t, std::vector<SampleId>> theirs_;  // by step
+  std::uint64_t their_next_ = 0;                           // step
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_

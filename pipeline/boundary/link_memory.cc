@@ -1,0 +1,19 @@
+#include "pipeline/boundary/link_memory.h"
+
+namespace shoal::pipeline {
+
+void LinkMemory::PutActivations(std::uint32_t micro_batch, std::span<const float> values,
+                                std::size_t sample_values) {
+  std::vector<std::span<const float>> samples;
+  for (std::size_t at = 0; at < values.size(); at += sample_values) {
+    samples.push_back(values.subspan(at, sample_values));
+  }
+  activations_[micro_batch] = compression::SampleActivations(samples);
+}
+
+std::vector<float> LinkMemory::TakeActivations(std::uint32_t micro_batch) {
+  auto found = activations_.extract(micro_batch);
+  return found ? std::move(found.mapped()) : std::vector<float>();
+}
+
+}  // namespace shoal::pipeline

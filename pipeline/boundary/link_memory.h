@@ -1,0 +1,50 @@
+// LinkMemory: what the sender of a link's gradients remembers from one message to the next
+// (compression/api/stateful_codec.h).
+//
+// A generation begins without any: then nothing but the error of the last messages is missing,
+// whoever left or came. Messages of a step build on each other; what the last one left is kept when
+// the step is applied, and what was before the step when this pipeline does not count in it. An
+// aborted step ends the generation and takes the memory with it. Thread: control; states are never
+// changed once they are here, so that tasks may read them anywhere.
+
+#ifndef SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_
+#define SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "compression/api/stateful_codec.h"
+
+namespace shoal::pipeline {
+
+class LinkMemory {
+ public:
+  using State = std::shared_ptr<const compression::LowRankState>;
+
+  // What the next message builds on; never null.
+  const State& newest() const { return newest_; }
+  // What that message left.
+  void Stage(State next) { newest_ = std::move(next); }
+  void DropStaged() { newest_ = kept_; }
+  void Commit() { kept_ = newest_; }
+
+  // The activations that arrived for a micro-batch of the running step, samples of `sample_values`
+  // each; a few of them are kept until its gradients leave.
+  void PutActivations(std::uint32_t micro_batch, std::span<const float> values,
+                      std::size_t sample_values);
+  // What was kept; empty if nothing arrived.
+  std::vector<float> TakeActivations(std::uint32_t micro_batch);
+
+ private:
+  State kept_ = std::make_shared<const compression::LowRankState>();
+  State newest_ = kept_;
+  std::map<std::uint32_t, std::vector<float>> activations_;  // by micro-batch
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_

@@ -1,0 +1,370 @@
+#include "pipeline/compute/step_compute.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "common/trace.h"
+
+namespace shoal::pipeline {
+namespace {
+
+// Micro-batches whose m is read, and which are decoded, ahead of the one that runs next.
+constexpr std::uint32_t kAhead = 2;
+
+// New values count a fifth: quick enough to follow a line that changes, slow enough for noise.
+void Average(double value, double* average, double weight = 0.2) {
+  *average = *average == 0 ? value : (1 - weight) * *average + weight * value;
+}
+
+// Whether bounds changed enough to be news: they follow measured times.
+bool Differs(const StepBounds& a, const StepBounds& b) {
+  const auto far = [](std::uint32_t x, std::uint32_t y) {
+    return 4 * std::uint64_t{std::max(x, y)} > 5 * std::uint64_t{std::min(x, y)} + 4;
+  };
+  return a.schedule != b.schedule || far(a.in_flight, b.in_flight) ||
+         far(a.pending_weights_max, b.pending_weights_max);
+}
+
+// What a forward task owns.
+struct ForwardTask {
+  model::StageModel* model = nullptr;
+  std::shared_ptr<const dataset::PreparedData> data;
+  bool first = false, last = false;
+  model::MicroBatch micro_batch;  // without the spans
+  Buffer input;
+  std::size_t output_bytes = 0;
+  std::vector<std::int32_t> tokens, labels;  // once it has begun
+  bool begun = false;
+};
+
+// Reads the rows' tokens and labels where the stage needs them.
+Status ReadRows(const ForwardTask& task, std::vector<std::int32_t>* tokens,
+                std::vector<std::int32_t>* labels) {
+  if (!task.first && !task.last) return Status::Ok();
+  for (const SampleId sample : task.micro_batch.samples) {
+    SHOAL_RETURN_IF_ERROR(task.data->AppendRow(sample, tokens, labels));
+  }
+  const std::size_t expected = std::size_t{task.micro_batch.rows} * task.micro_batch.tokens;
+  if (tokens->size() == expected && labels->size() == expected) return Status::Ok();
+  return Internal("the prepared data gave rows of another length");
+}
+
+// The next part; whether more are left.
+Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
+  if (!std::exchange(task->begun, true)) {
+    SHOAL_RETURN_IF_ERROR(ReadRows(*task, &task->tokens, &task->labels));
+    *output = Buffer(task->output_bytes);
+  }
+  model::MicroBatch micro_batch = task->micro_batch;
+  if (task->first) micro_batch.token_ids = task->tokens;
+  if (task->last) micro_batch.labels = task->labels;
+  if (!task->first) micro_batch.input = std::as_const(task->input).floats();
+  return task->model->ForwardPart(micro_batch, output->floats(), loss);
+}
+
+model::Pass PassOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kForward: return model::Pass::kForward;
+    case OpKind::kBackwardInput: return model::Pass::kBackwardInput;
+    case OpKind::kBackwardWeights: break;
+  }
+  return model::Pass::kBackwardWeights;
+}
+
+}  // namespace
+
+StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers)
+    : core_(core),
+      previous_(previous),
+      next_(next),
+      handlers_(std::move(handlers)),
+      lane_(core->deps.control, core->deps.compute, core->scope) {}
+
+void StepCompute::StartStep(const StepPlan& plan) {
+  plan_ = plan;
+  loss_ = {};
+  active_ = true;
+  progress_ = {};
+  progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
+  ChooseStepBounds();
+  first_output_.reset();
+  weights_ms_ = 0;
+  final_parts_ = 0;
+  core_->stats.step = plan.step;
+  core_->stats.micro_batches = progress_.micro_batches;
+  Pump();
+}
+
+// Beside the control thread: it takes milliseconds. Until it is done, the bounds of the step before
+// hold; any bounds may change at any time.
+void StepCompute::ChooseStepBounds() {
+  const RunnerConfig& config = core_->config;
+  std::vector<StageTimes> timings = plan_.timings;
+  if (timings.size() != config.stages) timings.assign(config.stages, {});
+  StageTimes& own = timings[config.stage];
+  own.micro_batch_bytes = times_.micro_batch_bytes;
+  own.pending_weights_bytes = times_.pending_weights_bytes;
+  const BoundsRequest request{.stage = config.stage,
+                              .micro_batches = progress_.micro_batches,
+                              .policy = config.schedule,
+                              .in_flight_max = config.in_flight_max,
+                              .previous = bounds_,
+                              .memory_bytes = config.activation_memory_bytes};
+  progress_.in_flight = bounds_.in_flight;
+  progress_.pending_weights_max = bounds_.pending_weights_max;
+  core_->scope.Run(
+      core_->deps.codec, "step.bounds",
+      [timings = std::move(timings), request] { return ChooseBounds(timings, request); },
+      [this](const StepBounds& bounds) {
+        UseBounds(bounds);
+        Pump();
+      });
+}
+
+void StepCompute::UseBounds(const StepBounds& bounds) {
+  bounds_ = bounds;
+  core_->stats.bounds = bounds;
+  progress_.in_flight = bounds.in_flight;
+  progress_.pending_weights_max = bounds.pending_weights_max;
+  if (logged_ && !Differs(bounds, *logged_)) return;
+  logged_ = bounds;
+  SHOAL_LOG(kInfo, "pipeline", "step.schedule", {"step", plan_.step},
+            {"schedule", ScheduleName(bounds.schedule)}, {"in_flight_max", bounds.in_flight},
+            {"pending_weights_max", bounds.pending_weights_max},
+            {"simulated_ms", bounds.simulated_ms}, {"unlimited_ms", bounds.unlimited_ms});
+}
+
+void StepCompute::Sent::Fold(std::uint32_t segments, double* average) {
+  if (count > 0) Average(segments * sum_ms / count, average, 0.5);
+  *this = {};
+}
+
+void StepCompute::NoteRoundTrip() {
+  if (next_ == nullptr || !first_output_ || progress_.gradients_ready == 0) return;
+  const Duration elapsed = core_->deps.control->clock().Now() - *first_output_;
+  Average(Milliseconds(elapsed), &times_.round_trip_ms, 0.5);  // there is one a step only
+  first_output_.reset();
+}
+
+void StepCompute::RefreshProgress() {
+  progress_.inputs_ready = previous_ != nullptr ? previous_->in().Ready() : progress_.micro_batches;
+  // On the last stage the gradient of the output starts at the loss.
+  progress_.gradients_ready = next_ != nullptr ? next_->in().Ready() : progress_.forwards;
+  NoteRoundTrip();
+  core_->stats.forwards = progress_.forwards;
+  core_->stats.backwards = progress_.backwards;
+  if (next_ != nullptr) {
+    next_->out().Advance(progress_.forwards + kAhead);
+    next_->in().Advance(progress_.backwards + 1 + kAhead);
+  }
+  if (previous_ != nullptr) {
+    previous_->in().Advance(progress_.forwards + 1 + kAhead);
+    previous_->out().Advance(progress_.backwards + kAhead);
+  }
+}
+
+void StepCompute::Pump() {
+  if (!active_) return;
+  RefreshProgress();
+  if (running_) return OfferNext();
+  const std::optional<Op> op = NextOp(bounds_.schedule, progress_);
+  if (op) {
+    const std::shared_ptr<Operation> operation = Prepare(*op);
+    Begin(*op);
+    return lane_.Start(operation);
+  }
+  if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
+  active_ = false;
+  if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
+  if (previous_ != nullptr) {
+    sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
+  }
+  handlers_.on_done();
+}
+
+// Compute goes on with it by itself. F and B that run are counted already; a W is when it is over,
+// and until then gives way to what is more urgent.
+void StepCompute::OfferNext() {
+  std::optional<Op> op = NextOp(bounds_.schedule, progress_);
+  const bool weights = running_->kind == OpKind::kBackwardWeights;
+  const bool urgent = weights && op && op->kind != OpKind::kBackwardWeights;
+  if (weights && !urgent) {
+    StageProgress after = progress_;
+    Count(OpKind::kBackwardWeights, &after);
+    op = NextOp(bounds_.schedule, after);
+  }
+  if (op == offered_ && urgent == offered_urgent_) return;
+  if (!lane_.Offer(op ? Prepare(*op) : nullptr, urgent)) return;
+  offered_ = op;
+  offered_urgent_ = urgent;
+}
+
+void StepCompute::Begin(const Op& op) {
+  running_ = op;
+  offered_.reset();
+  prepared_[static_cast<std::size_t>(op.kind)].reset();
+  switch (op.kind) {
+    case OpKind::kForward: core_->time.Become(Use::kForward); return Count(op.kind, &progress_);
+    case OpKind::kBackwardInput:
+      core_->time.Become(Use::kBackwardInput);
+      return Count(op.kind, &progress_);
+    case OpKind::kBackwardWeights: return core_->time.Become(Use::kBackwardWeights);
+  }
+}
+
+// An operation that was offered and not taken stays prepared: it has its input.
+std::shared_ptr<Operation> StepCompute::Prepare(const Op& op) {
+  std::shared_ptr<Operation>& prepared = prepared_[static_cast<std::size_t>(op.kind)];
+  if (prepared != nullptr && op.kind != OpKind::kBackwardWeights) return prepared;
+  switch (op.kind) {
+    case OpKind::kForward: return prepared = Forward(op.micro_batch);
+    case OpKind::kBackwardInput: return prepared = BackwardInput(op.micro_batch);
+    case OpKind::kBackwardWeights: return prepared = BackwardWeights(op.micro_batch);
+  }
+  return nullptr;
+}
+
+Use StepCompute::AwaitedUse() const {
+  const bool input = HasRoom(progress_);
+  const Use remote = input ? Use::kWaitInput : Use::kWaitGradient;
+  Boundary* const boundary = input ? previous_ : next_;
+  if (boundary == nullptr) return remote;
+  return boundary->in().HeldUpBy(input ? progress_.forwards : progress_.backwards).value_or(remote);
+}
+
+std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, Work work,
+                                                      std::function<void(Done&)> then) {
+  auto operation = std::make_shared<Operation>();
+  auto done = std::make_shared<Done>();
+  operation->name = what;
+  operation->run = [work = std::move(work), done, clock = &core_->deps.control->clock()] {
+    const TimePoint start = clock->Now();
+    const PartEnd end = work(done.get());
+    done->ms += Milliseconds(clock->Now() - start);
+    done->more = end == PartEnd::kMore;
+    return done->status.ok() ? end : PartEnd::kFailed;
+  };
+  if (gate_ != nullptr) {
+    operation->before = [this, op](std::function<void()> go) {
+      gate_->Before(PassOf(op.kind), op.micro_batch, std::move(go));
+    };
+  }
+  operation->ended = [this, what, op, done, then = std::move(then)](bool followed) {
+    if (gate_ != nullptr) gate_->Stopped();
+    running_.reset();
+    core_->Progress();
+    if (!done->status.ok()) {
+      return core_->fail(
+          std::move(done->status)
+              .WithContext(std::string(what) + " of " + Describe(Id(op.micro_batch))),
+          nullptr);
+    }
+    if (followed) Begin(Op(*offered_));
+    then(*done);
+    Pump();
+  };
+  return operation;
+}
+
+std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
+  Trace("mb.scheduled", Id(mb));
+  auto task = std::make_shared<ForwardTask>();
+  task->model = core_->deps.model;
+  task->data = core_->deps.data;
+  task->first = core_->first_stage();
+  task->last = core_->last_stage();
+  if (previous_ != nullptr) task->input = previous_->in().Take(mb);
+  task->micro_batch.id = Id(mb);
+  task->micro_batch.samples = plan_.micro_batches[mb].samples;
+  task->micro_batch.rows = static_cast<std::uint32_t>(task->micro_batch.samples.size());
+  task->micro_batch.tokens = core_->config.row_tokens;
+  if (!task->last) {
+    task->output_bytes = task->micro_batch.rows * core_->shape().values() * sizeof(float);
+  }
+  auto work = [task](Done* done) {
+    const TimePoint traced = SystemClock().Now();
+    const Result<bool> more = ForwardNow(task.get(), &done->out, &done->loss);
+    done->status = more.status();
+    TraceSpan("mb.forward", task->micro_batch.id, traced);
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
+  };
+  return MakeOperation("forward", {OpKind::kForward, mb}, std::move(work), [this, mb](Done& done) {
+    Average(done.ms, &times_.forward_ms);
+    if (mb == 0) first_output_ = core_->deps.control->clock().Now();
+    if (next_ != nullptr) return next_->out().PutValues(mb, std::move(done.out));
+    loss_.sum += done.loss.sum;
+    loss_.labels += done.loss.labels;
+  });
+}
+
+std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
+  const std::size_t bytes =
+      plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
+  auto gradient =
+      std::make_shared<const Buffer>(next_ != nullptr ? next_->in().Take(mb) : Buffer());
+  auto work = [model = core_->deps.model, id = Id(mb), gradient,
+               out_bytes = previous_ != nullptr ? bytes : 0](Done* done) {
+    const TimePoint traced = SystemClock().Now();
+    if (done->out.size() != out_bytes) done->out = Buffer(out_bytes);
+    const Result<bool> more = model->BackwardInputPart(id, gradient->floats(), done->out.floats());
+    done->status = more.status();
+    TraceSpan("mb.backward", id, traced);
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
+  };
+  return MakeOperation("backward.input", {OpKind::kBackwardInput, mb}, std::move(work),
+                       [this, mb](Done& done) {
+                         Average(done.ms, &times_.backward_input_ms);
+                         if (previous_ == nullptr) return;
+                         previous_->out().PutValues(mb, std::move(done.out));
+                       });
+}
+
+std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
+  auto work = [model = core_->deps.model, id = Id(mb),
+               tell = mb + 1 == progress_.micro_batches ? FinalPartTeller() : nullptr](Done* done) {
+    const TimePoint traced = SystemClock().Now();
+    const Result<bool> more = model->BackwardWeights(id);
+    done->status = more.status();
+    TraceSpan("mb.weights", id, traced);
+    if (tell && more.ok()) tell();
+    return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;
+  };
+  return MakeOperation("backward.weights", {OpKind::kBackwardWeights, mb}, std::move(work),
+                       [this](Done& done) {
+                         weights_ms_ += done.ms;
+                         if (done.more) return;
+                         Count(OpKind::kBackwardWeights, &progress_);
+                         ++core_->stats.micro_batches_done;
+                         Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
+                       });
+}
+
+std::function<void()> StepCompute::FinalPartTeller() {
+  return [this, control = core_->deps.control, cancelled = core_->scope.token()] {
+    control->Post("gradients.final", [this, cancelled] {
+      if (!*cancelled) handlers_.on_final_gradients(++final_parts_);
+    });
+  };
+}
+
+void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
+  if (kind == net::FrameKind::kActivation) sent_forward_.Add(elapsed_ms);
+  if (kind == net::FrameKind::kGradient) sent_backward_.Add(elapsed_ms);
+}
+
+std::string StepCompute::Awaited(const PeerId** peer) const {
+  *peer = nullptr;
+  if (running_) return "an operation of the own model";
+  const bool input = HasRoom(progress_);
+  Boundary* const boundary = input ? previous_ : next_;
+  if (boundary == nullptr) return "the own store or codec";
+  *peer = &boundary->peer();
+  return (input ? "the activation of " : "the gradient of ") +
+         Describe(Id(input ? progress_.forwards : progress_.backwards)) + " from " +
+         boundary->peer_name();
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,36 @@
+// Inventory: what the two ends of a boundary tell each other at link-up about their m. Pure.
+//
+// Payload of a kInventory frame, little endian: u32 layout version (1), u64 count, then count
+// times u64 sample, u64 version of m, u64 checksum of m, samples strictly growing. Payload of a
+// kEvicted frame: the same without versions and checksums.
+
+#ifndef SHOAL_PIPELINE_CORE_INVENTORY_H_
+#define SHOAL_PIPELINE_CORE_INVENTORY_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/status.h"
+#include "storage/delta/delta_store.h"
+
+namespace shoal::pipeline {
+
+// `entries` in order of sample.
+Buffer EncodeInventory(std::span<const storage::DeltaInventoryEntry> entries);
+// Reads foreign bytes: a wrong size, layout version or order is an error.
+Result<std::vector<storage::DeltaInventoryEntry>> DecodeInventory(
+    std::span<const std::byte> payload);
+// `samples` in any order, none twice.
+Buffer EncodeLosses(std::vector<SampleId> samples);
+// Reads foreign bytes, as DecodeInventory.
+Result<std::vector<SampleId>> DecodeLosses(std::span<const std::byte> payload);
+// Samples of `own` that `theirs` lacks, or has in another version or with another checksum: they
+// are first visits from now on. Both lists in order of sample.
+std::vector<SampleId> Disagreeing(std::span<const storage::DeltaInventoryEntry> own,
+                                  std::span<const storage::DeltaInventoryEntry> theirs);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_CORE_INVENTORY_H_

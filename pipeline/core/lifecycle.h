@@ -1,0 +1,48 @@
+// Lifecycle of a StageRunner: an enum and one transition function.
+//
+//   opening -> waiting -> running -> ready -> reducing -> synced -> applying -> waiting ...
+//
+// Failure ends it from anywhere: then nothing of the runner runs any more.
+
+#ifndef SHOAL_PIPELINE_CORE_LIFECYCLE_H_
+#define SHOAL_PIPELINE_CORE_LIFECYCLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "pipeline/core/time_use.h"
+
+namespace shoal::pipeline {
+
+enum class RunnerState : std::uint8_t {
+  kNew,
+  kOpening,   // links, inventories
+  kWaiting,   // for a step plan
+  kRunning,   // micro-batches
+  kReady,     // all micro-batches done, waits for Reduce
+  kReducing,  // sums over the stage group and the tied embedding
+  kSynced,    // waits for Apply
+  kApplying,  // optimizer step
+};
+enum class RunnerEvent : std::uint8_t {
+  kStart,
+  kLinksUp,
+  kPlan,
+  kMicroBatchesDone,
+  kReduce,
+  kReduced,
+  kApply,
+  kApplied,
+};
+
+std::string_view RunnerStateName(RunnerState state);
+// The state after `event`, or nothing where the event is out of place.
+std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event);
+// What the time in a state counts as; nothing where the operations of the step say it themselves,
+// and before the links are open.
+std::optional<Use> UseOf(RunnerState state);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_CORE_LIFECYCLE_H_

@@ -1,0 +1,64 @@
+// Segments: how a micro-batch is divided for its way over a boundary, so that its first part is
+// sent while the next one is being encoded, and decoded while the next one is on the wire.
+//
+// Segment k of P has tokens [k T / P, (k + 1) T / P) of each row and is a message of its own:
+// codec, frame, m, requests to send again. A segment of one micro-batch is called a transfer. Both
+// ends divide alike, because they divide by what both know. Pure. Thread: any.
+
+#ifndef SHOAL_PIPELINE_CORE_SEGMENTS_H_
+#define SHOAL_PIPELINE_CORE_SEGMENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/ids.h"
+#include "compression/api/codec.h"
+
+namespace shoal::pipeline {
+
+struct Segments {
+  std::uint32_t count = 1;         // 1, 2 or 4
+  compression::SampleShape shape;  // of a sample's segment
+
+  // Transfers of a step in order, and back.
+  std::uint32_t Transfer(std::uint32_t micro_batch, std::uint32_t segment) const {
+    return micro_batch * count + segment;
+  }
+  std::uint32_t MicroBatch(std::uint32_t transfer) const { return transfer / count; }
+  std::uint32_t Segment(std::uint32_t transfer) const { return transfer % count; }
+
+  // Under what a store keeps m of a sample's segment, and inventories and losses name it: a record
+  // of its own, so that versions, checksums and losses mean segments and need no second key. With
+  // one segment it is the sample. Records of another division have other tokens and are not used.
+  SampleId IdOf(SampleId sample, std::uint32_t segment) const {
+    return {sample.value * count + segment};
+  }
+  std::vector<SampleId> IdsOf(const std::vector<SampleId>& samples, std::uint32_t segment) const;
+};
+
+// As compression::SegmentCount says. A micro-batch of fewer rows is divided as one of `rows`.
+Segments Divide(const compression::MessageCodec& codec, compression::SampleShape whole,
+                std::uint32_t rows, std::uint64_t bytes_min);
+
+// Counts samples whose segments are coded one after the other: a sample travelled as a change if
+// all of its segments did.
+class SegmentedVisits {
+ public:
+  SegmentedVisits() = default;
+  SegmentedVisits(std::size_t samples, std::uint32_t segments)
+      : without_m_(samples), left_(segments) {}
+
+  // Another segment is coded, those samples at `without_m` as first visits. True if all are.
+  bool Add(const std::vector<std::uint32_t>& without_m);
+  bool complete() const { return left_ == 0; }
+  std::uint64_t samples() const { return without_m_.size(); }
+  std::uint64_t deltas() const;
+
+ private:
+  std::vector<bool> without_m_;  // by position
+  std::uint32_t left_ = 0;
+};
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_CORE_SEGMENTS_H_

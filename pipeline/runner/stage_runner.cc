@@ -1,0 +1,546 @@
+// The step protocol of stage_runner.h: link-up, micro-batches, reduce, apply, watchdog.
+
+#include "pipeline/runner/stage_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "common/log.h"
+#include "compression/replica/replica_method.h"
+#include "pipeline/boundary/boundary.h"
+#include "pipeline/compute/step_compute.h"
+#include "pipeline/core/lifecycle.h"
+#include "pipeline/core/runner_core.h"
+#include "pipeline/group_links.h"
+#include "pipeline/replica_step.h"
+#include "pipeline/runner/part_shares.h"
+#include "pipeline/runner/runner_checks.h"
+
+namespace shoal::pipeline {
+namespace {
+
+constexpr std::size_t kPlansMax = 64;              // queued step plans
+constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
+constexpr int kWatchdogTicks = 4;                  // per stall timeout
+// Bytes on the links between two ticks that count as progress: far more than pings make.
+constexpr std::uint64_t kProgressBytes = 16 * 1024;
+
+bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
+
+struct ModelFacts {
+  std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
+  std::vector<model::TensorLayout> layout;
+  model::TensorLayout tied;
+  std::vector<std::vector<std::size_t>> weight_parts;
+  UnitFacts units;
+};
+
+UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens) {
+  UnitFacts facts;
+  facts.units = model.units();
+  for (std::size_t pass = 0; pass < model::kPasses; ++pass) {
+    facts.uses[pass] = model.unit_uses(static_cast<model::Pass>(pass), rows, tokens);
+  }
+  facts.bf16 = model.options().compute == "bf16";
+  return facts;
+}
+
+class Runner final : public StageRunner {
+ public:
+  Runner(const RunnerConfig& config, const Dependencies& dependencies,
+         std::shared_ptr<const compression::MessageCodec> forward,
+         std::shared_ptr<const compression::MessageCodec> backward)
+      : core_(config, dependencies),
+        mediator_(dependencies.mediator),
+        notices_(dependencies.control) {
+    core_.forward_codec = std::move(forward);
+    core_.backward_codec = std::move(backward);
+    core_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
+  }
+  ~Runner() override { core_.scope.Cancel(); }
+
+  void Start(const LinkTargets& targets) override;
+  void OnStepPlan(StepPlan plan) override;
+  void OnReduce(const ReduceOrder& order) override;
+  void OnApply(const ApplyOrder& order) override;
+  void OnFinished() override;
+  RunnerStats stats() const override;
+  std::vector<net::LinkStats> link_stats() const override;
+
+ private:
+  // A step whose Apply was ordered; reported when model and store are done.
+  struct Applying {
+    std::uint64_t step = 0;
+    bool model_done = false;
+    std::size_t places_left = 0;
+    std::vector<PlaceChecksum> places;
+  };
+
+  bool failed() const { return core_.scope.cancelled(); }
+  const RunnerConfig& config() const { return core_.config; }
+  bool Go(RunnerEvent event, const char* order);
+  void Fail(const Status& status, const PeerId* peer);
+  Status CheckTargets(const LinkTargets& targets) const;
+  Status CheckPlan(const StepPlan& plan) const;
+  void ResetModel();
+  Status MakeReplicaStep(const ModelFacts& facts);
+  void RollBackStore();
+  std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
+  void MaybeUp();
+  void MaybeStartStep();
+  void OnMicroBatchesDone();
+  void ReportReady(double squared_norm);
+  Status CheckReduce(const ReduceOrder& order) const;
+  void Reduced(double squared_norm);
+  void ApplyModel(const ApplyOrder& order);
+  void CommitPlaces(std::uint64_t step);
+  void ReportApplied();
+  void Watch();
+  void CheckProgress();
+  std::string Awaited(const PeerId** peer) const;
+  std::string AwaitedInStep(const PeerId** peer) const;
+  std::string AwaitedAtLinkUp(const PeerId** peer) const;
+
+  RunnerCore core_;
+  Mediator* const mediator_;
+  TaskScope notices_;  // outlives a failure: OnFailed goes through it
+  RunnerState state_ = RunnerState::kNew;
+  bool model_clean_ = false;  // gradients zeroed
+  std::deque<StepPlan> plans_;
+  std::uint64_t planned_ = 0;  // step of the next plan to come
+  std::uint64_t step_ = 0;     // running or last
+  bool local_norm_ = false;    // is told with the end of the micro-batches
+  std::deque<Applying> applying_;
+  std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
+
+  // Last, in this order: their callbacks use what is above, and the replica step uses the group.
+  std::unique_ptr<Boundary> previous_, next_;
+  std::unique_ptr<GroupLinks> group_;
+  std::unique_ptr<ReplicaStep> replica_;
+  std::unique_ptr<StepCompute> compute_;
+};
+
+bool Runner::Go(RunnerEvent event, const char* order) {
+  const std::optional<RunnerState> next = NextState(state_, event);
+  if (!next) {
+    Fail(FailedPrecondition(std::string(order) + " came while " +
+                            std::string(RunnerStateName(state_))),
+         nullptr);
+    return false;
+  }
+  state_ = *next;
+  core_.Progress();
+  if (const std::optional<Use> use = UseOf(state_)) core_.time.Become(*use);
+  return true;
+}
+
+void Runner::OnFinished() {
+  core_.time.Close();
+  core_.scope.Cancel();
+}
+
+void Runner::Fail(const Status& status, const PeerId* peer) {
+  if (failed()) return;
+  core_.time.Close();
+  core_.scope.Cancel();
+  SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config().generation},
+            {"step", step_}, {"stage", config().stage}, {"pipeline", config().pipeline},
+            {"reason", status.message()});
+  const std::optional<PeerId> who = peer != nullptr ? std::optional(*peer) : std::nullopt;
+  notices_.Post("runner.failed",
+                [this, status, who] { mediator_->OnFailed(status, who ? &*who : nullptr); });
+}
+
+Status Runner::CheckTargets(const LinkTargets& targets) const {
+  if (!core_.last_stage() && !HasPeer(targets.next)) {
+    return InvalidArgument("the plan names no peer for the next stage");
+  }
+  if (!core_.first_stage() && !HasPeer(targets.previous)) {
+    return InvalidArgument("the plan names no peer for the stage before");
+  }
+  if (config().pipelines > 1 && targets.group.size() != config().pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.group.size()) +
+                           " members of the stage group instead of " +
+                           std::to_string(config().pipelines));
+  }
+  if (!targets.embedding.empty() && targets.embedding.size() != config().pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
+                           " peers at the other end of the tied embedding instead of " +
+                           std::to_string(config().pipelines));
+  }
+  return Status::Ok();
+}
+
+std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
+                                               const net::LinkTarget& target) {
+  Boundary::Handlers handlers;
+  handlers.on_up = [this] { MaybeUp(); };
+  handlers.on_data = [this] { compute_->Pump(); };
+  handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
+  return std::make_unique<Boundary>(&core_, side, target, std::move(handlers));
+}
+
+void Runner::Start(const LinkTargets& targets) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (!Go(RunnerEvent::kStart, "Start")) return;
+  if (Status status = CheckTargets(targets); !status.ok()) return Fail(status, nullptr);
+  planned_ = config().resume_step;
+  ResetModel();
+  RollBackStore();
+  if (!core_.first_stage()) {
+    previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
+  }
+  if (!core_.last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
+  compute_ = std::make_unique<StepCompute>(
+      &core_, previous_.get(), next_.get(),
+      StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
+                            [this] { OnMicroBatchesDone(); }});
+  if (config().pipelines > 1 || !targets.embedding.empty()) {
+    group_ = std::make_unique<GroupLinks>(&core_, targets.group, targets.embedding,
+                                          [this] { MaybeUp(); });
+  }
+  if (previous_) previous_->Open();
+  if (next_) next_->Open();
+  if (group_) group_->Open();
+  Watch();
+}
+
+void Runner::ResetModel() {
+  auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
+                tokens = config().row_tokens] {
+    model->ZeroGradients();
+    const auto layout = model->layout();
+    return ModelFacts{model->MicroBatchBytes(rows, tokens),
+                      model->PendingWeightsBytes(rows, tokens),
+                      {layout.begin(), layout.end()},
+                      model->tied_embedding(),
+                      model->weight_parts(),
+                      UnitsOf(*model, rows, tokens)};
+  };
+  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset),
+                  [this](const ModelFacts& facts) {
+                    // Beside what the model keeps: the activation kept for a resend, and the
+                    // gradient's buffer.
+                    const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
+                    compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
+                                         facts.pending_weights_bytes);
+                    if (Status status = MakeReplicaStep(facts); !status.ok())
+                      return Fail(status, nullptr);
+                    model_clean_ = true;
+                    MaybeUp();
+                  });
+}
+
+Status Runner::MakeReplicaStep(const ModelFacts& facts) {
+  if (facts.tied.size > 0 && (!group_ || group_->embedding_group() == nullptr)) {
+    return FailedPrecondition(
+        "this stage holds the tied embedding, but the plan names no peers at "
+        "its other end");
+  }
+  ReplicaContext context;
+  // A single pipeline has nothing to agree on but the two copies of its embedding.
+  SHOAL_ASSIGN_OR_RETURN(context.method,
+                         compression::ParseReplicaMethod(
+                             config().pipelines > 1 ? config().replica_method : "average"));
+  local_norm_ = context.method.clips_locally();
+  context.core = &core_;
+  context.links = group_.get();
+  if (group_) {
+    context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
+    context.final_after = FinalAfter(facts.layout, facts.weight_parts);
+  }
+  context.layout = facts.layout;
+  context.units = facts.units;
+  SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
+  core_.stats.shard_bytes = replica_->StateBytes();
+  compute_->set_gate(replica_->gate());
+  return Status::Ok();
+}
+
+void Runner::RollBackStore() {
+  if (core_.deps.delta_store == nullptr) return;
+  auto drop = [store = core_.deps.delta_store, run = config().run, step = config().resume_step] {
+    return store->DropNewerThan(run, step);
+  };
+  core_.scope.Run(core_.deps.store, "delta.roll_back", std::move(drop), [this](Status status) {
+    if (!status.ok()) Fail(status.WithContext("delta store"), nullptr);
+  });
+}
+
+void Runner::MaybeUp() {
+  if (failed() || state_ != RunnerState::kOpening || !model_clean_) return;
+  if (previous_ && !previous_->up()) return;
+  if (next_ && !next_->up()) return;
+  if (group_ && !group_->up()) return;
+  Go(RunnerEvent::kLinksUp, "link-up");
+  notices_.Post("runner.ready", [this] {
+    if (!failed()) mediator_->OnReady();
+  });
+  MaybeStartStep();
+}
+
+Status Runner::CheckPlan(const StepPlan& plan) const {
+  const std::string what = "the plan of step " + std::to_string(plan.step);
+  if (plan.step != planned_) {
+    return InvalidArgument(what + " came where that of step " + std::to_string(planned_) +
+                           " is next");
+  }
+  if (plans_.size() >= kPlansMax) return ResourceExhausted(what + " is too far ahead");
+  if (plan.micro_batches.size() > kMicroBatchesMax) {
+    return InvalidArgument(what + " has too many micro-batches");
+  }
+  const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
+  if ((lines > 0 && lines != config().pipelines) || (ends > 0 && ends != 2 * config().pipelines)) {
+    return InvalidArgument(what + " has lines of another number of peers");
+  }
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    if (micro_batch.samples.empty() || micro_batch.samples.size() > config().micro_batch_rows) {
+      return InvalidArgument(what + " has a micro-batch of " +
+                             std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
+                             std::to_string(config().micro_batch_rows) + " are allowed");
+    }
+  }
+  return Status::Ok();
+}
+
+void Runner::OnStepPlan(StepPlan plan) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
+  if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
+  ++planned_;
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary != nullptr) boundary->PlanAhead(plan);
+  }
+  plans_.push_back(std::move(plan));
+  MaybeStartStep();
+}
+
+void Runner::MaybeStartStep() {
+  if (failed() || state_ != RunnerState::kWaiting || plans_.empty()) return;
+  if (!Go(RunnerEvent::kPlan, "a step plan")) return;
+  const StepPlan plan = std::move(plans_.front());
+  plans_.pop_front();
+  step_ = plan.step;
+  if (!plan.group_lines.empty()) core_.group_shares = SharesByRates(plan.group_lines);
+  if (!plan.embedding_lines.empty()) core_.embedding_shares = SharesByRates(plan.embedding_lines);
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary == nullptr) continue;
+    if (Status status = boundary->StartStep(plan); !status.ok()) return Fail(status, nullptr);
+  }
+  if (!failed()) compute_->StartStep(plan);
+}
+
+void Runner::OnMicroBatchesDone() {
+  if (!local_norm_) return ReportReady(0);
+  auto norm = [model = core_.deps.model] { return model->SquaredGradientNorm(1.0); };
+  core_.scope.Run(core_.deps.compute, "gradients.local_norm", std::move(norm),
+                  [this](double squared_norm) { ReportReady(squared_norm); });
+}
+
+void Runner::ReportReady(double squared_norm) {
+  if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
+  StepReady ready;
+  ready.step = step_;
+  ready.squared_norm = squared_norm;
+  ready.micro_batches = core_.stats.micro_batches;
+  ready.labels = compute_->loss().labels;
+  ready.loss_sum = compute_->loss().sum;
+  ready.times = compute_->times();
+  notices_.Post("runner.step_ready", [this, ready] {
+    if (!failed()) mediator_->OnStepReady(ready);
+  });
+}
+
+Status Runner::CheckReduce(const ReduceOrder& order) const {
+  std::vector<bool> counts(config().pipelines);
+  for (const std::uint32_t pipeline : order.pipelines) {
+    if (pipeline >= config().pipelines || counts[pipeline]) {
+      return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
+                             ", which does not exist or was named already");
+    }
+    counts[pipeline] = true;
+  }
+  if (order.step != step_ || order.pipelines.empty()) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " is out of place in step " + std::to_string(step_));
+  }
+  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (local_norm_ && (order.labels == 0 || !finite(order.learning_rate) ||
+                      order.local_norms.size() != config().pipelines ||
+                      order.local_labels.size() != config().pipelines ||
+                      !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " lacks learning rate, labels or gradient norms of the pipelines");
+  }
+  return Status::Ok();
+}
+
+void Runner::OnReduce(const ReduceOrder& order) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  if (Status status = CheckReduce(order); !status.ok()) return Fail(status, nullptr);
+  if (!Go(RunnerEvent::kReduce, "Reduce")) return;
+  const auto& counted = order.pipelines;
+  if (std::find(counted.begin(), counted.end(), config().pipeline) == counted.end()) {
+    if (previous_) previous_->DropStaged();
+    if (next_) next_->DropStaged();
+  }
+  replica_->Reduce(order, [this](Result<double> squared_norm) {
+    if (failed()) return;
+    if (!squared_norm.ok()) return Fail(squared_norm.status(), nullptr);
+    Reduced(*squared_norm);
+  });
+}
+
+void Runner::Reduced(double squared_norm) {
+  if (!Go(RunnerEvent::kReduced, "the end of the exchange")) return;
+  notices_.Post("runner.sync_done", [this, step = step_, squared_norm] {
+    if (!failed()) mediator_->OnSyncDone(step, squared_norm);
+  });
+}
+
+void Runner::OnApply(const ApplyOrder& order) {
+  SHOAL_ASSERT_ON(*core_.deps.control);
+  if (failed()) return;
+  if (order.step != step_ || order.labels == 0 || !std::isfinite(order.global_norm) ||
+      !std::isfinite(order.learning_rate)) {
+    return Fail(InvalidArgument("Apply for step " + std::to_string(order.step) + " with " +
+                                std::to_string(order.labels) + " labels and gradient norm " +
+                                std::to_string(order.global_norm) +
+                                " cannot be carried out in step " + std::to_string(step_)),
+                nullptr);
+  }
+  if (!Go(RunnerEvent::kApply, "Apply")) return;
+  applying_.push_back({order.step, false, 0, {}});
+  ApplyModel(order);
+  CommitPlaces(order.step);
+}
+
+void Runner::ApplyModel(const ApplyOrder& order) {
+  replica_->Apply(order, [this, applied = order.step](const Status& status) {
+    if (failed()) return;
+    if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
+    mediator_->OnModelApplied(applied);
+    for (Applying& step : applying_) {
+      if (step.step == step_) step.model_done = true;
+    }
+    if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
+    ReportApplied();
+    MaybeStartStep();
+  });
+}
+
+void Runner::CommitPlaces(std::uint64_t step) {
+  const auto committed = [this, step](PlaceChecksum place) {
+    for (Applying& applying : applying_) {
+      if (applying.step != step) continue;
+      applying.places.push_back(place);
+      --applying.places_left;
+    }
+    core_.Progress();
+    ReportApplied();
+  };
+  for (Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary != nullptr) applying_.back().places_left += boundary->Commit(step, committed);
+  }
+}
+
+void Runner::ReportApplied() {
+  while (!applying_.empty() && applying_.front().model_done && applying_.front().places_left == 0) {
+    const Applying done = std::move(applying_.front());
+    applying_.pop_front();
+    notices_.Post("runner.applied", [this, done] {
+      if (!failed()) mediator_->OnApplied(done.step, done.places);
+    });
+  }
+}
+
+RunnerStats Runner::stats() const {
+  RunnerStats stats = core_.stats;
+  stats.time = core_.time.used();
+  if (previous_) stats.boundaries.push_back(previous_->stats());
+  if (next_) stats.boundaries.push_back(next_->stats());
+  return stats;
+}
+
+std::vector<net::LinkStats> Runner::link_stats() const {
+  std::vector<net::LinkStats> stats;
+  if (group_) stats = group_->link_stats();
+  if (previous_) stats.push_back(previous_->link_stats());
+  if (next_) stats.push_back(next_->link_stats());
+  return stats;
+}
+
+void Runner::Watch() {
+  core_.scope.PostAfter("runner.watch", config().stall_timeout / kWatchdogTicks, [this] {
+    CheckProgress();
+    Watch();
+  });
+}
+
+void Runner::CheckProgress() {
+  if (state_ == RunnerState::kWaiting || state_ == RunnerState::kReady ||
+      state_ == RunnerState::kSynced) {
+    core_.Progress();  // it is the scheduler's turn, which watches all peers
+  }
+  // A large frame on a slow line is progress long before it is complete.
+  std::uint64_t bytes = 0;
+  for (const net::LinkStats& link : link_stats()) {
+    bytes += link.sent_wire_bytes + link.received_wire_bytes;
+  }
+  if (bytes - seen_bytes_ > kProgressBytes) core_.Progress();
+  seen_bytes_ = bytes;
+  const Duration idle = core_.deps.control->clock().Now() - core_.last_progress;
+  if (idle < config().stall_timeout) return;
+  const PeerId* peer = nullptr;
+  const std::string awaited = Awaited(&peer);
+  Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +
+                        std::string(RunnerStateName(state_)) + " in step " + std::to_string(step_) +
+                        ": waiting for " + awaited),
+       peer);
+}
+
+std::string Runner::Awaited(const PeerId** peer) const {
+  *peer = nullptr;
+  switch (state_) {
+    case RunnerState::kOpening: return AwaitedAtLinkUp(peer);
+    case RunnerState::kRunning: return AwaitedInStep(peer);
+    default: break;
+  }
+  std::string awaited = replica_->Awaited(peer);
+  if (!awaited.empty()) return awaited;
+  return state_ == RunnerState::kReducing ? "the own model" : "the own optimizer or delta store";
+}
+
+std::string Runner::AwaitedInStep(const PeerId** peer) const {
+  const std::string parameters = replica_->gate() != nullptr ? replica_->Awaited(peer) : "";
+  return parameters.empty() ? compute_->Awaited(peer) : parameters;
+}
+
+std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
+  for (const Boundary* boundary : {previous_.get(), next_.get()}) {
+    if (boundary == nullptr || boundary->up()) continue;
+    *peer = &boundary->peer();
+    return boundary->Missing();
+  }
+  return group_ && !group_->up() ? group_->Missing(peer) : "the own model";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
+                                                    const StageRunner::Dependencies& dependencies) {
+  SHOAL_RETURN_IF_ERROR(CheckRunnerConfig(config));
+  SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(auto backward,
+                         compression::MakeCodec(config.backward_codec, config.hidden));
+  SHOAL_RETURN_IF_ERROR(CheckRunnerDependencies(config, dependencies, *forward, *backward));
+  return std::unique_ptr<StageRunner>(
+      std::make_unique<Runner>(config, dependencies, std::move(forward), std::move(backward)));
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,75 @@
+// StageRunner: one peer's part in the steps of a run, for one generation of the plan: schedule,
+// boundary links, delta store, replica exchange and the step protocol (DESIGN section 5).
+//
+// Knows no torch, gRPC or RocksDB: model, links and store come in as interfaces, and the daemon
+// implements the Mediator. Thread: control; compute, codec and store work is posted to their
+// executors and comes back.
+
+#ifndef SHOAL_PIPELINE_RUNNER_STAGE_RUNNER_H_
+#define SHOAL_PIPELINE_RUNNER_STAGE_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "net/links/link.h"
+#include "pipeline/core/runner_types.h"
+
+namespace shoal::pipeline {
+
+class StageRunner {
+ public:
+  // What the runner needs from its owner. Thread: control; each call is a task of its own, in which
+  // the runner may be destroyed. After OnFailed, or destruction, no call comes any more.
+  class Mediator {
+   public:
+    virtual ~Mediator() = default;
+    virtual void OnReady() = 0;  // links open, inventories exchanged: step plans may come
+    virtual void OnStepReady(const StepReady& ready) = 0;
+    virtual void OnSyncDone(std::uint64_t step, double squared_norm) = 0;
+    // The model has made the step, and no task that changes its weights again was posted since. Not
+    // a task of its own: the runner must not be destroyed in it.
+    virtual void OnModelApplied(std::uint64_t /*step*/) {}
+    // The step's m are kept, too; the next step may have gone on meanwhile, up to its own Apply.
+    virtual void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) = 0;
+    // The generation cannot go on: a link broke (`peer` set), or something local failed.
+    virtual void OnFailed(Status status, const PeerId* peer) = 0;
+  };
+
+  struct Dependencies : RunnerResources {
+    Mediator* mediator = nullptr;
+  };
+
+  virtual ~StageRunner() =
+      default;  // = Abort without waiting: in-flight work ends in the background
+
+  // Opens links and exchanges inventories; Mediator::OnReady follows. Targets as in the plan.
+  struct LinkTargets {
+    net::LinkTarget next, previous;          // peer all zeros: none
+    std::vector<net::LinkTarget> group;      // by pipeline; own place unused
+    std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
+  };
+  virtual void Start(const LinkTargets& targets) = 0;
+
+  virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
+  // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
+  virtual void OnReduce(const ReduceOrder& order) = 0;
+  // Optimizer step, staged m becomes m; OnApplied.
+  virtual void OnApply(const ApplyOrder& order) = 0;
+
+  // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
+  // called; destroy the runner once the neighbours know, too.
+  virtual void OnFinished() = 0;
+
+  virtual RunnerStats stats() const = 0;
+  virtual std::vector<net::LinkStats> link_stats() const = 0;
+};
+
+Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
+                                                    const StageRunner::Dependencies& dependencies);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_RUNNER_STAGE_RUNNER_H_
