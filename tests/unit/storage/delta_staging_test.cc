@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/mutex.h"
-#include "delta_store_test_support.h"
+#include "tests/unit/storage/delta/delta_store_test_support.h"
 
 namespace shoal::storage {
 namespace {

@@ -19,7 +19,7 @@
 #include "net/control/control.h"
 #include "net/identity/certificate.h"
 #include "net/identity/join_ticket.h"
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

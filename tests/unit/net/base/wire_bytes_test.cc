@@ -13,7 +13,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/mutex.h"
 #include "net/control/control.h"
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

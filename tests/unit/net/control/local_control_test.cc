@@ -8,7 +8,7 @@
 
 #include <fstream>
 
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "net/identity/join_ticket.h"
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

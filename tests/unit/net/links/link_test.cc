@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

@@ -14,7 +14,7 @@
 #include "common/checksum.h"
 #include "storage/delta/delta_records.h"
 #include "storage/delta/delta_store.h"
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "storage/files/content_hash.h"
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 namespace {

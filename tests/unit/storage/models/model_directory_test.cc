@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 namespace {

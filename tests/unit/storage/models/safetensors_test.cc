@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/models/safetensors_header.h"
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 namespace {

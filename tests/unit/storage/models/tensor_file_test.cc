@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 namespace {
