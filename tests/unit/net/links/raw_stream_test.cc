@@ -9,7 +9,7 @@
 #include "common/file.h"
 #include "net/control/control.h"
 #include "net/links/bulk_stream.h"
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {

@@ -11,7 +11,7 @@
 #include "storage/checkpoints/event_log.h"
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
-#include "storage_test_support.h"
+#include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
 namespace {
