@@ -42,7 +42,7 @@ double NumberIn(const Json& json, const char* key) {
 std::map<std::string, double> TimeOf(const Json& status) {
   std::map<std::string, double> time;
   for (const Json& part : ListIn(ObjectIn(status, "work"), "time")) {
-    if (part.is_object()) time[TextIn(part, "use")] += NumberIn(part, "ms");
+    if (part.is_object()) time[TextIn(part, "activity")] += NumberIn(part, "ms");
   }
   return time;
 }

@@ -105,7 +105,7 @@ void AddPeer(const Json& status, BenchSample* sample) {
   sample->link_wire += Whole(traffic, "linkSentWireBytes");
   const Json work = status.value("work", Json::object());
   for (const Json& part : work.value("time", Json::array())) {
-    sample->time[part.value("use", "")] += Number(part, "ms");
+    sample->time[part.value("activity", "")] += Number(part, "ms");
   }
   sample->encode += Number(work, "encodeMs");
   sample->decode += Number(work, "decodeMs");

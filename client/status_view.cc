@@ -226,7 +226,7 @@ StageTime StageTimeOf(const Json& status) {
   StageTime time;
   for (const Json& part : List(At(status, "work"), "time")) {
     const double ms = std::clamp(Number(part, "ms"), 0.0, 1e15);
-    time.ms[Text(part, "use")] += ms;
+    time.ms[Text(part, "activity")] += ms;
     time.total += ms;
   }
   return time;

@@ -47,7 +47,7 @@ Result<std::string> StoreView(const std::string& command, const std::string& out
   if (command == "stats") {
     std::vector<std::vector<std::string>> rows = {
         {"  run", "boundary", "side", "records", "steps"}};
-    for (const Json& place : List(json, "places")) {
+    for (const Json& place : List(json, "boundaries")) {
       rows.push_back({"  " + Text(place, "run"), std::to_string(Whole(place, "boundary")),
                       Text(place, "side"), std::to_string(Whole(place, "records")),
                       std::to_string(Whole(place, "oldestStep")) + " to " +

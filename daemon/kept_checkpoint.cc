@@ -15,7 +15,7 @@ Status KeepCheckpoint(const KeptCheckpoint& kept, storage::ContentStore* content
   }
   SHOAL_RETURN_IF_ERROR(content->KeepOnly(kept.blobs));
   std::set<RunId> forgotten;
-  for (const storage::DeltaPlace& place : deltas->Places()) {
+  for (const storage::BoundaryEnd& place : deltas->Ends()) {
     if (std::find(kept.runs.begin(), kept.runs.end(), place.run) == kept.runs.end()) {
       forgotten.insert(place.run);
     }

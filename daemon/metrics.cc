@@ -53,11 +53,12 @@ void LinkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
 
 void WorkMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   const pipeline::RunnerStats& runner = snapshot.runner;
-  for (std::size_t i = 0; i < pipeline::kUses; ++i) {
-    const auto use = static_cast<pipeline::Use>(i);
+  for (std::size_t i = 0; i < pipeline::kActivities; ++i) {
+    const auto activity = static_cast<pipeline::Activity>(i);
     out->Counter("shoal_stage_seconds_total",
                  "What the stage's compute did or waited for in this generation, without gaps.",
-                 runner.time[use] / 1e3, {{"use", std::string(pipeline::UseName(use))}});
+                 runner.time[activity] / 1e3,
+                 {{"activity", std::string(pipeline::ActivityName(activity))}});
   }
   const std::pair<const char*, double> phases[] = {
       {"encode", runner.encode_ms}, {"decode", runner.decode_ms}, {"store", runner.store_ms}};
@@ -152,7 +153,7 @@ void StoreMetrics(const StatusSnapshot& snapshot, MetricFamilies* out) {
   }
   out->Gauge("shoal_delta_store_disk_bytes", "Size of the delta store's files.", store.disk_bytes);
   out->Gauge("shoal_delta_store_memory_bytes", "Memory of the delta store and of m read ahead.",
-             store.memory_bytes + snapshot.runner.ahead_bytes);
+             store.memory_bytes + snapshot.runner.prefetch_bytes);
   out->Counter("shoal_delta_store_committed_bytes_total", "Bytes of m committed.",
                store.committed_bytes);
   out->Counter("shoal_delta_store_disk_written_bytes_total",

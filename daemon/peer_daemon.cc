@@ -474,7 +474,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.fetch = stage_->fetch_progress();
   s.runner = stage_->stats();
   s.links = stage_->link_stats();
-  s.places = stage_->places();
+  s.boundaries = stage_->boundaries();
   AddRunner(s.runner, s.links, &s.totals);
   return s;
 }

@@ -159,8 +159,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
       compression::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
   if (!method.ok()) return FailPlan(method.status());
   if (method->shards_moments()) {
-    options.held =
-        method->shards_parameters() ? model::HeldState::kUnits : model::HeldState::kParameters;
+    options.held = method->shards_parameters() ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
     options.state_folder = resources_.config->directory + kStateFolder;
   }
   Run<Result<std::shared_ptr<Loaded>>>(
@@ -214,7 +213,7 @@ Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = resources_.config->activation_bytes;
   // A quarter of the store's memory, for two boundaries.
-  config.read_ahead_bytes = resources_.config->store_memory_bytes / 8;
+  config.prefetch_bytes = resources_.config->store_memory_bytes / 8;
   config.resume_step = plan_.resume_step();
   return config;
 }
@@ -433,15 +432,16 @@ void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
   owner_->Tell(std::move(message));
 }
 
-void StageHost::OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) {
-  places_ = places;
+void StageHost::OnApplied(std::uint64_t step,
+                          const std::vector<pipeline::BoundaryChecksum>& places) {
+  boundaries_ = places;
   control::v1::PeerMessage message;
   control::v1::Applied* proto = message.mutable_applied();
   proto->set_generation(plan_.generation());
   proto->set_step(step);
-  for (const pipeline::PlaceChecksum& place : places) {
+  for (const pipeline::BoundaryChecksum& place : places) {
     if (place.side == storage::BoundarySide::kResidual) continue;  // no other end to compare with
-    control::v1::PlaceChecksum* item = proto->add_places();
+    control::v1::BoundaryChecksum* item = proto->add_boundaries();
     item->set_boundary(place.boundary);
     item->set_receiver(place.side == storage::BoundarySide::kReceiver);
     item->set_checksum(place.checksum);

@@ -84,7 +84,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // In a bench: CPU time spent on making values, which is no part of what it measures.
   std::optional<double> synthetic_cpu_ms() const;
   const std::string& device_name() const { return device_name_; }
-  const std::vector<pipeline::PlaceChecksum>& places() const { return places_; }
+  const std::vector<pipeline::BoundaryChecksum>& boundaries() const { return boundaries_; }
 
  private:
   struct Loaded;
@@ -95,7 +95,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnStepReady(const pipeline::StepReady& ready) override;
   void OnSyncDone(std::uint64_t step, double squared_norm) override;
   void OnModelApplied(std::uint64_t step) override;
-  void OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) override;
+  void OnApplied(std::uint64_t step,
+                 const std::vector<pipeline::BoundaryChecksum>& places) override;
   void OnFailed(Status status, const PeerId* peer) override;
 
   void OnFetched(Status status);
@@ -129,7 +130,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::unique_ptr<pipeline::StageRunner> runner_;
   StageBudget budget_;
   std::string device_name_;
-  std::vector<pipeline::PlaceChecksum> places_;
+  std::vector<pipeline::BoundaryChecksum> boundaries_;
   std::vector<storage::ContentHash> previous_checkpoint_;
   bool failed_ = false;
 };

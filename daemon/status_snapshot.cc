@@ -117,11 +117,11 @@ Json RoleJson(const StatusSnapshot& snapshot) {
 }
 
 // Without gaps: the parts add up to the time since the links opened.
-Json TimeJson(const pipeline::TimeUse& time) {
+Json TimeJson(const pipeline::ActivityTimes& time) {
   Json parts = Json::array();
-  for (std::size_t i = 0; i < pipeline::kUses; ++i) {
-    const auto use = static_cast<pipeline::Use>(i);
-    parts.push_back({{"use", pipeline::UseName(use)}, {"ms", time[use]}});
+  for (std::size_t i = 0; i < pipeline::kActivities; ++i) {
+    const auto activity = static_cast<pipeline::Activity>(i);
+    parts.push_back({{"activity", pipeline::ActivityName(activity)}, {"ms", time[activity]}});
   }
   return parts;
 }
@@ -185,7 +185,7 @@ Json BoundariesJson(const StatusSnapshot& snapshot) {
 
 Json DeltaStoreJson(const StatusSnapshot& snapshot) {
   Json places = Json::array();
-  for (const pipeline::PlaceChecksum& place : snapshot.places) {
+  for (const pipeline::BoundaryChecksum& place : snapshot.boundaries) {
     places.push_back({{"boundary", place.boundary},
                       {"side", storage::BoundarySideName(place.side)},
                       {"checksum", RunId{place.checksum}.ToHex()},
@@ -203,9 +203,9 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"diskBytes", store.disk_bytes},
           {"diskWrittenBytes", store.disk_written_bytes},
           {"committedBytes", store.committed_bytes},
-          {"memoryBytes", store.memory_bytes + snapshot.runner.ahead_bytes},
+          {"memoryBytes", store.memory_bytes + snapshot.runner.prefetch_bytes},
           {"memoryLimit", snapshot.store_memory_limit},
-          {"aheadBytes", snapshot.runner.ahead_bytes},
+          {"prefetchedBytes", snapshot.runner.prefetch_bytes},
           {"stagedBytes", snapshot.runner.staged_bytes},
           {"trouble", store.trouble},
           {"notice", store.notice},
@@ -217,7 +217,7 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"sampleBytes", snapshot.budget.delta_sample_bytes},
           {"residualSampleBytes", snapshot.budget.residual_sample_bytes},
           {"diskFreeBytes", snapshot.budget.disk_free_bytes},
-          {"places", places}};
+          {"boundaries", places}};
 }
 
 // Whom this peer cannot reach.
@@ -324,7 +324,7 @@ std::string StatusJson(const StatusSnapshot& snapshot) {
   const net::ControlStats& control = snapshot.control;
   const TrafficTotals& totals = snapshot.totals;
   Json json = {
-      {"schemaVersion", 1},
+      {"schemaVersion", 2},
       {"program", "shoald"},
       {"version", snapshot.version},
       {"peerId", snapshot.peer_id},

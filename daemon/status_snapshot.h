@@ -71,7 +71,7 @@ struct StatusSnapshot {
   pipeline::RunnerStats runner;         // this generation
   std::vector<net::LinkStats> links;    // this generation
   std::map<PeerId, std::string> names;  // of peers in the plan
-  std::vector<pipeline::PlaceChecksum> places;
+  std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;
   net::ControlStats control;
   BitsPerSecond upload_cap, download_cap;

@@ -43,7 +43,7 @@ Json Figures(const storage::DeltaStore& store) {
           {"notice", stats.notice}};
 }
 
-Json PlaceJson(const storage::DeltaPlace& place) {
+Json PlaceJson(const storage::BoundaryEnd& place) {
   return {{"run", place.run.ToHex()},
           {"boundary", place.boundary},
           {"side", storage::BoundarySideName(place.side)}};
@@ -63,7 +63,7 @@ Json CheckpointsJson(const storage::CheckpointStore& checkpoints) {
 
 Result<Json> Stats(const Stores& stores) {
   Json places = Json::array();
-  for (const storage::DeltaPlace& place : stores.deltas->Places()) {
+  for (const storage::BoundaryEnd& place : stores.deltas->Ends()) {
     SHOAL_ASSIGN_OR_RETURN(const auto entries, stores.deltas->Inventory(place));
     Json item = PlaceJson(place);
     const auto older = [](const auto& a, const auto& b) { return a.version < b.version; };
@@ -74,7 +74,7 @@ Result<Json> Stats(const Stores& stores) {
     places.push_back(std::move(item));
   }
   Json json = Figures(*stores.deltas);
-  json["places"] = std::move(places);
+  json["boundaries"] = std::move(places);
   json["checkpoints"] = CheckpointsJson(*stores.checkpoints);
   return json;
 }
@@ -83,7 +83,7 @@ Result<Json> Verify(const Stores& stores) {
   storage::DeltaStore* const store = stores.deltas;
   const std::uint64_t records = store->stats().records;
   std::uint64_t read = 0, good = 0;
-  for (const storage::DeltaPlace& place : store->Places()) {
+  for (const storage::BoundaryEnd& place : store->Ends()) {
     SHOAL_ASSIGN_OR_RETURN(const auto entries, store->Inventory(place));
     for (const storage::DeltaInventoryEntry& entry : entries) {
       SHOAL_ASSIGN_OR_RETURN(const auto record, store->Get(place, entry.sample));
@@ -113,7 +113,7 @@ Result<Json> Drop(const Stores& stores, const Request& request) {
   const std::uint64_t before = stores.deltas->stats().records;
   const auto asked = [&](RunId run) { return request.all || run.ToHex() == request.run; };
   std::set<RunId> of_deltas, of_checkpoints;
-  for (const storage::DeltaPlace& place : stores.deltas->Places()) {
+  for (const storage::BoundaryEnd& place : stores.deltas->Ends()) {
     if (asked(place.run)) of_deltas.insert(place.run);
   }
   for (const storage::StoredRun& stored : stores.checkpoints->Runs()) {
@@ -150,7 +150,7 @@ Result<Json> Work(const Request& request) {
   SHOAL_ASSIGN_OR_RETURN(const auto checkpoints,
                          storage::OpenCheckpointStore(request.directory + "/checkpoints"));
   SHOAL_ASSIGN_OR_RETURN(const Json figures, request.work({store->get(), checkpoints.get()}));
-  Json json = {{"schemaVersion", 1}, {"directory", request.directory}};
+  Json json = {{"schemaVersion", 2}, {"directory", request.directory}};
   json.update(figures);
   return json;
 }

@@ -168,10 +168,10 @@ struct FlatParameters::Tensors {
 };
 
 FlatParameters::FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                               const std::string& device, bool bf16, HeldState held)
+                               const std::string& device, bool bf16, ZeroMode held)
     : device_(device), bf16_(bf16), held_(held), tensors_(std::make_unique<Tensors>()) {
   for (const std::string& part : PartsOf(config, range)) AddPart(config, part);
-  if (held == HeldState::kUnits) {
+  if (held == ZeroMode::kZero3) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
       MakeBlock(units_[unit].first, units_[unit].values);
       for (const auto which : {StateVector::kWeights, StateVector::kGradients}) {
@@ -181,7 +181,7 @@ FlatParameters::FlatParameters(const storage::ModelConfig& config, const StageRa
     return;
   }
   MakeBlock(0, size_);
-  if (held != HeldState::kAll) return;
+  if (held != ZeroMode::kNone) return;
   const auto options = at::TensorOptions().device(c10::Device(device)).dtype(at::kFloat);
   tensors_->exp_avg = at::zeros({static_cast<std::int64_t>(size_)}, options);
   tensors_->exp_avg_sq = at::zeros({static_cast<std::int64_t>(size_)}, options);
@@ -280,7 +280,7 @@ void FlatParameters::AddPart(const storage::ModelConfig& config, const std::stri
     added.entries.push_back(entries_.size());
     const std::size_t count = ValueCount(shape);
     entries_.push_back({name, shape, size_, count, shape.size() >= 2});
-    if (held_ == HeldState::kUnits) AddToUnits(part, entries_.back());
+    if (held_ == ZeroMode::kZero3) AddToUnits(part, entries_.back());
     size_ += count;
   }
   parts_.push_back(std::move(added));
@@ -473,14 +473,14 @@ Status FlatParameters::SavePart(const StagePart& part, const std::string& folder
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
     add(tensors_->whole().values, entry, entry.name, &weights);
-    if (held_ != HeldState::kAll) continue;
+    if (held_ != ZeroMode::kNone) continue;
     add(tensors_->exp_avg, entry, entry.name + std::string(kMomentSuffixes[0]), &moments);
     add(tensors_->exp_avg_sq, entry, entry.name + std::string(kMomentSuffixes[1]), &moments);
   }
   const std::string base = folder + "/" + part.name;
   SHOAL_RETURN_IF_ERROR(
       storage::WriteSafetensors(base + ".safetensors", weights, {{"part", part.name}}));
-  if (held_ != HeldState::kAll) return Status::Ok();
+  if (held_ != ZeroMode::kNone) return Status::Ok();
   return storage::WriteSafetensors(base + ".optimizer.safetensors", moments, {{"part", part.name}});
 }
 

@@ -48,7 +48,7 @@ class FlatParameters {
   // Unless all is held there are no moments, and what is about them must not be called. By units,
   // nothing is held at first; only views, Read, Write and the units' own may be called.
   FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                 const std::string& device, bool bf16, HeldState held = HeldState::kAll);
+                 const std::string& device, bool bf16, ZeroMode held = ZeroMode::kNone);
   ~FlatParameters();
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
@@ -115,7 +115,7 @@ class FlatParameters {
   std::size_t size_ = 0;
   const std::string device_;
   const bool bf16_;
-  const HeldState held_;
+  const ZeroMode held_;
   std::vector<UnitLayout> units_;
   std::unique_ptr<Tensors> tensors_;
 };

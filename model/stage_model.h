@@ -37,18 +37,18 @@ struct OptimizerOptions {
 };
 
 // What of its state a stage holds in memory, from the beginning.
-enum class HeldState : std::uint8_t {
-  kAll,
+enum class ZeroMode : std::uint8_t {
+  kNone,
   // Weights and gradients: the moments are in shards with the members of a stage group
   // (pipeline/qsdp_step.cc). Read of a moment gives what Load found in files, zeros where it found
   // none; Write of one goes to files in `state_folder`, each value once before Save, which moves
   // them; Apply is an error.
-  kParameters,
-  // What HoldUnit gave memory to, unit by unit: all else is in shards (pipeline/unit_step.cc).
+  kZero1,
+  // What HoldUnit gave memory to, unit by unit: all else is in shards (pipeline/zero3_step.cc).
   // Weights that are not held are read and written as moments are above. Save wants them written,
   // too; WeightChecksum is of what was written, 0 if something is missing. Evaluate, Logits, norms
   // and LoadDirectory are errors or must not be called.
-  kUnits,
+  kZero3,
 };
 
 struct StageOptions {
@@ -60,7 +60,7 @@ struct StageOptions {
   std::uint64_t seed = 0;
   bool recompute = false;  // keep inputs only and run the forward again in backward
   int threads = 0;         // intra-op threads of the process; 0: LibTorch's choice
-  HeldState held = HeldState::kAll;
+  ZeroMode held = ZeroMode::kNone;
   std::string state_folder;  // of this stage alone, where Save's folders are; unless all is held
   OptimizerOptions optimizer;
 };
@@ -132,7 +132,7 @@ class StageModel {
   virtual std::vector<std::vector<std::size_t>> weight_parts() const = 0;
 
   // Forward and BackwardInput part by part, for stages that do not hold all of their weights
-  // (HeldState::kUnits): the same arguments in all calls until the last one, which returns false.
+  // (ZeroMode::kZero3): the same arguments in all calls until the last one, which returns false.
   // Others do all in one call.
   virtual Result<bool> ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
                                    StepLoss* loss) {

@@ -80,7 +80,7 @@ class TorchGpt2Stage final : public StageModel {
       layout_.push_back(
           {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
     }
-    if (options.held != HeldState::kAll) {
+    if (options.held != ZeroMode::kNone) {
       files_ = std::make_unique<StateFiles>(options.state_folder, parameters_.entries(),
                                             parameters_.parts(), by_units());
     }
@@ -159,7 +159,7 @@ class TorchGpt2Stage final : public StageModel {
 
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == config_.layers; }
-  bool by_units() const { return options_.held == HeldState::kUnits; }
+  bool by_units() const { return options_.held == ZeroMode::kZero3; }
   Status CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const;
   Status CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
                      const StepLoss* loss) const;
@@ -555,7 +555,7 @@ Status CheckOptions(const storage::ModelConfig& config, const StageOptions& opti
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return InvalidArgument("dropout must be at least 0 and below 1");
   }
-  if (options.held != HeldState::kAll && options.state_folder.empty()) {
+  if (options.held != ZeroMode::kNone && options.state_folder.empty()) {
     return InvalidArgument("a stage that does not hold all of its state needs a folder for it");
   }
   const OptimizerOptions& optimizer = options.optimizer;

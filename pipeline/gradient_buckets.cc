@@ -6,7 +6,7 @@
 
 namespace shoal::pipeline {
 
-std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ReplicaPart>& part,
+std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ParameterGroup>& part,
                                        const FinalParts& final_after, std::uint64_t values_min) {
   if (final_after.empty()) return {{part, std::numeric_limits<std::size_t>::max()}};
   const auto final_at = [&](const model::TensorLayout& tensor) {

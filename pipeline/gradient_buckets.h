@@ -19,7 +19,7 @@ namespace shoal::pipeline {
 inline constexpr std::size_t kBucketsMax = 64;
 
 struct GradientBucket {
-  std::shared_ptr<const ReplicaPart> part;  // of the same group
+  std::shared_ptr<const ParameterGroup> part;  // of the same group
   // Its gradient is final behind so many parts of the last micro-batch's weight gradients.
   std::size_t final_after = 0;
 };
@@ -27,7 +27,7 @@ struct GradientBucket {
 // In the order in which they become final; together all tensors of `part`, each once. A bucket has
 // at least `values_min` values (more if there were too many), but for the last one. Empty
 // `final_after`: a single bucket, which is never final before Reduce.
-std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ReplicaPart>& part,
+std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ParameterGroup>& part,
                                        const FinalParts& final_after, std::uint64_t values_min);
 
 // Says which of a part's buckets are exchanged at a time: in their order, which is the same on all

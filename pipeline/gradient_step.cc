@@ -42,8 +42,8 @@ class GradientStep final : public ReplicaStep {
   std::string Awaited(const PeerId** peer) const override;
 
  private:
-  struct Lane {
-    GradientBucket bucket;
+  struct Bucket {
+    GradientBucket layout;
     collective::GroupChannel* group = nullptr;
     BucketQueue* queue = nullptr;  // of its part
     std::size_t number = 0;        // there
@@ -54,33 +54,33 @@ class GradientStep final : public ReplicaStep {
     std::optional<Buffer> sum;    // not yet in the model
   };
 
-  Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
+  Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
   bool Guessed(const ReduceOrder& order) const;
   bool exact() const;  // the running exchanges of the stage's own part, whatever the method
-  void Read(Lane* lane);
-  void Exchange(Lane* lane);
-  void OnSum(Lane* lane, Result<Buffer> sum);
-  void Write(Lane* lane);
+  void Read(Bucket* bucket);
+  void Exchange(Bucket* bucket);
+  void OnSum(Bucket* bucket, Result<Buffer> sum);
+  void Write(Bucket* bucket);
   void Finish(Result<double> norm);
   void ReadNorm();
 
   RunnerCore* const core_;
   const GroupLinks* const links_;
-  const ReplicaParts parts_;
+  const ParameterGroups parts_;
   const compression::ReplicaMethod method_;
   const FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
-  std::vector<Lane> lanes_;                                     // do not move
+  std::vector<Bucket> buckets_;                                 // do not move
   std::uint64_t step_ = 0;                                      // running
   std::uint64_t attempt_ = 0;                                   // of its rounds
   std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
   Status early_error_;                    // came before Reduce
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
-  std::size_t lanes_left_ = 0;
+  std::size_t buckets_left_ = 0;
   std::vector<std::uint32_t> exact_stages_;           // by Reduce, or the one before
-  std::size_t own_lanes_ = 0;                         // of the stage's own part
+  std::size_t own_buckets_ = 0;                       // of the stage's own part
   std::uint64_t own_values_ = 0, factor_values_ = 0;  // of it, and of its factors
   std::size_t own_left_ = 0;                          // that did not end yet
   TimePoint final_{};                                 // when the own part's gradients were complete
@@ -94,13 +94,13 @@ Status GradientStep::Init() {
     std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
   }
   for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
-  lanes_.reserve(parts_.size() * (kBucketsMax + 1));
-  for (const auto& part : parts_) SHOAL_RETURN_IF_ERROR(AddLanes(part));
-  own_left_ = own_lanes_;
+  buckets_.reserve(parts_.size() * (kBucketsMax + 1));
+  for (const auto& part : parts_) SHOAL_RETURN_IF_ERROR(AddBuckets(part));
+  own_left_ = own_buckets_;
   return Status::Ok();
 }
 
-Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
+Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& part) {
   std::vector<GradientBucket> buckets =
       CutBuckets(part, final_after_, core_->config.bucket_values_min);
   collective::ChannelMux* mux = nullptr;
@@ -111,39 +111,39 @@ Status GradientStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
     mux = muxes_.back().get();
   }
   queues_.push_back(std::make_unique<BucketQueue>(
-      [this, first = lanes_.size()](std::size_t i) { Exchange(&lanes_[first + i]); }));
+      [this, first = buckets_.size()](std::size_t i) { Exchange(&buckets_[first + i]); }));
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    Lane lane;
-    lane.bucket = std::move(buckets[i]);
-    lane.group = part->channel;
-    lane.queue = queues_.back().get();
-    lane.number = lane.queue->Add(lane.bucket.part->values);
-    PartExchangeOptions options;
+    Bucket bucket;
+    bucket.layout = std::move(buckets[i]);
+    bucket.group = part->channel;
+    bucket.queue = queues_.back().get();
+    bucket.number = bucket.queue->Add(bucket.layout.part->values);
+    GroupExchangeOptions options;
     options.channel = mux != nullptr ? mux->channel(i) : part->channel;
     // Not the model's, which is at work on the other buckets.
     options.compute = core_->deps.codec;
     options.number = i;
     options.rounds_per_step = kRoundsPerStep;
     options.reuse_memory = true;
-    SHOAL_ASSIGN_OR_RETURN(lane.exchange,
-                           NewPartExchange(*core_, method_, *lane.bucket.part, options));
+    SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
+                           NewGroupExchange(*core_, method_, *bucket.layout.part, options));
     if (method_.kind == compression::ReplicaKind::kPowerSgd && !part->embedding) {
-      ++own_lanes_;
-      own_values_ += lane.bucket.part->values;
+      ++own_buckets_;
+      own_values_ += bucket.layout.part->values;
       std::vector<std::vector<std::size_t>> shapes;
-      for (const auto& tensor : lane.bucket.part->tensors) shapes.push_back(tensor.shape);
+      for (const auto& tensor : bucket.layout.part->tensors) shapes.push_back(tensor.shape);
       const compression::PowerSgdLayout layout(method_.power_sgd, shapes);
       factor_values_ += layout.first_values() + layout.second_values();
     }
-    lanes_.push_back(std::move(lane));
+    buckets_.push_back(std::move(bucket));
   }
   return Status::Ok();
 }
 
 void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   step_ = step;
-  for (Lane& lane : lanes_) {
-    if (!lane.begun && lane.bucket.final_after <= parts) Read(&lane);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
   }
 }
 
@@ -163,91 +163,92 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   order_ = order;
   done_ = std::move(done);
   step_ = order.step;
-  lanes_left_ = lanes_.size();
+  buckets_left_ = buckets_.size();
   const bool guessed = Guessed(order);
   exact_stages_ = order.exact_stages;
   if (!early_error_.ok()) {
     return scope_.Post("gradients.failed", [this] { Finish(early_error_); });
   }
-  if (lanes_.empty()) return ReadNorm();
+  if (buckets_.empty()) return ReadNorm();
   if (!guessed) {
     pipelines_ = order.pipelines;
     ++attempt_;
     measured_ = {};
     for (const auto& queue : queues_) queue->Restart();
   }
-  for (Lane& lane : lanes_) {
-    if (!lane.begun) {
-      Read(&lane);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun) {
+      Read(&bucket);
     } else if (attempt_ > 0) {
-      lane.exchange->Rollback();
-      lane.sum.reset();
-      if (lane.own != nullptr) lane.queue->Ready(lane.number);
-    } else if (lane.sum) {
-      Write(&lane);
+      bucket.exchange->Rollback();
+      bucket.sum.reset();
+      if (bucket.own != nullptr) bucket.queue->Ready(bucket.number);
+    } else if (bucket.sum) {
+      Write(&bucket);
     }
   }
 }
 
-void GradientStep::Read(Lane* lane) {
-  lane->begun = true;
-  if (!lane->bucket.part->embedding) final_ = core_->deps.control->clock().Now();
-  auto read = [model = core_->deps.model, part = lane->bucket.part,
-               values = std::move(lane->spare)]() mutable -> Result<Buffer> {
+void GradientStep::Read(Bucket* bucket) {
+  bucket->begun = true;
+  if (!bucket->layout.part->embedding) final_ = core_->deps.control->clock().Now();
+  auto read = [model = core_->deps.model, part = bucket->layout.part,
+               values = std::move(bucket->spare)]() mutable -> Result<Buffer> {
     values = Sized(std::move(values), part->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values.floats()));
     return std::move(values);
   };
   scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
-             [this, lane](Result<Buffer> values) {
+             [this, bucket](Result<Buffer> values) {
                if (!values.ok()) return Finish(values.status());
-               lane->own = std::make_shared<Buffer>(std::move(*values));
-               lane->queue->Ready(lane->number);
+               bucket->own = std::make_shared<Buffer>(std::move(*values));
+               bucket->queue->Ready(bucket->number);
              });
 }
 
-void GradientStep::Exchange(Lane* lane) {
+void GradientStep::Exchange(Bucket* bucket) {
   core_->Progress();
-  const ReplicaPart& part = *lane->bucket.part;
+  const ParameterGroup& part = *bucket->layout.part;
   collective::ExchangeRequest request;
   request.round = step_ * kRoundsPerStep + 1 + attempt_;
   // Gradients are sums over labels already: a pipeline that counts has weight 1.
-  request.weights = PartWeights(part, pipelines_);
-  request.shares = SharesOfPart(*core_, part, request.weights);
+  request.weights = GroupWeights(part, pipelines_);
+  request.shares = SharesOfGroup(*core_, part, request.weights);
   CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
-  request.values = lane->own;
+  request.values = bucket->own;
   request.exact = exact();
-  lane->exchange->Start(std::move(request), [this, lane, attempt = attempt_](Result<Buffer> sum) {
-    if (attempt == attempt_) OnSum(lane, std::move(sum));
-  });
+  bucket->exchange->Start(std::move(request),
+                          [this, bucket, attempt = attempt_](Result<Buffer> sum) {
+                            if (attempt == attempt_) OnSum(bucket, std::move(sum));
+                          });
 }
 
-void GradientStep::OnSum(Lane* lane, Result<Buffer> sum) {
+void GradientStep::OnSum(Bucket* bucket, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   core_->Progress();
   // A second round is no measure of a first one.
-  if (exact() && attempt_ == 0 && !lane->bucket.part->embedding && --own_left_ == 0) {
+  if (exact() && attempt_ == 0 && !bucket->layout.part->embedding && --own_left_ == 0) {
     const Duration took = core_->deps.control->clock().Now() - final_;
     measured_ = {Milliseconds(took), own_values_, factor_values_};
   }
-  lane->sum = std::move(*sum);
-  lane->queue->Ended(lane->number, lane->exchange->traffic().sent_bytes);
-  if (done_) Write(lane);
+  bucket->sum = std::move(*sum);
+  bucket->queue->Ended(bucket->number, bucket->exchange->traffic().sent_bytes);
+  if (done_) Write(bucket);
 }
 
-void GradientStep::Write(Lane* lane) {
+void GradientStep::Write(Bucket* bucket) {
   auto write =
-      [model = core_->deps.model, to = lane->bucket.part,
-       sum = std::move(*std::exchange(lane->sum, std::nullopt))]() mutable -> Result<Buffer> {
+      [model = core_->deps.model, to = bucket->layout.part,
+       sum = std::move(*std::exchange(bucket->sum, std::nullopt))]() mutable -> Result<Buffer> {
     SHOAL_RETURN_IF_ERROR(
-        WritePart(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+        WriteParameters(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
     return std::move(sum);
   };
   scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
-             [this, lane](Result<Buffer> written) {
+             [this, bucket](Result<Buffer> written) {
                if (!written.ok()) return Finish(written.status());
-               lane->exchange->Recycle(std::move(*written));
-               if (--lanes_left_ == 0) ReadNorm();
+               bucket->exchange->Recycle(std::move(*written));
+               if (--buckets_left_ == 0) ReadNorm();
              });
 }
 
@@ -267,16 +268,16 @@ void GradientStep::Finish(Result<double> norm) {
 }
 
 void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
-  for (Lane& lane : lanes_) {
-    lane.exchange->Commit();
-    lane.begun = false;
+  for (Bucket& bucket : buckets_) {
+    bucket.exchange->Commit();
+    bucket.begun = false;
     // Work of a round that was rolled back may still read it.
-    if (lane.own != nullptr && attempt_ == 0) lane.spare = std::move(*lane.own);
-    lane.own = nullptr;
+    if (bucket.own != nullptr && attempt_ == 0) bucket.spare = std::move(*bucket.own);
+    bucket.own = nullptr;
   }
   for (const auto& queue : queues_) queue->Restart();
   attempt_ = 0;
-  own_left_ = own_lanes_;
+  own_left_ = own_buckets_;
   measured_ = {};
   pipelines_.clear();
   for (std::uint32_t p = 0; p < core_->config.pipelines; ++p) pipelines_.push_back(p);
@@ -288,9 +289,9 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 }
 
 std::string GradientStep::Awaited(const PeerId** peer) const {
-  for (const Lane& lane : lanes_) {
+  for (const Bucket& bucket : buckets_) {
     std::string text =
-        AwaitedText(*links_, *lane.group, lane.exchange->Awaited(), "gradients", peer);
+        AwaitedText(*links_, *bucket.group, bucket.exchange->Awaited(), "gradients", peer);
     if (!text.empty()) return text;
   }
   return {};

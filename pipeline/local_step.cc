@@ -29,7 +29,7 @@ struct Common {
 };
 
 struct LocalPart {
-  std::shared_ptr<const ReplicaPart> part;
+  std::shared_ptr<const ParameterGroup> part;
   std::unique_ptr<collective::Exchange> differences;
   Common common;  // as of the last sync; values are null before the first step
   Common next;    // of the running step, if it is one; else null
@@ -42,20 +42,20 @@ struct OwnStep {
 };
 
 // (common parameters - own ones after the own step) x scale. Thread: compute.
-Result<Buffer> Difference(model::StageModel* model, const ReplicaPart& part, const Buffer& common,
-                          const OwnStep& own, float scale) {
+Result<Buffer> Difference(model::StageModel* model, const ParameterGroup& part,
+                          const Buffer& common, const OwnStep& own, float scale) {
   const std::size_t bytes = part.values * sizeof(float);
   Buffer weights(bytes);
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights.floats()));
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights.floats()));
   if (own.counts) {
     optimizer::AdamWOptions undecayed = own.options;
     undecayed.weight_decay = 0;
     const optimizer::AdamWStep with_decay = optimizer::MakeAdamWStep(own.options);
     const optimizer::AdamWStep without = optimizer::MakeAdamWStep(undecayed);
     Buffer gradient(bytes), first(bytes), second(bytes);
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, gradient.floats()));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, first.floats()));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, second.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, part, first.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, part, second.floats()));
     for (const model::TensorLayout& tensor : part.tensors) {
       const auto of = [&tensor](auto span) { return span.subspan(tensor.offset, tensor.size); };
       optimizer::AdamWUpdate(tensor.shape.size() >= 2 ? with_decay : without,
@@ -102,7 +102,7 @@ class LocalStep final : public ReplicaStep {
   OwnStep OwnStepOf(double learning_rate) const;
   void ReadCommon();
   void ExchangeEnds();
-  void OnEnds(const std::shared_ptr<const ReplicaPart>& part, Result<Buffer> sum);
+  void OnEnds(const std::shared_ptr<const ParameterGroup>& part, Result<Buffer> sum);
   void AgreeOrEnd();
   void Agree(LocalPart* part);
   void OnMean(LocalPart* part, Result<Buffer> mean);
@@ -124,7 +124,7 @@ Status LocalStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
     LocalPart made;
     made.part = part;
-    SHOAL_ASSIGN_OR_RETURN(made.differences, NewPartExchange(*core_, context.method, *part));
+    SHOAL_ASSIGN_OR_RETURN(made.differences, NewGroupExchange(*core_, context.method, *part));
     parts_.push_back(std::move(made));
     if (!part->embedding) continue;
     collective::ExchangeConfig exchange;
@@ -164,9 +164,9 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
   for (LocalPart& part : parts_) {
     part.next = {};
     // What the method would send in every step, without a codec.
-    const std::vector<std::uint64_t> weights = PartWeights(*part.part, order.pipelines);
+    const std::vector<std::uint64_t> weights = GroupWeights(*part.part, order.pipelines);
     CountRaw(*part.part, weights, part.part->values, &core_->stats.replica,
-             SharesOfPart(*core_, *part.part, weights));
+             SharesOfGroup(*core_, *part.part, weights));
   }
   ReadCommon();
 }
@@ -174,13 +174,13 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
 // The parameters that a generation begins with are the first in common.
 void LocalStep::ReadCommon() {
   if (parts_.empty() || parts_.front().common.values != nullptr) return ExchangeEnds();
-  std::vector<std::shared_ptr<const ReplicaPart>> parts;
+  std::vector<std::shared_ptr<const ParameterGroup>> parts;
   for (const LocalPart& part : parts_) parts.push_back(part.part);
   auto read = [model = core_->deps.model, parts]() -> Result<std::vector<SharedVector>> {
     std::vector<SharedVector> vectors;
     for (const auto& part : parts) {
       Buffer values(part->values * sizeof(float));
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, *part, values.floats()));
+      SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, *part, values.floats()));
       vectors.push_back(std::make_shared<const Buffer>(std::move(values)));
     }
     return vectors;
@@ -200,7 +200,7 @@ void LocalStep::ExchangeEnds() {
   const auto part = parts_.back().part;  // the embedding's
   auto read = [model = core_->deps.model, part]() -> Result<Buffer> {
     Buffer values(part->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values.floats()));
     return values;
   };
   scope_.Run(core_->deps.compute, "ends.read", std::move(read), [this, part](Result<Buffer> own) {
@@ -215,11 +215,11 @@ void LocalStep::ExchangeEnds() {
   });
 }
 
-void LocalStep::OnEnds(const std::shared_ptr<const ReplicaPart>& part, Result<Buffer> sum) {
+void LocalStep::OnEnds(const std::shared_ptr<const ParameterGroup>& part, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   core_->Progress();
   auto write = [model = core_->deps.model, part, sum = std::move(*sum)] {
-    return WritePart(model, StateVector::kGradients, *part, sum.floats());
+    return WriteParameters(model, StateVector::kGradients, *part, sum.floats());
   };
   scope_.Run(core_->deps.compute, "ends.write", std::move(write), [this](const Status& status) {
     if (!status.ok()) return Finish(status);
@@ -249,8 +249,8 @@ void LocalStep::Agree(LocalPart* part) {
                core_->Progress();
                collective::ExchangeRequest request;
                request.round = order_.step + 1;
-               request.weights = PartWeights(*part->part, order_.pipelines);
-               request.shares = SharesOfPart(*core_, *part->part, request.weights);
+               request.weights = GroupWeights(*part->part, order_.pipelines);
+               request.shares = SharesOfGroup(*core_, *part->part, request.weights);
                request.values = std::make_shared<const Buffer>(std::move(*values));
                part->differences->Start(std::move(request), [this, part](Result<Buffer> mean) {
                  OnMean(part, std::move(mean));
@@ -288,7 +288,7 @@ void LocalStep::Finish(Result<double> norm) {
 }
 
 void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
-  std::vector<std::pair<std::shared_ptr<const ReplicaPart>, SharedVector>> agreed;
+  std::vector<std::pair<std::shared_ptr<const ParameterGroup>, SharedVector>> agreed;
   for (LocalPart& part : parts_) {
     if (part.next.values == nullptr) continue;
     part.differences->Commit();
@@ -305,7 +305,7 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
     }
     model->ZeroGradients();
     for (const auto& [part, values] : agreed) {
-      SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kWeights, *part, values->floats()));
+      SHOAL_RETURN_IF_ERROR(WriteParameters(model, StateVector::kWeights, *part, values->floats()));
     }
     return Status::Ok();
   };

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "optimizer/adamw.h"
-#include "pipeline/part_slices.h"
+#include "pipeline/parameter_slices.h"
 #include "pipeline/replica_step.h"
 #include "replica/collective/ring/marsit_exchange.h"
 #include "replica/collective/ring/ring_reduce.h"
@@ -52,7 +52,7 @@ struct Update {
 };
 
 struct MarsitPart {
-  std::shared_ptr<const ReplicaPart> part;
+  std::shared_ptr<const ParameterGroup> part;
   std::unique_ptr<collective::RingReduce> ring;
   std::unique_ptr<collective::MarsitExchange> exchange;
   std::shared_ptr<Buffer> momentum;  // own; null: as the model has it
@@ -71,7 +71,7 @@ std::size_t ColumnsOf(compression::RingShape shape, std::size_t members) {
 }
 
 // Rows of all matrices: embeddings have rows without any gradient, and a mark per row is little.
-std::vector<collective::RowRange> MaskedRows(const ReplicaPart& part) {
+std::vector<collective::RowRange> MaskedRows(const ParameterGroup& part) {
   std::vector<collective::RowRange> rows;
   for (const model::TensorLayout& tensor : part.tensors) {
     if (tensor.shape.size() < 2 || tensor.size == 0) continue;
@@ -116,7 +116,7 @@ Result<Scales> ScalesOf(std::span<const float> sums, std::uint32_t members) {
 
 // Thread: compute, with the help of `codec`, as the ones below. Buffers that are given are worked
 // in and given back.
-Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+Result<Folded> Fold(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                     const std::shared_ptr<const Buffer>& before, const Scales& scales,
                     const Counting& counting, const optimizer::AdamWStep& step, Buffer momentum,
                     Buffer variance, Buffer input) {
@@ -128,13 +128,15 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart
   std::fill(magnitudes.begin(), magnitudes.end(), 0.0F);
   momentum = Sized(std::move(momentum), bytes);
   if (before == nullptr) {
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, momentum.floats()));
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kFirstMoment, part, momentum.floats()));
   }
   if (counts) {
     input = Sized(std::move(input), bytes);
     variance = Sized(std::move(variance), bytes);
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, input.floats()));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, variance.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, input.floats()));
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kSecondMoment, part, variance.floats()));
   }
   const auto fold = [&](const TensorSlice& slice) {
     const auto of = [&slice](Buffer& all) {
@@ -163,14 +165,15 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ReplicaPart
 }
 
 // Takes the update out of the units of the scales.
-Result<Update> MakeUpdate(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+Result<Update> MakeUpdate(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                           const Scales& scales, Buffer values, const optimizer::AdamWStep& step,
                           bool counts, Buffer scratch) {
   Update update;
   const bool normed = counts && step.step_size > 0;
   if (normed) {
     scratch = Sized(std::move(scratch), values.size());
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, scratch.floats()));
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kSecondMoment, part, scratch.floats()));
   }
   const auto make = [&](const TensorSlice& slice) {
     const std::span<float> own = values.floats().subspan(slice.first, slice.values);
@@ -193,10 +196,10 @@ Result<Update> MakeUpdate(model::StageModel* model, Executor* codec, const Repli
 // `first`: the model's first moment, which all members have, ends here; what follows is each
 // member's own and is in no checkpoint, so zeros are what a checkpoint says. `weights` is worked
 // in.
-Status ApplyUpdate(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+Status ApplyUpdate(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                    std::span<const float> update, double decay, bool first, Buffer* weights) {
   *weights = Sized(std::move(*weights), part.values * sizeof(float));
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights->floats()));
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights->floats()));
   ForSlices(codec, "marsit.apply", part.tensors, [&](const TensorSlice& slice) {
     const bool decays = part.tensors[slice.tensor].shape.size() >= 2;
     const float factor = decays ? static_cast<float>(decay) : 1.0F;
@@ -205,10 +208,10 @@ Status ApplyUpdate(model::StageModel* model, Executor* codec, const ReplicaPart&
     for (std::size_t i = 0; i < slice.values; ++i) values[i] = values[i] * factor - lost[i];
     return 0.0;
   });
-  SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kWeights, part, weights->floats()));
+  SHOAL_RETURN_IF_ERROR(WriteParameters(model, StateVector::kWeights, part, weights->floats()));
   if (!first) return Status::Ok();
   std::fill(weights->floats().begin(), weights->floats().end(), 0.0F);
-  return WritePart(model, StateVector::kFirstMoment, part, weights->floats());
+  return WriteParameters(model, StateVector::kFirstMoment, part, weights->floats());
 }
 
 class MarsitStep final : public ReplicaStep {
@@ -288,7 +291,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
 }
 
 std::uint64_t MarsitStep::ContributorsOf(const MarsitPart& part) const {
-  return Mask(PartWeights(*part.part, order_.pipelines));
+  return Mask(GroupWeights(*part.part, order_.pipelines));
 }
 
 optimizer::AdamWStep MarsitStep::StepOf(double learning_rate, double gradient_factor) const {
@@ -306,7 +309,7 @@ void MarsitStep::Reduce(const ReduceOrder& order, std::function<void(Result<doub
   parts_left_ = parts_.size();
   const double clip = ClipOf(*core_, order);
   for (MarsitPart& part : parts_) {
-    const auto weights = PartWeights(*part.part, order.pipelines);
+    const auto weights = GroupWeights(*part.part, order.pipelines);
     CountRaw(*part.part, weights, part.part->values, &core_->stats.replica);
     if (warming_up()) {
       ReduceGradients(&part, clip);
@@ -336,7 +339,7 @@ void MarsitStep::ReduceGradients(MarsitPart* part, double clip) {
   auto read = [model = core_->deps.model, from = part->part,
                scale = static_cast<float>(clip)]() -> Result<Buffer> {
     Buffer gradient(from->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *from, gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *from, gradient.floats()));
     for (float& value : gradient.floats()) value *= scale;
     return gradient;
   };
@@ -351,7 +354,7 @@ void MarsitStep::ReduceGradients(MarsitPart* part, double clip) {
 
 void MarsitStep::OnGradients(const MarsitPart& part, Buffer sum) {
   auto write = [model = core_->deps.model, to = part.part, sum = std::move(sum)] {
-    return WritePart(model, StateVector::kGradients, *to, sum.floats());
+    return WriteParameters(model, StateVector::kGradients, *to, sum.floats());
   };
   scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
              [this](const Status& written) {
@@ -458,7 +461,7 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
     return scope_.Run(core_->deps.compute, "model.apply", std::move(apply), std::move(done));
   }
   struct Task {
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
     std::shared_ptr<Buffer> update;
     bool first = false;
     Buffer scratch;

@@ -64,7 +64,7 @@ void MomentGather::Next() {
   collective::ExchangeRequest request;
   request.round = ++round_;
   request.weights.assign(lans_.size(), 1);
-  request.flow = collective::Flow::kGather;
+  request.op = collective::CollectiveOp::kAllGather;
   request.count = slice->values;
   request.transform = [slice](std::size_t first, std::span<float> values) {
     const std::span<float> own = MomentOf(slice->vector->shard.get(), slice->second);
@@ -107,8 +107,8 @@ void MomentGather::Write(std::shared_ptr<const Slice> slice, Buffer values) {
       if (shard.size() <= slice->first) continue;
       const collective::ValueRange& place = slice->places[member];
       const std::size_t count = std::min(place.size(), shard.size() - slice->first);
-      SHOAL_RETURN_IF_ERROR(WritePart(model, which, *vector.part, shard.begin + slice->first,
-                                      values->floats().subspan(place.begin, count)));
+      SHOAL_RETURN_IF_ERROR(WriteParameters(model, which, *vector.part, shard.begin + slice->first,
+                                            values->floats().subspan(place.begin, count)));
     }
     return Status::Ok();
   };

@@ -26,7 +26,7 @@ namespace shoal::pipeline {
 
 // A vector whose state is cut among the members of a group.
 struct ShardedVector {
-  std::shared_ptr<const ReplicaPart> part;
+  std::shared_ptr<const ParameterGroup> part;
   std::vector<collective::ValueRange> shards;    // by member
   std::shared_ptr<optimizer::AdamWShard> shard;  // the own one
 };

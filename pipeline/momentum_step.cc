@@ -19,7 +19,7 @@
 
 #include "optimizer/adamw.h"
 #include "pipeline/gradient_buckets.h"
-#include "pipeline/part_slices.h"
+#include "pipeline/parameter_slices.h"
 #include "pipeline/replica_step.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
@@ -43,7 +43,7 @@ struct Values {
 // The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
 // gradients, by which momentum and variance move on, too. `memory` is worked in. Thread: compute,
 // helped by `codec`.
-Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& part,
+Status ApplyPart(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                  const Buffer* agreed, const optimizer::AdamWOptions& options,
                  std::uint64_t variance_updates, Values* memory) {
   optimizer::AdamWOptions undecayed = options;
@@ -54,13 +54,14 @@ Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& p
   Buffer& weights = memory->gradient = Sized(std::move(memory->gradient), bytes);
   Buffer& variance = memory->momentum = Sized(std::move(memory->momentum), bytes);
   Buffer momentum, gradient;
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, part, weights.floats()));
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, part, variance.floats()));
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights.floats()));
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, part, variance.floats()));
   if (agreed == nullptr) {
     momentum = Buffer(bytes);
     gradient = Buffer(bytes);
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, part, momentum.floats()));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, part, gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kFirstMoment, part, momentum.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, gradient.floats()));
   }
   ForSlices(codec, "momentum.apply", part.tensors, [&](const TensorSlice& slice) {
     const auto of = [&slice](auto span) { return span.subspan(slice.first, slice.values); };
@@ -76,12 +77,13 @@ Status ApplyPart(model::StageModel* model, Executor* codec, const ReplicaPart& p
     return 0.0;
   });
   if (agreed == nullptr) {
-    SHOAL_RETURN_IF_ERROR(WritePart(model, StateVector::kSecondMoment, part, variance.floats()));
+    SHOAL_RETURN_IF_ERROR(
+        WriteParameters(model, StateVector::kSecondMoment, part, variance.floats()));
   }
   SHOAL_RETURN_IF_ERROR(
-      WritePart(model, StateVector::kFirstMoment, part,
-                (agreed != nullptr ? *agreed : std::as_const(momentum)).floats()));
-  return WritePart(model, StateVector::kWeights, part, weights.floats());
+      WriteParameters(model, StateVector::kFirstMoment, part,
+                      (agreed != nullptr ? *agreed : std::as_const(momentum)).floats()));
+  return WriteParameters(model, StateVector::kWeights, part, weights.floats());
 }
 
 class MomentumStep final : public ReplicaStep {
@@ -101,8 +103,8 @@ class MomentumStep final : public ReplicaStep {
 
  private:
   // A bucket and its two exchanges, which are never in use at the same time.
-  struct Lane {
-    GradientBucket bucket;
+  struct Bucket {
+    GradientBucket layout;
     collective::GroupChannel* group = nullptr;
     BucketQueue* queue = nullptr;  // of its part
     std::size_t number = 0;        // there
@@ -116,21 +118,21 @@ class MomentumStep final : public ReplicaStep {
     Values memory;                   // kept between steps, where nothing is at work in it
   };
 
-  Status AddLanes(const std::shared_ptr<const ReplicaPart>& part);
-  Status AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number);
-  collective::Exchange* ExchangeOf(const Lane& lane) const {
-    return exact_ ? lane.exact.get() : lane.compressed.get();
+  Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
+  Status AddExchanges(Bucket* bucket, collective::ChannelMux* mux, std::size_t number);
+  collective::Exchange* ExchangeOf(const Bucket& bucket) const {
+    return exact_ ? bucket.exact.get() : bucket.compressed.get();
   }
   void BeginStep(std::uint64_t step);
   void Believe(const ReduceOrder& order);
-  void Read(Lane* lane);
-  void Fold(Lane* lane, Values values);
-  void HaveOwn(Lane* lane, Buffer values);
-  void Exchange(Lane* lane);
-  void Use(Lane* lane);
-  void UseSum(Lane* lane);
-  void UseMomentum(Lane* lane);
-  void Scale(Lane* lane, Buffer before, Buffer mean);
+  void Read(Bucket* bucket);
+  void Fold(Bucket* bucket, Values values);
+  void HaveOwn(Bucket* bucket, Buffer values);
+  void Exchange(Bucket* bucket);
+  void Use(Bucket* bucket);
+  void UseSum(Bucket* bucket);
+  void UseMomentum(Bucket* bucket);
+  void Scale(Bucket* bucket, Buffer before, Buffer mean);
   void FinishLane();
   void Finish(Result<double> norm);
   void ApplyLanes(const ApplyOrder& order);
@@ -143,7 +145,7 @@ class MomentumStep final : public ReplicaStep {
   FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
-  std::deque<Lane> lanes_;
+  std::deque<Bucket> buckets_;
   std::deque<double> factors_;  // true ones of this generation's last steps
   std::uint64_t step_ = 0;      // running
   bool exact_ = true;           // it agrees on gradients
@@ -156,18 +158,18 @@ class MomentumStep final : public ReplicaStep {
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
   std::function<void(Status)> applied_;       // null: no Apply is
-  std::size_t lanes_left_ = 0;                // of Reduce
+  std::size_t buckets_left_ = 0;              // of Reduce
   std::size_t tasks_left_ = 0;                // of Apply
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
 Status MomentumStep::Init(const ReplicaContext& context) {
   final_after_ = context.final_after;
-  for (const auto& part : context.parts) SHOAL_RETURN_IF_ERROR(AddLanes(part));
+  for (const auto& part : context.parts) SHOAL_RETURN_IF_ERROR(AddBuckets(part));
   return Status::Ok();
 }
 
-Status MomentumStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
+Status MomentumStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& part) {
   std::vector<GradientBucket> buckets =
       CutBuckets(part, final_after_, core_->config.bucket_values_min);
   muxes_.push_back(std::make_unique<collective::ChannelMux>(
@@ -175,33 +177,33 @@ Status MomentumStep::AddLanes(const std::shared_ptr<const ReplicaPart>& part) {
         core->fail(status.WithContext("inside the stage group"), nullptr);
       }));
   queues_.push_back(std::make_unique<BucketQueue>(
-      [this, first = lanes_.size()](std::size_t i) { Exchange(&lanes_[first + i]); }));
+      [this, first = buckets_.size()](std::size_t i) { Exchange(&buckets_[first + i]); }));
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    Lane& lane = lanes_.emplace_back();
-    lane.bucket = std::move(buckets[i]);
-    lane.group = part->channel;
-    lane.queue = queues_.back().get();
-    lane.number = lane.queue->Add(lane.bucket.part->values);
-    SHOAL_RETURN_IF_ERROR(AddExchanges(&lane, muxes_.back().get(), i));
+    Bucket& bucket = buckets_.emplace_back();
+    bucket.layout = std::move(buckets[i]);
+    bucket.group = part->channel;
+    bucket.queue = queues_.back().get();
+    bucket.number = bucket.queue->Add(bucket.layout.part->values);
+    SHOAL_RETURN_IF_ERROR(AddExchanges(&bucket, muxes_.back().get(), i));
   }
   return Status::Ok();
 }
 
-Status MomentumStep::AddExchanges(Lane* lane, collective::ChannelMux* mux, std::size_t number) {
+Status MomentumStep::AddExchanges(Bucket* bucket, collective::ChannelMux* mux, std::size_t number) {
   collective::ExchangeConfig config;
   config.row = compression::kReplicaRow;
   config.seed = SeedOf(core_->config.seed, number);
   config.epoch = core_->config.generation;
-  config.early_bytes_max += 2 * sizeof(float) * lane->bucket.part->values;
+  config.early_bytes_max += 2 * sizeof(float) * bucket->layout.part->values;
   config.reuse_memory = true;
   // Codes and sums run beside the model, which is at work on the other buckets.
   Executor* const compute = core_->deps.codec;
-  SHOAL_ASSIGN_OR_RETURN(lane->exact,
+  SHOAL_ASSIGN_OR_RETURN(bucket->exact,
                          collective::NewDirectExchange(config, mux->channel(2 * number),
                                                        core_->deps.control, compute));
   config.codec = method_.codec;
   config.error_feedback = method_.feedback;
-  SHOAL_ASSIGN_OR_RETURN(lane->compressed,
+  SHOAL_ASSIGN_OR_RETURN(bucket->compressed,
                          collective::NewBlendingExchange(config, mux->channel(2 * number + 1),
                                                          core_->deps.control, compute));
   return Status::Ok();
@@ -221,8 +223,8 @@ void MomentumStep::BeginStep(std::uint64_t step) {
 void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   BeginStep(step);
   if (!exact_ && assumed_ == 0) return;
-  for (Lane& lane : lanes_) {
-    if (!lane.begun && lane.bucket.final_after <= parts) Read(&lane);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
   }
 }
 
@@ -231,21 +233,21 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   BeginStep(order.step);
   order_ = order;
   done_ = std::move(done);
-  lanes_left_ = lanes_.size();
+  buckets_left_ = buckets_.size();
   if (!early_error_.ok()) {
     return scope_.Post("momentum.failed", [this] { Finish(early_error_); });
   }
   Believe(order);
-  for (Lane& lane : lanes_) {
-    if (!lane.begun) {
-      Read(&lane);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun) {
+      Read(&bucket);
     } else if (attempt_ > 0) {
-      ExchangeOf(lane)->Rollback();
-      lane.own = nullptr;  // its work may still read it
-      lane.result.reset();
-      Read(&lane);
-    } else if (lane.result) {
-      Use(&lane);
+      ExchangeOf(bucket)->Rollback();
+      bucket.own = nullptr;  // its work may still read it
+      bucket.result.reset();
+      Read(&bucket);
+    } else if (bucket.result) {
+      Use(&bucket);
     }
   }
 }
@@ -274,118 +276,118 @@ void MomentumStep::Believe(const ReduceOrder& order) {
 // all of them there, and one of two ends for both. Only the model is compute's: what is made of its
 // values is made of all buckets at once beside it, value by value and so the same on any number of
 // threads.
-void MomentumStep::Read(Lane* lane) {
-  lane->begun = true;
-  auto read = [model = core_->deps.model, from = lane->bucket.part, exact = exact_,
-               values = std::exchange(lane->memory, {})]() mutable -> Result<Values> {
+void MomentumStep::Read(Bucket* bucket) {
+  bucket->begun = true;
+  auto read = [model = core_->deps.model, from = bucket->layout.part, exact = exact_,
+               values = std::exchange(bucket->memory, {})]() mutable -> Result<Values> {
     const std::size_t bytes = from->values * sizeof(float);
     values.gradient = Sized(std::move(values.gradient), bytes);
     SHOAL_RETURN_IF_ERROR(
-        ReadPart(model, StateVector::kGradients, *from, values.gradient.floats()));
+        ReadParameters(model, StateVector::kGradients, *from, values.gradient.floats()));
     if (exact) return std::move(values);
     values.momentum = Sized(std::move(values.momentum), bytes);
     SHOAL_RETURN_IF_ERROR(
-        ReadPart(model, StateVector::kFirstMoment, *from, values.momentum.floats()));
+        ReadParameters(model, StateVector::kFirstMoment, *from, values.momentum.floats()));
     return std::move(values);
   };
   scope_.Run(core_->deps.compute, "momentum.read", std::move(read),
-             [this, lane, attempt = attempt_](Result<Values> values) {
+             [this, bucket, attempt = attempt_](Result<Values> values) {
                if (attempt != attempt_) return;
                if (!values.ok()) return Finish(values.status());
-               if (!exact_) return Fold(lane, std::move(*values));
-               lane->memory.momentum = std::move(values->momentum);
-               HaveOwn(lane, std::move(values->gradient));
+               if (!exact_) return Fold(bucket, std::move(*values));
+               bucket->memory.momentum = std::move(values->momentum);
+               HaveOwn(bucket, std::move(values->gradient));
              });
 }
 
-void MomentumStep::Fold(Lane* lane, Values values) {
+void MomentumStep::Fold(Bucket* bucket, Values values) {
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, step_);
-  options.gradient_factor = assumed_ * lane->bucket.part->ends;
+  options.gradient_factor = assumed_ * bucket->layout.part->ends;
   auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
     optimizer::FoldMomentum(step, values.gradient.floats(), values.momentum.floats());
     return std::move(values);
   };
   scope_.Run(core_->deps.codec, "momentum.fold", std::move(fold),
-             [this, lane, attempt = attempt_](Values folded) {
+             [this, bucket, attempt = attempt_](Values folded) {
                if (attempt != attempt_) return;
-               lane->memory.gradient = std::move(folded.gradient);
-               HaveOwn(lane, std::move(folded.momentum));
+               bucket->memory.gradient = std::move(folded.gradient);
+               HaveOwn(bucket, std::move(folded.momentum));
              });
 }
 
-void MomentumStep::HaveOwn(Lane* lane, Buffer values) {
-  lane->own = std::make_shared<Buffer>(std::move(values));
-  lane->queue->Ready(lane->number);
+void MomentumStep::HaveOwn(Bucket* bucket, Buffer values) {
+  bucket->own = std::make_shared<Buffer>(std::move(values));
+  bucket->queue->Ready(bucket->number);
 }
 
-void MomentumStep::Exchange(Lane* lane) {
+void MomentumStep::Exchange(Bucket* bucket) {
   core_->Progress();
-  const ReplicaPart& part = *lane->bucket.part;
+  const ParameterGroup& part = *bucket->layout.part;
   collective::ExchangeRequest request;
   request.round = step_ * kRoundsPerStep + 1 + attempt_;
-  request.weights = PartWeights(part, pipelines_);
+  request.weights = GroupWeights(part, pipelines_);
   request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
-  request.shares = SharesOfPart(*core_, part, request.weights);
+  request.shares = SharesOfGroup(*core_, part, request.weights);
   CountRaw(part, request.weights, part.values, &core_->stats.replica, request.shares);
-  request.values = lane->own;
-  ExchangeOf(*lane)->Start(
-      std::move(request), [this, lane, attempt = attempt_](Result<Buffer> result) {
+  request.values = bucket->own;
+  ExchangeOf(*bucket)->Start(
+      std::move(request), [this, bucket, attempt = attempt_](Result<Buffer> result) {
         if (attempt != attempt_) return;
         if (!result.ok()) return Finish(result.status());
         core_->Progress();
-        Buffer& kept = exact_ ? lane->memory.gradient : lane->memory.momentum;
-        kept = std::move(*std::exchange(lane->own, nullptr));
-        lane->result = std::move(*result);
-        lane->queue->Ended(lane->number, ExchangeOf(*lane)->traffic().sent_bytes);
-        if (done_) Use(lane);
+        Buffer& kept = exact_ ? bucket->memory.gradient : bucket->memory.momentum;
+        kept = std::move(*std::exchange(bucket->own, nullptr));
+        bucket->result = std::move(*result);
+        bucket->queue->Ended(bucket->number, ExchangeOf(*bucket)->traffic().sent_bytes);
+        if (done_) Use(bucket);
       });
 }
 
 // ---- behind Reduce ----
 
-void MomentumStep::Use(Lane* lane) { exact_ ? UseSum(lane) : UseMomentum(lane); }
+void MomentumStep::Use(Bucket* bucket) { exact_ ? UseSum(bucket) : UseMomentum(bucket); }
 
-void MomentumStep::UseSum(Lane* lane) {
+void MomentumStep::UseSum(Bucket* bucket) {
   auto write =
-      [model = core_->deps.model, to = lane->bucket.part,
-       sum = std::move(*std::exchange(lane->result, std::nullopt))]() mutable -> Result<Buffer> {
+      [model = core_->deps.model, to = bucket->layout.part,
+       sum = std::move(*std::exchange(bucket->result, std::nullopt))]() mutable -> Result<Buffer> {
     SHOAL_RETURN_IF_ERROR(
-        WritePart(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+        WriteParameters(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
     return std::move(sum);
   };
   scope_.Run(core_->deps.compute, "gradients.write", std::move(write),
-             [this, lane](Result<Buffer> written) {
+             [this, bucket](Result<Buffer> written) {
                if (!written.ok()) return Finish(written.status());
-               lane->exact->Recycle(std::move(*written));
+               bucket->exact->Recycle(std::move(*written));
                FinishLane();
              });
 }
 
-void MomentumStep::UseMomentum(Lane* lane) {
-  Buffer mean = std::move(*std::exchange(lane->result, std::nullopt));
-  if (blend_ == 1) return Scale(lane, {}, std::move(mean));
-  auto read = [model = core_->deps.model, from = lane->bucket.part,
-               before = std::move(lane->memory.gradient)]() mutable -> Result<Buffer> {
+void MomentumStep::UseMomentum(Bucket* bucket) {
+  Buffer mean = std::move(*std::exchange(bucket->result, std::nullopt));
+  if (blend_ == 1) return Scale(bucket, {}, std::move(mean));
+  auto read = [model = core_->deps.model, from = bucket->layout.part,
+               before = std::move(bucket->memory.gradient)]() mutable -> Result<Buffer> {
     before = Sized(std::move(before), from->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kFirstMoment, *from, before.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, *from, before.floats()));
     return std::move(before);
   };
   auto shared = std::make_shared<Buffer>(std::move(mean));
   scope_.Run(core_->deps.compute, "momentum.before", std::move(read),
-             [this, lane, shared](Result<Buffer> before) {
+             [this, bucket, shared](Result<Buffer> before) {
                if (!before.ok()) return Finish(before.status());
-               Scale(lane, std::move(*before), std::move(*shared));
+               Scale(bucket, std::move(*before), std::move(*shared));
              });
 }
 
 // `before`: the momentum that all had; none where the assumed factor was the true one.
-void MomentumStep::Scale(Lane* lane, Buffer before, Buffer mean) {
+void MomentumStep::Scale(Bucket* bucket, Buffer before, Buffer mean) {
   struct Agreed {
     Buffer momentum, before;
     double squared_norm = 0;
   };
   // The embedding counts on one of its two stages, as its gradient does.
-  const bool counts = !lane->bucket.part->embedding || core_->first_stage();
+  const bool counts = !bucket->layout.part->embedding || core_->first_stage();
   auto scale = [counts, blend = static_cast<float>(blend_), before = std::move(before),
                 step = optimizer::MakeAdamWStep(OptimizerOptionsOf(*core_, step_)),
                 mean = std::move(mean)]() mutable {
@@ -393,17 +395,17 @@ void MomentumStep::Scale(Lane* lane, Buffer before, Buffer mean) {
     const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
     return Agreed{std::move(mean), std::move(before), squares};
   };
-  scope_.Run(core_->deps.codec, "momentum.scale", std::move(scale), [this, lane](Agreed agreed) {
-    lane->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
-    if (!agreed.before.empty()) lane->memory.gradient = std::move(agreed.before);
-    lane->squared_norm = agreed.squared_norm;
+  scope_.Run(core_->deps.codec, "momentum.scale", std::move(scale), [this, bucket](Agreed agreed) {
+    bucket->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
+    if (!agreed.before.empty()) bucket->memory.gradient = std::move(agreed.before);
+    bucket->squared_norm = agreed.squared_norm;
     FinishLane();
   });
 }
 
 // The norm is in the unit of a gradient sum, and what clipping leaves.
 void MomentumStep::FinishLane() {
-  if (--lanes_left_ > 0 || !done_) return;
+  if (--buckets_left_ > 0 || !done_) return;
   if (exact_) {
     auto norm = [model = core_->deps.model, clip = clip_] {
       return model->SquaredGradientNorm(1.0) * clip * clip;
@@ -411,8 +413,8 @@ void MomentumStep::FinishLane() {
     return scope_.Run(core_->deps.compute, "gradients.norm", std::move(norm),
                       [this](double squared) { Finish(squared); });
   }
-  double squared = 0;  // in the order of the lanes, whichever came first
-  for (const Lane& lane : lanes_) squared += lane.squared_norm;
+  double squared = 0;  // in the order of the buckets, whichever came first
+  for (const Bucket& bucket : buckets_) squared += bucket.squared_norm;
   const auto labels = static_cast<double>(order_.labels);
   Finish(squared * labels * labels);
 }
@@ -429,14 +431,14 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   applied_ = std::move(done);
   tasks_left_ = 1;
   for (const auto& queue : queues_) queue->Restart();
-  for (Lane& lane : lanes_) {
-    lane.begun = false;
+  for (Bucket& bucket : buckets_) {
+    bucket.begun = false;
     if (exact_ || blend_ == 1) {
-      ExchangeOf(lane)->Commit();
+      ExchangeOf(bucket)->Commit();
       continue;
     }
     ++tasks_left_;
-    lane.compressed->CommitPart(blend_, [this](const Status& status) { FinishApply(status); });
+    bucket.compressed->CommitPart(blend_, [this](const Status& status) { FinishApply(status); });
   }
   attempt_ = 0;
   if (!exact_ || order.step >= schedule_.start) return ApplyLanes(order);
@@ -450,14 +452,14 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 
 void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   struct Task {
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
     std::shared_ptr<Buffer> agreed;
     Values memory;
   };
   auto tasks = std::make_shared<std::vector<Task>>();
-  for (Lane& lane : lanes_) {
-    tasks->push_back(
-        {lane.bucket.part, std::exchange(lane.agreed, nullptr), std::exchange(lane.memory, {})});
+  for (Bucket& bucket : buckets_) {
+    tasks->push_back({bucket.layout.part, std::exchange(bucket.agreed, nullptr),
+                      std::exchange(bucket.memory, {})});
   }
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
   options.learning_rate = order.learning_rate;
@@ -473,10 +475,11 @@ void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   };
   scope_.Run(core_->deps.compute, "momentum.apply", std::move(apply),
              [this, tasks](const Status& status) {
-               for (std::size_t i = 0; i < lanes_.size(); ++i) {
+               for (std::size_t i = 0; i < buckets_.size(); ++i) {
                  Task& task = (*tasks)[i];
-                 lanes_[i].memory = std::move(task.memory);
-                 if (task.agreed != nullptr) lanes_[i].compressed->Recycle(std::move(*task.agreed));
+                 buckets_[i].memory = std::move(task.memory);
+                 if (task.agreed != nullptr)
+                   buckets_[i].compressed->Recycle(std::move(*task.agreed));
                }
                FinishApply(status);
              });
@@ -488,9 +491,9 @@ void MomentumStep::FinishApply(const Status& status) {
 }
 
 std::string MomentumStep::Awaited(const PeerId** peer) const {
-  for (const Lane& lane : lanes_) {
+  for (const Bucket& bucket : buckets_) {
     std::string text =
-        AwaitedText(*links_, *lane.group, ExchangeOf(lane)->Awaited(), "momentum", peer);
+        AwaitedText(*links_, *bucket.group, ExchangeOf(bucket)->Awaited(), "momentum", peer);
     if (!text.empty()) return text;
   }
   return {};

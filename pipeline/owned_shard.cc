@@ -16,7 +16,7 @@ void TakeAway(std::span<const float> base, std::span<float> values) {
 
 }  // namespace
 
-OwnedShard::OwnedShard(std::shared_ptr<const ReplicaPart> part,
+OwnedShard::OwnedShard(std::shared_ptr<const ParameterGroup> part,
                        std::vector<collective::ValueRange> shards, bool knows_base)
     : part_(std::move(part)),
       shards_(std::move(shards)),
@@ -30,11 +30,12 @@ std::uint64_t OwnedShard::bytes() const {
 
 Status OwnedShard::Load(model::StageModel* model) {
   const std::size_t first = own_.begin;
-  SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, *part_, first, state_.weights()));
   SHOAL_RETURN_IF_ERROR(
-      ReadPart(model, StateVector::kFirstMoment, *part_, first, state_.first_moment()));
+      ReadParameters(model, StateVector::kWeights, *part_, first, state_.weights()));
   SHOAL_RETURN_IF_ERROR(
-      ReadPart(model, StateVector::kSecondMoment, *part_, first, state_.second_moment()));
+      ReadParameters(model, StateVector::kFirstMoment, *part_, first, state_.first_moment()));
+  SHOAL_RETURN_IF_ERROR(
+      ReadParameters(model, StateVector::kSecondMoment, *part_, first, state_.second_moment()));
   if (knows_base_) base_ = Buffer::CopyOf(std::as_bytes(state_.weights()));
   return Status::Ok();
 }
@@ -63,13 +64,13 @@ void OwnedShard::Step(const OwnerRule& rule, std::span<const float> sum, std::si
 Status OwnedShard::Adopt(model::StageModel* model, bool change, std::span<float> values) {
   if (change) {
     Buffer before(values.size_bytes());
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kWeights, *part_, before.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, *part_, before.floats()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += before.floats()[i];
   }
   if (knows_base_) {
     std::ranges::copy(values.subspan(own_.begin, own_.size()), base_.floats().begin());
   }
-  return WritePart(model, StateVector::kWeights, *part_, values);
+  return WriteParameters(model, StateVector::kWeights, *part_, values);
 }
 
 LevelHistogram OwnedShard::TakeCounts() {

@@ -32,10 +32,10 @@ class OwnedShard {
  public:
   // `shards`: by member of the part's group. `knows_base`: also keeps its shard of the weights that
   // all have, which changes start from.
-  OwnedShard(std::shared_ptr<const ReplicaPart> part, std::vector<collective::ValueRange> shards,
+  OwnedShard(std::shared_ptr<const ParameterGroup> part, std::vector<collective::ValueRange> shards,
              bool knows_base);
 
-  const std::shared_ptr<const ReplicaPart>& part() const { return part_; }
+  const std::shared_ptr<const ParameterGroup>& part() const { return part_; }
   const std::vector<collective::ValueRange>& shards() const { return shards_; }
   optimizer::AdamWShard* state() { return &state_; }
   std::uint64_t bytes() const;
@@ -54,7 +54,7 @@ class OwnedShard {
   compression::LevelHistogram TakeCounts();
 
  private:
-  const std::shared_ptr<const ReplicaPart> part_;
+  const std::shared_ptr<const ParameterGroup> part_;
   const std::vector<collective::ValueRange> shards_;
   const collective::ValueRange own_;
   const bool knows_base_;

@@ -13,7 +13,7 @@
 //
 // Shards are cut when a generation begins, from what the model was loaded with. A step that is
 // saved sends exact weights, and its Apply gives all moments to the model, slice by slice, which
-// need not hold them (model::HeldState): so a checkpoint has all of the state and any number of
+// need not hold them (model::ZeroMode): so a checkpoint has all of the state and any number of
 // members goes on from it.
 
 #include <algorithm>
@@ -24,10 +24,10 @@
 
 #include "compression/codecs/learned_levels.h"
 #include "pipeline/gradient_buckets.h"
+#include "pipeline/group_lans.h"
 #include "pipeline/learned_codecs.h"
 #include "pipeline/moment_gather.h"
 #include "pipeline/owned_shard.h"
-#include "pipeline/part_lans.h"
 #include "pipeline/replica_step.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/direct/hierarchical_exchange.h"
@@ -42,10 +42,10 @@ using model::StateVector;
 constexpr char kExactCodec[] = "raw:dtype=fp32";
 
 // Channels of a part's group.
-enum Channel : std::size_t { kSmall, kMoments, kFirstLane };
+enum Channel : std::size_t { kSmall, kMoments, kFirstBucket };
 // Rounds of a step: gradients and, behind a wrong guess, gradients again; weights; norms, counts.
 enum Round : std::uint64_t { kGradients = 1, kAgain, kWeights, kNorms, kCounts, kRounds };
-// Vectors of a lane that keep their errors apart.
+// Vectors of a bucket that keep their errors apart.
 enum Tensor : std::uint32_t { kOfGradients, kOfWeights };
 
 class QsdpStep final : public ReplicaStep {
@@ -67,7 +67,7 @@ class QsdpStep final : public ReplicaStep {
 
  private:
   // The way of a bucket: gradients to the owners, weights back.
-  struct Lane {
+  struct Bucket {
     std::shared_ptr<OwnedShard> shard;
     bool quantised = false;
     std::size_t final_after = 0;
@@ -80,38 +80,38 @@ class QsdpStep final : public ReplicaStep {
   };
   struct Group {
     explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
     collective::LanGroups lans;  // by member
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
     std::unique_ptr<MomentGather> moments;
-    std::vector<Lane> lanes;                         // in the order in which all begin with them
-    std::unique_ptr<BucketQueue> scatters, gathers;  // of the lanes
-    std::size_t lanes_left = 0;                      // of Apply
+    std::vector<Bucket> buckets;  // in the order in which all begin with them
+    std::unique_ptr<BucketQueue> reduce_scatters, all_gathers;  // of the buckets
+    std::size_t buckets_left = 0;                               // of Apply
     LearnedCodecs codecs;
     double squared_norm = 0;
 
-    std::size_t NumberOf(const Lane& lane) const {
-      return static_cast<std::size_t>(&lane - lanes.data());
+    std::size_t NumberOf(const Bucket& bucket) const {
+      return static_cast<std::size_t>(&bucket - buckets.data());
     }
   };
 
   Status OpenGroup(Group* group);
-  Status AddLane(Group* group, const GradientBucket& bucket, bool quantised);
+  Status AddBucket(Group* group, const GradientBucket& layout, bool quantised);
   Result<std::unique_ptr<collective::Exchange>> NewExchange(
       const collective::ExchangeConfig& config, const collective::LanGroups& lans,
       collective::GroupChannel* channel) const;
   void Load();
   bool Learns(const Group& group) const;
   void BeginStep(std::uint64_t step);
-  void Read(Group* group, Lane* lane);
+  void Read(Group* group, Bucket* bucket);
   void StartAgain(Group* group);
-  void Scatter(Group* group, Lane* lane);
+  void Scatter(Group* group, Bucket* bucket);
   void MaybeExchangeNorms(Group* group);
   void ExchangeNorms(Group* group, double squared_norm);
   OwnerRule RuleOf(const ApplyOrder& order) const;
-  void Gather(Group* group, Lane* lane);
-  void Adopt(Group* group, Lane* lane, Buffer weights);
+  void Gather(Group* group, Bucket* bucket);
+  void Adopt(Group* group, Bucket* bucket, Buffer weights);
   void ExchangeCounts(Group* group);
   void FinishGroup();
   void GatherMoments();
@@ -133,7 +133,7 @@ class QsdpStep final : public ReplicaStep {
   bool again_ = false;      // it is in its second round
   Status early_error_;      // came before Reduce
   ReduceOrder order_;
-  OwnerRule rule_;  // without what lanes differ in
+  OwnerRule rule_;  // without what buckets differ in
   std::size_t groups_left_ = 0;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
   std::function<void(Status)> applied_;       // null: no Apply is
@@ -144,7 +144,7 @@ Status QsdpStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
     Group& group = groups_.emplace_back(method_.qsdp);
     group.part = part;
-    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfPart(core_->config, method_.qsdp, *part));
+    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfGroup(core_->config, method_.qsdp, *part));
     SHOAL_RETURN_IF_ERROR(OpenGroup(&group));
   }
   Load();
@@ -164,15 +164,15 @@ Status QsdpStep::OpenGroup(Group* group) {
   }
   std::ranges::stable_sort(buckets, {}, [](const auto& one) { return one.first.final_after; });
   group->mux = std::make_unique<collective::ChannelMux>(
-      group->part->channel, kFirstLane + buckets.size(), [core = core_](const Status& status) {
+      group->part->channel, kFirstBucket + buckets.size(), [core = core_](const Status& status) {
         core->fail(status.WithContext("inside the stage group"), nullptr);
       });
-  group->scatters = std::make_unique<BucketQueue>(
-      [this, group](std::size_t i) { Scatter(group, &group->lanes[i]); });
-  group->gathers = std::make_unique<BucketQueue>(
-      [this, group](std::size_t i) { Gather(group, &group->lanes[i]); });
+  group->reduce_scatters = std::make_unique<BucketQueue>(
+      [this, group](std::size_t i) { Scatter(group, &group->buckets[i]); });
+  group->all_gathers = std::make_unique<BucketQueue>(
+      [this, group](std::size_t i) { Gather(group, &group->buckets[i]); });
   for (const auto& [bucket, quantised] : buckets) {
-    SHOAL_RETURN_IF_ERROR(AddLane(group, bucket, quantised));
+    SHOAL_RETURN_IF_ERROR(AddBucket(group, bucket, quantised));
   }
   collective::ExchangeConfig small;
   small.row = 1;
@@ -191,9 +191,9 @@ Status QsdpStep::OpenGroup(Group* group) {
   return Status::Ok();
 }
 
-Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quantised) {
-  const ReplicaPart& part = *bucket.part;
-  const std::size_t number = group->lanes.size();
+Status QsdpStep::AddBucket(Group* group, const GradientBucket& layout, bool quantised) {
+  const ParameterGroup& part = *layout.part;
+  const std::size_t number = group->buckets.size();
   collective::ExchangeConfig config;
   config.row = method_.qsdp.bucket;
   config.seed =
@@ -209,18 +209,18 @@ Status QsdpStep::AddLane(Group* group, const GradientBucket& bucket, bool quanti
   }
   // Whoever does not count in a step owns its shard all the same.
   const std::vector<std::uint64_t> weights(part.channel->size(), 1);
-  Lane lane;
-  lane.shard = std::make_shared<OwnedShard>(
-      bucket.part,
+  Bucket bucket;
+  bucket.shard = std::make_shared<OwnedShard>(
+      layout.part,
       collective::HierarchicalShards(part.values, group->lans, weights, {}, config.row),
       quantised && method_.qsdp.delta);
-  lane.quantised = quantised;
-  lane.final_after = bucket.final_after;
-  SHOAL_ASSIGN_OR_RETURN(
-      lane.exchange, NewExchange(config, group->lans, group->mux->channel(kFirstLane + number)));
-  group->scatters->Add(part.values);
-  group->gathers->Add(part.values);
-  group->lanes.push_back(std::move(lane));
+  bucket.quantised = quantised;
+  bucket.final_after = layout.final_after;
+  SHOAL_ASSIGN_OR_RETURN(bucket.exchange, NewExchange(config, group->lans,
+                                                      group->mux->channel(kFirstBucket + number)));
+  group->reduce_scatters->Add(part.values);
+  group->all_gathers->Add(part.values);
+  group->buckets.push_back(std::move(bucket));
   return Status::Ok();
 }
 
@@ -239,7 +239,7 @@ Result<std::unique_ptr<collective::Exchange>> QsdpStep::NewExchange(
 void QsdpStep::Load() {
   std::vector<std::shared_ptr<OwnedShard>> shards;
   for (const Group& group : groups_) {
-    for (const Lane& lane : group.lanes) shards.push_back(lane.shard);
+    for (const Bucket& bucket : group.buckets) shards.push_back(bucket.shard);
   }
   auto load = [model = core_->deps.model, shards = std::move(shards)] {
     for (const auto& shard : shards) SHOAL_RETURN_IF_ERROR(shard->Load(model));
@@ -251,8 +251,8 @@ void QsdpStep::Load() {
 }
 
 bool QsdpStep::Learns(const Group& group) const {
-  return learns_ && std::any_of(group.lanes.begin(), group.lanes.end(),
-                                [](const Lane& lane) { return lane.quantised; });
+  return learns_ && std::any_of(group.buckets.begin(), group.buckets.end(),
+                                [](const Bucket& bucket) { return bucket.quantised; });
 }
 
 collective::ExchangeRequest QsdpStep::NewRequest(const Group& group, Round round) const {
@@ -282,8 +282,8 @@ void QsdpStep::BeginStep(std::uint64_t step) {
 void QsdpStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   BeginStep(step);
   for (Group& group : groups_) {
-    for (Lane& lane : group.lanes) {
-      if (!lane.begun && lane.final_after <= parts) Read(&group, &lane);
+    for (Bucket& bucket : group.buckets) {
+      if (!bucket.begun && bucket.final_after <= parts) Read(&group, &bucket);
     }
   }
 }
@@ -304,84 +304,84 @@ void QsdpStep::Reduce(const ReduceOrder& order, std::function<void(Result<double
     CountRaw(*group.part, std::vector<std::uint64_t>(group.part->channel->size(), 1),
              group.part->values, &core_->stats.replica);
     if (again_) StartAgain(&group);
-    for (Lane& lane : group.lanes) {
-      if (!lane.begun) Read(&group, &lane);
+    for (Bucket& bucket : group.buckets) {
+      if (!bucket.begun) Read(&group, &bucket);
     }
     MaybeExchangeNorms(&group);
   }
 }
 
-void QsdpStep::Read(Group* group, Lane* lane) {
-  lane->begun = true;
+void QsdpStep::Read(Group* group, Bucket* bucket) {
+  bucket->begun = true;
   struct Read {
     Buffer gradient;
     LevelHistogram counts = {};
   };
-  auto read = [model = core_->deps.model, part = lane->shard->part(),
-               learns = learns_ && lane->quantised, bucket = method_.qsdp.bucket,
-               spare = std::move(lane->spare)]() mutable -> Result<Read> {
+  auto read = [model = core_->deps.model, part = bucket->shard->part(),
+               learns = learns_ && bucket->quantised, bucket = method_.qsdp.bucket,
+               spare = std::move(bucket->spare)]() mutable -> Result<Read> {
     Read result;
     result.gradient = Sized(std::move(spare), part->values * sizeof(float));
     const std::span<float> values = result.gradient.floats();
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *part, values));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values));
     if (learns) result.counts = compression::HistogramOf(values, bucket);
     return result;
   };
   scope_.Run(core_->deps.compute, "gradients.read", std::move(read),
-             [this, group, lane](Result<Read> result) {
+             [this, group, bucket](Result<Read> result) {
                if (!result.ok()) return Fail(result.status());
-               lane->own = std::make_shared<Buffer>(std::move(result->gradient));
-               lane->counts = result->counts;
-               group->scatters->Ready(group->NumberOf(*lane));
+               bucket->own = std::make_shared<Buffer>(std::move(result->gradient));
+               bucket->counts = result->counts;
+               group->reduce_scatters->Ready(group->NumberOf(*bucket));
              });
 }
 
 void QsdpStep::StartAgain(Group* group) {
-  for (Lane& lane : group->lanes) {
-    lane.exchange->Rollback();
-    lane.sum = nullptr;
+  for (Bucket& bucket : group->buckets) {
+    bucket.exchange->Rollback();
+    bucket.sum = nullptr;
   }
-  group->scatters->Restart();
-  for (const Lane& lane : group->lanes) {
-    if (lane.own != nullptr) group->scatters->Ready(group->NumberOf(lane));
+  group->reduce_scatters->Restart();
+  for (const Bucket& bucket : group->buckets) {
+    if (bucket.own != nullptr) group->reduce_scatters->Ready(group->NumberOf(bucket));
   }
 }
 
-void QsdpStep::Scatter(Group* group, Lane* lane) {
+void QsdpStep::Scatter(Group* group, Bucket* bucket) {
   core_->Progress();
   collective::ExchangeRequest request = NewRequest(*group, again_ ? kAgain : kGradients);
   request.tensor = kOfGradients;
-  request.flow = collective::Flow::kScatter;
-  request.values = lane->own;
+  request.op = collective::CollectiveOp::kReduceScatter;
+  request.values = bucket->own;
   if (!takes_part_) {
-    auto zeros = std::make_shared<Buffer>(lane->own->size());
+    auto zeros = std::make_shared<Buffer>(bucket->own->size());
     std::ranges::fill(zeros->floats(), 0.0F);
     request.values = std::move(zeros);
   }
-  if (lane->quantised) request.codec = group->codecs.gradients();
-  lane->exchange->Start(
-      std::move(request), [this, group, lane, again = again_](Result<Buffer> sum) {
-        if (again != again_) return;
-        if (!sum.ok()) return Fail(sum.status());
-        core_->Progress();
-        lane->sum = std::make_shared<Buffer>(std::move(*sum));
-        group->scatters->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
-        if (done_) MaybeExchangeNorms(group);
-      });
+  if (bucket->quantised) request.codec = group->codecs.gradients();
+  bucket->exchange->Start(std::move(request), [this, group, bucket,
+                                               again = again_](Result<Buffer> sum) {
+    if (again != again_) return;
+    if (!sum.ok()) return Fail(sum.status());
+    core_->Progress();
+    bucket->sum = std::make_shared<Buffer>(std::move(*sum));
+    group->reduce_scatters->Ended(group->NumberOf(*bucket), bucket->exchange->traffic().sent_bytes);
+    if (done_) MaybeExchangeNorms(group);
+  });
 }
 
 // ---- the norm of their sum ----
 
 void QsdpStep::MaybeExchangeNorms(Group* group) {
   std::vector<std::shared_ptr<const Buffer>> sums;
-  for (const Lane& lane : group->lanes) {
-    if (lane.sum == nullptr) return;
-    sums.push_back(lane.sum);
+  for (const Bucket& bucket : group->buckets) {
+    if (bucket.sum == nullptr) return;
+    sums.push_back(bucket.sum);
   }
-  for (Lane& lane : group->lanes) {
+  for (Bucket& bucket : group->buckets) {
     // Work of a round that was rolled back may still read it.
-    if (!again_ && lane.own != nullptr) lane.spare = std::move(*lane.own);
-    lane.own = nullptr;
+    if (!again_ && bucket.own != nullptr) bucket.spare = std::move(*bucket.own);
+    bucket.own = nullptr;
   }
   auto square = [sums = std::move(sums)] {
     double squared = 0;
@@ -399,7 +399,7 @@ void QsdpStep::ExchangeNorms(Group* group, double squared_norm) {
         "the sum of the stage group's gradients is not finite; lower learning_rate in run.toml"));
   }
   collective::ExchangeRequest request = NewRequest(*group, kNorms);
-  request.flow = collective::Flow::kGather;
+  request.op = collective::CollectiveOp::kAllGather;
   request.count = group->part->channel->size();  // one each
   request.transform = [norm = static_cast<float>(std::sqrt(squared_norm))](
                           std::size_t, std::span<float> values) {
@@ -439,18 +439,18 @@ OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
 
 void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   applied_ = std::move(done);
-  core_->time.Become(Use::kExchange);  // of which the owners' steps are a part
+  core_->time.Become(Activity::kExchange);  // of which the owners' steps are a part
   rule_ = RuleOf(order);
   groups_left_ = groups_.size();
   for (Group& group : groups_) {
     group.small->Commit();
-    group.scatters->Restart();
-    group.gathers->Restart();
-    group.lanes_left = group.lanes.size();
-    for (Lane& lane : group.lanes) {
-      lane.exchange->Commit();
-      lane.begun = false;
-      group.gathers->Ready(group.NumberOf(lane));
+    group.reduce_scatters->Restart();
+    group.all_gathers->Restart();
+    group.buckets_left = group.buckets.size();
+    for (Bucket& bucket : group.buckets) {
+      bucket.exchange->Commit();
+      bucket.begun = false;
+      group.all_gathers->Ready(group.NumberOf(bucket));
     }
   }
   auto zero = [model = core_->deps.model] {
@@ -461,54 +461,54 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
 }
 
 // Owners make their step chunk by chunk, while the first chunks are on their way.
-void QsdpStep::Gather(Group* group, Lane* lane) {
+void QsdpStep::Gather(Group* group, Bucket* bucket) {
   OwnerRule rule = rule_;
-  rule.change = lane->quantised && method_.qsdp.delta && !order_.checkpoint;
-  rule.counts = lane->quantised && learns_;
+  rule.change = bucket->quantised && method_.qsdp.delta && !order_.checkpoint;
+  rule.counts = bucket->quantised && learns_;
   collective::ExchangeRequest request = NewRequest(*group, kWeights);
   request.tensor = kOfWeights;
-  request.flow = collective::Flow::kGather;
-  request.count = lane->shard->part()->values;
-  request.transform = [shard = lane->shard, rule, sum = lane->sum](std::size_t first,
-                                                                   std::span<float> values) {
+  request.op = collective::CollectiveOp::kAllGather;
+  request.count = bucket->shard->part()->values;
+  request.transform = [shard = bucket->shard, rule, sum = bucket->sum](std::size_t first,
+                                                                       std::span<float> values) {
     shard->Step(rule, std::as_const(*sum).floats(), first, values);
     return Status::Ok();
   };
-  if (lane->quantised) {
+  if (bucket->quantised) {
     request.codec = group->codecs.gradients();
     request.result_codec = order_.checkpoint ? kExactCodec : group->codecs.weights();
   }
-  Start(lane->exchange.get(), std::move(request), [this, group, lane](Buffer weights) {
-    lane->exchange->Commit();
-    lane->exchange->Recycle(std::move(*std::exchange(lane->sum, nullptr)));
-    group->gathers->Ended(group->NumberOf(*lane), lane->exchange->traffic().sent_bytes);
-    Adopt(group, lane, std::move(weights));
+  Start(bucket->exchange.get(), std::move(request), [this, group, bucket](Buffer weights) {
+    bucket->exchange->Commit();
+    bucket->exchange->Recycle(std::move(*std::exchange(bucket->sum, nullptr)));
+    group->all_gathers->Ended(group->NumberOf(*bucket), bucket->exchange->traffic().sent_bytes);
+    Adopt(group, bucket, std::move(weights));
   });
 }
 
-void QsdpStep::Adopt(Group* group, Lane* lane, Buffer weights) {
-  auto adopt = [model = core_->deps.model, shard = lane->shard,
-                change = lane->quantised && method_.qsdp.delta && !order_.checkpoint,
+void QsdpStep::Adopt(Group* group, Bucket* bucket, Buffer weights) {
+  auto adopt = [model = core_->deps.model, shard = bucket->shard,
+                change = bucket->quantised && method_.qsdp.delta && !order_.checkpoint,
                 weights = std::move(weights)]() mutable -> Result<Buffer> {
     SHOAL_RETURN_IF_ERROR(shard->Adopt(model, change, weights.floats()));
     return std::move(weights);
   };
   scope_.Run(core_->deps.compute, "weights.adopt", std::move(adopt),
-             [this, group, lane](Result<Buffer> adopted) {
+             [this, group, bucket](Result<Buffer> adopted) {
                if (!adopted.ok()) return Fail(adopted.status());
-               lane->exchange->Recycle(std::move(*adopted));
+               bucket->exchange->Recycle(std::move(*adopted));
                core_->Progress();
-               if (--group->lanes_left > 0) return;
+               if (--group->buckets_left > 0) return;
                Learns(*group) ? ExchangeCounts(group) : FinishGroup();
              });
 }
 
 void QsdpStep::ExchangeCounts(Group* group) {
   LevelHistogram gradients = {}, weights = {};
-  for (Lane& lane : group->lanes) {
-    if (!lane.quantised) continue;
-    if (takes_part_) compression::AddCounts(lane.counts, &gradients);
-    compression::AddCounts(lane.shard->TakeCounts(), &weights);
+  for (Bucket& bucket : group->buckets) {
+    if (!bucket.quantised) continue;
+    if (takes_part_) compression::AddCounts(bucket.counts, &gradients);
+    compression::AddCounts(bucket.shard->TakeCounts(), &weights);
   }
   auto counts = std::make_shared<Buffer>(2 * sizeof(LevelHistogram));
   std::ranges::copy(gradients, counts->floats().begin());
@@ -535,9 +535,9 @@ void QsdpStep::GatherMoments() {
   groups_left_ = groups_.size();
   for (Group& group : groups_) {
     std::vector<ShardedVector> vectors;
-    for (const Lane& lane : group.lanes) {
-      const std::shared_ptr<optimizer::AdamWShard> shard(lane.shard, lane.shard->state());
-      vectors.push_back({lane.shard->part(), lane.shard->shards(), shard});
+    for (const Bucket& bucket : group.buckets) {
+      const std::shared_ptr<optimizer::AdamWShard> shard(bucket.shard, bucket.shard->state());
+      vectors.push_back({bucket.shard->part(), bucket.shard->shards(), shard});
     }
     group.moments->Start(std::move(vectors), [this](const Status& status) {
       if (!status.ok() || --groups_left_ == 0) FinishApply(status);
@@ -552,7 +552,7 @@ void QsdpStep::FinishApply(const Status& status) {
 std::uint64_t QsdpStep::StateBytes() const {
   std::uint64_t bytes = 0;
   for (const Group& group : groups_) {
-    for (const Lane& lane : group.lanes) bytes += lane.shard->bytes();
+    for (const Bucket& bucket : group.buckets) bytes += bucket.shard->bytes();
   }
   return bytes;
 }
@@ -560,8 +560,8 @@ std::uint64_t QsdpStep::StateBytes() const {
 std::string QsdpStep::Awaited(const PeerId** peer) const {
   for (const Group& group : groups_) {
     std::vector<std::size_t> members = group.small->Awaited();
-    for (const Lane& lane : group.lanes) {
-      if (members.empty()) members = lane.exchange->Awaited();
+    for (const Bucket& bucket : group.buckets) {
+      if (members.empty()) members = bucket.exchange->Awaited();
     }
     if (members.empty()) members = group.moments->Awaited();
     std::string text =

@@ -6,10 +6,10 @@
 
 namespace shoal::pipeline {
 
-std::shared_ptr<const ReplicaPart> MakeReplicaPart(const std::vector<model::TensorLayout>& tensors,
-                                                   collective::GroupChannel* channel,
-                                                   bool embedding) {
-  ReplicaPart part;
+std::shared_ptr<const ParameterGroup> MakeParameterGroup(
+    const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
+    bool embedding) {
+  ParameterGroup part;
   part.channel = channel;
   part.embedding = embedding;
   part.ends = embedding ? 2 : 1;
@@ -24,11 +24,11 @@ std::shared_ptr<const ReplicaPart> MakeReplicaPart(const std::vector<model::Tens
     part.values += tensor.size;
     part.tensors.push_back(std::move(tensor));
   }
-  return std::make_shared<const ReplicaPart>(std::move(part));
+  return std::make_shared<const ParameterGroup>(std::move(part));
 }
 
-std::shared_ptr<const ReplicaPart> Select(
-    const ReplicaPart& part, const std::function<bool(const model::TensorLayout&)>& wanted) {
+std::shared_ptr<const ParameterGroup> Select(
+    const ParameterGroup& part, const std::function<bool(const model::TensorLayout&)>& wanted) {
   std::vector<model::TensorLayout> tensors;
   std::size_t range = 0, before = 0;  // values of the ranges before it
   for (model::TensorLayout tensor : part.tensors) {
@@ -38,23 +38,23 @@ std::shared_ptr<const ReplicaPart> Select(
     tensor.offset = part.ranges[range].first + (tensor.offset - before);
     if (wanted(tensor)) tensors.push_back(std::move(tensor));
   }
-  return MakeReplicaPart(tensors, part.channel, part.embedding);
+  return MakeParameterGroup(tensors, part.channel, part.embedding);
 }
 
-ReplicaParts MakeReplicaParts(const GroupLinks& links,
-                              const std::vector<model::TensorLayout>& layout,
-                              const model::TensorLayout& tied) {
+ParameterGroups MakeParameterGroups(const GroupLinks& links,
+                                    const std::vector<model::TensorLayout>& layout,
+                                    const model::TensorLayout& tied) {
   std::vector<model::TensorLayout> own, shared;
   for (const model::TensorLayout& tensor : layout) {
     const bool is_tied = tied.size > 0 && tensor.offset == tied.offset;
     (is_tied ? shared : own).push_back(tensor);
   }
-  ReplicaParts parts;
+  ParameterGroups parts;
   if (links.stage_group() != nullptr && !own.empty()) {
-    parts.push_back(MakeReplicaPart(own, links.stage_group(), false));
+    parts.push_back(MakeParameterGroup(own, links.stage_group(), false));
   }
   if (links.embedding_group() != nullptr && !shared.empty()) {
-    parts.push_back(MakeReplicaPart(shared, links.embedding_group(), true));
+    parts.push_back(MakeParameterGroup(shared, links.embedding_group(), true));
   }
   return parts;
 }
@@ -71,16 +71,16 @@ FinalParts FinalAfter(const std::vector<model::TensorLayout>& layout,
   return final_after;
 }
 
-Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                std::span<float> values) {
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::span<float> values) {
   SHOAL_CHECK(values.size() == part.values);
-  return ReadPart(model, which, part, 0, values);
+  return ReadParameters(model, which, part, 0, values);
 }
 
-Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                std::size_t first, std::span<float> values) {
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::size_t first, std::span<float> values) {
   SHOAL_CHECK(first <= part.values && values.size() <= part.values - first);
-  for (const ReplicaPart::Range& range : part.ranges) {
+  for (const ParameterGroup::Range& range : part.ranges) {
     if (values.empty()) break;
     const std::size_t skipped = std::min(first, range.values);
     first -= skipped;
@@ -92,16 +92,17 @@ Status ReadPart(model::StageModel* model, model::StateVector which, const Replic
   return Status::Ok();
 }
 
-Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                 std::span<const float> values) {
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::span<const float> values) {
   SHOAL_CHECK(values.size() == part.values);
-  return WritePart(model, which, part, 0, values);
+  return WriteParameters(model, which, part, 0, values);
 }
 
-Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                 std::size_t first, std::span<const float> values) {
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::size_t first,
+                       std::span<const float> values) {
   SHOAL_CHECK(first <= part.values && values.size() <= part.values - first);
-  for (const ReplicaPart::Range& range : part.ranges) {
+  for (const ParameterGroup::Range& range : part.ranges) {
     if (values.empty()) break;
     const std::size_t skipped = std::min(first, range.values);
     first -= skipped;
@@ -113,7 +114,7 @@ Status WritePart(model::StageModel* model, model::StateVector which, const Repli
   return Status::Ok();
 }
 
-std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part) {
+std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part) {
   std::vector<optimizer::DecayRun> runs;
   for (const model::TensorLayout& tensor : part.tensors) {
     const bool decays = tensor.shape.size() >= 2;
@@ -122,8 +123,8 @@ std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part) {
   return runs;
 }
 
-std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
-                                       const std::vector<std::uint32_t>& pipelines) {
+std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,
+                                        const std::vector<std::uint32_t>& pipelines) {
   const std::size_t count = part.channel->size() / part.ends;
   std::vector<std::uint64_t> weights(part.channel->size());
   for (const std::uint32_t pipeline : pipelines) {
@@ -160,7 +161,7 @@ double ClipOf(const RunnerCore& core, const ReduceOrder& order) {
                                std::sqrt(squares / static_cast<double>(order.pipelines.size())));
 }
 
-void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
+void CountRaw(const ParameterGroup& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica, const std::vector<double>& shares) {
   const std::uint64_t bytes = values * sizeof(float), members = weights.size();
   const std::size_t rank = part.channel->rank();
@@ -179,8 +180,8 @@ void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights
   replica->raw_received += bytes - own + (counts ? own * (owners - 1) : 0);
 }
 
-std::vector<double> SharesOfPart(const RunnerCore& core, const ReplicaPart& part,
-                                 const std::vector<std::uint64_t>& weights) {
+std::vector<double> SharesOfGroup(const RunnerCore& core, const ParameterGroup& part,
+                                  const std::vector<std::uint64_t>& weights) {
   const std::vector<double>& shares = part.embedding ? core.embedding_shares : core.group_shares;
   for (std::size_t r = 0; r < shares.size(); ++r) {
     if (weights[r] > 0 && shares[r] > 0) return shares;
@@ -196,7 +197,7 @@ Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
     case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
     case compression::ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
     case compression::ReplicaKind::kSharded:
-      return context.method.shards_parameters() ? NewUnitStep(std::move(context))
+      return context.method.shards_parameters() ? NewZero3Step(std::move(context))
                                                 : NewQsdpStep(std::move(context));
   }
   return InvalidArgument("unknown kind of replica method");

@@ -27,7 +27,7 @@
 #include "optimizer/adamw_shard.h"
 #include "pipeline/core/runner_core.h"
 #include "pipeline/group_links.h"
-#include "pipeline/part_gate.h"
+#include "pipeline/operation_gate.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/group_channel.h"
 
@@ -35,7 +35,7 @@ namespace shoal::pipeline {
 
 // Values of a stage that one group agrees on, as a vector of their own: all, or all but the tied
 // embedding, or that alone, whose group has two members per pipeline.
-struct ReplicaPart {
+struct ParameterGroup {
   struct Range {
     std::size_t first = 0, values = 0;  // of the stage's flat vectors
   };
@@ -49,28 +49,29 @@ struct ReplicaPart {
 
 // The parts that have a group, the stage group's first; shared, because tasks outlive a step's
 // owner. `links` outlives their use on control.
-using ReplicaParts = std::vector<std::shared_ptr<const ReplicaPart>>;
-ReplicaParts MakeReplicaParts(const GroupLinks& links,
-                              const std::vector<model::TensorLayout>& layout,
-                              const model::TensorLayout& tied);
+using ParameterGroups = std::vector<std::shared_ptr<const ParameterGroup>>;
+ParameterGroups MakeParameterGroups(const GroupLinks& links,
+                                    const std::vector<model::TensorLayout>& layout,
+                                    const model::TensorLayout& tied);
 // The part of some tensors, in the order of the stage's flat vectors.
-std::shared_ptr<const ReplicaPart> MakeReplicaPart(const std::vector<model::TensorLayout>& tensors,
-                                                   collective::GroupChannel* channel,
-                                                   bool embedding);
+std::shared_ptr<const ParameterGroup> MakeParameterGroup(
+    const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
+    bool embedding);
 // Those of a part's tensors that `wanted` takes, as a part of their own with the same group.
-std::shared_ptr<const ReplicaPart> Select(
-    const ReplicaPart& part, const std::function<bool(const model::TensorLayout&)>& wanted);
+std::shared_ptr<const ParameterGroup> Select(
+    const ParameterGroup& part, const std::function<bool(const model::TensorLayout&)>& wanted);
 
 // Of a part's vector, part.values values. Thread: compute.
-Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                std::span<float> values);
-Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                 std::span<const float> values);
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::span<float> values);
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::span<const float> values);
 // The same of its values from `first` on.
-Status ReadPart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                std::size_t first, std::span<float> values);
-Status WritePart(model::StageModel* model, model::StateVector which, const ReplicaPart& part,
-                 std::size_t first, std::span<const float> values);
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::size_t first, std::span<float> values);
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::size_t first,
+                       std::span<const float> values);
 
 // A buffer of that many bytes, the given one if it is: steps keep theirs for the next one, as new
 // pages cost more than what is done in them.
@@ -79,11 +80,11 @@ inline Buffer Sized(Buffer given, std::size_t bytes) {
 }
 
 // Which of a part's values decay: those of tensors of two dimensions and more.
-std::vector<optimizer::DecayRun> DecayRunsOf(const ReplicaPart& part);
+std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part);
 
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
-std::vector<std::uint64_t> PartWeights(const ReplicaPart& part,
-                                       const std::vector<std::uint32_t>& pipelines);
+std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,
+                                        const std::vector<std::uint32_t>& pipelines);
 
 // "the `what` of peer ...", the first of a group's `members`, which `peer` is set to; empty, and
 // `peer` as it was, if there is none. For ReplicaStep::Awaited.
@@ -101,13 +102,13 @@ double ClipOf(const RunnerCore& core, const ReduceOrder& order);
 
 // Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
 // count own the shards among themselves, by `shares` (by member; empty: equal ones).
-void CountRaw(const ReplicaPart& part, const std::vector<std::uint64_t>& weights,
+void CountRaw(const ParameterGroup& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica, const std::vector<double>& shares = {});
 
 // Of the running step, for a round in which members have these weights; empty: equal ones, also
 // where none of those who count has any.
-std::vector<double> SharesOfPart(const RunnerCore& core, const ReplicaPart& part,
-                                 const std::vector<std::uint64_t>& weights);
+std::vector<double> SharesOfGroup(const RunnerCore& core, const ParameterGroup& part,
+                                  const std::vector<std::uint64_t>& weights);
 
 // Of the exchange with this number of those that share a group: no two draw the same random
 // numbers.
@@ -115,7 +116,7 @@ inline std::uint64_t SeedOf(std::uint64_t run_seed, std::size_t number) {
   return run_seed ^ (number * 0x9e3779b97f4a7c15);
 }
 
-struct PartExchangeOptions {
+struct GroupExchangeOptions {
   collective::GroupChannel* channel = nullptr;  // null: the part's
   Executor* compute = nullptr;                  // codes and sums; null: the model's
   std::size_t number = 0;                       // among those of its group
@@ -123,9 +124,9 @@ struct PartExchangeOptions {
   bool reuse_memory = false;                    // collective::ExchangeConfig's
 };
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.
-Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
-    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part,
-    const PartExchangeOptions& options = {});
+Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ParameterGroup& part,
+    const GroupExchangeOptions& options = {});
 
 // Thread: control.
 class ReplicaStep {
@@ -147,7 +148,7 @@ class ReplicaStep {
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
 
   // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.
-  virtual PartGate* gate() { return nullptr; }
+  virtual OperationGate* gate() { return nullptr; }
   // Bytes of weights and moments that it holds beside the model's, for good.
   virtual std::uint64_t StateBytes() const { return 0; }
 
@@ -165,7 +166,7 @@ FinalParts FinalAfter(const std::vector<model::TensorLayout>& layout,
 struct ReplicaContext {
   RunnerCore* core = nullptr;
   const GroupLinks* links = nullptr;  // null if no part has a group
-  ReplicaParts parts;
+  ParameterGroups parts;
   compression::ReplicaMethod method;
   FinalParts final_after = {};                   // empty: all that is exchanged waits for Reduce
   std::vector<model::TensorLayout> layout = {};  // of the stage
@@ -192,7 +193,7 @@ Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
 // Exchanges gradients for parameters, which owners of shards make of them.
 Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context);
 // Exchanges parameters for every part of an operation, and its gradients.
-Result<std::unique_ptr<ReplicaStep>> NewUnitStep(ReplicaContext context);
+Result<std::unique_ptr<ReplicaStep>> NewZero3Step(ReplicaContext context);
 // Exchanges parameter differences, every so many steps of the pipelines' own.
 Result<std::unique_ptr<ReplicaStep>> NewLocalStep(ReplicaContext context);
 

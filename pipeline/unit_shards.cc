@@ -53,11 +53,11 @@ Status UnitShards::Load(model::StageModel* model) {
     if (piece.sums.empty()) continue;
     optimizer::AdamWShard& shard = piece.shard;
     SHOAL_RETURN_IF_ERROR(
-        ReadPart(model, StateVector::kWeights, *piece.part, piece.first, shard.weights()));
-    SHOAL_RETURN_IF_ERROR(
-        ReadPart(model, StateVector::kFirstMoment, *piece.part, piece.first, shard.first_moment()));
-    SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kSecondMoment, *piece.part, piece.first,
-                                   shard.second_moment()));
+        ReadParameters(model, StateVector::kWeights, *piece.part, piece.first, shard.weights()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, *piece.part, piece.first,
+                                         shard.first_moment()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, *piece.part,
+                                         piece.first, shard.second_moment()));
   }
   return Status::Ok();
 }

@@ -23,7 +23,7 @@ namespace shoal::pipeline {
 struct UnitPart {
   std::size_t unit = 0;
   bool coded = false;
-  std::shared_ptr<const ReplicaPart> part;
+  std::shared_ptr<const ParameterGroup> part;
 };
 
 // Counts, as fp32, what a member sends and receives when all members gather a vector that is cut
@@ -53,7 +53,7 @@ class UnitShards final : public collective::UnitOwner {
  private:
   struct Piece {
     bool coded = false;
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
     std::size_t first = 0;  // of the piece's vector
     optimizer::AdamWShard shard;
     std::vector<std::int64_t> sums;

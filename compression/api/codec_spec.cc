@@ -90,7 +90,7 @@ Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowe
 
 Status CheckNoStage(const CodecSpec& spec) {
   if (spec.stage.empty()) return Status::Ok();
-  return SpecError(spec, std::string(spec.name) + " takes no entropy stage; leave '+" +
+  return SpecError(spec, std::string(spec.name) + " takes no entropy coder; leave '+" +
                              std::string(spec.stage) + "' out");
 }
 

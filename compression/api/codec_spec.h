@@ -45,7 +45,7 @@ Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowe
 inline Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string_view> allowed) {
   return CheckKeys(spec, std::span(allowed.begin(), allowed.size()));
 }
-// Error if the spec has an entropy stage.
+// Error if the spec has an entropy coder.
 Status CheckNoStage(const CodecSpec& spec);
 
 // A whole number >= 1 without sign or leading zero, or nothing.

@@ -22,7 +22,7 @@ namespace shoal::compression {
 
 struct BucketFormat {
   BucketCode code;
-  EntropyStage stage = EntropyStage::kNone;
+  EntropyCoder stage = EntropyCoder::kNone;
   std::string spec;
   CodecId id = CodecId::kDirect;
 
@@ -66,7 +66,7 @@ class BucketReader {
 
   // Checks all of `payload`, which outlives the reader.
   Status Open(std::span<const std::byte> payload);
-  // With an entropy stage: the codes of all samples.
+  // With an entropy coder: the codes of all samples.
   std::span<const std::uint8_t> codes() const { return codes_; }
   // The levels of a block.
   void Levels(std::size_t sample, std::size_t first, std::size_t count, float* x);

@@ -4,7 +4,7 @@
 //
 // For comparisons: scales shared across tokens let the few tokens that hold the energy set the step
 // of all others (measured in docs/quality/), so buckets are the default. State kept: none. Bytes on
-// the wire: 16 + one scale per channel + b bits per value, or what an entropy stage leaves of them.
+// the wire: 16 + one scale per channel + b bits per value, or what an entropy coder leaves of them.
 
 #ifndef SHOAL_COMPRESSION_CODECS_CHANNEL_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_CHANNEL_CODEC_H_
@@ -31,7 +31,7 @@ class ChannelCodec final : public PlainCodec {
   static constexpr CodecKind kKind{"channel"};
 
   // Without `rule`: the authors' numerics.
-  ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyStage stage);
+  ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder stage);
 
   const std::string& spec() const override { return spec_; }
   const CodecKind* kind() const override { return &kKind; }
@@ -49,13 +49,13 @@ class ChannelCodec final : public PlainCodec {
 
   int bits() const { return bits_; }
   const std::optional<LevelRule>& rule() const { return rule_; }
-  EntropyStage stage() const { return stage_; }
+  EntropyCoder stage() const { return stage_; }
   std::size_t ScaleBytes() const { return rule_ ? rule_->scale_bytes() : 2; }
   // Where the codes begin, behind header and scales.
   std::size_t CodesAt(SampleShape shape) const {
     return kPayloadHeaderBytes + shape.hidden * ScaleBytes();
   }
-  // Of a sample, without an entropy stage.
+  // Of a sample, without an entropy coder.
   std::size_t PackedBytes(SampleShape shape) const {
     return (shape.values() + 7) / 8 * static_cast<std::size_t>(bits_);
   }
@@ -80,7 +80,7 @@ class ChannelCodec final : public PlainCodec {
 
  private:
   std::size_t CodeBytesMax(SampleShape shape, std::size_t samples) const {
-    return stage_ == EntropyStage::kNone ? samples * PackedBytes(shape)
+    return stage_ == EntropyCoder::kNone ? samples * PackedBytes(shape)
                                          : SymbolBytesMax(stage_, samples * shape.values(), bits_);
   }
   Status ChooseScales(std::span<const std::span<const float>> samples, SampleShape shape,
@@ -93,7 +93,7 @@ class ChannelCodec final : public PlainCodec {
 
   int bits_;
   std::optional<LevelRule> rule_;
-  EntropyStage stage_;
+  EntropyCoder stage_;
   std::string spec_;
 };
 

@@ -19,7 +19,7 @@ constexpr std::uint32_t kSubsetStream = 10;
 class CocktailCodec final : public PlainCodec {
  public:
   CocktailCodec(std::uint32_t stride, double ratio, int bits, std::uint32_t bucket,
-                EntropyStage stage)
+                EntropyCoder stage)
       : stride_(stride), topk_(ratio, bits, bucket, stage) {
     const std::string inner = topk_.spec();
     spec_ = "cocktail" + std::string(EntropySuffix(stage)) + ":stride=" + std::to_string(stride_) +
@@ -115,7 +115,7 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   return PlainPointer(std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, stage));
 }
 

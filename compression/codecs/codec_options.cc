@@ -60,8 +60,8 @@ Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hid
   return bucket;
 }
 
-Result<EntropyStage> EntropyOption(const CodecSpec& spec) {
-  Result<EntropyStage> stage = ParseEntropyStage(spec.stage);
+Result<EntropyCoder> EntropyOption(const CodecSpec& spec) {
+  Result<EntropyCoder> stage = ParseEntropyStage(spec.stage);
   if (!stage.ok()) return SpecError(spec, std::string(stage.status().message()));
   return stage;
 }

@@ -28,7 +28,7 @@ Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden);
 // The same with kRangeBucketDefault: the largest such divisor up to it, unless the spec names one.
 Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden);
 // What follows the name: "+zstd", "+rans" or nothing.
-Result<EntropyStage> EntropyOption(const CodecSpec& spec);
+Result<EntropyCoder> EntropyOption(const CodecSpec& spec);
 // Why a codec takes no error feedback of gradients.
 inline constexpr std::string_view kRandomNeedsNoFeedback =
     "random rounding is right on average without feedback, and its noise would add up with it; "

@@ -59,7 +59,7 @@ std::string KnownCodecs() {
     if (NoFeedback(entry, {}).empty()) fed_back.push_back(entry.name);
   }
   return text + "; +zstd or +rans behind " + Listed(coded) +
-         " adds an entropy stage; feedback=on in " + Listed(fed_back) +
+         " adds an entropy coder; feedback=on in " + Listed(fed_back) +
          " is error feedback for gradients";
 }
 

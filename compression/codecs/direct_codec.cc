@@ -18,7 +18,7 @@ std::string RuleOptions(const LevelRule& rule, Levels usual) {
   return text;
 }
 
-DirectCodec::DirectCodec(const BucketCode& code, EntropyStage stage)
+DirectCodec::DirectCodec(const BucketCode& code, EntropyCoder stage)
     : format_{code, stage,
               "direct" + std::string(EntropySuffix(stage)) +
                   ":bits=" + std::to_string(code.bits()) +
@@ -104,7 +104,7 @@ Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec
                                                            std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, RuleOption(spec, Levels::kMidRise));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, BucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
 }
 

@@ -3,7 +3,7 @@
 // Guarantees", section 3, algorithm 1, lines for the backward pass).
 //
 // State kept: none. Bytes on the wire: 16 + one scale per bucket + b bits per value or, with an
-// entropy stage, what its codes need. Numerics: compression/simd/level_rule.h; decoded values are
+// entropy coder, what its codes need. Numerics: compression/simd/level_rule.h; decoded values are
 // fp32.
 
 #ifndef SHOAL_COMPRESSION_CODECS_DIRECT_CODEC_H_
@@ -21,7 +21,7 @@ class DirectCodec final : public PlainCodec {
  public:
   static constexpr CodecKind kKind{"direct"};
 
-  DirectCodec(const BucketCode& code, EntropyStage stage);
+  DirectCodec(const BucketCode& code, EntropyCoder stage);
 
   // For aqsgd, which writes its sections block by block.
   const BucketFormat& format() const { return format_; }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kCells = 1024;  // of the range, each of which knows its first code
 constexpr float kUnits = 65535;
 
-RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyStage stage) {
+RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyCoder stage) {
   RangeFormat format;
   format.id = CodecId::kLearned;
   format.bits = std::countr_zero(levels.size());
@@ -32,7 +32,7 @@ RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyStag
 
 class LearnedCodec final : public RangeCodec {
  public:
-  LearnedCodec(const LevelTable& levels, std::uint32_t bucket, EntropyStage stage)
+  LearnedCodec(const LevelTable& levels, std::uint32_t bucket, EntropyCoder stage)
       : RangeCodec(FormatOf(levels, bucket, stage)) {
     for (const std::uint16_t level : levels) places_.push_back(static_cast<float>(level) / kUnits);
     for (std::size_t k = 0; k + 1 < places_.size(); ++k) {
@@ -85,7 +85,7 @@ class LearnedCodec final : public RangeCodec {
 }  // namespace
 
 std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
-                                                  EntropyStage stage) {
+                                                  EntropyCoder stage) {
   SHOAL_CHECK(std::has_single_bit(levels.size()) && levels.size() > 1 &&
               levels.size() <= std::size_t{1} << kLearnedBitsMax);
   return std::make_shared<const LearnedCodec>(levels, bucket, stage);
@@ -97,7 +97,7 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, "bits", 1, kLearnedBitsMax, std::nullopt));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   const auto width = static_cast<int>(bits);
   if (spec.Option("levels").empty()) return NewLearnedCodec(UniformLevels(width), bucket, stage);
   Result<LevelTable> levels = ParseLevels(spec.Option("levels"), width);

@@ -2,7 +2,7 @@
 //
 // Source, of levels that are learned: learned_levels.h. Rounding is to the nearest point, so what
 // is not sent wants error feedback. State kept: none; the table is part of the spec. Bytes on the
-// wire: 24 + 8 per bucket + b bits per value or, with an entropy stage, what its codes need.
+// wire: 24 + 8 per bucket + b bits per value or, with an entropy coder, what its codes need.
 
 #ifndef SHOAL_COMPRESSION_CODECS_LEARNED_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_LEARNED_CODEC_H_
@@ -19,7 +19,7 @@ namespace shoal::compression {
 
 // `levels`: a LevelTable of 1 to 5 bits. `bucket` divides the hidden size of every message.
 std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
-                                                  EntropyStage stage);
+                                                  EntropyCoder stage);
 
 const CodecEntry& LearnedEntry();
 

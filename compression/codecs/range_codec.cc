@@ -62,7 +62,7 @@ std::size_t RangeCodec::BoundsBytes(std::size_t n) const {
 
 std::size_t RangeCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   const std::size_t n = shape.values();
-  const std::size_t codes = format_.stage == EntropyStage::kNone
+  const std::size_t codes = format_.stage == EntropyCoder::kNone
                                 ? samples * code_.CodeBytes(n)
                                 : SymbolBytesMax(format_.stage, samples * n, format_.bits);
   return HeadBytes() + samples * BoundsBytes(n) + codes;
@@ -73,7 +73,7 @@ PayloadHeader RangeCodec::HeaderFor(SampleShape shape, std::size_t samples) cons
   header.codec = format_.id;
   header.bits = static_cast<std::uint8_t>(format_.bits);
   header.type = ValueType::kFp32;
-  if (format_.stage != EntropyStage::kNone) header.variant = kStagedVariant;
+  if (format_.stage != EntropyCoder::kNone) header.variant = kStagedVariant;
   header.bucket = format_.bucket;
   header.values = samples * shape.values();
   return header;
@@ -114,7 +114,7 @@ Result<std::size_t> RangeCodec::Encode(std::span<const std::span<const float>> s
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   const std::size_t n = shape.values(), block = code_.BlockValues(n);
-  const bool packed = format_.stage == EntropyStage::kNone;
+  const bool packed = format_.stage == EntropyCoder::kNone;
   std::byte* const all_bounds = out.data() + HeadBytes();
   std::byte* const all_codes = all_bounds + samples.size() * BoundsBytes(n);
   std::vector<std::uint8_t> codes((packed ? block : samples.size() * n) + 7);
@@ -164,7 +164,7 @@ Status RangeCodec::CheckHead(std::span<const std::byte> payload, SampleShape sha
 
 Status RangeCodec::OpenCodes(std::span<const std::byte> rest, std::size_t n, std::size_t samples,
                              std::vector<std::uint8_t>* codes) const {
-  if (format_.stage != EntropyStage::kNone) {
+  if (format_.stage != EntropyCoder::kNone) {
     codes->resize(samples * n);
     return ReadSymbols(rest, format_.bits, *codes, spec());
   }
@@ -186,7 +186,7 @@ Status RangeCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
   SHOAL_RETURN_IF_ERROR(CheckBucketFits(format_.bucket, shape, spec()));
   SHOAL_RETURN_IF_ERROR(CheckHead(payload, shape, samples.size()));
   const std::size_t n = shape.values(), block = code_.BlockValues(n);
-  const bool packed = format_.stage == EntropyStage::kNone;
+  const bool packed = format_.stage == EntropyCoder::kNone;
   std::vector<BucketBounds> bounds(samples.size() * n / format_.bucket);
   SHOAL_RETURN_IF_ERROR(ReadBounds(payload.data() + HeadBytes(), bounds));
   const auto rest = payload.subspan(HeadBytes() + samples.size() * BoundsBytes(n));

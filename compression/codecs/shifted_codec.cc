@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kShiftStream = 9;
 
-RangeFormat FormatOf(int bits, std::uint32_t bucket, EntropyStage stage) {
+RangeFormat FormatOf(int bits, std::uint32_t bucket, EntropyCoder stage) {
   RangeFormat format;
   format.id = CodecId::kShifted;
   format.bits = bits;
@@ -65,7 +65,7 @@ class ShiftedCodec final : public RangeCodec {
 Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   return PlainPointer(std::make_shared<const ShiftedCodec>(FormatOf(bits, bucket, stage)));
 }
 

@@ -29,7 +29,7 @@ std::string TileOptions(const LevelRule& rule, std::uint32_t tile) {
          RuleOptions(rule, Levels::kAffine);
 }
 
-TilesCodec::TilesCodec(const BucketCode& code, EntropyStage stage)
+TilesCodec::TilesCodec(const BucketCode& code, EntropyCoder stage)
     : format_{code, stage,
               "tiles" + std::string(EntropySuffix(stage)) + ":" +
                   TileOptions(code.rule(), code.bucket()),
@@ -107,16 +107,16 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const LevelRule parsed, RuleOption(spec, Levels::kAffine));
   const LevelRule rule = parsed.WithLeastScale(kTileScaleBitsMin);
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t tile, TileOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t adaptive, ChoiceOption(spec, "adaptive", {"off", "on"}));
   if (adaptive == 0) {
     return PlainPointer(std::make_shared<const TilesCodec>(BucketCode(rule, tile), stage));
   }
-  if (stage != EntropyStage::kNone || rule.levels() == Levels::kMidTread ||
+  if (stage != EntropyCoder::kNone || rule.levels() == Levels::kMidTread ||
       rule.scale() == ScaleRule::kOptimal || tile < kAdaptiveTileMin) {
     return SpecError(spec,
                      "adaptive=on needs a tile of 8 or more, levels=affine or midrise and "
-                     "scale=absmax, and takes no entropy stage");
+                     "scale=absmax, and takes no entropy coder");
   }
   return PlainPointer(std::make_shared<const AdaptiveTilesCodec>(rule, tile));
 }

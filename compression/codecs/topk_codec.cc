@@ -36,12 +36,12 @@ LevelRule Rule(int bits) {
   return {bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest};
 }
 
-PayloadHeader HeaderFor(int bits, std::uint32_t bucket, EntropyStage stage, std::size_t values) {
+PayloadHeader HeaderFor(int bits, std::uint32_t bucket, EntropyCoder stage, std::size_t values) {
   PayloadHeader header;
   header.codec = CodecId::kTopK;
   header.bits = static_cast<std::uint8_t>(bits);
   header.type = ValueType::kBf16;
-  header.variant = stage == EntropyStage::kNone ? 0 : kStagedVariant;
+  header.variant = stage == EntropyCoder::kNone ? 0 : kStagedVariant;
   header.bucket = bucket;
   header.values = values;
   return header;
@@ -118,7 +118,7 @@ void SelectLargest(std::span<const float> x, std::span<std::uint32_t> positions)
   }
 }
 
-TopKCodec::TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyStage stage)
+TopKCodec::TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder stage)
     : ratio_(ratio),
       bits_(bits),
       bucket_(bucket),
@@ -253,7 +253,7 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyStage stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   return PlainPointer(std::make_shared<const TopKCodec>(ratio, bits, bucket, stage));
 }
 

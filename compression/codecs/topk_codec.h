@@ -6,7 +6,7 @@
 // As the delta codec of aqsgd it has error feedback per sample: m moves by what was sent, so that
 // what was not is part of the sample's next change. State kept: none. Bytes on the wire: 24, per
 // sample 1 + at most a bit per value for the positions, a scale per bucket of kept values, b bits
-// per kept value or, with an entropy stage, what their codes need.
+// per kept value or, with an entropy coder, what their codes need.
 
 #ifndef SHOAL_COMPRESSION_CODECS_TOPK_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_TOPK_CODEC_H_
@@ -40,12 +40,12 @@ class TopKCodec final : public PlainCodec {
   static constexpr CodecKind kKind{"topk"};
 
   // ratio 1e-4 .. 1; bits 1 .. 8; bucket: kept values that share a scale.
-  TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyStage stage);
+  TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder stage);
 
   std::size_t Kept(SampleShape shape) const { return KeptOf(ratio_, shape.values()); }
   int bits() const { return bits_; }
   std::uint32_t bucket() const { return bucket_; }
-  EntropyStage stage() const { return stage_; }
+  EntropyCoder stage() const { return stage_; }
   // Of one sample's kept values.
   std::size_t ScaleBytes(std::size_t kept) const { return (kept + bucket_ - 1) / bucket_ * 2; }
   // Error if a sample has more values than positions can say.
@@ -72,7 +72,7 @@ class TopKCodec final : public PlainCodec {
   double ratio_;
   int bits_;
   std::uint32_t bucket_;
-  EntropyStage stage_;
+  EntropyCoder stage_;
   std::string spec_;
 };
 

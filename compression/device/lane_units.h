@@ -11,7 +11,7 @@ namespace shoal::compression {
 
 // kGroups groups of 8 values of one unit: lane l of L has groups l, l + L, l + 2 L, ...
 template <int kGroups, bool kDelta>
-struct LaneState {
+struct StripeState {
   float coded[kGroups][kLaneGroup];
   EightHalves m[kDelta ? kGroups : 1];
 };
@@ -39,7 +39,7 @@ SHOAL_LANE int UnitGroupCount(const BucketJob& job, std::uint32_t position) {
 template <int kBuckets, int kGroups, bool kDelta>
 SHOAL_LANE UnitRange<kBuckets> LoadLane(const BucketJob& job, const DeviceSample& sample,
                                         std::uint32_t unit, std::uint32_t lane, std::uint32_t lanes,
-                                        LaneState<kGroups, kDelta>& state, Extremes& extremes) {
+                                        StripeState<kGroups, kDelta>& state, Extremes& extremes) {
   const float factor = FactorOf(job, sample);
   UnitRange<kBuckets> range;
   if (unit == 0 && lane == 0) BeginImages(job, sample, extremes);
@@ -67,7 +67,7 @@ SHOAL_LANE UnitRange<kBuckets> LoadLane(const BucketJob& job, const DeviceSample
 template <int kBuckets, int kGroups, bool kDelta>
 SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::uint32_t unit,
                          std::uint32_t lane, std::uint32_t lanes, const UnitRange<kBuckets>& range,
-                         const LaneState<kGroups, kDelta>& state, Extremes& extremes) {
+                         const StripeState<kGroups, kDelta>& state, Extremes& extremes) {
   LevelConstants encoder[kBuckets], decoder[kBuckets];
   SHOAL_UNROLL
   for (int b = 0; b < kBuckets; ++b) {

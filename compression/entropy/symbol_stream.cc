@@ -208,28 +208,28 @@ Status ReadRans(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
 
 }  // namespace
 
-Result<EntropyStage> ParseEntropyStage(std::string_view suffix) {
-  if (suffix.empty()) return EntropyStage::kNone;
-  if (suffix == "zstd") return EntropyStage::kZstd;
-  if (suffix == "rans") return EntropyStage::kRans;
-  return InvalidArgument("entropy stage '+" + std::string(suffix.substr(0, 32)) +
+Result<EntropyCoder> ParseEntropyStage(std::string_view suffix) {
+  if (suffix.empty()) return EntropyCoder::kNone;
+  if (suffix == "zstd") return EntropyCoder::kZstd;
+  if (suffix == "rans") return EntropyCoder::kRans;
+  return InvalidArgument("entropy coder '+" + std::string(suffix.substr(0, 32)) +
                          "' is unknown; allowed are +zstd, +rans or none");
 }
 
-std::string_view EntropySuffix(EntropyStage stage) {
+std::string_view EntropySuffix(EntropyCoder stage) {
   switch (stage) {
-    case EntropyStage::kNone: return "";
-    case EntropyStage::kZstd: return "+zstd";
-    case EntropyStage::kRans: return "+rans";
+    case EntropyCoder::kNone: return "";
+    case EntropyCoder::kZstd: return "+zstd";
+    case EntropyCoder::kRans: return "+rans";
   }
   return "";
 }
 
-std::size_t SymbolBytesMax(EntropyStage, std::size_t n, int bits) {
+std::size_t SymbolBytesMax(EntropyCoder, std::size_t n, int bits) {
   return 1 + PackedBytes(n, bits);
 }
 
-std::size_t WriteSymbols(EntropyStage stage, std::span<const std::uint8_t> codes, int bits,
+std::size_t WriteSymbols(EntropyCoder stage, std::span<const std::uint8_t> codes, int bits,
                          std::span<std::byte> out) {
   SHOAL_CHECK(bits >= 1 && bits <= 8);
   SHOAL_CHECK(out.size() >= SymbolBytesMax(stage, codes.size(), bits));
@@ -237,13 +237,13 @@ std::size_t WriteSymbols(EntropyStage stage, std::span<const std::uint8_t> codes
   const auto body = out.subspan(1, packed);
   // One byte less than packed, so that what is not smaller does not fit.
   const auto smaller = body.first(packed - std::min<std::size_t>(packed, 1));
-  if (stage == EntropyStage::kZstd) {
+  if (stage == EntropyCoder::kZstd) {
     if (const std::size_t bytes = WriteZstd(codes, bits, smaller); bytes != 0) {
       out[0] = static_cast<std::byte>(Kind::kZstd);
       return 1 + bytes;
     }
   }
-  if (stage == EntropyStage::kRans) {
+  if (stage == EntropyCoder::kRans) {
     if (const std::size_t bytes = WriteRans(codes, bits, smaller); bytes != 0) {
       out[0] = static_cast<std::byte>(Kind::kRans);
       return 1 + bytes;

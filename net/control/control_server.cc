@@ -31,10 +31,10 @@ constexpr std::size_t kConnectionsMax = 4096;
 constexpr std::size_t kConnectionsPerPeerMax = 4;
 constexpr std::size_t kMemoryBytesMax = 512 << 20;
 
-class Attendance;
+class ControlStream;
 
 // What outlives the server object: streams that wind up and tasks that were posted.
-struct Hall {
+struct ConnectionTable {
   ControlServerHandlers handlers;  // executor thread only
   Executor* executor = nullptr;
   bool closed = false;  // executor thread only: no handler runs any more
@@ -47,9 +47,9 @@ struct Hall {
   Mutex mutex;
   bool stopping SHOAL_GUARDED_BY(mutex) = false;
   ConnectionId last_id SHOAL_GUARDED_BY(mutex) = 0;
-  std::map<ConnectionId, std::shared_ptr<Attendance>> connections SHOAL_GUARDED_BY(mutex);
+  std::map<ConnectionId, std::shared_ptr<ControlStream>> connections SHOAL_GUARDED_BY(mutex);
 
-  std::shared_ptr<Attendance> Find(ConnectionId id) {
+  std::shared_ptr<ControlStream> Find(ConnectionId id) {
     MutexLock lock(mutex);
     const auto found = connections.find(id);
     return found == connections.end() ? nullptr : found->second;
@@ -58,30 +58,30 @@ struct Hall {
 
 // Posts a call of a handler of the server, unless that is gone by then.
 template <typename Call>
-void PostTo(const std::shared_ptr<Hall>& hall, const char* name, Call call) {
-  hall->executor->Post(name, [hall, call = std::move(call)]() mutable {
-    if (!hall->closed) call(hall->handlers);
+void PostTo(const std::shared_ptr<ConnectionTable>& table, const char* name, Call call) {
+  table->executor->Post(name, [table, call = std::move(call)]() mutable {
+    if (!table->closed) call(table->handlers);
   });
 }
 
 // One peer's stream.
-class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>,
-                         public std::enable_shared_from_this<Attendance> {
+class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>,
+                            public std::enable_shared_from_this<ControlStream> {
  public:
-  Attendance(std::shared_ptr<Hall> hall, grpc::CallbackServerContext* context)
-      : hall_(std::move(hall)), context_(context) {}
+  ControlStream(std::shared_ptr<ConnectionTable> table, grpc::CallbackServerContext* context)
+      : table_(std::move(table)), context_(context) {}
 
   void Start(const Result<PeerId>& peer, const std::string& address) {
     self_ = shared_from_this();
     Status status = peer.status();
-    std::shared_ptr<Attendance> displaced;
+    std::shared_ptr<ControlStream> displaced;
     if (peer.ok()) status = Register(*peer, &displaced);
     if (displaced) displaced->End(Aborted("the peer has newer connections"));
     if (!status.ok()) {
       End(status);
       return;
     }
-    PostTo(hall_, "control.connect",
+    PostTo(table_, "control.connect",
            [id = id_, peer = *peer, address](const ControlServerHandlers& handlers) {
              if (handlers.on_connect) handlers.on_connect(id, peer, address);
            });
@@ -136,7 +136,7 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
       End(Unavailable("the peer hung up"));
       return;
     }
-    hall_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
+    table_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
     // Handled one by one; a peer that sends faster than we handle waits.
     const auto message = std::make_shared<pb::PeerMessage>(std::move(read_));
     read_ = pb::PeerMessage();
@@ -145,9 +145,9 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
     MutexLock lock(mutex_);
     reading_ = false;
     ++unhandled_;
-    hall_->executor->Post("control.message", [self = shared_from_this(), message] {
-      if (!self->hall_->closed && self->hall_->handlers.on_message) {
-        self->hall_->handlers.on_message(self->id_, std::move(*message));
+    table_->executor->Post("control.message", [self = shared_from_this(), message] {
+      if (!self->table_->closed && self->table_->handlers.on_message) {
+        self->table_->handlers.on_message(self->id_, std::move(*message));
       }
       self->Handled();
     });
@@ -183,10 +183,10 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
     }
     if (id_ != 0) {
       {
-        MutexLock lock(hall_->mutex);
-        hall_->connections.erase(id_);
+        MutexLock lock(table_->mutex);
+        table_->connections.erase(id_);
       }
-      PostTo(hall_, "control.disconnect",
+      PostTo(table_, "control.disconnect",
              [id = id_, reason](const ControlServerHandlers& handlers) {
                if (handlers.on_disconnect) handlers.on_disconnect(id, reason);
              });
@@ -196,21 +196,21 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
 
  private:
   // `displaced`: the peer's oldest, if it has too many.
-  Status Register(const PeerId& peer, std::shared_ptr<Attendance>* displaced) {
-    MutexLock lock(hall_->mutex);
-    if (hall_->stopping) return Unavailable("the scheduler is stopping");
+  Status Register(const PeerId& peer, std::shared_ptr<ControlStream>* displaced) {
+    MutexLock lock(table_->mutex);
+    if (table_->stopping) return Unavailable("the scheduler is stopping");
     std::size_t own = 0;
-    for (const auto& [id, connection] : hall_->connections) {
+    for (const auto& [id, connection] : table_->connections) {
       if (connection->peer_ != peer) continue;
       if (own++ == 0) *displaced = connection;
     }
     if (own < kConnectionsPerPeerMax) *displaced = nullptr;
     peer_ = peer;
-    if (hall_->connections.size() >= kConnectionsMax) {
+    if (table_->connections.size() >= kConnectionsMax) {
       return ResourceExhausted("too many connections; try again later");
     }
-    id_ = ++hall_->last_id;
-    hall_->connections.emplace(id_, shared_from_this());
+    id_ = ++table_->last_id;
+    table_->connections.emplace(id_, shared_from_this());
     return Status::Ok();
   }
 
@@ -229,16 +229,16 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
   void WriteNext() SHOAL_REQUIRES(mutex_) {
     if (writing_ || queue_.empty()) return;
     writing_ = true;
-    hall_->sent_wire_bytes += WireBytes(queue_.front().ByteSizeLong());
+    table_->sent_wire_bytes += WireBytes(queue_.front().ByteSizeLong());
     StartWrite(&queue_.front());
   }
 
-  const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<ConnectionTable> table_;
   grpc::CallbackServerContext* const context_;  // gRPC's, valid until Finish
   ConnectionId id_ = 0;                         // 0: refused
-  PeerId peer_;                                 // the same under hall_->mutex, once registered
+  PeerId peer_;                                 // the same under table_->mutex, once registered
   pb::PeerMessage read_;
-  std::shared_ptr<Attendance> self_;
+  std::shared_ptr<ControlStream> self_;
 
   Mutex mutex_;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
@@ -254,41 +254,41 @@ class Attendance final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::Sch
 
 class ControlService final : public pb::Control::CallbackService {
  public:
-  explicit ControlService(std::shared_ptr<Hall> hall) : hall_(std::move(hall)) {}
+  explicit ControlService(std::shared_ptr<ConnectionTable> table) : table_(std::move(table)) {}
 
   grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>* Attend(
       grpc::CallbackServerContext* context) override {
-    const auto attendance = std::make_shared<Attendance>(hall_, context);
-    attendance->Start(CallerOf(context, hall_->gate.get()), PeerAddress(context->peer()));
-    return attendance.get();
+    const auto stream = std::make_shared<ControlStream>(table_, context);
+    stream->Start(CallerOf(context, table_->gate.get()), PeerAddress(context->peer()));
+    return stream.get();
   }
 
  private:
-  const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<ConnectionTable> table_;
 };
 
 class GrpcControlServer final : public ControlServer {
  public:
   GrpcControlServer(Executor* executor, Executor* blocking, ControlServerHandlers handlers)
-      : hall_(std::make_shared<Hall>()), backend_(std::make_shared<ArtefactBackend>()) {
+      : table_(std::make_shared<ConnectionTable>()), backend_(std::make_shared<ArtefactBackend>()) {
     backend_->handlers = handlers;
     backend_->blocking = blocking;
-    hall_->handlers = std::move(handlers);
-    hall_->executor = executor;
-    control_ = std::make_unique<ControlService>(hall_);
+    table_->handlers = std::move(handlers);
+    table_->executor = executor;
+    control_ = std::make_unique<ControlService>(table_);
     artefacts_ = NewArtefactService(backend_);
   }
 
   // Streams end at gRPC's hand alone; nothing here needs the executors.
   ~GrpcControlServer() override {
     if (!server_) return;
-    SHOAL_ASSERT_ON(*hall_->executor);
-    hall_->closed = true;
-    std::vector<std::shared_ptr<Attendance>> connections;
+    SHOAL_ASSERT_ON(*table_->executor);
+    table_->closed = true;
+    std::vector<std::shared_ptr<ControlStream>> connections;
     {
-      MutexLock lock(hall_->mutex);
-      hall_->stopping = true;
-      for (const auto& [id, connection] : hall_->connections) connections.push_back(connection);
+      MutexLock lock(table_->mutex);
+      table_->stopping = true;
+      for (const auto& [id, connection] : table_->connections) connections.push_back(connection);
     }
     for (const auto& connection : connections) connection->End(Unavailable("the scheduler stops"));
     connections.clear();
@@ -297,9 +297,9 @@ class GrpcControlServer final : public ControlServer {
   }
 
   Status Start(const ControlServerOptions& options) {
-    SHOAL_ASSIGN_OR_RETURN(hall_->gate,
+    SHOAL_ASSIGN_OR_RETURN(table_->gate,
                            ConnectionGate::Listen(options.listen, options.connections));
-    backend_->connections = hall_->gate;
+    backend_->connections = table_->gate;
     PeerServerOptions server;
     server.listen = options.listen;
     server.identity = options.identity;
@@ -310,34 +310,34 @@ class GrpcControlServer final : public ControlServer {
       return CheckTicket(certificate_pem, key, secret, scheduler);
     };
     SHOAL_ASSIGN_OR_RETURN(
-        server_, PeerServer::Start(server, hall_->gate, [this](grpc::ServerBuilder* builder) {
+        server_, PeerServer::Start(server, table_->gate, [this](grpc::ServerBuilder* builder) {
           builder->RegisterService(control_.get());
           builder->RegisterService(artefacts_.get());
         }));
     return Status::Ok();
   }
 
-  std::uint16_t port() const override { return hall_->gate->port(); }
+  std::uint16_t port() const override { return table_->gate->port(); }
 
   void Send(ConnectionId connection, pb::SchedulerMessage message) override {
-    if (const auto found = hall_->Find(connection)) found->Send(std::move(message));
+    if (const auto found = table_->Find(connection)) found->Send(std::move(message));
   }
 
   void Disconnect(ConnectionId connection, Status reason) override {
-    if (const auto found = hall_->Find(connection)) found->EndSoftly(reason);
+    if (const auto found = table_->Find(connection)) found->EndSoftly(reason);
   }
 
   ControlStats stats() const override {
     ControlStats stats;
     stats.artefact_sent_bytes = backend_->sent_wire_bytes;
     stats.artefact_received_bytes = backend_->received_wire_bytes;
-    stats.sent_wire_bytes = hall_->sent_wire_bytes + stats.artefact_sent_bytes;
-    stats.received_wire_bytes = hall_->received_wire_bytes + stats.artefact_received_bytes;
+    stats.sent_wire_bytes = table_->sent_wire_bytes + stats.artefact_sent_bytes;
+    stats.received_wire_bytes = table_->received_wire_bytes + stats.artefact_received_bytes;
     return stats;
   }
 
  private:
-  const std::shared_ptr<Hall> hall_;
+  const std::shared_ptr<ConnectionTable> table_;
   const std::shared_ptr<ArtefactBackend> backend_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Service> artefacts_;

@@ -230,7 +230,7 @@ function showTime(v) {
   const head = ["peer", "", "schedule", "in flight, most", "W pending, most", "memory, most",
                 "simulated step", "without bounds"];
   show("time", headRow(head), ...placed.map(p => {
-    const now = Object.fromEntries(list(p.status.work.time).map(t => [t.use, num(t.ms)]));
+    const now = Object.fromEntries(list(p.status.work.time).map(t => [t.activity, num(t.ms)]));
     const looks = before.get(p.id) || [];
     const sum = o => Object.values(o).reduce((a, b) => a + b, 0);
     if (looks.length && sum(now) < sum(looks[looks.length - 1])) looks.length = 0;  // a new generation

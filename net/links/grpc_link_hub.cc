@@ -110,8 +110,8 @@ class GrpcLinkHub final : public LinkHub {
       core->Start(
           [identity = options_.identity, peer = target.peer, streams = streams_,
            executor = executor_](const std::string& address, std::shared_ptr<StreamSink> sink) {
-            const auto dial = [=](std::shared_ptr<StreamSink> lane) {
-              return DialStream(address, *identity, peer, streams, std::move(lane));
+            const auto dial = [=](std::shared_ptr<StreamSink> stripe) {
+              return DialStream(address, *identity, peer, streams, std::move(stripe));
             };
             return StripedStream::Dial(dial, executor, std::move(sink));
           });
@@ -135,7 +135,7 @@ class GrpcLinkHub final : public LinkHub {
   void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
     options_.upload->SetRate(upload);
     options_.download->SetRate(download);
-    for (const auto& core : Cores()) core->Poke();
+    for (const auto& core : Cores()) core->ResumeTransfers();
   }
   BitsPerSecond upload_cap() const override { return options_.upload->cap(); }
   BitsPerSecond download_cap() const override { return options_.download->cap(); }
@@ -158,7 +158,7 @@ class GrpcLinkHub final : public LinkHub {
     auto core =
         std::make_shared<LinkCore>(target, std::move(handlers),
                                    LinkContext{options_.limits, options_.upload, options_.download,
-                                               executor_, lanes_most_, unfinished_, low_water_});
+                                               executor_, stripes_most_, unfinished_, low_water_});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
@@ -183,8 +183,8 @@ class GrpcLinkHub final : public LinkHub {
       if (auto pulse = core->TakePulse(probe)) pulses.push_back(std::move(*pulse));
     }
     std::size_t most = 1;
-    for (const LinkPulse& pulse : pulses) most = std::max(most, pulse.lanes);
-    lanes_most_->store(most);
+    for (const LinkPulse& pulse : pulses) most = std::max(most, pulse.stripes);
+    stripes_most_->store(most);
     return pulses;
   }
 
@@ -192,7 +192,7 @@ class GrpcLinkHub final : public LinkHub {
   Executor* const executor_;
   const std::shared_ptr<StreamCount> streams_;
   const std::shared_ptr<LinkGreeter> greeter_;
-  const std::shared_ptr<std::atomic<std::size_t>> lanes_most_ =
+  const std::shared_ptr<std::atomic<std::size_t>> stripes_most_ =
       std::make_shared<std::atomic<std::size_t>>(1);
   const std::shared_ptr<ByteBudget> unfinished_ =
       std::make_shared<ByteBudget>(UnfinishedBytesMax(options_.limits));

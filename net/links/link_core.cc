@@ -110,7 +110,7 @@ bool LinkCore::Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t h
 
 bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
   MutexLock lock(mutex_);
-  if (phase_ != Phase::kOpen || stream_->lanes() >= context_.limits.connections_max) return false;
+  if (phase_ != Phase::kOpen || stream_->stripes() >= context_.limits.connections_max) return false;
   bulk::v1::ChunkHeader header;
   header.mutable_accept();
   std::string head = ChunkHead(header);
@@ -126,7 +126,7 @@ void LinkCore::Fail(const Status& reason) {
   Close(reason);
 }
 
-void LinkCore::Poke() {
+void LinkCore::ResumeTransfers() {
   MutexLock lock(mutex_);
   if (waiting_upload_) UploadWaited();
   if (waiting_download_) {
@@ -144,7 +144,7 @@ LinkStats LinkCore::stats() const {
   MutexLock lock(mutex_);
   LinkStats stats = stats_;
   stats.connected = phase_ == Phase::kOpen;
-  stats.connections = stats.connected ? static_cast<std::uint32_t>(stream_->lanes()) : 0;
+  stats.connections = stats.connected ? static_cast<std::uint32_t>(stream_->stripes()) : 0;
   stats.queued_bytes = queue_.queued_bytes();
   if (next_chunk_) stats.queued_bytes += next_chunk_->queue_bytes;
   if (written_chunk_) stats.queued_bytes += written_chunk_->queue_bytes;
@@ -160,7 +160,7 @@ std::optional<LinkPulse> LinkCore::TakePulse(bool probe) {
   const bool waited = std::exchange(waited_upload_, false) || waiting_upload_;
   return LinkPulse{
       sockets_,          stats_.sent_wire_bytes, waited, std::exchange(queue_least_, std::nullopt),
-      round_trip_least_, stream_->lanes()};
+      round_trip_least_, stream_->stripes()};
 }
 
 // ---- opening and closing ----
@@ -267,10 +267,10 @@ void LinkCore::OnGone(BulkStream* stream, const Status& status) {
 void LinkCore::Opened() {
   phase_ = Phase::kOpen;
   stats_.address = stream_->address();
-  tuned_lanes_ = stream_->lanes();
+  tuned_lanes_ = stream_->stripes();
   sockets_ = TuneForBulk(stream_->peer_addresses());
   last_heard_ = context_.executor->clock().Now();
-  lane_demand_.Start(last_heard_, context_.upload->taken());
+  stripe_demand_.Start(last_heard_, context_.upload->taken());
   SendPing(last_heard_);  // the line may be idle now, and never again
   PostHandler("link.open", [](const LinkHandlers& handlers) {
     if (handlers.on_open) handlers.on_open();
@@ -279,10 +279,10 @@ void LinkCore::Opened() {
 }
 
 void LinkCore::AskForLanes() {
-  const bool wanted = lane_demand_.Tick(context_.executor->clock().Now(), stats_.stall_network_ms,
-                                        context_.upload->taken(), context_.upload->rate());
+  const bool wanted = stripe_demand_.Tick(context_.executor->clock().Now(), stats_.stall_network_ms,
+                                          context_.upload->taken(), context_.upload->rate());
   // No socket: there is no line between us.
-  if (!wanted || sockets_.empty() || stream_->lanes() >= context_.limits.connections_max) return;
+  if (!wanted || sockets_.empty() || stream_->stripes() >= context_.limits.connections_max) return;
   if (dialer_) {
     Grow();
   } else {
@@ -291,9 +291,9 @@ void LinkCore::AskForLanes() {
 }
 
 void LinkCore::Grow() {
-  if (stream_->lanes() >= context_.limits.connections_max || !stream_->Grow(Hello())) return;
+  if (stream_->stripes() >= context_.limits.connections_max || !stream_->Grow(Hello())) return;
   SHOAL_LOG(kDebug, "net", "link.grow", {"peer", target_.peer.ToShort()},
-            {"lanes", stream_->lanes() + 1});
+            {"stripes", stream_->stripes() + 1});
 }
 
 void LinkCore::Close(const Status& reason) {
@@ -317,10 +317,10 @@ void LinkCore::Tick() {
   if (phase_ != Phase::kOpen) return;
   const TimePoint now = context_.executor->clock().Now();
   UpdateRates(now);
-  if (stream_->lanes() != std::exchange(tuned_lanes_, stream_->lanes())) {
+  if (stream_->stripes() != std::exchange(tuned_lanes_, stream_->stripes())) {
     sockets_ = TuneForBulk(stream_->peer_addresses());
   }
-  if (dialer_ && stream_->lanes() < context_.limits.connections_first) Grow();
+  if (dialer_ && stream_->stripes() < context_.limits.connections_first) Grow();
   AskForLanes();
   // Only while we listen: a cap or a slow executor of ours is not the other end's fault.
   if (reading_ && now - last_heard_ > context_.limits.stall_timeout) {
@@ -386,7 +386,7 @@ std::size_t LinkCore::ChunkBytes() const {
   if (rate.value == 0) return most;
   // A chunk is on one connection, and those after it wait for it at the other end.
   const double wanted =
-      rate.bytes_per_second() * kChunkSeconds / static_cast<double>(context_.lanes_most->load());
+      rate.bytes_per_second() * kChunkSeconds / static_cast<double>(context_.stripes_most->load());
   const double bytes = std::min(wanted, static_cast<double>(most));
   return std::max(static_cast<std::size_t>(bytes), std::min(kChunkBytesMin, most));
 }
@@ -569,7 +569,7 @@ void LinkCore::ReadMore() {
     waiting_download_ = true;
     context_.executor->PostAfter("link.download_wait", std::min(wait, kWaitSlice),
                                  [weak = weak_from_this()] {
-                                   if (const auto self = weak.lock()) self->Poke();
+                                   if (const auto self = weak.lock()) self->ResumeTransfers();
                                  });
     return;
   }

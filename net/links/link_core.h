@@ -19,12 +19,12 @@
 #include "net/links/link.h"
 #include "net/links/send_queue.h"
 #include "net/links/striped_stream.h"
-#include "net/pacing/lane_demand.h"
 #include "net/pacing/low_water_loop.h"
 #include "net/pacing/pacing_loop.h"
 #include "net/pacing/queue_delay.h"
 #include "net/pacing/rate_limiter.h"
 #include "net/pacing/socket_tuning.h"
+#include "net/pacing/stripe_demand.h"
 
 namespace shoal::net {
 
@@ -35,7 +35,7 @@ struct LinkContext {
   Executor* executor = nullptr;
   // Connections of the link of the hub that has most. Links take turns at `upload`, a chunk each,
   // so chunks of one size give all links as much of the line.
-  std::shared_ptr<const std::atomic<std::size_t>> lanes_most;
+  std::shared_ptr<const std::atomic<std::size_t>> stripes_most;
   std::shared_ptr<ByteBudget> unfinished;  // frames of all links
   std::shared_ptr<LowWaterLoop> low_water;
 };
@@ -62,7 +62,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   // Ends the link with a reason. Thread: any.
   void Fail(const Status& reason);
   // Looks at the caps again. Thread: any.
-  void Poke();
+  void ResumeTransfers();
 
   bool closed() const;
   const LinkTarget& target() const { return target_; }
@@ -125,7 +125,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
   std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
   std::size_t tuned_lanes_ SHOAL_GUARDED_BY(mutex_) = 0;     // whose sockets those are
-  LaneDemand lane_demand_ SHOAL_GUARDED_BY(mutex_);
+  StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
   SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
   std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
   LinkStats stats_ SHOAL_GUARDED_BY(mutex_);

@@ -124,7 +124,7 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
   const Status status = stopped_ ? Aborted("this peer is stopping") : Match(*caller);
   if (status.ok()) {
     callers_.remove(caller);
-  } else if (status.code() != StatusCode::kUnavailable || caller->hello.lane() != 0) {
+  } else if (status.code() != StatusCode::kUnavailable || caller->hello.stripe() != 0) {
     // A link that takes no further connection now will not later.
     Refuse(caller, status);
   } else {
@@ -167,7 +167,7 @@ Status LinkGreeter::Match(const Caller& caller) {
       continue;
     }
     const Status status = Compare(caller.hello, link->target());
-    const bool first = caller.hello.lane() == 0;
+    const bool first = caller.hello.stripe() == 0;
     if (status.ok() && (first ? link->Attach(caller.stream, caller.hello_bytes)
                               : link->Join(caller.stream, caller.hello_bytes))) {
       return Status::Ok();

@@ -2,13 +2,13 @@
 //
 // A single TCP connection does not always fill a fast and long line: a loss halves its window for
 // many seconds, and the kernel's send buffer may be smaller than what is under way. A message goes
-// out on the first connection ("lane") that takes one, so that a second lane is used only while the
-// first one is held up. Messages with a sequence number reach the sink in its order, the others
-// (hello, accept, ping) as they come; a lane whose message is too early is not read further, so
-// that at most one message per lane waits here.
+// out on the first connection ("stripe") that takes one, so that a second stripe is used only while
+// the first one is held up. Messages with a sequence number reach the sink in its order, the others
+// (hello, accept, ping) as they come; a stripe whose message is too early is not read further, so
+// that at most one message per stripe waits here.
 //
-// The first lane is the stream itself. The dialling end adds the others (Grow); a lane that cannot
-// be had changes nothing, one that breaks later ends the stream.
+// The first stripe is the stream itself. The dialling end adds the others (Grow); a stripe that
+// cannot be had changes nothing, one that breaks later ends the stream.
 
 #ifndef SHOAL_NET_LINKS_STRIPED_STREAM_H_
 #define SHOAL_NET_LINKS_STRIPED_STREAM_H_
@@ -29,25 +29,25 @@ namespace shoal::net {
 // Thread: any. Events go to the sink with nothing locked, one OnRead at a time.
 class StripedStream final : public BulkStream, public std::enable_shared_from_this<StripedStream> {
  public:
-  using DialLane = std::function<std::shared_ptr<BulkStream>(std::shared_ptr<StreamSink>)>;
+  using DialStripe = std::function<std::shared_ptr<BulkStream>(std::shared_ptr<StreamSink>)>;
 
-  static constexpr std::size_t kLanesMax = 4;
+  static constexpr std::size_t kStripesMax = 4;
 
   // `executor` must live as long as the streams do.
-  static std::shared_ptr<StripedStream> Dial(DialLane dial, Executor* executor,
+  static std::shared_ptr<StripedStream> Dial(DialStripe dial, Executor* executor,
                                              std::shared_ptr<StreamSink> sink);
   // Events come when SetSink was called.
   static std::shared_ptr<StripedStream> Accepted(std::shared_ptr<BulkStream> first,
                                                  Executor* executor);
 
-  // Dials one more lane, which says `hello` with its number. False: there are enough, one is still
-  // being dialled, or one was refused before.
+  // Dials one more stripe, which says `hello` with its number. False: there are enough, one is
+  // still being dialled, or one was refused before.
   bool Grow(bulk::v1::LinkHello hello);
-  // Takes an accepted stream as one more lane and answers it with `head`. False: there are enough,
-  // or one of the two has ended.
+  // Takes an accepted stream as one more stripe and answers it with `head`. False: there are
+  // enough, or one of the two has ended.
   bool Join(const std::shared_ptr<BulkStream>& stream, std::string head);
   // Those that take messages.
-  std::size_t lanes() const;
+  std::size_t stripes() const;
   std::vector<std::string> peer_addresses() const;
 
   bool SetSink(std::shared_ptr<StreamSink> sink) override;
@@ -59,52 +59,53 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   std::string peer_address() const override;
 
  private:
-  class LaneSink;
-  enum class LaneState { kDialling, kGreeting, kOpen, kGone };
+  class StripeSink;
+  enum class StripeState { kDialling, kGreeting, kOpen, kGone };
   struct Held {
     std::uint64_t sequence = 0;
     std::vector<std::byte> bytes;
   };
-  struct Lane {
+  struct Stripe {
     std::shared_ptr<BulkStream> stream;
-    LaneState state = LaneState::kOpen;
+    StripeState state = StripeState::kOpen;
     bool writing = false;
     bool reading = false;
     std::optional<Held> held;     // came too early, or while the sink wanted nothing
     bulk::v1::LinkHello hello{};  // to be said, while dialling
   };
 
-  StripedStream(DialLane dial, Executor* executor) : dial_(std::move(dial)), executor_(executor) {}
+  StripedStream(DialStripe dial, Executor* executor)
+      : dial_(std::move(dial)), executor_(executor) {}
 
-  void OnLaneOpen(std::size_t index);
-  void OnLaneRead(std::size_t index, const ByteSlices& message);
-  void OnLaneWritten(std::size_t index);
-  void OnLaneGone(std::size_t index, const Status& status);
-  void OnAnswer(Lane* lane, bool accepted) SHOAL_REQUIRES(mutex_);
+  void OnStripeOpen(std::size_t index);
+  void OnStripeRead(std::size_t index, const ByteSlices& message);
+  void OnStripeWritten(std::size_t index);
+  void OnStripeGone(std::size_t index, const Status& status);
+  void OnAnswer(Stripe* stripe, bool accepted) SHOAL_REQUIRES(mutex_);
   void End(const Status& reason) SHOAL_REQUIRES(mutex_);
 
   bool CanWrite() const SHOAL_REQUIRES(mutex_);
   bool IsNext(std::uint64_t sequence) const SHOAL_REQUIRES(mutex_) {
     return sequence <= next_;  // a number that was there already is for the sink to refuse
   }
-  Lane* HoldsNext() SHOAL_REQUIRES(mutex_);
+  Stripe* HoldsNext() SHOAL_REQUIRES(mutex_);
   bool Misses() const SHOAL_REQUIRES(mutex_);
   void Take(std::uint64_t sequence) SHOAL_REQUIRES(mutex_);
   void Taken();
-  void ReadLanes() SHOAL_REQUIRES(mutex_);
+  void ReadStripes() SHOAL_REQUIRES(mutex_);
   // Tells the sink that a write is done, if it waits for that and another one is possible.
   void TellWritten();
   void PostWritten();
   void Deliver();
 
-  const DialLane dial_;  // null: accepted
+  const DialStripe dial_;  // null: accepted
   Executor* const executor_;
   mutable Mutex mutex_;
   std::shared_ptr<StreamSink> sink_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<Lane> lanes_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<Stripe> stripes_ SHOAL_GUARDED_BY(mutex_);
   bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
   bool told_gone_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;     // a lane was
+  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;     // a stripe was
   bool owed_ SHOAL_GUARDED_BY(mutex_) = false;        // an OnWritten
   bool wanted_ SHOAL_GUARDED_BY(mutex_) = false;      // the sink wants a message
   bool delivering_ SHOAL_GUARDED_BY(mutex_) = false;  // one is with the sink

@@ -29,7 +29,7 @@ struct LinkPulse {
   // The least that a ping waited on its way there (queue_delay.h); nullopt: none was answered.
   std::optional<Duration> queue;
   Duration round_trip_least{};  // of all pings; 0: none was answered yet
-  std::size_t lanes = 1;
+  std::size_t stripes = 1;
 };
 
 // The way to one peer, as it was since it was looked at last.

@@ -72,20 +72,20 @@ std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event) {
   return std::nullopt;
 }
 
-Result<std::uint32_t> SegmentOf(const net::Frame& frame, const LaneConfig& lane) {
-  if (frame.tag < lane.segments.count) return static_cast<std::uint32_t>(frame.tag);
+Result<std::uint32_t> SegmentOf(const net::Frame& frame, const DirectionConfig& direction) {
+  if (frame.tag < direction.segments.count) return static_cast<std::uint32_t>(frame.tag);
   return InvalidArgument(Describe(frame.micro_batch) + " has " +
-                         std::to_string(lane.segments.count) + " segments, none with number " +
+                         std::to_string(direction.segments.count) + " segments, none with number " +
                          std::to_string(frame.tag));
 }
 
-Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const MicroBatchPlan& plan,
-                     std::span<const std::uint32_t> positions) {
-  const compression::SampleShape shape = lane.segments.shape;
+Status CheckTransfer(const net::Frame& frame, const DirectionConfig& direction,
+                     const MicroBatchPlan& plan, std::span<const std::uint32_t> positions) {
+  const compression::SampleShape shape = direction.segments.shape;
   const std::string what = Describe(frame.micro_batch);
-  if (frame.codec != lane.codec->spec()) {
+  if (frame.codec != direction.codec->spec()) {
     return InvalidArgument(what + " was coded by " + frame.codec.substr(0, 80) + " instead of " +
-                           lane.codec->spec());
+                           direction.codec->spec());
   }
   if (frame.tokens != shape.tokens || frame.hidden != shape.hidden) {
     return InvalidArgument(what + " has rows of " + std::to_string(frame.tokens) + " x " +
@@ -103,11 +103,11 @@ Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const Micr
                              " where the plan has sample " +
                              std::to_string(plan.samples[positions[i]].value));
     }
-    if (sample.base_version != 0 && !lane.codec->keeps_m()) {
+    if (sample.base_version != 0 && !direction.codec->keeps_m()) {
       return InvalidArgument(what + " builds on an earlier activation, but its codec cannot");
     }
   }
-  const std::size_t most = lane.codec->EncodedBytesMax(shape, positions.size());
+  const std::size_t most = direction.codec->EncodedBytesMax(shape, positions.size());
   if (frame.payload.size() <= most) return Status::Ok();
   return InvalidArgument(what + " has " + std::to_string(frame.payload.size()) +
                          " bytes; its codec makes " + std::to_string(most) + " at most");

@@ -2,11 +2,11 @@
 //
 // A micro-batch travels in segments (segments.h). Per transfer, that is per segment of a
 // micro-batch, and direction there is one ActivationSend at one end and one ActivationReceive at
-// the other; each is an enum state and one transition function. A lane holds those of the running
-// step; whoever uses it counts in micro-batches. Gradients go the same way as activations, with a
-// codec that keeps no m; it may keep a residual, which the sender reads and stages as it does m,
-// and of which the receiver knows nothing. A codec that remembers the link (link_memory.h) takes
-// whole micro-batches, one after the other in the order in which they are put.
+// the other; each is an enum state and one transition function. A direction holds those of the
+// running step; whoever uses it counts in micro-batches. Gradients go the same way as activations,
+// with a codec that keeps no m; it may keep a residual, which the sender reads and stages as it
+// does m, and of which the receiver knows nothing. A codec that remembers the link (link_memory.h)
+// takes whole micro-batches, one after the other in the order in which they are put.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
 //                        \-> fetching, values there -/     \-> encoding again (resend)
@@ -15,7 +15,7 @@
 //
 // AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends: every sample of a frame
 // names version and checksum of the m it builds on, and what does not match is sent in full.
-// Thread: control; coding runs on `codec`, m comes from `store` through DeltaStage.
+// Thread: control; coding runs on `codec`, m comes from `store` through BoundaryCache.
 
 #ifndef SHOAL_PIPELINE_BOUNDARY_ACTIVATION_LINK_H_
 #define SHOAL_PIPELINE_BOUNDARY_ACTIVATION_LINK_H_
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "compression/codecs/aqsgd/delta_guard.h"
-#include "pipeline/boundary/delta_stage.h"
+#include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/link_memory.h"
 #include "pipeline/core/runner_core.h"
 #include "pipeline/core/segments.h"
@@ -72,8 +72,8 @@ enum class ReceiveEvent : std::uint8_t {
 };
 std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event);
 
-// What a lane carries, the same on both ends.
-struct LaneConfig {
+// What a direction carries, the same on both ends.
+struct DirectionConfig {
   net::FrameKind kind = net::FrameKind::kActivation;
   std::uint32_t boundary = 0;
   std::shared_ptr<const compression::MessageCodec> codec;
@@ -94,16 +94,16 @@ struct LaneConfig {
 };
 
 // The segment that a frame says it has; an error if its micro-batch has no such one.
-Result<std::uint32_t> SegmentOf(const net::Frame& frame, const LaneConfig& lane);
+Result<std::uint32_t> SegmentOf(const net::Frame& frame, const DirectionConfig& direction);
 // Whether a frame fits what the plan says of its transfer: codec, shape, sizes, and exactly the
 // samples at `positions`.
-Status CheckTransfer(const net::Frame& frame, const LaneConfig& lane, const MicroBatchPlan& plan,
-                     std::span<const std::uint32_t> positions);
+Status CheckTransfer(const net::Frame& frame, const DirectionConfig& direction,
+                     const MicroBatchPlan& plan, std::span<const std::uint32_t> positions);
 
 // One transfer.
 struct ActivationSend {
   SendState state = SendState::kIdle;
-  DeltaStage::Records records;
+  BoundaryCache::Records records;
   std::vector<bool> resent;        // by position: a sample is sent in full once at most
   compression::CodingStats stats;  // of what was sent first
 };
@@ -117,15 +117,15 @@ struct SentMicroBatch {
   std::vector<bool> resent;  // by position: any segment
 };
 
-class SendLane {
+class BoundarySender {
  public:
   using Send = std::function<Status(net::Frame)>;
 
   // `delta` is null if the codec keeps neither m nor a residual, `memory` if it is not stateful.
-  SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, LinkMemory* memory,
-           BoundaryStats* seen, Send send);
+  BoundarySender(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
+                 LinkMemory* memory, BoundaryStats* seen, Send send);
 
-  std::uint32_t segments() const { return lane_.segments.count; }
+  std::uint32_t segments() const { return direction_.segments.count; }
 
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);
@@ -143,10 +143,10 @@ class SendLane {
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   ActivationSend& At(std::uint32_t micro_batch, std::uint32_t segment) {
-    return sends_[lane_.segments.Transfer(micro_batch, segment)];
+    return sends_[direction_.segments.Transfer(micro_batch, segment)];
   }
   void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
-  void Fetched(std::uint32_t micro_batch, std::uint32_t segment, DeltaStage::Records records);
+  void Fetched(std::uint32_t micro_batch, std::uint32_t segment, BoundaryCache::Records records);
   void EncodeAll(std::uint32_t micro_batch, std::uint32_t segment);
   void EncodeNextOnLink();
   void EncodedOnLink(LinkMemory::State next, const net::Frame& frame);
@@ -164,8 +164,8 @@ class SendLane {
   void Go(ActivationSend* send, SendEvent event);
 
   RunnerCore* const core_;
-  const LaneConfig lane_;
-  DeltaStage* const delta_;
+  const DirectionConfig direction_;
+  BoundaryCache* const delta_;
   LinkMemory* const memory_;
   BoundaryStats* const seen_;
   const Send send_;
@@ -181,7 +181,7 @@ class SendLane {
 // One transfer.
 struct ActivationReceive {
   ReceiveState state = ReceiveState::kIdle;
-  DeltaStage::Records records;
+  BoundaryCache::Records records;
   // Shared with the decoding task. The second one holds what was sent again.
   std::vector<std::shared_ptr<const net::Frame>> frames;
   std::vector<std::uint32_t> missing;  // positions asked for again
@@ -194,7 +194,7 @@ struct ReceivedMicroBatch {
   std::vector<bool> asked_again;  // by position: any segment
 };
 
-class ReceiveLane {
+class BoundaryReceiver {
  public:
   struct Handlers {
     std::function<Status(net::Frame)> send;  // a request to send again
@@ -203,8 +203,8 @@ class ReceiveLane {
     std::function<void(std::uint32_t, std::span<const float>)> on_values;  // decoded; may be null
   };
 
-  ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
-              Handlers handlers);
+  BoundaryReceiver(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
+                   BoundaryStats* seen, Handlers handlers);
 
   // Failed precondition if something of the step before was not taken.
   Status StartStep(const StepPlan& plan);
@@ -215,14 +215,14 @@ class ReceiveLane {
   // Micro-batches 0 .. Ready() - 1 are decoded (or taken).
   std::uint32_t Ready() const { return ready_; }
   // What holds up a micro-batch that is not decoded: nothing if not all of it has arrived.
-  std::optional<Use> HeldUpBy(std::uint32_t micro_batch) const;
+  std::optional<Activity> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden fp32.
   Buffer Take(std::uint32_t micro_batch);
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   ActivationReceive& At(std::uint32_t micro_batch, std::uint32_t segment) {
-    return receives_[lane_.segments.Transfer(micro_batch, segment)];
+    return receives_[direction_.segments.Transfer(micro_batch, segment)];
   }
   void Fetch(std::uint32_t micro_batch, std::uint32_t segment);
   Status CheckForm(const net::Frame& frame) const;
@@ -234,8 +234,8 @@ class ReceiveLane {
   void Go(ActivationReceive* receive, ReceiveEvent event);
 
   RunnerCore* const core_;
-  const LaneConfig lane_;
-  DeltaStage* const delta_;
+  const DirectionConfig direction_;
+  BoundaryCache* const delta_;
   BoundaryStats* const seen_;
   const Handlers handlers_;
   StepPlan plan_;

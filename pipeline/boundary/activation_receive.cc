@@ -22,7 +22,7 @@ struct Decoding {
 
 // What a decoding task owns.
 struct DecodeTask {
-  LaneConfig lane;
+  DirectionConfig direction;
   std::uint32_t segment;
   compression::RandomKey key;
   MicroBatchId id;
@@ -30,7 +30,7 @@ struct DecodeTask {
   std::vector<std::shared_ptr<const net::Frame>> frames;
   std::size_t rows;                    // of the micro-batch
   std::vector<std::uint32_t> missing;  // positions that the second frame holds
-  DeltaStage::Records records;         // empty: the codec keeps no m
+  BoundaryCache::Records records;      // empty: the codec keeps no m
   const Clock* clock;
 };
 
@@ -39,13 +39,13 @@ struct DecodeTask {
 Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
                    std::span<const std::uint32_t> positions, std::span<const std::uint32_t> without,
                    Decoding* result) {
-  const compression::SampleShape shape = task->lane.segments.shape;
+  const compression::SampleShape shape = task->direction.segments.shape;
   const std::size_t count = shape.values();
   std::vector<compression::SampleToDecode> samples(positions.size());
   for (std::size_t i = 0; i < positions.size(); ++i) {
     samples[i].delta = frame.samples[i].base_version != 0;
     if (std::find(without.begin(), without.end(), positions[i]) != without.end()) continue;
-    const std::size_t at = task->lane.segments.Transfer(positions[i], task->segment) * count;
+    const std::size_t at = task->direction.segments.Transfer(positions[i], task->segment) * count;
     samples[i].values = task->values->floats().subspan(at, count);
     if (samples[i].delta) {
       samples[i].m = task->records[positions[i]]->image.bytes();
@@ -53,10 +53,10 @@ Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
       result->without_m.push_back(positions[i]);
     }
   }
-  std::vector<Buffer> next_m(task->lane.codec->keeps_m() ? samples.size() : 0);
+  std::vector<Buffer> next_m(task->direction.codec->keeps_m() ? samples.size() : 0);
   SHOAL_RETURN_IF_ERROR(
-      task->lane.codec->Decode(frame.payload.bytes(), samples, shape, task->key, next_m));
-  result->mode = task->lane.codec->SentMode(frame.payload.bytes());
+      task->direction.codec->Decode(frame.payload.bytes(), samples, shape, task->key, next_m));
+  result->mode = task->direction.codec->SentMode(frame.payload.bytes());
   for (std::size_t i = 0; i < next_m.size(); ++i) {
     if (samples[i].values.empty()) continue;
     const std::uint64_t checksum = Checksum64(next_m[i].bytes());
@@ -80,27 +80,28 @@ Decoding DecodeNow(DecodeTask* task) {
   result.status = DecodeFrames(task, &result);
   if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
-  TraceSpan(task->lane.forward() ? "act.decoded" : "grad.decoded", task->id, traced, task->segment);
+  TraceSpan(task->direction.forward() ? "act.decoded" : "grad.decoded", task->id, traced,
+            task->segment);
   return result;
 }
 
 }  // namespace
 
-ReceiveLane::ReceiveLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, BoundaryStats* seen,
-                         Handlers handlers)
+BoundaryReceiver::BoundaryReceiver(RunnerCore* core, DirectionConfig direction,
+                                   BoundaryCache* delta, BoundaryStats* seen, Handlers handlers)
     : core_(core),
-      lane_(std::move(lane)),
+      direction_(std::move(direction)),
       delta_(delta),
       seen_(seen),
       handlers_(std::move(handlers)) {}
 
-void ReceiveLane::Go(ActivationReceive* receive, ReceiveEvent event) {
+void BoundaryReceiver::Go(ActivationReceive* receive, ReceiveEvent event) {
   const std::optional<ReceiveState> next = NextState(receive->state, event);
   SHOAL_CHECK(next.has_value());
   receive->state = *next;
 }
 
-Status ReceiveLane::StartStep(const StepPlan& plan) {
+Status BoundaryReceiver::StartStep(const StepPlan& plan) {
   for (const ActivationReceive& receive : receives_) {
     if (receive.state == ReceiveState::kTaken) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
@@ -108,28 +109,28 @@ Status ReceiveLane::StartStep(const StepPlan& plan) {
   }
   plan_ = plan;
   receives_.clear();
-  receives_.resize(plan.micro_batches.size() * lane_.segments.count);
+  receives_.resize(plan.micro_batches.size() * direction_.segments.count);
   micro_batches_.clear();
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
     const std::size_t samples = micro_batch.samples.size();
     micro_batches_.push_back(
-        {nullptr, SegmentedVisits(samples, lane_.segments.count), std::vector<bool>(samples)});
+        {nullptr, SegmentedVisits(samples, direction_.segments.count), std::vector<bool>(samples)});
   }
   window_ = 0;
   ready_ = 0;
   return Status::Ok();
 }
 
-void ReceiveLane::Advance(std::uint32_t window) {
+void BoundaryReceiver::Advance(std::uint32_t window) {
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
-    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Fetch(window_, k);
+    for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
   }
 }
 
-void ReceiveLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
+void BoundaryReceiver::Fetch(std::uint32_t mb, std::uint32_t segment) {
   Go(&At(mb, segment), ReceiveEvent::kFetch);
-  const auto fetched = [this, mb, segment](DeltaStage::Records records) {
+  const auto fetched = [this, mb, segment](BoundaryCache::Records records) {
     ActivationReceive& receive = At(mb, segment);
     receive.records = std::move(records);
     Go(&receive, ReceiveEvent::kFetched);
@@ -139,12 +140,12 @@ void ReceiveLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
   delta_->Prefetch(Id(mb), segment, plan_.micro_batches[mb].samples, fetched);
 }
 
-Status ReceiveLane::OnFrame(net::Frame frame) {
+Status BoundaryReceiver::OnFrame(net::Frame frame) {
   const std::uint32_t mb = frame.micro_batch.index;
   if (frame.micro_batch.step != plan_.step || mb >= micro_batches_.size()) {
     return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
   }
-  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, lane_));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, direction_));
   ActivationReceive& receive = At(mb, segment);
   if (!NextState(receive.state, ReceiveEvent::kFrame)) {
     return InvalidArgument(Describe(frame.micro_batch) + " came a second time");
@@ -155,14 +156,14 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
     positions.resize(plan.samples.size());
     std::iota(positions.begin(), positions.end(), 0u);
   }
-  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, lane_, plan, positions));
+  SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, direction_, plan, positions));
   SHOAL_RETURN_IF_ERROR(CheckForm(frame));
-  Trace(lane_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
-  KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
-  bytes.raw_received += positions.size() * lane_.segments.shape.values() * sizeof(float);
+  Trace(direction_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
+  KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  bytes.raw_received += positions.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
-  if (seen_->low_rank && !lane_.forward()) {
-    seen_->AddGradients(frame, lane_.segments.shape.values(), *lane_.codec->stateful());
+  if (seen_->low_rank && !direction_.forward()) {
+    seen_->AddGradients(frame, direction_.segments.shape.values(), *direction_.codec->stateful());
   }
   receive.frames.push_back(std::make_shared<const net::Frame>(std::move(frame)));
   Go(&receive, ReceiveEvent::kFrame);
@@ -172,13 +173,13 @@ Status ReceiveLane::OnFrame(net::Frame frame) {
 }
 
 // Both ends say by themselves which gradients are low rank; each says it of its own (S, M).
-Status ReceiveLane::CheckForm(const net::Frame& frame) const {
-  const compression::StatefulCodec* const codec = lane_.codec->stateful();
-  if (codec == nullptr || lane_.forward()) return Status::Ok();
+Status BoundaryReceiver::CheckForm(const net::Frame& frame) const {
+  const compression::StatefulCodec* const codec = direction_.codec->stateful();
+  if (codec == nullptr || direction_.forward()) return Status::Ok();
   const bool low_rank = codec->SaysLowRank(frame.payload.bytes());
   const auto position =
-      lane_.Position(core_->config, micro_batches_.size(), frame.micro_batch.index);
-  if (low_rank == codec->LowRankAt(position, lane_.segments.shape, frame.samples.size())) {
+      direction_.Position(core_->config, micro_batches_.size(), frame.micro_batch.index);
+  if (low_rank == codec->LowRankAt(position, direction_.segments.shape, frame.samples.size())) {
     return Status::Ok();
   }
   return InvalidArgument("the gradient of " + Describe(frame.micro_batch) +
@@ -187,7 +188,7 @@ Status ReceiveLane::CheckForm(const net::Frame& frame) const {
                          "; both ends must run the same version of shoal");
 }
 
-void ReceiveLane::Match(std::uint32_t mb, std::uint32_t segment) {
+void BoundaryReceiver::Match(std::uint32_t mb, std::uint32_t segment) {
   ActivationReceive& receive = At(mb, segment);
   const bool again = !receive.missing.empty();
   const std::vector<net::FrameSample>& headers = receive.frames.back()->samples;
@@ -213,13 +214,13 @@ void ReceiveLane::Match(std::uint32_t mb, std::uint32_t segment) {
   AskAgain(mb, segment, std::move(differing));
 }
 
-void ReceiveLane::AskAgain(std::uint32_t mb, std::uint32_t segment,
-                           std::vector<std::uint32_t> positions) {
+void BoundaryReceiver::AskAgain(std::uint32_t mb, std::uint32_t segment,
+                                std::vector<std::uint32_t> positions) {
   net::Frame request = core_->NewFrame(net::FrameKind::kResend, Id(mb));
   request.tag = segment;
-  request.codec = lane_.codec->spec();
-  request.tokens = lane_.segments.shape.tokens;
-  request.hidden = lane_.segments.shape.hidden;
+  request.codec = direction_.codec->spec();
+  request.tokens = direction_.segments.shape.tokens;
+  request.hidden = direction_.segments.shape.hidden;
   std::uint64_t again = 0;  // samples, whichever of their segments
   for (const std::uint32_t position : positions) {
     if (!micro_batches_[mb].asked_again[position]) ++again;
@@ -236,7 +237,7 @@ void ReceiveLane::AskAgain(std::uint32_t mb, std::uint32_t segment,
   }
 }
 
-void ReceiveLane::Decode(std::uint32_t mb, std::uint32_t segment) {
+void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
   ActivationReceive& receive = At(mb, segment);
   ReceivedMicroBatch& micro_batch = micro_batches_[mb];
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
@@ -244,9 +245,9 @@ void ReceiveLane::Decode(std::uint32_t mb, std::uint32_t segment) {
     const std::size_t values = plan.samples.size() * core_->shape().values();
     micro_batch.values = std::make_shared<Buffer>(values * sizeof(float));
   }
-  DecodeTask task{.lane = lane_,
+  DecodeTask task{.direction = direction_,
                   .segment = segment,
-                  .key = lane_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .key = direction_.Key(core_->config, plan_.step, plan.global_index, segment),
                   .id = Id(mb),
                   .values = micro_batch.values,
                   .frames = std::exchange(receive.frames, {}),
@@ -271,7 +272,8 @@ void ReceiveLane::Decode(std::uint32_t mb, std::uint32_t segment) {
       });
 }
 
-void ReceiveLane::Decoded(std::uint32_t mb, std::uint32_t segment, std::vector<MImage> images) {
+void BoundaryReceiver::Decoded(std::uint32_t mb, std::uint32_t segment,
+                               std::vector<MImage> images) {
   Go(&At(mb, segment), ReceiveEvent::kDecoded);
   for (MImage& image : images) {
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
@@ -286,27 +288,27 @@ void ReceiveLane::Decoded(std::uint32_t mb, std::uint32_t segment, std::vector<M
   handlers_.on_ready();
 }
 
-std::optional<Use> ReceiveLane::HeldUpBy(std::uint32_t mb) const {
-  Use use = Use::kCodec;
-  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
-    switch (receives_[lane_.segments.Transfer(mb, k)].state) {
+std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
+  Activity activity = Activity::kCodec;
+  for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
+    switch (receives_[direction_.segments.Transfer(mb, k)].state) {
       case ReceiveState::kIdle:
       case ReceiveState::kFetching:
       case ReceiveState::kFetched:
       case ReceiveState::kResendAsked: return std::nullopt;
       case ReceiveState::kFrameHeld:
-      case ReceiveState::kFetchingWithFrame: use = Use::kStore; break;
+      case ReceiveState::kFetchingWithFrame: activity = Activity::kStore; break;
       case ReceiveState::kMatching:
       case ReceiveState::kDecoding:
       case ReceiveState::kDecoded:
       case ReceiveState::kTaken: break;
     }
   }
-  return use;
+  return activity;
 }
 
-Buffer ReceiveLane::Take(std::uint32_t mb) {
-  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
+Buffer BoundaryReceiver::Take(std::uint32_t mb) {
+  for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
   return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
 }
 

@@ -28,13 +28,13 @@ struct Encoding {
 
 // What an encoding task owns.
 struct EncodeTask {
-  LaneConfig lane;
+  DirectionConfig direction;
   std::uint32_t segment;
   compression::RandomKey key;
   std::shared_ptr<const Buffer> values;
   std::vector<std::uint32_t> positions;
-  std::vector<SampleId> samples;  // of the whole micro-batch, as `records`
-  DeltaStage::Records records;    // empty: all are first visits
+  std::vector<SampleId> samples;   // of the whole micro-batch, as `records`
+  BoundaryCache::Records records;  // empty: all are first visits
   compression::DeltaMode mode;
   bool counted;
   net::Frame frame;
@@ -54,7 +54,7 @@ void Shorten(Buffer* payload, std::size_t bytes) {
 }
 
 Status EncodeOnLink(EncodeTask* task, Encoding* result) {
-  const std::size_t count = task->lane.segments.shape.values();
+  const std::size_t count = task->direction.segments.shape.values();
   std::vector<std::span<const float>> samples;
   for (const std::uint32_t position : task->positions) {
     samples.push_back(task->values->floats().subspan(position * count, count));
@@ -65,8 +65,8 @@ Status EncodeOnLink(EncodeTask* task, Encoding* result) {
   const auto next = std::make_shared<compression::LowRankState>();
   SHOAL_ASSIGN_OR_RETURN(
       const std::size_t bytes,
-      task->lane.codec->stateful()->EncodeOnLink(
-          {samples, task->lane.segments.shape, task->key, task->position, task->activations},
+      task->direction.codec->stateful()->EncodeOnLink(
+          {samples, task->direction.segments.shape, task->key, task->position, task->activations},
           *task->before, result->frame.payload.bytes(), next.get(),
           task->counted ? &result->stats : nullptr));
   result->next = next;
@@ -76,15 +76,15 @@ Status EncodeOnLink(EncodeTask* task, Encoding* result) {
 }
 
 Status EncodeSamples(EncodeTask* task, Encoding* result) {
-  const compression::MessageCodec& codec = *task->lane.codec;
-  const compression::SampleShape shape = task->lane.segments.shape;
+  const compression::MessageCodec& codec = *task->direction.codec;
+  const compression::SampleShape shape = task->direction.segments.shape;
   const std::size_t count = shape.values();
   std::vector<compression::SampleToEncode> samples;
   for (const std::uint32_t position : task->positions) {
     const std::optional<storage::DeltaRecord>* const record =
         task->records.empty() ? nullptr : &task->records[position];
     const bool known = record != nullptr && record->has_value();
-    const std::size_t at = task->lane.segments.Transfer(position, task->segment) * count;
+    const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
     samples.push_back({task->values->floats().subspan(at, count),
                        known ? (*record)->image.bytes() : std::span<const std::byte>()});
     net::FrameSample header;
@@ -116,82 +116,83 @@ Encoding EncodeNow(EncodeTask* task) {
   const TimePoint traced = SystemClock().Now();
   Encoding result;
   result.frame = std::move(task->frame);
-  result.frame.payload =
-      Buffer(task->lane.codec->EncodedBytesMax(task->lane.segments.shape, task->positions.size()));
+  result.frame.payload = Buffer(task->direction.codec->EncodedBytesMax(
+      task->direction.segments.shape, task->positions.size()));
   result.status =
       task->before != nullptr ? EncodeOnLink(task, &result) : EncodeSamples(task, &result);
   if (!result.status.ok()) return result;
   result.ms = Milliseconds(task->clock->Now() - start);
-  TraceSpan(task->lane.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch, traced,
-            task->segment);
+  TraceSpan(task->direction.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch,
+            traced, task->segment);
   return result;
 }
 
 }  // namespace
 
-SendLane::SendLane(RunnerCore* core, LaneConfig lane, DeltaStage* delta, LinkMemory* memory,
-                   BoundaryStats* seen, Send send)
+BoundarySender::BoundarySender(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
+                               LinkMemory* memory, BoundaryStats* seen, Send send)
     : core_(core),
-      lane_(std::move(lane)),
+      direction_(std::move(direction)),
       delta_(delta),
       memory_(memory),
       seen_(seen),
       send_(std::move(send)) {
-  SHOAL_CHECK(memory_ == nullptr || (delta_ == nullptr && lane_.segments.count == 1));
+  SHOAL_CHECK(memory_ == nullptr || (delta_ == nullptr && direction_.segments.count == 1));
 }
 
-void SendLane::Go(ActivationSend* send, SendEvent event) {
+void BoundarySender::Go(ActivationSend* send, SendEvent event) {
   const std::optional<SendState> next = NextState(send->state, event);
   SHOAL_CHECK(next.has_value());
   send->state = *next;
 }
 
-Status SendLane::StartStep(const StepPlan& plan) {
+Status BoundarySender::StartStep(const StepPlan& plan) {
   for (const ActivationSend& send : sends_) {
     if (send.state == SendState::kSent || send.state == SendState::kReleased) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
                               std::to_string(plan_.step) + " was sent");
   }
-  if (lane_.codec->guarded()) ChooseMode();
+  if (direction_.codec->guarded()) ChooseMode();
   plan_ = plan;
   sends_.clear();
-  sends_.resize(plan.micro_batches.size() * lane_.segments.count);
+  sends_.resize(plan.micro_batches.size() * direction_.segments.count);
   micro_batches_.clear();
   micro_batches_.resize(plan.micro_batches.size());
   window_ = 0;
   return Status::Ok();
 }
 
-void SendLane::Advance(std::uint32_t window) {
+void BoundarySender::Advance(std::uint32_t window) {
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
-    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) Fetch(window_, k);
+    for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
   }
 }
 
-void SendLane::Fetch(std::uint32_t mb, std::uint32_t segment) {
+void BoundarySender::Fetch(std::uint32_t mb, std::uint32_t segment) {
   Go(&At(mb, segment), SendEvent::kFetch);
   if (delta_ == nullptr) return Go(&At(mb, segment), SendEvent::kFetched);
   delta_->Prefetch(Id(mb), segment, plan_.micro_batches[mb].samples,
                    [this, mb, segment](auto records) { Fetched(mb, segment, std::move(records)); });
 }
 
-void SendLane::Fetched(std::uint32_t mb, std::uint32_t segment, DeltaStage::Records records) {
+void BoundarySender::Fetched(std::uint32_t mb, std::uint32_t segment,
+                             BoundaryCache::Records records) {
   ActivationSend& send = At(mb, segment);
   send.records = std::move(records);
   Go(&send, SendEvent::kFetched);
   if (send.state == SendState::kEncoding) EncodeAll(mb, segment);
 }
 
-void SendLane::PutValues(std::uint32_t mb, Buffer values) {
+void BoundarySender::PutValues(std::uint32_t mb, Buffer values) {
   Advance(mb + 1);
   const std::size_t samples = plan_.micro_batches[mb].samples.size();
   SentMicroBatch& micro_batch = micro_batches_[mb];
   micro_batch.values = std::make_shared<const Buffer>(std::move(values));
   micro_batch.mode = guard_.mode();
-  micro_batch.visits = SegmentedVisits(samples, lane_.segments.count);
+  micro_batch.visits = SegmentedVisits(samples, direction_.segments.count);
   micro_batch.resent.assign(samples, false);
-  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+  for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     ActivationSend& send = At(mb, k);
     send.resent.assign(samples, false);
     Go(&send, SendEvent::kValues);
@@ -206,7 +207,7 @@ void SendLane::PutValues(std::uint32_t mb, Buffer values) {
 }
 
 // Each message begins where the one before ended.
-void SendLane::EncodeNextOnLink() {
+void BoundarySender::EncodeNextOnLink() {
   if (encoding_on_link_ || waiting_.empty()) return;
   encoding_on_link_ = true;
   const std::uint32_t mb = waiting_.front();
@@ -214,45 +215,46 @@ void SendLane::EncodeNextOnLink() {
   EncodeAll(mb, 0);
 }
 
-void SendLane::EncodedOnLink(LinkMemory::State next, const net::Frame& frame) {
+void BoundarySender::EncodedOnLink(LinkMemory::State next, const net::Frame& frame) {
   encoding_on_link_ = false;
-  const compression::StatefulCodec& codec = *lane_.codec->stateful();
-  seen_->AddGradients(frame, lane_.segments.shape.values(), codec);
+  const compression::StatefulCodec& codec = *direction_.codec->stateful();
+  seen_->AddGradients(frame, direction_.segments.shape.values(), codec);
   seen_->low_rank->AddMemory(next->lazy, codec);
   memory_->Stage(std::move(next));
   EncodeNextOnLink();
 }
 
-void SendLane::EncodeAll(std::uint32_t mb, std::uint32_t segment) {
+void BoundarySender::EncodeAll(std::uint32_t mb, std::uint32_t segment) {
   std::vector<std::uint32_t> all(plan_.micro_batches[mb].samples.size());
   std::iota(all.begin(), all.end(), 0u);
   Encode(mb, segment, std::move(all), std::nullopt);
 }
 
-void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::uint32_t> positions,
-                      std::optional<std::uint64_t> again) {
+void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
+                            std::vector<std::uint32_t> positions,
+                            std::optional<std::uint64_t> again) {
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
-  EncodeTask task{.lane = lane_,
+  EncodeTask task{.direction = direction_,
                   .segment = segment,
-                  .key = lane_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .key = direction_.Key(core_->config, plan_.step, plan.global_index, segment),
                   .values = micro_batches_[mb].values,
                   .positions = std::move(positions),
                   .samples = plan.samples,
                   .records = std::exchange(At(mb, segment).records, {}),
                   .mode = micro_batches_[mb].mode,
-                  .counted = lane_.codec->keeps_m() || mb % kCountedGradients == 0,
-                  .frame = core_->NewFrame(lane_.kind, Id(mb)),
+                  .counted = direction_.codec->keeps_m() || mb % kCountedGradients == 0,
+                  .frame = core_->NewFrame(direction_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
   if (memory_ != nullptr) {
     task.before = memory_->newest();
     task.activations = memory_->TakeActivations(mb);
-    task.position = lane_.Position(core_->config, micro_batches_.size(), mb);
+    task.position = direction_.Position(core_->config, micro_batches_.size(), mb);
     task.counted |= compression::InEpilogue(task.position);
   }
   task.frame.tag = segment;
-  task.frame.codec = lane_.codec->spec();
-  task.frame.tokens = lane_.segments.shape.tokens;
-  task.frame.hidden = lane_.segments.shape.hidden;
+  task.frame.codec = direction_.codec->spec();
+  task.frame.tokens = direction_.segments.shape.tokens;
+  task.frame.hidden = direction_.segments.shape.hidden;
   core_->scope.Run(
       core_->deps.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
       [this, mb, segment, again](Encoding encoding) {
@@ -269,10 +271,10 @@ void SendLane::Encode(std::uint32_t mb, std::uint32_t segment, std::vector<std::
 
 // What is measured is said of micro-batches: their segments are added up. What is sent again counts
 // by itself.
-void SendLane::CountEncoded(std::uint32_t mb, std::uint32_t segment,
-                            const compression::CodingStats& stats,
-                            const std::vector<std::uint32_t>& without_m,
-                            std::optional<std::uint64_t> again) {
+void BoundarySender::CountEncoded(std::uint32_t mb, std::uint32_t segment,
+                                  const compression::CodingStats& stats,
+                                  const std::vector<std::uint32_t>& without_m,
+                                  std::optional<std::uint64_t> again) {
   SentMicroBatch& micro_batch = micro_batches_[mb];
   if (again) {
     Count(stats);
@@ -284,61 +286,63 @@ void SendLane::CountEncoded(std::uint32_t mb, std::uint32_t segment,
   if (!micro_batch.visits.Add(without_m)) return;
   Count(micro_batch.stats);
   AddVisits(micro_batch.visits.samples(), micro_batch.visits.deltas(), micro_batch.mode);
-  if (!lane_.codec->keeps_m()) micro_batch.values.reset();  // nobody can ask for it again
+  if (!direction_.codec->keeps_m()) micro_batch.values.reset();  // nobody can ask for it again
 }
 
-void SendLane::AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode mode) {
-  if (!lane_.codec->keeps_m()) return;
+void BoundarySender::AddVisits(std::uint64_t samples, std::uint64_t deltas,
+                               compression::DeltaMode mode) {
+  if (!direction_.codec->keeps_m()) return;
   core_->stats.delta_hits += deltas;
   core_->stats.first_visits += samples - deltas;
   seen_->AddVisits(samples, deltas, mode);
 }
 
-void SendLane::Count(const compression::CodingStats& stats) {
-  (lane_.forward() ? core_->stats.forward_coding : core_->stats.backward_coding).Add(stats);
+void BoundarySender::Count(const compression::CodingStats& stats) {
+  (direction_.forward() ? core_->stats.forward_coding : core_->stats.backward_coding).Add(stats);
   if (stats.values > 0) {
-    (lane_.forward() ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
+    (direction_.forward() ? seen_->forward_error : seen_->backward_error)
+        .Add(stats.relative_error());
   }
   if (stats.based > 0) seen_->relative_delta.Add(stats.relative_delta());
 }
 
 // For a whole step, from what the step before counted, in order: so a run does not depend on which
 // encodings happened to be done when.
-void SendLane::ChooseMode() {
+void BoundarySender::ChooseMode() {
   const compression::DeltaMode before = guard_.mode();
   for (std::uint32_t mb = 0; mb < micro_batches_.size(); ++mb) {
     compression::CodingStats stats;
-    for (std::uint32_t k = 0; k < lane_.segments.count; ++k) stats.Add(At(mb, k).stats);
+    for (std::uint32_t k = 0; k < direction_.segments.count; ++k) stats.Add(At(mb, k).stats);
     guard_.Observe(stats);
   }
   if (guard_.mode() == before) return;
-  SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", lane_.boundary},
+  SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", direction_.boundary},
             {"mode", compression::DeltaModeName(guard_.mode())},
             {"relative_delta", guard_.relative_delta()});
 }
 
-void SendLane::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> images) {
+void BoundarySender::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MImage> images) {
   const auto segment = static_cast<std::uint32_t>(frame.tag);
   Go(&At(mb, segment), SendEvent::kEncoded);
   for (MImage& image : images) {
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
     delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
-  KindBytes& bytes = lane_.forward() ? core_->stats.forward : core_->stats.backward;
-  bytes.raw_sent += frame.samples.size() * lane_.segments.shape.values() * sizeof(float);
+  KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  bytes.raw_sent += frame.samples.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_sent += frame.payload.size();
-  Trace(lane_.forward() ? "act.sent" : "grad.sent", Id(mb), segment);
+  Trace(direction_.forward() ? "act.sent" : "grad.sent", Id(mb), segment);
   core_->Progress();
   if (Status sent = send_(std::move(frame)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot send " + Describe(Id(mb))), nullptr);
   }
 }
 
-Status SendLane::OnResend(const net::Frame& frame) {
+Status BoundarySender::OnResend(const net::Frame& frame) {
   const std::uint32_t mb = frame.micro_batch.index;
   const std::string what = "a request to send " + Describe(frame.micro_batch) + " again";
-  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, lane_));
-  if (!lane_.codec->keeps_m() || frame.micro_batch.step != plan_.step ||
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, direction_));
+  if (!direction_.codec->keeps_m() || frame.micro_batch.step != plan_.step ||
       mb >= micro_batches_.size() || !NextState(At(mb, segment).state, SendEvent::kResend)) {
     return FailedPrecondition(what + " is out of place");
   }
@@ -368,8 +372,8 @@ Status SendLane::OnResend(const net::Frame& frame) {
   return Status::Ok();
 }
 
-Status SendLane::Release(std::uint32_t mb) {
-  for (std::uint32_t k = 0; k < lane_.segments.count; ++k) {
+Status BoundarySender::Release(std::uint32_t mb) {
+  for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     if (mb < micro_batches_.size() && At(mb, k).state == SendState::kReleased) continue;
     if (mb >= micro_batches_.size() || !NextState(At(mb, k).state, SendEvent::kRelease)) {
       return FailedPrecondition("a gradient of " + Describe(Id(mb)) +

@@ -25,36 +25,36 @@ Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::Link
   const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
   seen_.boundary = boundary;
   seen_.side = side;
-  const LaneConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec,
-                           core->SegmentsOf(*core->forward_codec)};
-  const LaneConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec,
-                            core->SegmentsOf(*core->backward_codec)};
+  const DirectionConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec,
+                                core->SegmentsOf(*core->forward_codec)};
+  const DirectionConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec,
+                                 core->SegmentsOf(*core->backward_codec)};
   MakeStages(forward, backward);
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
-  ReceiveLane::Handlers receive{send, handlers_.on_data,
-                                [this](const Status& status) { FailByPeer(status); }, nullptr};
+  BoundaryReceiver::Handlers receive{send, handlers_.on_data,
+                                     [this](const Status& status) { FailByPeer(status); }, nullptr};
   if (memory_ != nullptr) {
     receive.on_values = [this, sample = core->shape().values()](std::uint32_t micro_batch,
                                                                 std::span<const float> values) {
       memory_->PutActivations(micro_batch, values, sample);
     };
   }
-  out_ = std::make_unique<SendLane>(core, sender() ? forward : backward,
-                                    sender() ? delta_.get() : residual_.get(), memory_.get(),
-                                    &seen_, send);
-  in_ =
-      std::make_unique<ReceiveLane>(core, sender() ? backward : forward,
-                                    sender() ? nullptr : delta_.get(), &seen_, std::move(receive));
+  out_ = std::make_unique<BoundarySender>(core, sender() ? forward : backward,
+                                          sender() ? delta_.get() : residual_.get(), memory_.get(),
+                                          &seen_, send);
+  in_ = std::make_unique<BoundaryReceiver>(core, sender() ? backward : forward,
+                                           sender() ? nullptr : delta_.get(), &seen_,
+                                           std::move(receive));
 }
 
-void Boundary::MakeStages(const LaneConfig& forward, const LaneConfig& backward) {
+void Boundary::MakeStages(const DirectionConfig& forward, const DirectionConfig& backward) {
   const bool residual = !sender() && backward.codec->keeps_residual();
   const bool delta = forward.codec->keeps_m();
-  const std::uint64_t ahead = core_->config.read_ahead_bytes / (delta && residual ? 2 : 1);
-  const auto make = [&](storage::BoundarySide side, const LaneConfig& lane) {
-    return std::make_unique<DeltaStage>(core_,
-                                        storage::DeltaPlace{core_->config.run, lane.boundary, side},
-                                        lane.codec, lane.segments, ahead);
+  const std::uint64_t ahead = core_->config.prefetch_bytes / (delta && residual ? 2 : 1);
+  const auto make = [&](storage::BoundarySide side, const DirectionConfig& direction) {
+    return std::make_unique<BoundaryCache>(
+        core_, storage::BoundaryEnd{core_->config.run, direction.boundary, side}, direction.codec,
+        direction.segments, ahead);
   };
   if (delta) delta_ = make(side_, forward);
   if (residual) residual_ = make(storage::BoundarySide::kResidual, backward);
@@ -95,7 +95,7 @@ void Boundary::Open() {
     OnSent(kind, elapsed_ms);
   };
   link_ = core_->OpenLink(target_, sender(), std::move(handlers));
-  const auto have = [this](DeltaStage::Inventory inventory) {
+  const auto have = [this](BoundaryCache::Inventory inventory) {
     own_inventory_ = std::move(inventory);
     if (open_) SendInventory(*own_inventory_);
     MaybeAgree();
@@ -104,7 +104,7 @@ void Boundary::Open() {
   delta_->ReadInventory(have);
 }
 
-void Boundary::SendInventory(DeltaStage::Inventory inventory) {
+void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
   net::Frame frame = core_->NewFrame(net::FrameKind::kInventory, {});
   frame.payload = EncodeInventory(inventory);
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
@@ -188,9 +188,9 @@ Status Boundary::OnEvicted(const net::Frame& frame) {
   return delta_->OnTheirLosses(frame.micro_batch.step, std::move(samples));
 }
 
-void Boundary::PlanAhead(const StepPlan& plan) {
-  if (delta_ != nullptr) delta_->PlanAhead(plan);
-  if (residual_ != nullptr) residual_->PlanAhead(plan);
+void Boundary::PlanPrefetch(const StepPlan& plan) {
+  if (delta_ != nullptr) delta_->PlanPrefetch(plan);
+  if (residual_ != nullptr) residual_->PlanPrefetch(plan);
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {
@@ -209,7 +209,8 @@ void Boundary::DropStaged() {
   if (memory_ != nullptr) memory_->DropStaged();
 }
 
-std::size_t Boundary::Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done) {
+std::size_t Boundary::Commit(std::uint64_t step,
+                             const std::function<void(BoundaryChecksum)>& done) {
   const auto stored = [this, step](std::vector<SampleId> lost) {
     SendLosses(step, std::move(lost));
   };

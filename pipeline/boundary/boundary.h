@@ -1,5 +1,5 @@
 // Boundary: one end of the link between two neighbouring stages: link-up with exchange of
-// inventories, a lane out and a lane in, the delta store's place, evictions.
+// inventories, a direction out and a direction in, the delta store's place, evictions.
 //
 // The lower stage's end sends activations and receives gradients, the upper stage's end the
 // reverse. A neighbour may be a step ahead: its frames wait, a bounded number of them.
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pipeline/boundary/activation_link.h"
-#include "pipeline/boundary/delta_stage.h"
+#include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/link_memory.h"
 #include "pipeline/core/runner_core.h"
 
@@ -43,30 +43,30 @@ class Boundary {
   std::string Missing() const;
 
   // A step that will start later: its m may be read.
-  void PlanAhead(const StepPlan& plan);
-  // Errors are those of the lanes.
+  void PlanPrefetch(const StepPlan& plan);
+  // Errors are those of the directions.
   Status StartStep(const StepPlan& plan);
-  SendLane& out() { return *out_; }
-  ReceiveLane& in() { return *in_; }
+  BoundarySender& out() { return *out_; }
+  BoundaryReceiver& in() { return *in_; }
 
   // The step's m' do not count.
   void DropStaged();
   // Staged m' become m, staged residuals what the next visits add, the link's newest memory what
   // counts; `done` with the checksum of each place. Returns how many places that are, 0 to 2.
-  std::size_t Commit(std::uint64_t step, const std::function<void(PlaceChecksum)>& done);
+  std::size_t Commit(std::uint64_t step, const std::function<void(BoundaryChecksum)>& done);
 
   net::LinkStats link_stats() const { return link_->stats(); }
   const BoundaryStats& stats() const { return seen_; }
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
-  void MakeStages(const LaneConfig& forward, const LaneConfig& backward);
+  void MakeStages(const DirectionConfig& forward, const DirectionConfig& backward);
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
   Status OnInventory(const net::Frame& frame);
   Status OnEvicted(const net::Frame& frame);
-  void SendInventory(DeltaStage::Inventory inventory);
+  void SendInventory(BoundaryCache::Inventory inventory);
   void MaybeAgree();
   void SendLosses(std::uint64_t step, std::vector<SampleId> samples);
   void OnSent(net::FrameKind kind, double elapsed_ms);
@@ -78,14 +78,14 @@ class Boundary {
   const net::LinkTarget target_;
   const Handlers handlers_;
   BoundaryStats seen_;
-  std::unique_ptr<DeltaStage> delta_;     // null if the forward codec keeps no m
-  std::unique_ptr<DeltaStage> residual_;  // null unless this end sends gradients with feedback
-  std::unique_ptr<LinkMemory> memory_;    // null unless it sends them with a stateful codec
-  std::unique_ptr<SendLane> out_;
-  std::unique_ptr<ReceiveLane> in_;
+  std::unique_ptr<BoundaryCache> delta_;     // null if the forward codec keeps no m
+  std::unique_ptr<BoundaryCache> residual_;  // null unless this end sends gradients with feedback
+  std::unique_ptr<LinkMemory> memory_;       // null unless it sends them with a stateful codec
+  std::unique_ptr<BoundarySender> out_;
+  std::unique_ptr<BoundaryReceiver> in_;
 
   bool open_ = false, up_ = false, agreeing_ = false;
-  std::optional<DeltaStage::Inventory> own_inventory_, their_inventory_;
+  std::optional<BoundaryCache::Inventory> own_inventory_, their_inventory_;
   bool step_running_ = false;
   std::uint64_t step_ = 0;       // running or last
   std::uint64_t next_step_ = 0;  // whose frames wait

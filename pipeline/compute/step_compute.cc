@@ -81,7 +81,7 @@ StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, H
       previous_(previous),
       next_(next),
       handlers_(std::move(handlers)),
-      lane_(core->deps.control, core->deps.compute, core->scope) {}
+      queue_(core->deps.control, core->deps.compute, core->scope) {}
 
 void StepCompute::StartStep(const StepPlan& plan) {
   plan_ = plan;
@@ -174,9 +174,9 @@ void StepCompute::Pump() {
   if (op) {
     const std::shared_ptr<Operation> operation = Prepare(*op);
     Begin(*op);
-    return lane_.Start(operation);
+    return queue_.Start(operation);
   }
-  if (!AllDone(progress_)) return core_->time.Become(AwaitedUse());
+  if (!AllDone(progress_)) return core_->time.Become(AwaitedActivity());
   active_ = false;
   if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
   if (previous_ != nullptr) {
@@ -197,7 +197,7 @@ void StepCompute::OfferNext() {
     op = NextOp(bounds_.schedule, after);
   }
   if (op == offered_ && urgent == offered_urgent_) return;
-  if (!lane_.Offer(op ? Prepare(*op) : nullptr, urgent)) return;
+  if (!queue_.Offer(op ? Prepare(*op) : nullptr, urgent)) return;
   offered_ = op;
   offered_urgent_ = urgent;
 }
@@ -207,11 +207,13 @@ void StepCompute::Begin(const Op& op) {
   offered_.reset();
   prepared_[static_cast<std::size_t>(op.kind)].reset();
   switch (op.kind) {
-    case OpKind::kForward: core_->time.Become(Use::kForward); return Count(op.kind, &progress_);
-    case OpKind::kBackwardInput:
-      core_->time.Become(Use::kBackwardInput);
+    case OpKind::kForward:
+      core_->time.Become(Activity::kForward);
       return Count(op.kind, &progress_);
-    case OpKind::kBackwardWeights: return core_->time.Become(Use::kBackwardWeights);
+    case OpKind::kBackwardInput:
+      core_->time.Become(Activity::kBackwardInput);
+      return Count(op.kind, &progress_);
+    case OpKind::kBackwardWeights: return core_->time.Become(Activity::kBackwardWeights);
   }
 }
 
@@ -227,9 +229,9 @@ std::shared_ptr<Operation> StepCompute::Prepare(const Op& op) {
   return nullptr;
 }
 
-Use StepCompute::AwaitedUse() const {
+Activity StepCompute::AwaitedActivity() const {
   const bool input = HasRoom(progress_);
-  const Use remote = input ? Use::kWaitInput : Use::kWaitGradient;
+  const Activity remote = input ? Activity::kWaitInput : Activity::kWaitGradient;
   Boundary* const boundary = input ? previous_ : next_;
   if (boundary == nullptr) return remote;
   return boundary->in().HeldUpBy(input ? progress_.forwards : progress_.backwards).value_or(remote);

@@ -14,10 +14,10 @@
 #include <string>
 
 #include "pipeline/boundary/boundary.h"
-#include "pipeline/core/compute_lane.h"
+#include "pipeline/core/compute_queue.h"
 #include "pipeline/core/runner_core.h"
 #include "pipeline/core/step_bounds.h"
-#include "pipeline/part_gate.h"
+#include "pipeline/operation_gate.h"
 
 namespace shoal::pipeline {
 
@@ -32,7 +32,7 @@ class StepCompute {
   StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers);
 
   // What lets parts run from now on; null: nothing keeps them. It outlives their use.
-  void set_gate(PartGate* gate) { gate_ = gate; }
+  void set_gate(OperationGate* gate) { gate_ = gate; }
 
   void StartStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
@@ -65,7 +65,7 @@ class StepCompute {
   void UseBounds(const StepBounds& bounds);
   void NoteRoundTrip();
   // What an idle stage waits for: an activation (or else a gradient), and what holds that up.
-  Use AwaitedUse() const;
+  Activity AwaitedActivity() const;
   // Makes the operation that `op` names, from what has arrived for it.
   std::shared_ptr<Operation> Prepare(const Op& op);
   std::shared_ptr<Operation> Forward(std::uint32_t micro_batch);
@@ -84,10 +84,10 @@ class StepCompute {
   Boundary* const previous_;
   Boundary* const next_;
   const Handlers handlers_;
-  PartGate* gate_ = nullptr;
+  OperationGate* gate_ = nullptr;
   StepPlan plan_;
   bool active_ = false;  // micro-batches left
-  ComputeLane lane_;
+  ComputeQueue queue_;
   std::optional<Op> running_, offered_;
   bool offered_urgent_ = false;
   std::array<std::shared_ptr<Operation>, 3> prepared_;  // by OpKind; not yet running

@@ -38,16 +38,16 @@ std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event) {
   return std::nullopt;
 }
 
-std::optional<Use> UseOf(RunnerState state) {
+std::optional<Activity> ActivityOf(RunnerState state) {
   switch (state) {
     case RunnerState::kNew:
     case RunnerState::kOpening:
     case RunnerState::kRunning: return std::nullopt;
     case RunnerState::kWaiting:
     case RunnerState::kReady:
-    case RunnerState::kSynced: return Use::kStep;
-    case RunnerState::kReducing: return Use::kExchange;
-    case RunnerState::kApplying: return Use::kOptimizer;
+    case RunnerState::kSynced: return Activity::kStep;
+    case RunnerState::kReducing: return Activity::kExchange;
+    case RunnerState::kApplying: return Activity::kOptimizer;
   }
   return std::nullopt;
 }

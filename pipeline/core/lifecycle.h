@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "pipeline/core/time_use.h"
+#include "pipeline/core/activity.h"
 
 namespace shoal::pipeline {
 
@@ -41,7 +41,7 @@ std::string_view RunnerStateName(RunnerState state);
 std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event);
 // What the time in a state counts as; nothing where the operations of the step say it themselves,
 // and before the links are open.
-std::optional<Use> UseOf(RunnerState state);
+std::optional<Activity> ActivityOf(RunnerState state);
 
 }  // namespace shoal::pipeline
 

@@ -30,7 +30,7 @@ struct RunnerCore {
   std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
   TaskScope scope;  // ends with the generation: destruction or first failure
   RunnerStats stats;
-  TimeAccount time;
+  ActivityAccount time;
   // Of the reductions of the stage group and of the tied embedding, by member; empty: equal ones.
   // They change between steps only.
   std::vector<double> group_shares, embedding_shares;

@@ -15,9 +15,9 @@
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "net/links/link.h"
+#include "pipeline/core/activity.h"
 #include "pipeline/core/boundary_stats.h"
 #include "pipeline/core/step_bounds.h"
-#include "pipeline/core/time_use.h"
 #include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
@@ -39,9 +39,9 @@ struct RunnerConfig {
   // names some: 0 shares one with nobody. Else empty.
   std::vector<std::uint32_t> lans, embedding_lans;
   SchedulePolicy schedule = SchedulePolicy::kAuto;
-  std::uint32_t in_flight_max = 0;               // 0: chosen from measured times
-  std::uint64_t activation_memory_bytes = 0;     // bound on kept micro-batches; 0: none
-  std::uint64_t read_ahead_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
+  std::uint32_t in_flight_max = 0;             // 0: chosen from measured times
+  std::uint64_t activation_memory_bytes = 0;   // bound on kept micro-batches; 0: none
+  std::uint64_t prefetch_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
   std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
   // Of gradients that are exchanged apart from others, while the backward goes on with those.
   std::uint64_t bucket_values_min = std::uint64_t{1} << 20;
@@ -97,7 +97,7 @@ struct ApplyOrder {
   std::uint64_t labels = 0;  // over the global batch
 };
 
-struct PlaceChecksum {
+struct BoundaryChecksum {
   std::uint32_t boundary = 0;
   storage::BoundarySide side = storage::BoundarySide::kSender;
   std::uint64_t checksum = 0;
@@ -125,10 +125,10 @@ struct RunnerStats {
   // Weights and gradients that the model holds now, and held at most, if it does so by units.
   std::uint64_t unit_bytes = 0, unit_peak_bytes = 0;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
-  std::uint64_t ahead_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
+  std::uint64_t prefetch_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
   std::vector<BoundaryStats> boundaries;                     // the previous one first
-  TimeUse time;                                              // of compute, since the links opened
+  ActivityTimes time;                                        // of compute, since the links opened
   double encode_ms = 0, decode_ms = 0, store_ms = 0;         // beside it, in total
   std::uint64_t micro_batches_done = 0;
 };

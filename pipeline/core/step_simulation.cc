@@ -84,7 +84,7 @@ class Simulation {
     bool operator>(const Event& other) const { return when > other.when; }
   };
   // Messages of one direction go in micro-batch order: two counts are the queue.
-  struct Lane {
+  struct Direction {
     std::uint32_t queued = 0, sent = 0;
     bool sending = false;
   };
@@ -94,7 +94,7 @@ class Simulation {
     StageProgress progress;
     std::uint32_t weight_parts = 1, weight_parts_done = 0;  // of the first W that is not done
     std::optional<Op> running;
-    Lane activations, gradients;
+    Direction activations, gradients;
     Wait wait = Wait::kNothing;
     Nanoseconds wait_since = 0;
     SimulatedStageTimes times;
@@ -136,8 +136,8 @@ class Simulation {
   void SendWhatIsFree() {
     for (const std::size_t s : touched_) {
       Stage& stage = stages_[s];
-      const auto may = [&](const Lane& lane, const Lane& other) {
-        return lane.sent < lane.queued && !lane.sending &&
+      const auto may = [&](const Direction& direction, const Direction& other) {
+        return direction.sent < direction.queued && !direction.sending &&
                (!options_.shared_egress || !other.sending);
       };
       if (may(stage.gradients, stage.activations)) {
@@ -150,10 +150,10 @@ class Simulation {
     }
   }
 
-  void Send(std::size_t s, Lane* lane, Nanoseconds cost, Kind left, SpanKind span) {
-    lane->sending = true;
+  void Send(std::size_t s, Direction* direction, Nanoseconds cost, Kind left, SpanKind span) {
+    direction->sending = true;
     stages_[s].times.link_busy_ms += cost / kPerMillisecond;
-    Keep(span, s, lane->sent, cost);
+    Keep(span, s, direction->sent, cost);
     events_.push({now_ + cost, left, s});
   }
 

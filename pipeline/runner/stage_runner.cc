@@ -16,7 +16,7 @@
 #include "pipeline/core/runner_core.h"
 #include "pipeline/group_links.h"
 #include "pipeline/replica_step.h"
-#include "pipeline/runner/part_shares.h"
+#include "pipeline/runner/reduction_shares.h"
 #include "pipeline/runner/runner_checks.h"
 
 namespace shoal::pipeline {
@@ -75,8 +75,8 @@ class Runner final : public StageRunner {
   struct Applying {
     std::uint64_t step = 0;
     bool model_done = false;
-    std::size_t places_left = 0;
-    std::vector<PlaceChecksum> places;
+    std::size_t boundaries_left = 0;
+    std::vector<BoundaryChecksum> boundaries;
   };
 
   bool failed() const { return core_.scope.cancelled(); }
@@ -133,7 +133,7 @@ bool Runner::Go(RunnerEvent event, const char* order) {
   }
   state_ = *next;
   core_.Progress();
-  if (const std::optional<Use> use = UseOf(state_)) core_.time.Become(*use);
+  if (const std::optional<Activity> activity = ActivityOf(state_)) core_.time.Become(*activity);
   return true;
 }
 
@@ -249,7 +249,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   context.core = &core_;
   context.links = group_.get();
   if (group_) {
-    context.parts = MakeReplicaParts(*group_, facts.layout, facts.tied);
+    context.parts = MakeParameterGroups(*group_, facts.layout, facts.tied);
     context.final_after = FinalAfter(facts.layout, facts.weight_parts);
   }
   context.layout = facts.layout;
@@ -313,7 +313,7 @@ void Runner::OnStepPlan(StepPlan plan) {
   if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
   ++planned_;
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr) boundary->PlanAhead(plan);
+    if (boundary != nullptr) boundary->PlanPrefetch(plan);
   }
   plans_.push_back(std::move(plan));
   MaybeStartStep();
@@ -435,26 +435,27 @@ void Runner::ApplyModel(const ApplyOrder& order) {
 }
 
 void Runner::CommitPlaces(std::uint64_t step) {
-  const auto committed = [this, step](PlaceChecksum place) {
+  const auto committed = [this, step](BoundaryChecksum place) {
     for (Applying& applying : applying_) {
       if (applying.step != step) continue;
-      applying.places.push_back(place);
-      --applying.places_left;
+      applying.boundaries.push_back(place);
+      --applying.boundaries_left;
     }
     core_.Progress();
     ReportApplied();
   };
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr) applying_.back().places_left += boundary->Commit(step, committed);
+    if (boundary != nullptr) applying_.back().boundaries_left += boundary->Commit(step, committed);
   }
 }
 
 void Runner::ReportApplied() {
-  while (!applying_.empty() && applying_.front().model_done && applying_.front().places_left == 0) {
+  while (!applying_.empty() && applying_.front().model_done &&
+         applying_.front().boundaries_left == 0) {
     const Applying done = std::move(applying_.front());
     applying_.pop_front();
     notices_.Post("runner.applied", [this, done] {
-      if (!failed()) mediator_->OnApplied(done.step, done.places);
+      if (!failed()) mediator_->OnApplied(done.step, done.boundaries);
     });
   }
 }

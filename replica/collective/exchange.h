@@ -38,11 +38,12 @@ enum class Combine : std::uint8_t {
   kWeightedMean = 1,  // sum of weight / all weights x values: momenta, parameters
 };
 
-enum class Flow : std::uint8_t {
-  kReduce = 0,   // everybody contributes to all shards and gets all: the sum of all
-  kGather = 1,   // nobody contributes: an owner's own values of its shard count, and everybody gets
-                 // all
-  kScatter = 2,  // everybody contributes to all shards, and gets the sum of its own only, exact
+enum class CollectiveOp : std::uint8_t {
+  kAllReduce = 0,  // everybody contributes to all shards and gets all: the sum of all
+  kAllGather = 1,  // nobody contributes: an owner's own values of its shard count, and everybody
+                   // gets all
+  kReduceScatter =
+      2,  // everybody contributes to all shards, and gets the sum of its own only, exact
 };
 
 // What an owner does to `values`, which begin at `first` of the vector, before they are encoded.
@@ -65,9 +66,9 @@ struct ExchangeRequest {
   // which is then given zeros, of a vector of `count` values.
   std::shared_ptr<const Buffer> values = nullptr;
   std::size_t count = 0;
-  Flow flow = Flow::kReduce;
-  // Null, on all members or none: the sum as it is. With a transform and kReduce a round is a step
-  // of a sharded optimizer: gradients go in, and the owners' new parameters come back.
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  // Null, on all members or none: the sum as it is. With a transform and kAllReduce a round is a
+  // step of a sharded optimizer: gradients go in, and the owners' new parameters come back.
   Transform transform = nullptr;
   bool exact = false;  // powersgd: no factors in this round, the same on all members
   // In the place of the config's; empty: those. Not with two levels.
@@ -126,8 +127,9 @@ class Exchange {
  public:
   virtual ~Exchange() = default;  // a running round ends without its callback
 
-  // One round at a time. `done` gets the agreed vector (kScatter: the own shard), or why there is
-  // none (a wrong message, values that are not finite, an abort), in a task of its own on control.
+  // One round at a time. `done` gets the agreed vector (kReduceScatter: the own shard), or why
+  // there is none (a wrong message, values that are not finite, an abort), in a task of its own on
+  // control.
   virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
   // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;

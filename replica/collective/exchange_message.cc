@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kChunkAt = 4, kMethodAt = 8, kRoundAt = 16, kEpochAt = 24, kFirstAt = 32,
                       kValuesAt = 40, kTensorAt = 44, kWeightAt = 48, kChecksumAt = 56;
-// Byte 3: the flow, and this bit.
+// Byte 3: the operation, and this bit.
 constexpr unsigned kTransformed = 4;
 
 }  // namespace
@@ -25,7 +25,7 @@ void SealMessage(const MessageHeader& header, std::span<std::byte> message) {
   to[0] = std::byte{kMessageVersion};
   to[1] = static_cast<std::byte>(header.phase);
   to[2] = static_cast<std::byte>(header.combine);
-  to[3] = static_cast<std::byte>(static_cast<unsigned>(header.flow) |
+  to[3] = static_cast<std::byte>(static_cast<unsigned>(header.op) |
                                  (header.transformed ? kTransformed : 0));
   StoreLittle(to + kChunkAt, header.chunk);
   StoreLittle(to + kMethodAt, header.method);
@@ -50,12 +50,12 @@ Result<MessageHeader> ParseMessageHeader(std::span<const std::byte> message) {
                            std::to_string(kMessageVersion) + "; update the older peer");
   }
   if (byte(1) > 1 || byte(2) > 1 || (byte(3) & ~kTransformed) > 2) {
-    return InvalidArgument("a message of unknown phase, kind of sum or flow");
+    return InvalidArgument("a message of unknown phase, kind of sum or operation");
   }
   MessageHeader header;
   header.phase = static_cast<Phase>(byte(1));
   header.combine = static_cast<Combine>(byte(2));
-  header.flow = static_cast<Flow>(byte(3) & ~kTransformed);
+  header.op = static_cast<CollectiveOp>(byte(3) & ~kTransformed);
   header.transformed = (byte(3) & kTransformed) != 0;
   header.chunk = LoadLittle<std::uint32_t>(from + kChunkAt);
   header.method = LoadLittle<std::uint64_t>(from + kMethodAt);

@@ -26,7 +26,7 @@ enum class Phase : std::uint8_t {
 struct MessageHeader {
   Phase phase = Phase::kContribution;
   Combine combine = Combine::kSum;
-  Flow flow = Flow::kReduce;
+  CollectiveOp op = CollectiveOp::kAllReduce;
   bool transformed = false;  // by the owners
   std::uint32_t chunk = 0;   // within the shard
   std::uint64_t method = 0;  // MethodId

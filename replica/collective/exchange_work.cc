@@ -104,7 +104,7 @@ MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std
   MessageHeader header;
   header.phase = phase;
   header.combine = plan.combine;
-  header.flow = plan.flow;
+  header.op = plan.op;
   header.transformed = plan.transform != nullptr;
   header.chunk = static_cast<std::uint32_t>(chunk);
   header.method = plan.method;
@@ -118,7 +118,8 @@ MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std
 }
 
 std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header) {
-  if (plan.flow == Flow::kScatter && header.phase == Phase::kResult) return kMessageHeaderBytes;
+  if (plan.op == CollectiveOp::kReduceScatter && header.phase == Phase::kResult)
+    return kMessageHeaderBytes;
   const ChunkCoder& coder =
       header.phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   return kMessageHeaderBytes + coder.BytesMax(header.values);
@@ -143,11 +144,11 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
   Buffer sums(range.size() * sizeof(float));
   const std::span<float> sum = sums.floats();
   Coded coded;
-  coded.status = plan.flow == Flow::kGather ? TakeOwn(values, range, sum)
-                                            : AddUp(plan, chunk, contributions, sum);
+  coded.status = plan.op == CollectiveOp::kAllGather ? TakeOwn(values, range, sum)
+                                                     : AddUp(plan, chunk, contributions, sum);
   if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
   if (!coded.status.ok()) return coded;
-  if (plan.flow == Flow::kScatter) {
+  if (plan.op == CollectiveOp::kReduceScatter) {
     std::ranges::copy(sum, agreed.begin());
     coded.message = Buffer(kMessageHeaderBytes);
     SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
@@ -161,7 +162,7 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
 
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result) {
-  if (plan.flow == Flow::kScatter) return CheckMessagePayload(message.bytes());
+  if (plan.op == CollectiveOp::kReduceScatter) return CheckMessagePayload(message.bytes());
   return Open(plan, Phase::kResult, owner, owner, chunk, message,
               InResult(plan, plan.layout.chunk(owner, chunk), result));
 }

@@ -28,14 +28,14 @@ struct RoundPlan {
   std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
   std::uint32_t tensor = 0;
   Combine combine = Combine::kSum;
-  Flow flow = Flow::kReduce;
+  CollectiveOp op = CollectiveOp::kAllReduce;
   Transform transform;                 // may be null
   std::vector<std::uint64_t> weights;  // by member
   std::uint64_t weight = 0;            // of all
 
   // The values that the round gives.
   ValueRange Wanted() const {
-    return flow == Flow::kScatter ? layout.shard(rank) : ValueRange{0, layout.values()};
+    return op == CollectiveOp::kReduceScatter ? layout.shard(rank) : ValueRange{0, layout.values()};
   }
 };
 

@@ -18,7 +18,7 @@ bool IsWord(std::string_view text) {
   });
 }
 
-// A codec's name, with an entropy stage behind it or not: direct+rans.
+// A codec's name, with an entropy coder behind it or not: direct+rans.
 bool IsCodecName(std::string_view text) {
   const std::size_t plus = text.find('+');
   if (plus == std::string_view::npos) return IsWord(text);

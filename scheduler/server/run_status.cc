@@ -106,7 +106,7 @@ Json StagesJson(const RunConfig& config, const RunView& view) {
 
 std::string StatusJson(const RunConfig& config, const RunView& view, const ServerView& server) {
   const net::ControlStats& control = server.control;
-  const Json json = {{"schemaVersion", 1},
+  const Json json = {{"schemaVersion", 2},
                      {"program", "shoal-scheduler"},
                      {"version", kVersion},
                      {"run", RunJson(config, view)},

@@ -266,7 +266,7 @@ net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   };
   handlers.on_disconnect = [this](net::ConnectionId id, const Status& reason) {
     Forget(id);
-    Feed(PeerGone{id, reason.ok() ? "the connection was closed" : reason.message()});
+    Feed(PeerDisconnected{id, reason.ok() ? "the connection was closed" : reason.message()});
   };
   handlers.may_fetch = [this](PeerId peer) {
     MutexLock lock(members_mutex_);

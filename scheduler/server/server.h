@@ -77,7 +77,7 @@ class SchedulerServer {
   net::HttpResponse Serve(const std::string& path) const;
   void Command(const std::string& name, const std::map<std::string, std::string>& arguments,
                std::function<void(Result<net::CommandResult>)> reply);
-  void Order(AdminOrder::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
+  void Order(AdminCommand::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
   void Export(const std::map<std::string, std::string>& arguments,
               std::function<void(Result<net::CommandResult>)> reply);
   // Runs `task` on the control thread and waits. Thread: main.

@@ -34,7 +34,7 @@ void SchedulerServer::Feed(const Event& event) {
   const RunState before = state_->run_state();
   const std::vector<Action> actions = state_->Handle(event, SystemClock().Now());
   // Before a plan goes out, which lets its peers fetch at once.
-  const auto* const said = std::get_if<PeerSaid>(&event);
+  const auto* const said = std::get_if<PeerMessageReceived>(&event);
   if (said != nullptr && said->message.has_hello()) Admit(said->connection);
   for (const Action& action : actions) Carry(action);
   if (state_->run_state() == before) return;
@@ -79,7 +79,7 @@ void SchedulerServer::Carry(const Action& action) {
 void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
   if (stopping_) return;
   if (!message.has_checkpoint_done() || message.checkpoint_done().files().empty()) {
-    return Feed(PeerSaid{connection, std::move(message)});
+    return Feed(PeerMessageReceived{connection, std::move(message)});
   }
   // A checkpoint counts only when its files are really here.
   store_->Post("checkpoint.check", [this, connection, message = std::move(message)]() mutable {
@@ -90,7 +90,7 @@ void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerM
     }
     control_->Post("checkpoint.checked",
                    [this, connection, message = std::move(message)]() mutable {
-                     Feed(PeerSaid{connection, std::move(message)});
+                     Feed(PeerMessageReceived{connection, std::move(message)});
                    });
   });
 }
@@ -122,7 +122,7 @@ std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
 // Before the plan's members can upload: the store does what comes in order.
 void SchedulerServer::BeginPlan(const PlanOut& plan) {
   UploadBounds bounds;
-  for (const auto& pipeline : plan.places) {
+  for (const auto& pipeline : plan.positions) {
     for (std::uint32_t stage = 0; stage < pipeline.size(); ++stage) {
       UploadBound& bound = bounds[pipeline[stage]];
       for (const std::string& part : StageParts(config_, stage)) {
@@ -187,9 +187,9 @@ net::HttpResponse SchedulerServer::Serve(const std::string& path) const {
 void SchedulerServer::Command(const std::string& name,
                               const std::map<std::string, std::string>& arguments,
                               std::function<void(Result<net::CommandResult>)> reply) {
-  if (name == "start") return Order(AdminOrder::Kind::kStart, std::move(reply));
-  if (name == "pause") return Order(AdminOrder::Kind::kPause, std::move(reply));
-  if (name == "resume") return Order(AdminOrder::Kind::kResume, std::move(reply));
+  if (name == "start") return Order(AdminCommand::Kind::kStart, std::move(reply));
+  if (name == "pause") return Order(AdminCommand::Kind::kPause, std::move(reply));
+  if (name == "resume") return Order(AdminCommand::Kind::kResume, std::move(reply));
   if (name == "export") return Export(arguments, std::move(reply));
   if (name == "invite") return reply(net::CommandResult{invite_, ""});
   if (name == "stop") {
@@ -201,7 +201,7 @@ void SchedulerServer::Command(const std::string& name,
                         "'; the scheduler knows start, pause, resume, export, invite and stop"));
 }
 
-void SchedulerServer::Order(AdminOrder::Kind kind,
+void SchedulerServer::Order(AdminCommand::Kind kind,
                             std::function<void(Result<net::CommandResult>)> reply) {
   const RunView view = state_->View(SystemClock().Now());
   if (view.state == RunState::kFinished) {
@@ -211,7 +211,7 @@ void SchedulerServer::Order(AdminOrder::Kind kind,
   if (view.state == RunState::kFailed) {
     return reply(FailedPrecondition("the run has failed: " + view.reason));
   }
-  Feed(AdminOrder{kind});
+  Feed(AdminCommand{kind});
   reply(RunIs(state_->View(SystemClock().Now())));
 }
 

@@ -24,7 +24,7 @@ void ConsistencyChecks::ForgetBefore(std::uint64_t step) {
 }
 
 bool ConsistencyChecks::AddPlace(std::uint64_t step, std::uint32_t pipeline,
-                                 const control::v1::PlaceChecksum& place) {
+                                 const control::v1::BoundaryChecksum& place) {
   ForgetBefore(step);
   const Half half{place.receiver(), place.checksum(), place.records()};
   const auto [found, first] = halves_.emplace(std::tuple(step, pipeline, place.boundary()), half);

@@ -34,7 +34,7 @@ class ConsistencyChecks {
 
   // False: the two ends of the boundary hold different m.
   bool AddPlace(std::uint64_t step, std::uint32_t pipeline,
-                const control::v1::PlaceChecksum& place);
+                const control::v1::BoundaryChecksum& place);
   // A member's checksum of its weights after a step. A verdict comes with the last member of the
   // stage group; nothing before it, and for a member that spoke already.
   std::optional<WeightVerdict> AddWeights(std::uint64_t step, std::uint32_t stage,

@@ -152,7 +152,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
     case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);
     case PeerMessage::kSyncDone: return CheckSyncDone(message.sync_done());
     case PeerMessage::kApplied:
-      return message.applied().places_size() > 2
+      return message.applied().boundaries_size() > 2
                  ? InvalidArgument("malformed message: more places than a stage has boundaries")
                  : Status::Ok();
     case PeerMessage::kCheckpointDone:

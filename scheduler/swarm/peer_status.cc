@@ -30,7 +30,7 @@ constexpr const char* kFields = R"({
 "work": {"step": 0, "forwards": 0, "backwards": 0, "microBatches": 0, "schedule": "",
   "inFlightMax": 0, "pendingWeightsMax": 0, "memoryMaxBytes": 0, "simulatedMs": 0, "unlimitedMs": 0,
   "samplesPerSecond": 0, "encodeMs": 0, "decodeMs": 0, "storeMs": 0,
-  "time": [{"use": "", "ms": 0}]},
+  "time": [{"activity": "", "ms": 0}]},
 "links": [{"peer": "", "name": "", "channel": "", "kind": "", "address": "", "connected": true,
   "connections": 0, "rttMs": 0, "rttMinMs": 0, "upBps": 0, "downBps": 0, "upCapBps": 0,
   "downCapBps": 0, "sentWireBytes": 0, "receivedWireBytes": 0, "sentFrames": 0, "receivedFrames": 0,
@@ -54,10 +54,10 @@ constexpr const char* kFields = R"({
 "limits": {"upBps": 0, "downBps": 0}, "pacing": {"mode": "", "lineBps": 0, "upBps": 0},
 "deltaStore": {"bytes": 0, "limit": 0, "records": 0, "hits": 0, "misses": 0, "corrupt": 0,
   "evicted": 0, "lost": 0, "diskBytes": 0, "diskWrittenBytes": 0, "committedBytes": 0,
-  "memoryBytes": 0, "memoryLimit": 0, "aheadBytes": 0, "stagedBytes": 0, "trouble": "",
+  "memoryBytes": 0, "memoryLimit": 0, "prefetchedBytes": 0, "stagedBytes": 0, "trouble": "",
   "notice": "", "deltaHits": 0, "firstVisits": 0, "resends": 0, "expectedBytes": 0,
   "expectedDiskBytes": 0, "sampleBytes": 0, "residualSampleBytes": 0, "diskFreeBytes": 0,
-  "places": [{"boundary": 0, "side": "", "checksum": "", "records": 0}]},
+  "boundaries": [{"boundary": 0, "side": "", "checksum": "", "records": 0}]},
 "cacheBytes": 0, "contribution": {"microBatches": 0},
 "health": [{"code": "", "severity": "", "text": "", "fix": ""}]
 })";

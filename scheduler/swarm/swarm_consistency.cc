@@ -28,7 +28,7 @@ void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& appli
   if (state_ != RunState::kTraining || applied.step() >= step_) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  for (const control::v1::PlaceChecksum& place : applied.places()) {
+  for (const control::v1::BoundaryChecksum& place : applied.boundaries()) {
     const std::uint32_t own = place.receiver() ? place.boundary() + 1 : place.boundary();
     if (own != stage || place.boundary() + 1 >= config_.stages) {
       Drop(member->connection, InvalidArgument("malformed message: place of another stage"));

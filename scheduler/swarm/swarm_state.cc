@@ -67,7 +67,7 @@ void SwarmStateImpl::On(const PeerConnected& event) {
   members_.Open(event.connection, event.peer, event.address, now_);
 }
 
-void SwarmStateImpl::On(const PeerSaid& event) {
+void SwarmStateImpl::On(const PeerMessageReceived& event) {
   if (members_.FindConnection(event.connection) == nullptr) return;  // dropped meanwhile
   if (Status checked = CheckPeerMessage(event.message, config_); !checked.ok()) {
     Drop(event.connection, std::move(checked));
@@ -86,21 +86,21 @@ void SwarmStateImpl::On(const PeerSaid& event) {
   OnMember(member, event.message);
 }
 
-void SwarmStateImpl::On(const PeerGone& event) {
+void SwarmStateImpl::On(const PeerDisconnected& event) {
   Member* member = members_.Of(event.connection);
   members_.Close(event.connection);
   if (member != nullptr) Lost(member, event.reason);
 }
 
-void SwarmStateImpl::On(const AdminOrder& event) {
+void SwarmStateImpl::On(const AdminCommand& event) {
   switch (event.kind) {
-    case AdminOrder::Kind::kStart:
+    case AdminCommand::Kind::kStart:
       if (!started_) Store(RunStarted{});
       started_ = true;
       if (held_) OrderResume();
       break;
-    case AdminOrder::Kind::kPause: OrderPause(); break;
-    case AdminOrder::Kind::kResume: OrderResume(); break;
+    case AdminCommand::Kind::kPause: OrderPause(); break;
+    case AdminCommand::Kind::kResume: OrderResume(); break;
   }
 }
 

@@ -35,15 +35,15 @@ struct PeerConnected {
   PeerId peer;
   std::string address;  // as seen, without port
 };
-struct PeerSaid {
+struct PeerMessageReceived {
   ConnectionId connection;
   control::v1::PeerMessage message;
 };
-struct PeerGone {
+struct PeerDisconnected {
   ConnectionId connection;
   std::string reason;
 };
-struct AdminOrder {
+struct AdminCommand {
   enum class Kind { kStart, kPause, kResume } kind;
 };
 // Of these (raw hashes) the server has no whole copy any more, and cannot make one.
@@ -55,8 +55,8 @@ struct ArtefactHere {
   std::string hash;
 };
 struct Tick {};  // at least every 500 ms
-using Event =
-    std::variant<PeerConnected, PeerSaid, PeerGone, AdminOrder, ArtefactsLost, ArtefactHere, Tick>;
+using Event = std::variant<PeerConnected, PeerMessageReceived, PeerDisconnected, AdminCommand,
+                           ArtefactsLost, ArtefactHere, Tick>;
 
 // ---- actions ----
 struct SendTo {
@@ -80,7 +80,7 @@ struct WantArtefacts {
 };
 // Comes before the messages that carry the plan: only its members upload from now on.
 struct PlanOut {
-  std::vector<std::vector<PeerId>> places;  // by pipeline, then stage
+  std::vector<std::vector<PeerId>> positions;  // by pipeline, then stage
 };
 using Action =
     std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts, PlanOut>;

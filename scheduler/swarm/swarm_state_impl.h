@@ -58,9 +58,9 @@ class SwarmStateImpl final : public SwarmState {
 
   // ---- events (swarm_state.cc) ----
   void On(const PeerConnected& event);
-  void On(const PeerSaid& event);
-  void On(const PeerGone& event);
-  void On(const AdminOrder& event);
+  void On(const PeerMessageReceived& event);
+  void On(const PeerDisconnected& event);
+  void On(const AdminCommand& event);
   void On(const Tick& event);
   void On(const ArtefactsLost& event);
   void On(const ArtefactHere& event);

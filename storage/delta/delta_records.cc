@@ -34,9 +34,9 @@ std::string_view BoundarySideName(BoundarySide side) {
 std::string EncodeDeltaKey(const DeltaKey& key) {
   std::string bytes(kDeltaKeyBytes, '\0');
   auto* to = reinterpret_cast<std::byte*>(bytes.data());
-  StoreBig<std::uint64_t>(to, key.place.run.value);
-  StoreBig<std::uint32_t>(to + 8, key.place.boundary);
-  to[12] = static_cast<std::byte>(key.place.side);
+  StoreBig<std::uint64_t>(to, key.end.run.value);
+  StoreBig<std::uint32_t>(to + 8, key.end.boundary);
+  to[12] = static_cast<std::byte>(key.end.side);
   StoreBig<std::uint64_t>(to + 13, key.sample.value);
   return bytes;
 }
@@ -47,9 +47,9 @@ std::optional<DeltaKey> DecodeDeltaKey(std::string_view bytes) {
   const auto side = std::to_integer<std::uint8_t>(from[12]);
   if (side > static_cast<std::uint8_t>(BoundarySide::kResidual)) return std::nullopt;
   DeltaKey key;
-  key.place.run.value = LoadBig<std::uint64_t>(from);
-  key.place.boundary = LoadBig<std::uint32_t>(from + 8);
-  key.place.side = static_cast<BoundarySide>(side);
+  key.end.run.value = LoadBig<std::uint64_t>(from);
+  key.end.boundary = LoadBig<std::uint32_t>(from + 8);
+  key.end.side = static_cast<BoundarySide>(side);
   key.sample.value = LoadBig<std::uint64_t>(from + 13);
   return key;
 }

@@ -21,7 +21,7 @@ inline constexpr std::size_t kDeltaHeaderBytes = 48;
 using DeltaHeaderBytes = std::array<std::byte, kDeltaHeaderBytes>;
 
 struct DeltaKey {
-  DeltaPlace place;
+  BoundaryEnd end;
   SampleId sample;
 };
 

@@ -31,11 +31,11 @@ namespace shoal::storage {
 enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1, kResidual = 2 };
 std::string_view BoundarySideName(BoundarySide side);  // "sender", "receiver", "residual"
 
-struct DeltaPlace {
+struct BoundaryEnd {
   RunId run;
   std::uint32_t boundary = 0;
   BoundarySide side = BoundarySide::kSender;
-  auto operator<=>(const DeltaPlace&) const = default;
+  auto operator<=>(const BoundaryEnd&) const = default;
 };
 
 struct DeltaRecord {
@@ -93,42 +93,42 @@ class DeltaStore {
   virtual ~DeltaStore() = default;
 
   // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
-  virtual Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) = 0;
+  virtual Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SampleId sample) = 0;
 
   // Writes the image of a record that is to be, served by nothing before CommitStaged. Of two for
   // the same sample and version the later one counts. What the disk refuses, or what the quota
   // certainly will, is lost at the commit. A checksum that is not the image's is found by Get.
-  virtual Status Stage(const DeltaPlace& place, const DeltaUpdate& update) = 0;
-  // Makes what is staged for `place` with this version records, in place of those of the same
-  // samples: headers only are written. `evicted` gets the samples of `place` that have no record
+  virtual Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) = 0;
+  // Makes what is staged for `end` with this version records, in end of those of the same
+  // samples: headers only are written. `evicted` gets the samples of `end` that have no record
   // any more: refused by the quota, refused by the disk, or found unreadable since the last commit.
   // Quota: what is there stays, as long as it is of this run; other runs go first, and then, where
   // m needs room, residuals.
-  virtual Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+  virtual Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                               std::vector<SampleId>* evicted) = 0;
-  // Forgets what is staged for `place` with this version.
-  virtual Status DropStaged(const DeltaPlace& place, std::uint64_t version) = 0;
+  // Forgets what is staged for `end` with this version.
+  virtual Status DropStaged(const BoundaryEnd& end, std::uint64_t version) = 0;
   // Stages all and commits them, version by version.
-  Status Commit(const DeltaPlace& place, std::span<const DeltaUpdate> updates,
+  Status Commit(const BoundaryEnd& end, std::span<const DeltaUpdate> updates,
                 std::vector<SampleId>* evicted);
 
-  // Everything held for a place, in order of sample; headers only are read.
-  virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) = 0;
+  // Everything held for a end, in order of sample; headers only are read.
+  virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const BoundaryEnd& end) = 0;
 
   // Forgets the records of a run whose version is above `version` (rollback to a checkpoint), and
   // all that is staged, of any run: no step runs during a rollback.
   virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
   // Forgets single records up to a version (the other end no longer has them).
-  virtual Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+  virtual Status Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
                       std::uint64_t version_max) = 0;
   // Forgets all records of a run.
   virtual Status DropRun(RunId run) = 0;
-  // Every place that has records.
-  virtual std::vector<DeltaPlace> Places() const = 0;
+  // Every end that has records.
+  virtual std::vector<BoundaryEnd> Ends() const = 0;
 
-  // Sum of the XXH3-64 of (sample, version, checksum) of all records of a place: equal on both ends
+  // Sum of the XXH3-64 of (sample, version, checksum) of all records of a end: equal on both ends
   // of a boundary after every step.
-  virtual Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) = 0;
+  virtual Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) = 0;
 
   // Makes everything committed durable (called at checkpoints and on shutdown). Fails if the disk
   // refuses; what was committed is then still there until the process ends.

@@ -1,4 +1,4 @@
-// The DeltaStore that all backends share: an in-memory index of headers over a place for bytes.
+// The DeltaStore that all backends share: an in-memory index of headers over a end for bytes.
 //
 // The index answers inventory, checksums and the quota without reading an image; it is rebuilt from
 // the backend's headers at open and costs kIndexBytesPerRecord each. Thread: as DeltaStore.

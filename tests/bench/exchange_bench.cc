@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "optimizer/adamw.h"
-#include "pipeline/part_slices.h"
+#include "pipeline/parameter_slices.h"
 #include "replica/collective/exchange_coders.h"
 #include "replica/collective/exchange_work.h"
 

@@ -94,7 +94,7 @@ class OwnerRounds final : public ReplicaBenchMethod {
 
   void Round(std::uint64_t round, Done done) override {
     collective::ExchangeRequest request{2 * round, 0, Equal(members_), Combine::kSum, values_};
-    request.flow = collective::Flow::kScatter;
+    request.op = collective::CollectiveOp::kReduceScatter;
     exchange_->Start(std::move(request), [this, round, done](Result<Buffer> sum) {
       if (!sum.ok()) return done(sum.status());
       Gather(2 * round + 1, std::make_shared<const Buffer>(std::move(*sum)), done);
@@ -107,7 +107,7 @@ class OwnerRounds final : public ReplicaBenchMethod {
  private:
   void Gather(std::uint64_t round, const std::shared_ptr<const Buffer>& sum, const Done& done) {
     collective::ExchangeRequest request{round, 1, Equal(members_)};
-    request.flow = collective::Flow::kGather;
+    request.op = collective::CollectiveOp::kAllGather;
     request.count = values_->size() / sizeof(float);
     request.transform = [sum, own = first_](std::size_t first, std::span<float> values) {
       std::ranges::copy(sum->floats().subspan(first - own, values.size()), values.begin());

@@ -93,14 +93,14 @@ class StepRounds final : public ReplicaBenchMethod {
     config.pipeline = static_cast<std::uint32_t>(channel->rank());
     config.pipelines = static_cast<std::uint32_t>(channel->size());
     config.stages = 1;
-    pipeline::StageRunner::Dependencies deps;
+    pipeline::RunnerResources deps;
     deps.control = control;
     deps.compute = compute_.get();
     deps.codec = codec;
     deps.model = &model_;
     core_ = std::make_unique<pipeline::RunnerCore>(config, deps);
     core_->fail = [this](const Status& status, const PeerId*) { Fail(status); };
-    part_ = pipeline::MakeReplicaPart(layout, channel, false);
+    part_ = pipeline::MakeParameterGroup(layout, channel, false);
     for (std::uint32_t p = 0; p < config.pipelines; ++p) order_.pipelines.push_back(p);
     order_.labels = config.pipelines;
     order_.learning_rate = 1e-3;
@@ -146,7 +146,7 @@ class StepRounds final : public ReplicaBenchMethod {
   const std::unique_ptr<Executor> compute_;
   FlatStage model_;
   std::unique_ptr<pipeline::RunnerCore> core_;
-  std::shared_ptr<const pipeline::ReplicaPart> part_;
+  std::shared_ptr<const pipeline::ParameterGroup> part_;
   pipeline::ReduceOrder order_;
   Done done_;
   std::unique_ptr<pipeline::ReplicaStep> step_;

@@ -37,7 +37,7 @@ constexpr std::uint64_t kMiB = 1ull << 20;
 constexpr std::uint64_t kImageBytes = 3'200'000;
 constexpr int kRounds = 6;
 constexpr int kEpochs = 5;
-constexpr DeltaPlace kPlace{RunId{1}, 0, BoundarySide::kSender};
+constexpr BoundaryEnd kPlace{RunId{1}, 0, BoundarySide::kSender};
 
 struct Options {
   bool json = false;

@@ -11,7 +11,7 @@
 
 namespace {
 
-using shoal::compression::EntropyStage;
+using shoal::compression::EntropyCoder;
 using shoal::compression::ReadSymbols;
 using shoal::compression::SymbolBytesMax;
 using shoal::compression::WriteSymbols;
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::uint8_t code : codes) {
     if (code >> bits != 0) abort();
   }
-  for (const EntropyStage stage : {EntropyStage::kNone, EntropyStage::kZstd, EntropyStage::kRans}) {
+  for (const EntropyCoder stage : {EntropyCoder::kNone, EntropyCoder::kZstd, EntropyCoder::kRans}) {
     std::vector<std::byte> out(SymbolBytesMax(stage, n, bits));
     out.resize(WriteSymbols(stage, codes, bits, out));
     std::vector<std::uint8_t> again(n);

@@ -23,7 +23,7 @@ class AqsgdTest(harness.SwarmTest):
         """(pipeline, boundary) -> {side: (checksum, records)}."""
         found = {}
         for status in swarm.peer_statuses().values():
-            for place in status["deltaStore"]["places"]:
+            for place in status["deltaStore"]["boundaries"]:
                 key = (status["role"]["pipeline"], place["boundary"])
                 found.setdefault(key, {})[place["side"]] = (place["checksum"], place["records"])
         return found

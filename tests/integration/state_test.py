@@ -66,7 +66,7 @@ class StateTest(harness.SwarmTest):
         stats = harness.run_json("shoal", "store", "stats", "--dir", self.folder / "s" / "p0",
                                  "--json")
         self.assertEqual([kept["run"] for kept in stats["checkpoints"]], runs[::-1])
-        self.assertEqual({place["run"] for place in stats["places"]}, set(runs))
+        self.assertEqual({place["run"] for place in stats["boundaries"]}, set(runs))
         shown = run("shoal", "store", "stats", "--dir", self.folder / "s" / "p0").stdout
         self.assertIn(f"checkpoints of run {runs[0]}: 2 up to step 20", shown)
 

@@ -29,9 +29,10 @@ class StoreTest(harness.SwarmTest):
             swarm.stop()
 
         stats = self.figures("stats", folder)
-        sides = {place["side"]: place for place in stats["places"]}
+        sides = {place["side"]: place for place in stats["boundaries"]}
         self.assertEqual(set(sides), {"receiver", "residual"})
-        self.assertEqual([p["side"] for p in self.figures("stats", other)["places"]], ["sender"])
+        ends = self.figures("stats", other)["boundaries"]
+        self.assertEqual([end["side"] for end in ends], ["sender"])
         # 6 steps of 8 samples, less than an epoch.
         self.assertEqual(sides["receiver"]["records"], 48)
         self.assertEqual(sides["residual"]["records"], 48)
@@ -68,13 +69,13 @@ class StoreTest(harness.SwarmTest):
         self.assertEqual(compacted["records"], stats["records"] - 1)
         self.assertEqual(self.figures("verify", folder)["good"], stats["records"] - 1)
 
-        run = stats["places"][0]["run"]
+        run = stats["boundaries"][0]["run"]
         wrong = self.store("drop", folder, "--run", "0" * 16, check=False)
         self.assertNotEqual(wrong.returncode, 0)
         self.assertIn("there is no run", wrong.stderr)
         dropped = self.figures("drop", folder, "--run", run)
         self.assertEqual((dropped["dropped"], dropped["records"]), (stats["records"] - 1, 0))
-        self.assertEqual(self.figures("stats", folder)["places"], [])
+        self.assertEqual(self.figures("stats", folder)["boundaries"], [])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ using test_support::SwarmOptions;
 using test_support::Why;
 
 std::uint64_t BytesAt(SimSwarm& swarm, std::uint32_t stage, std::uint32_t pipeline,
-                      const storage::DeltaPlace& place) {
+                      const storage::BoundaryEnd& place) {
   std::uint64_t bytes = 0;
   for (const auto& [id, image] : ImagesOf(swarm.at(stage, pipeline), place)) bytes += image.size();
   return bytes;

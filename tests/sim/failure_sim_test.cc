@@ -35,7 +35,7 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);  // an epoch: all samples have m
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
-  const storage::DeltaPlace place =
+  const storage::BoundaryEnd place =
       Place(0, at_receiver ? storage::BoundarySide::kReceiver : storage::BoundarySide::kSender);
   const SampleId sample{3};
   auto record = victim.store_->Get(place, sample);
@@ -118,8 +118,8 @@ TEST(FailureSimTest, LinkUpKeepsWhatBothEndsHaveAndDropsTheRest) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::DeltaPlace sender = Place(0, storage::BoundarySide::kSender);
-  const storage::DeltaPlace receiver = Place(0, storage::BoundarySide::kReceiver);
+  const storage::BoundaryEnd sender = Place(0, storage::BoundarySide::kSender);
+  const storage::BoundaryEnd receiver = Place(0, storage::BoundarySide::kReceiver);
   ASSERT_TRUE(
       swarm.at(0, 0).store_->Drop(sender, std::vector<SampleId>{{1}, {7}}, UINT64_MAX).ok());
   ASSERT_TRUE(

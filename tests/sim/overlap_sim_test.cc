@@ -46,10 +46,10 @@ TEST_P(Overlap, GroupsAreAtWorkWhileMembersGoOnWithTheirBackward) {
   ASSERT_TRUE(swarm.TrainTo(kSteps)) << Why(swarm);
   for (const auto& peer : swarm.peers()) {
     EXPECT_GT(early[peer->id_], 0u) << "stage " << peer->stage_ << ", pipeline " << peer->pipeline_;
-    const TimeUse time = peer->runner_->stats().time;
-    EXPECT_GT(time[Use::kExchange], 0);
+    const ActivityTimes time = peer->runner_->stats().time;
+    EXPECT_GT(time[Activity::kExchange], 0);
     const bool sharded = std::string_view(GetParam()).starts_with("qsdp");
-    EXPECT_EQ(time[Use::kOptimizer] == 0, sharded) << "owners' weights are awaited in Apply";
+    EXPECT_EQ(time[Activity::kOptimizer] == 0, sharded) << "owners' weights are awaited in Apply";
   }
 }
 

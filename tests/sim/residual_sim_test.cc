@@ -148,7 +148,7 @@ TEST_P(Conserved, GradientsAreWhatArrivedPlusWhatIsKept) {
   // The end that receives gradients keeps nothing.
   EXPECT_EQ(swarm.at(0, 0).store_->stats().records, 0u);
   EXPECT_EQ(swarm.at(1, 0).runner_->stats().staged_bytes, 0u);
-  EXPECT_EQ(swarm.at(1, 0).runner_->stats().ahead_bytes, 0u);
+  EXPECT_EQ(swarm.at(1, 0).runner_->stats().prefetch_bytes, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Conserved,
@@ -269,7 +269,7 @@ TEST(ResidualSimTest, ALostResidualOrOneOfAnotherShapeIsNoneAndTheRunGoesOn) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::DeltaPlace place{test_support::kSimRun, 0, BoundarySide::kResidual};
+  const storage::BoundaryEnd place{test_support::kSimRun, 0, BoundarySide::kResidual};
   storage::DeltaStore& store = *swarm.at(1, 0).store_;
   ASSERT_TRUE(store.Drop(place, std::vector<SampleId>{{1}}, UINT64_MAX).ok());
   std::vector<storage::DeltaUpdate> updates(1);

@@ -40,7 +40,7 @@ std::size_t CompareEnds(SimSwarm& swarm) {
 }
 
 // Loses a record, or puts another version or other values in its place.
-void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::DeltaPlace& place,
+void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& place,
            std::uint32_t segments) {
   const SampleId sample{swarm.random_() % (36 * segments)};
   auto record = peer.store_->Get(place, sample);

@@ -75,7 +75,7 @@ TEST(SegmentsSimTest, EachSegmentIsAFrameThatLeavesBeforeTheNextIsEncoded) {
   EXPECT_EQ(stats.delta_hits, kSamples);
   EXPECT_EQ(stats.forward.raw_sent, 2 * kSamples * 8 * swarm.shape_.hidden * 4);
   EXPECT_EQ(stats.forward.raw_sent, stats.backward.raw_received);
-  EXPECT_EQ(stats.ahead_bytes, 0u);
+  EXPECT_EQ(stats.prefetch_bytes, 0u);
   EXPECT_EQ(stats.boundaries.front().forward_error.messages, 6u * 6);
   EXPECT_EQ(stats.boundaries.front().without_m.messages, 6u * 6);
   EXPECT_EQ(swarm.at(1, 0).runner_->stats().delta_hits, kSamples);
@@ -206,8 +206,8 @@ TEST_P(LostSegment, AloneIsSentInFull) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);  // an epoch: all samples have m
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
-  const storage::DeltaPlace place{kSimRun, 0,
-                                  at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
+  const storage::BoundaryEnd place{kSimRun, 0,
+                                   at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
   const SampleId record{kSegments * 5 + 2};  // sample 5, segment 2
   ASSERT_TRUE(victim.store_->Get(place, record)->has_value());
   ASSERT_TRUE(victim.store_->Drop(place, std::vector{record}, UINT64_MAX).ok());
@@ -246,7 +246,7 @@ TEST(SegmentsSimTest, TwoLostSegmentsOfASampleAreOneSampleSentAgain) {
   SimSwarm swarm(Quantised());
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
-  const storage::DeltaPlace place{kSimRun, 0, BoundarySide::kReceiver};
+  const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
   const std::vector<SampleId> lost = {{kSegments * 5}, {kSegments * 5 + 3}};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, lost, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
@@ -264,8 +264,8 @@ TEST(SegmentsSimTest, ALinkUpDropsOnlyWhatOneEndLacks) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::DeltaPlace sender{kSimRun, 0, BoundarySide::kSender};
-  const storage::DeltaPlace receiver{kSimRun, 0, BoundarySide::kReceiver};
+  const storage::BoundaryEnd sender{kSimRun, 0, BoundarySide::kSender};
+  const storage::BoundaryEnd receiver{kSimRun, 0, BoundarySide::kReceiver};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{29}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   EXPECT_EQ(swarm.at(0, 0).store_->Inventory(sender)->size(), kSegments * kSamples - 1);
@@ -325,7 +325,7 @@ TEST_P(ForgedSegment, EndsTheGenerationWithCauseAndPeer) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   // So that something is asked for again.
-  const storage::DeltaPlace place{kSimRun, 0, BoundarySide::kReceiver};
+  const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, std::vector<SampleId>{{70}}, UINT64_MAX).ok());
   PeerId victim;
   bool done = false;

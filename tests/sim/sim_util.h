@@ -38,14 +38,14 @@ inline SwarmOptions Quantised(std::uint32_t stages, std::uint32_t pipelines = 1,
   return OptionsOf("aqsgd:bits=4", "direct:bits=8", stages, pipelines, seed);
 }
 
-inline storage::DeltaPlace Place(std::uint32_t boundary, storage::BoundarySide side) {
+inline storage::BoundaryEnd Place(std::uint32_t boundary, storage::BoundarySide side) {
   return {kSimRun, boundary, side};
 }
 
 // Every record of one end of a boundary, byte for byte, by its sample.
 using Images = std::map<std::uint64_t, std::vector<std::byte>>;
 
-inline Images ImagesOf(SimSwarm::Peer& peer, const storage::DeltaPlace& place) {
+inline Images ImagesOf(SimSwarm::Peer& peer, const storage::BoundaryEnd& place) {
   Images images;
   const auto inventory = peer.store_->Inventory(place);
   EXPECT_TRUE(inventory.ok());

@@ -14,7 +14,7 @@
 namespace shoal::pipeline {
 namespace {
 
-using storage::DeltaPlace;
+using storage::BoundaryEnd;
 using storage::DeltaStore;
 using test_support::Quantised;
 using test_support::SimSwarm;
@@ -27,38 +27,38 @@ class RecordingStore final : public DeltaStore {
   RecordingStore(std::unique_ptr<DeltaStore> store, std::vector<std::string>* calls)
       : store_(std::move(store)), calls_(calls) {}
 
-  Result<std::optional<storage::DeltaRecord>> Get(const DeltaPlace& place,
+  Result<std::optional<storage::DeltaRecord>> Get(const BoundaryEnd& place,
                                                   SampleId sample) override {
     calls_->push_back("get " + std::to_string(sample.value));
     return store_->Get(place, sample);
   }
-  Status Stage(const DeltaPlace& place, const storage::DeltaUpdate& update) override {
+  Status Stage(const BoundaryEnd& place, const storage::DeltaUpdate& update) override {
     calls_->push_back("stage " + std::to_string(update.sample.value));
     return store_->Stage(place, update);
   }
-  Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+  Status CommitStaged(const BoundaryEnd& place, std::uint64_t version,
                       std::vector<SampleId>* evicted) override {
     calls_->push_back("commit " + std::to_string(version - 1));
     return store_->CommitStaged(place, version, evicted);
   }
-  Status DropStaged(const DeltaPlace& place, std::uint64_t version) override {
+  Status DropStaged(const BoundaryEnd& place, std::uint64_t version) override {
     calls_->push_back("drop " + std::to_string(version - 1));
     return store_->DropStaged(place, version);
   }
-  Result<std::vector<storage::DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override {
+  Result<std::vector<storage::DeltaInventoryEntry>> Inventory(const BoundaryEnd& place) override {
     return store_->Inventory(place);
   }
   Status DropNewerThan(RunId run, std::uint64_t version) override {
     return store_->DropNewerThan(run, version);
   }
-  Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+  Status Drop(const BoundaryEnd& place, std::span<const SampleId> samples,
               std::uint64_t version_max) override {
     return store_->Drop(place, samples, version_max);
   }
   Status DropRun(RunId run) override { return store_->DropRun(run); }
-  std::vector<DeltaPlace> Places() const override { return store_->Places(); }
-  Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) override {
-    return store_->PlaceChecksum(place);
+  std::vector<BoundaryEnd> Ends() const override { return store_->Ends(); }
+  Result<std::uint64_t> ChecksumOf(const BoundaryEnd& place) override {
+    return store_->ChecksumOf(place);
   }
   Status Flush() override { return store_->Flush(); }
   Status Compact() override { return store_->Compact(); }

@@ -113,7 +113,7 @@ class TwoStages {
     void OnReady() override { swarm->OnReady(); }
     void OnStepReady(const StepReady& ready) override { swarm->OnStepReady(ready); }
     void OnSyncDone(std::uint64_t step, double) override { swarm->OnSyncDone(step); }
-    void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) override {
+    void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) override {
       swarm->OnApplied(step, places);
     }
     void OnFailed(Status status, const PeerId*) override { swarm->End(status.ToString()); }
@@ -219,8 +219,8 @@ class TwoStages {
     const ApplyOrder order{step, 1.0, 0.1, std::exchange(labels_, 0)};
     for (Stage& stage : stages_) stage.runner->OnApply(order);
   }
-  void OnApplied(std::uint64_t step, const std::vector<PlaceChecksum>& places) {
-    for (const PlaceChecksum& place : places) {
+  void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) {
+    for (const BoundaryChecksum& place : places) {
       if (place.side == storage::BoundarySide::kResidual) continue;  // it has one end
       const auto [found, first] = checksums_.try_emplace(step, place.checksum);
       if (!first && found->second != place.checksum) End("m differs");

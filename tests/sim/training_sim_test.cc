@@ -476,19 +476,20 @@ TEST(TrainingSimTest, TheAccountOfAStagesTimeHasNoGapsAndNamesWhatIsSlow) {
   options.bytes_per_second = 20'000;
   SimSwarm swarm(options);
   ASSERT_TRUE(swarm.Open(0));
-  std::vector<pipeline::TimeUse> before;
+  std::vector<pipeline::ActivityTimes> before;
   for (const auto& peer : swarm.peers()) before.push_back(peer->runner_->stats().time);
   const TimePoint start = swarm.world_.Now();
   ASSERT_TRUE(swarm.TrainTo(4));
   const double elapsed_ms =
       std::chrono::duration<double, std::milli>(swarm.world_.Now() - start).count();
   for (const auto& peer : swarm.peers()) {
-    const pipeline::TimeUse after = peer->runner_->stats().time;
-    const pipeline::TimeUse& first = before[peer->stage_];
+    const pipeline::ActivityTimes after = peer->runner_->stats().time;
+    const pipeline::ActivityTimes& first = before[peer->stage_];
     EXPECT_NEAR(after.total() - first.total(), elapsed_ms, 1e-6 * elapsed_ms) << peer->stage_;
-    const double input = after[pipeline::Use::kWaitInput] - first[pipeline::Use::kWaitInput];
+    const double input =
+        after[pipeline::Activity::kWaitInput] - first[pipeline::Activity::kWaitInput];
     const double gradient =
-        after[pipeline::Use::kWaitGradient] - first[pipeline::Use::kWaitGradient];
+        after[pipeline::Activity::kWaitGradient] - first[pipeline::Activity::kWaitGradient];
     // The first stage waits for no activation, the last for no gradient; the lines are slow.
     if (peer->stage_ == 0) {
       EXPECT_EQ(input, 0);

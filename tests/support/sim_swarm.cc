@@ -7,8 +7,8 @@ namespace shoal::test_support {
 namespace {
 
 using pipeline::ApplyOrder;
+using pipeline::BoundaryChecksum;
 using pipeline::MicroBatchPlan;
-using pipeline::PlaceChecksum;
 using pipeline::RunnerConfig;
 using pipeline::StageRunner;
 using pipeline::StepPlan;
@@ -300,9 +300,10 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
   ToAll([order](Peer* to) { to->runner_->OnApply(order); });
 }
 
-void SimSwarm::OnApplied(Peer* peer, std::uint64_t step, const std::vector<PlaceChecksum>& places) {
+void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
+                         const std::vector<BoundaryChecksum>& places) {
   StepAccount& account = accounts_[step];
-  for (const PlaceChecksum& place : places) {
+  for (const BoundaryChecksum& place : places) {
     if (place.side == storage::BoundarySide::kResidual) continue;  // it has one end
     const auto [found, first] =
         account.places.try_emplace({peer->pipeline_, place.boundary}, place.checksum);

@@ -131,7 +131,7 @@ class SimSwarm {
   void OnStepReady(Peer* peer, const pipeline::StepReady& ready);
   void OnSyncDone(std::uint64_t step, double squared_norm);
   void OnApplied(Peer* peer, std::uint64_t step,
-                 const std::vector<pipeline::PlaceChecksum>& places);
+                 const std::vector<pipeline::BoundaryChecksum>& places);
 
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint64_t, StepAccount> accounts_;
@@ -152,7 +152,8 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   void OnReady() override { ready_ = true; }
   void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
   void OnSyncDone(std::uint64_t step, double norm) override { swarm_->OnSyncDone(step, norm); }
-  void OnApplied(std::uint64_t step, const std::vector<pipeline::PlaceChecksum>& places) override {
+  void OnApplied(std::uint64_t step,
+                 const std::vector<pipeline::BoundaryChecksum>& places) override {
     swarm_->OnApplied(this, step, places);
   }
   void OnFailed(Status status, const PeerId* peer) override;

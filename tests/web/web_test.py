@@ -43,7 +43,8 @@ class HostilePeerTest(Browser):
 
     def status(self):
         evil = self.EVIL
-        peer = {"role": {"layers": [evil, evil]}, "work": {"time": [{"use": evil, "ms": evil}]},
+        peer = {"role": {"layers": [evil, evil]},
+                "work": {"time": [{"activity": evil, "ms": evil}]},
                 "links": [{"ratio": evil, "name": evil, "channel": evil, "upBps": evil,
                            "rttMs": evil, "stallNetworkMs": evil}, None, 7],
                 "boundaries": [{"boundary": evil, "relativeDelta": evil, "lowRank": evil}, None],

@@ -19,7 +19,7 @@ constexpr int kBitsOfNamedDelta = 2;  // of which kWideDelta takes twice as many
 constexpr std::uint32_t kFirstVisitBits = 4;  // even in one epoch
 constexpr std::uint32_t kManyBoundaries = 5;  // errors of 2-bit changes add up over them
 
-std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyStage stage) {
+std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyCoder stage) {
   const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
   return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
 }
@@ -30,7 +30,7 @@ struct Changes {
   PlainPointer codec;
   std::shared_ptr<const DirectCodec> buckets;  // the same, if scales are per bucket
   std::string options;
-  EntropyStage stage = EntropyStage::kNone;
+  EntropyCoder stage = EntropyCoder::kNone;
   std::uint32_t bucket = 0;
   int bits = kBitsOfNamedDelta;
 };

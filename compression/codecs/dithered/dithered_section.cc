@@ -273,7 +273,7 @@ Result<std::size_t> SectionWriter::Write(std::span<std::byte> out) {
   ListEscapes();
   std::byte* to = out.data() + kSizesBytes;
   const std::size_t class_bytes =
-      WriteSymbols(EntropyStage::kRans, message_.classes, kEnergyClassBits,
+      WriteSymbols(EntropyCoder::kRans, message_.classes, kEnergyClassBits,
                    out.first(out.size() - values).subspan(kSizesBytes));
   const std::size_t side_bytes = tables.bytes().size() + escapes_.bytes().size();
   StoreLittle(out.data(), static_cast<std::uint32_t>(class_bytes));
@@ -398,7 +398,7 @@ std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples) {
   const std::size_t tables =
       std::min(tokens * (2 * kChannelOffsetMost + 1), kEnergyClasses) * kTableBytesMax;
   // Cells wait beside the words; steps are too large for more than one value in 16 to escape.
-  return kSizesBytes + SymbolBytesMax(EntropyStage::kRans, tokens, kEnergyClassBits) +
+  return kSizesBytes + SymbolBytesMax(EntropyCoder::kRans, tokens, kEnergyClassBits) +
          shape.hidden + tables + 3 * samples * shape.values() + 4 * kRansLanes + kRansSlack;
 }
 

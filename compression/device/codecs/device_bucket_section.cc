@@ -129,7 +129,7 @@ Result<std::size_t> FetchBuckets(const BucketFormat& format, const DeviceContext
   const std::size_t scale_bytes = context.samples * code.ScaleBytes(n);
   const std::size_t code_bytes = context.samples * code.CodeBytes(n);
   const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes + scale_bytes);
-  const bool packed = format.stage == EntropyStage::kNone;
+  const bool packed = format.stage == EntropyCoder::kNone;
   std::vector<std::byte> fetched(packed ? 0 : code_bytes);
   context.queue->ToHost(out.data() + kPayloadHeaderBytes, context.scratch->Get(kScalesSlot),
                         scale_bytes);
@@ -160,7 +160,7 @@ Status StageBuckets(const BucketFormat& format, const DeviceContext& context,
   const std::byte* scales = section.data() + kPayloadHeaderBytes;
   std::byte* codes = context.scratch->Get(kCodesSlot);
   context.queue->ToDevice(context.scratch->Get(kScalesSlot), scales, scale_bytes);
-  if (format.stage == EntropyStage::kNone) {
+  if (format.stage == EntropyCoder::kNone) {
     context.queue->ToDevice(codes, scales + scale_bytes, code_bytes);
     return Status::Ok();
   }

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads) EncodeInRegisters(BucketJob job, std
   const std::uint32_t lane = thread % lanes;
   const bool active = unit < UnitsOf(job);
   Extremes extremes;
-  LaneState<kGroups, kDelta> state;
+  StripeState<kGroups, kDelta> state;
   UnitRange<kBuckets> range;
   if (active) range = LoadLane<kBuckets>(job, sample, unit, lane, lanes, state, extremes);
   for (LaneRange& of : range.of) {

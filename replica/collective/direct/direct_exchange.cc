@@ -193,7 +193,7 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
     all += weight;
   }
   if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
-  const bool made = request.flow == Flow::kGather && request.transform != nullptr;
+  const bool made = request.op == CollectiveOp::kAllGather && request.transform != nullptr;
   if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
@@ -259,7 +259,7 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
   plan.seed = config_.seed;
   plan.tensor = request.tensor;
   plan.combine = request.combine;
-  plan.flow = request.flow;
+  plan.op = request.op;
   plan.transform = std::move(request.transform);
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);
@@ -267,8 +267,8 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
   if (config_.error_feedback || result_feedback) {
     round->memory = memories_.Find(plan.tensor, plan.layout);
     const bool contributes = plan.weights[rank()] != 0;
-    const bool worker = config_.error_feedback && plan.flow != Flow::kGather;
-    const bool server = result_feedback && plan.flow != Flow::kScatter;
+    const bool worker = config_.error_feedback && plan.op != CollectiveOp::kAllGather;
+    const bool server = result_feedback && plan.op != CollectiveOp::kReduceScatter;
     round->fresh = memories_.Fresh(plan.tensor, plan.layout, rank(),
                                    worker && contributes && !coders.contribution->exact(),
                                    server && contributes && !coders.result->exact());
@@ -290,7 +290,7 @@ void DirectExchange::Expect() {
   answered_.assign(size(), 0);
   last_owner_ = rank();
   encoding_ = encode_left_ = 0;
-  const bool gather = plan.flow == Flow::kGather;
+  const bool gather = plan.op == CollectiveOp::kAllGather;
   if (plan.weights[rank()] != 0) {
     for (std::size_t r = 0; r < size(); ++r) {
       if (!gather || r == rank()) encode_left_ += layout.chunks(r);
@@ -321,7 +321,7 @@ void DirectExchange::Expect() {
 // with an idle line. In a gather nobody answers; there what counts are each other's chunks that
 // came.
 bool DirectExchange::MayBeSent(std::size_t owner) const {
-  const bool gather = round_->plan.flow == Flow::kGather;
+  const bool gather = round_->plan.op == CollectiveOp::kAllGather;
   if (gather && owner != rank()) return false;
   const ShardLayout& layout = round_->plan.layout;
   for (std::size_t r = 0; r < size(); ++r) {
@@ -357,7 +357,7 @@ void DirectExchange::Encode() {
     if (!next) return;
     const ChunkPlace place = *next;
     ++encoding_;
-    if (round_->plan.flow == Flow::kGather) {
+    if (round_->plan.op == CollectiveOp::kAllGather) {
       Sum(place.chunk);
       continue;
     }
@@ -420,7 +420,7 @@ void DirectExchange::OnSum(Summed summed) {
   }
   --chunks_left_;
   ++answered_[rank()];
-  if (round_->plan.flow == Flow::kGather) --encoding_;
+  if (round_->plan.op == CollectiveOp::kAllGather) --encoding_;
   Encode();
   MaybeEnd();
 }
@@ -550,7 +550,7 @@ std::vector<std::size_t> DirectExchange::Awaited() const {
       std::find_if(own_.begin(), own_.end(), [](const OwnChunk& own) { return own.missing > 0; });
   std::size_t least = SIZE_MAX;
   for (std::size_t r = 0; r < size(); ++r) {
-    if (round_->plan.flow != Flow::kGather) break;
+    if (round_->plan.op != CollectiveOp::kAllGather) break;
     if (results_left_[r] > 0) least = std::min(least, answered_[r]);
   }
   std::vector<std::size_t> members;

@@ -124,7 +124,7 @@ Status HierarchicalExchange::CheckStart(const ExchangeRequest& request) const {
   if (!request.shares.empty()) {
     return InvalidArgument("an exchange in two levels takes shares from its config only");
   }
-  const bool made = request.flow == Flow::kGather && request.transform != nullptr;
+  const bool made = request.op == CollectiveOp::kAllGather && request.transform != nullptr;
   if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
@@ -197,7 +197,7 @@ void HierarchicalExchange::Start(ExchangeRequest request,
   last_round_ = request.round;
   traffic_ = {};
   request_ = std::move(request);
-  if (request_->flow == Flow::kGather) {
+  if (request_->op == CollectiveOp::kAllGather) {
     leader() == rank() ? ReduceLeaders(request_->values) : Listen();
   } else {
     ReduceLan();
@@ -242,7 +242,7 @@ void HierarchicalExchange::ReduceLan() {
   request.weights = LanWeights();
   request.combine = request_->combine;
   request.values = request_->values;
-  request.flow = Flow::kScatter;
+  request.op = CollectiveOp::kReduceScatter;
   Run(&*lan_, std::move(request), [this, leads](Buffer sum) {
     if (!leads) return Listen();
     ReduceLeaders(std::make_shared<const Buffer>(std::move(sum)));
@@ -262,14 +262,14 @@ void HierarchicalExchange::ReduceLeaders(std::shared_ptr<const Buffer> values) {
     request.weights.push_back(weight);
   }
   Run(&part, std::move(request), [this](Buffer agreed) {
-    if (!lan_ || request_->flow == Flow::kScatter) return Finish(std::move(agreed));
+    if (!lan_ || request_->op == CollectiveOp::kReduceScatter) return Finish(std::move(agreed));
     GatherLan(std::make_shared<const Buffer>(std::move(agreed)));
   });
 }
 
 // What is left for a member that does not lead: a scatter has nothing for it, as it owns nothing.
 void HierarchicalExchange::Listen() {
-  request_->flow == Flow::kScatter ? Finish(Buffer()) : GatherLan(nullptr);
+  request_->op == CollectiveOp::kReduceScatter ? Finish(Buffer()) : GatherLan(nullptr);
 }
 
 // `values`: what was agreed, at the leader.
@@ -280,7 +280,7 @@ void HierarchicalExchange::GatherLan(std::shared_ptr<const Buffer> values) {
   for (const std::size_t r : lan_->channel->members()) {
     request.weights.push_back(r == leader() ? 1 : 0);
   }
-  request.flow = Flow::kGather;
+  request.op = CollectiveOp::kAllGather;
   if (values == nullptr) {  // only listens, but the number of values must be the leader's
     values = request_->values;
     request.count = request_->count;

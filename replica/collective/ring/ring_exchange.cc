@@ -91,8 +91,8 @@ Status RingExchange::CheckStart(const ExchangeRequest& request, std::uint64_t* a
   if (request.values == nullptr || request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
   }
-  if (request.flow != Flow::kReduce || request.transform != nullptr || !request.codec.empty() ||
-      !request.result_codec.empty()) {
+  if (request.op != CollectiveOp::kAllReduce || request.transform != nullptr ||
+      !request.codec.empty() || !request.result_codec.empty()) {
     return InvalidArgument(
         "a ring adds up fp32 values and has no owners of shards; take the direct exchange");
   }

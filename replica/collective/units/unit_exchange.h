@@ -1,7 +1,7 @@
 // UnitExchange: how the members of a group gather parameters that they own in shards, piece by
 // piece and whenever one of them needs a piece, and how their gradients reach the owners.
 //
-// Source of the flow: FSDP as in Markov et al., "Quantized Distributed Training of Large Models
+// Source: FSDP as in Markov et al., "Quantized Distributed Training of Large Models
 // with Convergence Guarantees" (QSDP, ICML 2023), section 3. There members move in step, layer by
 // layer; here nobody waits for another but at a step's end: members pull, and owners serve what
 // they have coded once per step. Everybody, the owner too, gets what the same bytes decode to.

@@ -19,7 +19,7 @@ std::string Scheduler(const std::string& state, const std::string& reason) {
 
 Json Peer(int stage, const std::map<std::string, double>& time) {
   Json parts = Json::array();
-  for (const auto& [use, ms] : time) parts.push_back({{"use", use}, {"ms", ms}});
+  for (const auto& [use, ms] : time) parts.push_back({{"activity", use}, {"ms", ms}});
   return {{"state", "training"}, {"role", {{"stage", stage}}}, {"work", {{"time", parts}}}};
 }
 

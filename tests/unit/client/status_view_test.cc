@@ -20,10 +20,11 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
 "work":{"microBatches":32,"schedule":"zero-bubble","inFlightMax":12,"pendingWeightsMax":9,
  "memoryMaxBytes":3145728,"simulatedMs":6312.5,"unlimitedMs":6249.6,"samplesPerSecond":12.34,
- "time":[{"use":"forward","ms":2000},
- {"use":"backward_input","ms":2500},{"use":"backward_weights","ms":2000},
- {"use":"optimizer","ms":500},
- {"use":"wait_gradient","ms":2700},{"use":"wait_codec","ms":300},{"use":"wait_input","ms":0}]},
+ "time":[{"activity":"forward","ms":2000},
+ {"activity":"backward_input","ms":2500},{"activity":"backward_weights","ms":2000},
+ {"activity":"optimizer","ms":500},
+ {"activity":"wait_gradient","ms":2700},{"activity":"wait_codec","ms":300},
+ {"activity":"wait_input","ms":0}]},
 "links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"upBps":5000000,
  "downBps":2500000,"ratio":7.96,
  "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0,
@@ -79,7 +80,7 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
   "state":"waiting","status":{
   "role":{"stage":0},"work":{"microBatches":100,"schedule":"zero-bubble","inFlightMax":12,
    "pendingWeightsMax":9,"simulatedMs":640.2,"unlimitedMs":633.4,
-   "time":[{"use":"forward","ms":3},{"use":"wait_gradient","ms":1}]},
+   "time":[{"activity":"forward","ms":3},{"activity":"wait_gradient","ms":1}]},
   "links":[{"upBps":1000000,"downBps":0},{"upBps":1000000,"downBps":500000}],
   "traffic":{"sentWireBytes":4096,"forward":{"rawSentBytes":800,"wireSentBytes":100}},
   "health":[{"severity":"warning","text":"boundary 0 sends whole activations",
@@ -128,7 +129,7 @@ TEST(StatusView, SaysOnceWhatSeveralPeersSay) {
 TEST(StatusView, TellsPeersOfOneNameApart) {
   const auto member = [](const std::string& name, const std::string& id, const char* use) {
     return R"({"name":")" + name + R"(","peer":")" + id +
-           R"(","status":{"work":{"time":[{"use":")" + use + R"(","ms":1}]},"health":[)" +
+           R"(","status":{"work":{"time":[{"activity":")" + use + R"(","ms":1}]},"health":[)" +
            R"({"severity":"warning","text":")" + use + R"(","fix":"f"}]}})";
   };
   const auto view = SwarmView(R"({"members":[)" + member("vm", "aaaaaaaa11", "forward") + "," +
@@ -195,13 +196,13 @@ TEST(StatusView, NamesOnlyTheBoundsThatTheScheduleHas) {
   EXPECT_THAT(view("{}", R"("microBatches":0,)" + plain), Not(HasSubstr("schedule")));
   EXPECT_THAT(view("null", R"("microBatches":8,)" + plain), Not(HasSubstr("schedule")));
   const std::string run = SwarmView(R"({"members":[{"name":"a","status":{"role":{},"work":{)"
-                                    R"("time":[{"use":"forward","ms":9}],"microBatches":8,)" +
+                                    R"("time":[{"activity":"forward","ms":9}],"microBatches":8,)" +
                                     plain + "}}}]}")
                               .value();
   EXPECT_THAT(
       run, HasSubstr("  a     100 %     -          1f1b      3               -               -\n"));
   const std::string early = SwarmView(R"({"members":[{"name":"a","status":{"work":{"time":[)"
-                                      R"({"use":"wait_step","ms":9}]}}}]})")
+                                      R"({"activity":"wait_step","ms":9}]}}}]})")
                                 .value();
   EXPECT_THAT(
       early,
@@ -217,8 +218,8 @@ TEST(StatusView, ShowsHowFarAFetchIs) {
 
 TEST(StatusView, ShowsADeltaStore) {
   const std::string stats = StoreView("stats", R"({"directory":"/srv/shoal","records":3,
-      "bytes":3072,"diskBytes":4096,"notice":"","places":[{"run":"00000000000000ff","boundary":1,
-      "side":"receiver","records":3,"oldestStep":4,"newestStep":9}]})")
+      "bytes":3072,"diskBytes":4096,"notice":"","boundaries":[{"run":"00000000000000ff",
+      "boundary":1,"side":"receiver","records":3,"oldestStep":4,"newestStep":9}]})")
                                 .value();
   EXPECT_THAT(stats, HasSubstr("/srv/shoal  3 records, 3.00 KiB of m in 4.00 KiB of files\n"));
   EXPECT_THAT(stats, HasSubstr("00000000000000ff  1         receiver  3        4 to 9"));

@@ -308,7 +308,7 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
     EXPECT_EQ(host_->device_name(), "cpu");
   });
   // m of a run without checkpoints here, which this peer took part in once.
-  const storage::DeltaPlace other{RunId{7}, 0, storage::BoundarySide::kSender};
+  const storage::BoundaryEnd other{RunId{7}, 0, storage::BoundarySide::kSender};
   ASSERT_TRUE(RunOn(store_.get(), [&] {
                 storage::DeltaUpdate update{SampleId{1}, {}};
                 update.record.version = 1;
@@ -326,7 +326,7 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
     EXPECT_EQ(std::string(hash.begin(), hash.end()), file.hash()) << file.name();
   }
   EXPECT_TRUE(fs::exists(At("checkpoints/0000000000000abc/step-000000000001/manifest.json")));
-  EXPECT_TRUE(RunOn(store_.get(), [&] { return deltas_->Places().empty(); }));
+  EXPECT_TRUE(RunOn(store_.get(), [&] { return deltas_->Ends().empty(); }));
   checkpoint_ = false;
   const std::uint64_t after_second = Step(1);
   checkpoint_ = true;

@@ -47,7 +47,7 @@ StatusSnapshot Full() {
   s.generation = 9;
   s.lan = {0, 3};
   s.forward_codec = "aqsgd:bits=4";
-  s.runner.time[pipeline::Use::kForward] = 250;
+  s.runner.time[pipeline::Activity::kForward] = 250;
   s.runner.bounds = {pipeline::ScheduleKind::kZeroBubble, 12, 9, 6312.5, 6249.5, 3072};
   s.samples_per_second = 12.5;
   net::LinkStats link;
@@ -84,7 +84,7 @@ StatusSnapshot Full() {
   s.upload_pace = BitsPerSecond{19'000'000};
   s.delta_store.hits = 3;
   s.delta_store.bytes = 77;
-  s.places = {{0, storage::BoundarySide::kReceiver, 0x1234, 8}};
+  s.boundaries = {{0, storage::BoundarySide::kReceiver, 0x1234, 8}};
   return s;
 }
 
@@ -99,8 +99,8 @@ TEST(StatusSnapshotTest, TheSchedulerKnowsEveryField) {
 }
 
 TEST(StatusJson, SchemaVersionComesFirst) {
-  EXPECT_TRUE(StatusJson(StatusSnapshot{}).starts_with("{\"schemaVersion\":1,"));
-  EXPECT_TRUE(StatusJson(Full()).starts_with("{\"schemaVersion\":1,"));
+  EXPECT_TRUE(StatusJson(StatusSnapshot{}).starts_with("{\"schemaVersion\":2,"));
+  EXPECT_TRUE(StatusJson(Full()).starts_with("{\"schemaVersion\":2,"));
 }
 
 TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
@@ -131,8 +131,8 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["pacing"]["lineBps"], 18'000'000);
   EXPECT_EQ(json["pacing"]["upBps"], 19'000'000);
   EXPECT_EQ(json["deltaStore"]["hits"], 3);
-  EXPECT_EQ(json["deltaStore"]["places"][0]["side"], "receiver");
-  EXPECT_EQ(json["deltaStore"]["places"][0]["checksum"], "0000000000001234");
+  EXPECT_EQ(json["deltaStore"]["boundaries"][0]["side"], "receiver");
+  EXPECT_EQ(json["deltaStore"]["boundaries"][0]["checksum"], "0000000000001234");
   EXPECT_EQ(json["contribution"]["microBatches"], 14);
   EXPECT_EQ(json["swarm"]["epochs"], 1.25);
   EXPECT_EQ(json["swarm"]["targetEpochs"], 4.0);

@@ -18,15 +18,15 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr storage::DeltaPlace kPlaces[] = {{RunId{1}, 0, storage::BoundarySide::kReceiver},
-                                           {RunId{1}, 1, storage::BoundarySide::kSender},
-                                           {RunId{0xab}, 0, storage::BoundarySide::kSender}};
+constexpr storage::BoundaryEnd kPlaces[] = {{RunId{1}, 0, storage::BoundarySide::kReceiver},
+                                            {RunId{1}, 1, storage::BoundarySide::kSender},
+                                            {RunId{0xab}, 0, storage::BoundarySide::kSender}};
 
 class StoreTool : public testing::Test {
  protected:
   StoreTool() {
     auto store = Open();
-    for (const storage::DeltaPlace& place : kPlaces) {
+    for (const storage::BoundaryEnd& place : kPlaces) {
       std::vector<storage::DeltaUpdate> updates(4);
       for (std::uint64_t i = 0; i < updates.size(); ++i) {
         updates[i].sample.value = i;
@@ -61,14 +61,14 @@ class StoreTool : public testing::Test {
 
 TEST_F(StoreTool, StatsListsPlaces) {
   EXPECT_EQ(Run({"stats"}), ExitCode::kOk) << error_;
-  EXPECT_EQ(Output()["schemaVersion"], 1);
+  EXPECT_EQ(Output()["schemaVersion"], 2);
   EXPECT_EQ(Output()["records"], 12);
   EXPECT_EQ(Output()["bytes"], 12000);
-  ASSERT_EQ(Output()["places"].size(), 3u);
-  EXPECT_EQ(Output()["places"][2]["run"], "00000000000000ab");
-  EXPECT_EQ(Output()["places"][2]["side"], "sender");
-  EXPECT_EQ(Output()["places"][2]["oldestStep"], 0);
-  EXPECT_EQ(Output()["places"][2]["newestStep"], 3);
+  ASSERT_EQ(Output()["boundaries"].size(), 3u);
+  EXPECT_EQ(Output()["boundaries"][2]["run"], "00000000000000ab");
+  EXPECT_EQ(Output()["boundaries"][2]["side"], "sender");
+  EXPECT_EQ(Output()["boundaries"][2]["oldestStep"], 0);
+  EXPECT_EQ(Output()["boundaries"][2]["newestStep"], 3);
 }
 
 TEST_F(StoreTool, VerifyFindsAFlippedBit) {

@@ -40,7 +40,7 @@ class StageUnits : public testing::TestWithParam<Shape> {
     const auto directory = storage::OpenModelDirectory(MiniModel());
     ASSERT_TRUE(full_->LoadDirectory(**directory).ok());
     ASSERT_TRUE(full_->Save(folder_ + "/full").ok());
-    options.held = HeldState::kUnits;
+    options.held = ZeroMode::kZero3;
     options.state_folder = folder_ + "/state";
     auto units = NewTorchGpt2Stage(config_, options);
     ASSERT_TRUE(units.ok()) << units.status().ToString();

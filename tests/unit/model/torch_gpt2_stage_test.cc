@@ -543,7 +543,7 @@ TEST(TorchGpt2Stage, AStageWithoutMomentsReadsAndSavesThemAllTheSame) {
     moments[part] = folder + "/full/" + part + ".optimizer.safetensors";
   }
   StageOptions options = full.options();
-  options.held = HeldState::kParameters;
+  options.held = ZeroMode::kZero1;
   EXPECT_THAT(NewTorchGpt2Stage(full.config(), options).status().message(), HasSubstr("folder"));
   options.state_folder = folder + "/state";
   auto made = NewTorchGpt2Stage(full.config(), options);

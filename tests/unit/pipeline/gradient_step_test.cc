@@ -8,7 +8,7 @@
 
 #include "pipeline/gradient_buckets.h"
 #include "pipeline/replica_step.h"
-#include "pipeline/runner/part_shares.h"
+#include "pipeline/runner/reduction_shares.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
 
@@ -67,7 +67,7 @@ class Members {
       config.pipeline = static_cast<std::uint32_t>(r);
       config.pipelines = static_cast<std::uint32_t>(count);
       config.bucket_values_min = values_min;
-      StageRunner::Dependencies deps;
+      RunnerResources deps;
       deps.control = control_.get();
       deps.compute = compute_.get();
       deps.codec = codec_.get();
@@ -76,7 +76,7 @@ class Members {
       const auto layout = models_[r]->layout();
       ReplicaContext context{cores_.back().get(), nullptr, {}, *parsed};
       context.parts.push_back(
-          MakeReplicaPart({layout.begin(), layout.end()}, group_.member(r), false));
+          MakeParameterGroup({layout.begin(), layout.end()}, group_.member(r), false));
       context.final_after = FinalAfter({layout.begin(), layout.end()}, models_[r]->weight_parts());
       auto step = NewReplicaStep(std::move(context));
       EXPECT_TRUE(step.ok()) << step.status().ToString();
@@ -165,7 +165,7 @@ TEST(GradientBucketsTest, EachTensorIsInTheBucketThatIsFinalWithIt) {
   const std::pair<std::uint64_t, std::size_t> cases[] = {
       {1, 6}, {256, 6}, {257, 3}, {600, 2}, {100000, 1}};
   for (const auto& [values_min, count] : cases) {
-    const auto part = MakeReplicaPart(layout, nullptr, false);
+    const auto part = MakeParameterGroup(layout, nullptr, false);
     const std::vector<GradientBucket> buckets = CutBuckets(part, final_after, values_min);
     std::set<std::string> seen;
     std::size_t values = 0, before = 0;
@@ -192,7 +192,8 @@ TEST(GradientBucketsTest, EachTensorIsInTheBucketThatIsFinalWithIt) {
 
 TEST(GradientBucketsTest, OneThatIsNeverEarlyWhereNothingIsKnown) {
   const TinyStage stage(Shape(), {0, 5}, 5);
-  const auto part = MakeReplicaPart({stage.layout().begin(), stage.layout().end()}, nullptr, false);
+  const auto part =
+      MakeParameterGroup({stage.layout().begin(), stage.layout().end()}, nullptr, false);
   const std::vector<GradientBucket> buckets = CutBuckets(part, {}, 1);
   ASSERT_EQ(buckets.size(), 1u);
   EXPECT_EQ(buckets[0].part, part);

@@ -225,7 +225,7 @@ class MomentumMembers {
     config.stage = rank / shape_.pipelines;
     config.stages = shape_.ends;
     config.bucket_values_min = shape_.values_min;
-    StageRunner::Dependencies deps;
+    RunnerResources deps;
     deps.control = control_.get();
     deps.compute = compute_.get();
     deps.codec = codec_.get();
@@ -237,7 +237,7 @@ class MomentumMembers {
     const std::vector<model::TensorLayout> layout(models_.back()->layout().begin(),
                                                   models_.back()->layout().end());
     ReplicaContext context{cores_.back().get(), nullptr, {}, method};
-    context.parts.push_back(MakeReplicaPart(layout, group_.member(rank), shape_.ends == 2));
+    context.parts.push_back(MakeParameterGroup(layout, group_.member(rank), shape_.ends == 2));
     context.final_after = FinalAfter(layout, models_.back()->weight_parts());
     auto step = NewReplicaStep(std::move(context));
     EXPECT_TRUE(step.ok()) << step.status().ToString();

@@ -57,7 +57,7 @@ class Members {
       config.pipelines = static_cast<std::uint32_t>(models_.size());
       config.lans = lans_;
       config.bucket_values_min = 1;
-      StageRunner::Dependencies deps;
+      RunnerResources deps;
       deps.control = control_.get();
       deps.compute = compute_.get();
       deps.codec = codec_.get();
@@ -69,7 +69,7 @@ class Members {
       const auto layout = models_[r]->layout();
       ReplicaContext context{cores_.back().get(), nullptr, {}, *method};
       context.parts.push_back(
-          MakeReplicaPart({layout.begin(), layout.end()}, group_->member(r), false));
+          MakeParameterGroup({layout.begin(), layout.end()}, group_->member(r), false));
       if (buckets_) context.final_after = models_[r]->FinalAfterParts();
       auto step = NewReplicaStep(std::move(context));
       ASSERT_TRUE(step.ok()) << step.status().ToString();

@@ -121,7 +121,7 @@ void SimSwarm::Kill(std::size_t index) {
   peer.alive = false;
   ++peer.epoch;
   At(Delay(50), [this, connection = peer.connection, life = scheduler_life_] {
-    if (life == scheduler_life_) Feed(PeerGone{connection, "connection reset"});
+    if (life == scheduler_life_) Feed(PeerDisconnected{connection, "connection reset"});
   });
 }
 
@@ -135,7 +135,7 @@ void SimSwarm::Say(std::size_t index, PeerMessage message) {
                [this, &peer, connection, message = std::move(message), life = scheduler_life_] {
                  if (life != scheduler_life_ || !peer.alive || peer.connection != connection)
                    return;
-                 Feed(PeerSaid{connection, message});
+                 Feed(PeerMessageReceived{connection, message});
                }});
 }
 
@@ -153,7 +153,7 @@ void SimSwarm::AnswerIn(Duration delay, SimPeer* peer, PeerMessage message) {
   });
 }
 
-void SimSwarm::Order(AdminOrder::Kind kind) { Feed(AdminOrder{kind}); }
+void SimSwarm::Order(AdminCommand::Kind kind) { Feed(AdminCommand{kind}); }
 
 void SimSwarm::Feed(const Event& event) {
   std::vector<Action> actions = state_->Handle(event, now_);
@@ -312,7 +312,7 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   applied->set_step(apply.step());
   const auto add_place = [&](int boundary, bool receiver) {
     if (boundary < 0 || boundary + 1 >= static_cast<int>(config_.stages)) return;
-    control::v1::PlaceChecksum* place = applied->add_places();
+    control::v1::BoundaryChecksum* place = applied->add_boundaries();
     place->set_boundary(static_cast<std::uint32_t>(boundary));
     place->set_receiver(receiver);
     place->set_checksum(1000 * apply.step() + static_cast<std::uint64_t>(boundary));

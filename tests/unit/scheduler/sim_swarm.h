@@ -68,7 +68,7 @@ class SimSwarm {
   // The connection breaks (the scheduler hears of it after a delay); the process is gone.
   void Kill(std::size_t index);
   void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
-  void Order(AdminOrder::Kind kind);
+  void Order(AdminCommand::Kind kind);
   void Lose(const std::vector<std::string>& hashes) { Feed(ArtefactsLost{hashes}); }
 
   // A new scheduler from the persisted events; all connections break, living peers come back.

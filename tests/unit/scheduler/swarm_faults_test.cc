@@ -127,7 +127,7 @@ TEST(SwarmFaultsTest, FiveFailuresWithoutProgressHoldTheRun) {
   EXPECT_THAT(swarm.View().reason, HasSubstr("3 GiB of memory are missing"));
   EXPECT_THAT(swarm.View().reason, HasSubstr("shoal swarm resume"));
   ill = false;
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
@@ -249,10 +249,10 @@ std::vector<PeerMessage> MalformedMessages() {
   file->set_hash("too short");
   file->set_size(3);
   PeerMessage* applied = add();
-  for (int i = 0; i < 3; ++i) applied->mutable_applied()->add_places();
+  for (int i = 0; i < 3; ++i) applied->mutable_applied()->add_boundaries();
   PeerMessage* place = add();
   place->mutable_applied()->set_generation(1);
-  place->mutable_applied()->add_places()->set_boundary(0xffffffff);
+  place->mutable_applied()->add_boundaries()->set_boundary(0xffffffff);
   return messages;
 }
 
@@ -356,7 +356,7 @@ TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainHoldsTheRun) {
   swarm.RunFor(std::chrono::minutes(10));
   EXPECT_EQ(swarm.View().state, RunState::kPaused);
   swarm.Peer(odd).filter = nullptr;
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
@@ -375,7 +375,7 @@ TEST(SwarmFaultsTest, DifferentMIsCounted) {
   for (int i = 0; i < 2; ++i) swarm.AddPeer();
   swarm.Peer(1).filter = [](PeerMessage* message) {
     if (message->has_applied() && message->applied().step() == 2) {
-      message->mutable_applied()->mutable_places(0)->set_checksum(1);
+      message->mutable_applied()->mutable_boundaries(0)->set_checksum(1);
     }
     return true;
   };
@@ -446,7 +446,7 @@ TEST_P(SwarmChaos, EndsWithTheRightLosses) {
     } else {
       swarm.Connect(victim);
     }
-    if (random() % 5 == 0) swarm.Order(AdminOrder::Kind::kResume);
+    if (random() % 5 == 0) swarm.Order(AdminCommand::Kind::kResume);
     const RunView view = swarm.View();
     EXPECT_EQ(view.losses.size(), view.step);
     EXPECT_LE(view.checkpoint_step, view.step);
@@ -454,7 +454,7 @@ TEST_P(SwarmChaos, EndsWithTheRightLosses) {
   for (std::size_t i = 0; i < kPeers; ++i) {
     if (!swarm.Peer(i).alive) swarm.Connect(i);
   }
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
   const RunView view = swarm.View();
   ASSERT_EQ(view.losses.size(), 30u);

@@ -113,8 +113,8 @@ TEST(SwarmHandoverTest, ResumeAfterPauseDoesNotForgetWhoHandsOver) {
   for (int i = 0; i < 2; ++i) swarm.AddPeer();
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
   swarm.Say(1, HandingOver("its owner leaves"));
-  swarm.Order(AdminOrder::Kind::kPause);
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kResume);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(30)));
   EXPECT_EQ(swarm.View().checkpoint_step, swarm.View().step);
   EXPECT_THAT(swarm.View().reason, HasSubstr("hands its stage over"));
@@ -142,7 +142,7 @@ TEST(SwarmHandoverTest, AFullDiskAtTheLastStepHoldsTheRunOnce) {
   EXPECT_EQ(swarm.View().generation, 1u);
   EXPECT_THAT(swarm.View().reason, HasSubstr("peer0"));
   swarm.Peer(0).filter = nullptr;
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 

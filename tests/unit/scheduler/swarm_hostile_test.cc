@@ -178,7 +178,7 @@ TEST(SwarmHostileTest, TwoKeysThatCallThePlanInvalidDoNotFailARunWithoutSpares) 
   swarm.RunFor(std::chrono::minutes(10));
   EXPECT_EQ(swarm.View().state, RunState::kPaused);
   for (std::size_t i = 0; i < 2; ++i) swarm.Peer(i).filter = nullptr;
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
 }
 

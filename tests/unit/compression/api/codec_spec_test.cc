@@ -56,7 +56,7 @@ TEST(CodecSpec, ErrorsListWhatIsAllowed) {
       {"direct:bits=4,rounding=up", "rounding=up; allowed are nearest, stochastic"},
       {"direct+gzip:bits=4", "zstd"},
       {"direct+:bits=4", "nothing behind '+'"},
-      {"raw+zstd:dtype=fp32", "raw takes no entropy stage"},
+      {"raw+zstd:dtype=fp32", "raw takes no entropy coder"},
       {"aqsgd:bits=4,m=3", "m=3; allowed are 16, 8, 4, 2"},
       {"aqsgd:bits=4,delta=direct:bits=2", "unknown option 'bits'"},
       {"aqsgd:delta=aqsgd:bits=2", "allowed are delta=raw"},

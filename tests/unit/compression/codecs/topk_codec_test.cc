@@ -327,7 +327,7 @@ TEST(TopK, AsDeltaCodecItFeedsBackWhatWasNotSent) {
 // input, and the sums of what was put in and what came out differ by the last residual only.
 TEST(TopK, WhatWasDecodedLeavesTheResidual) {
   const SampleShape shape{2, 64};
-  const TopKCodec codec(0.1, 8, 128, EntropyStage::kNone);
+  const TopKCodec codec(0.1, 8, 128, EntropyCoder::kNone);
   std::vector<double> put_in(shape.values());
   std::vector<double> came_out(shape.values());
   std::vector<float> residual(shape.values());

@@ -37,7 +37,7 @@ void OverGroupsOnHost(const Job& job, const Pass& pass) {
 template <int kBuckets, int kGroups, bool kDelta>
 void OnePassLanes(const BucketJob& job) {
   const std::uint32_t lanes = LanesOfUnit(job.bucket);
-  std::vector<LaneState<kGroups, kDelta>> states(lanes);
+  std::vector<StripeState<kGroups, kDelta>> states(lanes);
   for (std::uint32_t s = 0; s < job.count; ++s) {
     for (std::uint32_t unit = 0; unit < UnitsOf(job); ++unit) {
       Extremes extremes;

@@ -11,9 +11,9 @@
 namespace shoal::compression {
 namespace {
 
-constexpr EntropyStage kStages[] = {EntropyStage::kNone, EntropyStage::kZstd, EntropyStage::kRans};
+constexpr EntropyCoder kStages[] = {EntropyCoder::kNone, EntropyCoder::kZstd, EntropyCoder::kRans};
 
-std::vector<std::byte> Write(EntropyStage stage, const std::vector<std::uint8_t>& codes, int bits) {
+std::vector<std::byte> Write(EntropyCoder stage, const std::vector<std::uint8_t>& codes, int bits) {
   std::vector<std::byte> out(SymbolBytesMax(stage, codes.size(), bits));
   out.resize(WriteSymbols(stage, codes, bits, out));
   return out;
@@ -47,7 +47,7 @@ double Entropy(const std::vector<std::uint8_t>& codes) {
 }
 
 TEST(SymbolStream, EveryStageGivesTheCodesBack) {
-  for (const EntropyStage stage : kStages) {
+  for (const EntropyCoder stage : kStages) {
     for (int bits = 2; bits <= 8; ++bits) {
       for (const std::size_t n : {0, 1, 7, 8, 9, 63, 100, 1000, 4096, 70001}) {
         const auto codes = BucketCodes(n, bits, n + static_cast<std::size_t>(bits));
@@ -62,7 +62,7 @@ TEST(SymbolStream, EveryStageGivesTheCodesBack) {
 
 TEST(SymbolStream, PackedIsTheDocumentedBits) {
   const auto codes = BucketCodes(1003, 5, 1);
-  const auto bytes = Write(EntropyStage::kNone, codes, 5);
+  const auto bytes = Write(EntropyCoder::kNone, codes, 5);
   ASSERT_EQ(bytes.size(), 1U + 126 * 5);
   EXPECT_EQ(bytes[0], std::byte{0});
   for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -74,7 +74,7 @@ TEST(SymbolStream, WhatDoesNotShrinkStaysPacked) {
   std::mt19937_64 random(5);
   std::vector<std::uint8_t> codes(5000);
   for (auto& code : codes) code = static_cast<std::uint8_t>(random() % 16);
-  for (const EntropyStage stage : kStages) {
+  for (const EntropyCoder stage : kStages) {
     const auto bytes = Write(stage, codes, 4);
     EXPECT_EQ(bytes[0], std::byte{0});
     EXPECT_EQ(bytes.size(), 1U + 2500);
@@ -86,9 +86,9 @@ TEST(SymbolStream, AStageComesCloseToTheEntropy) {
     const auto codes = BucketCodes(131072, bits, 7);
     const double bound = Entropy(codes);
     const double n = static_cast<double>(codes.size());
-    const double zstd = 8 * static_cast<double>(Write(EntropyStage::kZstd, codes, bits).size()) / n;
+    const double zstd = 8 * static_cast<double>(Write(EntropyCoder::kZstd, codes, bits).size()) / n;
     EXPECT_LT(zstd, bound * 1.04 + 0.06) << bits;
-    const double rans = 8 * static_cast<double>(Write(EntropyStage::kRans, codes, bits).size()) / n;
+    const double rans = 8 * static_cast<double>(Write(EntropyCoder::kRans, codes, bits).size()) / n;
     EXPECT_LT(rans, bound * 1.005 + 0.01) << bits;
     RecordProperty("rans_" + std::to_string(bits), std::to_string(rans / bound));
     RecordProperty("zstd_" + std::to_string(bits), std::to_string(zstd / bound));
@@ -100,7 +100,7 @@ TEST(SymbolStream, ForeignBytesAreRefused) {
   const auto codes = BucketCodes(1001, 3, 2);
   std::vector<std::uint8_t> back(codes.size());
   EXPECT_FALSE(ReadSymbols({}, 3, back, "test").ok());
-  for (const EntropyStage stage : kStages) {
+  for (const EntropyCoder stage : kStages) {
     const auto bytes = Write(stage, codes, 3);
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
       ASSERT_FALSE(ReadSymbols(std::span(bytes).first(cut), 3, back, "test").ok()) << cut;
@@ -120,10 +120,10 @@ TEST(SymbolStream, ForeignBytesAreRefused) {
       for (const std::uint8_t code : back) ASSERT_LT(code, 8);
     }
   }
-  auto unknown = Write(EntropyStage::kNone, codes, 3);
+  auto unknown = Write(EntropyCoder::kNone, codes, 3);
   unknown[0] = std::byte{17};
   EXPECT_FALSE(ReadSymbols(unknown, 3, back, "test").ok());
-  auto padding = Write(EntropyStage::kNone, codes, 3);
+  auto padding = Write(EntropyCoder::kNone, codes, 3);
   padding.back() |= std::byte{0x80};
   EXPECT_FALSE(ReadSymbols(padding, 3, back, "test").ok());
 }
@@ -133,7 +133,7 @@ TEST(SymbolStream, CodesBeyondTheWidthAreRefused) {
   for (const auto& [bits, fewer] : {std::pair(7, 6), std::pair(8, 5)}) {
     std::vector<std::uint8_t> codes(4000, 1);
     codes[1234] = 99;
-    const auto bytes = Write(EntropyStage::kZstd, codes, bits);
+    const auto bytes = Write(EntropyCoder::kZstd, codes, bits);
     ASSERT_EQ(bytes[0], std::byte{1});
     std::vector<std::uint8_t> back(codes.size());
     EXPECT_TRUE(ReadSymbols(bytes, bits, back, "test").ok());
@@ -142,7 +142,7 @@ TEST(SymbolStream, CodesBeyondTheWidthAreRefused) {
 }
 
 TEST(SymbolStream, StagesHaveNames) {
-  for (const EntropyStage stage : kStages) {
+  for (const EntropyCoder stage : kStages) {
     const std::string_view suffix = EntropySuffix(stage);
     const auto parsed = ParseEntropyStage(suffix.empty() ? suffix : suffix.substr(1));
     ASSERT_TRUE(parsed.ok());

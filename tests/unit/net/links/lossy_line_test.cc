@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/pacing/lane_demand.h"
+#include "net/pacing/stripe_demand.h"
 #include "net/pacing/upload_pacer.h"
 
 namespace shoal::net {
@@ -238,7 +238,7 @@ class LossyLine {
 
   const LossyLineOptions options_;
   UploadPacer pacer_;
-  LaneDemand demand_;
+  StripeDemand demand_;
   std::vector<Connection> connections_;
   std::deque<Arrival> arriving_, queue_, acks_;
   double now_ms_ = 0, tokens_ = 0, credit_ = 0, stalled_ms_ = 0, first_pace_ = 0;
@@ -305,13 +305,13 @@ class Ticks {
   }
 
  private:
-  LaneDemand demand_;
+  StripeDemand demand_;
   TimePoint now_{seconds(1000)};
   double stalled_ms_ = 0;
   std::uint64_t taken_ = 0;
 };
 
-TEST(LaneDemand, IsThereWhereTheNetworkHoldsUpAndNoRateDoes) {
+TEST(StripeDemand, IsThereWhereTheNetworkHoldsUpAndNoRateDoes) {
   Ticks ticks;
   EXPECT_FALSE(ticks.Tick(900, 40, 0));
   EXPECT_TRUE(ticks.Tick(900, 40, 0));

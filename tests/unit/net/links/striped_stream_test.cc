@@ -1,4 +1,4 @@
-// Two striped streams over lanes that delay each message at random, in virtual time.
+// Two striped streams over stripes that delay each message at random, in virtual time.
 
 #include "net/links/striped_stream.h"
 
@@ -21,15 +21,15 @@ ByteSlices OneSlice(const std::string& message) {
   return {std::as_bytes(std::span<const char>(message))};
 }
 
-// One end of a lane. What is written is with the other end after the lane's delay, in order.
-class FakeLane final : public BulkStream, public std::enable_shared_from_this<FakeLane> {
+// One end of a stripe. What is written is with the other end after the stripe's delay, in order.
+class FakeStripe final : public BulkStream, public std::enable_shared_from_this<FakeStripe> {
  public:
-  FakeLane(test_support::SimWorld* world, unsigned seed) : world_(world), random_(seed) {}
+  FakeStripe(test_support::SimWorld* world, unsigned seed) : world_(world), random_(seed) {}
 
-  static std::pair<std::shared_ptr<FakeLane>, std::shared_ptr<FakeLane>> Pair(
+  static std::pair<std::shared_ptr<FakeStripe>, std::shared_ptr<FakeStripe>> Pair(
       test_support::SimWorld* world, unsigned seed) {
-    const auto a = std::make_shared<FakeLane>(world, seed);
-    const auto b = std::make_shared<FakeLane>(world, seed + 1000);
+    const auto a = std::make_shared<FakeStripe>(world, seed);
+    const auto b = std::make_shared<FakeStripe>(world, seed + 1000);
     a->other_ = b;
     b->other_ = a;
     return {a, b};
@@ -73,7 +73,7 @@ class FakeLane final : public BulkStream, public std::enable_shared_from_this<Fa
       world_->At(world_->Now(), [end, reason] { end->Gone(reason); });
     }
   }
-  std::string address() const override { return "lane"; }
+  std::string address() const override { return "stripe"; }
   std::string peer_address() const override { return "other"; }
 
   void Open() { sink_->OnOpen(this); }
@@ -94,7 +94,7 @@ class FakeLane final : public BulkStream, public std::enable_shared_from_this<Fa
   test_support::SimWorld* const world_;
   std::mt19937 random_;
   std::uniform_int_distribution<> delay_{1, 1};
-  std::weak_ptr<FakeLane> other_;
+  std::weak_ptr<FakeStripe> other_;
   std::shared_ptr<StreamSink> sink_;
   std::deque<std::string> arrived_;
   TimePoint arrives_{};
@@ -149,12 +149,12 @@ struct User final : public StreamSink {
 
 class StripedStreamTest : public testing::Test {
  protected:
-  // Connected by one lane, both ends reading.
+  // Connected by one stripe, both ends reading.
   void Connect(unsigned seed) {
     seed_ = seed;
     a_->world = b_->world = &world_;
     a_->stream = StripedStream::Dial(
-        [this](std::shared_ptr<StreamSink> sink) { return DialLane(std::move(sink)); },
+        [this](std::shared_ptr<StreamSink> sink) { return DialStripe(std::move(sink)); },
         executor_.get(), a_);
     Run();
     ASSERT_EQ(a_->opened, 1);
@@ -171,8 +171,8 @@ class StripedStreamTest : public testing::Test {
     a_->stream = b_->stream = nullptr;
   }
 
-  std::shared_ptr<BulkStream> DialLane(std::shared_ptr<StreamSink> sink) {
-    ends_.push_back(FakeLane::Pair(&world_, seed_ * 10 + static_cast<unsigned>(ends_.size())));
+  std::shared_ptr<BulkStream> DialStripe(std::shared_ptr<StreamSink> sink) {
+    ends_.push_back(FakeStripe::Pair(&world_, seed_ * 10 + static_cast<unsigned>(ends_.size())));
     const auto& [here, there] = ends_.back();
     here->set_delay_us(1, most_us_);
     there->set_delay_us(1, most_us_);
@@ -181,41 +181,41 @@ class StripedStreamTest : public testing::Test {
       there->SetSink(std::make_shared<Greeter>(this, there));
       there->Read();
     }
-    world_.At(world_.Now(), [lane = here] { lane->Open(); });
+    world_.At(world_.Now(), [stripe = here] { stripe->Open(); });
     return here;
   }
 
   // Joins, or refuses, as the net's greeter does.
   struct Greeter final : public StreamSink {
-    Greeter(StripedStreamTest* owner, std::shared_ptr<FakeLane> end)
-        : test(owner), lane(std::move(end)) {}
+    Greeter(StripedStreamTest* owner, std::shared_ptr<FakeStripe> end)
+        : test(owner), stripe(std::move(end)) {}
     void OnOpen(BulkStream*) override {}
     void OnRead(BulkStream*, const ByteSlices& message) override {
       const auto chunk = ParseChunk(message);
       ASSERT_TRUE(chunk.ok() && chunk->header.has_hello());
-      test->said_.insert(chunk->header.hello().lane());
+      test->said_.insert(chunk->header.hello().stripe());
       bulk::v1::ChunkHeader header;
       header.mutable_accept()->set_code(test->refuse_ ? 5 : 0);
       if (test->refuse_) {
-        lane->Write(ChunkHead(header), nullptr, 0, 0);
+        stripe->Write(ChunkHead(header), nullptr, 0, 0);
       } else {
-        ASSERT_TRUE(test->b_->stream->Join(lane, ChunkHead(header)));
+        ASSERT_TRUE(test->b_->stream->Join(stripe, ChunkHead(header)));
       }
     }
     void OnWritten(BulkStream*) override {}
     void OnGone(BulkStream*, const Status&) override {}
     StripedStreamTest* const test;
-    const std::shared_ptr<FakeLane> lane;
+    const std::shared_ptr<FakeStripe> stripe;
   };
 
-  void Grow(std::size_t lanes) {
-    for (std::size_t i = 1; i < lanes; ++i) {
+  void Grow(std::size_t stripes) {
+    for (std::size_t i = 1; i < stripes; ++i) {
       ASSERT_TRUE(a_->stream->Grow({}));
       EXPECT_FALSE(a_->stream->Grow({}));  // one at a time
       Run();
     }
-    ASSERT_EQ(a_->stream->lanes(), lanes);
-    ASSERT_EQ(b_->stream->lanes(), lanes);
+    ASSERT_EQ(a_->stream->stripes(), stripes);
+    ASSERT_EQ(b_->stream->stripes(), stripes);
   }
   void Run() {
     world_.RunUntil([] { return false; }, std::chrono::hours(1));
@@ -226,8 +226,8 @@ class StripedStreamTest : public testing::Test {
   unsigned seed_ = 1;
   int most_us_ = 1;
   bool refuse_ = false;
-  std::set<std::uint32_t> said_;  // numbers of the lanes that said hello
-  std::vector<std::pair<std::shared_ptr<FakeLane>, std::shared_ptr<FakeLane>>> ends_;
+  std::set<std::uint32_t> said_;  // numbers of the stripes that said hello
+  std::vector<std::pair<std::shared_ptr<FakeStripe>, std::shared_ptr<FakeStripe>>> ends_;
   std::shared_ptr<User> a_ = std::make_shared<User>(), b_ = std::make_shared<User>();
 };
 
@@ -247,10 +247,10 @@ TEST_P(StripedStreamSeeds, ManyLanesKeepTheOrder) {
   const unsigned seed = GetParam();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   most_us_ = 500;
-  const std::size_t lanes = 1 + seed % 4;
+  const std::size_t stripes = 1 + seed % 4;
   b_->read_pause_us = seed % 3 == 0 ? 200 : 0;
   Connect(seed);
-  Grow(lanes);
+  Grow(stripes);
   const std::size_t control = b_->sequences.size();
   std::vector<std::uint64_t> wanted;
   int others = 0;
@@ -272,7 +272,7 @@ TEST_P(StripedStreamSeeds, ManyLanesKeepTheOrder) {
   EXPECT_EQ(std::count(read.begin(), read.end(), 0), others);
   std::erase(read, 0u);
   EXPECT_EQ(read, wanted);
-  for (std::size_t i = 0; i < lanes; ++i) EXPECT_GT(ends_[i].first->writes(), 10) << i;
+  for (std::size_t i = 0; i < stripes; ++i) EXPECT_GT(ends_[i].first->writes(), 10) << i;
   EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
 }
 
@@ -302,7 +302,7 @@ TEST_F(StripedStreamTest, ARefusedLaneChangesNothing) {
   refuse_ = true;
   ASSERT_TRUE(a_->stream->Grow({}));
   Run();
-  EXPECT_EQ(a_->stream->lanes(), 1u);
+  EXPECT_EQ(a_->stream->stripes(), 1u);
   EXPECT_FALSE(a_->stream->Grow({}));  // nor is it asked for again
   a_->to_write.push_back(MessageOf(1, 1));
   a_->WriteNext();
@@ -319,7 +319,7 @@ TEST_F(StripedStreamTest, ALaneThatBreaksEndsTheStreamOnce) {
   ASSERT_EQ(a_->gone.size(), 1u);
   ASSERT_EQ(b_->gone.size(), 1u);
   EXPECT_THAT(a_->gone[0].message(), HasSubstr("cut"));
-  EXPECT_EQ(a_->stream->lanes(), 0u);
+  EXPECT_EQ(a_->stream->stripes(), 0u);
   EXPECT_FALSE(a_->stream->Grow({}));
 }
 
@@ -336,7 +336,8 @@ TEST_F(StripedStreamTest, AChunkThatIsMissingEndsTheStream) {
   EXPECT_THAT(b_->gone[0].message(), HasSubstr("missing"));
 }
 
-// Who accepts a lane may send by it right behind the answer, which the other end does not have yet.
+// Who accepts a stripe may send by it right behind the answer, which the other end does not have
+// yet.
 TEST_F(StripedStreamTest, NothingIsMissingWhileALaneAwaitsItsAnswer) {
   Connect(1);
   ends_[0].second->set_delay_us(1, 1);

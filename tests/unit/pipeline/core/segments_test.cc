@@ -75,38 +75,38 @@ TEST(SegmentsTest, CodecsThatMeanTheWholeMessageAreNotDivided) {
 }
 
 TEST(SegmentsTest, EverySegmentHasItsOwnIdKeyAndTransfer) {
-  LaneConfig lane;
-  lane.segments = {4, {256, 1600}};
+  DirectionConfig direction;
+  direction.segments = {4, {256, 1600}};
   RunnerConfig config;
   std::set<std::uint64_t> ids;
   std::set<std::uint32_t> keys;
   for (std::uint32_t i = 0; i < 5; ++i) {
     for (std::uint32_t k = 0; k < 4; ++k) {
-      ids.insert(lane.segments.IdOf({i}, k).value);
-      keys.insert(lane.Key(config, 7, i, k).micro_batch);
-      const std::uint32_t transfer = lane.segments.Transfer(i, k);
-      EXPECT_EQ(lane.segments.MicroBatch(transfer), i);
-      EXPECT_EQ(lane.segments.Segment(transfer), k);
+      ids.insert(direction.segments.IdOf({i}, k).value);
+      keys.insert(direction.Key(config, 7, i, k).micro_batch);
+      const std::uint32_t transfer = direction.segments.Transfer(i, k);
+      EXPECT_EQ(direction.segments.MicroBatch(transfer), i);
+      EXPECT_EQ(direction.segments.Segment(transfer), k);
     }
   }
   EXPECT_EQ(ids.size(), 20u);
   EXPECT_EQ(keys.size(), 20u);
-  EXPECT_EQ(lane.segments.IdsOf({{3}, {9}}, 2), (std::vector<SampleId>{{14}, {38}}));
+  EXPECT_EQ(direction.segments.IdsOf({{3}, {9}}, 2), (std::vector<SampleId>{{14}, {38}}));
   const Segments whole{1, {1024, 1600}};
   EXPECT_EQ(whole.IdOf({12345}, 0), SampleId{12345});
-  lane.segments = whole;
-  EXPECT_EQ(lane.Key(config, 7, 3, 0).micro_batch, 3u);
+  direction.segments = whole;
+  EXPECT_EQ(direction.Key(config, 7, 3, 0).micro_batch, 3u);
 }
 
 TEST(SegmentsTest, AFrameNamesASegmentThatThereIs) {
-  LaneConfig lane;
-  lane.segments = {2, {4, 8}};
+  DirectionConfig direction;
+  direction.segments = {2, {4, 8}};
   net::Frame frame;
   frame.tag = 1;
-  EXPECT_EQ(SegmentOf(frame, lane).value(), 1u);
+  EXPECT_EQ(SegmentOf(frame, direction).value(), 1u);
   for (const std::uint64_t tag : {std::uint64_t{2}, std::uint64_t{1} << 32, UINT64_MAX}) {
     frame.tag = tag;
-    EXPECT_EQ(SegmentOf(frame, lane).status().code(), StatusCode::kInvalidArgument) << tag;
+    EXPECT_EQ(SegmentOf(frame, direction).status().code(), StatusCode::kInvalidArgument) << tag;
   }
 }
 

@@ -24,12 +24,12 @@ ExchangeConfig Config(const char* codec = "raw:dtype=fp32") {
   return config;
 }
 
-ExchangeRequest Request(std::uint64_t round, Weights weights, Flow flow,
+ExchangeRequest Request(std::uint64_t round, Weights weights, CollectiveOp op,
                         Transform transform = nullptr) {
   ExchangeRequest request;
   request.round = round;
   request.weights = std::move(weights);
-  request.flow = flow;
+  request.op = op;
   request.transform = std::move(transform);
   return request;
 }
@@ -45,7 +45,7 @@ Status Bend(std::size_t first, std::span<float> values) {
 // The members' results put together as what all shards are; every one is checked.
 Values Joined(ExchangeGroup* group, const ExchangeRequest& request, const ExchangeConfig& config,
               std::size_t values) {
-  if (request.flow != Flow::kScatter) return group->Agreed();
+  if (request.op != CollectiveOp::kReduceScatter) return group->Agreed();
   const auto shards = Shards(values, request.weights, config.shares, config.row);
   Values all;
   for (std::size_t r = 0; r < group->size(); ++r) {
@@ -74,7 +74,8 @@ class Flows : public testing::TestWithParam<FlowCase> {
 
 TEST_P(Flows, EqualTheReferenceWithAndWithoutATransformAmongOneToSixMembers) {
   const ExchangeConfig config = ConfigOf(GetParam());
-  for (const Flow flow : {Flow::kReduce, Flow::kGather, Flow::kScatter}) {
+  for (const CollectiveOp op :
+       {CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter}) {
     for (const bool bend : {false, true}) {
       for (std::size_t members = 1; members <= 6; ++members) {
         ExchangeGroup group(members, 11 * static_cast<unsigned>(members), config);
@@ -84,13 +85,13 @@ TEST_P(Flows, EqualTheReferenceWithAndWithoutATransformAmongOneToSixMembers) {
         if (members > 2) weights[1] = 0;
         for (std::uint64_t round = 1; round <= 4; ++round) {
           const std::vector<Values> values = group.RandomOfAll(count);
-          ExchangeRequest request = Request(round, weights, flow, bend ? Bend : Transform());
+          ExchangeRequest request = Request(round, weights, op, bend ? Bend : Transform());
           if (round == 4) request.combine = Combine::kWeightedMean;
           group.Round(request, values);
           group.Commit();
           EXPECT_TRUE(
               SameBits(Joined(&group, request, config, count), reference.Round(request, values)))
-              << "flow " << static_cast<int>(flow) << ", " << members << " members, round "
+              << "operation " << static_cast<int>(op) << ", " << members << " members, round "
               << round;
         }
       }
@@ -102,17 +103,18 @@ TEST_P(Flows, AnAbortAtEachMessageThenARetryWithoutAMemberEqualsAFreshExchange) 
   const ExchangeConfig config = ConfigOf(GetParam());
   constexpr std::size_t kMembers = 4, kValues = 217;
   const Weights all(kMembers, 1), without_two{1, 1, 0, 1};
-  for (const Flow flow : {Flow::kReduce, Flow::kGather, Flow::kScatter}) {
+  for (const CollectiveOp op :
+       {CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter}) {
     ExchangeGroup fresh(kMembers, 1, config);
     const std::vector<Values> values = fresh.RandomOfAll(kValues);
-    fresh.Round(Request(4, without_two, flow, Bend), values);
-    fresh.Round(Request(5, all, flow, Bend), values);
+    fresh.Round(Request(4, without_two, op, Bend), values);
+    fresh.Round(Request(5, all, op, Bend), values);
     std::size_t messages = 0;
     for (const auto& exchange : fresh.exchange_) messages += exchange->traffic().sent_messages;
-    fresh.Round(Request(6, without_two, flow, Bend), values);
+    fresh.Round(Request(6, without_two, op, Bend), values);
     for (std::size_t last = 0; last < messages; ++last) {
       ExchangeGroup group(kMembers, static_cast<unsigned>(last), config);
-      group.Round(Request(1, all, flow, Bend), values);
+      group.Round(Request(1, all, op, Bend), values);
       group.Commit();
       std::size_t sent = 0;
       group.links_->tap = [&](MemoryGroup::Message*) {
@@ -124,12 +126,12 @@ TEST_P(Flows, AnAbortAtEachMessageThenARetryWithoutAMemberEqualsAFreshExchange) 
         }
         return sent != last + 1;
       };
-      group.Round(Request(3, all, flow, Bend), values);
+      group.Round(Request(3, all, op, Bend), values);
       group.links_->tap = nullptr;
       for (auto& exchange : group.exchange_) exchange->Rollback();
       group.Drain();
       group.exchange_[2].reset();
-      ExchangeRequest request = Request(6, without_two, flow, Bend);
+      ExchangeRequest request = Request(6, without_two, op, Bend);
       for (const std::size_t r : {0u, 1u, 3u}) {
         request.values = Shared(values[r]);
         group.Start(r, request);
@@ -137,7 +139,7 @@ TEST_P(Flows, AnAbortAtEachMessageThenARetryWithoutAMemberEqualsAFreshExchange) 
       group.Drain();
       for (const std::size_t r : {0u, 1u, 3u}) {
         EXPECT_TRUE(SameBits(group.ValuesOf(r), fresh.ValuesOf(r)))
-            << "flow " << static_cast<int>(flow) << " aborted at message " << last;
+            << "operation " << static_cast<int>(op) << " aborted at message " << last;
       }
     }
   }
@@ -163,14 +165,14 @@ TEST(ExchangeFlowTest, TheTransformSeesEveryValueOfItsOwnersShardOnce) {
   const auto shards = Shards(kValues, weights, config.shares, config.row);
   std::vector<std::vector<int>> seen(4, std::vector<int>(kValues));
   for (std::size_t r = 0; r < 4; ++r) {
-    ExchangeRequest request =
-        Request(1, weights, Flow::kReduce, [&seen, r](std::size_t first, std::span<float> values) {
-          EXPECT_LE(values.size(), 48u);
-          for (std::size_t i = 0; i < values.size(); ++i) {
-            ++seen[r][first + i];
-          }
-          return Status::Ok();
-        });
+    ExchangeRequest request = Request(1, weights, CollectiveOp::kAllReduce,
+                                      [&seen, r](std::size_t first, std::span<float> values) {
+                                        EXPECT_LE(values.size(), 48u);
+                                        for (std::size_t i = 0; i < values.size(); ++i) {
+                                          ++seen[r][first + i];
+                                        }
+                                        return Status::Ok();
+                                      });
     request.values = Shared(Values(kValues, 1));
     group.Start(r, request);
   }
@@ -215,7 +217,7 @@ TEST(ExchangeFlowTest, AShardedOptimizerStepsLikeAWholeOne) {
     const std::vector<Values> gradients = group.RandomOfAll(kValues);
     for (std::size_t r = 0; r < kMembers; ++r) {
       ExchangeRequest request =
-          Request(round, weights, Flow::kReduce,
+          Request(round, weights, CollectiveOp::kAllReduce,
                   [state = &sharded[r]](std::size_t first, std::span<float> values) {
                     state->Step(first, values);
                     return Status::Ok();
@@ -240,7 +242,7 @@ TEST(ExchangeFlowTest, AnErrorOfTheTransformEndsTheRoundAndLeavesNothing) {
   const std::vector<Values> values = group.RandomOfAll(200);
   for (std::size_t r = 0; r < 2; ++r) {
     ExchangeRequest request =
-        Request(1, {1, 1}, Flow::kReduce, [r](std::size_t first, std::span<float>) {
+        Request(1, {1, 1}, CollectiveOp::kAllReduce, [r](std::size_t first, std::span<float>) {
           return r == 1 && first > 120 ? InvalidArgument("the step is too large") : Status::Ok();
         });
     request.values = Shared(values[r]);
@@ -263,12 +265,12 @@ TEST(ExchangeFlowTest, AGatherSendsEachShardOnceAndNeedsNoVector) {
   ExchangeGroup group(3, 6, config);
   constexpr std::size_t kValues = 640;
   const auto shards = Shards(kValues, Weights{1, 1, 1}, config.shares, config.row);
-  ExchangeRequest request =
-      Request(1, {1, 1, 1}, Flow::kGather, [](std::size_t first, std::span<float> values) {
-        for (const float value : values) EXPECT_EQ(value, 0);
-        std::iota(values.begin(), values.end(), float(first));
-        return Status::Ok();
-      });
+  ExchangeRequest request = Request(1, {1, 1, 1}, CollectiveOp::kAllGather,
+                                    [](std::size_t first, std::span<float> values) {
+                                      for (const float value : values) EXPECT_EQ(value, 0);
+                                      std::iota(values.begin(), values.end(), float(first));
+                                      return Status::Ok();
+                                    });
   request.count = kValues;
   for (std::size_t r = 0; r < 3; ++r) group.Start(r, request);
   group.Drain();
@@ -286,7 +288,7 @@ TEST(ExchangeFlowTest, AScatterAnswersWithHeadersOnly) {
   const ExchangeConfig config = Config();
   ExchangeGroup group(3, 6, config);
   const std::vector<Values> values = group.RandomOfAll(3 * 96);
-  group.Round(Request(1, {1, 1, 1}, Flow::kScatter), values);
+  group.Round(Request(1, {1, 1, 1}, CollectiveOp::kReduceScatter), values);
   for (std::size_t r = 0; r < 3; ++r) {
     EXPECT_EQ(group.exchange_[r]->traffic().sent_bytes, 2 * 4 * 96 + 8 * kMessageHeaderBytes);
     EXPECT_EQ(group.ValuesOf(r).size(), 96u);
@@ -310,7 +312,7 @@ TEST(ExchangeFlowTest, AGatherStaysWithinTheWindow) {
     return true;
   };
   const std::vector<Values> values = group.RandomOfAll(4800);
-  const ExchangeRequest request = Request(1, {1, 1, 1}, Flow::kGather);
+  const ExchangeRequest request = Request(1, {1, 1, 1}, CollectiveOp::kAllGather);
   group.Round(request, values);
   Values expected;
   const auto shards = Shards(4800, request.weights, config.shares, config.row);
@@ -322,7 +324,7 @@ TEST(ExchangeFlowTest, AGatherStaysWithinTheWindow) {
   // Without member 2 the others stop, and know for whom.
   sent = {0, 0, 0};
   for (std::size_t r = 0; r < 2; ++r) {
-    ExchangeRequest next = Request(2, {1, 1, 1}, Flow::kGather);
+    ExchangeRequest next = Request(2, {1, 1, 1}, CollectiveOp::kAllGather);
     next.values = Shared(values[r]);
     group.Start(r, next);
   }
@@ -336,12 +338,12 @@ TEST(ExchangeFlowTest, AGatherStaysWithinTheWindow) {
 TEST(ExchangeFlowTest, MembersWithOtherFlowsOrWithoutTheTransformDoNotMix) {
   for (const int what : {0, 1, 2}) {
     ExchangeGroup group(2, 4, Config());
-    ExchangeRequest request = Request(7, {1, 1}, Flow::kReduce);
+    ExchangeRequest request = Request(7, {1, 1}, CollectiveOp::kAllReduce);
     request.values = Shared(group.Random(70));
     group.Start(0, request);
     if (what == 0) request.transform = Bend;
-    if (what == 1) request.flow = Flow::kGather;
-    if (what == 2) request.flow = Flow::kScatter;
+    if (what == 1) request.op = CollectiveOp::kAllGather;
+    if (what == 2) request.op = CollectiveOp::kReduceScatter;
     group.Start(1, request);
     group.Drain();
     EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument) << what;
@@ -360,14 +362,16 @@ TEST(ExchangeFlowTest, AContributionInAGatherIsRefused) {
     SealMessage(header, message->payload.bytes());
     return true;
   };
-  group.Round(Request(1, {1, 1}, Flow::kGather), group.RandomOfAll(64));
+  group.Round(Request(1, {1, 1}, CollectiveOp::kAllGather), group.RandomOfAll(64));
   EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument) << group.StatusOf(0).ToString();
 }
 
 TEST(ExchangeFlowTest, ValuesMayOnlyBeMissingWhereATransformMakesThem) {
   ExchangeGroup group(2, 4, Config());
-  for (const Flow flow : {Flow::kReduce, Flow::kScatter, Flow::kGather}) {
-    ExchangeRequest request = Request(1, {1, 1}, flow, flow == Flow::kGather ? nullptr : Bend);
+  for (const CollectiveOp op :
+       {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter, CollectiveOp::kAllGather}) {
+    ExchangeRequest request =
+        Request(1, {1, 1}, op, op == CollectiveOp::kAllGather ? nullptr : Bend);
     request.count = 10;
     group.Start(0, request);
     group.Drain();
@@ -386,7 +390,7 @@ TEST(ExchangeFlowTest, ARoundMayHaveCodecsOfItsOwn) {
                                     "learned:bits=3,bucket=16", ""};
   for (std::uint64_t round = 1; round <= specs.size(); ++round) {
     const std::vector<Values> values = group.RandomOfAll(kValues);
-    ExchangeRequest request = Request(round, {1, 1, 1}, Flow::kReduce);
+    ExchangeRequest request = Request(round, {1, 1, 1}, CollectiveOp::kAllReduce);
     request.codec = specs[round - 1];
     if (round == specs.size()) request.result_codec = "raw:dtype=fp32";
     group.Round(request, values);
@@ -404,7 +408,7 @@ TEST(ExchangeFlowTest, ARoundMayHaveCodecsOfItsOwn) {
     }
   }
   // An exact round sends all that is left.
-  ExchangeRequest rest = Request(9, {1, 1, 1}, Flow::kReduce);
+  ExchangeRequest rest = Request(9, {1, 1, 1}, CollectiveOp::kAllReduce);
   rest.codec = rest.result_codec = "raw:dtype=fp32";
   group.Round(rest, std::vector<Values>(3, Values(kValues)));
   const Values last = group.Agreed();
@@ -417,7 +421,7 @@ TEST(ExchangeFlowTest, ARoundMayHaveCodecsOfItsOwn) {
 
 TEST(ExchangeFlowTest, MembersWithOtherTablesOfLevelsDoNotMix) {
   ExchangeGroup group(2, 4, Config("learned:bits=2,bucket=16"));
-  ExchangeRequest request = Request(7, {1, 1}, Flow::kReduce);
+  ExchangeRequest request = Request(7, {1, 1}, CollectiveOp::kAllReduce);
   request.values = Shared(group.Random(70));
   group.Start(0, request);
   request.codec = "learned:bits=2,bucket=16,levels=2000600090009100";
@@ -431,7 +435,7 @@ TEST(ExchangeFlowTest, CodecsOfARoundMustFitTheChunks) {
   ExchangeConfig config = Config("onebit");
   config.chunk_bytes = 100;  // 64 of header, and signs of up to 48 values
   ExchangeGroup group(2, 4, config);
-  ExchangeRequest request = Request(1, {1, 1}, Flow::kReduce);
+  ExchangeRequest request = Request(1, {1, 1}, CollectiveOp::kAllReduce);
   request.values = Shared(group.Random(70));
   for (const char* codec : {"raw:dtype=fp32", "nothing", "aqsgd:bits=4"}) {
     request.codec = codec;
@@ -447,7 +451,8 @@ TEST(ExchangeFlowTest, ARingRefusesWhatNeedsOwners) {
       NewRingExchange({}, group.links_->member(0), group.control_.get(), group.compute_[0].get());
   for (const int what : {0, 1, 2}) {
     ExchangeRequest request =
-        Request(1, {1}, what == 1 ? Flow::kGather : Flow::kReduce, what == 2 ? Bend : Transform());
+        Request(1, {1}, what == 1 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce,
+                what == 2 ? Bend : Transform());
     request.values = Shared({1.0F});
     std::optional<Status> status;
     group.control_->Post("start", [&] {

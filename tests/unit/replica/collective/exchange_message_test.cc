@@ -13,7 +13,7 @@ MessageHeader Example() {
   MessageHeader header;
   header.phase = Phase::kResult;
   header.combine = Combine::kWeightedMean;
-  header.flow = Flow::kScatter;
+  header.op = CollectiveOp::kReduceScatter;
   header.transformed = true;
   header.chunk = 0x04030201;
   header.method = 0x1817161514131211;
@@ -76,7 +76,7 @@ TEST(ExchangeMessageTest, WrongHeadersAreRefused) {
   EXPECT_FALSE(with(0, 2));  // version
   EXPECT_FALSE(with(1, 2));  // phase
   EXPECT_FALSE(with(2, 2));  // combine
-  EXPECT_FALSE(with(3, 3));  // flow
+  EXPECT_FALSE(with(3, 3));  // op
   EXPECT_FALSE(with(3, 7));
   for (const int unused : {8, 16, 32, 64, 128}) EXPECT_FALSE(with(3, unused));
   EXPECT_TRUE(with(3, 5));

@@ -45,11 +45,11 @@ class ExchangeReference {
         const std::size_t end = std::min(at + chunk_, borders[owner + 1]);
         std::vector<float> sum(end - at);
         bool first = true;
-        if (request.flow == Flow::kGather) {
+        if (request.op == CollectiveOp::kAllGather) {
           std::copy_n(values[owner].begin() + at, sum.size(), sum.begin());
         }
         for (std::size_t from = 0; from < members; ++from) {
-          if (weights_[from] == 0 || request.flow == Flow::kGather) continue;
+          if (weights_[from] == 0 || request.op == CollectiveOp::kAllGather) continue;
           std::vector<float> part(values[from].begin() + at, values[from].begin() + end);
           part = Travel(*contribution_, part, config_.error_feedback, &worker_error_[from], at,
                         Key(request.round, 0, from, owner, number));
@@ -64,7 +64,7 @@ class ExchangeReference {
         if (request.transform) {
           EXPECT_TRUE(request.transform(at, sum).ok());
         }
-        if (request.flow != Flow::kScatter) {
+        if (request.op != CollectiveOp::kReduceScatter) {
           sum = Travel(*result_, sum, config_.result_feedback.value_or(config_.error_feedback),
                        &server_error_, at, Key(request.round, 1, owner, owner, number));
         }

@@ -53,7 +53,7 @@ RunView View() {
 
 TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   const std::string text = StatusJson(Config(), View(), {});
-  EXPECT_TRUE(text.starts_with(R"({"schemaVersion":1,)")) << text;
+  EXPECT_TRUE(text.starts_with(R"({"schemaVersion":2,)")) << text;
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["run"]["state"], "training");
   EXPECT_EQ(json["run"]["losses"], (std::vector<double>{3.5, 3.25}));

@@ -263,7 +263,7 @@ TEST_F(ServerTest, WritesItsFilesAndAnswersOverHttp) {
 
   const std::string status = HttpGet(server->status_address(), "/api/v1/status");
   EXPECT_THAT(status, HasSubstr("200 OK"));
-  EXPECT_THAT(status, HasSubstr("{\"schemaVersion\":1,"));
+  EXPECT_THAT(status, HasSubstr("{\"schemaVersion\":2,"));
   EXPECT_THAT(status, HasSubstr("waiting for 1 more peer"));
   EXPECT_THAT(HttpGet(server->status_address(), "/metrics"), HasSubstr("shoal_run_state"));
   EXPECT_THAT(HttpGet(server->status_address(), "/healthz"), HasSubstr("200 OK"));

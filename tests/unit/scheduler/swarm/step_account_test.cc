@@ -60,7 +60,7 @@ TEST(StepAccountTest, FindsTheDisagreeingStage) {
 
 TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
   ConsistencyChecks checks(2);
-  control::v1::PlaceChecksum sender, receiver;
+  control::v1::BoundaryChecksum sender, receiver;
   receiver.set_receiver(true);
   sender.set_checksum(8);
   receiver.set_checksum(8);
@@ -81,7 +81,7 @@ TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
 
 TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
   ConsistencyChecks checks(2);
-  control::v1::PlaceChecksum sender, receiver;
+  control::v1::BoundaryChecksum sender, receiver;
   receiver.set_receiver(true);
   receiver.set_checksum(1);
   checks.AddPlace(1, 0, sender);

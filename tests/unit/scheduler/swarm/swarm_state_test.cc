@@ -120,7 +120,7 @@ TEST(SwarmStateTest, ApplyCarriesGlobalNormLossAndRate) {
   TimePoint now{std::chrono::seconds(5)};
   std::vector<Action> actions;
   const auto say = [&](ConnectionId id, const PeerMessage& message) {
-    actions = state->Handle(PeerSaid{id, message}, now);
+    actions = state->Handle(PeerMessageReceived{id, message}, now);
   };
   for (ConnectionId id : {1, 2}) {
     state->Handle(PeerConnected{id, SimPeerId(static_cast<std::uint32_t>(id)), "h"}, now);
@@ -186,7 +186,7 @@ TEST(SwarmStateTest, WaitsForOrderWithoutAutoStart) {
   swarm.RunFor(std::chrono::seconds(20));
   EXPECT_EQ(swarm.View().state, RunState::kWaiting);
   EXPECT_THAT(swarm.View().reason, HasSubstr("shoal swarm start"));
-  swarm.Order(AdminOrder::Kind::kStart);
+  swarm.Order(AdminCommand::Kind::kStart);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
@@ -194,7 +194,7 @@ TEST(SwarmStateTest, PauseSavesACheckpointFirstAndLosesNothing) {
   SimSwarm swarm(SimConfig(2, 1), 4);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
-  swarm.Order(AdminOrder::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kPause);
   EXPECT_EQ(swarm.View().state, RunState::kTraining);
   EXPECT_THAT(swarm.View().reason, HasSubstr("pausing"));
   ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
@@ -203,7 +203,7 @@ TEST(SwarmStateTest, PauseSavesACheckpointFirstAndLosesNothing) {
   swarm.RunFor(std::chrono::minutes(2));
   EXPECT_EQ(swarm.View().state, RunState::kPaused);
   EXPECT_EQ(swarm.Peer(0).status.state(), "paused");
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
@@ -211,8 +211,8 @@ TEST(SwarmStateTest, SecondPauseOrderLosesNoStep) {
   SimSwarm swarm(SimConfig(2, 1), 4);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
-  swarm.Order(AdminOrder::Kind::kPause);
-  swarm.Order(AdminOrder::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kPause);
   EXPECT_EQ(swarm.View().state, RunState::kTraining);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
   EXPECT_EQ(swarm.View().checkpoint_step, 5u);
@@ -222,8 +222,8 @@ TEST(SwarmStateTest, ResumeTakesAnOrderedPauseBack) {
   SimSwarm swarm(SimConfig(2, 1), 4);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
-  swarm.Order(AdminOrder::Kind::kPause);
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kResume);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   EXPECT_EQ(swarm.View().generation, 1u);
 }
@@ -238,7 +238,7 @@ struct Admission {
   void Say(const PeerMessage& message) {
     refused.Clear();
     disconnected = false;
-    for (const Action& action : state->Handle(PeerSaid{7, message}, TimePoint{})) {
+    for (const Action& action : state->Handle(PeerMessageReceived{7, message}, TimePoint{})) {
       if (const auto* send = std::get_if<SendTo>(&action)) {
         if (send->message.has_refused()) refused = send->message.refused();
       }
@@ -423,11 +423,11 @@ TEST(RestartTest, OrderedPauseSurvives) {
   SimSwarm swarm(SimConfig(2, 1), 12);
   AddPeers(&swarm, 2);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  swarm.Order(AdminOrder::Kind::kPause);
+  swarm.Order(AdminCommand::Kind::kPause);
   swarm.RestartScheduler(true);
   swarm.RunFor(std::chrono::minutes(1));
   EXPECT_EQ(swarm.View().state, RunState::kPaused);
-  swarm.Order(AdminOrder::Kind::kResume);
+  swarm.Order(AdminCommand::Kind::kResume);
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 

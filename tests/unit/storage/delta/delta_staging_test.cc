@@ -18,37 +18,37 @@ namespace {
 
 class DeltaStaging : public DeltaStoreSuite {
  protected:
-  void Stage(const DeltaUpdate& update, const DeltaPlace& place = kPlace) {
+  void Stage(const DeltaUpdate& update, const BoundaryEnd& place = kEnd) {
     EXPECT_OK(store_->Stage(place, update));
   }
-  std::vector<SampleId> CommitStaged(std::uint64_t version, const DeltaPlace& place = kPlace) {
+  std::vector<SampleId> CommitStaged(std::uint64_t version, const BoundaryEnd& place = kEnd) {
     std::vector<SampleId> evicted;
     EXPECT_OK(store_->CommitStaged(place, version, &evicted));
     return evicted;
   }
-  std::string Text(std::uint64_t sample, const DeltaPlace& place = kPlace) {
+  std::string Text(std::uint64_t sample, const BoundaryEnd& place = kEnd) {
     const auto record = Get(place, sample);
     return record ? TextOf(record->image) : "none";
   }
 };
 
 TEST_P(DeltaStaging, NothingIsVisibleBeforeTheCommit) {
-  Commit(kPlace, List(Update(1, 1, "one")));
-  const std::uint64_t checksum = *store_->PlaceChecksum(kPlace);
+  Commit(kEnd, List(Update(1, 1, "one")));
+  const std::uint64_t checksum = *store_->ChecksumOf(kEnd);
   Stage(Update(1, 2, "one, too"));
   Stage(Update(2, 2, "two"));
   EXPECT_EQ(Text(1), "one");
   EXPECT_EQ(Text(2), "none");
-  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), checksum);
+  EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
+  EXPECT_EQ(*store_->ChecksumOf(kEnd), checksum);
   EXPECT_EQ(store_->stats().bytes, 3u);
   EXPECT_EQ(store_->stats().committed_bytes, 3u);
   EXPECT_EQ(store_->stats().staged_bytes, 11u);
   EXPECT_TRUE(CommitStaged(2).empty());
   EXPECT_EQ(Text(1), "one, too");
   EXPECT_EQ(Text(2), "two");
-  EXPECT_EQ(Get(kPlace, 1)->version, 2u);
-  EXPECT_NE(*store_->PlaceChecksum(kPlace), checksum);
+  EXPECT_EQ(Get(kEnd, 1)->version, 2u);
+  EXPECT_NE(*store_->ChecksumOf(kEnd), checksum);
   EXPECT_EQ(store_->stats().bytes, 11u);
   EXPECT_EQ(store_->stats().committed_bytes, 14u);
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
@@ -109,7 +109,7 @@ TEST_P(DeltaStaging, ThreadsMayTakeTurnsWhileOthersReadStatistics) {
 
 // A step is staged while the commit of the one before still waits for the other end.
 TEST_P(DeltaStaging, StepsAndPlacesAreApart) {
-  DeltaPlace sender = kPlace;
+  BoundaryEnd sender = kEnd;
   sender.side = BoundarySide::kSender;
   Stage(Update(1, 2, "second step"));
   Stage(Update(1, 3, "third step"));
@@ -124,12 +124,12 @@ TEST_P(DeltaStaging, StepsAndPlacesAreApart) {
 }
 
 TEST_P(DeltaStaging, WhatIsDroppedIsForgottenAndWhatWasThereStays) {
-  Commit(kPlace, List(Update(1, 1, "one")));
+  Commit(kEnd, List(Update(1, 1, "one")));
   Stage(Update(1, 2, "applied"));
   Stage(Update(1, 3, "given up"));
   Stage(Update(2, 3, "given up"));
-  ASSERT_OK(store_->DropStaged(kPlace, 3));
-  ASSERT_OK(store_->DropStaged(kPlace, 9));
+  ASSERT_OK(store_->DropStaged(kEnd, 3));
+  ASSERT_OK(store_->DropStaged(kEnd, 9));
   EXPECT_EQ(store_->stats().staged_bytes, 7u);
   EXPECT_TRUE(CommitStaged(3).empty());
   EXPECT_EQ(Text(1), "one");
@@ -141,24 +141,24 @@ TEST_P(DeltaStaging, WhatIsDroppedIsForgottenAndWhatWasThereStays) {
 }
 
 TEST_P(DeltaStaging, ARollbackForgetsAllThatIsStaged) {
-  DeltaPlace other_run = kPlace;
+  BoundaryEnd other_run = kEnd;
   other_run.run.value += 1;
   Stage(Update(1, 1, "older"));
   Stage(Update(1, 5, "newer"));
   Stage(Update(1, 1, "of another run"), other_run);
-  ASSERT_OK(store_->DropNewerThan(kPlace.run, 2));
+  ASSERT_OK(store_->DropNewerThan(kEnd.run, 2));
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   CommitStaged(1);
   CommitStaged(5);
   CommitStaged(1, other_run);
-  EXPECT_TRUE(store_->Places().empty());
+  EXPECT_TRUE(store_->Ends().empty());
 }
 
 TEST_P(DeltaStaging, TheQuotaCountsWhenAStepIsCommitted) {
   Open(1000);
-  DeltaPlace sender = kPlace;
+  BoundaryEnd sender = kEnd;
   sender.side = BoundarySide::kSender;
-  Commit(kPlace, List(Update(1, 1, Image(1, 1, 300))));
+  Commit(kEnd, List(Update(1, 1, Image(1, 1, 300))));
   Stage(Update(1, 2, Image(1, 2, 300)));
   Stage(Update(2, 2, Image(2, 2, 300)));
   Stage(Update(1, 2, Image(3, 2, 600)), sender);
@@ -178,9 +178,9 @@ TEST_P(DeltaStaging, TheQuotaCountsWhenAStepIsCommitted) {
 
 TEST_P(DeltaStaging, WhatTheQuotaWillRefuseIsNotWritten) {
   Open(1000);
-  DeltaPlace residual = kPlace;
+  BoundaryEnd residual = kEnd;
   residual.side = BoundarySide::kResidual;
-  Commit(kPlace, List(Update(1, 1, Image(1, 1, 400)), Update(2, 1, Image(2, 1, 400))));
+  Commit(kEnd, List(Update(1, 1, Image(1, 1, 400)), Update(2, 1, Image(2, 1, 400))));
   Stage(Update(3, 2, Image(3, 2, 300)));
   Stage(Update(1, 2, Image(1, 2, 500)));
   Stage(Update(4, 2, Image(4, 2, 200)));
@@ -188,12 +188,12 @@ TEST_P(DeltaStaging, WhatTheQuotaWillRefuseIsNotWritten) {
   EXPECT_EQ(CommitStaged(2), (std::vector<SampleId>{SampleId{3}, SampleId{4}}));
   // Residuals would make room.
   Open(1000);
-  ASSERT_OK(store_->DropRun(kPlace.run));
+  ASSERT_OK(store_->DropRun(kEnd.run));
   Commit(residual, List(Update(1, 1, Image(1, 1, 900))));
   Stage(Update(3, 2, Image(3, 2, 300)));
   EXPECT_EQ(store_->stats().staged_bytes, 300u);
   EXPECT_TRUE(CommitStaged(2).empty());
-  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{kPlace});
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
 }
 
 // Against plain maps, through thousands of random calls.
@@ -211,7 +211,7 @@ TEST_P(DeltaStaging, AgreesWithPlainMaps) {
       Stage(Update(sample, version, image));
       staged[version][sample] = {version, image};
     } else if (kind < 84) {
-      ASSERT_OK(store_->DropStaged(kPlace, version));
+      ASSERT_OK(store_->DropStaged(kEnd, version));
       staged.erase(version);
     } else if (kind < 94) {
       CommitStaged(step);
@@ -252,19 +252,19 @@ class StagedFiles : public ::testing::Test {
     store_ = *OpenRocksDeltaStore({path_, 0, 4 << 20});
   }
   void Stage(std::uint64_t sample, std::uint64_t version) {
-    ASSERT_OK(store_->Stage(kPlace, Update(sample, version, Image(sample, version, kBytes))));
+    ASSERT_OK(store_->Stage(kEnd, Update(sample, version, Image(sample, version, kBytes))));
   }
   void Commit(std::uint64_t sample, std::uint64_t version) {
-    ASSERT_OK(store_->Commit(kPlace, List(Update(sample, version, Image(sample, version, kBytes))),
+    ASSERT_OK(store_->Commit(kEnd, List(Update(sample, version, Image(sample, version, kBytes))),
                              nullptr));
   }
   void CommitStaged(std::uint64_t version) {
     std::vector<SampleId> evicted;
-    ASSERT_OK(store_->CommitStaged(kPlace, version, &evicted));
+    ASSERT_OK(store_->CommitStaged(kEnd, version, &evicted));
     EXPECT_TRUE(evicted.empty());
   }
   void Expect(std::uint64_t sample, std::uint64_t version) {
-    const auto got = store_->Get(kPlace, SampleId{sample});
+    const auto got = store_->Get(kEnd, SampleId{sample});
     ASSERT_TRUE(got.ok() && got->has_value()) << sample;
     EXPECT_EQ(TextOf((*got)->image), Image(sample, version, kBytes)) << sample;
   }
@@ -299,7 +299,7 @@ TEST_F(StagedFiles, APipeAmongThemHangsNobody) {
   }
   std::filesystem::remove(image);
   ASSERT_EQ(::mkfifo(image.c_str(), 0600), 0);
-  const auto got = store_->Get(kPlace, SampleId{1});
+  const auto got = store_->Get(kEnd, SampleId{1});
   EXPECT_TRUE(got.ok() && !got->has_value()) << "a miss, as with any damage";
   store_.reset();
   const auto opened = OpenRocksDeltaStore({path_, 0, 4 << 20});
@@ -356,7 +356,7 @@ TEST_F(StagedFiles, CompactingLeavesWhatIsStagedWhereItIs) {
 TEST_F(StagedFiles, WhatIsDroppedGivesItsSpaceBack) {
   for (std::uint64_t version = 1; version <= 6; ++version) {
     for (std::uint64_t sample = 0; sample < 40; ++sample) Stage(sample, version);
-    ASSERT_OK(store_->DropStaged(kPlace, version));
+    ASSERT_OK(store_->DropStaged(kEnd, version));
     ASSERT_OK(store_->Flush());
   }
   EXPECT_LT(ImageBytes(), 40 * kBytes);
@@ -401,7 +401,7 @@ TEST_F(StagedFiles, AFileWrittenAnewHasNothingOfItsFormerLife) {
       const std::uint64_t sample = random() % 40;
       const std::string image =
           Image(sample, random(), random() % 3 == 0 ? 70'000 : random() % 9000);
-      ASSERT_OK(store_->Stage(kPlace, Update(sample, version, image)));
+      ASSERT_OK(store_->Stage(kEnd, Update(sample, version, image)));
       records[sample] = image;
     }
     CommitStaged(version);
@@ -413,7 +413,7 @@ TEST_F(StagedFiles, AFileWrittenAnewHasNothingOfItsFormerLife) {
     }
     if (version % 7 == 0) Open();
     for (const auto& [sample, image] : records) {
-      const auto got = store_->Get(kPlace, SampleId{sample});
+      const auto got = store_->Get(kEnd, SampleId{sample});
       ASSERT_TRUE(got.ok() && got->has_value()) << sample << " of step " << version;
       ASSERT_EQ(TextOf((*got)->image), image);
     }
@@ -426,11 +426,11 @@ TEST_F(StagedFiles, AFolderDeletedWhileInUseTakesWhatIsStagedAlong) {
   ASSERT_OK(store_->Flush());
   for (std::uint64_t sample = 2; sample < 40; ++sample) Stage(sample, 2);
   std::filesystem::remove_all(path_);
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   Stage(50, 2);
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->CommitStaged(kPlace, 2, &evicted));
+  ASSERT_OK(store_->CommitStaged(kEnd, 2, &evicted));
   EXPECT_EQ(evicted.size(), 39u);
   EXPECT_EQ(store_->stats().lost, 38u);
   Expect(50, 2);

@@ -89,29 +89,29 @@ TEST(DeltaStoreIndexBound, RecordsBeyondItAreRefusedAndWhatIsThereStays) {
     store = *NewIndexedDeltaStore(std::make_unique<OpenBackend>(&headers, &values, &broken),
                                   {.records = records_max});
   };
-  const auto refused = [&](const DeltaPlace& place, std::uint64_t sample, std::uint64_t version) {
+  const auto refused = [&](const BoundaryEnd& place, std::uint64_t sample, std::uint64_t version) {
     std::vector<SampleId> evicted;
     EXPECT_OK(store->Commit(place, List(Update(sample, version, "m")), &evicted));
     EXPECT_TRUE(evicted.empty() || evicted == std::vector<SampleId>{SampleId{sample}});
     return !evicted.empty();
   };
   open(3);
-  for (const std::uint64_t sample : {1u, 2u, 3u}) EXPECT_FALSE(refused(kPlace, sample, 1));
-  EXPECT_TRUE(refused(kPlace, 4, 1));
-  EXPECT_FALSE(refused(kPlace, 2, 2)) << "a replacement needs no more room";
-  EXPECT_FALSE((*store->Get(kPlace, SampleId{4})).has_value());
-  EXPECT_EQ((*store->Get(kPlace, SampleId{2}))->version, 2u);
+  for (const std::uint64_t sample : {1u, 2u, 3u}) EXPECT_FALSE(refused(kEnd, sample, 1));
+  EXPECT_TRUE(refused(kEnd, 4, 1));
+  EXPECT_FALSE(refused(kEnd, 2, 2)) << "a replacement needs no more room";
+  EXPECT_FALSE((*store->Get(kEnd, SampleId{4})).has_value());
+  EXPECT_EQ((*store->Get(kEnd, SampleId{2}))->version, 2u);
   EXPECT_EQ(store->stats().records, 3u);
   EXPECT_EQ(store->stats().evicted, 1u);
   EXPECT_EQ(headers.size(), 3u);
 
   const SampleId gone[] = {SampleId{1}};
-  EXPECT_OK(store->Drop(kPlace, gone, UINT64_MAX));
-  EXPECT_FALSE(refused(kPlace, 4, 2));
-  DeltaPlace newer_run = kPlace;
+  EXPECT_OK(store->Drop(kEnd, gone, UINT64_MAX));
+  EXPECT_FALSE(refused(kEnd, 4, 2));
+  BoundaryEnd newer_run = kEnd;
   newer_run.run.value += 1;
   EXPECT_FALSE(refused(newer_run, 1, 1)) << "records of other runs go first";
-  EXPECT_EQ(store->Inventory(kPlace)->size(), 2u);
+  EXPECT_EQ(store->Inventory(kEnd)->size(), 2u);
 
   // A smaller bound than what is held: nothing new, and what is visited shrinks to it.
   open(2);
@@ -129,7 +129,7 @@ class DamagedDeltaStore : public ::testing::Test {
  protected:
   void SetUp() override {
     Open();
-    ASSERT_OK(store_->Commit(kPlace, List(Update(1, 1, "one"), Update(2, 2, "two")), nullptr));
+    ASSERT_OK(store_->Commit(kEnd, List(Update(1, 1, "one"), Update(2, 2, "two")), nullptr));
   }
   void Open() {
     store_ = *NewIndexedDeltaStore(std::make_unique<OpenBackend>(&headers_, &values_, &broken_),
@@ -137,18 +137,18 @@ class DamagedDeltaStore : public ::testing::Test {
   }
   // Sample 1 is a counted miss and is gone; sample 2 is not touched.
   void ExpectMissOfSampleOne() {
-    const auto got = store_->Get(kPlace, SampleId{1});
+    const auto got = store_->Get(kEnd, SampleId{1});
     ASSERT_TRUE(got.ok());
     EXPECT_FALSE(got->has_value());
     EXPECT_EQ(store_->stats().corrupt, 1u);
     EXPECT_EQ(store_->stats().misses, 1u);
     EXPECT_EQ(store_->stats().records, 1u);
-    EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+    EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
     EXPECT_EQ(headers_.count(key_), 0u);
     EXPECT_EQ(values_.count(key_), 0u);
-    EXPECT_TRUE((*store_->Get(kPlace, SampleId{2})).has_value());
+    EXPECT_TRUE((*store_->Get(kEnd, SampleId{2})).has_value());
   }
-  const std::string key_ = EncodeDeltaKey({kPlace, SampleId{1}});
+  const std::string key_ = EncodeDeltaKey({kEnd, SampleId{1}});
   OpenBackend::Values headers_;
   OpenBackend::Values values_;
   Status broken_;
@@ -164,98 +164,98 @@ std::vector<std::uint64_t> Numbers(const std::vector<SampleId>& samples) {
 TEST_F(DamagedDeltaStore, ADiskThatRefusesMakesRecordsMissAndTheCallSucceed) {
   broken_ = ResourceExhausted("the disk is full");
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->Commit(kPlace, List(Update(2, 3, "two'"), Update(3, 3, "three")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(2, 3, "two'"), Update(3, 3, "three")), &evicted));
   // Neither the new m nor the outdated one may be served: the other end has the new one.
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{2, 3}));
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
   EXPECT_EQ(store_->stats().lost, 2u);
   EXPECT_THAT(store_->stats().trouble, HasSubstr("the disk is full"));
-  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+  EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
   broken_ = Status::Ok();
   evicted.clear();
-  ASSERT_OK(store_->Commit(kPlace, List(Update(2, 4, "two''")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(2, 4, "two''")), &evicted));
   EXPECT_TRUE(evicted.empty());
   EXPECT_EQ(store_->stats().trouble, "");
-  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{2}))->image), "two''");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{2}))->image), "two''");
 }
 
 TEST_F(DamagedDeltaStore, WhatCouldNotBeStagedIsLostAtTheCommitAndTheRestIsKept) {
-  ASSERT_OK(store_->Stage(kPlace, Update(1, 3, "one'")));
+  ASSERT_OK(store_->Stage(kEnd, Update(1, 3, "one'")));
   broken_ = ResourceExhausted("the disk is full");
-  ASSERT_OK(store_->Stage(kPlace, Update(2, 3, "two'")));
-  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three")));
+  ASSERT_OK(store_->Stage(kEnd, Update(2, 3, "two'")));
+  ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three")));
   broken_ = Status::Ok();
-  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three'")));
-  EXPECT_EQ((*store_->Get(kPlace, SampleId{2}))->version, 2u);  // until the step is applied
+  ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three'")));
+  EXPECT_EQ((*store_->Get(kEnd, SampleId{2}))->version, 2u);  // until the step is applied
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), std::vector<std::uint64_t>{2});
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
   EXPECT_EQ(headers_.size(), 2u);
-  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{1}))->image), "one'");
-  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{3}))->image), "three'");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{1}))->image), "one'");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{3}))->image), "three'");
   EXPECT_EQ(store_->stats().lost, 1u);
   EXPECT_THAT(store_->stats().trouble, HasSubstr("the disk is full"));
-  ASSERT_OK(store_->Commit(kPlace, List(Update(2, 4, "two''")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(2, 4, "two''")), &evicted));
   EXPECT_EQ(store_->stats().trouble, "");
 }
 
 TEST_F(DamagedDeltaStore, ADiskThatRefusesTheHeadersLosesWhatWasStaged) {
-  ASSERT_OK(store_->Stage(kPlace, Update(1, 3, "one'")));
-  ASSERT_OK(store_->Stage(kPlace, Update(3, 3, "three")));
+  ASSERT_OK(store_->Stage(kEnd, Update(1, 3, "one'")));
+  ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three")));
   broken_ = ResourceExhausted("the disk is full");
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 3}));
   EXPECT_EQ(store_->stats().lost, 2u);
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
-  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+  EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
 }
 
 TEST_F(DamagedDeltaStore, WhatIsStagedGoesWithAStoreThatIsGone) {
-  ASSERT_OK(store_->Stage(kPlace, Update(7, 3, "seven")));
-  ASSERT_OK(store_->Stage(kPlace, Update(8, 4, "eight")));
+  ASSERT_OK(store_->Stage(kEnd, Update(7, 3, "seven")));
+  ASSERT_OK(store_->Stage(kEnd, Update(8, 4, "eight")));
   broken_ = NotFound("no such folder");
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   broken_ = Status::Ok();
-  ASSERT_OK(store_->Stage(kPlace, Update(9, 3, "nine")));
+  ASSERT_OK(store_->Stage(kEnd, Update(9, 3, "nine")));
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->CommitStaged(kPlace, 3, &evicted));
+  ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 2, 7}));
   EXPECT_EQ(store_->stats().records, 1u);
-  ASSERT_OK(store_->DropStaged(kPlace, 4));
-  EXPECT_EQ(TextOf((*store_->Get(kPlace, SampleId{9}))->image), "nine");
+  ASSERT_OK(store_->DropStaged(kEnd, 4));
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{9}))->image), "nine");
 }
 
 TEST_F(DamagedDeltaStore, WhatCannotBeReadIsAMissAndIsToldAtTheNextCommit) {
   broken_ = Unavailable("the disk is not there");
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
   broken_ = Status::Ok();
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->Commit(kPlace, List(Update(9, 3, "nine")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(9, 3, "nine")), &evicted));
   EXPECT_EQ(Numbers(evicted), std::vector<std::uint64_t>{1});
   evicted.clear();
-  ASSERT_OK(store_->Commit(kPlace, List(Update(9, 4, "nine")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(9, 4, "nine")), &evicted));
   EXPECT_TRUE(evicted.empty());  // once is enough
   // What was lost and made anew in the same step is not missing.
-  values_.erase(EncodeDeltaKey({kPlace, SampleId{2}}));
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{2})).has_value());
-  ASSERT_OK(store_->Commit(kPlace, List(Update(2, 5, "two")), &evicted));
+  values_.erase(EncodeDeltaKey({kEnd, SampleId{2}}));
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
+  ASSERT_OK(store_->Commit(kEnd, List(Update(2, 5, "two")), &evicted));
   EXPECT_TRUE(evicted.empty());
 }
 
 TEST_F(DamagedDeltaStore, AStoreThatIsGoneBeginsAnewAndTellsAllLosses) {
   broken_ = NotFound("no such folder");
   std::vector<SampleId> evicted;
-  ASSERT_OK(store_->Commit(kPlace, List(Update(5, 3, "five")), &evicted));
+  ASSERT_OK(store_->Commit(kEnd, List(Update(5, 3, "five")), &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 2, 5}));
   EXPECT_EQ(store_->stats().records, 0u);
   EXPECT_EQ(store_->stats().bytes, 0u);
   EXPECT_THAT(store_->stats().notice, HasSubstr("was deleted while in use"));
   broken_ = Status::Ok();
-  ASSERT_OK(store_->Commit(kPlace, List(Update(5, 4, "five")), nullptr));
-  EXPECT_TRUE((*store_->Get(kPlace, SampleId{5})).has_value());
+  ASSERT_OK(store_->Commit(kEnd, List(Update(5, 4, "five")), nullptr));
+  EXPECT_TRUE((*store_->Get(kEnd, SampleId{5})).has_value());
 }
 
 TEST_F(DamagedDeltaStore, AFlippedImageBitIsAMiss) {
@@ -280,8 +280,8 @@ TEST_F(DamagedDeltaStore, ADamagedHeaderIsDroppedAtOpen) {
   EXPECT_EQ(store_->stats().corrupt, 2u);
   EXPECT_EQ(store_->stats().records, 1u);
   EXPECT_EQ(headers_.size(), 1u);
-  EXPECT_FALSE((*store_->Get(kPlace, SampleId{1})).has_value());
-  EXPECT_TRUE((*store_->Get(kPlace, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
+  EXPECT_TRUE((*store_->Get(kEnd, SampleId{2})).has_value());
 }
 
 // --- RocksDB on disk ---
@@ -302,18 +302,18 @@ TEST_F(RocksDeltaStore, SurvivesCloseAndReopen) {
   {
     const auto store = Open();
     for (std::uint64_t sample = 0; sample < 50; ++sample) {
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, 1, Image(sample, 1))), nullptr));
+      ASSERT_OK(store->Commit(kEnd, List(Update(sample, 1, Image(sample, 1))), nullptr));
     }
     const SampleId dropped[] = {SampleId{3}};
-    ASSERT_OK(store->Drop(kPlace, dropped, 1));
-    checksum = *store->PlaceChecksum(kPlace);
+    ASSERT_OK(store->Drop(kEnd, dropped, 1));
+    checksum = *store->ChecksumOf(kEnd);
   }
   const auto store = Open();
-  EXPECT_EQ(*store->PlaceChecksum(kPlace), checksum);
+  EXPECT_EQ(*store->ChecksumOf(kEnd), checksum);
   EXPECT_EQ(store->stats().records, 49u);
   EXPECT_EQ(store->stats().bytes, 49u * 8192);
   for (std::uint64_t sample = 0; sample < 50; ++sample) {
-    const auto got = store->Get(kPlace, SampleId{sample});
+    const auto got = store->Get(kEnd, SampleId{sample});
     ASSERT_TRUE(got.ok());
     ASSERT_EQ(got->has_value(), sample != 3) << sample;
     if (got->has_value()) {
@@ -324,7 +324,7 @@ TEST_F(RocksDeltaStore, SurvivesCloseAndReopen) {
 
 TEST_F(RocksDeltaStore, ImagesLieInImageFilesAndNoLogIsKept) {
   const auto store = Open();
-  ASSERT_OK(store->Commit(kPlace, List(Update(1, 1, Image(1, 1, 100000))), nullptr));
+  ASSERT_OK(store->Commit(kEnd, List(Update(1, 1, Image(1, 1, 100000))), nullptr));
   ASSERT_OK(store->Flush());
   std::uintmax_t image_bytes = 0;
   std::uintmax_t log_bytes = 0;
@@ -349,7 +349,7 @@ TEST_F(RocksDeltaStore, AFlippedBitOnDiskIsAMissAndTheOthersStay) {
   {
     const auto store = Open();
     ASSERT_OK(
-        store->Commit(kPlace, List(Update(1, 1, Image(1, 1)), Update(2, 1, Image(2, 1))), nullptr));
+        store->Commit(kEnd, List(Update(1, 1, Image(1, 1)), Update(2, 1, Image(2, 1))), nullptr));
     ASSERT_OK(store->Flush());
   }
   int flipped = 0;
@@ -365,14 +365,14 @@ TEST_F(RocksDeltaStore, AFlippedBitOnDiskIsAMissAndTheOthersStay) {
   ASSERT_EQ(flipped, 1);
   {
     const auto store = Open();
-    const auto got = store->Get(kPlace, SampleId{1});
+    const auto got = store->Get(kEnd, SampleId{1});
     ASSERT_TRUE(got.ok()) << got.status().ToString();
     EXPECT_FALSE(got->has_value());
     EXPECT_EQ(store->stats().corrupt, 1u);
-    EXPECT_EQ(TextOf((*store->Get(kPlace, SampleId{2}))->image), Image(2, 1));
+    EXPECT_EQ(TextOf((*store->Get(kEnd, SampleId{2}))->image), Image(2, 1));
     ASSERT_OK(store->Flush());
   }
-  EXPECT_EQ(Open()->Inventory(kPlace)->size(), 1u);  // dropped for good
+  EXPECT_EQ(Open()->Inventory(kEnd)->size(), 1u);  // dropped for good
 }
 
 constexpr std::uint64_t kCrashSteps = 60;
@@ -389,7 +389,7 @@ constexpr std::uint64_t kFlushedStep = 5;
       const std::uint64_t sample = step * kSamplesPerStep + i;
       updates.push_back(Update(sample, step, Image(sample, step, 32768)));
     }
-    if (!(*store)->Commit(kPlace, updates, nullptr).ok()) ::_exit(2);
+    if (!(*store)->Commit(kEnd, updates, nullptr).ok()) ::_exit(2);
     if (step == kFlushedStep && !(*store)->Flush().ok()) ::_exit(3);
   }
   ::_exit(7);
@@ -405,7 +405,7 @@ TEST_F(RocksDeltaStore, ACrashLeavesAPrefixOfWholeSteps) {
   EXPECT_EXIT(CommitAndCrash(path), ::testing::ExitedWithCode(7), "");
   ::unsetenv("SHOAL_CRASH_FOLDER");
   const auto store = Open();
-  const auto inventory = store->Inventory(kPlace);
+  const auto inventory = store->Inventory(kEnd);
   ASSERT_TRUE(inventory.ok());
   EXPECT_EQ(inventory->size() % kSamplesPerStep, 0u);
   EXPECT_GE(inventory->size(), kFlushedStep * kSamplesPerStep);
@@ -414,7 +414,7 @@ TEST_F(RocksDeltaStore, ACrashLeavesAPrefixOfWholeSteps) {
   for (const DeltaInventoryEntry& entry : *inventory) {
     EXPECT_EQ(entry.sample.value, expected);
     EXPECT_EQ(entry.version, expected / kSamplesPerStep);
-    const auto got = store->Get(kPlace, entry.sample);
+    const auto got = store->Get(kEnd, entry.sample);
     ASSERT_TRUE(got.ok() && got->has_value());
     EXPECT_EQ(TextOf((*got)->image), Image(expected, entry.version, 32768));
     ++expected;
@@ -428,8 +428,8 @@ TEST_F(RocksDeltaStore, ManyEpochsDoNotGrowTheFolderWithoutEnd) {
   constexpr std::size_t kBytes = 64 << 10;  // 4 MiB live
   for (std::uint64_t epoch = 1; epoch <= 12; ++epoch) {
     for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, epoch, Image(sample, epoch, kBytes))),
-                              nullptr));
+      ASSERT_OK(
+          store->Commit(kEnd, List(Update(sample, epoch, Image(sample, epoch, kBytes))), nullptr));
     }
     ASSERT_OK(store->Flush());
   }
@@ -450,15 +450,15 @@ TEST_F(RocksDeltaStore, GarbageBesideWhatIsNoLongerVisitedIsCollected) {
   for (std::uint64_t epoch = 1; epoch <= 12; ++epoch) {
     for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
       if (epoch > 1 && sample % 2 == 0) continue;
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, epoch, Image(sample, epoch, kBytes))),
-                              nullptr));
+      ASSERT_OK(
+          store->Commit(kEnd, List(Update(sample, epoch, Image(sample, epoch, kBytes))), nullptr));
     }
   }
   ASSERT_OK(store->Flush());
   EXPECT_LT(store->stats().disk_bytes, 3 * kSamples * kBytes / 2);
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
     const std::uint64_t version = sample % 2 == 0 ? 1 : 12;
-    const auto got = store->Get(kPlace, SampleId{sample});
+    const auto got = store->Get(kEnd, SampleId{sample});
     ASSERT_TRUE(got.ok() && got->has_value()) << sample;
     EXPECT_EQ(TextOf((*got)->image), Image(sample, version, kBytes));
   }
@@ -476,7 +476,7 @@ TEST_F(RocksDeltaStore, TightTakesLessThanHalfAsMuchAgainThroughRandomEpochs) {
   for (std::uint64_t epoch = 1; epoch <= 4; ++epoch) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::uint64_t sample : order) {
-      ASSERT_OK(store->Commit(kPlace, List(Update(sample, epoch, image)), nullptr));
+      ASSERT_OK(store->Commit(kEnd, List(Update(sample, epoch, image)), nullptr));
       if (epoch > 1) most = std::max(most, store->stats().disk_bytes);
     }
   }
@@ -491,24 +491,24 @@ TEST_F(RocksDeltaStore, TightTakesLessThanHalfAsMuchAgainThroughRandomEpochs) {
 TEST_F(RocksDeltaStore, AFolderDeletedWhileInUseBecomesAnEmptyStore) {
   const auto store = Open();
   for (std::uint64_t sample = 0; sample < 4; ++sample) {
-    ASSERT_OK(store->Commit(kPlace, List(Update(sample, 1, Image(sample, 1, 1 << 20))), nullptr));
+    ASSERT_OK(store->Commit(kEnd, List(Update(sample, 1, Image(sample, 1, 1 << 20))), nullptr));
   }
   ASSERT_OK(store->Flush());
   std::filesystem::remove_all(path_);
-  EXPECT_FALSE((*store->Get(kPlace, SampleId{0})).has_value());
+  EXPECT_FALSE((*store->Get(kEnd, SampleId{0})).has_value());
   std::vector<SampleId> evicted;
-  ASSERT_OK(store->Commit(kPlace, List(Update(9, 2, Image(9, 2))), &evicted));
+  ASSERT_OK(store->Commit(kEnd, List(Update(9, 2, Image(9, 2))), &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{0, 1, 2, 3}));
   EXPECT_THAT(store->stats().notice, HasSubstr("was deleted while in use"));
   EXPECT_OK(store->Flush());
   EXPECT_TRUE(std::filesystem::exists(path_ + "/headers/CURRENT"));
-  EXPECT_EQ(TextOf((*store->Get(kPlace, SampleId{9}))->image), Image(9, 2));
+  EXPECT_EQ(TextOf((*store->Get(kEnd, SampleId{9}))->image), Image(9, 2));
 }
 
 TEST_F(RocksDeltaStore, DamagedFilesAreSetAsideAndTheStoreBeginsEmpty) {
   {
     const auto store = Open();
-    ASSERT_OK(store->Commit(kPlace, List(Update(1, 1, Image(1, 1))), nullptr));
+    ASSERT_OK(store->Commit(kEnd, List(Update(1, 1, Image(1, 1))), nullptr));
     ASSERT_OK(store->Flush());
   }
   for (const auto& entry : std::filesystem::directory_iterator(path_ + "/headers")) {
@@ -519,14 +519,14 @@ TEST_F(RocksDeltaStore, DamagedFilesAreSetAsideAndTheStoreBeginsEmpty) {
   EXPECT_EQ(store->stats().records, 0u);
   EXPECT_THAT(store->stats().notice, HasSubstr(path_ + ".damaged"));
   EXPECT_TRUE(std::filesystem::exists(path_ + ".damaged/headers/CURRENT"));
-  ASSERT_OK(store->Commit(kPlace, List(Update(1, 2, Image(1, 2))), nullptr));
-  EXPECT_TRUE((*store->Get(kPlace, SampleId{1})).has_value());
+  ASSERT_OK(store->Commit(kEnd, List(Update(1, 2, Image(1, 2))), nullptr));
+  EXPECT_TRUE((*store->Get(kEnd, SampleId{1})).has_value());
 }
 
 TEST_F(RocksDeltaStore, AMissingTableIsDamageToo) {
   {
     const auto store = Open();
-    ASSERT_OK(store->Commit(kPlace, List(Update(1, 1, Image(1, 1))), nullptr));
+    ASSERT_OK(store->Commit(kEnd, List(Update(1, 1, Image(1, 1))), nullptr));
     ASSERT_OK(store->Flush());
   }
   for (const auto& entry : std::filesystem::directory_iterator(path_ + "/headers")) {

@@ -14,18 +14,18 @@ namespace shoal::storage {
 namespace {
 
 TEST_P(DeltaStoreSuite, GivesBackWhatWasCommitted) {
-  EXPECT_FALSE(Get(kPlace, 1).has_value());
-  EXPECT_TRUE(Commit(kPlace, List(Update(1, 4, Image(1, 4)), Update(2, 4, "small"))).empty());
-  const auto one = Get(kPlace, 1);
+  EXPECT_FALSE(Get(kEnd, 1).has_value());
+  EXPECT_TRUE(Commit(kEnd, List(Update(1, 4, Image(1, 4)), Update(2, 4, "small"))).empty());
+  const auto one = Get(kEnd, 1);
   ASSERT_TRUE(one.has_value());
   EXPECT_EQ(one->version, 4u);
   EXPECT_EQ(one->tokens, 3u);
   EXPECT_EQ(one->hidden, 5u);
   EXPECT_EQ(one->checksum, Checksum64(Bytes(Image(1, 4))));
   EXPECT_EQ(TextOf(one->image), Image(1, 4));
-  EXPECT_EQ(TextOf(Get(kPlace, 2)->image), "small");
-  Commit(kPlace, List(Update(1, 5, Image(1, 5, 100))));
-  EXPECT_EQ(TextOf(Get(kPlace, 1)->image), Image(1, 5, 100));
+  EXPECT_EQ(TextOf(Get(kEnd, 2)->image), "small");
+  Commit(kEnd, List(Update(1, 5, Image(1, 5, 100))));
+  EXPECT_EQ(TextOf(Get(kEnd, 1)->image), Image(1, 5, 100));
   const DeltaStoreStats stats = store_->stats();
   EXPECT_EQ(stats.hits, 3u);
   EXPECT_EQ(stats.misses, 1u);
@@ -35,27 +35,27 @@ TEST_P(DeltaStoreSuite, GivesBackWhatWasCommitted) {
 }
 
 TEST_P(DeltaStoreSuite, PlacesAreApart) {
-  DeltaPlace other_run = kPlace;
+  BoundaryEnd other_run = kEnd;
   other_run.run.value ^= 1;
-  DeltaPlace other_boundary = kPlace;
+  BoundaryEnd other_boundary = kEnd;
   other_boundary.boundary += 1;
-  DeltaPlace other_side = kPlace;
+  BoundaryEnd other_side = kEnd;
   other_side.side = BoundarySide::kSender;
-  const std::vector<DeltaPlace> places = {kPlace, other_run, other_boundary, other_side};
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    Commit(places[i], List(Update(7, 1, "image " + std::to_string(i))));
+  const std::vector<BoundaryEnd> ends = {kEnd, other_run, other_boundary, other_side};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    Commit(ends[i], List(Update(7, 1, "image " + std::to_string(i))));
   }
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    EXPECT_EQ(TextOf(Get(places[i], 7)->image), "image " + std::to_string(i));
-    EXPECT_EQ(store_->Inventory(places[i])->size(), 1u);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_EQ(TextOf(Get(ends[i], 7)->image), "image " + std::to_string(i));
+    EXPECT_EQ(store_->Inventory(ends[i])->size(), 1u);
   }
 }
 
 TEST_P(DeltaStoreSuite, InventoryIsInOrderOfSample) {
-  EXPECT_TRUE(store_->Inventory(kPlace)->empty());
-  Commit(kPlace, List(Update(300, 1, "c"), Update(2, 2, "b"), Update(1ull << 40, 3, "d"),
-                      Update(0, 4, "a")));
-  const auto inventory = store_->Inventory(kPlace);
+  EXPECT_TRUE(store_->Inventory(kEnd)->empty());
+  Commit(kEnd, List(Update(300, 1, "c"), Update(2, 2, "b"), Update(1ull << 40, 3, "d"),
+                    Update(0, 4, "a")));
+  const auto inventory = store_->Inventory(kEnd);
   ASSERT_TRUE(inventory.ok());
   std::vector<std::uint64_t> samples;
   std::vector<std::uint64_t> versions;
@@ -69,29 +69,29 @@ TEST_P(DeltaStoreSuite, InventoryIsInOrderOfSample) {
 }
 
 TEST_P(DeltaStoreSuite, PlaceChecksumIsThatOfTheDocumentedRows) {
-  DeltaPlace other_end = kPlace;
+  BoundaryEnd other_end = kEnd;
   other_end.side = BoundarySide::kSender;
-  Commit(kPlace, List(Update(9, 2, "x"), Update(4, 3, "y")));
+  Commit(kEnd, List(Update(9, 2, "x"), Update(4, 3, "y")));
   Commit(other_end, List(Update(4, 1, "old")));
-  EXPECT_NE(*store_->PlaceChecksum(kPlace), *store_->PlaceChecksum(other_end));
+  EXPECT_NE(*store_->ChecksumOf(kEnd), *store_->ChecksumOf(other_end));
   Commit(other_end, List(Update(4, 3, "y")));
   Commit(other_end, List(Update(9, 2, "x")));
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), *store_->PlaceChecksum(other_end));
+  EXPECT_EQ(*store_->ChecksumOf(kEnd), *store_->ChecksumOf(other_end));
   const std::uint64_t rows[2][3] = {{4, 3, Checksum64(Bytes("y"))}, {9, 2, Checksum64(Bytes("x"))}};
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), Checksum64(std::as_bytes(std::span(rows[0]))) +
-                                                Checksum64(std::as_bytes(std::span(rows[1]))));
+  EXPECT_EQ(*store_->ChecksumOf(kEnd), Checksum64(std::as_bytes(std::span(rows[0]))) +
+                                           Checksum64(std::as_bytes(std::span(rows[1]))));
   const SampleId both[] = {SampleId{4}, SampleId{9}};
-  EXPECT_OK(store_->Drop(kPlace, both, 3));
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), 0u);
+  EXPECT_OK(store_->Drop(kEnd, both, 3));
+  EXPECT_EQ(*store_->ChecksumOf(kEnd), 0u);
 }
 
 TEST_P(DeltaStoreSuite, DropForgetsSingleRecords) {
-  Commit(kPlace, List(Update(1, 1, "a"), Update(2, 1, "b"), Update(3, 1, "c")));
+  Commit(kEnd, List(Update(1, 1, "a"), Update(2, 1, "b"), Update(3, 1, "c")));
   const SampleId gone[] = {SampleId{1}, SampleId{3}, SampleId{99}, SampleId{3}};
-  EXPECT_OK(store_->Drop(kPlace, gone, 9));
-  EXPECT_FALSE(Get(kPlace, 1).has_value());
-  EXPECT_TRUE(Get(kPlace, 2).has_value());
-  EXPECT_EQ(store_->Inventory(kPlace)->size(), 1u);
+  EXPECT_OK(store_->Drop(kEnd, gone, 9));
+  EXPECT_FALSE(Get(kEnd, 1).has_value());
+  EXPECT_TRUE(Get(kEnd, 2).has_value());
+  EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
   EXPECT_EQ(store_->stats().records, 1u);
   EXPECT_EQ(store_->stats().bytes, 1u);
   EXPECT_EQ(store_->stats().corrupt, 0u);
@@ -99,24 +99,24 @@ TEST_P(DeltaStoreSuite, DropForgetsSingleRecords) {
 
 // What the other end evicted in step 3 may arrive after step 4 made the record anew.
 TEST_P(DeltaStoreSuite, DropSparesNewerRecords) {
-  Commit(kPlace, List(Update(1, 3, "a"), Update(2, 4, "b")));
+  Commit(kEnd, List(Update(1, 3, "a"), Update(2, 4, "b")));
   const SampleId gone[] = {SampleId{1}, SampleId{2}};
-  EXPECT_OK(store_->Drop(kPlace, gone, 3));
-  EXPECT_FALSE(Get(kPlace, 1).has_value());
-  EXPECT_TRUE(Get(kPlace, 2).has_value());
+  EXPECT_OK(store_->Drop(kEnd, gone, 3));
+  EXPECT_FALSE(Get(kEnd, 1).has_value());
+  EXPECT_TRUE(Get(kEnd, 2).has_value());
 }
 
 TEST_P(DeltaStoreSuite, DropRunForgetsAllPlacesOfARunAndNoOther) {
-  DeltaPlace other = kPlace;
+  BoundaryEnd other = kEnd;
   other.run.value += 1;
-  DeltaPlace sender = kPlace;
+  BoundaryEnd sender = kEnd;
   sender.side = BoundarySide::kSender;
-  for (const DeltaPlace& place : {kPlace, sender, other}) {
-    Commit(place, List(Update(1, 1, "a"), Update(2, 1, "b")));
+  for (const BoundaryEnd& end : {kEnd, sender, other}) {
+    Commit(end, List(Update(1, 1, "a"), Update(2, 1, "b")));
   }
-  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{sender, kPlace, other}));
-  EXPECT_OK(store_->DropRun(kPlace.run));
-  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{other});
+  EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{sender, kEnd, other}));
+  EXPECT_OK(store_->DropRun(kEnd.run));
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{other});
   EXPECT_EQ(store_->stats().records, 2u);
   EXPECT_TRUE(Get(other, 2).has_value());
 }
@@ -125,36 +125,36 @@ TEST_P(DeltaStoreSuite, CompactKeepsEveryRecord) {
   for (std::uint64_t version = 1; version <= 3; ++version) {
     for (std::uint64_t sample = 0; sample < 40; ++sample) {
       if (version > 1 && sample % version == 0) continue;
-      Commit(kPlace, List(Update(sample, version, Image(sample, version))));
+      Commit(kEnd, List(Update(sample, version, Image(sample, version))));
     }
   }
-  const std::uint64_t checksum = *store_->PlaceChecksum(kPlace);
+  const std::uint64_t checksum = *store_->ChecksumOf(kEnd);
   EXPECT_OK(store_->Compact());
-  EXPECT_EQ(*store_->PlaceChecksum(kPlace), checksum);
-  const auto inventory = store_->Inventory(kPlace);
+  EXPECT_EQ(*store_->ChecksumOf(kEnd), checksum);
+  const auto inventory = store_->Inventory(kEnd);
   ASSERT_EQ(inventory->size(), 40u);
   for (const DeltaInventoryEntry& entry : *inventory) {
-    const auto got = Get(kPlace, entry.sample.value);
+    const auto got = Get(kEnd, entry.sample.value);
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(TextOf(got->image), Image(entry.sample.value, entry.version));
   }
 }
 
 TEST_P(DeltaStoreSuite, DropNewerThanIsARollbackOfOneRun) {
-  DeltaPlace sender = kPlace;
+  BoundaryEnd sender = kEnd;
   sender.side = BoundarySide::kSender;
-  DeltaPlace other_run = kPlace;
+  BoundaryEnd other_run = kEnd;
   other_run.run.value += 1;
   for (std::uint64_t version = 1; version <= 6; ++version) {
-    for (const DeltaPlace& place : {kPlace, sender, other_run}) {
-      Commit(place, List(Update(version, version, "v")));
+    for (const BoundaryEnd& end : {kEnd, sender, other_run}) {
+      Commit(end, List(Update(version, version, "v")));
     }
   }
-  EXPECT_OK(store_->DropNewerThan(kPlace.run, 4));
-  for (const DeltaPlace& place : {kPlace, sender}) {
-    EXPECT_EQ(store_->Inventory(place)->size(), 4u);
-    EXPECT_TRUE(Get(place, 4).has_value());
-    EXPECT_FALSE(Get(place, 5).has_value());
+  EXPECT_OK(store_->DropNewerThan(kEnd.run, 4));
+  for (const BoundaryEnd& end : {kEnd, sender}) {
+    EXPECT_EQ(store_->Inventory(end)->size(), 4u);
+    EXPECT_TRUE(Get(end, 4).has_value());
+    EXPECT_FALSE(Get(end, 5).has_value());
   }
   EXPECT_EQ(store_->Inventory(other_run)->size(), 6u);
 }
@@ -162,67 +162,66 @@ TEST_P(DeltaStoreSuite, DropNewerThanIsARollbackOfOneRun) {
 TEST_P(DeltaStoreSuite, QuotaRefusesNewSamplesAndKeepsTheOld) {
   Open(1000);
   EXPECT_EQ(store_->stats().bytes_limit, 1000u);
-  EXPECT_TRUE(Commit(kPlace, List(Update(1, 1, Image(1, 1, 600)))).empty());
-  EXPECT_EQ(Commit(kPlace, List(Update(2, 1, Image(2, 1, 401)), Update(3, 1, Image(3, 1, 400)))),
+  EXPECT_TRUE(Commit(kEnd, List(Update(1, 1, Image(1, 1, 600)))).empty());
+  EXPECT_EQ(Commit(kEnd, List(Update(2, 1, Image(2, 1, 401)), Update(3, 1, Image(3, 1, 400)))),
             std::vector<SampleId>{SampleId{2}});
-  EXPECT_FALSE(Get(kPlace, 2).has_value());
-  EXPECT_TRUE(Get(kPlace, 3).has_value());
+  EXPECT_FALSE(Get(kEnd, 2).has_value());
+  EXPECT_TRUE(Get(kEnd, 3).has_value());
   // The same size again always fits.
-  EXPECT_TRUE(Commit(kPlace, List(Update(1, 2, Image(1, 2, 600)))).empty());
+  EXPECT_TRUE(Commit(kEnd, List(Update(1, 2, Image(1, 2, 600)))).empty());
   // A replacement that does not fit takes the outdated record away.
-  EXPECT_EQ(Commit(kPlace, List(Update(3, 2, Image(3, 2, 500)))),
-            std::vector<SampleId>{SampleId{3}});
-  EXPECT_FALSE(Get(kPlace, 3).has_value());
+  EXPECT_EQ(Commit(kEnd, List(Update(3, 2, Image(3, 2, 500)))), std::vector<SampleId>{SampleId{3}});
+  EXPECT_FALSE(Get(kEnd, 3).has_value());
   EXPECT_EQ(store_->stats().bytes, 600u);
   EXPECT_EQ(store_->stats().records, 1u);
   EXPECT_EQ(store_->stats().evicted, 2u);
-  EXPECT_EQ(Get(kPlace, 1)->version, 2u);
+  EXPECT_EQ(Get(kEnd, 1)->version, 2u);
 }
 
 TEST_P(DeltaStoreSuite, AtTheQuotaRecordsOfOtherRunsGoFirst) {
   Open(1000);
-  DeltaPlace old = kPlace;
+  BoundaryEnd old = kEnd;
   old.run.value -= 1;
   Commit(old, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300)),
                    Update(3, 1, Image(3, 1, 300))));
-  EXPECT_TRUE(Commit(kPlace, List(Update(7, 1, Image(7, 1, 600)))).empty());
+  EXPECT_TRUE(Commit(kEnd, List(Update(7, 1, Image(7, 1, 600)))).empty());
   EXPECT_EQ(store_->Inventory(old)->size(), 1u);
   EXPECT_EQ(store_->stats().bytes, 900u);
   EXPECT_EQ(store_->stats().evicted, 2u);
-  EXPECT_TRUE(Commit(kPlace, List(Update(8, 1, Image(8, 1, 400)))).empty());
-  EXPECT_EQ(store_->Places(), std::vector<DeltaPlace>{kPlace});
-  EXPECT_EQ(Commit(kPlace, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SampleId>{SampleId{9}});
+  EXPECT_TRUE(Commit(kEnd, List(Update(8, 1, Image(8, 1, 400)))).empty());
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
+  EXPECT_EQ(Commit(kEnd, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SampleId>{SampleId{9}});
 }
 
 TEST_P(DeltaStoreSuite, ResidualsAreAPlaceOfTheirOwn) {
-  DeltaPlace residual = kPlace;
+  BoundaryEnd residual = kEnd;
   residual.side = BoundarySide::kResidual;
   for (std::uint64_t version = 1; version <= 4; ++version) {
-    Commit(kPlace, List(Update(version, version, "m")));
+    Commit(kEnd, List(Update(version, version, "m")));
     Commit(residual, List(Update(version, version, "left out")));
   }
-  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{kPlace, residual}));
+  EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{kEnd, residual}));
   EXPECT_EQ(TextOf(Get(residual, 3)->image), "left out");
-  EXPECT_OK(store_->DropNewerThan(kPlace.run, 2));
+  EXPECT_OK(store_->DropNewerThan(kEnd.run, 2));
   EXPECT_EQ(store_->Inventory(residual)->size(), 2u);
   EXPECT_FALSE(Get(residual, 3).has_value());
 }
 
 TEST_P(DeltaStoreSuite, AtTheQuotaResidualsMakeRoomForM) {
   Open(1000);
-  DeltaPlace residual = kPlace;
+  BoundaryEnd residual = kEnd;
   residual.side = BoundarySide::kResidual;
-  DeltaPlace sender = kPlace;
+  BoundaryEnd sender = kEnd;
   sender.side = BoundarySide::kSender;
   sender.boundary += 1;
   EXPECT_TRUE(Commit(residual, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300)),
                                     Update(3, 1, Image(3, 1, 300))))
                   .empty());
   EXPECT_TRUE(
-      Commit(kPlace, List(Update(1, 2, Image(1, 2, 400)), Update(2, 2, Image(2, 2, 300)))).empty());
+      Commit(kEnd, List(Update(1, 2, Image(1, 2, 400)), Update(2, 2, Image(2, 2, 300)))).empty());
   EXPECT_EQ(store_->Inventory(residual)->size(), 1u);
   EXPECT_TRUE(Commit(sender, List(Update(1, 2, Image(1, 2, 300)))).empty());
-  EXPECT_EQ(store_->Places(), (std::vector<DeltaPlace>{kPlace, sender}));
+  EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{kEnd, sender}));
   // Not the other way round.
   EXPECT_EQ(Commit(residual, List(Update(4, 2, "r"))), std::vector<SampleId>{SampleId{4}});
   EXPECT_EQ(store_->stats().bytes, 1000u);
@@ -245,8 +244,8 @@ TEST_P(DeltaStoreSuite, TheQuotaHitsAsOftenAsEvictingWhatIsVisitedLast) {
   std::uint64_t hits = 0, best_hits = 0;
   std::set<std::uint64_t> best;
   for (std::size_t at = 0; at < visits.size(); ++at) {
-    hits += Get(kPlace, visits[at]).has_value() ? 1 : 0;
-    Commit(kPlace, List(Update(visits[at], at + 1, "m")));
+    hits += Get(kEnd, visits[at]).has_value() ? 1 : 0;
+    Commit(kEnd, List(Update(visits[at], at + 1, "m")));
     best_hits += best.count(visits[at]);
     best.insert(visits[at]);
     if (best.size() <= kHeld) continue;
@@ -262,13 +261,13 @@ TEST_P(DeltaStoreSuite, TheQuotaHitsAsOftenAsEvictingWhatIsVisitedLast) {
 
 TEST_P(DeltaStoreSuite, OfTwoRecordsForASampleTheLaterCounts) {
   Open(10);
-  EXPECT_TRUE(Commit(kPlace, List(Update(1, 3, "12345678"), Update(1, 3, "87654321"))).empty());
-  EXPECT_EQ(TextOf(Get(kPlace, 1)->image), "87654321");
+  EXPECT_TRUE(Commit(kEnd, List(Update(1, 3, "12345678"), Update(1, 3, "87654321"))).empty());
+  EXPECT_EQ(TextOf(Get(kEnd, 1)->image), "87654321");
   EXPECT_EQ(store_->stats().bytes, 8u);
 }
 
 TEST_P(DeltaStoreSuite, RefusesVersionZero) {
-  EXPECT_EQ(store_->Stage(kPlace, Update(1, 0, "x")).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(store_->Stage(kEnd, Update(1, 0, "x")).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
 }
 
@@ -276,9 +275,9 @@ TEST_P(DeltaStoreSuite, RefusesVersionZero) {
 TEST_P(DeltaStoreSuite, AChecksumThatIsNotTheImagesIsAMiss) {
   auto wrong = List(Update(1, 1, "x"), Update(2, 1, "y"));
   wrong[1].record.checksum ^= 1;
-  Commit(kPlace, wrong);
-  EXPECT_TRUE(Get(kPlace, 1).has_value());
-  EXPECT_FALSE(Get(kPlace, 2).has_value());
+  Commit(kEnd, wrong);
+  EXPECT_TRUE(Get(kEnd, 1).has_value());
+  EXPECT_FALSE(Get(kEnd, 2).has_value());
   EXPECT_EQ(store_->stats().corrupt, 1u);
 }
 
@@ -286,8 +285,8 @@ TEST_P(DeltaStoreSuite, AChecksumThatIsNotTheImagesIsAMiss) {
 TEST_P(DeltaStoreSuite, AgreesWithAPlainMap) {
   std::map<std::pair<int, std::uint64_t>, std::pair<std::uint64_t, std::string>> model;
   std::mt19937_64 random(11);
-  const auto place = [](int i) {
-    DeltaPlace p = kPlace;
+  const auto end = [](int i) {
+    BoundaryEnd p = kEnd;
     p.boundary = static_cast<std::uint32_t>(i);
     return p;
   };
@@ -296,14 +295,14 @@ TEST_P(DeltaStoreSuite, AgreesWithAPlainMap) {
     const std::uint64_t sample = random() % 20;
     if (random() % 8 == 0) {
       const SampleId one[] = {SampleId{sample}};
-      ASSERT_OK(store_->Drop(place(boundary), one, step));
+      ASSERT_OK(store_->Drop(end(boundary), one, step));
       model.erase({boundary, sample});
     } else if (random() % 50 == 0) {
-      ASSERT_OK(store_->DropNewerThan(kPlace.run, step - 5));
+      ASSERT_OK(store_->DropNewerThan(kEnd.run, step - 5));
       std::erase_if(model, [&](const auto& item) { return item.second.first > step - 5; });
     } else {
       const std::string image = Image(sample, step, random() % 10000);
-      Commit(place(boundary), List(Update(sample, step, image)));
+      Commit(end(boundary), List(Update(sample, step, image)));
       model[{boundary, sample}] = {step, image};
     }
     if (step % 100 == 0) ASSERT_OK(store_->Flush());
@@ -311,7 +310,7 @@ TEST_P(DeltaStoreSuite, AgreesWithAPlainMap) {
   std::uint64_t bytes = 0;
   for (int boundary = 0; boundary < 3; ++boundary) {
     for (std::uint64_t sample = 0; sample < 20; ++sample) {
-      const auto got = Get(place(boundary), sample);
+      const auto got = Get(end(boundary), sample);
       const auto want = model.find({boundary, sample});
       ASSERT_EQ(got.has_value(), want != model.end());
       if (!got) continue;
@@ -338,23 +337,23 @@ std::string Hex(std::span<const std::byte> bytes) {
 }
 
 TEST(DeltaRecords, KeyIsBigEndianAndSorts) {
-  const std::string key = EncodeDeltaKey({kPlace, SampleId{0x1112131415161718}});
+  const std::string key = EncodeDeltaKey({kEnd, SampleId{0x1112131415161718}});
   EXPECT_EQ(Hex(Bytes(key)), "01020304050607080a0b0c0d011112131415161718");
   const auto decoded = DecodeDeltaKey(key);
   ASSERT_TRUE(decoded.has_value());
-  EXPECT_EQ(decoded->place, kPlace);
+  EXPECT_EQ(decoded->end, kEnd);
   EXPECT_EQ(decoded->sample.value, 0x1112131415161718u);
-  EXPECT_LT(EncodeDeltaKey({kPlace, SampleId{255}}), EncodeDeltaKey({kPlace, SampleId{256}}));
+  EXPECT_LT(EncodeDeltaKey({kEnd, SampleId{255}}), EncodeDeltaKey({kEnd, SampleId{256}}));
   EXPECT_FALSE(DecodeDeltaKey(key.substr(1)).has_value());
   std::string wrong_side = key;
   wrong_side[12] = 2;
-  EXPECT_EQ(DecodeDeltaKey(wrong_side)->place.side, BoundarySide::kResidual);
+  EXPECT_EQ(DecodeDeltaKey(wrong_side)->end.side, BoundarySide::kResidual);
   wrong_side[12] = 3;
   EXPECT_FALSE(DecodeDeltaKey(wrong_side).has_value());
 }
 
 TEST(DeltaRecords, HeaderBytesArePinned) {
-  const std::string key = EncodeDeltaKey({kPlace, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
   const DeltaHeaderBytes bytes =
       EncodeDeltaHeader(key, {0x0102030405060708, 0x1112131415161718, 0x21, 0x31, 0x41});
   EXPECT_EQ(Hex(std::span(bytes).first(40)),
@@ -376,7 +375,7 @@ TEST(DeltaRecords, HeaderBytesArePinned) {
 }
 
 TEST(DeltaRecords, ImageHeadAndEntryArePinned) {
-  const std::string key = EncodeDeltaKey({kPlace, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
   const DeltaHeaderBytes header = EncodeDeltaHeader(key, {1, 2, 3, 4, 5});
   const ImageHeadBytes head = EncodeImageHead(key, header);
   EXPECT_EQ(Hex(head), Hex(Bytes(key)) + "000000" + Hex(header));
@@ -406,10 +405,10 @@ std::optional<DeltaRecord> Decode(const std::string& key, std::string_view value
 }
 
 TEST(DeltaRecords, EveryFlippedBitAndTruncationIsFound) {
-  const std::string key = EncodeDeltaKey({kPlace, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
   const std::string value = Value(key, Update(5, 9, "an image of m").record);
   ASSERT_TRUE(Decode(key, value).has_value());
-  EXPECT_FALSE(Decode(EncodeDeltaKey({kPlace, SampleId{6}}), value).has_value());
+  EXPECT_FALSE(Decode(EncodeDeltaKey({kEnd, SampleId{6}}), value).has_value());
   for (std::size_t bit = 0; bit < 8 * value.size(); ++bit) {
     std::string flipped = value;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));

@@ -18,7 +18,7 @@
 
 namespace shoal::storage {
 
-inline constexpr DeltaPlace kPlace{RunId{0x0102030405060708}, 0x0a0b0c0d, BoundarySide::kReceiver};
+inline constexpr BoundaryEnd kEnd{RunId{0x0102030405060708}, 0x0a0b0c0d, BoundarySide::kReceiver};
 
 inline DeltaUpdate Update(std::uint64_t sample, std::uint64_t version, std::string_view image) {
   DeltaUpdate update;
@@ -74,12 +74,12 @@ class DeltaStoreSuite : public ::testing::TestWithParam<Backend> {
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     store_ = std::move(*opened);
   }
-  std::optional<DeltaRecord> Get(const DeltaPlace& place, std::uint64_t sample) {
+  std::optional<DeltaRecord> Get(const BoundaryEnd& place, std::uint64_t sample) {
     auto got = store_->Get(place, SampleId{sample});
     EXPECT_TRUE(got.ok()) << got.status().ToString();
     return std::move(*got);
   }
-  std::vector<SampleId> Commit(const DeltaPlace& place, const std::vector<DeltaUpdate>& updates) {
+  std::vector<SampleId> Commit(const BoundaryEnd& place, const std::vector<DeltaUpdate>& updates) {
     std::vector<SampleId> evicted;
     EXPECT_OK(store_->Commit(place, updates, &evicted));
     return evicted;

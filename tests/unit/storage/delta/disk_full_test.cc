@@ -43,7 +43,7 @@ class DiskFull : public ::testing::Test {
   bool mounted_ = false;
 };
 
-constexpr DeltaPlace kPlace{RunId{1}, 0, BoundarySide::kSender};
+constexpr BoundaryEnd kEnd{RunId{1}, 0, BoundarySide::kSender};
 
 std::string Image(std::uint64_t sample) {
   std::mt19937_64 random(sample);
@@ -61,13 +61,13 @@ DeltaUpdate New(std::uint64_t sample, std::uint64_t version) {
 
 Status CommitOne(DeltaStore& store, std::uint64_t sample) {
   const DeltaUpdate update = New(sample, 1);
-  return store.Commit(kPlace, std::span(&update, 1), nullptr);
+  return store.Commit(kEnd, std::span(&update, 1), nullptr);
 }
 
 void ExpectAllReadable(DeltaStore& store) {
-  const auto inventory = store.Inventory(kPlace);
+  const auto inventory = store.Inventory(kEnd);
   for (const DeltaInventoryEntry& entry : *inventory) {
-    const auto got = store.Get(kPlace, entry.sample);
+    const auto got = store.Get(kEnd, entry.sample);
     ASSERT_TRUE(got.ok() && got->has_value()) << entry.sample.value;
     EXPECT_EQ((*got)->checksum, Checksum64(Bytes(Image(entry.sample.value))));
   }
@@ -89,7 +89,7 @@ TEST_F(DiskFull, DeltaStore) {
     EXPECT_THAT((*store)->stats().trouble, ::testing::HasSubstr("free some"));
     EXPECT_EQ((*store)->stats().trouble.find('\n'), std::string::npos);
     --sample;  // the last one is lost
-    EXPECT_EQ((*store)->Inventory(kPlace)->size(), sample);
+    EXPECT_EQ((*store)->Inventory(kEnd)->size(), sample);
     ExpectAllReadable(**store);
     Free();
     EXPECT_OK((*store)->Flush());
@@ -97,12 +97,12 @@ TEST_F(DiskFull, DeltaStore) {
     EXPECT_OK(CommitOne(**store, 500));
     EXPECT_OK((*store)->Flush());
     ExpectAllReadable(**store);
-    kept = (*store)->Inventory(kPlace)->size();
+    kept = (*store)->Inventory(kEnd)->size();
     EXPECT_EQ(kept, sample + 1);
   }
   auto store = OpenRocksDeltaStore(options);
   ASSERT_TRUE(store.ok()) << store.status().ToString();
-  EXPECT_EQ((*store)->Inventory(kPlace)->size(), kept);
+  EXPECT_EQ((*store)->Inventory(kEnd)->size(), kept);
   ExpectAllReadable(**store);
 }
 
@@ -110,7 +110,7 @@ TEST_F(DiskFull, WhatTheDiskRefusesToStageIsLostAtTheCommit) {
   auto store = *OpenRocksDeltaStore({disk_ / "deltas", 0, 4 << 20});
   for (std::uint64_t sample = 0; sample < 4; ++sample) ASSERT_OK(CommitOne(*store, sample));
   ASSERT_OK(store->Flush());
-  const auto stage = [&](std::uint64_t sample) { ASSERT_OK(store->Stage(kPlace, New(sample, 2))); };
+  const auto stage = [&](std::uint64_t sample) { ASSERT_OK(store->Stage(kEnd, New(sample, 2))); };
   stage(0);
   stage(1);
   Fill();
@@ -118,16 +118,16 @@ TEST_F(DiskFull, WhatTheDiskRefusesToStageIsLostAtTheCommit) {
   stage(9);
   EXPECT_EQ(store->stats().lost, 0u);
   std::vector<SampleId> evicted;
-  ASSERT_OK(store->CommitStaged(kPlace, 2, &evicted));
+  ASSERT_OK(store->CommitStaged(kEnd, 2, &evicted));
   EXPECT_EQ(evicted, (std::vector<SampleId>{SampleId{2}, SampleId{9}}));
-  EXPECT_EQ(store->Inventory(kPlace)->size(), 3u);
+  EXPECT_EQ(store->Inventory(kEnd)->size(), 3u);
   EXPECT_THAT(store->stats().trouble, ::testing::HasSubstr("free some"));
   ExpectAllReadable(*store);
   Free();
   stage(2);
-  ASSERT_OK(store->CommitStaged(kPlace, 2, &evicted));
+  ASSERT_OK(store->CommitStaged(kEnd, 2, &evicted));
   EXPECT_EQ(store->stats().trouble, "");
-  EXPECT_EQ(store->Inventory(kPlace)->size(), 4u);
+  EXPECT_EQ(store->Inventory(kEnd)->size(), 4u);
   ExpectAllReadable(*store);
 }
 
@@ -138,7 +138,7 @@ TEST_F(DiskFull, AStoreThatCannotBeOpenedKeepsNothingAndSaysSo) {
   const auto store = OpenRocksDeltaStoreOrNone(options);
   ASSERT_TRUE(store.ok()) << store.status().ToString();
   EXPECT_OK(CommitOne(**store, 1));
-  EXPECT_TRUE((*store)->Inventory(kPlace)->empty());
+  EXPECT_TRUE((*store)->Inventory(kEnd)->empty());
   EXPECT_THAT((*store)->stats().notice, ::testing::HasSubstr("the disk was full"));
 }
 

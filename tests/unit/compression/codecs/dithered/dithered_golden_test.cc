@@ -95,7 +95,7 @@ TEST(DitheredGolden, SectionsOfOneLaneAndOfManyHaveTheseChecksums) {
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(channels.values))), "02160253ab5d2f66");
 }
 
-std::string Stream(EntropyStage stage, std::size_t n, int bits, bool all) {
+std::string Stream(EntropyCoder stage, std::size_t n, int bits, bool all) {
   std::vector<std::uint8_t> codes(n);
   std::uint32_t state = 1;
   for (auto& code : codes) {
@@ -110,10 +110,10 @@ std::string Stream(EntropyStage stage, std::size_t n, int bits, bool all) {
 }
 
 TEST(DitheredGolden, CodeStreamsAreTheseBytes) {
-  EXPECT_EQ(Stream(EntropyStage::kNone, 11, 3, true), "00240992240100");
-  EXPECT_EQ(Stream(EntropyStage::kRans, 100, 4, true),
+  EXPECT_EQ(Stream(EntropyCoder::kNone, 11, 3, true), "00240992240100");
+  EXPECT_EQ(Stream(EntropyCoder::kRans, 100, 4, true),
             "0235675666cda8cc0454a602fa5363aa83004beaaffe0d0ce1243f751d4b87cb56cbb401");
-  EXPECT_EQ(Stream(EntropyStage::kRans, 20000, 6, false), "5237 f12e437a260baa02");
+  EXPECT_EQ(Stream(EntropyCoder::kRans, 20000, 6, false), "5237 f12e437a260baa02");
 }
 
 }  // namespace

@@ -296,7 +296,7 @@ TEST(LowRankCodec, SpecsSayWhatIsAllowed) {
   EXPECT_THAT(spec("lowrank:lazy=true"), HasSubstr("allowed are auto, on, off"));
   EXPECT_THAT(spec("lowrank:factors=bf16"), HasSubstr("allowed are fp16, fp32"));
   EXPECT_THAT(spec("lowrank:ranks=4"), HasSubstr("lowrank knows rank, epilogue, lazy"));
-  EXPECT_THAT(spec("lowrank+rans:rank=4"), HasSubstr("takes no entropy stage"));
+  EXPECT_THAT(spec("lowrank+rans:rank=4"), HasSubstr("takes no entropy coder"));
   EXPECT_THAT(spec("lowrank:feedback=on"), HasSubstr("fed back by lazy=on"));
   EXPECT_THAT(spec("lowrank:else=topk:ratio=0.1/bits=4/feedback=on"),
               HasSubstr("else= names a codec without memory"));

@@ -122,7 +122,7 @@ TEST_P(Hierarchical, AScatterLeavesWithEachLeaderItsShardOfThat) {
   std::optional<ExchangeReference> reference;
   for (std::uint64_t round = 1; round <= 6; ++round) {
     ExchangeRequest request = Request(round, test.weights);
-    request.flow = Flow::kScatter;
+    request.op = CollectiveOp::kReduceScatter;
     const std::vector<Values> values = group.RandomOfAll(317);
     group.Round(request, values);
     group.Commit();
@@ -302,13 +302,13 @@ TEST(HierarchicalTest, TransformsRunAtLeadersOnTheirShards) {
   HierarchicalConfig config = Config(groups);
   config.exchange.shares = {3, 1, 1, 1, 2};
   const Weights weights(5, 1);
-  for (const Flow flow : {Flow::kReduce, Flow::kGather}) {
+  for (const CollectiveOp op : {CollectiveOp::kAllReduce, CollectiveOp::kAllGather}) {
     ExchangeGroup group(5, 4, Maker(config));
     const auto shards = HierarchicalShards(500, groups, weights, config.exchange.shares, 16);
     std::vector<std::vector<int>> seen(5, std::vector<int>(500));
     for (std::size_t r = 0; r < 5; ++r) {
       ExchangeRequest request = Request(1, weights);
-      request.flow = flow;
+      request.op = op;
       request.transform = [&seen, r](std::size_t first, std::span<float> values) {
         for (std::size_t i = 0; i < values.size(); ++i) {
           ++seen[r][first + i];
@@ -316,7 +316,7 @@ TEST(HierarchicalTest, TransformsRunAtLeadersOnTheirShards) {
         }
         return Status::Ok();
       };
-      if (flow == Flow::kReduce) {
+      if (op == CollectiveOp::kAllReduce) {
         request.values = Shared(Values(500, 1));
       } else {
         request.count = 500;
@@ -326,7 +326,7 @@ TEST(HierarchicalTest, TransformsRunAtLeadersOnTheirShards) {
     group.Drain();
     const Values agreed = group.Agreed();
     for (std::size_t i = 0; i < 500; ++i) {
-      EXPECT_EQ(agreed[i], static_cast<float>(i) + (flow == Flow::kReduce ? 5 : 0));
+      EXPECT_EQ(agreed[i], static_cast<float>(i) + (op == CollectiveOp::kAllReduce ? 5 : 0));
       for (std::size_t r = 0; r < 5; ++r) {
         EXPECT_EQ(seen[r][i], i >= shards[r].begin && i < shards[r].end ? 1 : 0);
       }

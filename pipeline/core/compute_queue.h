@@ -1,12 +1,12 @@
-// ComputeLane: a stage's operations on its compute thread, one at a time, the next one at hand.
+// ComputeQueue: a stage's operations on its compute thread, one at a time, the next one at hand.
 //
 // What comes next is chosen on control while an operation runs, and offered: compute then goes on
 // without waiting for control, which hears of it afterwards. An offer may be changed for a better
 // one until compute has taken it.
 // Thread: control; operations run on `compute`.
 
-#ifndef SHOAL_PIPELINE_CORE_COMPUTE_LANE_H_
-#define SHOAL_PIPELINE_CORE_COMPUTE_LANE_H_
+#ifndef SHOAL_PIPELINE_CORE_COMPUTE_QUEUE_H_
+#define SHOAL_PIPELINE_CORE_COMPUTE_QUEUE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class PartEnd : std::uint8_t {
   kFailed,  // and nothing may follow
 };
 
-// What it works on, it owns: it outlives the lane.
+// What it works on, it owns: it outlives the queue.
 struct Operation {
   const char* name = "";  // a string literal
   // Runs a part. Thread: compute.
@@ -37,10 +37,10 @@ struct Operation {
   std::function<void(bool followed)> ended;
 };
 
-class ComputeLane {
+class ComputeQueue {
  public:
-  // `scope` ends the lane with all its operations; it and the executors outlive it.
-  ComputeLane(Executor* control, Executor* compute, const TaskScope& scope);
+  // `scope` ends the queue with all its operations; it and the executors outlive it.
+  ComputeQueue(Executor* control, Executor* compute, const TaskScope& scope);
 
   // Only while nothing runs.
   void Start(std::shared_ptr<Operation> operation);
@@ -50,7 +50,7 @@ class ComputeLane {
   bool Offer(std::shared_ptr<Operation> operation, bool urgent);
 
  private:
-  // What both threads see; tasks on either outlive the lane.
+  // What both threads see; tasks on either outlive the queue.
   struct Shared {
     Executor* control;
     Executor* compute;
@@ -80,4 +80,4 @@ class ComputeLane {
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_CORE_COMPUTE_LANE_H_
+#endif  // SHOAL_PIPELINE_CORE_COMPUTE_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "pipeline/runner/part_shares.h"
+#include "pipeline/runner/reduction_shares.h"
 
 #include <algorithm>
 

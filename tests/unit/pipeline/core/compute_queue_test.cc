@@ -1,4 +1,4 @@
-#include "pipeline/core/compute_lane.h"
+#include "pipeline/core/compute_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -50,75 +50,75 @@ class ComputeLaneTest : public testing::Test {
   std::unique_ptr<Executor> compute =
       world.NewExecutor("compute", [](const char*) { return 10ms; });
   std::optional<TaskScope> scope{control.get()};
-  ComputeLane lane{control.get(), compute.get(), *scope};
+  ComputeQueue queue{control.get(), compute.get(), *scope};
   Seen seen;
   std::function<void(bool)> then;
 };
 
 TEST_F(ComputeLaneTest, WhatIsOfferedBeginsWithoutControl) {
-  lane.Start(Make("a"));
-  EXPECT_TRUE(lane.Offer(Make("b"), false));
+  queue.Start(Make("a"));
+  EXPECT_TRUE(queue.Offer(Make("b"), false));
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a followed", "20 b", "23 b ended"}));
 }
 
 TEST_F(ComputeLaneTest, WithoutAnOfferControlStartsTheNext) {
-  lane.Start(Make("a"));
+  queue.Start(Make("a"));
   then = [this](bool followed) {
     EXPECT_FALSE(followed);
-    lane.Start(Make("b"));
+    queue.Start(Make("b"));
   };
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a ended", "23 b", "26 b ended"}));
 }
 
 TEST_F(ComputeLaneTest, AnOfferGivesWayToAnother) {
-  lane.Start(Make("a"));
+  queue.Start(Make("a"));
   const auto b = Make("b");
-  EXPECT_TRUE(lane.Offer(b, false));
-  At(5ms, [this] { EXPECT_TRUE(lane.Offer(Make("c"), false)); });
+  EXPECT_TRUE(queue.Offer(b, false));
+  At(5ms, [this] { EXPECT_TRUE(queue.Offer(Make("c"), false)); });
   // Put back, it comes after what took its place.
-  At(14ms, [this, b] { EXPECT_TRUE(lane.Offer(b, false)); });
+  At(14ms, [this, b] { EXPECT_TRUE(queue.Offer(b, false)); });
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a followed", "20 c", "23 c followed", "30 b", "33 b ended"}));
 }
 
 TEST_F(ComputeLaneTest, AnOfferIsTakenBack) {
-  lane.Start(Make("a"));
-  EXPECT_TRUE(lane.Offer(Make("b"), false));
-  At(5ms, [this] { EXPECT_TRUE(lane.Offer(nullptr, false)); });
+  queue.Start(Make("a"));
+  EXPECT_TRUE(queue.Offer(Make("b"), false));
+  At(5ms, [this] { EXPECT_TRUE(queue.Offer(nullptr, false)); });
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a ended"}));
 }
 
 TEST_F(ComputeLaneTest, WhatHasBegunIsNotChangedAnyMore) {
-  lane.Start(Make("a"));
-  EXPECT_TRUE(lane.Offer(Make("b"), false));
+  queue.Start(Make("a"));
+  EXPECT_TRUE(queue.Offer(Make("b"), false));
   // Before control has heard that b runs.
   At(11ms, [this] {
-    EXPECT_FALSE(lane.Offer(Make("c"), true));
-    EXPECT_FALSE(lane.Offer(nullptr, false));
+    EXPECT_FALSE(queue.Offer(Make("c"), true));
+    EXPECT_FALSE(queue.Offer(nullptr, false));
   });
-  At(15ms, [this] { EXPECT_TRUE(lane.Offer(Make("d"), false)); });
+  At(15ms, [this] { EXPECT_TRUE(queue.Offer(Make("d"), false)); });
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a followed", "20 b", "23 b followed", "30 d", "33 d ended"}));
 }
 
 TEST_F(ComputeLaneTest, AnOfferBetweenTheEndAndItsNewsBeginsOnce) {
-  lane.Start(Make("a"));
-  At(11ms, [this] { EXPECT_TRUE(lane.Offer(Make("b"), false)); });
+  queue.Start(Make("a"));
+  At(11ms, [this] { EXPECT_TRUE(queue.Offer(Make("b"), false)); });
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a followed", "23 b", "26 b ended"}));
 }
 
 TEST_F(ComputeLaneTest, UrgentGoesBetweenParts) {
   const auto w = Make("w", 3);
-  lane.Start(w);
-  At(12ms, [this] { EXPECT_TRUE(lane.Offer(Make("b"), true)); });
+  queue.Start(w);
+  At(12ms, [this] { EXPECT_TRUE(queue.Offer(Make("b"), true)); });
   // The rest of w afterwards, offered while b runs.
   then = [this, w](bool followed) {
     EXPECT_TRUE(followed);
-    EXPECT_TRUE(lane.Offer(w, false));
+    EXPECT_TRUE(queue.Offer(w, false));
   };
   RunAll();
   EXPECT_EQ(seen,
@@ -126,22 +126,22 @@ TEST_F(ComputeLaneTest, UrgentGoesBetweenParts) {
 }
 
 TEST_F(ComputeLaneTest, WhatIsNotUrgentWaitsForTheLastPart) {
-  lane.Start(Make("w", 3));
-  EXPECT_TRUE(lane.Offer(Make("f"), false));
+  queue.Start(Make("w", 3));
+  EXPECT_TRUE(queue.Offer(Make("f"), false));
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 w", "20 w", "30 w", "33 w followed", "40 f", "43 f ended"}));
 }
 
 TEST_F(ComputeLaneTest, NothingFollowsAFailure) {
-  lane.Start(Make("a", 1, true));
-  EXPECT_TRUE(lane.Offer(Make("b"), true));
+  queue.Start(Make("a", 1, true));
+  EXPECT_TRUE(queue.Offer(Make("b"), true));
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 a", "13 a ended"}));
 }
 
 TEST_F(ComputeLaneTest, TheScopesEndIsTheLanesEnd) {
-  lane.Start(Make("w", 5));
-  EXPECT_TRUE(lane.Offer(Make("b"), false));
+  queue.Start(Make("w", 5));
+  EXPECT_TRUE(queue.Offer(Make("b"), false));
   At(25ms, [this] { scope.reset(); });
   RunAll();
   EXPECT_EQ(seen, (Seen{"10 w", "20 w"}));

@@ -1,10 +1,10 @@
-#include "pipeline/part_lans.h"
+#include "pipeline/group_lans.h"
 
 namespace shoal::pipeline {
 
-Result<collective::LanGroups> LansOfPart(const RunnerConfig& config,
-                                         const compression::QsdpOptions& options,
-                                         const ReplicaPart& part) {
+Result<collective::LanGroups> LansOfGroup(const RunnerConfig& config,
+                                          const compression::QsdpOptions& options,
+                                          const ParameterGroup& part) {
   const std::size_t members = part.channel->size();
   const std::vector<std::uint32_t>& planned = part.embedding ? config.embedding_lans : config.lans;
   if (!planned.empty()) {

@@ -1,7 +1,7 @@
 // Work on all values of a part of a stage, by the calling thread and the codec threads.
 
-#ifndef SHOAL_PIPELINE_PART_SLICES_H_
-#define SHOAL_PIPELINE_PART_SLICES_H_
+#ifndef SHOAL_PIPELINE_PARAMETER_SLICES_H_
+#define SHOAL_PIPELINE_PARAMETER_SLICES_H_
 
 #include <cstddef>
 #include <functional>
@@ -28,4 +28,4 @@ std::vector<double> ForSlices(Executor* helpers, const char* name,
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_PART_SLICES_H_
+#endif  // SHOAL_PIPELINE_PARAMETER_SLICES_H_

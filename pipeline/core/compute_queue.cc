@@ -1,19 +1,19 @@
-#include "pipeline/core/compute_lane.h"
+#include "pipeline/core/compute_queue.h"
 
 #include <utility>
 
 namespace shoal::pipeline {
 
-ComputeLane::ComputeLane(Executor* control, Executor* compute, const TaskScope& scope)
+ComputeQueue::ComputeQueue(Executor* control, Executor* compute, const TaskScope& scope)
     : shared_(std::make_shared<Shared>()) {
   shared_->control = control;
   shared_->compute = compute;
   shared_->cancelled = scope.token();
 }
 
-void ComputeLane::Start(std::shared_ptr<Operation> operation) { PostPart(shared_, operation); }
+void ComputeQueue::Start(std::shared_ptr<Operation> operation) { PostPart(shared_, operation); }
 
-bool ComputeLane::Offer(std::shared_ptr<Operation> operation, bool urgent) {
+bool ComputeQueue::Offer(std::shared_ptr<Operation> operation, bool urgent) {
   MutexLock lock(shared_->mutex);
   if (shared_->offered && shared_->offer == nullptr) return false;  // it has begun
   shared_->offered = operation != nullptr;
@@ -22,16 +22,16 @@ bool ComputeLane::Offer(std::shared_ptr<Operation> operation, bool urgent) {
   return true;
 }
 
-void ComputeLane::PostPart(const std::shared_ptr<Shared>& shared,
-                           const std::shared_ptr<Operation>& operation) {
+void ComputeQueue::PostPart(const std::shared_ptr<Shared>& shared,
+                            const std::shared_ptr<Operation>& operation) {
   auto go = [shared, operation] {
     shared->compute->Post(operation->name, [shared, operation] { RunPart(shared, operation); });
   };
   operation->before ? operation->before(std::move(go)) : go();
 }
 
-void ComputeLane::RunPart(const std::shared_ptr<Shared>& shared,
-                          const std::shared_ptr<Operation>& operation) {
+void ComputeQueue::RunPart(const std::shared_ptr<Shared>& shared,
+                           const std::shared_ptr<Operation>& operation) {
   if (*shared->cancelled) return;
   const PartEnd end = operation->run();
   std::shared_ptr<Operation> next = Follow(shared.get(), end);
@@ -44,9 +44,9 @@ void ComputeLane::RunPart(const std::shared_ptr<Shared>& shared,
   if (begins) PostPart(shared, next);
 }
 
-void ComputeLane::PartEnded(const std::shared_ptr<Shared>& shared,
-                            const std::shared_ptr<Operation>& operation, PartEnd end,
-                            std::shared_ptr<Operation> next) {
+void ComputeQueue::PartEnded(const std::shared_ptr<Shared>& shared,
+                             const std::shared_ptr<Operation>& operation, PartEnd end,
+                             std::shared_ptr<Operation> next) {
   bool begun = next != nullptr && !next->before;
   if (next == nullptr) next = Follow(shared.get(), end);  // offered since
   if (next == nullptr && end == PartEnd::kMore && operation->before) {
@@ -58,7 +58,7 @@ void ComputeLane::PartEnded(const std::shared_ptr<Shared>& shared,
   if (next != nullptr && !begun && !*shared->cancelled) PostPart(shared, next);
 }
 
-std::shared_ptr<Operation> ComputeLane::Follow(Shared* shared, PartEnd end) {
+std::shared_ptr<Operation> ComputeQueue::Follow(Shared* shared, PartEnd end) {
   MutexLock lock(shared->mutex);
   const bool may = end == PartEnd::kOver || (end == PartEnd::kMore && shared->urgent);
   return may ? std::exchange(shared->offer, nullptr) : nullptr;

@@ -1,7 +1,7 @@
 // Shares of a group's reduction by its members' lines. Pure. Thread: any.
 
-#ifndef SHOAL_PIPELINE_RUNNER_PART_SHARES_H_
-#define SHOAL_PIPELINE_RUNNER_PART_SHARES_H_
+#ifndef SHOAL_PIPELINE_RUNNER_REDUCTION_SHARES_H_
+#define SHOAL_PIPELINE_RUNNER_REDUCTION_SHARES_H_
 
 #include <cstdint>
 #include <span>
@@ -18,4 +18,4 @@ std::vector<double> SharesByRates(std::span<const LineRate> rates);
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_RUNNER_PART_SHARES_H_
+#endif  // SHOAL_PIPELINE_RUNNER_REDUCTION_SHARES_H_

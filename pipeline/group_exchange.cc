@@ -6,9 +6,9 @@
 
 namespace shoal::pipeline {
 
-Result<std::unique_ptr<collective::Exchange>> NewPartExchange(
-    const RunnerCore& core, const compression::ReplicaMethod& method, const ReplicaPart& part,
-    const PartExchangeOptions& options) {
+Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
+    const RunnerCore& core, const compression::ReplicaMethod& method, const ParameterGroup& part,
+    const GroupExchangeOptions& options) {
   collective::GroupChannel* const channel =
       options.channel != nullptr ? options.channel : part.channel;
   Executor* const control = core.deps.control;

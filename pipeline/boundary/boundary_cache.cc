@@ -1,4 +1,4 @@
-#include "pipeline/boundary/delta_stage.h"
+#include "pipeline/boundary/boundary_cache.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,13 +9,13 @@
 namespace shoal::pipeline {
 namespace {
 
-// Micro-batches read ahead of use, whatever their size.
+// Micro-batches prefetched, whatever their size.
 constexpr std::size_t kAheadMax = 16;
 // Steps that the other end may have committed before us.
 constexpr std::size_t kTheirStepsMax = 64;
 
 struct Fetched {
-  DeltaStage::Records records;
+  BoundaryCache::Records records;
   double ms = 0;
 };
 
@@ -28,8 +28,8 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
 
 }  // namespace
 
-void DeltaStage::ReadInventory(std::function<void(Inventory)> done) {
-  auto read = [store = core_->deps.delta_store, place = place_] { return store->Inventory(place); };
+void BoundaryCache::ReadInventory(std::function<void(Inventory)> done) {
+  auto read = [store = core_->deps.delta_store, end = end_] { return store->Inventory(end); };
   core_->scope.Run(core_->deps.store, "delta.inventory", std::move(read),
                    [this, done](Result<Inventory> inventory) {
                      if (!inventory.ok()) {
@@ -39,23 +39,23 @@ void DeltaStage::ReadInventory(std::function<void(Inventory)> done) {
                    });
 }
 
-void DeltaStage::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
-  auto agree = [store = core_->deps.delta_store, place = place_, own = std::move(own),
+void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
+  auto agree = [store = core_->deps.delta_store, end = end_, own = std::move(own),
                 theirs = std::move(theirs)] {
     const std::vector<SampleId> differing = Disagreeing(own, theirs);
-    return differing.empty() ? Status::Ok() : store->Drop(place, differing, UINT64_MAX);
+    return differing.empty() ? Status::Ok() : store->Drop(end, differing, UINT64_MAX);
   };
   core_->scope.Run(core_->deps.store, "delta.agree", std::move(agree), [this, done](Status status) {
     if (!status.ok()) return core_->fail(status.WithContext("delta store"), nullptr);
     done();
   });
   agreed_ = true;
-  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+  for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);
 }
 
 // ---- reading ----
 
-void DeltaStage::PlanAhead(const StepPlan& plan) {
+void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
   std::set<SampleId>& samples = uncommitted_[plan.step];
   std::uint32_t transfer = 0;
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
@@ -65,34 +65,34 @@ void DeltaStage::PlanAhead(const StepPlan& plan) {
       planned_.push_back({{plan.step, transfer++}, std::move(ids)});
     }
   }
-  OpenAhead();
+  OpenPrefetches();
 }
 
-bool DeltaStage::Blocked(std::uint64_t step, SampleId sample) const {
+bool BoundaryCache::Blocked(std::uint64_t step, SampleId sample) const {
   for (auto at = uncommitted_.begin(); at != uncommitted_.end() && at->first < step; ++at) {
     if (at->second.contains(sample)) return true;
   }
   return false;
 }
 
-std::size_t DeltaStage::RoomAhead() const {
+std::size_t BoundaryCache::PrefetchRoom() const {
   const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(segments_.shape);
   // One micro-batch is always allowed: else a step would begin by waiting.
-  const std::size_t most =
-      std::clamp<std::size_t>(ahead_bytes_ / bytes, segments_.count, kAheadMax * segments_.count);
+  const std::size_t most = std::clamp<std::size_t>(prefetch_bytes_ / bytes, segments_.count,
+                                                   kAheadMax * segments_.count);
   return most - std::min(most, ahead_);
 }
 
-void DeltaStage::OpenAhead() {
-  while (!planned_.empty() && RoomAhead() > 0) {
+void BoundaryCache::OpenPrefetches() {
+  while (!planned_.empty() && PrefetchRoom() > 0) {
     auto [key, samples] = std::move(planned_.front());
     planned_.pop_front();
     ++ahead_;
-    ReadWhatIsFree(key, &Open(key, std::move(samples)));
+    IssueReads(key, &Open(key, std::move(samples)));
   }
 }
 
-DeltaStage::Wanted& DeltaStage::Open(WantedKey key, std::vector<SampleId> samples) {
+BoundaryCache::Wanted& BoundaryCache::Open(WantedKey key, std::vector<SampleId> samples) {
   Wanted& wanted = wanted_[key];
   wanted.states.assign(samples.size(), ReadState::kLater);
   wanted.records.resize(samples.size());
@@ -101,8 +101,9 @@ DeltaStage::Wanted& DeltaStage::Open(WantedKey key, std::vector<SampleId> sample
   return wanted;
 }
 
-void DeltaStage::Prefetch(MicroBatchId id, std::uint32_t segment,
-                          const std::vector<SampleId>& samples, std::function<void(Records)> done) {
+void BoundaryCache::Prefetch(MicroBatchId id, std::uint32_t segment,
+                             const std::vector<SampleId>& samples,
+                             std::function<void(Records)> done) {
   const WantedKey key(id.step, segments_.Transfer(id.index, segment));
   auto found = wanted_.find(key);
   if (found == wanted_.end()) {
@@ -113,12 +114,12 @@ void DeltaStage::Prefetch(MicroBatchId id, std::uint32_t segment,
     --ahead_;
   }
   found->second.done = std::move(done);
-  ReadWhatIsFree(key, &found->second);
-  OpenAhead();
+  IssueReads(key, &found->second);
+  OpenPrefetches();
   Finish(key);
 }
 
-void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
+void BoundaryCache::IssueReads(WantedKey key, Wanted* wanted) {
   if (!agreed_) return;
   std::vector<std::size_t> positions;
   std::vector<SampleId> samples;
@@ -130,15 +131,14 @@ void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
   }
   if (samples.empty()) return;
   const bool last = positions.size() == wanted->left;
-  auto fetch = [store = core_->deps.delta_store, place = place_, codec = codec_,
-                segments = segments_, key, last, samples = std::move(samples),
-                clock = &core_->deps.control->clock()] {
+  auto fetch = [store = core_->deps.delta_store, end = end_, codec = codec_, segments = segments_,
+                key, last, samples = std::move(samples), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     Fetched fetched;
     for (const SampleId sample : samples) {
       // The store says in its own status why it cannot read; here it is a first visit.
-      Result<std::optional<storage::DeltaRecord>> record = store->Get(place, sample);
+      Result<std::optional<storage::DeltaRecord>> record = store->Get(end, sample);
       if (!record.ok() || (record->has_value() && !Usable(*codec, **record, segments.shape))) {
         fetched.records.emplace_back();
       } else {
@@ -160,7 +160,8 @@ void DeltaStage::ReadWhatIsFree(WantedKey key, Wanted* wanted) {
                    });
 }
 
-void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records) {
+void BoundaryCache::OnRead(WantedKey key, const std::vector<std::size_t>& positions,
+                           Records records) {
   Wanted& wanted = wanted_.at(key);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::size_t position = positions[i];
@@ -168,7 +169,7 @@ void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions
     if (forgotten != forgotten_.end() && records[i] && records[i]->version <= forgotten->second) {
       records[i].reset();
     }
-    if (records[i]) core_->stats.ahead_bytes += records[i]->image.size();
+    if (records[i]) core_->stats.prefetch_bytes += records[i]->image.size();
     wanted.records[position] = std::move(records[i]);
     wanted.states[position] = ReadState::kRead;
   }
@@ -178,26 +179,26 @@ void DeltaStage::OnRead(WantedKey key, const std::vector<std::size_t>& positions
 }
 
 // Hands a transfer out that was asked for and is complete.
-void DeltaStage::Finish(WantedKey key) {
+void BoundaryCache::Finish(WantedKey key) {
   const auto found = wanted_.find(key);
   if (found == wanted_.end() || found->second.left > 0 || !found->second.done) return;
   Wanted wanted = std::move(found->second);
   wanted_.erase(found);
   for (const auto& record : wanted.records) {
-    if (record) core_->stats.ahead_bytes -= record->image.size();
+    if (record) core_->stats.prefetch_bytes -= record->image.size();
   }
   wanted.done(std::move(wanted.records));
 }
 
 // m of these samples up to `version` is gone at one end: what was read of it must not be built on.
-void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t version) {
+void BoundaryCache::Forget(const std::vector<SampleId>& samples, std::uint64_t version) {
   if (samples.empty()) return;
   const std::set<SampleId> gone(samples.begin(), samples.end());
   for (auto& [key, wanted] : wanted_) {
     for (std::size_t i = 0; i < wanted.samples.size(); ++i) {
       std::optional<storage::DeltaRecord>& record = wanted.records[i];
       if (!record || record->version > version || !gone.contains(wanted.samples[i])) continue;
-      core_->stats.ahead_bytes -= record->image.size();
+      core_->stats.prefetch_bytes -= record->image.size();
       record.reset();
     }
   }
@@ -210,7 +211,7 @@ void DeltaStage::Forget(const std::vector<SampleId>& samples, std::uint64_t vers
 
 // ---- committing ----
 
-void DeltaStage::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MImage image) {
+void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MImage image) {
   const SampleId sample = segments_.IdOf(of, segment);
   const Order order(segments_.Transfer(id.index, segment), image.position);
   const auto [staged, is_new] = staged_.try_emplace(sample, order);
@@ -223,10 +224,10 @@ void DeltaStage::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MIma
   update.sample = sample;
   update.record = {staged_version_, image.checksum, segments_.shape.tokens, segments_.shape.hidden,
                    std::move(image.image)};
-  auto write = [store = core_->deps.delta_store, place = place_, update = std::move(update),
+  auto write = [store = core_->deps.delta_store, end = end_, update = std::move(update),
                 clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
-    Status status = store->Stage(place, update);
+    Status status = store->Stage(end, update);
     return StoreWrite{std::move(status), {}, Milliseconds(clock->Now() - start)};
   };
   core_->scope.Run(core_->deps.store, "delta.stage", std::move(write),
@@ -237,23 +238,23 @@ void DeltaStage::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MIma
 }
 
 // Whether a write succeeded; a refusing disk is no failure here.
-bool DeltaStage::OnWritten(const StoreWrite& written) {
+bool BoundaryCache::OnWritten(const StoreWrite& written) {
   core_->stats.store_ms += written.ms;
   if (!written.status.ok()) core_->fail(written.status.WithContext("delta store"), nullptr);
   return written.status.ok();
 }
 
-void DeltaStage::DropStaged() {
+void BoundaryCache::DropStaged() {
   if (staged_.empty()) return;
   staged_.clear();
-  auto drop = [store = core_->deps.delta_store, place = place_, version = staged_version_] {
-    return StoreWrite{store->DropStaged(place, version), {}, 0};
+  auto drop = [store = core_->deps.delta_store, end = end_, version = staged_version_] {
+    return StoreWrite{store->DropStaged(end, version), {}, 0};
   };
   core_->scope.Run(core_->deps.store, "delta.drop_staged", std::move(drop),
                    [this](StoreWrite written) { OnWritten(written); });
 }
 
-void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
+void BoundaryCache::Commit(std::uint64_t step, CommitHandlers handlers) {
   Committing commit;
   commit.step = step;
   commit.handlers = std::move(handlers);
@@ -263,7 +264,7 @@ void DeltaStage::Commit(std::uint64_t step, CommitHandlers handlers) {
   PumpCommits();
 }
 
-void DeltaStage::PumpCommits() {
+void BoundaryCache::PumpCommits() {
   while (!commits_.empty()) {
     Committing& first = commits_.front();
     if (!first.begun) return PostCommit(&first);
@@ -272,14 +273,14 @@ void DeltaStage::PumpCommits() {
   }
 }
 
-void DeltaStage::PostCommit(Committing* commit) {
+void BoundaryCache::PostCommit(Committing* commit) {
   commit->begun = true;
-  auto write = [store = core_->deps.delta_store, place = place_, step = commit->step,
+  auto write = [store = core_->deps.delta_store, end = end_, step = commit->step,
                 clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     StoreWrite written;
-    written.status = store->CommitStaged(place, step + 1, &written.lost);
+    written.status = store->CommitStaged(end, step + 1, &written.lost);
     written.ms = Milliseconds(clock->Now() - start);
     TraceSpan("delta.committed", {step, 0}, traced);
     return written;
@@ -289,10 +290,10 @@ void DeltaStage::PostCommit(Committing* commit) {
   });
   // What the step made is read behind its commit.
   uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
-  for (auto& [key, wanted] : wanted_) ReadWhatIsFree(key, &wanted);
+  for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);
 }
 
-void DeltaStage::Committed(std::vector<SampleId> lost) {
+void BoundaryCache::Committed(std::vector<SampleId> lost) {
   Committing& commit = commits_.front();
   Forget(lost, commit.step + 1);
   commit.stored = true;
@@ -300,16 +301,16 @@ void DeltaStage::Committed(std::vector<SampleId> lost) {
   PumpCommits();
 }
 
-void DeltaStage::PostSettle() {
+void BoundaryCache::PostSettle() {
   const Committing commit = std::move(commits_.front());
   commits_.pop_front();
   std::vector<SampleId> theirs;
   if (shared()) theirs = std::move(theirs_.extract(commit.step).mapped());
   Forget(theirs, commit.step + 1);
-  auto settle = [store = core_->deps.delta_store, place = place_, version = commit.step + 1,
+  auto settle = [store = core_->deps.delta_store, end = end_, version = commit.step + 1,
                  theirs = std::move(theirs)]() -> Result<std::uint64_t> {
-    SHOAL_RETURN_IF_ERROR(store->Drop(place, theirs, version));
-    return store->PlaceChecksum(place);
+    SHOAL_RETURN_IF_ERROR(store->Drop(end, theirs, version));
+    return store->ChecksumOf(end);
   };
   core_->scope.Run(core_->deps.store, "delta.settle", std::move(settle),
                    [this, records = commit.records,
@@ -317,11 +318,11 @@ void DeltaStage::PostSettle() {
                      if (!checksum.ok()) {
                        return core_->fail(checksum.status().WithContext("delta store"), nullptr);
                      }
-                     settled({place_.boundary, place_.side, *checksum, records});
+                     settled({end_.boundary, end_.side, *checksum, records});
                    });
 }
 
-Status DeltaStage::OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples) {
+Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples) {
   if (step != their_next_) {
     return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
                            std::to_string(their_next_) + " are next");

@@ -2,7 +2,7 @@
 // `shard_parameters=true` (Markov et al., QSDP, ICML 2023): FSDP with quantised gathers of weights
 // and a quantised scatter of gradients.
 //
-// While micro-batches run, a UnitGate gathers the units of parameters that a part needs, by a
+// While micro-batches run, a UnitPrefetcher gathers the units of parameters that a part needs, by a
 // UnitExchange per group, and sends each part's gradients to their owners. Reduce waits until those
 // of all members have been added up; Apply makes the owners' step with the norm of the whole
 // gradient. Nothing of weights or moments changes before Apply, and none are exchanged in it: the
@@ -16,7 +16,7 @@
 
 #include "pipeline/learned_codecs.h"
 #include "pipeline/replica_step.h"
-#include "pipeline/unit_gate.h"
+#include "pipeline/unit_prefetcher.h"
 #include "pipeline/unit_shards.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
@@ -34,9 +34,9 @@ enum Channel : std::size_t { kSmall, kUnits, kChannels };
 // Rounds of a step on the small one.
 enum Round : std::uint64_t { kNorms = 1, kCounts, kRounds };
 
-class UnitStep final : public ReplicaStep {
+class Zero3Step final : public ReplicaStep {
  public:
-  explicit UnitStep(const ReplicaContext& context)
+  explicit Zero3Step(const ReplicaContext& context)
       : core_(context.core),
         links_(context.links),
         options_(context.method.qsdp),
@@ -49,12 +49,12 @@ class UnitStep final : public ReplicaStep {
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::uint64_t StateBytes() const override;
   std::string Awaited(const PeerId** peer) const override;
-  PartGate* gate() override { return &gate_; }
+  OperationGate* gate() override { return &gate_; }
 
  private:
   struct Group {
     explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
     LearnedCodecs codecs;
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
@@ -86,7 +86,7 @@ class UnitStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const compression::QsdpOptions options_;
   LearnSteps learn_steps_;
-  UnitGate gate_;
+  UnitPrefetcher gate_;
   std::deque<Group> groups_;
   ReduceOrder order_;
   std::size_t groups_left_ = 0;
@@ -96,7 +96,7 @@ class UnitStep final : public ReplicaStep {
   TaskScope scope_;  // last: its tasks use what is above
 };
 
-Status UnitStep::Init(const ReplicaContext& context) {
+Status Zero3Step::Init(const ReplicaContext& context) {
   if (context.units.units.empty()) {
     return FailedPrecondition("shard_parameters=true needs a stage that holds them unit by unit");
   }
@@ -112,7 +112,7 @@ Status UnitStep::Init(const ReplicaContext& context) {
 }
 
 // The tied embedding is a unit of its own, so a unit belongs to one group.
-void UnitStep::AddPieces(const ReplicaContext& context, Group* group) const {
+void Zero3Step::AddPieces(const ReplicaContext& context, Group* group) const {
   const auto own = [&](const model::TensorLayout& tensor) {
     const auto is_it = [&](const model::TensorLayout& other) { return other.name == tensor.name; };
     return std::any_of(group->part->tensors.begin(), group->part->tensors.end(), is_it);
@@ -128,12 +128,13 @@ void UnitStep::AddPieces(const ReplicaContext& context, Group* group) const {
       }
       if (tensors.empty()) continue;
       group->pieces.push_back(
-          {number, coded, MakeReplicaPart(tensors, group->part->channel, group->part->embedding)});
+          {number, coded,
+           MakeParameterGroup(tensors, group->part->channel, group->part->embedding)});
     }
   }
 }
 
-Status UnitStep::OpenGroup(Group* group) {
+Status Zero3Step::OpenGroup(Group* group) {
   group->mux = std::make_unique<collective::ChannelMux>(
       group->part->channel, kChannels, [this](const Status& status) {
         core_->fail(status.WithContext("inside the stage group"), nullptr);
@@ -173,7 +174,7 @@ Status UnitStep::OpenGroup(Group* group) {
   return Status::Ok();
 }
 
-void UnitStep::Load() {
+void Zero3Step::Load() {
   std::vector<std::shared_ptr<UnitShards>> shards;
   for (const Group& group : groups_) shards.push_back(group.shards);
   auto load = [model = core_->deps.model, shards = std::move(shards)] {
@@ -187,7 +188,7 @@ void UnitStep::Load() {
   });
 }
 
-void UnitStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+void Zero3Step::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
@@ -207,14 +208,14 @@ void UnitStep::Reduce(const ReduceOrder& order, std::function<void(Result<double
 }
 
 // Every member knows the norm of its shards only.
-void UnitStep::ExchangeNorms(Group* group) {
+void Zero3Step::ExchangeNorms(Group* group) {
   core_->Progress();
   auto square = [shards = group->shards] { return shards->SquaredNorm(); };
   scope_.Run(core_->deps.compute, "gradients.norm", std::move(square), [this, group](double sum) {
     collective::ExchangeRequest request;
     request.round = order_.step * kRounds + kNorms;
     request.weights.assign(group->part->channel->size(), 1);
-    request.flow = collective::Flow::kGather;
+    request.op = collective::CollectiveOp::kAllGather;
     request.count = group->part->channel->size();  // one each
     request.transform = [norm = static_cast<float>(std::sqrt(sum))](std::size_t,
                                                                     std::span<float> values) {
@@ -234,11 +235,11 @@ void UnitStep::ExchangeNorms(Group* group) {
   });
 }
 
-void UnitStep::Fail(const Status& status) {
+void Zero3Step::Fail(const Status& status) {
   if (done_) std::exchange(done_, nullptr)(status);
 }
 
-void UnitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+void Zero3Step::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   applied_ = std::move(done);
   optimizer::AdamWOptions options = OptimizerOptionsOf(*core_, order.step);
   options.learning_rate = order.learning_rate;
@@ -258,7 +259,7 @@ void UnitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
   scope_.Run(core_->deps.compute, "shards.apply", std::move(apply), [this](bool) { Applied(); });
 }
 
-void UnitStep::Applied() {
+void Zero3Step::Applied() {
   gate_.Reset();
   const bool learns = learn_steps_.At(order_.step);
   learn_steps_.Applied();
@@ -276,7 +277,7 @@ void UnitStep::Applied() {
 }
 
 // Of weights alone.
-void UnitStep::ExchangeCounts(Group* group, const compression::LevelHistogram& counts) {
+void Zero3Step::ExchangeCounts(Group* group, const compression::LevelHistogram& counts) {
   core_->Progress();
   auto values = std::make_shared<Buffer>(2 * sizeof(counts));
   std::ranges::fill(values->floats(), 0.0F);
@@ -295,7 +296,7 @@ void UnitStep::ExchangeCounts(Group* group, const compression::LevelHistogram& c
   });
 }
 
-void UnitStep::NextStep() {
+void Zero3Step::NextStep() {
   for (Group& group : groups_) group.units->SetStep(order_.step + 1);
   if (!order_.checkpoint) return FinishApply(Status::Ok());
   for (Group& group : groups_) {
@@ -308,7 +309,7 @@ void UnitStep::NextStep() {
   GatherNext();
 }
 
-void UnitStep::GatherNext() {
+void Zero3Step::GatherNext() {
   core_->Progress();
   if (jobs_.empty()) return FinishApply(Status::Ok());
   const Job job = jobs_.front();
@@ -318,7 +319,7 @@ void UnitStep::GatherNext() {
   job.group->units->Pull(job.from, job.piece, [this, job](Buffer values) {
     auto write = [model = core_->deps.model, job, part = job.group->pieces[job.piece].part,
                   values = std::make_shared<const Buffer>(std::move(values))] {
-      return WritePart(model, job.to, *part, values->floats());
+      return WriteParameters(model, job.to, *part, values->floats());
     };
     scope_.Run(core_->deps.compute, "shards.write", std::move(write), [this](const Status& status) {
       if (!status.ok()) return FinishApply(status);
@@ -327,17 +328,17 @@ void UnitStep::GatherNext() {
   });
 }
 
-void UnitStep::FinishApply(const Status& status) {
+void Zero3Step::FinishApply(const Status& status) {
   if (applied_) std::exchange(applied_, nullptr)(status);
 }
 
-std::uint64_t UnitStep::StateBytes() const {
+std::uint64_t Zero3Step::StateBytes() const {
   std::uint64_t bytes = 0;
   for (const Group& group : groups_) bytes += group.shards->bytes();
   return bytes;
 }
 
-std::string UnitStep::Awaited(const PeerId** peer) const {
+std::string Zero3Step::Awaited(const PeerId** peer) const {
   for (const Group& group : groups_) {
     std::vector<std::size_t> members = group.units->Awaited();
     if (members.empty()) members = group.small->Awaited();
@@ -350,8 +351,8 @@ std::string UnitStep::Awaited(const PeerId** peer) const {
 
 }  // namespace
 
-Result<std::unique_ptr<ReplicaStep>> NewUnitStep(ReplicaContext context) {
-  auto step = std::make_unique<UnitStep>(context);
+Result<std::unique_ptr<ReplicaStep>> NewZero3Step(ReplicaContext context) {
+  auto step = std::make_unique<Zero3Step>(context);
   SHOAL_RETURN_IF_ERROR(step->Init(context));
   return std::unique_ptr<ReplicaStep>(std::move(step));
 }

@@ -1,4 +1,4 @@
-#include "pipeline/part_slices.h"
+#include "pipeline/parameter_slices.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The LANs of a part's group, by which a replica method with two levels exchanges. Pure.
 
-#ifndef SHOAL_PIPELINE_PART_LANS_H_
-#define SHOAL_PIPELINE_PART_LANS_H_
+#ifndef SHOAL_PIPELINE_GROUP_LANS_H_
+#define SHOAL_PIPELINE_GROUP_LANS_H_
 
 #include "compression/replica/qsdp_options.h"
 #include "pipeline/replica_step.h"
@@ -11,10 +11,10 @@ namespace shoal::pipeline {
 
 // By member: as the plan says, or, where it names none, as the method does. Invalid argument if
 // either does not fit the group. Thread: any.
-Result<collective::LanGroups> LansOfPart(const RunnerConfig& config,
-                                         const compression::QsdpOptions& options,
-                                         const ReplicaPart& part);
+Result<collective::LanGroups> LansOfGroup(const RunnerConfig& config,
+                                          const compression::QsdpOptions& options,
+                                          const ParameterGroup& part);
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_PART_LANS_H_
+#endif  // SHOAL_PIPELINE_GROUP_LANS_H_

@@ -1,8 +1,8 @@
-// PartGate: lets the parts of a stage's operations run when what they need is there.
+// OperationGate: lets the parts of a stage's operations run when what they need is there.
 // Thread: control.
 
-#ifndef SHOAL_PIPELINE_PART_GATE_H_
-#define SHOAL_PIPELINE_PART_GATE_H_
+#ifndef SHOAL_PIPELINE_OPERATION_GATE_H_
+#define SHOAL_PIPELINE_OPERATION_GATE_H_
 
 #include <array>
 #include <cstdint>
@@ -20,9 +20,9 @@ struct UnitFacts {
   bool bf16 = false;
 };
 
-class PartGate {
+class OperationGate {
  public:
-  virtual ~PartGate() = default;
+  virtual ~OperationGate() = default;
 
   // The next part of an operation on a micro-batch wants to run: calls `go`, at once or later. The
   // part before it, of this operation, has run.
@@ -33,4 +33,4 @@ class PartGate {
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_PART_GATE_H_
+#endif  // SHOAL_PIPELINE_OPERATION_GATE_H_

@@ -1,5 +1,5 @@
-// DeltaStage: the m of one place (boundary and side) during a run: read ahead of use, the m' of the
-// running step staged, committed behind it, in agreement with the other end (DESIGN section 6).
+// BoundaryCache: the m of one end (boundary and side) during a run: prefetched, the m' of
+// the running step staged, committed behind it, in agreement with the other end (DESIGN section 6).
 //
 // Reading: as soon as a step is planned, its micro-batches are read, in order and while there is
 // room, but for samples of an earlier step whose commit is still to come: these are read after it.
@@ -18,8 +18,8 @@
 // The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
 // nothing to agree on, no losses to tell or to wait for. Below, "m" means it, too.
 
-#ifndef SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_
-#define SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_
+#ifndef SHOAL_PIPELINE_BOUNDARY_BOUNDARY_CACHE_H_
+#define SHOAL_PIPELINE_BOUNDARY_BOUNDARY_CACHE_H_
 
 #include <cstdint>
 #include <deque>
@@ -44,7 +44,7 @@ struct MImage {
   std::uint64_t checksum = 0;
 };
 
-class DeltaStage {
+class BoundaryCache {
  public:
   // Per sample of a micro-batch, in its order: its m, or nothing (then a first visit).
   using Records = std::vector<std::optional<storage::DeltaRecord>>;
@@ -52,15 +52,15 @@ class DeltaStage {
 
   using Codec = std::shared_ptr<const compression::MessageCodec>;
 
-  // `codec` makes and checks the images of `segments`; up to `ahead_bytes` of them are read ahead,
-  // one micro-batch at least.
-  DeltaStage(RunnerCore* core, storage::DeltaPlace place, Codec codec, const Segments& segments,
-             std::uint64_t ahead_bytes)
+  // `codec` makes and checks the images of `segments`; up to `prefetch_bytes` of them are read
+  // ahead, one micro-batch at least.
+  BoundaryCache(RunnerCore* core, storage::BoundaryEnd end, Codec codec, const Segments& segments,
+                std::uint64_t prefetch_bytes)
       : core_(core),
-        place_(place),
+        end_(end),
         codec_(std::move(codec)),
         segments_(segments),
-        ahead_bytes_(ahead_bytes),
+        prefetch_bytes_(prefetch_bytes),
         agreed_(!shared()),
         their_next_(core->config.resume_step) {}
 
@@ -69,7 +69,7 @@ class DeltaStage {
   void Agree(Inventory own, Inventory theirs, std::function<void()> done);
 
   // What a later step will ask for; steps in order, before it starts.
-  void PlanAhead(const StepPlan& plan);
+  void PlanPrefetch(const StepPlan& plan);
   // The m of a segment of a micro-batch, at once if it was read ahead.
   void Prefetch(MicroBatchId id, std::uint32_t segment, const std::vector<SampleId>& samples,
                 std::function<void(Records)> done);
@@ -79,9 +79,9 @@ class DeltaStage {
   void Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image);
   void DropStaged();
   struct CommitHandlers {
-    // Samples of the place that have no m on this end any more: the other end must be told.
+    // Samples of the end that have no m on this end any more: the other end must be told.
     std::function<void(std::vector<SampleId>)> on_stored;
-    std::function<void(PlaceChecksum)> on_settled;
+    std::function<void(BoundaryChecksum)> on_settled;
   };
   // Staged m' become m of version step + 1.
   void Commit(std::uint64_t step, CommitHandlers handlers);
@@ -98,7 +98,7 @@ class DeltaStage {
     std::vector<ReadState> states;
     Records records;
     std::size_t left = 0;               // not kRead
-    std::function<void(Records)> done;  // null: ahead of use
+    std::function<void(Records)> done;  // null: a prefetch
   };
   using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, transfer
   struct StoreWrite {
@@ -113,12 +113,12 @@ class DeltaStage {
     bool begun = false, stored = false;
   };
 
-  bool shared() const { return place_.side != storage::BoundarySide::kResidual; }
+  bool shared() const { return end_.side != storage::BoundarySide::kResidual; }
   bool Blocked(std::uint64_t step, SampleId sample) const;
-  std::size_t RoomAhead() const;  // transfers that may be opened ahead
+  std::size_t PrefetchRoom() const;  // transfers that may be opened ahead
   Wanted& Open(WantedKey key, std::vector<SampleId> samples);
-  void OpenAhead();
-  void ReadWhatIsFree(WantedKey key, Wanted* wanted);
+  void OpenPrefetches();
+  void IssueReads(WantedKey key, Wanted* wanted);
   void OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records);
   void Finish(WantedKey key);
   void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
@@ -129,10 +129,10 @@ class DeltaStage {
   void PostSettle();
 
   RunnerCore* const core_;
-  const storage::DeltaPlace place_;
+  const storage::BoundaryEnd end_;
   const Codec codec_;
   const Segments segments_;
-  const std::uint64_t ahead_bytes_;
+  const std::uint64_t prefetch_bytes_;
   std::map<SampleId, Order> staged_;  // the store has the images
   std::uint64_t staged_version_ = 0;
 
@@ -151,4 +151,4 @@ class DeltaStage {
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_BOUNDARY_DELTA_STAGE_H_
+#endif  // SHOAL_PIPELINE_BOUNDARY_BOUNDARY_CACHE_H_

@@ -1,4 +1,4 @@
-#include "pipeline/unit_gate.h"
+#include "pipeline/unit_prefetcher.h"
 
 #include <algorithm>
 
@@ -13,37 +13,38 @@ bool Has(const std::vector<std::size_t>& units, std::size_t unit) {
   return std::find(units.begin(), units.end(), unit) != units.end();
 }
 
-Use UseOf(Pass pass) {
+Activity ActivityOf(Pass pass) {
   switch (pass) {
-    case Pass::kForward: return Use::kForward;
-    case Pass::kBackwardInput: return Use::kBackwardInput;
+    case Pass::kForward: return Activity::kForward;
+    case Pass::kBackwardInput: return Activity::kBackwardInput;
     case Pass::kBackwardWeights: break;
   }
-  return Use::kBackwardWeights;
+  return Activity::kBackwardWeights;
 }
 
 }  // namespace
 
-UnitGate::UnitGate(RunnerCore* core, UnitFacts facts)
+UnitPrefetcher::UnitPrefetcher(RunnerCore* core, UnitFacts facts)
     : core_(core),
       facts_(std::move(facts)),
       units_(facts_.units.size()),
       scope_(core->deps.control) {}
 
-void UnitGate::AddGroup(collective::UnitExchange* exchange, const std::vector<UnitPart>& pieces) {
+void UnitPrefetcher::AddGroup(collective::UnitExchange* exchange,
+                              const std::vector<UnitPart>& pieces) {
   exchanges_.push_back(exchange);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     units_[pieces[i].unit].pieces.push_back({exchange, i, pieces[i].part});
   }
 }
 
-void UnitGate::Open() {
+void UnitPrefetcher::Open() {
   open_ = true;
   Prepare();
   MaybeGo();
 }
 
-void UnitGate::Reset() {
+void UnitPrefetcher::Reset() {
   SHOAL_CHECK(!place_);
   needed_.clear();
   ahead_.clear();
@@ -52,18 +53,18 @@ void UnitGate::Reset() {
   }
 }
 
-std::uint64_t UnitGate::BytesOf(StateVector which, std::size_t unit) const {
+std::uint64_t UnitPrefetcher::BytesOf(StateVector which, std::size_t unit) const {
   const bool copy = which == StateVector::kWeights && facts_.bf16;
   return facts_.units[unit].values * (sizeof(float) + (copy ? 2 : 0));
 }
 
-void UnitGate::Held(StateVector which, std::size_t unit) {
+void UnitPrefetcher::Held(StateVector which, std::size_t unit) {
   RunnerStats& stats = core_->stats;
   stats.unit_bytes += BytesOf(which, unit);
   stats.unit_peak_bytes = std::max(stats.unit_peak_bytes, stats.unit_bytes);
 }
 
-void UnitGate::Release(StateVector which, std::size_t unit) {
+void UnitPrefetcher::Release(StateVector which, std::size_t unit) {
   core_->stats.unit_bytes -= BytesOf(which, unit);
   if (which == StateVector::kWeights) units_[unit].state = State::kAbsent;
   scope_.Run(
@@ -75,11 +76,13 @@ void UnitGate::Release(StateVector which, std::size_t unit) {
       [](bool) {});
 }
 
-bool UnitGate::Wanted(std::size_t unit) const { return Has(needed_, unit) || Has(ahead_, unit); }
+bool UnitPrefetcher::Wanted(std::size_t unit) const {
+  return Has(needed_, unit) || Has(ahead_, unit);
+}
 
 // ---- parts ----
 
-void UnitGate::Before(Pass pass, std::uint32_t micro_batch, std::function<void()> go) {
+void UnitPrefetcher::Before(Pass pass, std::uint32_t micro_batch, std::function<void()> go) {
   Stopped();  // the part before it
   std::size_t& done = parts_done_[{pass, micro_batch}];
   place_ = Place{pass, micro_batch, done++};
@@ -94,10 +97,10 @@ void UnitGate::Before(Pass pass, std::uint32_t micro_batch, std::function<void()
   Prepare();
   for (const std::size_t unit : uses[part].gradients) HoldGradients(unit);
   MaybeGo();
-  if (go_) core_->time.Become(Use::kExchange);
+  if (go_) core_->time.Become(Activity::kExchange);
 }
 
-void UnitGate::Stopped() {
+void UnitPrefetcher::Stopped() {
   if (!place_) return;
   const Place place = *std::exchange(place_, std::nullopt);
   for (const std::size_t unit : UsesOf(place.pass)[place.part].gradients) {
@@ -107,7 +110,7 @@ void UnitGate::Stopped() {
 
 // Releases before it gathers. Where an operation ends, its last units stay: the next one may begin
 // with them.
-void UnitGate::Prepare() {
+void UnitPrefetcher::Prepare() {
   if (!open_ || !place_) return;
   if (!needed_.empty()) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
@@ -123,7 +126,7 @@ void UnitGate::Prepare() {
   }
 }
 
-void UnitGate::MaybeGo() {
+void UnitPrefetcher::MaybeGo() {
   if (!go_ || !open_) return;
   for (const std::size_t unit : needed_) {
     if (units_[unit].state != State::kPresent) return;
@@ -132,13 +135,13 @@ void UnitGate::MaybeGo() {
     if (!exchange->CanPush()) return;
   }
   core_->Progress();
-  core_->time.Become(UseOf(place_->pass));
+  core_->time.Become(ActivityOf(place_->pass));
   std::exchange(go_, nullptr)();
 }
 
 // ---- weights ----
 
-void UnitGate::Fetch(std::size_t number) {
+void UnitPrefetcher::Fetch(std::size_t number) {
   Unit& unit = units_[number];
   unit.state = State::kFetching;
   unit.fetched.assign(unit.pieces.size(), nullptr);
@@ -155,7 +158,7 @@ void UnitGate::Fetch(std::size_t number) {
   }
 }
 
-void UnitGate::Fetched(std::size_t number) {
+void UnitPrefetcher::Fetched(std::size_t number) {
   Unit& unit = units_[number];
   const auto missing = [](const auto& values) { return values == nullptr; };
   if (std::any_of(unit.fetched.begin(), unit.fetched.end(), missing)) return;
@@ -169,7 +172,7 @@ void UnitGate::Fetched(std::size_t number) {
     SHOAL_RETURN_IF_ERROR(model->HoldUnit(StateVector::kWeights, number));
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       SHOAL_RETURN_IF_ERROR(
-          WritePart(model, StateVector::kWeights, *pieces[i].part, fetched[i]->floats()));
+          WriteParameters(model, StateVector::kWeights, *pieces[i].part, fetched[i]->floats()));
     }
     return Status::Ok();
   };
@@ -184,7 +187,7 @@ void UnitGate::Fetched(std::size_t number) {
 
 // ---- gradients ----
 
-void UnitGate::HoldGradients(std::size_t unit) {
+void UnitPrefetcher::HoldGradients(std::size_t unit) {
   Held(StateVector::kGradients, unit);
   auto hold = [model = core_->deps.model, unit] {
     return model->HoldUnit(StateVector::kGradients, unit);
@@ -195,13 +198,14 @@ void UnitGate::HoldGradients(std::size_t unit) {
 }
 
 // Before anything that is posted to compute later.
-void UnitGate::TakeGradients(const Place& place, std::size_t number) {
+void UnitPrefetcher::TakeGradients(const Place& place, std::size_t number) {
   using Taken = Result<std::vector<std::shared_ptr<const Buffer>>>;
   auto take = [model = core_->deps.model, pieces = units_[number].pieces]() -> Taken {
     std::vector<std::shared_ptr<const Buffer>> taken;
     for (const Piece& piece : pieces) {
       Buffer values(piece.part->values * sizeof(float));
-      SHOAL_RETURN_IF_ERROR(ReadPart(model, StateVector::kGradients, *piece.part, values.floats()));
+      SHOAL_RETURN_IF_ERROR(
+          ReadParameters(model, StateVector::kGradients, *piece.part, values.floats()));
       taken.push_back(std::make_shared<const Buffer>(std::move(values)));
     }
     return taken;

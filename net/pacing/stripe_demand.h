@@ -1,12 +1,12 @@
-// LaneDemand: whether a link wants one more connection. Pure.
+// StripeDemand: whether a link wants one more connection. Pure.
 //
 // A loss halves the window of a connection, and on a long line it is back after many seconds only.
 // Until then the network takes less than the line could, and the pace (upload_pacer.h), if one is
 // known, is not what holds the link back. Where the pace is used up, the line is full, and one
 // more connection would only make its queue longer.
 
-#ifndef SHOAL_NET_PACING_LANE_DEMAND_H_
-#define SHOAL_NET_PACING_LANE_DEMAND_H_
+#ifndef SHOAL_NET_PACING_STRIPE_DEMAND_H_
+#define SHOAL_NET_PACING_STRIPE_DEMAND_H_
 
 #include <cstdint>
 #include <utility>
@@ -17,7 +17,7 @@
 namespace shoal::net {
 
 // Thread: one at a time.
-class LaneDemand {
+class StripeDemand {
  public:
   void Start(TimePoint now, std::uint64_t taken) {
     at_ = now;
@@ -50,4 +50,4 @@ class LaneDemand {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_PACING_LANE_DEMAND_H_
+#endif  // SHOAL_NET_PACING_STRIPE_DEMAND_H_

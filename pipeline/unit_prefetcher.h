@@ -1,12 +1,12 @@
-// UnitGate: gathers the units of parameters that the parts of a stage's operations need, one part
-// ahead, and releases them again; takes the weight gradients of each part and sends them to their
-// owners.
+// UnitPrefetcher: gathers the units of parameters that the parts of a stage's operations need, one
+// part ahead, and releases them again; takes the weight gradients of each part and sends them to
+// their owners.
 //
 // So a stage holds the weights of the units of two parts at most, and the gradients of one part.
 // Thread: control.
 
-#ifndef SHOAL_PIPELINE_UNIT_GATE_H_
-#define SHOAL_PIPELINE_UNIT_GATE_H_
+#ifndef SHOAL_PIPELINE_UNIT_PREFETCHER_H_
+#define SHOAL_PIPELINE_UNIT_PREFETCHER_H_
 
 #include <array>
 #include <cstddef>
@@ -21,16 +21,16 @@
 #include "common/task_scope.h"
 #include "model/stage_model.h"
 #include "pipeline/core/runner_core.h"
-#include "pipeline/part_gate.h"
+#include "pipeline/operation_gate.h"
 #include "pipeline/unit_shards.h"
 #include "replica/collective/units/unit_exchange.h"
 
 namespace shoal::pipeline {
 
-class UnitGate final : public PartGate {
+class UnitPrefetcher final : public OperationGate {
  public:
   // `core` outlives it; an error ends the generation by its `fail`.
-  UnitGate(RunnerCore* core, UnitFacts facts);
+  UnitPrefetcher(RunnerCore* core, UnitFacts facts);
 
   // The pieces of a group, whose exchange outlives the gate's use. Before Open.
   void AddGroup(collective::UnitExchange* exchange, const std::vector<UnitPart>& pieces);
@@ -50,7 +50,7 @@ class UnitGate final : public PartGate {
   struct Piece {
     collective::UnitExchange* exchange = nullptr;
     std::size_t number = 0;  // in the exchange
-    std::shared_ptr<const ReplicaPart> part;
+    std::shared_ptr<const ParameterGroup> part;
   };
   struct Unit {
     State state = State::kAbsent;
@@ -91,4 +91,4 @@ class UnitGate final : public PartGate {
 
 }  // namespace shoal::pipeline
 
-#endif  // SHOAL_PIPELINE_UNIT_GATE_H_
+#endif  // SHOAL_PIPELINE_UNIT_PREFETCHER_H_
