@@ -177,7 +177,7 @@ void SimSwarm::Feed(const Event& event) {
       for (const auto& file : want->files) wanted_.push_back(file.name());
     } else if (auto* plan = std::get_if<PlanOut>(&action)) {
       uploaders_.clear();
-      for (const auto& pipeline : plan->places) {
+      for (const auto& pipeline : plan->positions) {
         uploaders_.insert(pipeline.begin(), pipeline.end());
       }
     }
