@@ -324,7 +324,7 @@ TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
   EXPECT_THAT(text, HasSubstr("shoal_peer_state{state=\"idle\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("shoal_sent_payload_bytes_total{kind=\"activation\"} 500\n"));
   EXPECT_THAT(text, HasSubstr("shoal_sent_uncompressed_bytes_total{kind=\"activation\"} 4000\n"));
-  EXPECT_THAT(text, HasSubstr("shoal_stage_seconds_total{use=\"forward\"} 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("shoal_stage_seconds_total{activity=\"forward\"} 0.25\n"));
   EXPECT_THAT(text, HasSubstr("shoal_link_rtt_seconds{peer=\"be000000\",channel=\"boundary/0/0\"} "
                               "0.02\n"));
   EXPECT_THAT(text, HasSubstr("reason=\"rate_limit\"} 1.5\n"));
