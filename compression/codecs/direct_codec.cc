@@ -1,6 +1,4 @@
 #include "compression/codecs/direct_codec.h"
-#include "compression/codecs/channel_codec.h"
-#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 
 #include <algorithm>
@@ -61,66 +59,12 @@ Status DirectCodec::Decode(std::span<const std::byte> payload, SampleShape shape
   return Status::Ok();
 }
 
-namespace {
-
-// Fewer bits cost training loss: forward without m, and backward rounded without dither.
-constexpr std::uint32_t kForwardBits = 6;
-constexpr std::uint32_t kBackwardBits = 4;
-
-Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
-  if (spec.Option("bucket") == "channel") return MakeChannelCodec(spec);
-  SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeDirectCodec(spec, hidden));
-  return PlainPointer(direct);
-}
-
-std::string_view NoFeedback(const CodecSpec& spec) {
-  const std::string_view rounding = RoundingForbidsFeedback(spec);
-  return !rounding.empty() ? rounding
-                           : AffineForbidsFeedback(spec, spec.Option("levels") == "affine");
-}
-
-void AdviseForward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice* advice) {
-  if (SpecNumber(spec.Option("bits")).value_or(UINT32_MAX) >= kForwardBits) return;
-  AddAdvice("forward", spec,
-            "activations without m cost 14 % at 3 bits and 27 % at 2; take aqsgd:bits=3, or "
-            "direct:bits=8 for a single epoch",
-            advice);
-}
-
-void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice* advice) {
-  if (SpecNumber(spec.Option("bits")).value_or(UINT32_MAX) >= kBackwardBits) return;
-  if (spec.Option("feedback") == "on") return;
-  AddAdvice("backward", spec,
-            "rounding gradients this coarsely biases every step; dithered:step=1 needs about 2 "
-            "bits and does not",
-            advice);
-}
-
-constexpr std::string_view kKeys[] = {"bits", "bucket", "levels", "scale", "rounding", "feedback"};
-
-}  // namespace
-
 Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec,
                                                            std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, RuleOption(spec, Levels::kMidRise));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, BucketOption(spec, hidden));
   SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
   return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
-}
-
-const CodecEntry& DirectEntry() {
-  static constexpr CodecEntry kEntry{
-      .name = "direct",
-      .usage = "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=]",
-      .keys = kKeys,
-      .entropy_coder = true,
-      .make = Make,
-      .no_feedback = NoFeedback,
-      .unbiased = StochasticIsUnbiased,
-      .advise_forward = AdviseForward,
-      .advise_backward = AdviseBackward,
-  };
-  return kEntry;
 }
 
 }  // namespace shoal::compression

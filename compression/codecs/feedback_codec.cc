@@ -8,7 +8,7 @@
 #include "common/bytes.h"
 #include "compression/api/m_format.h"
 #include "compression/api/sample_layout.h"
-#include "compression/codecs/aqsgd/delta_section.h"
+#include "compression/codecs/coding_sample.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 

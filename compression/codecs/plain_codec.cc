@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/codecs/aqsgd/delta_section.h"
+#include "compression/codecs/coding_sample.h"
 
 namespace shoal::compression {
 namespace {

@@ -10,8 +10,10 @@
 #include "compression/codecs/aqsgd/aqsgd_header.h"
 #include "compression/codecs/aqsgd/delta_section.h"
 #include "compression/codecs/codec_registry.h"
+#include "compression/codecs/coding_sample.h"
 #include "compression/device/device_images.h"
 #include "compression/device/device_queue.h"
+#include "compression/device/device_registry.h"
 #include "compression/device/device_section.h"
 #include "compression/device/device_stats.h"
 
@@ -308,14 +310,14 @@ Result<Sections> SectionsOf(const CodecParts& parts) {
     return Unimplemented("codec lowrank has no form on a device; use it on the CPU");
   }
   if (!parts.aqsgd) {
-    SHOAL_ASSIGN_OR_RETURN(sections.plain, DeviceSection::Of(*parts.plain));
+    SHOAL_ASSIGN_OR_RETURN(sections.plain, NewDeviceSection(*parts.plain));
     return sections;
   }
   const AqsgdParts& aqsgd = *parts.aqsgd;
-  SHOAL_ASSIGN_OR_RETURN(sections.delta, DeviceSection::Of(*aqsgd.delta));
-  SHOAL_ASSIGN_OR_RETURN(sections.wide, DeviceSection::Of(*aqsgd.wide));
-  SHOAL_ASSIGN_OR_RETURN(sections.first, DeviceSection::Of(*aqsgd.first_visit));
-  SHOAL_ASSIGN_OR_RETURN(sections.full, DeviceSection::Of(*aqsgd.full));
+  SHOAL_ASSIGN_OR_RETURN(sections.delta, NewDeviceSection(*aqsgd.delta));
+  SHOAL_ASSIGN_OR_RETURN(sections.wide, NewDeviceSection(*aqsgd.wide));
+  SHOAL_ASSIGN_OR_RETURN(sections.first, NewDeviceSection(*aqsgd.first_visit));
+  SHOAL_ASSIGN_OR_RETURN(sections.full, NewDeviceSection(*aqsgd.full));
   SHOAL_CHECK(aqsgd.one_pass == nullptr || sections.delta->fuses_delta());
   return sections;
 }

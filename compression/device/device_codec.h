@@ -26,6 +26,8 @@
 
 namespace shoal::compression {
 
+class DeviceQueue;
+
 // shape.values() values and MImageBytes(shape) bytes of device memory; images are aligned to 16
 // bytes (cudaMalloc aligns to 256).
 struct DeviceSampleToEncode {
@@ -66,6 +68,9 @@ class DeviceCodec {
 // As MakeCodec. Unavailable, with the reason, where there is no device or the build has no CUDA;
 // unimplemented for a spec that has no form on a device: feedback=on.
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(std::string_view spec, std::uint32_t hidden);
+// The same on any queue.
+Result<std::unique_ptr<DeviceCodec>> NewDeviceCodec(std::string_view spec, std::uint32_t hidden,
+                                                    std::unique_ptr<DeviceQueue> queue);
 
 }  // namespace shoal::compression
 

@@ -9,10 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "common/status.h"
-#include "compression/device/device_codec.h"
 #include "compression/device/device_jobs.h"
 
 namespace shoal::compression {
@@ -39,10 +37,6 @@ class DeviceQueue {
 
 // The queue of the current CUDA device; unavailable if there is none or the build has no CUDA.
 Result<std::unique_ptr<DeviceQueue>> NewCudaQueue();
-
-// A codec on any queue.
-Result<std::unique_ptr<DeviceCodec>> NewDeviceCodec(std::string_view spec, std::uint32_t hidden,
-                                                    std::unique_ptr<DeviceQueue> queue);
 
 }  // namespace shoal::compression
 

@@ -1,11 +1,5 @@
 #include "compression/device/device_section.h"
 
-#include "compression/device/codecs/device_bucket_section.h"
-#include "compression/device/codecs/device_channel_section.h"
-#include "compression/device/codecs/device_dithered_section.h"
-#include "compression/device/codecs/device_raw_section.h"
-#include "compression/device/codecs/device_tile_section.h"
-#include "compression/device/codecs/device_topk_section.h"
 #include "compression/simd/half.h"
 
 namespace shoal::compression {
@@ -63,39 +57,6 @@ Status CheckImages(std::span<const Extremes> extremes, int bits, std::string_vie
                            what + "; drop this m, the sample becomes a first visit");
   }
   return Status::Ok();
-}
-
-// ---- sections --------------------------------------------------------------------------------
-
-namespace {
-
-template <typename Codec, std::unique_ptr<DeviceSection> (*make)(const Codec&)>
-std::unique_ptr<DeviceSection> Make(const PlainCodec& codec) {
-  return make(static_cast<const Codec&>(codec));
-}
-
-// Registration: a kind of codecs has a form on a device by its line here.
-struct DeviceForm {
-  const CodecKind* kind;
-  std::unique_ptr<DeviceSection> (*make)(const PlainCodec& codec);
-};
-constexpr DeviceForm kForms[] = {
-    {&RawCodec::kKind, Make<RawCodec, NewDeviceRawSection>},
-    {&DirectCodec::kKind, Make<DirectCodec, NewDeviceBucketSection>},
-    {&ChannelCodec::kKind, Make<ChannelCodec, NewDeviceChannelSection>},
-    {&TilesCodec::kKind, Make<TilesCodec, NewDeviceTileSection>},
-    {&AdaptiveTilesCodec::kKind, Make<AdaptiveTilesCodec, NewDeviceAdaptiveTileSection>},
-    {&TopKCodec::kKind, Make<TopKCodec, NewDeviceTopKSection>},
-    {&DitheredCodec::kKind, Make<DitheredCodec, NewDeviceDitheredSection>},
-};
-
-}  // namespace
-
-Result<std::unique_ptr<DeviceSection>> DeviceSection::Of(const PlainCodec& codec) {
-  for (const DeviceForm& form : kForms) {
-    if (form.kind == codec.kind()) return form.make(codec);
-  }
-  return Unimplemented("codec " + codec.spec() + " has no form on a device; use it on the CPU");
 }
 
 }  // namespace shoal::compression

@@ -85,9 +85,6 @@ class DeviceSection {
  public:
   virtual ~DeviceSection() = default;
 
-  // Unimplemented if the codec has no form on a device. `codec` outlives the section.
-  static Result<std::unique_ptr<DeviceSection>> Of(const PlainCodec& codec);
-
   // Whether it codes x - m and makes next_m in the same pass, for 16-bit images. Only then may
   // `delta` be true.
   virtual bool fuses_delta() const { return false; }

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compression/codecs/aqsgd/delta_section.h"
+#include "compression/codecs/coding_sample.h"
 
 namespace shoal::compression {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "pipeline/runner/stage_runner.h"
+#include "pipeline/core/runner_types.h"
 
 namespace shoal::pipeline {
 

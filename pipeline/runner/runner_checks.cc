@@ -20,10 +20,10 @@ Status CheckRunnerConfig(const RunnerConfig& c) {
   return Status::Ok();
 }
 
-Status CheckRunnerDependencies(const RunnerConfig& config, const StageRunner::Dependencies& d,
-                               const compression::MessageCodec& forward,
-                               const compression::MessageCodec& backward) {
-  SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model && d.mediator);
+Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d,
+                            const compression::MessageCodec& forward,
+                            const compression::MessageCodec& backward) {
+  SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model);
   SHOAL_RETURN_IF_ERROR(compression::CheckDirections(forward, backward));
   const bool keeps = forward.keeps_m() || backward.keeps_residual();
   if (config.stages > 1 && keeps && d.delta_store == nullptr) {

@@ -5,7 +5,7 @@
 
 #include "common/status.h"
 #include "compression/api/codec.h"
-#include "pipeline/runner/stage_runner.h"
+#include "pipeline/core/runner_types.h"
 
 namespace shoal::pipeline {
 
@@ -13,10 +13,9 @@ namespace shoal::pipeline {
 Status CheckRunnerConfig(const RunnerConfig& config);
 // Error if codecs, store, data or sizes do not fit each other. Pointers that must not be null are
 // checked as our own bugs.
-Status CheckRunnerDependencies(const RunnerConfig& config,
-                               const StageRunner::Dependencies& dependencies,
-                               const compression::MessageCodec& forward,
-                               const compression::MessageCodec& backward);
+Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& resources,
+                            const compression::MessageCodec& forward,
+                            const compression::MessageCodec& backward);
 
 }  // namespace shoal::pipeline
 

@@ -539,7 +539,8 @@ Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
   SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
   SHOAL_ASSIGN_OR_RETURN(auto backward,
                          compression::MakeCodec(config.backward_codec, config.hidden));
-  SHOAL_RETURN_IF_ERROR(CheckRunnerDependencies(config, dependencies, *forward, *backward));
+  SHOAL_CHECK(dependencies.mediator != nullptr);
+  SHOAL_RETURN_IF_ERROR(CheckRunnerResources(config, dependencies, *forward, *backward));
   return std::unique_ptr<StageRunner>(
       std::make_unique<Runner>(config, dependencies, std::move(forward), std::move(backward)));
 }

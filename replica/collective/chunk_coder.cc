@@ -1,115 +1,11 @@
 #include "replica/collective/chunk_coder.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
-#include <optional>
-#include <utility>
 
 #include "common/buffer.h"
 #include "compression/simd/vector_kernels.h"
-#include "replica/collective/one_bit_coder.h"
 
 namespace shoal::collective {
-namespace {
-
-constexpr std::string_view kExactSpec = "raw:dtype=fp32";
-constexpr std::uint32_t kRowMax = 1u << 20;
-
-// fp32 values as they are: no section header, no look at the values.
-class ExactCoder final : public ChunkCoder {
- public:
-  const std::string& spec() const override { return spec_; }
-  bool exact() const override { return true; }
-  std::size_t BytesMax(std::size_t values) const override { return values * sizeof(float); }
-  Result<std::size_t> Encode(std::span<const float> values, const compression::RandomKey&,
-                             std::span<std::byte> out) const override {
-    SHOAL_CHECK(!values.empty() && out.size() >= values.size_bytes());
-    std::memcpy(out.data(), values.data(), values.size_bytes());
-    return values.size_bytes();
-  }
-  Status Decode(std::span<const std::byte> payload, const compression::RandomKey&,
-                std::span<float> values) const override {
-    if (payload.size() != values.size_bytes()) {
-      return InvalidArgument("a payload of " + std::to_string(payload.size()) +
-                             " bytes instead of " + std::to_string(values.size_bytes()));
-    }
-    if (!values.empty()) std::memcpy(values.data(), payload.data(), payload.size());
-    return Status::Ok();
-  }
-
- private:
-  const std::string spec_{kExactSpec};
-};
-
-// A codec of compression/, whose one sample is the chunk's rows.
-class RowCoder final : public ChunkCoder {
- public:
-  RowCoder(std::shared_ptr<const compression::MessageCodec> codec, std::uint32_t row)
-      : codec_(std::move(codec)), row_(row) {}
-
-  const std::string& spec() const override { return codec_->spec(); }
-  std::size_t BytesMax(std::size_t values) const override {
-    return codec_->EncodedBytesMax(Shape(values), 1);
-  }
-
-  Result<std::size_t> Encode(std::span<const float> values, const compression::RandomKey& key,
-                             std::span<std::byte> out) const override {
-    const compression::SampleShape shape = Shape(values.size());
-    Buffer filled;
-    if (values.size() != shape.values()) {
-      filled = Buffer(shape.values() * sizeof(float));
-      std::memset(filled.data(), 0, filled.size());
-      std::memcpy(filled.data(), values.data(), values.size_bytes());
-      values = std::as_const(filled).floats();
-    }
-    const compression::SampleToEncode sample{values, {}};
-    return codec_->Encode({&sample, 1}, shape, key, compression::DeltaMode::kDelta, out, {},
-                          nullptr);
-  }
-
-  Status Decode(std::span<const std::byte> payload, const compression::RandomKey& key,
-                std::span<float> values) const override {
-    const compression::SampleShape shape = Shape(values.size());
-    if (values.size() == shape.values()) return DecodeRows(payload, key, shape, values);
-    Buffer filled(shape.values() * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(DecodeRows(payload, key, shape, filled.floats()));
-    std::memcpy(values.data(), filled.data(), values.size_bytes());
-    return Status::Ok();
-  }
-
- private:
-  compression::SampleShape Shape(std::size_t values) const {
-    const std::size_t rows = values / row_ + (values % row_ != 0 ? 1 : 0);
-    return {static_cast<std::uint32_t>(rows), row_};
-  }
-  Status DecodeRows(std::span<const std::byte> payload, const compression::RandomKey& key,
-                    compression::SampleShape shape, std::span<float> rows) const {
-    const compression::SampleToDecode sample{rows, false, {}};
-    return codec_->Decode(payload, {&sample, 1}, shape, key, {});
-  }
-
-  const std::shared_ptr<const compression::MessageCodec> codec_;
-  const std::uint32_t row_;
-};
-
-// "onebit" or "onebit:bucket=N": N, or 0 for the chunk; nothing if it is another codec.
-std::optional<Result<std::uint32_t>> OneBitBucket(std::string_view spec) {
-  constexpr std::string_view kName = "onebit", kOption = "onebit:bucket=";
-  if (!spec.starts_with(kName)) return std::nullopt;
-  if (spec == kName) return 0;
-  std::uint32_t bucket = 0;
-  const std::string_view number = spec.substr(std::min(spec.size(), kOption.size()));
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bucket);
-  if (!spec.starts_with(kOption) || number.empty() || number.front() == '0' ||
-      error != std::errc() || end != number.data() + number.size()) {
-    return InvalidArgument("codec spec '" + std::string(spec) +
-                           "': `onebit` takes one option, bucket=N with N from 1 to 4294967295");
-  }
-  return bucket;
-}
-
-}  // namespace
 
 Result<std::size_t> ChunkCoder::EncodeKeeping(std::span<const float> values,
                                               std::span<const float> before,
@@ -145,26 +41,6 @@ Status ChunkCoder::DecodeOnto(std::span<const std::byte> payload, const compress
   SHOAL_RETURN_IF_ERROR(Decode(payload, key, part.floats()));
   compression::AddScaled(part.floats().data(), factor, sum.size(), sum.data());
   return Status::Ok();
-}
-
-Result<std::shared_ptr<const ChunkCoder>> MakeChunkCoder(std::string_view spec, std::uint32_t row) {
-  using Made = std::shared_ptr<const ChunkCoder>;
-  if (row == 0 || row > kRowMax) {
-    return InvalidArgument("a row of an exchange has 1 to 1048576 values, not " +
-                           std::to_string(row));
-  }
-  if (spec == kExactSpec) return Made(std::make_shared<ExactCoder>());
-  if (const auto bucket = OneBitBucket(spec)) {
-    if (!bucket->ok()) return bucket->status();
-    return NewOneBitCoder(**bucket);
-  }
-  SHOAL_ASSIGN_OR_RETURN(auto codec, compression::MakeCodec(spec, row));
-  if (codec->keeps_m() || codec->keeps_residual()) {
-    return InvalidArgument("codec " + codec->spec() +
-                           " has a memory of its own; inside a stage group take one without, the "
-                           "exchange has its own error feedback");
-  }
-  return Made(std::make_shared<RowCoder>(std::move(codec), row));
 }
 
 }  // namespace shoal::collective

@@ -53,10 +53,6 @@ class ChunkCoder {
                             float factor, bool first, std::span<float> sum) const;
 };
 
-// `spec`: `raw:dtype=fp32`, `onebit`, `onebit:bucket=N`, or a codec of compression/ without memory
-// (no m, no feedback), which sees rows of `row` values (1 to 2^20).
-Result<std::shared_ptr<const ChunkCoder>> MakeChunkCoder(std::string_view spec, std::uint32_t row);
-
 }  // namespace shoal::collective
 
 #endif  // SHOAL_REPLICA_COLLECTIVE_CHUNK_CODER_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "replica/collective/chunk_coders.h"
 #include "replica/collective/exchange_message.h"
 
 namespace shoal::collective {

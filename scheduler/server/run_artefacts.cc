@@ -14,6 +14,7 @@
 #include "dataset/tokenizer.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/plan/even_cuts.h"
+#include "scheduler/server/artefact_ref.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -291,15 +292,6 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   run.memory_bytes = needs.memory_bytes;
   run.bf16 = config.compute == "bf16";
   return compression::DescribeReplicaOffers(run, FormatRate(needs.link));
-}
-
-storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto) {
-  storage::ArtefactRef ref;
-  ref.name = proto.name();
-  ref.size = proto.size();
-  const std::size_t size = std::min(proto.hash().size(), ref.hash.digest.size());
-  std::copy_n(proto.hash().begin(), size, ref.hash.digest.begin());
-  return ref;
 }
 
 Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,

@@ -66,8 +66,6 @@ struct ReplicaNeeds {
 // on disk.
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs);
 
-storage::ArtefactRef FromProto(const control::v1::ArtefactRef& proto);
-
 struct ExportRequest {
   std::string path;                                         // absolute; must not exist or be empty
   std::map<std::string, control::v1::ArtefactRef> weights;  // by part name

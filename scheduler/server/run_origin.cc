@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/nesting.h"
-#include "scheduler/server/run_artefacts.h"
+#include "scheduler/server/artefact_ref.h"
 #include "storage/files/content_hash.h"
 
 namespace shoal::scheduler {

@@ -8,6 +8,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/run_artefacts.h"
 
 namespace shoal::scheduler {

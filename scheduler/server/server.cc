@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
+#include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/invite_addresses.h"
 #include "scheduler/server/run_status.h"
 

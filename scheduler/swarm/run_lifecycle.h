@@ -4,10 +4,12 @@
 #define SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
 
 #include <optional>
-
-#include "scheduler/swarm/swarm_state.h"
+#include <string_view>
 
 namespace shoal::scheduler {
+
+enum class RunState { kWaiting, kPreparing, kTraining, kPaused, kFinished, kFailed };
+std::string_view RunStateName(RunState state);
 
 enum class RunEvent {
   kPlanned,      // enough peers: a plan was sent

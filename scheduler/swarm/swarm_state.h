@@ -21,11 +21,9 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/swarm/run_lifecycle.h"
 
 namespace shoal::scheduler {
-
-enum class RunState { kWaiting, kPreparing, kTraining, kPaused, kFinished, kFailed };
-std::string_view RunStateName(RunState state);
 
 using ConnectionId = std::uint64_t;
 

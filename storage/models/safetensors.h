@@ -13,35 +13,9 @@
 #include <vector>
 
 #include "common/status.h"
+#include "storage/models/tensor_view.h"
 
 namespace shoal::storage {
-
-enum class DType {
-  kBool,
-  kU8,
-  kI8,
-  kI16,
-  kU16,
-  kI32,
-  kU32,
-  kI64,
-  kU64,
-  kF8E4M3,
-  kF8E5M2,
-  kF16,
-  kBF16,
-  kF32,
-  kF64
-};
-
-std::size_t DTypeBytes(DType dtype);
-std::string_view DTypeName(DType dtype);  // "F32", as in the file
-
-struct TensorView {
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> data;  // little-endian, row-major; may be unaligned
-};
 
 // One file. Views stay valid while the object lives. Thread: any.
 class SafetensorsFile {
@@ -57,13 +31,6 @@ Result<std::shared_ptr<const SafetensorsFile>> OpenSafetensors(const std::string
 // The same checks on bytes in memory, which must outlive the result.
 Result<std::shared_ptr<const SafetensorsFile>> ParseSafetensors(std::span<const std::byte> bytes,
                                                                 const std::string& name);
-
-struct TensorToWrite {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> data;
-};
 
 // Writes atomically (temporary, fsync, rename), tensors in the given order, header padded to 8.
 Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,

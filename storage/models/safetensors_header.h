@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "storage/models/safetensors.h"
+#include "storage/models/tensor_view.h"
 
 namespace shoal::storage {
 

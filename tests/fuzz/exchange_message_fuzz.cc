@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "replica/collective/chunk_coder.h"
+#include "replica/collective/chunk_coders.h"
 #include "replica/collective/exchange_message.h"
 
 namespace {

@@ -168,6 +168,51 @@ def check_folders(tree):
                                      f"{rules.FOLDER_FILES_MAX}: divide it")
 
 
+def include_cycles(edges):
+    """Strongly connected parts of more than one node, by Tarjan's algorithm without recursion."""
+    index, low, on_stack, stack, found = {}, {}, set(), [], []
+    for root in sorted(edges):
+        work = [(root, iter(sorted(edges[root])))] if root not in index else []
+        while work:
+            node, targets = work[-1]
+            if node not in index:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                on_stack.add(node)
+            for target in targets:
+                if target not in index:
+                    work.append((target, iter(sorted(edges.get(target, ())))))
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    found += [sorted(stack[at:])] if len(stack) - at > 1 else []
+                    on_stack -= set(stack[at:])
+                    del stack[at:]
+    return found
+
+
+def check_unit_cycles(tree):
+    """A unit is a header with its source. What includes one another, directly or not, is one unit
+    too few or a factory that belongs in a file of its own."""
+    def unit(path):
+        return re.sub(r"(-inl)?\.\w+$", "", path)
+    edges = {}
+    for path in tree.cxx():
+        if module_of(path) is None:
+            continue
+        targets = edges.setdefault(unit(path), set())
+        targets |= {unit(header) for _, header, quoted in cxx.includes(tree.texts[path])
+                    if quoted and header in tree.texts and unit(header) != unit(path)}
+    for units in include_cycles(edges):
+        tree.report(units[0], 1, "include cycle of units: " + ", ".join(units))
+
+
 def check_lengths(tree):
     for path in tree.cxx() + [p for p in tree.texts if p.endswith(".py")]:
         lines = tree.texts[path].count("\n")
@@ -232,7 +277,8 @@ def check_format(tree):
         tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
 
 
-CHECKS = [check_includes, check_guards, check_namespaces, check_folders, check_lengths, check_words,
+CHECKS = [check_includes, check_guards, check_namespaces, check_folders,
+          check_unit_cycles, check_lengths, check_words,
           check_dead_files, check_format]
 
 

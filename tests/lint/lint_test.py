@@ -162,6 +162,16 @@ class LintTest(unittest.TestCase):
         body = header("net/links/link.h", "int Open();\n", module="pipeline")
         self.expect_one({"net/links/link.h": body}, "net/links/link.h", "shoal::net")
 
+    def test_cycle_of_units(self):
+        other = header("net/links/a.h", "int A();\n")
+        files = {"net/CMakeLists.txt": "link.cc link.h a.cc a.h\n", "net/links/a.h": other,
+                 "net/links/a.cc": '#include "net/links/a.h"\n\n#include "net/links/link.h"\n'}
+        self.assertEqual(self.errors(**files), [])
+        body = header("net/links/link.h", "int Open();\n").replace(
+            "namespace", '#include "net/links/a.h"\n\nnamespace', 1)
+        self.expect_one({**files, "net/links/link.h": body}, "net/links/a",
+                        "include cycle of units: net/links/a, net/links/link")
+
     def test_long_function(self):
         def function(lines):
             return "int F() {\n" + "  f();\n" * (lines - 2) + "}\n"

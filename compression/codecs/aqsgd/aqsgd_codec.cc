@@ -7,6 +7,7 @@
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/aqsgd/aqsgd_header.h"
 #include "compression/codecs/aqsgd/delta_section.h"
+#include "compression/codecs/coding_sample.h"
 
 namespace shoal::compression {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compression/codecs/coding_sample.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
@@ -12,8 +13,6 @@ namespace shoal::compression {
 namespace {
 
 const MFormat kHalves{16};
-
-bool Counted(std::size_t sample, std::size_t block) { return (sample + block) % kStatsShare == 0; }
 
 // Adds one block of decoded changes to m and stores it at `exponent` in `halves`; returns the
 // largest magnitude bits. The one place that makes a 16-bit next m in one pass, for both ends.
@@ -161,28 +160,6 @@ Result<Buffer> Advance(const MFormat& format, std::span<const std::byte> m,
 }
 
 }  // namespace
-
-void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
-                const float* decoded, const float* delta, CodingStats* stats) {
-  if (!Counted(sample, block)) return;
-  const double values = Squares(x.data(), x.size());
-  stats->values += values;
-  stats->errors += SquaredDifferences(x.data(), decoded, x.size());
-  if (delta == nullptr) return;
-  stats->based += values;
-  stats->deltas += Squares(delta, x.size());
-}
-
-void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
-                 const float* delta, CodingStats* stats) {
-  CodingStats one;
-  for (std::size_t first = 0; first < x.size(); first += kStatsBlock) {
-    CountBlock(sample, first / kStatsBlock,
-               x.subspan(first, std::min(kStatsBlock, x.size() - first)), decoded + first,
-               delta == nullptr ? nullptr : delta + first, &one);
-  }
-  stats->Add(one);
-}
 
 Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
                                         std::span<const SampleToEncode> samples,

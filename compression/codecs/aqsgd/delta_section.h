@@ -17,16 +17,6 @@
 
 namespace shoal::compression {
 
-// Adds a block to `stats` if it is one of the share that is looked at. `delta` is null for samples
-// without m. `block` counts the blocks of a sample.
-void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
-                const float* decoded, const float* delta, CodingStats* stats);
-inline constexpr std::size_t kStatsBlock = 2048;  // values
-inline constexpr std::size_t kStatsShare = 8;     // one block of so many is looked at
-// All blocks of a sample.
-void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
-                 const float* delta, CodingStats* stats);
-
 struct DeltaContext {
   SampleShape shape;
   RandomKey key;

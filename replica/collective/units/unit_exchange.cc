@@ -5,6 +5,7 @@
 
 #include "common/bytes.h"
 #include "common/checksum.h"
+#include "replica/collective/chunk_coders.h"
 #include "replica/collective/exchange_message.h"
 
 namespace shoal::collective {

@@ -1,6 +1,6 @@
 // What a coder does in fewer passes is what it does in single ones.
 
-#include "replica/collective/chunk_coder.h"
+#include "replica/collective/chunk_coders.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "replica/collective/chunk_coder.h"
+#include "replica/collective/chunk_coders.h"
 #include "replica/collective/exchange.h"
 
 namespace shoal::collective {

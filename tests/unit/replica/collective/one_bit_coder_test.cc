@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "replica/collective/chunk_coder.h"
+#include "replica/collective/chunk_coders.h"
 
 namespace shoal::collective {
 namespace {

@@ -23,6 +23,7 @@
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
+#include "scheduler/server/artefact_ref.h"
 #include "storage/models/safetensors.h"
 #include "tests/support/temporary_folder.h"
 
@@ -41,7 +42,8 @@ std::string Source(const std::string& path) {
   return (source == nullptr ? "." : std::string(source)) + "/" + path;
 }
 
-// A model directory with the configuration and tokenizer of examples/tiny-gpt2 and weights of zero.
+// A model directory with the configuration and tokenizer of examples/tiny-gpt2 and weights of
+// zero.
 void WriteModel(const std::string& path) {
   fs::create_directories(path);
   for (const auto& entry : fs::directory_iterator(Source("examples/tiny-gpt2"))) {

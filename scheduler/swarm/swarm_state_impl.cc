@@ -1,3 +1,5 @@
+#include "scheduler/swarm/swarm_state_impl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -5,7 +7,6 @@
 #include "common/units.h"
 #include "compression/replica/replica_method.h"
 #include "scheduler/swarm/peer_message_check.h"
-#include "scheduler/swarm/swarm_state_impl.h"
 
 namespace shoal::scheduler {
 namespace {

@@ -1,0 +1,19 @@
+// Which codecs have a form on a device. Internal to compression/. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
+#define SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
+
+#include <memory>
+
+#include "common/status.h"
+#include "compression/codecs/plain_codec.h"
+#include "compression/device/device_section.h"
+
+namespace shoal::compression {
+
+// Unimplemented if the codec has no form on a device. `codec` outlives the section.
+Result<std::unique_ptr<DeviceSection>> NewDeviceSection(const PlainCodec& codec);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
