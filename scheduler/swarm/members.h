@@ -12,7 +12,7 @@
 #include "common/ids.h"
 #include "proto/control.pb.h"
 #include "scheduler/plan/placement.h"
-#include "scheduler/swarm/line_rates.h"
+#include "scheduler/steps/line_rates.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {

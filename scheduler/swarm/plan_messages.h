@@ -11,13 +11,12 @@
 #include "dataset/sampler.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/history/artefact_map.h"
 #include "scheduler/plan/lan_plan.h"
 #include "scheduler/plan/placement.h"
 #include "scheduler/swarm/members.h"
 
 namespace shoal::scheduler {
-
-using ArtefactMap = std::map<std::string, control::v1::ArtefactRef>;
 
 // Parts of a stage in order: "embedding" (first stage), "layer.N", "head" (last stage).
 std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage);

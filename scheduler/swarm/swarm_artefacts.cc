@@ -20,20 +20,19 @@ void SwarmStateImpl::On(const ArtefactsLost& event) {
   ArtefactMap lost;
   for (const std::string& hash : event.hashes) {
     const auto found = needed.find(hash);
-    if (found != needed.end() && !lost_.contains(hash)) lost.insert(*found);
+    if (found != needed.end() && !lost_.Contains(hash)) lost.insert(*found);
   }
   if (lost.empty()) return;
   Want(lost);
   // Whoever is preparing could not fetch it; training goes on with what is loaded.
   if (state_ == RunState::kPreparing) {
     EndGeneration("an artefact is damaged or gone at the scheduler", nullptr);
-    not_before_ = now_;
+    backoff_.PlanAtOnce(now_);
   }
 }
 
 void SwarmStateImpl::Want(const ArtefactMap& by_hash) {
-  lost_.insert(by_hash.begin(), by_hash.end());
-  offered_.clear();
+  lost_.Add(by_hash);
   SHOAL_LOG(kWarning, "scheduler", "artefacts.lost", {"which", LostText()});
   WantArtefacts wanted;
   for (const auto& [hash, file] : by_hash) wanted.files.push_back(file);
@@ -45,61 +44,51 @@ void SwarmStateImpl::Want(const ArtefactMap& by_hash) {
 
 void SwarmStateImpl::AskFor(const Member& member) {
   if (lost_.empty()) return;
-  offered_.erase(member.peer);
+  lost_.Asked(member.peer);
   control::v1::SchedulerMessage message;
-  for (const auto& [hash, file] : lost_) *message.mutable_want_artefacts()->add_files() = file;
+  for (const auto& [hash, file] : lost_.by_hash())
+    *message.mutable_want_artefacts()->add_files() = file;
   Send(member, std::move(message));
 }
 
 void SwarmStateImpl::On(const ArtefactHere& event) {
-  if (lost_.erase(event.hash) == 0 || !lost_.empty()) return;
+  if (!lost_.Found(event.hash)) return;
   SHOAL_LOG(kInfo, "scheduler", "artefacts.whole");
-  not_before_ = now_;
+  backoff_.PlanAtOnce(now_);
 }
 
 bool SwarmStateImpl::NobodyElseToAsk() const {
   if (members_.candidates() < needed()) return false;
   for (const auto& [peer, member] : members_.all()) {
-    if (member.connected && !offered_.contains(peer)) return false;
+    if (member.connected && !lost_.HasOffered(peer)) return false;
   }
   return true;
 }
 
 bool SwarmStateImpl::ArtefactsWhole() {
   // A checkpoint made since may have replaced what was lost.
-  const ArtefactMap needed = NeededByHash();
-  std::erase_if(lost_, [&](const auto& entry) { return !needed.contains(entry.first); });
-  if (lost_.empty() || older_step_ == 0 || !NobodyElseToAsk()) return lost_.empty();
-  SHOAL_LOG(kWarning, "scheduler", "checkpoint.older", {"step", older_step_},
-            {"instead_of", checkpoint_step_}, {"reason", LostText()});
-  cause_ = "no peer has all artefacts of step " + std::to_string(checkpoint_step_) +
-           ", so the run goes back to step " + std::to_string(older_step_);
-  CheckpointMade made{older_step_, {}};
-  for (const auto& [name, file] : older_checkpoint_) made.files.push_back(file);
-  checkpoint_step_ = std::exchange(older_step_, 0);
-  checkpoint_ = std::exchange(older_checkpoint_, {});
-  Store(made);
+  lost_.KeepOnly(NeededByHash());
+  const RunHistory::Checkpoint older = history_.older();
+  if (lost_.empty() || older.step == 0 || !NobodyElseToAsk()) return lost_.empty();
+  SHOAL_LOG(kWarning, "scheduler", "checkpoint.older", {"step", older.step},
+            {"instead_of", history_.checkpoint().step}, {"reason", LostText()});
+  cause_ = "no peer has all artefacts of step " + std::to_string(history_.checkpoint().step) +
+           ", so the run goes back to step " + std::to_string(older.step);
+  CheckpointMade made{older.step, {}};
+  for (const auto& [name, file] : older.files) made.files.push_back(file);
+  Record(made);
   ArtefactMap by_hash;
   for (const control::v1::ArtefactRef& file : made.files) by_hash[file.hash()] = file;
-  const ArtefactMap still = NeededByHash();
-  std::erase_if(lost_, [&](const auto& entry) { return !still.contains(entry.first); });
+  lost_.KeepOnly(NeededByHash());
   // The server keeps the newest checkpoint only, the peers one more.
   Want(by_hash);
   return false;
 }
 
 std::string SwarmStateImpl::LostText() const {
-  constexpr std::size_t kNamed = 4;
-  std::string text = std::to_string(lost_.size()) +
-                     (lost_.size() == 1 ? " artefact is" : " artefacts are") +
-                     " damaged or gone at the scheduler (";
-  std::size_t named = 0;
-  for (const auto& [hash, file] : lost_) {
-    if (++named <= kNamed) text += (named == 1 ? "" : ", ") + file.name();
-  }
-  text += lost_.size() > kNamed ? ", ...)" : ")";
-  if (checkpoint_step_ > 0)
-    text += " of the checkpoint of step " + std::to_string(checkpoint_step_);
+  std::string text = lost_.Describe();
+  if (history_.checkpoint().step > 0)
+    text += " of the checkpoint of step " + std::to_string(history_.checkpoint().step);
   if (!NobodyElseToAsk()) return text + ": waiting for peers that have them";
   return text +
          ", and no peer that is here has them: bring back a peer that took part, or put model and "

@@ -10,7 +10,7 @@
 namespace shoal::scheduler {
 
 void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed& failed) {
-  if (failed.generation() != generation_ || !member->placed()) return;
+  if (failed.generation() != history_.generation() || !member->placed()) return;
   const std::string error = CleanText(failed.error(), kReasonCharactersMax);
   const std::string cause = member->LabelWithPlace() + " cannot do its part: " + error;
   // Some peers may be ill, or lie; if all that are here call the plan invalid, the configuration
@@ -18,7 +18,7 @@ void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed&
   const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
                        error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
   if (invalid) refusals_.insert(member->peer);
-  if (losses_.empty() && AllRefuse()) return Fail(cause);
+  if (history_.losses().empty() && AllRefuse()) return Fail(cause);
   if (!active()) return;
   Replace(member, cause);
 }
@@ -66,7 +66,7 @@ bool SwarmStateImpl::Neighbours(const Member& a, const Member& b) const {
 }
 
 void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken& broken) {
-  if (broken.generation() != generation_ || !member->placed()) return;
+  if (broken.generation() != history_.generation() || !member->placed()) return;
   PeerId other_id;
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
   Member* other = members_.Find(other_id);
@@ -79,15 +79,15 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   const std::string cause = "the link between " + member->LabelWithPlace() + " and " +
                             other->LabelWithPlace() +
                             " broke: " + CleanText(broken.error(), kReasonCharactersMax);
-  if (complaints_.Confirms(member->peer, other->peer, generation_)) {
+  if (complaints_.Confirms(member->peer, other->peer, history_.generation())) {
     // Both say so. The first alone did not count, or was not believed.
     if (active()) return Interrupt(cause, nullptr);
-    if (state_ == RunState::kPaused && !held_) CountFailure(cause);
+    if (state_ == RunState::kPaused && !history_.held()) CountFailure(cause);
     return;
   }
   if (!active()) return;
   const std::size_t before = complaints_.CountBy(member->peer, now_);
-  complaints_.Add(member->peer, other->peer, generation_, now_);
+  complaints_.Add(member->peer, other->peer, history_.generation(), now_);
   const std::string alone = cause + "; only " + member->Label() + " says so";
   if (const auto blamed = complaints_.ToBlame(member->peer, other->peer, now_)) {
     Member* const end = members_.Find(*blamed);
@@ -101,15 +101,15 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   }
   if (before < kUnconfirmedMax) return InterruptUncounted(alone);
   SHOAL_LOG(kWarning, "scheduler", "link.doubted", {"cause", alone}, {"complaints", before});
-  if (!doubt_) doubt_ = Doubt{alone, step_, now_};
+  if (!doubt_) doubt_ = Doubt{alone, history_.step(), now_};
 }
 
 // A complaint was not believed, but the step does not end either: then something is broken.
 void SwarmStateImpl::DoubtedForLong() {
   if (!doubt_ || !active()) return;
-  if (step_ > doubt_->step) return doubt_.reset();
-  const auto usual =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(4 * step_seconds_));
+  if (history_.step() > doubt_->step) return doubt_.reset();
+  const auto usual = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(4 * step_times_.seconds()));
   if (now_ - doubt_->since <= std::max(kDoubtLimit, usual)) return;
   const std::string cause = doubt_->cause + ", and the step did not end";
   Interrupt(cause, nullptr);

@@ -21,11 +21,12 @@ std::string FormatDouble(double value) {
 bool SwarmStateImpl::ChecksWeights() const {
   // Between synchronisations of local steps replicas differ by design.
   if (config_.pipelines < 2 || !decision_.sync) return false;
-  return decision_.checkpoint || (step_ + 1) % config_.weight_check_every == 0 || local_steps_ > 0;
+  return decision_.checkpoint || (history_.step() + 1) % config_.weight_check_every == 0 ||
+         local_steps_ > 0;
 }
 
 void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
-  if (state_ != RunState::kTraining || applied.step() >= step_) return;
+  if (state_ != RunState::kTraining || applied.step() >= history_.step()) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
   for (const control::v1::BoundaryChecksum& place : applied.boundaries()) {
@@ -56,30 +57,23 @@ std::string SwarmStateImpl::NamesOf(std::uint32_t stage,
   return names;
 }
 
-// A checkpoint must not hold weights that differ from the group's.
-bool SwarmStateImpl::DropCheckpointsOf(std::uint32_t stage,
-                                       const std::vector<std::uint32_t>& pipelines) {
-  return std::erase_if(pending_, [&](const auto& pending) {
-           const std::uint32_t speaker = pending.second.speakers[stage];
-           return std::find(pipelines.begin(), pipelines.end(), speaker) != pipelines.end();
-         }) > 0;
-}
-
 void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                                      const WeightVerdict& verdict) {
-  const bool dropped = DropCheckpointsOf(stage, verdict.differing);
-  if (dropped && ending_) ending_->from = step_;
+  // A checkpoint must not hold weights that differ from the group's.
+  const bool dropped = rounds_.DropUploadedBy(stage, verdict.differing);
+  if (dropped && ending_) ending_->from = history_.step();
   const bool known =
       verdict.majority && std::all_of(verdict.differing.begin(), verdict.differing.end(),
                                       [&](auto p) { return repairing_.contains(plan_[p][stage]); });
-  if (known && step_ < config_.steps) return MaybeReduce();  // until a checkpoint is whole
+  if (known && history_.step() < config_.steps)
+    return MaybeReduce();  // until a checkpoint is whole
   const std::string names = NamesOf(stage, verdict.differing);
   SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
             {"majority", verdict.majority}, {"peers", names});
   const std::string what = "the weights of " + names + " differ after step " + std::to_string(step);
   if (!verdict.majority) {
     last_difference_ = what + ", and no majority says which are right: all go back to step " +
-                       std::to_string(checkpoint_step_) + ", where they were equal";
+                       std::to_string(history_.checkpoint().step) + ", where they were equal";
     return Interrupt(last_difference_, nullptr);
   }
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
@@ -95,9 +89,9 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                     "leave, then continue with: shoal swarm resume",
                 nullptr);
   }
-  speakers_[stage] = verdict.speaker;
-  if (step_ < config_.steps) {
-    if (!ending_) ending_ = Ending{last_difference_, step_, false};
+  rounds_.SetUploader(stage, verdict.speaker);
+  if (history_.step() < config_.steps) {
+    if (!ending_) ending_ = Ending{last_difference_, history_.step(), false};
     MaybeReduce();
   } else if (dropped) {  // too late for a further checkpoint
     Interrupt(last_difference_, nullptr);
@@ -106,7 +100,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
 
 // A value that cannot be, or does not fit: the step is not applied, a spare takes the place.
 void SwarmStateImpl::RefuseValue(Member* member, const std::string& cause) {
-  SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", step_}, {"cause", cause});
+  SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()}, {"cause", cause});
   plausibility_.Refused(cause);
   Replace(member, cause);
 }
@@ -118,7 +112,7 @@ bool SwarmStateImpl::LossFits(Member* member, const control::v1::StepReady& read
   if (sum >= -labels * kLossBelowZero && sum <= labels * kLossMax) return true;
   RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(sum) +
                           " over " + std::to_string(ready.labels()) + " labels at step " +
-                          std::to_string(step_) + ", which is not between 0 and " +
+                          std::to_string(history_.step()) + ", which is not between 0 and " +
                           FormatDouble(kLossMax) +
                           " a label: its values are wrong, or training diverges and "
                           "learning_rate is too high");
@@ -138,7 +132,7 @@ bool SwarmStateImpl::LossesFit() {
     if (losses[p] < 0 || plausibility_.LossFits(losses[p], std::move(others))) continue;
     Member* const member = members_.Find(plan_[p][config_.stages - 1]);
     RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(losses[p]) +
-                            " a label at step " + std::to_string(step_) +
+                            " a label at step " + std::to_string(history_.step()) +
                             ", far above the run's: its values are wrong, or training diverges and "
                             "learning_rate is too high");
     return false;
@@ -152,7 +146,7 @@ bool SwarmStateImpl::NormFits(Member* member, double squared_norm) {
   if (!excess) return true;
   RefuseValue(member, member->LabelWithPlace() + " reports a gradient norm of " +
                           FormatDouble(*excess) + " times the usual one of its stage at step " +
-                          std::to_string(step_) +
+                          std::to_string(history_.step()) +
                           ": a value of its stage group is wrong, or training diverges and "
                           "learning_rate is too high");
   return false;
@@ -162,7 +156,7 @@ void SwarmStateImpl::OnDisagreement(std::uint32_t stage) {
   const std::vector<std::uint32_t> odd = account_.disagreeing(stage);
   const std::string cause = "the peers of stage " + std::to_string(stage) +
                             " have different gradients after their exchange at step " +
-                            std::to_string(step_) + ": " + NamesOf(stage, odd) +
+                            std::to_string(history_.step()) + ": " + NamesOf(stage, odd) +
                             (odd.size() > 1 ? " differ" : " differs from the others");
   if (odd.size() == 1) return RefuseValue(members_.Find(plan_[odd.front()][stage]), cause);
   plausibility_.Refused(cause);

@@ -41,7 +41,7 @@ void SwarmStateImpl::Lost(Member* member, const std::string& why) {
       "lost " + member->LabelWithPlace() + ": " + CleanText(why, kReasonCharactersMax);
   if (active()) {
     Interrupt(cause, member);
-  } else if (state_ == RunState::kPaused && !held_) {
+  } else if (state_ == RunState::kPaused && !history_.held()) {
     // Often a neighbour reports its broken link first; who is gone says more than that.
     cause_ = cause + StepsUndone();
   }
@@ -82,8 +82,8 @@ void SwarmStateImpl::Welcome(Member* member) {
   Send(*member, message);
   AskFor(*member);
   if (state_ == RunState::kFinished) {
-    message.mutable_finished()->set_generation(generation_);
-    message.mutable_finished()->set_steps(step_);
+    message.mutable_finished()->set_generation(history_.generation());
+    message.mutable_finished()->set_steps(history_.step());
     Send(*member, message);
   }
 }
@@ -118,7 +118,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       }
       return;
     case PeerMessage::kLinkBroken: OnLinkBroken(member, message.link_broken()); return;
-    case PeerMessage::kArtefactsOffered: offered_.insert(member->peer); return;
+    case PeerMessage::kArtefactsOffered: lost_.Offered(member->peer); return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
     case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;
     case PeerMessage::kHello:
@@ -152,13 +152,13 @@ void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
   member->wants_stage = false;
   member->going = CleanText(reason, kReasonCharactersMax);
   // Else its abort is on the way, or the end of the run.
-  if (!member->placed() || !active() || step_ >= config_.steps) return;
+  if (!member->placed() || !active() || history_.step() >= config_.steps) return;
   const std::string cause = HandsOver(*member);
   if (state_ == RunState::kTraining) {
-    if (!ending_) ending_ = Ending{cause, step_, false};
+    if (!ending_) ending_ = Ending{cause, history_.step(), false};
   } else {  // no step began since the checkpoint
     EndGeneration(cause, nullptr);
-    not_before_ = now_;
+    backoff_.PlanAtOnce(now_);
   }
 }
 

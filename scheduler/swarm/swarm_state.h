@@ -21,7 +21,7 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/swarm/run_lifecycle.h"
+#include "scheduler/history/run_lifecycle.h"
 
 namespace shoal::scheduler {
 

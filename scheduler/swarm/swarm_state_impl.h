@@ -1,11 +1,14 @@
-// The SwarmState: membership and lifecycle (swarm_state.cc), what peers say (swarm_messages.cc),
-// complaints (swarm_complaints.cc), plans, steps and checkpoints (swarm_training.cc), what must be
-// equal or fit (swarm_consistency.cc), what the server lost (swarm_artefacts.cc).
+// The SwarmState: membership and lifecycle (swarm_state_impl.cc), what it shows (swarm_view.cc),
+// what peers say (swarm_messages.cc), complaints (swarm_complaints.cc), plans, steps and
+// checkpoints (swarm_training.cc), what must be equal or fit (swarm_consistency.cc), what the
+// server lost (swarm_artefacts.cc).
+//
+// State with rules of its own lies in classes beside it: RunHistory, CheckpointRounds,
+// LostArtefacts, FailureBackoff, StepTimes, Members, StepAccount and those of swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,18 +17,23 @@
 #include <vector>
 
 #include "dataset/sampler.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/history/checkpoint_rounds.h"
+#include "scheduler/history/failure_backoff.h"
+#include "scheduler/history/lost_artefacts.h"
+#include "scheduler/history/run_history.h"
+#include "scheduler/history/run_lifecycle.h"
+#include "scheduler/history/stored_event.h"
 #include "scheduler/plan/lan_plan.h"
+#include "scheduler/steps/consistency.h"
+#include "scheduler/steps/plausibility.h"
+#include "scheduler/steps/stage_choice.h"
+#include "scheduler/steps/step_account.h"
+#include "scheduler/steps/step_decision.h"
+#include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/complaints.h"
-#include "scheduler/swarm/consistency.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/plan_messages.h"
-#include "scheduler/swarm/plausibility.h"
-#include "scheduler/swarm/run_lifecycle.h"
-#include "scheduler/swarm/stage_choice.h"
-#include "scheduler/swarm/step_account.h"
-#include "scheduler/swarm/step_decision.h"
-#include "scheduler/swarm/stored_event.h"
-#include "scheduler/swarm/swarm_limits.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -43,11 +51,6 @@ class SwarmStateImpl final : public SwarmState {
   bool IsMember(const PeerId& peer) const override;
 
  private:
-  struct PendingCheckpoint {
-    std::vector<std::uint32_t> speakers;  // by stage: the pipeline whose member uploads
-    std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
-    ArtefactMap files;
-  };
   // Why the generation ends as soon as a checkpoint of more than `from` applied steps is whole, so
   // that no work is lost.
   struct Ending {
@@ -56,7 +59,7 @@ class SwarmStateImpl final : public SwarmState {
     bool hold = false;  // then wait for an order to resume; else plan again at once
   };
 
-  // ---- events (swarm_state.cc) ----
+  // ---- events (swarm_state_impl.cc) ----
   void On(const PeerConnected& event);
   void On(const PeerMessageReceived& event);
   void On(const PeerDisconnected& event);
@@ -67,14 +70,8 @@ class SwarmStateImpl final : public SwarmState {
   void OrderPause();
   void OrderResume();
 
-  Status Replay(const RunBegan& event);
-  Status Replay(const RunStarted& event);
-  Status Replay(const PlanMade& event);
-  Status Replay(const LossesKnown& event);
-  Status Replay(const CheckpointMade& event);
-  Status Replay(const RunHeld& event);
-  Status Replay(const RunReleased& event);
-  Status Replay(const RunFinished& event);
+  // To the log; Record also makes the change that the event stands for.
+  void Record(const StoredEvent& event);
   void Store(const StoredEvent& event);
   void StoreLosses();
 
@@ -91,6 +88,8 @@ class SwarmStateImpl final : public SwarmState {
   void Hold(const std::string& cause, const Member* lost);
   void Fail(const std::string& cause);
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
+
+  // ---- what it shows (swarm_view.cc) ----
   std::string Reason() const;
   std::string Warning() const;
   std::string WaitingFor() const;
@@ -140,11 +139,10 @@ class SwarmStateImpl final : public SwarmState {
   StepDecision Decide() const;
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
-  std::optional<std::uint32_t> SpeakerOf(std::uint32_t stage) const;
+  std::optional<std::uint32_t> UploaderFor(std::uint32_t stage) const;
   static std::string CannotSave(const Member& member);
   std::string WhoCannotSave() const;
   void MaybeCompleteCheckpoint(std::uint64_t step);
-  void CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files);
   void EndAfterCheckpoint();
   void EndNow(const std::string& cause);
   void Finish();
@@ -158,7 +156,6 @@ class SwarmStateImpl final : public SwarmState {
   void OnApplied(Member* member, const control::v1::Applied& applied);
   bool ChecksWeights() const;
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
-  bool DropCheckpointsOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
   std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
 
   // ---- artefacts that the server lost (swarm_artefacts.cc) ----
@@ -179,41 +176,27 @@ class SwarmStateImpl final : public SwarmState {
   RunConfig config_;
   const ArtefactMap initial_;
   const std::string join_secret_;
-  const std::uint64_t config_hash_;
   const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 
   TimePoint now_{};
   std::vector<Action> out_;
 
-  // Of the run; survives a restart.
-  bool began_ = false, started_ = false, held_ = false;
-  std::uint64_t generation_ = 0;
-  std::uint64_t step_ = 0;  // steps applied in the newest history
-  std::vector<double> losses_;
-  std::size_t losses_stored_ = 0;
-  std::uint64_t checkpoint_step_ = 0;
-  ArtefactMap checkpoint_;
-  std::uint64_t older_step_ = 0;  // of the checkpoint before; 0: none, or it was gone back to
-  ArtefactMap older_checkpoint_;
+  RunHistory history_;
 
   // Lifecycle.
   RunState state_ = RunState::kWaiting;
   std::string cause_;  // why it is paused or failed
   std::optional<Ending> ending_;
-  TimePoint not_before_{};  // of the next plan
-  bool too_small_ = false;  // enough peers were here, but not enough memory
-  std::uint32_t failures_ = 0;
-  std::uint64_t progress_ = 0;  // most steps applied when a generation ended
-  std::set<PeerId> refusals_;   // who called plans invalid since the last that worked
-  std::set<PeerId> replaced_;   // who lost its place since the last checkpoint
+  FailureBackoff backoff_;
+  bool too_small_ = false;     // enough peers were here, but not enough memory
+  std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
+  std::set<PeerId> replaced_;  // who lost its place since the last checkpoint
   ComplaintBook complaints_;
   std::optional<Doubt> doubt_;    // about a complaint, in this generation
   control::v1::RunStatus shown_;  // last sent to the peers
 
-  // Artefacts that the run needs and the server lost, by hash, and who uploaded all it has of them.
-  ArtefactMap lost_;
-  std::set<PeerId> offered_;
+  LostArtefacts lost_;
 
   // Of the generation.
   Members members_;
@@ -226,19 +209,15 @@ class SwarmStateImpl final : public SwarmState {
   StageChoice stage_choice_;
   LineRates line_rates_;
   std::vector<control::v1::StageTiming> timings_;
-  std::map<std::uint64_t, PendingCheckpoint> pending_;  // by steps applied
-  std::uint64_t checkpoint_asked_ = 0;                  // steps applied at the newest asked for
-  bool reduced_ = false;                                // Reduce of the step in progress is out
-  StepDecision decision_;                               // of that step
-  // By stage: the pipeline whose member speaks for its group in checkpoints.
-  std::vector<std::uint32_t> speakers_;
+  CheckpointRounds rounds_;
+  bool reduced_ = false;   // Reduce of the step in progress is out
+  StepDecision decision_;  // of that step
   ConsistencyChecks consistency_;
   Plausibility plausibility_;
   std::string last_difference_;  // of weights, for people; empty: never
   std::set<PeerId> repairing_;   // peers that take the majority's weights with the next plan
   std::map<PeerId, std::uint32_t> weight_repairs_;  // how often a peer did
-  double step_seconds_ = 0, seconds_in_control_ = 0;
-  std::deque<double> last_step_seconds_;
+  StepTimes step_times_;
 };
 
 }  // namespace shoal::scheduler

@@ -21,13 +21,14 @@ std::vector<Member*> SwarmStateImpl::PlanMembers() {
 }
 
 bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) const {
-  return active() && generation == generation_ && member.placed();
+  return active() && generation == history_.generation() && member.placed();
 }
 
 void SwarmStateImpl::TryPlan() {
   if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return;
-  if (held_ || (!started_ && !config_.auto_start) || now_ < not_before_) return;
-  if (checkpoint_step_ >= config_.steps) {
+  if (history_.held() || (!history_.started() && !config_.auto_start)) return;
+  if (!backoff_.MayPlan(now_)) return;
+  if (history_.checkpoint().step >= config_.steps) {
     Finish();
     return;
   }
@@ -39,32 +40,27 @@ void SwarmStateImpl::TryPlan() {
 }
 
 void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
-  if (!started_) Store(RunStarted{});
-  started_ = true;
-  ++generation_;
+  if (!history_.started()) Record(RunStarted{});
   plan_ = std::move(plan);
   members_.SetPlaces(plan_);
   lans_ = LansOfPlan(config_, plan_, round_trips_);
   StoreLosses();
-  step_ = checkpoint_step_;
-  losses_.resize(step_);
-  losses_stored_ = step_;
-  Store(PlanMade{generation_, step_});
+  Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
   ready_.clear();
-  pending_.clear();
-  checkpoint_asked_ = checkpoint_step_;
   consistency_.Reset();
-  speakers_.clear();
+  std::vector<std::uint32_t> uploaders;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-    speakers_.push_back(SpeakerOf(stage).value_or(0));
+    uploaders.push_back(UploaderFor(stage).value_or(0));
   }
+  rounds_.Reset(history_.checkpoint().step, std::move(uploaders));
   repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
   out_.push_back(PlanOut{plan_});
-  const control::v1::Plan common = CommonPlan(config_, generation_, step_, plan_, lans_, members_);
+  const control::v1::Plan common =
+      CommonPlan(config_, history_.generation(), history_.step(), plan_, lans_, members_);
   const ArtefactMap weights = CurrentWeights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
@@ -91,7 +87,8 @@ void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& r
   ready_.insert(member->peer);
   if (ready_.size() < needed()) return;
   // Once: what is measured differently then counts for the next generation.
-  if (generation_ != planned_again_ && lans_ != LansOfPlan(config_, plan_, round_trips_)) {
+  if (history_.generation() != planned_again_ &&
+      lans_ != LansOfPlan(config_, plan_, round_trips_)) {
     return PlanAgainForLans();
   }
   if (Enter(RunEvent::kAllReady)) BeginSteps();
@@ -99,24 +96,26 @@ void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& r
 
 // LANs are constant for a generation, and a stage knows its own when it is loaded.
 void SwarmStateImpl::PlanAgainForLans() {
-  SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", generation_});
+  SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", history_.generation()});
   EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
                 nullptr);
-  not_before_ = now_;
-  planned_again_ = generation_ + 1;
+  backoff_.PlanAtOnce(now_);
+  planned_again_ = history_.generation() + 1;
 }
 
 void SwarmStateImpl::BeginSteps() {
   refusals_.clear();
-  account_.Begin(step_, now_);
+  account_.Begin(history_.step(), now_);
   reduced_ = false;
-  for (std::uint64_t step = step_; step < step_ + kStepPlansAhead; ++step) SendStepPlan(step);
+  for (std::uint64_t step = history_.step(); step < history_.step() + kStepPlansAhead; ++step)
+    SendStepPlan(step);
 }
 
 void SwarmStateImpl::SendStepPlan(std::uint64_t step) {
   if (step >= config_.steps) return;
   control::v1::SchedulerMessage message;
-  *message.mutable_step_plan() = MakeStepPlan(config_, *sampler_, generation_, step, timings_);
+  *message.mutable_step_plan() =
+      MakeStepPlan(config_, *sampler_, history_.generation(), step, timings_);
   for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
     control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
     told->set_upload_bps(line.upload_bps);
@@ -137,22 +136,24 @@ std::vector<LineRate> SwarmStateImpl::KnownLines() const {
 }
 
 void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& ready) {
-  if (state_ != RunState::kTraining || ready.step() != step_ || step_ >= config_.steps) return;
+  if (state_ != RunState::kTraining || ready.step() != history_.step() ||
+      history_.step() >= config_.steps)
+    return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
   if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
     Interrupt(member->LabelWithPlace() + " finished " + std::to_string(ready.micro_batches()) +
                   " of " + std::to_string(MicroBatchesOf(config_, pipeline)) +
-                  " micro-batches of step " + std::to_string(step_),
+                  " micro-batches of step " + std::to_string(history_.step()),
               nullptr);
     return;
   }
   if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
-    Hold("the loss is not finite at step " + std::to_string(step_) + " (" +
+    Hold("the loss is not finite at step " + std::to_string(history_.step()) + " (" +
              member->LabelWithPlace() +
              "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
              "again; or try from step " +
-             std::to_string(checkpoint_step_) + " once more with: shoal swarm resume",
+             std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume",
          nullptr);
     return;
   }
@@ -164,14 +165,14 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
 void SwarmStateImpl::MaybeReduce() {
   if (state_ != RunState::kTraining || reduced_ || !account_.all_ready()) return;
   // The generation ends with the checkpoint that is under way: a further step would be lost.
-  if (ending_ && checkpoint_asked_ > ending_->from) return;
+  if (ending_ && rounds_.asked() > ending_->from) return;
   reduced_ = true;
   timings_ = account_.timings();
   control::v1::SchedulerMessage message;
-  message.mutable_reduce()->set_generation(generation_);
-  message.mutable_reduce()->set_step(step_);
+  message.mutable_reduce()->set_generation(history_.generation());
+  message.mutable_reduce()->set_step(history_.step());
   message.mutable_reduce()->set_labels(account_.labels());
-  message.mutable_reduce()->set_learning_rate(LearningRate(config_, step_));
+  message.mutable_reduce()->set_learning_rate(LearningRate(config_, history_.step()));
   decision_ = Decide();
   message.mutable_reduce()->set_checkpoint(decision_.checkpoint);
   message.mutable_reduce()->set_sync(decision_.sync);
@@ -180,14 +181,14 @@ void SwarmStateImpl::MaybeReduce() {
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
     message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
-  for (const std::uint32_t exact : stage_choice_.ExactStages(step_)) {
+  for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
     message.mutable_reduce()->add_exact_stages(exact);
   }
   SendToPlan(message);
 }
 
 void SwarmStateImpl::HoldOnGradient(const Member& member) {
-  Hold("the gradient is not finite at step " + std::to_string(step_) + " (" +
+  Hold("the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
            member.LabelWithPlace() +
            "): lower learning_rate or take more backward codec bits in run.toml and start the "
            "scheduler again; or try once more with: shoal swarm resume",
@@ -195,7 +196,7 @@ void SwarmStateImpl::HoldOnGradient(const Member& member) {
 }
 
 void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
-  if (state_ != RunState::kTraining || done.step() != step_ || !reduced_) return;
+  if (state_ != RunState::kTraining || done.step() != history_.step() || !reduced_) return;
   if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
   if (!NormFits(member, done.squared_norm())) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
@@ -209,12 +210,12 @@ void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& don
 
 StepDecision SwarmStateImpl::Decide() const {
   StepFacts facts;
-  facts.applied = step_ + 1;
+  facts.applied = history_.step() + 1;
   facts.steps = config_.steps;
   facts.checkpoint_every = config_.checkpoint_every;
-  facts.checkpoint_asked = checkpoint_asked_;
-  facts.checkpoints_pending = pending_.size() >= kPendingCheckpointsMax;
-  facts.pausing = ending_ && checkpoint_asked_ <= ending_->from;
+  facts.checkpoint_asked = rounds_.asked();
+  facts.checkpoints_pending = rounds_.full();
+  facts.pausing = ending_ && rounds_.asked() <= ending_->from;
   facts.local_steps = local_steps_;
   return DecideStep(facts);
 }
@@ -225,7 +226,7 @@ void SwarmStateImpl::FinishStep() {
   }
   const std::uint64_t labels = account_.labels();
   if (labels == 0) {
-    Hold("step " + std::to_string(step_) +
+    Hold("step " + std::to_string(history_.step()) +
              " has no labels: the data seems to hold only padding; prepare it again",
          nullptr);
     return;
@@ -233,56 +234,47 @@ void SwarmStateImpl::FinishStep() {
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
   SendApply(loss, norm, labels);
-  const double seconds = std::chrono::duration<double>(account_.elapsed(now_)).count();
-  step_seconds_ = step_seconds_ == 0 ? seconds : 0.7 * step_seconds_ + 0.3 * seconds;
-  last_step_seconds_.push_back(seconds);
-  if (last_step_seconds_.size() > kStepSecondsKept) last_step_seconds_.pop_front();
-  seconds_in_control_ = std::chrono::duration<double>(account_.between_ready_and_synced()).count();
-  losses_.push_back(loss);
+  step_times_.Add(account_.elapsed(now_), account_.between_ready_and_synced());
+  history_.AddLoss(loss);
   plausibility_.AddLoss(loss);
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     plausibility_.AddNorm(stage, decision_.sync, account_.squared_norm_of(stage));
   }
-  ++step_;
-  if (decision_.checkpoint) {
-    if (pending_.size() >= kPendingCheckpointsMax) pending_.erase(pending_.begin());
-    pending_[step_].speakers = speakers_;
-    checkpoint_asked_ = step_;
-  }
-  if (losses_.size() - losses_stored_ >= kLossesPerEvent) StoreLosses();
-  account_.Begin(step_, now_);
+  if (decision_.checkpoint) rounds_.Begin(history_.step());
+  if (history_.new_losses() >= kLossesPerEvent) StoreLosses();
+  account_.Begin(history_.step(), now_);
   reduced_ = false;
-  SendStepPlan(step_ - 1 + kStepPlansAhead);
+  SendStepPlan(history_.step() - 1 + kStepPlansAhead);
 }
 
 void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
   control::v1::SchedulerMessage message;
   control::v1::Apply* apply = message.mutable_apply();
-  apply->set_generation(generation_);
-  apply->set_step(step_);
+  apply->set_generation(history_.generation());
+  apply->set_step(history_.step());
   apply->set_global_norm(norm);
-  apply->set_learning_rate(LearningRate(config_, step_));
+  apply->set_learning_rate(LearningRate(config_, history_.step()));
   apply->set_labels(labels);
   apply->set_loss(loss);
   // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(ChecksWeights());
   for (const Member* member : PlanMembers()) {
-    const auto stage = static_cast<std::size_t>(member->stage);
+    const auto stage = static_cast<std::uint32_t>(member->stage);
     apply->set_upload(decision_.checkpoint &&
-                      speakers_[stage] == static_cast<std::uint32_t>(member->pipeline));
+                      rounds_.uploader(stage) == static_cast<std::uint32_t>(member->pipeline));
     Send(*member, message);
   }
 }
 
 void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
-  const auto pending = pending_.find(done.step());
-  if (pending == pending_.end()) return;
+  if (!rounds_.Has(done.step())) return;
   if (!done.error().empty()) return OnSaveFailed(member, done);
   member->save_error.clear();
   member->saves_failed = 0;
+  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (pending->second.speakers[stage] == static_cast<std::uint32_t>(member->pipeline)) {
+  if (rounds_.Uploads(done.step(), pipeline, stage)) {
     ArtefactMap files;
     for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
     for (const std::string& part : StageParts(config_, stage)) {
@@ -294,16 +286,16 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
                     nullptr);
           return;
         }
-        pending->second.files[name] = file->second;
+        rounds_.AddFile(done.step(), name, file->second);
       }
     }
   }
-  pending->second.reported.emplace(member->pipeline, stage);
+  rounds_.AddReport(done.step(), pipeline, stage);
   MaybeCompleteCheckpoint(done.step());
 }
 
 // The first member of a stage that can save, if any.
-std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) const {
+std::optional<std::uint32_t> SwarmStateImpl::UploaderFor(std::uint32_t stage) const {
   for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
     const Member* member = members_.Find(plan_[pipeline][stage]);
     if (member != nullptr && member->save_error.empty()) return pipeline;
@@ -311,8 +303,8 @@ std::optional<std::uint32_t> SwarmStateImpl::SpeakerOf(std::uint32_t stage) cons
   return std::nullopt;
 }
 
-// A peer that cannot save costs no step: another member of its stage speaks for the group from now
-// on. If there is none, a spare takes its place when it has failed twice, which costs the steps
+// A peer that cannot save costs no step: another member of its stage uploads for the group from
+// now on. If there is none, a spare takes its place when it has failed twice, which costs the steps
 // since the last checkpoint once; without a spare the next checkpoint tries again, and the status
 // names the peer.
 void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
@@ -320,16 +312,15 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
   ++member->saves_failed;
   SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPlace()},
             {"step", done.step()}, {"error", member->save_error});
-  const auto pending = pending_.find(done.step());
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (pending->second.speakers[stage] != pipeline) {
-    pending->second.reported.emplace(pipeline, stage);  // it fetches what it lacks another time
+  if (!rounds_.Uploads(done.step(), pipeline, stage)) {
+    rounds_.AddReport(done.step(), pipeline, stage);  // it fetches what it lacks another time
     return MaybeCompleteCheckpoint(done.step());
   }
-  pending_.erase(pending);
-  const auto other = SpeakerOf(stage);
-  if (step_ >= config_.steps) {  // no step is left in which to save again
+  rounds_.Drop(done.step());
+  const auto other = UploaderFor(stage);
+  if (history_.step() >= config_.steps) {  // no step is left in which to save again
     if (other) return Interrupt(WhoCannotSave(), nullptr);
     return Hold(WhoCannotSave() + "; then continue with: shoal swarm resume", nullptr);
   }
@@ -340,9 +331,9 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
   if (replaceable && member->saves_failed >= kSavesFailedMax) {
     return Replace(member, CannotSave(*member) + "; a spare takes its place");
   }
-  if (other) speakers_[stage] = *other;
-  if (other || replaceable) checkpoint_asked_ = checkpoint_step_;  // again at once
-  if (ending_) ending_->from = step_;
+  if (other) rounds_.SetUploader(stage, *other);
+  if (other || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
+  if (ending_) ending_->from = history_.step();
   MaybeReduce();
 }
 
@@ -356,32 +347,21 @@ std::string SwarmStateImpl::WhoCannotSave() const {
       const Member* member = members_.Find(peer);
       if (member == nullptr || member->save_error.empty()) continue;
       return CannotSave(*member) + "; the newest that is whole is of step " +
-             std::to_string(checkpoint_step_) + ". Free disk space there, or let that peer leave";
+             std::to_string(history_.checkpoint().step) +
+             ". Free disk space there, or let that peer leave";
     }
   }
   return "";
 }
 
 void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
-  const auto pending = pending_.find(step);
-  if (pending->second.reported.size() < needed()) return;
-  const ArtefactMap files = std::move(pending->second.files);
-  CompleteCheckpoint(step, files);
-}
-
-void SwarmStateImpl::CompleteCheckpoint(std::uint64_t step, const ArtefactMap& files) {
-  pending_.erase(pending_.begin(), pending_.upper_bound(step));
-  if (step > checkpoint_step_) {
-    older_step_ = checkpoint_step_;
-    older_checkpoint_ = std::move(checkpoint_);
-  }
-  checkpoint_step_ = step;
-  checkpoint_ = files;
+  const auto files = rounds_.TakeWhole(step, needed());
+  if (!files) return;
   replaced_.clear();
   StoreLosses();
   CheckpointMade made{step, {}};
-  for (const auto& [name, file] : files) made.files.push_back(file);
-  Store(made);
+  for (const auto& [name, file] : *files) made.files.push_back(file);
+  Record(made);
   out_.push_back(CheckpointComplete{step});
   if (step >= config_.steps) {
     Finish();
@@ -399,16 +379,16 @@ void SwarmStateImpl::EndAfterCheckpoint() {
 void SwarmStateImpl::EndNow(const std::string& cause) {
   if (ending_ && ending_->hold) return Hold(cause, nullptr);
   EndGeneration(cause, nullptr);
-  not_before_ = now_;
+  backoff_.PlanAtOnce(now_);
 }
 
 void SwarmStateImpl::Finish() {
   if (!Enter(RunEvent::kCompleted)) return;
   ending_.reset();
-  Store(RunFinished{checkpoint_step_});
+  Store(RunFinished{history_.checkpoint().step});
   control::v1::SchedulerMessage message;
-  message.mutable_finished()->set_generation(generation_);
-  message.mutable_finished()->set_steps(checkpoint_step_);
+  message.mutable_finished()->set_generation(history_.generation());
+  message.mutable_finished()->set_steps(history_.checkpoint().step);
   for (const auto& [peer, member] : members_.all()) {
     if (member.connected) Send(member, message);
   }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "scheduler/history/stored_event.h"
 #include "scheduler/swarm/peer_message_check.h"
-#include "scheduler/swarm/stored_event.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::scheduler;

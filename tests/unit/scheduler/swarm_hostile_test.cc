@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "scheduler/swarm/plausibility.h"
-#include "scheduler/swarm/swarm_limits.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/steps/plausibility.h"
 #include "unit/scheduler/sim_swarm.h"
 
 namespace shoal::scheduler {

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/step_decision.h"
+#include "scheduler/steps/step_decision.h"
 
 namespace shoal::scheduler {
 

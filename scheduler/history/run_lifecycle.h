@@ -1,7 +1,7 @@
 // The states of a run and what moves it from one to the next; drawn in docs/ARCHITECTURE.md.
 
-#ifndef SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
-#define SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
+#ifndef SHOAL_SCHEDULER_HISTORY_RUN_LIFECYCLE_H_
+#define SHOAL_SCHEDULER_HISTORY_RUN_LIFECYCLE_H_
 
 #include <optional>
 #include <string_view>
@@ -24,4 +24,4 @@ std::optional<RunState> NextState(RunState state, RunEvent event);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_RUN_LIFECYCLE_H_
+#endif  // SHOAL_SCHEDULER_HISTORY_RUN_LIFECYCLE_H_

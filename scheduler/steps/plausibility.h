@@ -4,8 +4,8 @@
 // and speaks only where a value exceeds their median by a large factor and by ten median absolute
 // deviations of logarithms. Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_PLAUSIBILITY_H_
-#define SHOAL_SCHEDULER_SWARM_PLAUSIBILITY_H_
+#ifndef SHOAL_SCHEDULER_STEPS_PLAUSIBILITY_H_
+#define SHOAL_SCHEDULER_STEPS_PLAUSIBILITY_H_
 
 #include <cstdint>
 #include <deque>
@@ -66,4 +66,4 @@ std::string FlatLossText(const std::vector<double>& losses);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_PLAUSIBILITY_H_
+#endif  // SHOAL_SCHEDULER_STEPS_PLAUSIBILITY_H_

@@ -7,8 +7,8 @@
 // pipeline ends early, and what an exchange needs beyond it is what compression can save. Pure.
 // Thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_STAGE_CHOICE_H_
-#define SHOAL_SCHEDULER_SWARM_STAGE_CHOICE_H_
+#ifndef SHOAL_SCHEDULER_STEPS_STAGE_CHOICE_H_
+#define SHOAL_SCHEDULER_STEPS_STAGE_CHOICE_H_
 
 #include <cstdint>
 #include <deque>
@@ -55,4 +55,4 @@ class StageChoice {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_STAGE_CHOICE_H_
+#endif  // SHOAL_SCHEDULER_STEPS_STAGE_CHOICE_H_

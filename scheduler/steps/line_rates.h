@@ -1,8 +1,8 @@
 // What the peers of a plan are told of each other's lines, by which groups share out their
 // reductions (replica/collective/shares.h). Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
-#define SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
+#ifndef SHOAL_SCHEDULER_STEPS_LINE_RATES_H_
+#define SHOAL_SCHEDULER_STEPS_LINE_RATES_H_
 
 #include <cstdint>
 #include <vector>
@@ -41,4 +41,4 @@ class LineRates {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_LINE_RATES_H_
+#endif  // SHOAL_SCHEDULER_STEPS_LINE_RATES_H_

@@ -2,8 +2,8 @@
 // boundary after every step, and the weights of a stage group every few steps.
 // Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_
-#define SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_
+#ifndef SHOAL_SCHEDULER_STEPS_CONSISTENCY_H_
+#define SHOAL_SCHEDULER_STEPS_CONSISTENCY_H_
 
 #include <cstdint>
 #include <map>
@@ -64,4 +64,4 @@ class ConsistencyChecks {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_CONSISTENCY_H_
+#endif  // SHOAL_SCHEDULER_STEPS_CONSISTENCY_H_

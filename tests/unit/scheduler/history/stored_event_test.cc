@@ -1,4 +1,4 @@
-#include "scheduler/swarm/stored_event.h"
+#include "scheduler/history/stored_event.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/run_lifecycle.h"
+#include "scheduler/history/run_lifecycle.h"
 
 namespace shoal::scheduler {
 

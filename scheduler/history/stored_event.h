@@ -1,8 +1,8 @@
 // StoredEvent: what of a run survives a restart of the scheduler, and its form in the event log:
 // one JSON object each, with "type" first.
 
-#ifndef SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_
-#define SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_
+#ifndef SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_
+#define SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_
 
 #include <cstdint>
 #include <string>
@@ -53,4 +53,4 @@ Result<StoredEvent> DecodeEvent(std::string_view bytes);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_STORED_EVENT_H_
+#endif  // SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_

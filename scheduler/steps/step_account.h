@@ -1,8 +1,8 @@
 // StepAccount: what the members of a plan have reported about the step in progress.
 // Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_
-#define SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_
+#ifndef SHOAL_SCHEDULER_STEPS_STEP_ACCOUNT_H_
+#define SHOAL_SCHEDULER_STEPS_STEP_ACCOUNT_H_
 
 #include <cstdint>
 #include <optional>
@@ -76,4 +76,4 @@ class StepAccount {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_STEP_ACCOUNT_H_
+#endif  // SHOAL_SCHEDULER_STEPS_STEP_ACCOUNT_H_

@@ -1,7 +1,7 @@
 // StepDecision: what kind of step one is. Pure.
 
-#ifndef SHOAL_SCHEDULER_SWARM_STEP_DECISION_H_
-#define SHOAL_SCHEDULER_SWARM_STEP_DECISION_H_
+#ifndef SHOAL_SCHEDULER_STEPS_STEP_DECISION_H_
+#define SHOAL_SCHEDULER_STEPS_STEP_DECISION_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ StepDecision DecideStep(const StepFacts& facts);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_STEP_DECISION_H_
+#endif  // SHOAL_SCHEDULER_STEPS_STEP_DECISION_H_

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/stage_choice.h"
+#include "scheduler/steps/stage_choice.h"
 
 #include <gtest/gtest.h>
 

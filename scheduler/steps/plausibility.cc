@@ -1,4 +1,4 @@
-#include "scheduler/swarm/plausibility.h"
+#include "scheduler/steps/plausibility.h"
 
 #include <algorithm>
 #include <cmath>

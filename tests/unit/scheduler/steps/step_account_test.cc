@@ -1,8 +1,8 @@
-#include "scheduler/swarm/step_account.h"
+#include "scheduler/steps/step_account.h"
 
 #include <gtest/gtest.h>
 
-#include "scheduler/swarm/consistency.h"
+#include "scheduler/steps/consistency.h"
 
 namespace shoal::scheduler {
 namespace {

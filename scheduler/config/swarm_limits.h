@@ -1,7 +1,7 @@
 // Named limits of the SwarmState; tests reach each.
 
-#ifndef SHOAL_SCHEDULER_SWARM_SWARM_LIMITS_H_
-#define SHOAL_SCHEDULER_SWARM_SWARM_LIMITS_H_
+#ifndef SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
+#define SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,6 @@ inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned awa
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
-inline constexpr std::size_t kStepSecondsKept = 16;    // shown
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
@@ -29,4 +28,4 @@ inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_SWARM_LIMITS_H_
+#endif  // SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_

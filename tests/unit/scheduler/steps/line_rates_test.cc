@@ -1,4 +1,4 @@
-#include "scheduler/swarm/line_rates.h"
+#include "scheduler/steps/line_rates.h"
 
 #include <gtest/gtest.h>
 

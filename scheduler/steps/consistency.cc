@@ -1,4 +1,4 @@
-#include "scheduler/swarm/consistency.h"
+#include "scheduler/steps/consistency.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/step_account.h"
+#include "scheduler/steps/step_account.h"
 
 #include <algorithm>
 #include <cmath>

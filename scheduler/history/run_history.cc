@@ -1,0 +1,82 @@
+#include "scheduler/history/run_history.h"
+
+#include <utility>
+#include <variant>
+
+namespace shoal::scheduler {
+
+Status RunHistory::Apply(const StoredEvent& event) {
+  if (!began_ && !std::holds_alternative<RunBegan>(event)) {
+    return DataLoss("the event log does not begin with its run");
+  }
+  return std::visit([this](const auto& e) { return On(e); }, event);
+}
+
+void RunHistory::AddLoss(double loss) {
+  losses_.push_back(loss);
+  ++step_;
+}
+
+std::optional<LossesKnown> RunHistory::TakeNewLosses() {
+  if (losses_stored_ >= losses_.size()) return std::nullopt;
+  const auto first = losses_.begin() + static_cast<std::ptrdiff_t>(losses_stored_);
+  LossesKnown known{losses_stored_, {first, losses_.end()}};
+  losses_stored_ = losses_.size();
+  return known;
+}
+
+Status RunHistory::On(const RunBegan& event) {
+  if (began_) return DataLoss("the event log holds two runs");
+  if (event.config_hash != config_hash_) {
+    return FailedPrecondition(
+        "model, data, seed, cuts or micro-batches differ from those that run " + event.run.ToHex() +
+        " began with; undo the change in run.toml, or name another directory for a new run; "
+        "--forget-history sets this run's history and artefacts aside");
+  }
+  began_ = true;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const RunStarted&) {
+  started_ = true;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const PlanMade& event) {
+  if (event.resume_step > losses_.size()) return DataLoss("a plan resumes at an unknown step");
+  generation_ = event.generation;
+  step_ = event.resume_step;
+  losses_.resize(step_);
+  losses_stored_ = step_;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const LossesKnown& event) {
+  if (event.first_step != losses_.size()) return DataLoss("losses of some steps are missing");
+  losses_.insert(losses_.end(), event.losses.begin(), event.losses.end());
+  losses_stored_ = step_ = losses_.size();
+  return Status::Ok();
+}
+
+Status RunHistory::On(const CheckpointMade& event) {
+  if (event.step > losses_.size()) return DataLoss("a checkpoint is of an unknown step");
+  // One of an earlier step: the run went back to it.
+  older_ = event.step > checkpoint_.step ? std::move(checkpoint_) : Checkpoint{};
+  checkpoint_ = {event.step, {}};
+  for (const control::v1::ArtefactRef& file : event.files) checkpoint_.files[file.name()] = file;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const RunHeld&) {
+  held_ = true;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const RunReleased&) {
+  held_ = false;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const RunFinished&) { return Status::Ok(); }
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,73 @@
+// RunHistory: what a run has done, as far as it survives a restart of the scheduler.
+//
+// Each change that an event stands for is made by Apply, in the running scheduler and when its log
+// is read again, so both agree. Thread: one at a time.
+
+#ifndef SHOAL_SCHEDULER_HISTORY_RUN_HISTORY_H_
+#define SHOAL_SCHEDULER_HISTORY_RUN_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/status.h"
+#include "scheduler/history/artefact_map.h"
+#include "scheduler/history/stored_event.h"
+
+namespace shoal::scheduler {
+
+class RunHistory {
+ public:
+  // A checkpoint that is whole: the optimizer steps in it, and its files by name.
+  struct Checkpoint {
+    std::uint64_t step = 0;  // 0: none
+    ArtefactMap files;
+  };
+
+  // `config_hash` covers what may not change during a run.
+  explicit RunHistory(std::uint64_t config_hash) : config_hash_(config_hash) {}
+
+  // Data loss where the event cannot follow what came before; failed precondition for the history
+  // of another configuration. Nothing has changed then. RunFinished changes nothing.
+  Status Apply(const StoredEvent& event);
+
+  // The next step is applied.
+  void AddLoss(double loss);
+  // The losses that no event holds yet, as an event; nothing if there are none. The caller stores
+  // it and does not apply it.
+  std::optional<LossesKnown> TakeNewLosses();
+  std::size_t new_losses() const { return losses_.size() - losses_stored_; }
+
+  bool began() const { return began_; }
+  bool started() const { return started_; }
+  bool held() const { return held_; }  // paused until somebody orders to resume
+  std::uint64_t generation() const { return generation_; }
+  std::uint64_t step() const { return step_; }  // steps applied in the newest history
+  const std::vector<double>& losses() const { return losses_; }
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  // The one before; none after the run went back to it.
+  const Checkpoint& older() const { return older_; }
+
+ private:
+  Status On(const RunBegan& event);
+  Status On(const RunStarted& event);
+  Status On(const PlanMade& event);
+  Status On(const LossesKnown& event);
+  Status On(const CheckpointMade& event);
+  Status On(const RunHeld& event);
+  Status On(const RunReleased& event);
+  Status On(const RunFinished& event);
+
+  const std::uint64_t config_hash_;
+  bool began_ = false, started_ = false, held_ = false;
+  std::uint64_t generation_ = 0;
+  std::uint64_t step_ = 0;
+  std::vector<double> losses_;
+  std::size_t losses_stored_ = 0;
+  Checkpoint checkpoint_, older_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_HISTORY_RUN_HISTORY_H_

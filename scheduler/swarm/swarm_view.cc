@@ -1,0 +1,153 @@
+// What a run shows of itself: its reasons in words, and everything for the status.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/units.h"
+#include "scheduler/swarm/swarm_state_impl.h"
+
+namespace shoal::scheduler {
+namespace {
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+std::string SwarmStateImpl::StepsUndone() const {
+  if (history_.step() <= history_.checkpoint().step) return "";
+  const std::uint64_t steps = history_.step() - history_.checkpoint().step;
+  return "; " + (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
+         (history_.checkpoint().step == 0
+              ? "the start"
+              : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
+         (steps == 1 ? " is" : " are") + " trained again";
+}
+
+std::string SwarmStateImpl::WaitingFor() const {
+  if (!lost_.empty()) return LostText();
+  const std::size_t here = members_.candidates();
+  if (here >= needed() && too_small_) {
+    std::string text =
+        "the peers that are here have too little memory for all places: parameters "
+        "and optimizer of a stage need";
+    for (std::size_t s = 0; s < config_.stage_bytes.size(); ++s) {
+      text += (s == 0 ? " " : ", ") + FormatBytes(config_.stage_bytes[s]);
+    }
+    return text +
+           "; waiting for a peer with more, or take more stages or [replica] method = "
+           "\"qsdp\"";
+  }
+  if (here >= needed()) return "it continues in a moment";
+  std::string text = "waiting for " + std::to_string(needed() - here) +
+                     (needed() - here == 1 ? " more peer (" : " more peers (") +
+                     std::to_string(here) + " of " + std::to_string(needed()) + " are here)";
+  constexpr int kNamed = 4;
+  int named = 0;
+  for (const auto& pipeline : plan_) {
+    for (const PeerId& peer : pipeline) {
+      const Member* member = members_.Find(peer);
+      if (member == nullptr || (member->connected && member->wants_stage)) continue;
+      if (++named > kNamed) continue;
+      text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPlace();
+    }
+  }
+  return text;
+}
+
+std::string SwarmStateImpl::Reason() const {
+  switch (state_) {
+    case RunState::kWaiting:
+      if (members_.candidates() >= needed() && !history_.started() && !config_.auto_start) {
+        return "enough peers are here (" + std::to_string(members_.candidates()) +
+               "); start the run with: shoal swarm start";
+      }
+      return WaitingFor();
+    case RunState::kPreparing:
+      return std::to_string(ready_.size()) + " of " + std::to_string(needed()) +
+             " peers have their layers and links";
+    case RunState::kTraining:
+      if (!ending_ && !WhoCannotSave().empty()) return WhoCannotSave();
+      if (!ending_) return doubt_ ? doubt_->cause + "; the run goes on" : Warning();
+      return (ending_->hold ? "pausing" : ending_->cause + ",") +
+             std::string(" as soon as the next checkpoint is whole") +
+             (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());
+    case RunState::kPaused: return history_.held() ? cause_ : cause_ + "; " + WaitingFor();
+    case RunState::kFailed: return cause_;
+    case RunState::kFinished: return "";
+  }
+  return "";
+}
+
+std::string SwarmStateImpl::Warning() const {
+  return config_.synthetic ? "" : FlatLossText(history_.losses());
+}
+
+control::v1::RunStatus SwarmStateImpl::StatusMessage() const {
+  control::v1::RunStatus status;
+  status.set_state(std::string(RunStateName(state_)));
+  status.set_reason(Reason());
+  status.set_step(history_.step());
+  status.set_steps(config_.steps);
+  status.set_loss(history_.losses().empty() ? 0 : history_.losses().back());
+  status.set_peers(static_cast<std::uint32_t>(members_.connected()));
+  status.set_peers_needed(needed());
+  return status;
+}
+
+void SwarmStateImpl::ShowStatus(bool even_if_equal) {
+  const control::v1::RunStatus status = StatusMessage();
+  if (!even_if_equal && status.SerializeAsString() == shown_.SerializeAsString()) return;
+  shown_ = status;
+  control::v1::SchedulerMessage message;
+  *message.mutable_run_status() = status;
+  for (const auto& [peer, member] : members_.all()) {
+    if (member.connected) Send(member, message);
+  }
+}
+
+RunView SwarmStateImpl::View(TimePoint now) const {
+  RunView view;
+  view.state = state_;
+  view.reason = Reason();
+  view.generation = history_.generation();
+  view.step = history_.step();
+  view.steps = config_.steps;
+  view.checkpoint_step = history_.checkpoint().step;
+  view.losses = history_.losses();
+  view.loss = history_.losses().empty() ? 0 : history_.losses().back();
+  view.step_seconds = step_times_.seconds();
+  view.last_step_seconds = step_times_.last();
+  view.seconds_in_control = step_times_.control_seconds();
+  if (view.step_seconds > 0) {
+    view.samples_per_second =
+        static_cast<double>(config_.micro_batches) * config_.micro_batch_rows / view.step_seconds;
+  }
+  for (const auto& [peer, member] : members_.all()) {
+    MemberView shown;
+    shown.peer = peer;
+    shown.name = member.name;
+    shown.device = member.device;
+    shown.address = member.address;
+    shown.state = member.connected ? member.state : "away";
+    shown.connected = member.connected;
+    shown.wants_stage = member.wants_stage;
+    shown.pipeline = member.pipeline;
+    shown.stage = member.stage;
+    shown.last_heard_s = std::max(0.0, Seconds(now - member.last_heard));
+    shown.status_json = member.status_json;
+    view.members.push_back(std::move(shown));
+  }
+  view.m_checks = consistency_.m_checks();
+  view.m_mismatches = consistency_.m_mismatches();
+  view.weight_checks = consistency_.weight_checks();
+  view.weight_mismatches = consistency_.weight_mismatches();
+  view.last_difference = last_difference_;
+  view.refused_values = plausibility_.refused();
+  view.last_refused = plausibility_.last_refused();
+  view.warning = Warning();
+  view.timings = timings_;
+  view.lans = lans_.stages;
+  return view;
+}
+
+}  // namespace shoal::scheduler

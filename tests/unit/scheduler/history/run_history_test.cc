@@ -1,0 +1,91 @@
+#include "scheduler/history/run_history.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kHash = 77;
+
+CheckpointMade Checkpoint(std::uint64_t step, const std::string& name) {
+  CheckpointMade made{step, {}};
+  made.files.emplace_back().set_name(name);
+  return made;
+}
+
+RunHistory Begun() {
+  RunHistory history(kHash);
+  EXPECT_TRUE(history.Apply(RunBegan{RunId{}, kHash}).ok());
+  return history;
+}
+
+TEST(RunHistory, BeginsWithItsRunAndItsConfiguration) {
+  RunHistory history(kHash);
+  EXPECT_EQ(history.Apply(RunStarted{}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(history.Apply(RunBegan{RunId{}, kHash + 1}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(history.began());
+  EXPECT_TRUE(history.Apply(RunBegan{RunId{}, kHash}).ok());
+  EXPECT_EQ(history.Apply(RunBegan{RunId{}, kHash}).code(), StatusCode::kDataLoss);
+}
+
+TEST(RunHistory, APlanGoesBackToItsStepAndForgetsTheLossesBehindIt) {
+  RunHistory history = Begun();
+  for (const double loss : {3.0, 2.0, 1.0}) history.AddLoss(loss);
+  ASSERT_TRUE(history.Apply(PlanMade{4, 2}).ok());
+  EXPECT_EQ(history.generation(), 4u);
+  EXPECT_EQ(history.step(), 2u);
+  EXPECT_EQ(history.losses(), (std::vector<double>{3, 2}));
+  EXPECT_EQ(history.Apply(PlanMade{5, 3}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(history.generation(), 4u);
+}
+
+TEST(RunHistory, NewLossesAreTakenOnceAndReadBackInOrder) {
+  RunHistory history = Begun(), again = Begun();
+  EXPECT_FALSE(history.TakeNewLosses());
+  history.AddLoss(2);
+  history.AddLoss(1);
+  EXPECT_EQ(history.new_losses(), 2u);
+  const auto known = history.TakeNewLosses();
+  ASSERT_TRUE(known);
+  EXPECT_EQ(history.new_losses(), 0u);
+  EXPECT_FALSE(history.TakeNewLosses());
+  ASSERT_TRUE(again.Apply(*known).ok());
+  EXPECT_EQ(again.losses(), history.losses());
+  EXPECT_EQ(again.step(), 2u);
+  EXPECT_EQ(again.Apply(*known).code(), StatusCode::kDataLoss);  // of steps that are there
+}
+
+TEST(RunHistory, KeepsTheCheckpointBeforeUntilTheRunGoesBackToIt) {
+  RunHistory history = Begun();
+  EXPECT_EQ(history.Apply(Checkpoint(1, "a")).code(), StatusCode::kDataLoss);
+  for (int i = 0; i < 4; ++i) history.AddLoss(1);
+  ASSERT_TRUE(history.Apply(Checkpoint(2, "a")).ok());
+  EXPECT_EQ(history.older().step, 0u);
+  ASSERT_TRUE(history.Apply(Checkpoint(4, "b")).ok());
+  EXPECT_EQ(history.checkpoint().step, 4u);
+  EXPECT_TRUE(history.checkpoint().files.contains("b"));
+  EXPECT_FALSE(history.checkpoint().files.contains("a"));
+  EXPECT_EQ(history.older().step, 2u);
+  EXPECT_TRUE(history.older().files.contains("a"));
+  ASSERT_TRUE(history.Apply(Checkpoint(2, "a")).ok());
+  EXPECT_EQ(history.checkpoint().step, 2u);
+  EXPECT_EQ(history.older().step, 0u);
+  EXPECT_TRUE(history.older().files.empty());
+}
+
+TEST(RunHistory, IsHeldUntilItIsReleased) {
+  RunHistory history = Begun();
+  ASSERT_TRUE(history.Apply(RunHeld{"why"}).ok());
+  EXPECT_TRUE(history.held());
+  ASSERT_TRUE(history.Apply(RunReleased{}).ok());
+  EXPECT_FALSE(history.held());
+  EXPECT_FALSE(history.started());
+  ASSERT_TRUE(history.Apply(RunStarted{}).ok());
+  EXPECT_TRUE(history.started());
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
