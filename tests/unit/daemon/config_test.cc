@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "common/exit_code.h"
 #include "common/file.h"
 #include "daemon_test_util.h"
 
@@ -219,6 +220,21 @@ TEST(DaemonConfig, OperationsPageListsEverySettingWithItsDefault) {
     EXPECT_NE(page->find(row), std::string::npos) << row;
   }
   EXPECT_TRUE(keys.empty()) << keys.begin()->first << " is not described";
+}
+
+TEST(DaemonConfig, OperationsPageListsEveryExitCode) {
+  const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const std::pair<ExitCode, const char*> codes[] = {
+      {ExitCode::kOk, " ok, "},
+      {ExitCode::kFailure, " failure, "},
+      {ExitCode::kUsage, " wrong usage, "},
+      {ExitCode::kDaemonNotRunning, " daemon not running, "},
+      {ExitCode::kPermission, " permission, "},
+      {ExitCode::kBadConfig, " bad configuration "}};
+  for (const auto& [code, what] : codes) {
+    EXPECT_THAT(*page, HasSubstr(" " + std::to_string(static_cast<int>(code)) + what));
+  }
 }
 
 TEST(DaemonConfig, MemoryOfPendingWeightGradientsCountsAsActivations) {

@@ -19,6 +19,7 @@ namespace shoal::daemon {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -167,13 +168,22 @@ TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
   EXPECT_TRUE(low_rank["lazy"].is_null());
 }
 
-TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
+// What the operations page has in the first cells of its tables.
+std::string DocumentedNames() {
   const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
-  ASSERT_TRUE(page.ok()) << page.status().ToString();
-  const Json json = Json::parse(StatusJson(Full()));
-  for (const auto& [name, value] : json.items()) {
-    EXPECT_NE(page->find("| `" + name + "` |"), std::string::npos) << name;
+  if (!page.ok()) return page.status().ToString();
+  std::string names;
+  std::istringstream lines(*page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) names += line.substr(0, line.find(" | ", 2));
   }
+  return names;
+}
+
+TEST(StatusJson, HasTheFieldsThatTheOperationsPageLists) {
+  const std::string names = DocumentedNames();
+  const Json json = Json::parse(StatusJson(Full()));
+  for (const auto& [name, value] : json.items()) EXPECT_THAT(names, HasSubstr("`" + name + "`"));
 }
 
 TEST(StatusJson, WithoutAStageTheRoleIsNull) {
@@ -345,8 +355,7 @@ TEST(MetricsText, HoldsMeasuredValuesInBaseUnits) {
 }
 
 TEST(MetricsText, OperationsPageListsEveryMetric) {
-  const Result<std::string> page = ReadFile(SourceFile("docs/OPERATIONS.md"), 1 << 20);
-  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const std::string names = DocumentedNames();
   StatusSnapshot s = Full();
   s.runner.boundaries[0].relative_delta.Add(0.1);
   s.runner.boundaries[0].forward_error.Add(0.1);
@@ -354,7 +363,7 @@ TEST(MetricsText, OperationsPageListsEveryMetric) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# TYPE ")) continue;
     const std::string name = line.substr(7, line.rfind(' ') - 7);
-    EXPECT_NE(page->find("| `" + name + "` |"), std::string::npos) << name;
+    EXPECT_THAT(names, AnyOf(HasSubstr("`" + name + "`"), HasSubstr("`" + name + "{")));
   }
 }
 

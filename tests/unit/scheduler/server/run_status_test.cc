@@ -7,13 +7,26 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/swarm/swarm_limits.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+
+std::string OperationsPage() {
+  const std::string path = test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/OPERATIONS.md";
+  const Result<std::string> page = ReadFile(path, 1 << 20);
+  return page.ok() ? *page : page.status().ToString();
+}
 
 RunConfig Config() {
   RunConfig config;
@@ -80,6 +93,27 @@ TEST(RunStatusTest, MetricsNameTheStateOnce) {
   EXPECT_THAT(text, HasSubstr("shoal_peers{role=\"spare\"} 1"));
   EXPECT_THAT(text, HasSubstr("shoal_stage_peers{stage=\"1\"} 1"));
   EXPECT_THAT(text, HasSubstr("shoal_training_loss 3.25"));
+}
+
+TEST(RunStatusTest, OperationsPageListsEveryMetric) {
+  const std::string page = OperationsPage();
+  std::istringstream lines(MetricsText(Config(), View(), {}));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    const std::string name = line.substr(7, line.rfind(' ') - 7);
+    EXPECT_THAT(page, AnyOf(HasSubstr("`" + name + "`"), HasSubstr("`" + name + "{"))) << name;
+  }
+}
+
+TEST(RunStatusTest, OperationsPageStatesTheLimits) {
+  const std::string page = OperationsPage();
+  const std::pair<std::uint64_t, const char*> limits[] = {
+      {kNameCharactersMax, " characters, "},           {kAddressesMax, " addresses, "},
+      {kStatusBytesMax >> 10, " KiB of status"},       {kStepPlansAhead, " step plans, "},
+      {kPendingCheckpointsMax, " checkpoints under "}, {kStepSecondsKept, " steps; "}};
+  for (const auto& [value, what] : limits) {
+    EXPECT_THAT(page, HasSubstr(" " + std::to_string(value) + what));
+  }
 }
 
 TEST(RunStatusTest, PromtoolAcceptsTheMetrics) {
