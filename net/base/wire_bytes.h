@@ -1,5 +1,6 @@
-// What a gRPC message costs on the wire. docs/WIRE.md, "Counting bytes", has the figures measured
-// against the kernel's interface counters.
+// What a gRPC message costs on the wire (docs/WIRE.md, "Counting bytes"). Of loopback's counters,
+// for 12 MB in a namespace of its own: 1.0005 without a cap, 0.9993 at 100 Mbit/s. An Ethernet that
+// counts each 1500-byte packet counts up to 4.6 % more.
 
 #ifndef SHOAL_NET_BASE_WIRE_BYTES_H_
 #define SHOAL_NET_BASE_WIRE_BYTES_H_

@@ -3,13 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "common/checksum.h"
 #include "common/file.h"
 #include "net/control/control.h"
 #include "net/links/bulk_stream.h"
-#include "tests/unit/net/net_test_util.h"
+#include "net/links/chunk.h"
+#include "net_test_util.h"
 
 namespace shoal::net {
 namespace {
@@ -204,27 +207,27 @@ TEST_F(RawStreamTest, StrangeAnswersToPingsHarmNobody) {
 class RawLanes : public RawStreamTest {
  protected:
   ~RawLanes() override {
-    for (const auto& stripe : stripes_) stripe.stream->Close(Cancelled("test ends"));
+    for (const auto& lane : lanes_) lane.stream->Close(Cancelled("test ends"));
   }
-  struct Stripe {
+  struct Lane {
     std::shared_ptr<RawSink> sink = std::make_shared<RawSink>();
     std::shared_ptr<BulkStream> stream;
   };
   // The code of the answer.
   int Join(std::uint32_t number) {
-    Stripe stripe;
-    stripe.stream =
-        DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, stripe.sink);
-    stripes_.push_back(stripe);
-    EXPECT_TRUE(Wait([&] { return stripe.sink->open(); }));
+    Lane lane;
+    lane.stream =
+        DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, lane.sink);
+    lanes_.push_back(lane);
+    EXPECT_TRUE(Wait([&] { return lane.sink->open(); }));
     bulk::v1::ChunkHeader hello = Hello();
-    hello.mutable_hello()->set_stripe(number);
-    stripe.stream->Read();
-    stripe.stream->Write(ChunkHead(hello), nullptr, 0, 0);
-    EXPECT_TRUE(Wait([&] { return stripe.sink->answer().has_value(); }));
-    return stripe.sink->answer() ? stripe.sink->answer()->code() : -1;
+    hello.mutable_hello()->set_lane(number);
+    lane.stream->Read();
+    lane.stream->Write(ChunkHead(hello), nullptr, 0, 0);
+    EXPECT_TRUE(Wait([&] { return lane.sink->answer().has_value(); }));
+    return lane.sink->answer() ? lane.sink->answer()->code() : -1;
   }
-  std::vector<Stripe> stripes_;
+  std::vector<Lane> lanes_;
 };
 
 TEST_F(RawLanes, ChunksOfAFrameMayComeOnAnyConnection) {
@@ -234,8 +237,8 @@ TEST_F(RawLanes, ChunksOfAFrameMayComeOnAnyConnection) {
   second.set_frame(1);
   second.set_offset(4);
   second.set_sequence(2);
-  stripes_[0].stream->Write(ChunkHead(second) + "456789", nullptr, 0, 0);
-  ASSERT_TRUE(Wait([this] { return stripes_[0].sink->written() == 2; }));
+  lanes_[0].stream->Write(ChunkHead(second) + "456789", nullptr, 0, 0);
+  ASSERT_TRUE(Wait([this] { return lanes_[0].sink->written() == 2; }));
   bulk::v1::ChunkHeader first = FrameOf("0123456789");
   first.set_sequence(1);
   Write(first, "0123");
@@ -263,6 +266,27 @@ TEST(Protocol, TheWirePageNamesTheVersion) {
       ReadFile(test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/WIRE.md", 1 << 20);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   EXPECT_THAT(*page, HasSubstr("protocol version (" + std::to_string(kProtocolVersion) + ","));
+}
+
+TEST(Protocol, TheWirePageStatesTheLimits) {
+  const Result<std::string> page =
+      ReadFile(test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/WIRE.md", 1 << 20);
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  const LinkLimits limits;
+  const std::pair<const char*, std::uint64_t> stated[] = {
+      {"at most %llu MiB", kChunkHeaderBytesMax >> 20},
+      {"payload, at most %llu MiB", kChunkPayloadBytesMax >> 20},
+      {"Ours are %llu KiB", limits.chunk_bytes >> 10},
+      {"Chunks of up to %llu frames", kOpenFramesMax},
+      {"Frame %llu GiB", limits.frame_bytes_max >> 30},
+      {"send queue %llu GiB", limits.queue_bytes_max >> 30},
+      {"codec and channel name %llu bytes", kCodecNameBytesMax},
+      {"1 to %llu connections per link", limits.connections_max}};
+  for (const auto& [format, value] : stated) {
+    char text[64];
+    std::snprintf(text, sizeof(text), format, static_cast<unsigned long long>(value));
+    EXPECT_THAT(*page, HasSubstr(text));
+  }
 }
 
 TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
