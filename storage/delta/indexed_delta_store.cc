@@ -22,7 +22,7 @@ struct IndexEntry {
   std::uint64_t image_bytes = 0;
 };
 
-struct PlaceIndex {
+struct EndIndex {
   std::map<SampleId, IndexEntry> entries;
   std::uint64_t checksum = 0;  // sum of RowChecksum
   std::uint64_t bytes = 0;     // of images
@@ -38,14 +38,14 @@ struct Staged {
 };
 using StagedStep = std::map<SampleId, Staged>;
 
-// Whether records of `place` go where those of `by` need room: those of other runs, and residuals
+// Whether records of `end` go where those of `by` need room: those of other runs, and residuals
 // before m: a lost m costs bytes at both ends, a lost residual is only not fed back.
 //
 // Nothing else goes. An epoch visits every sample once, in a new order, so a record just made is
 // the one that will be visited last: refusing it gives as many hits as any policy can.
-bool GivesWayTo(const DeltaPlace& place, const DeltaPlace& by) {
-  return place.run != by.run ||
-         (place.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
+bool GivesWayTo(const BoundaryEnd& end, const BoundaryEnd& by) {
+  return end.run != by.run ||
+         (end.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
 }
 
 // XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
@@ -69,18 +69,18 @@ class IndexedDeltaStore final : public DeltaStore {
 
   Status Load();
 
-  Result<std::optional<DeltaRecord>> Get(const DeltaPlace& place, SampleId sample) override;
-  Status Stage(const DeltaPlace& place, const DeltaUpdate& update) override;
-  Status CommitStaged(const DeltaPlace& place, std::uint64_t version,
+  Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SampleId sample) override;
+  Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) override;
+  Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                       std::vector<SampleId>* evicted) override;
-  Status DropStaged(const DeltaPlace& place, std::uint64_t version) override;
-  Result<std::vector<DeltaInventoryEntry>> Inventory(const DeltaPlace& place) override;
+  Status DropStaged(const BoundaryEnd& end, std::uint64_t version) override;
+  Result<std::vector<DeltaInventoryEntry>> Inventory(const BoundaryEnd& end) override;
   Status DropNewerThan(RunId run, std::uint64_t version) override;
-  Status Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+  Status Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
               std::uint64_t version_max) override;
   Status DropRun(RunId run) override;
-  std::vector<DeltaPlace> Places() const override;
-  Result<std::uint64_t> PlaceChecksum(const DeltaPlace& place) override;
+  std::vector<BoundaryEnd> Ends() const override;
+  Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) override;
   Status Flush() override { return Noted(backend_->Flush()); }
   Status Compact() override { return Noted(backend_->Compact()); }
   DeltaStoreStats stats() const override;
@@ -99,20 +99,20 @@ class IndexedDeltaStore final : public DeltaStore {
     std::uint64_t bytes = 0, records = 0;
   };
 
-  Plan MakePlan(const DeltaPlace& place, const StagedStep& step);
+  Plan MakePlan(const BoundaryEnd& end, const StagedStep& step);
   bool Fits(const Room& used, std::uint64_t size) const;
-  bool CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+  bool CouldFit(const BoundaryEnd& end, const StagedStep& step, SampleId sample,
                 std::uint64_t size) const;
   void Release(const Staged& staged);
-  void Displace(const DeltaPlace& by, std::uint64_t size, Room* used, Plan* plan) const;
-  void CarryOut(const DeltaPlace& place, const Plan& plan);
-  void LoseAll(const DeltaPlace& place, Plan* plan);
-  void Lose(const DeltaPlace& place, std::span<const SampleId> samples);
+  void Displace(const BoundaryEnd& by, std::uint64_t size, Room* used, Plan* plan) const;
+  void CarryOut(const BoundaryEnd& end, const Plan& plan);
+  void LoseAll(const BoundaryEnd& end, Plan* plan);
+  void Lose(const BoundaryEnd& end, std::span<const SampleId> samples);
   template <typename Condition>
   Status Forget(const Condition& condition);
-  const IndexEntry* Find(const DeltaPlace& place, SampleId sample) const;
-  void Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry);
-  void Erase(const DeltaPlace& place, SampleId sample);
+  const IndexEntry* Find(const BoundaryEnd& end, SampleId sample) const;
+  void Insert(const BoundaryEnd& end, SampleId sample, const IndexEntry& entry);
+  void Erase(const BoundaryEnd& end, SampleId sample);
   void Note(const Status& status);
   Status Noted(Status status) {
     Note(status);
@@ -125,11 +125,11 @@ class IndexedDeltaStore final : public DeltaStore {
 
   const std::unique_ptr<DeltaBackend> backend_;
   const DeltaLimits limits_;
-  std::map<DeltaPlace, PlaceIndex> index_;
-  std::map<std::pair<DeltaPlace, std::uint64_t>, StagedStep> staged_;  // by place and version
-  std::uint64_t staged_records_ = 0;                                   // of them with an image
+  std::map<BoundaryEnd, EndIndex> index_;
+  std::map<std::pair<BoundaryEnd, std::uint64_t>, StagedStep> staged_;  // by end and version
+  std::uint64_t staged_records_ = 0;                                    // of them with an image
   // Records that vanished and whose other end does not know it yet.
-  std::map<DeltaPlace, std::set<SampleId>> lost_;
+  std::map<BoundaryEnd, std::set<SampleId>> lost_;
   mutable Mutex mutex_;
   DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
 };
@@ -144,7 +144,7 @@ Status IndexedDeltaStore::Load() {
           damaged.emplace_back(key_bytes);
           return;
         }
-        Insert(key->place, key->sample, {header->version, header->checksum, header->image_bytes});
+        Insert(key->end, key->sample, {header->version, header->checksum, header->image_bytes});
       }));
   if (damaged.empty()) return Status::Ok();
   SHOAL_LOG(kWarning, "storage", "delta.damaged", {"records", damaged.size()});
@@ -165,12 +165,12 @@ void IndexedDeltaStore::Note(const Status& status) {
   }
   if (!backend_->BeginAnewIfGone()) return;
   std::uint64_t count = 0;
-  for (auto& [place, of_place] : index_) {
-    count += of_place.entries.size();
-    for (const auto& [sample, entry] : of_place.entries) lost_[place].insert(sample);
+  for (auto& [end, of_end] : index_) {
+    count += of_end.entries.size();
+    for (const auto& [sample, entry] : of_end.entries) lost_[end].insert(sample);
   }
   index_.clear();
-  for (auto& [place, step] : staged_) {
+  for (auto& [end, step] : staged_) {
     for (auto& [sample, staged] : step) {
       if (staged.state == Staged::State::kWritten) staged.state = Staged::State::kFailed;
     }
@@ -195,49 +195,48 @@ DeltaStoreStats IndexedDeltaStore::stats() const {
   return stats;
 }
 
-const IndexEntry* IndexedDeltaStore::Find(const DeltaPlace& place, SampleId sample) const {
-  const auto of_place = index_.find(place);
-  if (of_place == index_.end()) return nullptr;
-  const auto found = of_place->second.entries.find(sample);
-  return found == of_place->second.entries.end() ? nullptr : &found->second;
+const IndexEntry* IndexedDeltaStore::Find(const BoundaryEnd& end, SampleId sample) const {
+  const auto of_end = index_.find(end);
+  if (of_end == index_.end()) return nullptr;
+  const auto found = of_end->second.entries.find(sample);
+  return found == of_end->second.entries.end() ? nullptr : &found->second;
 }
 
-void IndexedDeltaStore::Insert(const DeltaPlace& place, SampleId sample, const IndexEntry& entry) {
-  PlaceIndex& of_place = index_[place];
-  const auto [at, is_new] = of_place.entries.try_emplace(sample);
-  if (!is_new) of_place.checksum -= RowChecksum(sample, at->second);
-  of_place.checksum += RowChecksum(sample, entry);
-  of_place.bytes += entry.image_bytes - at->second.image_bytes;
+void IndexedDeltaStore::Insert(const BoundaryEnd& end, SampleId sample, const IndexEntry& entry) {
+  EndIndex& of_end = index_[end];
+  const auto [at, is_new] = of_end.entries.try_emplace(sample);
+  if (!is_new) of_end.checksum -= RowChecksum(sample, at->second);
+  of_end.checksum += RowChecksum(sample, entry);
+  of_end.bytes += entry.image_bytes - at->second.image_bytes;
   MutexLock lock(mutex_);
   stats_.records += is_new ? 1 : 0;
   stats_.bytes += entry.image_bytes - at->second.image_bytes;
   at->second = entry;
 }
 
-void IndexedDeltaStore::Erase(const DeltaPlace& place, SampleId sample) {
-  const auto of_place = index_.find(place);
-  if (of_place == index_.end()) return;
-  const auto found = of_place->second.entries.find(sample);
-  if (found == of_place->second.entries.end()) return;
+void IndexedDeltaStore::Erase(const BoundaryEnd& end, SampleId sample) {
+  const auto of_end = index_.find(end);
+  if (of_end == index_.end()) return;
+  const auto found = of_end->second.entries.find(sample);
+  if (found == of_end->second.entries.end()) return;
   {
     MutexLock lock(mutex_);
     --stats_.records;
     stats_.bytes -= found->second.image_bytes;
   }
-  of_place->second.checksum -= RowChecksum(sample, found->second);
-  of_place->second.bytes -= found->second.image_bytes;
-  of_place->second.entries.erase(found);
-  if (of_place->second.entries.empty()) index_.erase(of_place);
+  of_end->second.checksum -= RowChecksum(sample, found->second);
+  of_end->second.bytes -= found->second.image_bytes;
+  of_end->second.entries.erase(found);
+  if (of_end->second.entries.empty()) index_.erase(of_end);
 }
 
-Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const DeltaPlace& place,
-                                                          SampleId sample) {
-  const IndexEntry* entry = Find(place, sample);
+Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end, SampleId sample) {
+  const IndexEntry* entry = Find(end, sample);
   if (entry == nullptr) {
     Count(&DeltaStoreStats::misses);
     return std::optional<DeltaRecord>();
   }
-  const std::string key = EncodeDeltaKey({place, sample});
+  const std::string key = EncodeDeltaKey({end, sample});
   DeltaHeaderBytes header;
   Buffer image;
   const Status status = backend_->Read(key, &header, &image);
@@ -256,10 +255,10 @@ Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const DeltaPlace& plac
   Count(&DeltaStoreStats::misses);
   Count(unreadable ? &DeltaStoreStats::lost : &DeltaStoreStats::corrupt);
   SHOAL_LOG(kWarning, "storage", unreadable ? "delta.unreadable" : "delta.corrupt",
-            {"boundary", place.boundary}, {"sample", sample.value});
+            {"boundary", end.boundary}, {"sample", sample.value});
   // The index forgets the record even if the disk refuses the removal: it is never served again.
-  Erase(place, sample);
-  lost_[place].insert(sample);
+  Erase(end, sample);
+  lost_[end].insert(sample);
   if (!status.ok()) Note(status);
   Note(backend_->Write({}, std::span(&key, 1)));
   return std::optional<DeltaRecord>();
@@ -272,25 +271,25 @@ bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
 
 // Takes records that matter less than those of `by` out until `size` bytes fit, or there are none
 // left: first those of other runs, then residuals where m needs room.
-void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room* used,
+void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room* used,
                                  Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;
   std::size_t taken = plan->displaced.size();  // in the order of these loops
   for (const bool own_run : {false, true}) {
-    for (const auto& [place, of_place] : index_) {
-      if ((place.run == by.run) != own_run || !GivesWayTo(place, by)) continue;
-      if (taken >= of_place.entries.size()) {
-        taken -= of_place.entries.size();
+    for (const auto& [end, of_end] : index_) {
+      if ((end.run == by.run) != own_run || !GivesWayTo(end, by)) continue;
+      if (taken >= of_end.entries.size()) {
+        taken -= of_end.entries.size();
         continue;
       }
-      auto at = std::next(of_place.entries.begin(), static_cast<std::ptrdiff_t>(taken));
+      auto at = std::next(of_end.entries.begin(), static_cast<std::ptrdiff_t>(taken));
       taken = 0;
-      for (; at != of_place.entries.end(); ++at) {
+      for (; at != of_end.entries.end(); ++at) {
         if (Fits(*used, size)) return;
         used->bytes -= at->second.image_bytes;
         --used->records;
-        plan->displaced.push_back({place, at->first});
-        plan->removals.push_back(EncodeDeltaKey({place, at->first}));
+        plan->displaced.push_back({end, at->first});
+        plan->removals.push_back(EncodeDeltaKey({end, at->first}));
       }
     }
   }
@@ -298,7 +297,7 @@ void IndexedDeltaStore::Displace(const DeltaPlace& by, std::uint64_t size, Room*
 
 // Whether a commit of what is staged and of this sample could have room for it: else it need not be
 // written.
-bool IndexedDeltaStore::CouldFit(const DeltaPlace& place, const StagedStep& step, SampleId sample,
+bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step, SampleId sample,
                                  std::uint64_t size) const {
   Room used;
   {
@@ -307,7 +306,7 @@ bool IndexedDeltaStore::CouldFit(const DeltaPlace& place, const StagedStep& step
     if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
   }
   const auto replace = [&](SampleId replaced) {
-    if (const IndexEntry* old = Find(place, replaced)) {
+    if (const IndexEntry* old = Find(end, replaced)) {
       used.bytes -= old->image_bytes;
       --used.records;
     }
@@ -320,29 +319,29 @@ bool IndexedDeltaStore::CouldFit(const DeltaPlace& place, const StagedStep& step
     used.bytes += staged.entry.image_bytes;
     ++used.records;
   }
-  for (const auto& [other, of_place] : index_) {
-    if (!GivesWayTo(other, place)) continue;
-    used.bytes -= of_place.bytes;
-    used.records -= of_place.entries.size();
+  for (const auto& [other, of_end] : index_) {
+    if (!GivesWayTo(other, end)) continue;
+    used.bytes -= of_end.bytes;
+    used.records -= of_end.entries.size();
   }
   return Fits(used, size);
 }
 
-Status IndexedDeltaStore::Stage(const DeltaPlace& place, const DeltaUpdate& update) {
+Status IndexedDeltaStore::Stage(const BoundaryEnd& end, const DeltaUpdate& update) {
   const DeltaRecord& record = update.record;
   if (record.version == 0) {
     return InvalidArgument("the m of sample " + std::to_string(update.sample.value) +
                            " has version 0");
   }
-  Staged& staged = staged_[{place, record.version}][update.sample];
+  Staged& staged = staged_[{end, record.version}][update.sample];
   Release(staged);
   const std::uint64_t size = record.image.size();
-  const std::string key = EncodeDeltaKey({place, update.sample});
+  const std::string key = EncodeDeltaKey({end, update.sample});
   staged.entry = {record.version, record.checksum, size};
   staged.header =
       EncodeDeltaHeader(key, {record.version, record.checksum, size, record.tokens, record.hidden});
   staged.state = Staged::State::kRefused;
-  if (!CouldFit(place, staged_.at({place, record.version}), update.sample, size)) {
+  if (!CouldFit(end, staged_.at({end, record.version}), update.sample, size)) {
     return Status::Ok();
   }
   staged.state = Staged::State::kFailed;
@@ -366,14 +365,14 @@ void IndexedDeltaStore::Release(const Staged& staged) {
   Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
 }
 
-Status IndexedDeltaStore::DropStaged(const DeltaPlace& place, std::uint64_t version) {
-  const auto step = staged_.extract({place, version});
+Status IndexedDeltaStore::DropStaged(const BoundaryEnd& end, std::uint64_t version) {
+  const auto step = staged_.extract({end, version});
   if (step.empty()) return Status::Ok();
   for (const auto& [sample, staged] : step.mapped()) Release(staged);
   return Status::Ok();
 }
 
-IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place,
+IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
                                                     const StagedStep& step) {
   Room used;
   {
@@ -382,15 +381,15 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place,
   }
   Plan plan;
   for (const auto& [sample, staged] : step) {
-    const IndexEntry* old = Find(place, sample);
+    const IndexEntry* old = Find(end, sample);
     if (old != nullptr) {
       used.bytes -= old->image_bytes;
       --used.records;
     }
-    std::string key = EncodeDeltaKey({place, sample});
+    std::string key = EncodeDeltaKey({end, sample});
     const std::uint64_t size = staged.entry.image_bytes;
     const bool written = staged.state == Staged::State::kWritten;
-    if (written && !Fits(used, size)) Displace(place, size, &used, &plan);
+    if (written && !Fits(used, size)) Displace(end, size, &used, &plan);
     if (!written || !Fits(used, size)) {
       (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(sample);
       if (written) plan.unused.push_back(staged.image);
@@ -406,13 +405,13 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const DeltaPlace& place,
   return plan;
 }
 
-Status IndexedDeltaStore::CommitStaged(const DeltaPlace& place, std::uint64_t version,
+Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                                        std::vector<SampleId>* evicted) {
   StagedStep step;
-  if (auto found = staged_.extract({place, version}); !found.empty()) {
+  if (auto found = staged_.extract({end, version}); !found.empty()) {
     step = std::move(found.mapped());
   }
-  Plan plan = MakePlan(place, step);
+  Plan plan = MakePlan(end, step);
   for (const auto& [sample, staged] : step) {
     if (staged.state != Staged::State::kWritten) continue;
     --staged_records_;
@@ -426,79 +425,79 @@ Status IndexedDeltaStore::CommitStaged(const DeltaPlace& place, std::uint64_t ve
     if (!written.ok() || plan.failed.empty()) Note(written);
   }
   if (written.ok()) {
-    CarryOut(place, plan);
+    CarryOut(end, plan);
   } else {
-    LoseAll(place, &plan);
+    LoseAll(end, &plan);
   }
-  if (auto lost = lost_.extract(place); !lost.empty() && evicted != nullptr) {
+  if (auto lost = lost_.extract(end); !lost.empty() && evicted != nullptr) {
     evicted->insert(evicted->end(), lost.mapped().begin(), lost.mapped().end());
   }
   return Status::Ok();
 }
 
-void IndexedDeltaStore::CarryOut(const DeltaPlace& place, const Plan& plan) {
-  for (const DeltaKey& key : plan.displaced) Erase(key.place, key.sample);
-  std::set<SampleId>& lost = lost_[place];
+void IndexedDeltaStore::CarryOut(const BoundaryEnd& end, const Plan& plan) {
+  for (const DeltaKey& key : plan.displaced) Erase(key.end, key.sample);
+  std::set<SampleId>& lost = lost_[end];
   std::uint64_t bytes = 0;
   for (const auto& [sample, entry] : plan.entries) {
-    Insert(place, sample, entry);
+    Insert(end, sample, entry);
     lost.erase(sample);
     bytes += entry.image_bytes;
   }
   Count(&DeltaStoreStats::committed_bytes, bytes);
-  Lose(place, plan.refused);
+  Lose(end, plan.refused);
   Count(&DeltaStoreStats::evicted, plan.refused.size() + plan.displaced.size());
-  Lose(place, plan.failed);
+  Lose(end, plan.failed);
   Count(&DeltaStoreStats::lost, plan.failed.size());
 }
 
 // The other end has the newer m of all of them, so neither old nor new records may stay.
-void IndexedDeltaStore::LoseAll(const DeltaPlace& place, Plan* plan) {
+void IndexedDeltaStore::LoseAll(const BoundaryEnd& end, Plan* plan) {
   for (const auto& [sample, entry] : plan->entries) plan->failed.push_back(sample);
-  Lose(place, plan->failed);
+  Lose(end, plan->failed);
   Count(&DeltaStoreStats::lost, plan->failed.size());
-  Lose(place, plan->refused);
+  Lose(end, plan->refused);
 }
 
-void IndexedDeltaStore::Lose(const DeltaPlace& place, std::span<const SampleId> samples) {
+void IndexedDeltaStore::Lose(const BoundaryEnd& end, std::span<const SampleId> samples) {
   for (const SampleId sample : samples) {
-    Erase(place, sample);
-    lost_[place].insert(sample);
+    Erase(end, sample);
+    lost_[end].insert(sample);
   }
 }
 
-std::vector<DeltaPlace> IndexedDeltaStore::Places() const {
-  std::vector<DeltaPlace> places;
-  for (const auto& [place, of_place] : index_) places.push_back(place);
+std::vector<BoundaryEnd> IndexedDeltaStore::Ends() const {
+  std::vector<BoundaryEnd> places;
+  for (const auto& [end, of_end] : index_) places.push_back(end);
   return places;
 }
 
-Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const DeltaPlace& place) {
-  lost_.erase(place);  // the other end learns from the inventory what is not there
+Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const BoundaryEnd& end) {
+  lost_.erase(end);  // the other end learns from the inventory what is not there
   std::vector<DeltaInventoryEntry> entries;
-  const auto of_place = index_.find(place);
-  if (of_place == index_.end()) return entries;
-  entries.reserve(of_place->second.entries.size());
-  for (const auto& [sample, entry] : of_place->second.entries) {
+  const auto of_end = index_.find(end);
+  if (of_end == index_.end()) return entries;
+  entries.reserve(of_end->second.entries.size());
+  for (const auto& [sample, entry] : of_end->second.entries) {
     entries.push_back({sample, entry.version, entry.checksum});
   }
   return entries;
 }
 
-// Removes all records for which `condition(place, sample, entry)` holds. They are never served
+// Removes all records for which `condition(end, sample, entry)` holds. They are never served
 // again, even if the disk refuses.
 template <typename Condition>
 Status IndexedDeltaStore::Forget(const Condition& condition) {
   std::vector<DeltaKey> dropped;
   std::vector<std::string> keys;
-  for (const auto& [place, of_place] : index_) {
-    for (const auto& [sample, entry] : of_place.entries) {
-      if (!condition(place, entry)) continue;
-      dropped.push_back({place, sample});
-      keys.push_back(EncodeDeltaKey({place, sample}));
+  for (const auto& [end, of_end] : index_) {
+    for (const auto& [sample, entry] : of_end.entries) {
+      if (!condition(end, entry)) continue;
+      dropped.push_back({end, sample});
+      keys.push_back(EncodeDeltaKey({end, sample}));
     }
   }
-  for (const DeltaKey& key : dropped) Erase(key.place, key.sample);
+  for (const DeltaKey& key : dropped) Erase(key.end, key.sample);
   if (keys.empty() || !Noted(backend_->Write({}, keys)).ok()) return Status::Ok();
   // A crash must not bring the abandoned history back.
   Note(backend_->Flush());
@@ -506,34 +505,34 @@ Status IndexedDeltaStore::Forget(const Condition& condition) {
 }
 
 Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
-  for (const auto& [place, step] : std::exchange(staged_, {})) {
+  for (const auto& [end, step] : std::exchange(staged_, {})) {
     for (const auto& [sample, staged] : step) Release(staged);
   }
-  return Forget([&](const DeltaPlace& place, const IndexEntry& entry) {
-    return place.run == run && entry.version > version;
+  return Forget([&](const BoundaryEnd& end, const IndexEntry& entry) {
+    return end.run == run && entry.version > version;
   });
 }
 
 Status IndexedDeltaStore::DropRun(RunId run) {
-  return Forget([&](const DeltaPlace& place, const IndexEntry&) { return place.run == run; });
+  return Forget([&](const BoundaryEnd& end, const IndexEntry&) { return end.run == run; });
 }
 
-Status IndexedDeltaStore::Drop(const DeltaPlace& place, std::span<const SampleId> samples,
+Status IndexedDeltaStore::Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
                                std::uint64_t version_max) {
   std::vector<std::string> keys;
   for (const SampleId sample : samples) {
-    const IndexEntry* entry = Find(place, sample);
+    const IndexEntry* entry = Find(end, sample);
     if (entry == nullptr || entry->version > version_max) continue;
-    keys.push_back(EncodeDeltaKey({place, sample}));
-    Erase(place, sample);
+    keys.push_back(EncodeDeltaKey({end, sample}));
+    Erase(end, sample);
   }
   if (!keys.empty()) Note(backend_->Write({}, keys));
   return Status::Ok();
 }
 
-Result<std::uint64_t> IndexedDeltaStore::PlaceChecksum(const DeltaPlace& place) {
-  const auto of_place = index_.find(place);
-  return of_place == index_.end() ? 0 : of_place->second.checksum;
+Result<std::uint64_t> IndexedDeltaStore::ChecksumOf(const BoundaryEnd& end) {
+  const auto of_end = index_.find(end);
+  return of_end == index_.end() ? 0 : of_end->second.checksum;
 }
 
 }  // namespace

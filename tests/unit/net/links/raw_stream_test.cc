@@ -12,7 +12,7 @@
 #include "net/control/control.h"
 #include "net/links/bulk_stream.h"
 #include "net/links/chunk.h"
-#include "net_test_util.h"
+#include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
 namespace {
@@ -207,27 +207,27 @@ TEST_F(RawStreamTest, StrangeAnswersToPingsHarmNobody) {
 class RawLanes : public RawStreamTest {
  protected:
   ~RawLanes() override {
-    for (const auto& lane : lanes_) lane.stream->Close(Cancelled("test ends"));
+    for (const auto& stripe : stripes_) stripe.stream->Close(Cancelled("test ends"));
   }
-  struct Lane {
+  struct Stripe {
     std::shared_ptr<RawSink> sink = std::make_shared<RawSink>();
     std::shared_ptr<BulkStream> stream;
   };
   // The code of the answer.
   int Join(std::uint32_t number) {
-    Lane lane;
-    lane.stream =
-        DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, lane.sink);
-    lanes_.push_back(lane);
-    EXPECT_TRUE(Wait([&] { return lane.sink->open(); }));
+    Stripe stripe;
+    stripe.stream =
+        DialStream(peer_->address(), *attacker_, peer_->identity->id, streams_, stripe.sink);
+    stripes_.push_back(stripe);
+    EXPECT_TRUE(Wait([&] { return stripe.sink->open(); }));
     bulk::v1::ChunkHeader hello = Hello();
-    hello.mutable_hello()->set_lane(number);
-    lane.stream->Read();
-    lane.stream->Write(ChunkHead(hello), nullptr, 0, 0);
-    EXPECT_TRUE(Wait([&] { return lane.sink->answer().has_value(); }));
-    return lane.sink->answer() ? lane.sink->answer()->code() : -1;
+    hello.mutable_hello()->set_stripe(number);
+    stripe.stream->Read();
+    stripe.stream->Write(ChunkHead(hello), nullptr, 0, 0);
+    EXPECT_TRUE(Wait([&] { return stripe.sink->answer().has_value(); }));
+    return stripe.sink->answer() ? stripe.sink->answer()->code() : -1;
   }
-  std::vector<Lane> lanes_;
+  std::vector<Stripe> stripes_;
 };
 
 TEST_F(RawLanes, ChunksOfAFrameMayComeOnAnyConnection) {
@@ -237,8 +237,8 @@ TEST_F(RawLanes, ChunksOfAFrameMayComeOnAnyConnection) {
   second.set_frame(1);
   second.set_offset(4);
   second.set_sequence(2);
-  lanes_[0].stream->Write(ChunkHead(second) + "456789", nullptr, 0, 0);
-  ASSERT_TRUE(Wait([this] { return lanes_[0].sink->written() == 2; }));
+  stripes_[0].stream->Write(ChunkHead(second) + "456789", nullptr, 0, 0);
+  ASSERT_TRUE(Wait([this] { return stripes_[0].sink->written() == 2; }));
   bulk::v1::ChunkHeader first = FrameOf("0123456789");
   first.set_sequence(1);
   Write(first, "0123");

@@ -12,8 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/peer_message_check.h"
-#include "scheduler/swarm/swarm_limits.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {
@@ -110,7 +111,7 @@ TEST(RunStatusTest, OperationsPageStatesTheLimits) {
   const std::pair<std::uint64_t, const char*> limits[] = {
       {kNameCharactersMax, " characters, "},           {kAddressesMax, " addresses, "},
       {kStatusBytesMax >> 10, " KiB of status"},       {kStepPlansAhead, " step plans, "},
-      {kPendingCheckpointsMax, " checkpoints under "}, {kStepSecondsKept, " steps; "}};
+      {kPendingCheckpointsMax, " checkpoints under "}, {StepTimes::kKept, " steps; "}};
   for (const auto& [value, what] : limits) {
     EXPECT_THAT(page, HasSubstr(" " + std::to_string(value) + what));
   }
