@@ -10,6 +10,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
 
+# Function names and lines for stack traces, nothing for variables: a fifth less to compile.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+if(SHOAL_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
+endif()
+
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${SHOAL_CCACHE}")
@@ -51,15 +57,25 @@ endif()
 # A LibTorch file needs 1.5 GB of memory to compile: never more than two at a time.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_pool=2)
 
-# shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ...)
+# Sources that no step of training waits for: compiled with less optimisation, which takes a quarter
+# less time where they are full of JSON and command lines.
+function(shoal_cold target)
+  target_compile_options(${target} PRIVATE
+                         "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>")
+endfunction()
+
+# shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ... [COLD])
 function(shoal_library name)
-  cmake_parse_arguments(ARG "" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(shoal_${name} STATIC ${ARG_SRCS})
   add_library(shoal::${name} ALIAS shoal_${name})
   target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${CMAKE_SOURCE_DIR}"
                  FILES ${ARG_HDRS})
   target_link_libraries(shoal_${name} PUBLIC shoal_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   set_target_properties(shoal_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  if(ARG_COLD)
+    shoal_cold(shoal_${name})
+  endif()
 endfunction()
 
 # shoal_program(name SRCS ... DEPS ...)
@@ -67,6 +83,7 @@ function(shoal_program name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE shoal_flags ${ARG_DEPS})
+  shoal_cold(${name})
 endfunction()
 
 # shoal_test(name SRCS ... DEPS ... [LABELS ...] [ENV NAME=VALUE ...] [TIMEOUT s])
@@ -75,6 +92,7 @@ function(shoal_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE shoal_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  shoal_cold(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
