@@ -14,6 +14,7 @@
 #include "client/terminal.h"
 #include "common/nesting.h"
 #include "common/units.h"
+#include "net/http/status_fields.h"
 
 namespace shoal::client {
 namespace {
@@ -29,6 +30,9 @@ const Json& At(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() ? nothing : *found;
 }
+
+// A row's name in front of what it says.
+std::string RowName(const char* path) { return "  " + net::PeerLabel(path); }
 
 std::string Text(const Json& json, const char* key) {
   const Json& value = At(json, key);
@@ -268,12 +272,11 @@ std::string WholePercent(double percent) { return Decimal("%.0f %%", percent); }
 std::vector<Row> TimeRows(const Json& status) {
   const StageTime time = StageTimeOf(status);
   if (time.total <= 0) return {};
-  const std::string computes = WholePercent(ComputePercent(time)) + " of the time: forward " +
-                               Decimal("%.0f", time.Percent("forward")) + ", input gradients " +
-                               Decimal("%.0f", time.Percent("backward_input")) +
-                               ", weight gradients " +
-                               Decimal("%.0f", time.Percent("backward_weights")) + ", optimizer " +
-                               Decimal("%.0f", time.Percent("optimizer"));
+  std::string computes = WholePercent(ComputePercent(time)) + " of the time:";
+  for (const char* use : kComputes) {
+    computes += (use == kComputes[0] ? " " : ", ") + net::PeerLabel("work.time[].activity", use) +
+                " " + Decimal("%.0f", time.Percent(use));
+  }
   std::string waits;
   for (const std::string use : kWaits) {
     if (time.Percent(use) < 0.5) continue;
@@ -335,7 +338,7 @@ std::vector<Row> ScheduleRows(const Json& status) {
   if (const std::string simulated = SimulatedText(work); !simulated.empty()) {
     text += "; simulated step " + simulated;
   }
-  return {{"  schedule", text}};
+  return {{RowName("work.schedule"), text}};
 }
 
 // The longest wait in few words: "attic 18 %".
@@ -360,8 +363,10 @@ std::string LinkTable(const Json& status) {
   const Json& links = At(status, "links");
   const StageTime time = StageTimeOf(status);
   if (!links.is_array() || links.empty()) return "";
-  std::vector<Row> rows = {
-      {"  link", "peer", "up", "down", "ratio", "sent", "received", "rtt", "busy", "queue"}};
+  const auto of = [](const char* name) { return net::PeerLabel(std::string("links[].") + name); };
+  std::vector<Row> rows = {{RowName("links[]"), of("name"), of("upBps"), of("downBps"), of("ratio"),
+                            of("sentWireBytes"), of("receivedWireBytes"), of("rttMs"), "busy",
+                            of("queueBytes")}};
   for (const Json& link : links) {
     rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
                     At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
@@ -446,7 +451,11 @@ std::string MemberPlace(const Json& member) {
 }
 
 std::string MemberTable(const Json& run_status) {
-  std::vector<Row> members = {{"  peer", "id", "place", "state", "up", "down", "sent", "ratio"}};
+  std::vector<Row> members = {
+      {"  " + net::RunLabel("members[].name"), net::RunLabel("members[].peer"), "place",
+       net::RunLabel("members[].state"), net::PeerLabel("links[].upBps"),
+       net::PeerLabel("links[].downBps"), net::PeerLabel("traffic.sentWireBytes"),
+       net::PeerLabel("links[].ratio")}};
   for (const Json& member : List(run_status, "members")) {
     const Json& status = At(member, "status");
     double up = 0;
@@ -472,8 +481,10 @@ std::string MemberTable(const Json& run_status) {
 
 // Where each stage's time goes, and its schedule; "" before any stage has worked.
 std::string MemberTimeTable(const Json& run_status) {
-  std::vector<Row> rows = {{"  peer", "computes", "waits for", "schedule", "most in flight",
-                            "most W pending", "simulated step"}};
+  std::vector<Row> rows = {{"  " + net::RunLabel("members[].name"), "computes", "waits for",
+                            net::PeerLabel("work.schedule"), net::PeerLabel("work.inFlightMax"),
+                            net::PeerLabel("work.pendingWeightsMax"),
+                            net::PeerLabel("work.simulatedMs")}};
   const std::vector<std::string> names = MemberNames(run_status);
   std::size_t number = 0;
   for (const Json& member : List(run_status, "members")) {
@@ -504,42 +515,45 @@ Result<std::string> PeerView(const std::string& status_json) {
   if (!Text(swarm, "name").empty()) {
     std::string run = Text(swarm, "name") + ", " + StateText(Text(swarm, "state"));
     if (!Text(swarm, "reason").empty()) run += ": " + Text(swarm, "reason");
-    rows.push_back({"  run", run});
+    rows.push_back({RowName("swarm"), run});
     rows.push_back({"  progress", TrainingLine(swarm, At(json, "work"))});
   }
-  rows.push_back({"  role", RoleText(At(json, "role"))});
+  rows.push_back({RowName("role"), RoleText(At(json, "role"))});
   if (const std::string lan = LanText(At(json, "role")); !lan.empty()) {
-    rows.push_back({"  LAN", "shared by the peers of " + lan + ", which add up first"});
+    rows.push_back(
+        {RowName("role.lan[]"), "shared by the peers of " + lan + ", which add up first"});
   }
   if (const std::string curve = Sparkline(Losses(At(swarm, "losses")), 40); !curve.empty()) {
-    rows.push_back({"  loss", curve});
+    rows.push_back({RowName("swarm.losses[][]"), curve});
   }
   std::string device = Text(json, "device");
   if (const auto bytes = Whole(At(json, "memory"), "stateBytes"); bytes > 0) {
     device += (device.empty() ? "" : ", ") + FormatBytes(bytes) + " of weights and optimizer";
   }
-  if (!device.empty()) rows.push_back({"  device", device});
+  if (!device.empty()) rows.push_back({RowName("device"), device});
   const Json& fetch = At(json, "fetch");
   if (Whole(fetch, "totalBytes") > Whole(fetch, "doneBytes")) {
-    rows.push_back({"  fetched", FormatBytes(Whole(fetch, "doneBytes")) + " of " +
-                                     FormatBytes(Whole(fetch, "totalBytes"))});
+    rows.push_back({RowName("fetch"), FormatBytes(Whole(fetch, "doneBytes")) + " of " +
+                                          FormatBytes(Whole(fetch, "totalBytes"))});
   }
   const Json& limits = At(json, "limits");
-  rows.push_back({"  limits", "upload " + CapText(limits, "upBps") + ", download " +
-                                  CapText(limits, "downBps")});
+  rows.push_back({RowName("limits"), "upload " + CapText(limits, "upBps") + ", download " +
+                                         CapText(limits, "downBps")});
   const Json& pacing = At(json, "pacing");
   if (const std::uint64_t line = Whole(pacing, "lineBps"); line > 0) {
     const std::uint64_t pace = Whole(pacing, "upBps");
-    rows.push_back({"  line", "takes " + FormatRate({line}) + " up, as measured" +
-                                  (pace > 0 ? "; uploads keep to " + FormatRate({pace}) : "")});
+    rows.push_back({RowName("pacing.lineBps"),
+                    "takes " + FormatRate({line}) + " up, as measured" +
+                        (pace > 0 ? "; uploads keep to " + FormatRate({pace}) : "")});
   }
   for (Row& row : TimeRows(json)) rows.push_back(std::move(row));
   for (Row& row : ScheduleRows(json)) rows.push_back(std::move(row));
-  rows.push_back({"  delta store", DeltaStoreText(At(json, "deltaStore"))});
+  rows.push_back({RowName("deltaStore"), DeltaStoreText(At(json, "deltaStore"))});
   for (const Json& end : List(json, "boundaries")) {
     const std::string measured = BoundaryText(end);
     if (measured.empty()) continue;
-    rows.push_back({"  boundary " + std::to_string(Whole(end, "boundary")), measured});
+    rows.push_back({RowName("boundaries[].boundary") + " " + std::to_string(Whole(end, "boundary")),
+                    measured});
   }
   text += FormatTable(rows) + LinkTable(json) + TrafficTable(At(json, "traffic"));
   return text + HealthLines({{"", &json}});
@@ -562,9 +576,10 @@ Result<std::string> SwarmView(const std::string& status_json) {
     progress += ", " + MillisecondsText(1e3 * seconds) + " a step";
   }
   rows.push_back({"  progress", progress});
-  rows.push_back({"  checkpoint", "step " + std::to_string(Whole(run, "checkpointStep"))});
+  rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
+                  "step " + std::to_string(Whole(run, "checkpointStep"))});
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
-    rows.push_back({"  loss", curve});
+    rows.push_back({"  " + net::RunLabel("run.losses[]"), curve});
   }
   text += FormatTable(rows);
   text += MemberTable(json) + MemberTimeTable(json);

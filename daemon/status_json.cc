@@ -1,14 +1,17 @@
 #include "daemon/status_snapshot.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "daemon/boundary_health.h"
+#include "net/http/status_fields.h"
+#include "net/http/status_writer.h"
 
 namespace shoal::daemon {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using net::StatusList;
+using net::StatusObject;
+using net::StatusValue;
 
 double Ratio(std::uint64_t raw, std::uint64_t wire) {
   return wire == 0 ? 0.0 : static_cast<double>(raw) / static_cast<double>(wire);
@@ -21,7 +24,7 @@ void Add(const pipeline::KindBytes& from, pipeline::KindBytes* to) {
   to->wire_received += from.wire_received;
 }
 
-Json KindJson(const pipeline::KindBytes& bytes) {
+StatusObject KindValues(const pipeline::KindBytes& bytes) {
   return {
       {"wireSentBytes", bytes.wire_sent},
       {"rawSentBytes", bytes.raw_sent},
@@ -55,45 +58,45 @@ std::optional<LinkPayload> PayloadOf(const StatusSnapshot& snapshot, const net::
   return std::nullopt;
 }
 
-Json LinkJson(const StatusSnapshot& snapshot, const net::LinkStats& link) {
+StatusObject LinkValues(const StatusSnapshot& snapshot, const net::LinkStats& link) {
   const auto name = snapshot.names.find(link.peer);
   const std::optional<LinkPayload> payload = PayloadOf(snapshot, link);
-  Json json = {{"peer", link.peer.ToHex()},
-               {"name", name == snapshot.names.end() ? link.peer.ToShort() : name->second},
-               {"channel", link.channel},
-               {"kind", payload ? "boundary" : "replica"},
-               {"address", link.address},
-               {"connected", link.connected},
-               {"connections", link.connections},
-               {"rttMs", link.rtt_ms},
-               {"rttMinMs", link.rtt_min_ms},
-               {"upBps", link.connected ? link.send_bps : 0.0},
-               {"downBps", link.connected ? link.receive_bps : 0.0},
-               {"upCapBps", snapshot.upload_cap.value},
-               {"downCapBps", snapshot.download_cap.value},
-               {"sentWireBytes", link.sent_wire_bytes},
-               {"receivedWireBytes", link.received_wire_bytes},
-               {"sentFrames", link.sent_frames},
-               {"receivedFrames", link.received_frames},
-               {"queueBytes", link.queued_bytes},
-               {"stallRateLimitMs", link.stall_rate_limit_ms},
-               {"stallNetworkMs", link.stall_network_ms}};
+  StatusObject values = {
+      {"peer", link.peer.ToHex()},
+      {"name", name == snapshot.names.end() ? link.peer.ToShort() : name->second},
+      {"channel", link.channel},
+      {"kind", payload ? "boundary" : "replica"},
+      {"address", link.address},
+      {"connected", link.connected},
+      {"connections", link.connections},
+      {"rttMs", link.rtt_ms},
+      {"rttMinMs", link.rtt_min_ms},
+      {"upBps", link.connected ? link.send_bps : 0.0},
+      {"downBps", link.connected ? link.receive_bps : 0.0},
+      {"upCapBps", snapshot.upload_cap.value},
+      {"downCapBps", snapshot.download_cap.value},
+      {"sentWireBytes", link.sent_wire_bytes},
+      {"receivedWireBytes", link.received_wire_bytes},
+      {"sentFrames", link.sent_frames},
+      {"receivedFrames", link.received_frames},
+      {"queueBytes", link.queued_bytes},
+      {"stallRateLimitMs", link.stall_rate_limit_ms},
+      {"stallNetworkMs", link.stall_network_ms}};
   if (payload) {
-    json["sentRawBytes"] = payload->raw_sent;
-    json["sentPayloadBytes"] = payload->wire_sent;
-    json["receivedRawBytes"] = payload->raw_received;
-    json["receivedPayloadBytes"] = payload->wire_received;
-    json["ratio"] = Ratio(payload->raw_sent + payload->raw_received,
-                          payload->wire_sent + payload->wire_received);
-  } else {
-    json["ratio"] = 1.0;
+    values.push_back({"sentRawBytes", payload->raw_sent});
+    values.push_back({"sentPayloadBytes", payload->wire_sent});
+    values.push_back({"receivedRawBytes", payload->raw_received});
+    values.push_back({"receivedPayloadBytes", payload->wire_received});
   }
-  return json;
+  values.push_back({"ratio", payload ? Ratio(payload->raw_sent + payload->raw_received,
+                                             payload->wire_sent + payload->wire_received)
+                                     : 1.0});
+  return values;
 }
 
-Json SwarmJson(const StatusSnapshot& snapshot) {
-  Json losses = Json::array();
-  for (const auto& [step, loss] : snapshot.losses) losses.push_back({step, loss});
+StatusObject SwarmValues(const StatusSnapshot& snapshot) {
+  StatusList losses;
+  for (const auto& [step, loss] : snapshot.losses) losses.push_back(StatusList{step, loss});
   return {{"id", snapshot.run_id},        {"name", snapshot.run_name},
           {"state", snapshot.run_state},  {"reason", snapshot.run_reason},
           {"step", snapshot.step},        {"targetStep", snapshot.target_step},
@@ -102,31 +105,32 @@ Json SwarmJson(const StatusSnapshot& snapshot) {
           {"peersUp", snapshot.peers_up}, {"peersTotal", snapshot.peers_total}};
 }
 
-Json RoleJson(const StatusSnapshot& snapshot) {
-  if (!snapshot.has_stage) return nullptr;
-  return {{"stage", snapshot.stage},
-          {"stages", snapshot.stages},
-          {"pipeline", snapshot.pipeline},
-          {"pipelines", snapshot.pipelines},
-          {"layers", {snapshot.first_layer, snapshot.last_layer}},
-          {"generation", snapshot.generation},
-          {"forwardCodec", snapshot.forward_codec},
-          {"backwardCodec", snapshot.backward_codec},
-          {"replicaMethod", snapshot.replica_method},
-          {"lan", snapshot.lan}};
+StatusValue RoleValues(const StatusSnapshot& snapshot) {
+  if (!snapshot.has_stage) return {};
+  return StatusObject{{"stage", snapshot.stage},
+                      {"stages", snapshot.stages},
+                      {"pipeline", snapshot.pipeline},
+                      {"pipelines", snapshot.pipelines},
+                      {"layers", StatusList{snapshot.first_layer, snapshot.last_layer}},
+                      {"generation", snapshot.generation},
+                      {"forwardCodec", snapshot.forward_codec},
+                      {"backwardCodec", snapshot.backward_codec},
+                      {"replicaMethod", snapshot.replica_method},
+                      {"lan", snapshot.lan}};
 }
 
 // Without gaps: the parts add up to the time since the links opened.
-Json TimeJson(const pipeline::ActivityTimes& time) {
-  Json parts = Json::array();
+StatusList TimeValues(const pipeline::ActivityTimes& time) {
+  StatusList parts;
   for (std::size_t i = 0; i < pipeline::kActivities; ++i) {
     const auto activity = static_cast<pipeline::Activity>(i);
-    parts.push_back({{"activity", pipeline::ActivityName(activity)}, {"ms", time[activity]}});
+    parts.push_back(
+        StatusObject{{"activity", pipeline::ActivityName(activity)}, {"ms", time[activity]}});
   }
   return parts;
 }
 
-Json WorkJson(const StatusSnapshot& snapshot) {
+StatusObject WorkValues(const StatusSnapshot& snapshot) {
   const pipeline::RunnerStats& runner = snapshot.runner;
   return {{"step", runner.step},
           {"forwards", runner.forwards},
@@ -142,54 +146,58 @@ Json WorkJson(const StatusSnapshot& snapshot) {
           {"encodeMs", runner.encode_ms},
           {"decodeMs", runner.decode_ms},
           {"storeMs", runner.store_ms},
-          {"time", TimeJson(runner.time)}};
+          {"time", TimeValues(runner.time)}};
 }
 
-// null where nothing was measured.
-void AddRatio(const char* name, const char* last_name, const pipeline::RecentRatio& ratio,
-              Json* json) {
-  const bool known = ratio.messages > 0;
-  (*json)[name] = known ? Json(ratio.average) : Json();
-  (*json)[last_name] = known ? Json(ratio.last) : Json();
+// Nothing where nothing was measured.
+StatusValue Average(const pipeline::RecentRatio& ratio) {
+  return ratio.messages > 0 ? StatusValue(ratio.average) : StatusValue();
+}
+StatusValue Last(const pipeline::RecentRatio& ratio) {
+  return ratio.messages > 0 ? StatusValue(ratio.last) : StatusValue();
 }
 
-// null with a backward codec that sends nothing as low rank.
-Json LowRankJson(const std::optional<pipeline::LowRankStats>& seen) {
+// Nothing with a backward codec that sends nothing as low rank.
+StatusValue LowRankValues(const std::optional<pipeline::LowRankStats>& seen) {
   if (!seen) return {};
-  return {{"messages", seen->low_rank.messages + seen->others.messages},
-          {"part", seen->share()},
-          {"bitsPerValue", seen->low_rank.bits_per_value()},
-          {"otherBitsPerValue", seen->others.bits_per_value()},
-          {"correlation", seen->correlation ? Json(*seen->correlation) : Json()},
-          {"lazy", seen->lazy ? Json(*seen->lazy) : Json()}};
+  return StatusObject{{"messages", seen->low_rank.messages + seen->others.messages},
+                      {"part", seen->share()},
+                      {"bitsPerValue", seen->low_rank.bits_per_value()},
+                      {"otherBitsPerValue", seen->others.bits_per_value()},
+                      {"correlation", seen->correlation},
+                      {"lazy", seen->lazy}};
 }
 
-Json BoundariesJson(const StatusSnapshot& snapshot) {
-  Json boundaries = Json::array();
+StatusList BoundariesValues(const StatusSnapshot& snapshot) {
+  StatusList boundaries;
   for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
-    Json json = {{"boundary", end.boundary},
-                 {"side", storage::BoundarySideName(end.side)},
-                 {"mode", end.mode ? Json(compression::DeltaModeName(*end.mode)) : Json()}};
-    AddRatio("relativeDelta", "lastRelativeDelta", end.relative_delta, &json);
-    AddRatio("forwardError", "lastForwardError", end.forward_error, &json);
-    AddRatio("backwardError", "lastBackwardError", end.backward_error, &json);
-    AddRatio("firstVisitPart", "lastFirstVisitPart", end.without_m, &json);
-    json["deltaHits"] = end.delta_hits;
-    json["firstVisits"] = end.first_visits;
-    json["resends"] = end.resends;
-    json["lowRank"] = LowRankJson(end.low_rank);
-    boundaries.push_back(std::move(json));
+    boundaries.push_back(StatusObject{
+        {"boundary", end.boundary},
+        {"side", storage::BoundarySideName(end.side)},
+        {"mode", end.mode ? StatusValue(compression::DeltaModeName(*end.mode)) : StatusValue()},
+        {"relativeDelta", Average(end.relative_delta)},
+        {"lastRelativeDelta", Last(end.relative_delta)},
+        {"forwardError", Average(end.forward_error)},
+        {"lastForwardError", Last(end.forward_error)},
+        {"backwardError", Average(end.backward_error)},
+        {"lastBackwardError", Last(end.backward_error)},
+        {"firstVisitPart", Average(end.without_m)},
+        {"lastFirstVisitPart", Last(end.without_m)},
+        {"deltaHits", end.delta_hits},
+        {"firstVisits", end.first_visits},
+        {"resends", end.resends},
+        {"lowRank", LowRankValues(end.low_rank)}});
   }
   return boundaries;
 }
 
-Json DeltaStoreJson(const StatusSnapshot& snapshot) {
-  Json places = Json::array();
-  for (const pipeline::BoundaryChecksum& place : snapshot.boundaries) {
-    places.push_back({{"boundary", place.boundary},
-                      {"side", storage::BoundarySideName(place.side)},
-                      {"checksum", RunId{place.checksum}.ToHex()},
-                      {"records", place.records}});
+StatusObject DeltaStoreValues(const StatusSnapshot& snapshot) {
+  StatusList ends;
+  for (const pipeline::BoundaryChecksum& end : snapshot.boundaries) {
+    ends.push_back(StatusObject{{"boundary", end.boundary},
+                                {"side", storage::BoundarySideName(end.side)},
+                                {"checksum", RunId{end.checksum}.ToHex()},
+                                {"records", end.records}});
   }
   const storage::DeltaStoreStats& store = snapshot.delta_store;
   return {{"bytes", store.bytes},
@@ -217,88 +225,152 @@ Json DeltaStoreJson(const StatusSnapshot& snapshot) {
           {"sampleBytes", snapshot.budget.delta_sample_bytes},
           {"residualSampleBytes", snapshot.budget.residual_sample_bytes},
           {"diskFreeBytes", snapshot.budget.disk_free_bytes},
-          {"boundaries", places}};
+          {"boundaries", std::move(ends)}};
+}
+
+StatusObject Finding(std::string_view code, std::string_view severity, std::string text,
+                     std::string_view fix) {
+  return {{"code", code}, {"severity", severity}, {"text", std::move(text)}, {"fix", fix}};
 }
 
 // Whom this peer cannot reach.
-void AddConnectionHealth(const StatusSnapshot& snapshot, Json* health) {
+void AddConnectionHealth(const StatusSnapshot& snapshot, StatusList* health) {
   const SchedulerReport& scheduler = snapshot.scheduler;
   if (!scheduler.connected && !scheduler.trouble.empty()) {
-    health->push_back({{"code", "scheduler_unreachable"},
-                       {"severity", "error"},
-                       {"text", scheduler.trouble},
-                       {"fix",
-                        "shoald tries again by itself; ask the organiser whether the scheduler "
-                        "runs, and whether the invite is still right"}});
+    health->push_back(Finding("scheduler_unreachable", "error", scheduler.trouble,
+                              "shoald tries again by itself; ask the organiser whether the "
+                              "scheduler runs, and whether the invite is still right"));
   }
   if (!snapshot.link_trouble.empty()) {
-    health->push_back({{"code", "neighbour_unreachable"},
-                       {"severity", "error"},
-                       {"text", snapshot.link_trouble},
-                       {"fix",
-                        "if it does not pass, one of the two must be reachable: give it a fixed "
-                        "port with --listen 0.0.0.0:8782 and open or forward that port"}});
+    health->push_back(Finding("neighbour_unreachable", "error", snapshot.link_trouble,
+                              "if it does not pass, one of the two must be reachable: give it a "
+                              "fixed port with --listen 0.0.0.0:8782 and open or forward that "
+                              "port"));
   }
 }
 
-Json HealthJson(const StatusSnapshot& snapshot) {
-  Json health = Json::array();
-  AddConnectionHealth(snapshot, &health);
-  const auto& store = snapshot.delta_store;
-  if (store.bytes_limit > 0 && snapshot.budget.delta_store_bytes > store.bytes_limit) {
-    health.push_back(
-        {{"code", "delta_store_quota"},
-         {"severity", "warning"},
-         {"text", "the delta store will need " + FormatBytes(snapshot.budget.delta_store_bytes) +
-                      " but may use " + FormatBytes(store.bytes_limit) +
-                      ": samples beyond it travel as first visits"},
-         {"fix", "raise limits.delta_store in shoald.toml"}});
-  }
+// What the delta store will need and may not, or cannot, have.
+void AddStoreSizeHealth(const StatusSnapshot& snapshot, StatusList* health) {
+  const storage::DeltaStoreStats& store = snapshot.delta_store;
   const StageBudget& budget = snapshot.budget;
+  if (store.bytes_limit > 0 && budget.delta_store_bytes > store.bytes_limit) {
+    health->push_back(Finding("delta_store_quota", "warning",
+                              "the delta store will need " + FormatBytes(budget.delta_store_bytes) +
+                                  " but may use " + FormatBytes(store.bytes_limit) +
+                                  ": samples beyond it travel as first visits",
+                              "raise limits.delta_store in shoald.toml"));
+  }
   if (budget.disk_free_bytes > 0 &&
       budget.delta_disk_bytes > budget.disk_free_bytes + store.disk_bytes) {
-    health.push_back({{"code", "delta_store_disk"},
-                      {"severity", "warning"},
-                      {"text", "the delta store's files may grow to " +
-                                   FormatBytes(budget.delta_disk_bytes) + ", but only " +
-                                   FormatBytes(budget.disk_free_bytes) + " of the disk were free"},
-                      {"fix",
-                       "free some, set store.space = \"tight\", or lower "
-                       "limits.delta_store in shoald.toml"}});
+    health->push_back(Finding("delta_store_disk", "warning",
+                              "the delta store's files may grow to " +
+                                  FormatBytes(budget.delta_disk_bytes) + ", but only " +
+                                  FormatBytes(budget.disk_free_bytes) + " of the disk were free",
+                              "free some, set store.space = \"tight\", or lower "
+                              "limits.delta_store in shoald.toml"));
   }
+}
+
+void AddStoreTroubleHealth(const storage::DeltaStoreStats& store, StatusList* health) {
   if (!store.trouble.empty()) {
-    health.push_back({{"code", "delta_store_trouble"},
-                      {"severity", "error"},
-                      {"text", "the delta store loses records: " + store.trouble +
-                                   "; the run goes on with first visits"},
-                      {"fix", "give the disk space or repair it; training need not stop"}});
+    health->push_back(Finding(
+        "delta_store_trouble", "error",
+        "the delta store loses records: " + store.trouble + "; the run goes on with first visits",
+        "give the disk space or repair it; training need not stop"));
   }
   if (!store.notice.empty()) {
-    health.push_back({{"code", "delta_store_notice"},
-                      {"severity", "warning"},
-                      {"text", store.notice},
-                      {"fix", "nothing to do now; look for why if it happens again"}});
+    health->push_back(Finding("delta_store_notice", "warning", store.notice,
+                              "nothing to do now; look for why if it happens again"));
   }
   if (store.trouble.empty() && store.lost > 0) {
-    health.push_back({{"code", "delta_store_lost"},
-                      {"severity", "warning"},
-                      {"text", std::to_string(store.lost) +
-                                   " records of the delta store were lost to a failing disk and "
-                                   "became first visits"},
-                      {"fix", "check free space and health of the disk"}});
+    health->push_back(Finding("delta_store_lost", "warning",
+                              std::to_string(store.lost) +
+                                  " records of the delta store were lost to a failing disk and "
+                                  "became first visits",
+                              "check free space and health of the disk"));
   }
   if (store.corrupt > 0) {
-    health.push_back({{"code", "delta_store_corrupt"},
-                      {"severity", "warning"},
-                      {"text", std::to_string(store.corrupt) +
-                                   " records of the delta store were damaged and dropped"},
-                      {"fix", "check the disk"}});
+    health->push_back(Finding(
+        "delta_store_corrupt", "warning",
+        std::to_string(store.corrupt) + " records of the delta store were damaged and dropped",
+        "check the disk"));
   }
+}
+
+StatusList HealthValues(const StatusSnapshot& snapshot) {
+  StatusList health;
+  AddConnectionHealth(snapshot, &health);
+  AddStoreSizeHealth(snapshot, &health);
+  AddStoreTroubleHealth(snapshot.delta_store, &health);
   for (const HealthEntry& entry : BoundaryHealth(snapshot)) {
-    health.push_back(
-        {{"code", entry.code}, {"severity", "warning"}, {"text", entry.text}, {"fix", entry.fix}});
+    health.push_back(Finding(entry.code, "warning", entry.text, entry.fix));
   }
   return health;
+}
+
+StatusObject MemoryValues(const StatusSnapshot& snapshot) {
+  const pipeline::RunnerStats& runner = snapshot.runner;
+  return {{"stateBytes", snapshot.budget.state_bytes + runner.shard_bytes + runner.unit_peak_bytes},
+          {"shardBytes", runner.shard_bytes},
+          {"unitPeakBytes", runner.unit_peak_bytes},
+          {"residentPeakBytes", snapshot.resident_peak_bytes},
+          {"microBatchBytes", snapshot.budget.micro_batch_bytes}};
+}
+
+StatusObject TrafficValues(const StatusSnapshot& snapshot) {
+  const net::ControlStats& control = snapshot.control;
+  const TrafficTotals& totals = snapshot.totals;
+  return {{"forward", KindValues(totals.forward)},
+          {"backward", KindValues(totals.backward)},
+          {"replica", KindValues(totals.replica)},
+          {"control", StatusObject{{"wireSentBytes", control.sent_wire_bytes},
+                                   {"wireReceivedBytes", control.received_wire_bytes},
+                                   {"artefactSentBytes", control.artefact_sent_bytes},
+                                   {"artefactReceivedBytes", control.artefact_received_bytes}}},
+          {"linkSentWireBytes", totals.link_sent_wire_bytes},
+          {"linkReceivedWireBytes", totals.link_received_wire_bytes},
+          {"sentWireBytes", totals.link_sent_wire_bytes + control.sent_wire_bytes},
+          {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}};
+}
+
+// Whose names, order and metrics are those of net/http/peer_status_fields.cc.
+StatusObject StatusValues(const StatusSnapshot& snapshot) {
+  StatusList links;
+  for (const net::LinkStats& link : snapshot.links) links.push_back(LinkValues(snapshot, link));
+  StatusValue bench;
+  if (snapshot.synthetic_cpu_ms) bench = StatusObject{{"valuesCpuMs", *snapshot.synthetic_cpu_ms}};
+  return {{"schemaVersion", 2},
+          {"program", "shoald"},
+          {"version", snapshot.version},
+          {"peerId", snapshot.peer_id},
+          {"name", snapshot.name},
+          {"state", PeerStateName(snapshot.state)},
+          {"stateReasons", snapshot.state_reasons},
+          {"since", snapshot.since_unix_ms},
+          {"time", snapshot.time_unix_ms},
+          {"scheduler", StatusObject{{"connected", snapshot.scheduler.connected},
+                                     {"addresses", snapshot.scheduler.addresses},
+                                     {"trouble", snapshot.scheduler.trouble}}},
+          {"swarm", SwarmValues(snapshot)},
+          {"role", RoleValues(snapshot)},
+          {"device", snapshot.device},
+          {"bench", std::move(bench)},
+          {"memory", MemoryValues(snapshot)},
+          {"fetch", StatusObject{{"doneBytes", snapshot.fetch.bytes_done},
+                                 {"totalBytes", snapshot.fetch.bytes_total}}},
+          {"work", WorkValues(snapshot)},
+          {"links", std::move(links)},
+          {"boundaries", BoundariesValues(snapshot)},
+          {"traffic", TrafficValues(snapshot)},
+          {"limits", StatusObject{{"upBps", snapshot.upload_cap.value},
+                                  {"downBps", snapshot.download_cap.value}}},
+          {"pacing", StatusObject{{"mode", snapshot.pacing},
+                                  {"lineBps", snapshot.upload_line.value},
+                                  {"upBps", snapshot.upload_pace.value}}},
+          {"deltaStore", DeltaStoreValues(snapshot)},
+          {"cacheBytes", snapshot.content_bytes},
+          {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
+          {"health", HealthValues(snapshot)}};
 }
 
 }  // namespace
@@ -319,64 +391,13 @@ void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkSt
 }
 
 std::string StatusJson(const StatusSnapshot& snapshot) {
-  Json links = Json::array();
-  for (const net::LinkStats& link : snapshot.links) links.push_back(LinkJson(snapshot, link));
-  const net::ControlStats& control = snapshot.control;
-  const TrafficTotals& totals = snapshot.totals;
-  Json json = {
-      {"schemaVersion", 2},
-      {"program", "shoald"},
-      {"version", snapshot.version},
-      {"peerId", snapshot.peer_id},
-      {"name", snapshot.name},
-      {"state", PeerStateName(snapshot.state)},
-      {"stateReasons", snapshot.state_reasons},
-      {"since", snapshot.since_unix_ms},
-      {"time", snapshot.time_unix_ms},
-      {"scheduler",
-       {{"connected", snapshot.scheduler.connected},
-        {"addresses", snapshot.scheduler.addresses},
-        {"trouble", snapshot.scheduler.trouble}}},
-      {"swarm", SwarmJson(snapshot)},
-      {"role", RoleJson(snapshot)},
-      {"device", snapshot.device},
-      {"bench",
-       snapshot.synthetic_cpu_ms ? Json{{"valuesCpuMs", *snapshot.synthetic_cpu_ms}} : Json()},
-      {"memory",
-       {{"stateBytes", snapshot.budget.state_bytes + snapshot.runner.shard_bytes +
-                           snapshot.runner.unit_peak_bytes},
-        {"shardBytes", snapshot.runner.shard_bytes},
-        {"unitPeakBytes", snapshot.runner.unit_peak_bytes},
-        {"residentPeakBytes", snapshot.resident_peak_bytes},
-        {"microBatchBytes", snapshot.budget.micro_batch_bytes}}},
-      {"fetch",
-       {{"doneBytes", snapshot.fetch.bytes_done}, {"totalBytes", snapshot.fetch.bytes_total}}},
-      {"work", WorkJson(snapshot)},
-      {"links", links},
-      {"boundaries", BoundariesJson(snapshot)},
-      {"traffic",
-       {{"forward", KindJson(totals.forward)},
-        {"backward", KindJson(totals.backward)},
-        {"replica", KindJson(totals.replica)},
-        {"control",
-         {{"wireSentBytes", control.sent_wire_bytes},
-          {"wireReceivedBytes", control.received_wire_bytes},
-          {"artefactSentBytes", control.artefact_sent_bytes},
-          {"artefactReceivedBytes", control.artefact_received_bytes}}},
-        {"linkSentWireBytes", totals.link_sent_wire_bytes},
-        {"linkReceivedWireBytes", totals.link_received_wire_bytes},
-        {"sentWireBytes", totals.link_sent_wire_bytes + control.sent_wire_bytes},
-        {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}}},
-      {"limits", {{"upBps", snapshot.upload_cap.value}, {"downBps", snapshot.download_cap.value}}},
-      {"pacing",
-       {{"mode", snapshot.pacing},
-        {"lineBps", snapshot.upload_line.value},
-        {"upBps", snapshot.upload_pace.value}}},
-      {"deltaStore", DeltaStoreJson(snapshot)},
-      {"cacheBytes", snapshot.content_bytes},
-      {"contribution", {{"microBatches", totals.micro_batches}}},
-      {"health", HealthJson(snapshot)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return net::StatusText(net::PeerStatusTree(), StatusValues(snapshot));
+}
+
+std::string MetricsText(const StatusSnapshot& snapshot) {
+  net::MetricFamilies metrics;
+  net::AddMetrics(net::PeerStatusTree(), StatusValues(snapshot), &metrics);
+  return metrics.Text();
 }
 
 }  // namespace shoal::daemon

@@ -3,6 +3,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace shoal::net {
@@ -12,10 +13,12 @@ struct MetricFamilies::State {
 
   prometheus::ClientMetric& Add(const char* name, const char* help, prometheus::MetricType type,
                                 const Labels& labels) {
-    if (families.empty() || families.back().name != name) {
-      families.push_back({name, help, type, {}});
+    auto family = std::find_if(families.begin(), families.end(),
+                               [&](const auto& known) { return known.name == name; });
+    if (family == families.end()) {
+      family = families.insert(family, prometheus::MetricFamily{name, help, type, {}});
     }
-    prometheus::ClientMetric& metric = families.back().metric.emplace_back();
+    prometheus::ClientMetric& metric = family->metric.emplace_back();
     for (const auto& [label, value] : labels) metric.label.push_back({label, value});
     return metric;
   }

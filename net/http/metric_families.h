@@ -10,7 +10,8 @@
 
 namespace shoal::net {
 
-// Filled once and printed once; one thread. Metrics of one name come one after the other.
+// Filled once and printed once; one thread. Metrics of one name are printed one after the other,
+// with the help that the first of them gave.
 class MetricFamilies {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;

@@ -8,7 +8,8 @@
 
 namespace shoal::net {
 
-// net/http/status_page.html, .css and .js, embedded at build.
+// net/http/status_page.html, .css and .js, embedded at build; the script has the labels of the
+// status fields before it (self.shoalLabels).
 std::string_view StatusPage();
 std::string_view StatusStyle();
 std::string_view StatusScript();

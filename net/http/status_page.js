@@ -6,6 +6,11 @@ const colours = ["#2563c9", "#d9822b", "#1f8a4c", "#9b4dca", "#c0392b", "#0f9aa8
 const history = new Map();   // link, by the ids of its ends -> {label, points: [[seconds, bits per second]]}
 const keep = 180;            // seconds of link rates
 
+// What the table of status fields (net/http/peer_status_fields.cc) calls a field, or a value of it.
+function label(path, value) {
+  const key = value === undefined ? path : path + "=" + value;
+  return (self.shoalLabels || {})[key] ?? value ?? path.split(".").pop();
+}
 // What peers say reaches the page as text nodes and numbers only: it is never parsed as HTML.
 const num = x => Number.isFinite(x) ? x : 0;
 const list = x => Array.isArray(x) ? x : [];
@@ -100,9 +105,9 @@ function showCards(v, sum) {
   const raw = sum.forward.raw + sum.backward.raw + sum.replica.raw;
   let store = 0;
   for (const p of v.peers) store += num((p.status.deltaStore || {}).bytes);
-  const cards = [["step", v.steps ? `${v.step || 0} / ${v.steps}` : v.step || 0],
-                 ["loss", num(v.loss) ? v.loss.toFixed(4) : "–"],
-                 ["samples per second", num(v.speed) ? v.speed.toFixed(1) : "–"],
+  const cards = [[label("swarm.step"), v.steps ? `${v.step || 0} / ${v.steps}` : v.step || 0],
+                 [label("swarm.loss"), num(v.loss) ? v.loss.toFixed(4) : "–"],
+                 [label("work.samplesPerSecond"), num(v.speed) ? v.speed.toFixed(1) : "–"],
                  [v.both ? "sent and received" : "sent, compressed", bytes(wire)], ["as fp32", bytes(raw)],
                  ["compression", ratio(raw, wire)], ["delta stores", bytes(store)]];
   show("cards", ...cards.map(([label, value]) =>
@@ -193,8 +198,9 @@ function showRates(links) {
   show("rates-key", ...keyOf(series.map(s => [s.name, s.colour])));
 }
 function showLinks(links) {
-  const head = ["from", "to", "channel", "rate up", "cap", "ratio", "sent", "received", "rtt",
-                "queue", "stalled"];
+  const head = ["from", "to", ...["links[].channel", "links[].upBps", "limits.upBps", "links[].ratio",
+                "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
+                "links[].queueBytes"].map(path => label(path)), "stalled"];
   show("links", headRow(head), ...links.map(l => {
     const limits = l.from.status.limits || {};
     const cells = [l.from.name, l.name, l.channel, l.connected ? rate(l.upBps) : "connecting",
@@ -206,13 +212,11 @@ function showLinks(links) {
   }));
 }
 // What a stage's compute does or waits for, in the order of the bars.
-const uses = [["forward", "forward", "#2563c9"], ["backward_input", "input gradients", "#1f8a4c"],
-              ["backward_weights", "weight gradients", "#7fb800"], ["optimizer", "optimizer", "#6a4c93"],
-              ["wait_input", "waits for activations", "#f0c419"],
-              ["wait_gradient", "waits for gradients", "#d9822b"],
-              ["wait_codec", "waits for its codec", "#c0392b"],
-              ["wait_store", "waits for its store", "#8a6d3b"],
-              ["exchange", "exchanges gradients", "#0f9aa8"], ["wait_step", "end of step", "#b8bfc6"]];
+const uses = [["forward", "#2563c9"], ["backward_input", "#1f8a4c"], ["backward_weights", "#7fb800"],
+              ["optimizer", "#6a4c93"], ["wait_input", "#f0c419"], ["wait_gradient", "#d9822b"],
+              ["wait_codec", "#c0392b"], ["wait_store", "#8a6d3b"], ["exchange", "#0f9aa8"],
+              ["wait_step", "#b8bfc6"]].map(
+                ([use, colour]) => [use, label("work.time[].activity", use), colour]);
 const span = ms => num(ms) >= 0.5 ? ms < 1000 ? ms.toFixed(0) + " ms" : (ms / 1000).toFixed(2) + " s" : "–";
 // The order of work of a stage and its bounds; the simulation takes up to 64 micro-batches of a step.
 function scheduleCells(p) {
@@ -221,14 +225,14 @@ function scheduleCells(p) {
   return [w.schedule, w.inFlightMax, w.schedule === "1f1b" ? "–" : w.pendingWeightsMax,
           w.memoryMaxBytes ? bytes(w.memoryMaxBytes) : "–", span(w.simulatedMs), span(w.unlimitedMs)];
 }
-const before = new Map();   // peer -> [time, {use: ms}] pairs of the last half minute
+const before = new Map();   // peer -> [time, {activity: ms}] pairs of the last half minute
 function showTime(v) {
   const placed = v.peers.filter(p => list((p.status.work || {}).time).some(t => t && t.ms > 0))
     .sort((a, b) => (a.pipeline - b.pipeline) || (a.stage - b.stage));
   $("time-box").style.display = placed.length ? "" : "none";
   const seen = new Set();
-  const head = ["peer", "", "schedule", "in flight, most", "W pending, most", "memory, most",
-                "simulated step", "without bounds"];
+  const head = ["peer", "", ...["schedule", "inFlightMax", "pendingWeightsMax", "memoryMaxBytes",
+                "simulatedMs", "unlimitedMs"].map(name => label("work." + name))];
   show("time", headRow(head), ...placed.map(p => {
     const now = Object.fromEntries(list(p.status.work.time).map(t => [t.activity, num(t.ms)]));
     const looks = before.get(p.id) || [];
@@ -258,8 +262,9 @@ function showEnds(v) {
   const ends = v.peers.flatMap(p => list(p.status.boundaries).filter(e => e).map(e => ({...e, from: p})))
     .sort((a, b) => (a.from.pipeline - b.from.pipeline) || (a.boundary - b.boundary));
   $("ends-box").style.display = ends.length ? "" : "none";
-  const head = ["peer", "boundary", "sends", "mode", "change of samples", "last", "error of what is sent",
-                "first visits", "changes", "sent again"];
+  const of = name => label("boundaries[]." + name);
+  const head = ["peer", of("boundary"), "sends", of("mode"), of("relativeDelta"), of("lastRelativeDelta"),
+                "error of what is sent", of("firstVisits"), of("deltaHits"), of("resends")];
   show("ends", headRow(head), ...ends.map(e => {
     const sender = e.side === "sender";
     const low = sender ? null : e.lowRank;

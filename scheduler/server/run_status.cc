@@ -7,13 +7,19 @@
 
 #include "common/nesting.h"
 #include "common/version.h"
+#include "net/http/status_fields.h"
+#include "net/http/status_writer.h"
 
 namespace shoal::scheduler {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using net::ForeignJson;
+using net::StatusList;
+using net::StatusObject;
+using net::StatusValue;
 
-Json RunJson(const RunConfig& config, const RunView& view) {
+StatusObject RunValues(const RunConfig& config, const RunView& view) {
   return {{"id", config.run.ToHex()},
           {"name", config.name},
           {"bench", config.synthetic},
@@ -38,105 +44,152 @@ Json PeerStatus(const MemberView& member) {
   return status.is_object() ? status : Json::object();
 }
 
-Json MembersJson(const RunView& view) {
-  Json members = Json::array();
+ForeignJson Foreign(const Json& json) {
+  return {json.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+StatusList MembersValues(const RunView& view) {
+  StatusList members;
   for (const MemberView& member : view.members) {
     Json status = PeerStatus(member);
     // What it said last of its links is no longer so.
     if (!member.connected && status.contains("links")) status["links"] = Json::array();
-    members.push_back({{"peer", member.peer.ToHex()},
-                       {"name", member.name},
-                       {"device", member.device},
-                       {"address", member.address},
-                       {"state", member.state},
-                       {"connected", member.connected},
-                       {"wantsStage", member.wants_stage},
-                       {"pipeline", member.pipeline},
-                       {"stage", member.stage},
-                       {"lastHeardSeconds", member.last_heard_s},
-                       {"links", status.value("links", Json::array())},
-                       {"status", status}});
+    members.push_back(StatusObject{{"peer", member.peer.ToHex()},
+                                   {"name", member.name},
+                                   {"device", member.device},
+                                   {"address", member.address},
+                                   {"state", member.state},
+                                   {"connected", member.connected},
+                                   {"wantsStage", member.wants_stage},
+                                   {"pipeline", member.pipeline},
+                                   {"stage", member.stage},
+                                   {"lastHeardSeconds", member.last_heard_s},
+                                   {"links", Foreign(status.value("links", Json::array()))},
+                                   {"status", Foreign(status)}});
   }
   return members;
 }
 
 // Pipelines whose peers of a stage share a LAN, by LAN.
-Json LansJson(const RunView& view, std::size_t stage) {
-  std::map<std::uint32_t, Json> lans;
+StatusList LansValues(const RunView& view, std::size_t stage) {
+  std::map<std::uint32_t, std::vector<std::size_t>> lans;
   if (stage < view.lans.size()) {
     for (std::size_t p = 0; p < view.lans[stage].size(); ++p) {
       if (view.lans[stage][p] > 0) lans[view.lans[stage][p]].push_back(p);
     }
   }
-  Json json = Json::array();
-  for (auto& [lan, pipelines] : lans) json.push_back(std::move(pipelines));
-  return json;
+  StatusList lists;
+  for (const auto& [lan, pipelines] : lans) lists.push_back(pipelines);
+  return lists;
 }
 
-Json StagesJson(const RunConfig& config, const RunView& view) {
-  Json stages = Json::array();
+StatusObject TimingValues(const control::v1::StageTiming& timing) {
+  return {{"forwardMs", timing.forward_ms()},
+          {"backwardMs", timing.backward_ms()},
+          {"backwardWeightsMs", timing.backward_weights_ms()},
+          {"roundTripMs", timing.round_trip_ms()},
+          {"sendForwardMs", timing.send_forward_ms()},
+          {"sendBackwardMs", timing.send_backward_ms()},
+          {"microBatchBytes", timing.micro_batch_bytes()},
+          {"pendingWeightsBytes", timing.pending_weights_bytes()}};
+}
+
+StatusList StagesValues(const RunConfig& config, const RunView& view) {
+  StatusList stages;
   for (std::uint32_t s = 0; s < config.stages; ++s) {
-    Json stage = {{"stage", s}};
+    StatusObject stage = {{"stage", s}};
     if (s + 1 < config.stage_first_layers.size()) {
-      stage["layers"] = {config.stage_first_layers[s], config.stage_first_layers[s + 1]};
+      stage.push_back(
+          {"layers", StatusList{config.stage_first_layers[s], config.stage_first_layers[s + 1]}});
     }
-    Json peers = Json::array();
+    StatusList peers;
     for (const MemberView& member : view.members) {
       if (member.stage == static_cast<std::int32_t>(s)) peers.push_back(member.peer.ToHex());
     }
-    stage["peers"] = std::move(peers);
-    stage["lans"] = LansJson(view, s);
-    if (s < view.timings.size()) {
-      const control::v1::StageTiming& t = view.timings[s];
-      stage["timing"] = {{"forwardMs", t.forward_ms()},
-                         {"backwardMs", t.backward_ms()},
-                         {"backwardWeightsMs", t.backward_weights_ms()},
-                         {"roundTripMs", t.round_trip_ms()},
-                         {"sendForwardMs", t.send_forward_ms()},
-                         {"sendBackwardMs", t.send_backward_ms()},
-                         {"microBatchBytes", t.micro_batch_bytes()},
-                         {"pendingWeightsBytes", t.pending_weights_bytes()}};
-    }
+    stage.push_back({"peers", std::move(peers)});
+    stage.push_back({"lans", LansValues(view, s)});
+    if (s < view.timings.size()) stage.push_back({"timing", TimingValues(view.timings[s])});
     stages.push_back(std::move(stage));
   }
   return stages;
 }
 
+StatusObject ConsistencyValues(const RunView& view) {
+  return {{"mChecks", view.m_checks},
+          {"mMismatches", view.m_mismatches},
+          {"weightChecks", view.weight_checks},
+          {"weightMismatches", view.weight_mismatches},
+          {"lastDifference", view.last_difference},
+          {"refusedValues", view.refused_values},
+          {"lastRefused", view.last_refused},
+          {"warning", view.warning}};
+}
+
+// What does not grow with run and members. Its names, order and metrics, and those of the rest,
+// are those of net/http/run_status_fields.cc.
+StatusObject SummaryValues(const RunConfig& config, const RunView& view, const ServerView& server) {
+  const net::ControlStats& control = server.control;
+  return {{"schemaVersion", 2},
+          {"program", "shoal-scheduler"},
+          {"version", kVersion},
+          {"run", RunValues(config, view)},
+          {"pipelines", config.pipelines},
+          {"peersNeeded", std::uint64_t{config.stages} * config.pipelines},
+          {"codecs", StatusObject{{"forward", config.forward},
+                                  {"backward", config.backward},
+                                  {"replica", config.replica_method}}},
+          {"consistency", ConsistencyValues(view)},
+          {"traffic", StatusObject{{"sentWireBytes", control.sent_wire_bytes},
+                                   {"receivedWireBytes", control.received_wire_bytes},
+                                   {"artefactSentBytes", control.artefact_sent_bytes},
+                                   {"artefactReceivedBytes", control.artefact_received_bytes}}},
+          {"contentBytes", server.content_bytes},
+          {"port", server.peer_port},
+          {"statusAddress", server.status_address},
+          {"uptimeSeconds", server.uptime_s}};
+}
+
+// Counts of members, which the status has one by one.
+void AddPeerMetrics(const RunConfig& config, const RunView& view, net::MetricFamilies* out) {
+  std::size_t placed = 0, spare = 0, away = 0;
+  for (const MemberView& member : view.members) {
+    if (!member.connected) {
+      ++away;
+    } else if (member.stage >= 0) {
+      ++placed;
+    } else {
+      ++spare;
+    }
+  }
+  for (const auto& [role, count] :
+       {std::pair{"stage", placed}, std::pair{"spare", spare}, std::pair{"away", away}}) {
+    out->Gauge("shoal_peers", "Members by what they do.", static_cast<double>(count),
+               {{"role", role}});
+  }
+  for (std::uint32_t s = 0; s < config.stages; ++s) {
+    std::size_t count = 0;
+    for (const MemberView& member : view.members) {
+      if (member.connected && member.stage == static_cast<std::int32_t>(s)) ++count;
+    }
+    out->Gauge("shoal_stage_peers", "Connected peers of a stage.", static_cast<double>(count),
+               {{"stage", std::to_string(s)}});
+  }
+}
+
 }  // namespace
 
 std::string StatusJson(const RunConfig& config, const RunView& view, const ServerView& server) {
-  const net::ControlStats& control = server.control;
-  const Json json = {{"schemaVersion", 2},
-                     {"program", "shoal-scheduler"},
-                     {"version", kVersion},
-                     {"run", RunJson(config, view)},
-                     {"members", MembersJson(view)},
-                     {"stages", StagesJson(config, view)},
-                     {"pipelines", config.pipelines},
-                     {"peersNeeded", std::uint64_t{config.stages} * config.pipelines},
-                     {"codecs",
-                      {{"forward", config.forward},
-                       {"backward", config.backward},
-                       {"replica", config.replica_method}}},
-                     {"consistency",
-                      {{"mChecks", view.m_checks},
-                       {"mMismatches", view.m_mismatches},
-                       {"weightChecks", view.weight_checks},
-                       {"weightMismatches", view.weight_mismatches},
-                       {"lastDifference", view.last_difference},
-                       {"refusedValues", view.refused_values},
-                       {"lastRefused", view.last_refused},
-                       {"warning", view.warning}}},
-                     {"traffic",
-                      {{"sentWireBytes", control.sent_wire_bytes},
-                       {"receivedWireBytes", control.received_wire_bytes},
-                       {"artefactSentBytes", control.artefact_sent_bytes},
-                       {"artefactReceivedBytes", control.artefact_received_bytes}}},
-                     {"contentBytes", server.content_bytes},
-                     {"port", server.peer_port},
-                     {"statusAddress", server.status_address},
-                     {"uptimeSeconds", server.uptime_s}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  StatusObject status = SummaryValues(config, view, server);
+  status.push_back({"members", MembersValues(view)});
+  status.push_back({"stages", StagesValues(config, view)});
+  return net::StatusText(net::RunStatusTree(), status);
+}
+
+std::string MetricsText(const RunConfig& config, const RunView& view, const ServerView& server) {
+  net::MetricFamilies metrics;
+  net::AddMetrics(net::RunStatusTree(), SummaryValues(config, view, server), &metrics);
+  AddPeerMetrics(config, view, &metrics);
+  return metrics.Text();
 }
 
 std::string ModelCard(const RunConfig& config, const RunView& view, const dataset::DataInfo& data) {

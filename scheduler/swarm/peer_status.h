@@ -1,5 +1,5 @@
 // What a peer says of itself in its heartbeats, held against the table of fields that shoald's
-// status has (docs/OPERATIONS.md), before it is kept or shown to anybody. Pure.
+// status has (net/http/peer_status_fields.cc), before it is kept or shown to anybody. Pure.
 
 #ifndef SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
 #define SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
@@ -17,8 +17,8 @@ inline constexpr std::size_t kStatusItemsMax = 1024;      // of a list; what is 
 inline constexpr std::size_t kStatusCharactersMax = 512;  // of a text; what is behind is dropped
 
 // The status with the known fields only, each of its type: text without control characters, numbers
-// that are finite. A field of another type is dropped. An error: no JSON object, or nested too
-// deep.
+// that are finite. A field of another type is dropped; any may be null. An error: no JSON object,
+// or nested too deep.
 Result<std::string> FitPeerStatus(std::string_view json);
 
 }  // namespace shoal::scheduler

@@ -16,6 +16,7 @@
 #include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/peer_message_check.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/status_paths.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -85,6 +86,28 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(json["consistency"]["mChecks"], 4);
   EXPECT_EQ(json["codecs"]["forward"], RunConfig().forward);
   EXPECT_EQ(json["pipelines"], 1);
+}
+
+// A row without a value is a field that nobody measures.
+TEST(RunStatusTest, HasEachFieldOfTheTable) {
+  RunView view = View();
+  view.last_step_seconds = {1.5};
+  const auto fields = net::RunStatusFields();
+  EXPECT_EQ(test_support::StatusPaths(StatusJson(Config(), view, {}), fields),
+            test_support::TablePaths(fields));
+}
+
+TEST(RunStatusTest, TheTableListsTheStates) {
+  std::string states;
+  for (const net::StatusField& field : net::RunStatusFields()) {
+    if (field.path != "run.state") continue;
+    for (const auto& [value, label] : net::ValuesOf(field)) states += std::string(value) + ";";
+  }
+  std::string expected;
+  for (int i = 0; i <= static_cast<int>(RunState::kFailed); ++i) {
+    expected += std::string(RunStateName(static_cast<RunState>(i))) + ";";
+  }
+  EXPECT_EQ(states, expected);
 }
 
 TEST(RunStatusTest, MetricsNameTheStateOnce) {
