@@ -44,6 +44,13 @@ struct SampleId {
   auto operator<=>(const SampleId&) const = default;
 };
 
+// A segment of a sample: what crosses a boundary as a unit, and under what stores keep its m. Made
+// of a sample's id by pipeline/core/segments.h only; opaque to whoever stores it.
+struct SegmentId {
+  std::uint64_t value = 0;
+  auto operator<=>(const SegmentId&) const = default;
+};
+
 // Position of a micro-batch: optimizer step and index within its pipeline's list for that step.
 struct MicroBatchId {
   std::uint64_t step = 0;

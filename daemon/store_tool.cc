@@ -86,7 +86,7 @@ Result<Json> Verify(const Stores& stores) {
   for (const storage::BoundaryEnd& place : store->Ends()) {
     SHOAL_ASSIGN_OR_RETURN(const auto entries, store->Inventory(place));
     for (const storage::DeltaInventoryEntry& entry : entries) {
-      SHOAL_ASSIGN_OR_RETURN(const auto record, store->Get(place, entry.sample));
+      SHOAL_ASSIGN_OR_RETURN(const auto record, store->Get(place, entry.segment));
       good += record.has_value() ? 1 : 0;
       if (++read % kProgressRecords == 0) {
         std::cerr << "read " << read << " of " << records << " records\n";

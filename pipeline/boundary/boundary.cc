@@ -184,8 +184,8 @@ Status Boundary::OnInventory(const net::Frame& frame) {
 
 Status Boundary::OnEvicted(const net::Frame& frame) {
   if (delta_ == nullptr) return InvalidArgument("losses of m, but the codec keeps none");
-  SHOAL_ASSIGN_OR_RETURN(std::vector<SampleId> samples, DecodeLosses(frame.payload.bytes()));
-  return delta_->OnTheirLosses(frame.micro_batch.step, std::move(samples));
+  SHOAL_ASSIGN_OR_RETURN(std::vector<SegmentId> segments, DecodeLosses(frame.payload.bytes()));
+  return delta_->OnTheirLosses(frame.micro_batch.step, std::move(segments));
 }
 
 void Boundary::PlanPrefetch(const StepPlan& plan) {
@@ -211,7 +211,7 @@ void Boundary::DropStaged() {
 
 std::size_t Boundary::Commit(std::uint64_t step,
                              const std::function<void(BoundaryChecksum)>& done) {
-  const auto stored = [this, step](std::vector<SampleId> lost) {
+  const auto stored = [this, step](std::vector<SegmentId> lost) {
     SendLosses(step, std::move(lost));
   };
   if (delta_ != nullptr) delta_->Commit(step, {stored, done});
@@ -220,9 +220,9 @@ std::size_t Boundary::Commit(std::uint64_t step,
   return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
 }
 
-void Boundary::SendLosses(std::uint64_t step, std::vector<SampleId> samples) {
+void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {
   net::Frame frame = core_->NewFrame(net::FrameKind::kEvicted, {step, 0});
-  frame.payload = EncodeLosses(std::move(samples));
+  frame.payload = EncodeLosses(std::move(segments));
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot send losses of m to " + peer_name()), nullptr);
   }

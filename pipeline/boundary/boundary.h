@@ -68,7 +68,7 @@ class Boundary {
   Status OnEvicted(const net::Frame& frame);
   void SendInventory(BoundaryCache::Inventory inventory);
   void MaybeAgree();
-  void SendLosses(std::uint64_t step, std::vector<SampleId> samples);
+  void SendLosses(std::uint64_t step, std::vector<SegmentId> segments);
   void OnSent(net::FrameKind kind, double elapsed_ms);
   Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
   void FailByPeer(const Status& status);

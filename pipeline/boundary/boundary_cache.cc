@@ -42,7 +42,7 @@ void BoundaryCache::ReadInventory(std::function<void(Inventory)> done) {
 void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
   auto agree = [store = core_->deps.delta_store, end = end_, own = std::move(own),
                 theirs = std::move(theirs)] {
-    const std::vector<SampleId> differing = Disagreeing(own, theirs);
+    const std::vector<SegmentId> differing = Disagreeing(own, theirs);
     return differing.empty() ? Status::Ok() : store->Drop(end, differing, UINT64_MAX);
   };
   core_->scope.Run(core_->deps.store, "delta.agree", std::move(agree), [this, done](Status status) {
@@ -56,21 +56,21 @@ void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()>
 // ---- reading ----
 
 void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
-  std::set<SampleId>& samples = uncommitted_[plan.step];
+  std::set<SegmentId>& all = uncommitted_[plan.step];
   std::uint32_t transfer = 0;
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
     for (std::uint32_t segment = 0; segment < segments_.count; ++segment) {
-      std::vector<SampleId> ids = segments_.IdsOf(micro_batch.samples, segment);
-      samples.insert(ids.begin(), ids.end());
+      std::vector<SegmentId> ids = segments_.IdsOf(micro_batch.samples, segment);
+      all.insert(ids.begin(), ids.end());
       planned_.push_back({{plan.step, transfer++}, std::move(ids)});
     }
   }
   OpenPrefetches();
 }
 
-bool BoundaryCache::Blocked(std::uint64_t step, SampleId sample) const {
+bool BoundaryCache::Blocked(std::uint64_t step, SegmentId id) const {
   for (auto at = uncommitted_.begin(); at != uncommitted_.end() && at->first < step; ++at) {
-    if (at->second.contains(sample)) return true;
+    if (at->second.contains(id)) return true;
   }
   return false;
 }
@@ -85,19 +85,19 @@ std::size_t BoundaryCache::PrefetchRoom() const {
 
 void BoundaryCache::OpenPrefetches() {
   while (!planned_.empty() && PrefetchRoom() > 0) {
-    auto [key, samples] = std::move(planned_.front());
+    auto [key, ids] = std::move(planned_.front());
     planned_.pop_front();
     ++ahead_;
-    IssueReads(key, &Open(key, std::move(samples)));
+    IssueReads(key, &Open(key, std::move(ids)));
   }
 }
 
-BoundaryCache::Wanted& BoundaryCache::Open(WantedKey key, std::vector<SampleId> samples) {
+BoundaryCache::Wanted& BoundaryCache::Open(WantedKey key, std::vector<SegmentId> ids) {
   Wanted& wanted = wanted_[key];
-  wanted.states.assign(samples.size(), ReadState::kLater);
-  wanted.records.resize(samples.size());
-  wanted.left = samples.size();
-  wanted.samples = std::move(samples);
+  wanted.states.assign(ids.size(), ReadState::kLater);
+  wanted.records.resize(ids.size());
+  wanted.left = ids.size();
+  wanted.ids = std::move(ids);
   return wanted;
 }
 
@@ -122,23 +122,23 @@ void BoundaryCache::Prefetch(MicroBatchId id, std::uint32_t segment,
 void BoundaryCache::IssueReads(WantedKey key, Wanted* wanted) {
   if (!agreed_) return;
   std::vector<std::size_t> positions;
-  std::vector<SampleId> samples;
-  for (std::size_t i = 0; i < wanted->samples.size(); ++i) {
-    if (wanted->states[i] != ReadState::kLater || Blocked(key.first, wanted->samples[i])) continue;
+  std::vector<SegmentId> ids;
+  for (std::size_t i = 0; i < wanted->ids.size(); ++i) {
+    if (wanted->states[i] != ReadState::kLater || Blocked(key.first, wanted->ids[i])) continue;
     wanted->states[i] = ReadState::kReading;
     positions.push_back(i);
-    samples.push_back(wanted->samples[i]);
+    ids.push_back(wanted->ids[i]);
   }
-  if (samples.empty()) return;
+  if (ids.empty()) return;
   const bool last = positions.size() == wanted->left;
   auto fetch = [store = core_->deps.delta_store, end = end_, codec = codec_, segments = segments_,
-                key, last, samples = std::move(samples), clock = &core_->deps.control->clock()] {
+                key, last, ids = std::move(ids), clock = &core_->deps.control->clock()] {
     const TimePoint start = clock->Now();
     const TimePoint traced = SystemClock().Now();
     Fetched fetched;
-    for (const SampleId sample : samples) {
+    for (const SegmentId id : ids) {
       // The store says in its own status why it cannot read; here it is a first visit.
-      Result<std::optional<storage::DeltaRecord>> record = store->Get(end, sample);
+      Result<std::optional<storage::DeltaRecord>> record = store->Get(end, id);
       if (!record.ok() || (record->has_value() && !Usable(*codec, **record, segments.shape))) {
         fetched.records.emplace_back();
       } else {
@@ -165,7 +165,7 @@ void BoundaryCache::OnRead(WantedKey key, const std::vector<std::size_t>& positi
   Wanted& wanted = wanted_.at(key);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::size_t position = positions[i];
-    const auto forgotten = forgotten_.find(wanted.samples[position]);
+    const auto forgotten = forgotten_.find(wanted.ids[position]);
     if (forgotten != forgotten_.end() && records[i] && records[i]->version <= forgotten->second) {
       records[i].reset();
     }
@@ -191,37 +191,37 @@ void BoundaryCache::Finish(WantedKey key) {
 }
 
 // m of these samples up to `version` is gone at one end: what was read of it must not be built on.
-void BoundaryCache::Forget(const std::vector<SampleId>& samples, std::uint64_t version) {
-  if (samples.empty()) return;
-  const std::set<SampleId> gone(samples.begin(), samples.end());
+void BoundaryCache::Forget(const std::vector<SegmentId>& ids, std::uint64_t version) {
+  if (ids.empty()) return;
+  const std::set<SegmentId> gone(ids.begin(), ids.end());
   for (auto& [key, wanted] : wanted_) {
-    for (std::size_t i = 0; i < wanted.samples.size(); ++i) {
+    for (std::size_t i = 0; i < wanted.ids.size(); ++i) {
       std::optional<storage::DeltaRecord>& record = wanted.records[i];
-      if (!record || record->version > version || !gone.contains(wanted.samples[i])) continue;
+      if (!record || record->version > version || !gone.contains(wanted.ids[i])) continue;
       core_->stats.prefetch_bytes -= record->image.size();
       record.reset();
     }
   }
   if (reading_ == 0) return;
-  for (const SampleId sample : gone) {
-    std::uint64_t& up_to = forgotten_[sample];
+  for (const SegmentId id : gone) {
+    std::uint64_t& up_to = forgotten_[id];
     up_to = std::max(up_to, version);
   }
 }
 
 // ---- committing ----
 
-void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId of, MImage image) {
-  const SampleId sample = segments_.IdOf(of, segment);
+void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image) {
+  const SegmentId segment_id = segments_.IdOf(sample, segment);
   const Order order(segments_.Transfer(id.index, segment), image.position);
-  const auto [staged, is_new] = staged_.try_emplace(sample, order);
+  const auto [staged, is_new] = staged_.try_emplace(segment_id, order);
   if (!is_new && order < staged->second) return;
   staged->second = order;
   staged_version_ = id.step + 1;
   const std::uint64_t bytes = image.image.size();
   core_->stats.staged_bytes += bytes;
   storage::DeltaUpdate update;
-  update.sample = sample;
+  update.segment = segment_id;
   update.record = {staged_version_, image.checksum, segments_.shape.tokens, segments_.shape.hidden,
                    std::move(image.image)};
   auto write = [store = core_->deps.delta_store, end = end_, update = std::move(update),
@@ -293,7 +293,7 @@ void BoundaryCache::PostCommit(Committing* commit) {
   for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);
 }
 
-void BoundaryCache::Committed(std::vector<SampleId> lost) {
+void BoundaryCache::Committed(std::vector<SegmentId> lost) {
   Committing& commit = commits_.front();
   Forget(lost, commit.step + 1);
   commit.stored = true;
@@ -304,7 +304,7 @@ void BoundaryCache::Committed(std::vector<SampleId> lost) {
 void BoundaryCache::PostSettle() {
   const Committing commit = std::move(commits_.front());
   commits_.pop_front();
-  std::vector<SampleId> theirs;
+  std::vector<SegmentId> theirs;
   if (shared()) theirs = std::move(theirs_.extract(commit.step).mapped());
   Forget(theirs, commit.step + 1);
   auto settle = [store = core_->deps.delta_store, end = end_, version = commit.step + 1,
@@ -322,7 +322,7 @@ void BoundaryCache::PostSettle() {
                    });
 }
 
-Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples) {
+Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SegmentId> ids) {
   if (step != their_next_) {
     return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
                            std::to_string(their_next_) + " are next");
@@ -331,7 +331,7 @@ Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SampleId> sa
     return ResourceExhausted("losses of too many steps ahead");
   }
   ++their_next_;
-  theirs_[step] = std::move(samples);
+  theirs_[step] = std::move(ids);
   PumpCommits();
   return Status::Ok();
 }

@@ -12,8 +12,8 @@
 // soon as they are staged, all through the step; a commit has headers only.
 // All store calls are posted to the store executor in order. Thread: control.
 //
-// What is kept, and counted, are segments of samples (segments.h): inside, and in inventories and
-// losses, a SampleId is that of a segment and a micro-batch is one of its transfers.
+// What is kept, and counted, are segments of samples (segments.h): a SegmentId names one, here and
+// in inventories and losses; a segment of a micro-batch is a transfer.
 //
 // The residual of gradients (BoundarySide::kResidual) goes the same way, but has no other end:
 // nothing to agree on, no losses to tell or to wait for. Below, "m" means it, too.
@@ -79,22 +79,22 @@ class BoundaryCache {
   void Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image);
   void DropStaged();
   struct CommitHandlers {
-    // Samples of the end that have no m on this end any more: the other end must be told.
-    std::function<void(std::vector<SampleId>)> on_stored;
+    // Segments that have no m on this end any more: the other end must be told.
+    std::function<void(std::vector<SegmentId>)> on_stored;
     std::function<void(BoundaryChecksum)> on_settled;
   };
   // Staged m' become m of version step + 1.
   void Commit(std::uint64_t step, CommitHandlers handlers);
   // The other end's losses at its commit of `step`, which may be ahead of ours. Each step once, in
   // order; anything else is its fault.
-  Status OnTheirLosses(std::uint64_t step, std::vector<SampleId> samples);
+  Status OnTheirLosses(std::uint64_t step, std::vector<SegmentId> ids);
 
  private:
   using Order = std::pair<std::uint32_t, std::uint32_t>;  // transfer, position
   enum class ReadState : std::uint8_t { kLater, kReading, kRead };
   // A transfer whose m is being read.
   struct Wanted {
-    std::vector<SampleId> samples;
+    std::vector<SegmentId> ids;
     std::vector<ReadState> states;
     Records records;
     std::size_t left = 0;               // not kRead
@@ -103,7 +103,7 @@ class BoundaryCache {
   using WantedKey = std::pair<std::uint64_t, std::uint32_t>;  // step, transfer
   struct StoreWrite {
     Status status;
-    std::vector<SampleId> lost;
+    std::vector<SegmentId> lost;
     double ms = 0;
   };
   struct Committing {
@@ -114,18 +114,18 @@ class BoundaryCache {
   };
 
   bool shared() const { return end_.side != storage::BoundarySide::kResidual; }
-  bool Blocked(std::uint64_t step, SampleId sample) const;
+  bool Blocked(std::uint64_t step, SegmentId id) const;
   std::size_t PrefetchRoom() const;  // transfers that may be opened ahead
-  Wanted& Open(WantedKey key, std::vector<SampleId> samples);
+  Wanted& Open(WantedKey key, std::vector<SegmentId> ids);
   void OpenPrefetches();
   void IssueReads(WantedKey key, Wanted* wanted);
   void OnRead(WantedKey key, const std::vector<std::size_t>& positions, Records records);
   void Finish(WantedKey key);
-  void Forget(const std::vector<SampleId>& samples, std::uint64_t version);
+  void Forget(const std::vector<SegmentId>& ids, std::uint64_t version);
   bool OnWritten(const StoreWrite& written);
   void PumpCommits();
   void PostCommit(Committing* commit);
-  void Committed(std::vector<SampleId> lost);
+  void Committed(std::vector<SegmentId> lost);
   void PostSettle();
 
   RunnerCore* const core_;
@@ -133,20 +133,20 @@ class BoundaryCache {
   const Codec codec_;
   const Segments segments_;
   const std::uint64_t prefetch_bytes_;
-  std::map<SampleId, Order> staged_;  // the store has the images
+  std::map<SegmentId, Order> staged_;  // the store has the images
   std::uint64_t staged_version_ = 0;
 
-  std::deque<std::pair<WantedKey, std::vector<SampleId>>> planned_;  // not opened yet
+  std::deque<std::pair<WantedKey, std::vector<SegmentId>>> planned_;  // not opened yet
   std::map<WantedKey, Wanted> wanted_;
-  std::size_t ahead_ = 0;                                    // of wanted_, without `done`
-  std::map<std::uint64_t, std::set<SampleId>> uncommitted_;  // by step: planned, commit not posted
+  std::size_t ahead_ = 0;                                     // of wanted_, without `done`
+  std::map<std::uint64_t, std::set<SegmentId>> uncommitted_;  // by step: planned, commit not posted
   bool agreed_;              // the store holds what both ends have: reading may begin
   std::size_t reading_ = 0;  // tasks
-  std::map<SampleId, std::uint64_t> forgotten_;  // while something is read: up to which version
+  std::map<SegmentId, std::uint64_t> forgotten_;  // while something is read: up to which version
 
   std::deque<Committing> commits_;
-  std::map<std::uint64_t, std::vector<SampleId>> theirs_;  // by step
-  std::uint64_t their_next_ = 0;                           // step
+  std::map<std::uint64_t, std::vector<SegmentId>> theirs_;  // by step
+  std::uint64_t their_next_ = 0;                            // step
 };
 
 }  // namespace shoal::pipeline

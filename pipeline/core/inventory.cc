@@ -47,7 +47,7 @@ Buffer EncodeInventory(std::span<const storage::DeltaInventoryEntry> entries) {
   EncodeHeader(entries.size(), &payload);
   std::byte* to = payload.data() + kHeaderBytes;
   for (const storage::DeltaInventoryEntry& entry : entries) {
-    StoreLittle(to, entry.sample.value);
+    StoreLittle(to, entry.segment.value);
     StoreLittle(to + 8, entry.version);
     StoreLittle(to + 16, entry.checksum);
     to += kEntryBytes;
@@ -62,52 +62,52 @@ Result<std::vector<storage::DeltaInventoryEntry>> DecodeInventory(
   std::vector<storage::DeltaInventoryEntry> entries(count);
   const std::byte* from = payload.data() + kHeaderBytes;
   for (std::size_t i = 0; i < count; ++i, from += kEntryBytes) {
-    entries[i].sample.value = LoadLittle<std::uint64_t>(from);
+    entries[i].segment.value = LoadLittle<std::uint64_t>(from);
     entries[i].version = LoadLittle<std::uint64_t>(from + 8);
     entries[i].checksum = LoadLittle<std::uint64_t>(from + 16);
-    if (i > 0 && entries[i].sample <= entries[i - 1].sample) {
-      return InvalidArgument("an inventory is not in order of sample");
+    if (i > 0 && entries[i].segment <= entries[i - 1].segment) {
+      return InvalidArgument("an inventory is not in order of segment");
     }
   }
   return entries;
 }
 
-Buffer EncodeLosses(std::vector<SampleId> samples) {
-  std::sort(samples.begin(), samples.end());
-  Buffer payload(kHeaderBytes + kLossBytes * samples.size());
-  EncodeHeader(samples.size(), &payload);
+Buffer EncodeLosses(std::vector<SegmentId> segments) {
+  std::sort(segments.begin(), segments.end());
+  Buffer payload(kHeaderBytes + kLossBytes * segments.size());
+  EncodeHeader(segments.size(), &payload);
   std::byte* to = payload.data() + kHeaderBytes;
-  for (const SampleId sample : samples) {
-    StoreLittle(to, sample.value);
+  for (const SegmentId segment : segments) {
+    StoreLittle(to, segment.value);
     to += kLossBytes;
   }
   return payload;
 }
 
-Result<std::vector<SampleId>> DecodeLosses(std::span<const std::byte> payload) {
+Result<std::vector<SegmentId>> DecodeLosses(std::span<const std::byte> payload) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint64_t count,
                          DecodeHeader(payload, kLossBytes, "a list of losses"));
-  std::vector<SampleId> samples(count);
+  std::vector<SegmentId> segments(count);
   const std::byte* from = payload.data() + kHeaderBytes;
   for (std::size_t i = 0; i < count; ++i, from += kLossBytes) {
-    samples[i].value = LoadLittle<std::uint64_t>(from);
-    if (i > 0 && samples[i] <= samples[i - 1]) {
-      return InvalidArgument("a list of losses is not in order of sample");
+    segments[i].value = LoadLittle<std::uint64_t>(from);
+    if (i > 0 && segments[i] <= segments[i - 1]) {
+      return InvalidArgument("a list of losses is not in order of segment");
     }
   }
-  return samples;
+  return segments;
 }
 
-std::vector<SampleId> Disagreeing(std::span<const storage::DeltaInventoryEntry> own,
-                                  std::span<const storage::DeltaInventoryEntry> theirs) {
-  std::vector<SampleId> differing;
+std::vector<SegmentId> Disagreeing(std::span<const storage::DeltaInventoryEntry> own,
+                                   std::span<const storage::DeltaInventoryEntry> theirs) {
+  std::vector<SegmentId> differing;
   std::size_t other = 0;
   for (const storage::DeltaInventoryEntry& entry : own) {
-    while (other < theirs.size() && theirs[other].sample < entry.sample) ++other;
-    const bool agreed = other < theirs.size() && theirs[other].sample == entry.sample &&
+    while (other < theirs.size() && theirs[other].segment < entry.segment) ++other;
+    const bool agreed = other < theirs.size() && theirs[other].segment == entry.segment &&
                         theirs[other].version == entry.version &&
                         theirs[other].checksum == entry.checksum;
-    if (!agreed) differing.push_back(entry.sample);
+    if (!agreed) differing.push_back(entry.segment);
   }
   return differing;
 }

@@ -7,9 +7,9 @@
 
 namespace shoal::pipeline {
 
-std::vector<SampleId> Segments::IdsOf(const std::vector<SampleId>& samples,
-                                      std::uint32_t segment) const {
-  std::vector<SampleId> ids;
+std::vector<SegmentId> Segments::IdsOf(const std::vector<SampleId>& samples,
+                                       std::uint32_t segment) const {
+  std::vector<SegmentId> ids;
   ids.reserve(samples.size());
   for (const SampleId sample : samples) ids.push_back(IdOf(sample, segment));
   return ids;

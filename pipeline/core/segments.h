@@ -29,11 +29,12 @@ struct Segments {
 
   // Under what a store keeps m of a sample's segment, and inventories and losses name it: a record
   // of its own, so that versions, checksums and losses mean segments and need no second key. With
-  // one segment it is the sample. Records of another division have other tokens and are not used.
-  SampleId IdOf(SampleId sample, std::uint32_t segment) const {
+  // one segment it is the sample's number. Records of another division have other tokens and are
+  // not used. Nothing else makes the id of a segment of that of a sample.
+  SegmentId IdOf(SampleId sample, std::uint32_t segment) const {
     return {sample.value * count + segment};
   }
-  std::vector<SampleId> IdsOf(const std::vector<SampleId>& samples, std::uint32_t segment) const;
+  std::vector<SegmentId> IdsOf(const std::vector<SampleId>& samples, std::uint32_t segment) const;
 };
 
 // As compression::SegmentCount says. A micro-batch of fewer rows is divided as one of `rows`.

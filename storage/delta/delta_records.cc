@@ -37,7 +37,7 @@ std::string EncodeDeltaKey(const DeltaKey& key) {
   StoreBig<std::uint64_t>(to, key.end.run.value);
   StoreBig<std::uint32_t>(to + 8, key.end.boundary);
   to[12] = static_cast<std::byte>(key.end.side);
-  StoreBig<std::uint64_t>(to + 13, key.sample.value);
+  StoreBig<std::uint64_t>(to + 13, key.segment.value);
   return bytes;
 }
 
@@ -50,7 +50,7 @@ std::optional<DeltaKey> DecodeDeltaKey(std::string_view bytes) {
   key.end.run.value = LoadBig<std::uint64_t>(from);
   key.end.boundary = LoadBig<std::uint32_t>(from + 8);
   key.end.side = static_cast<BoundarySide>(side);
-  key.sample.value = LoadBig<std::uint64_t>(from + 13);
+  key.segment.value = LoadBig<std::uint64_t>(from + 13);
   return key;
 }
 

@@ -22,7 +22,7 @@ using DeltaHeaderBytes = std::array<std::byte, kDeltaHeaderBytes>;
 
 struct DeltaKey {
   BoundaryEnd end;
-  SampleId sample;
+  SegmentId segment;
 };
 
 // What a header says about its image.

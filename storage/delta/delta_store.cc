@@ -5,7 +5,7 @@
 namespace shoal::storage {
 
 Status DeltaStore::Commit(const BoundaryEnd& end, std::span<const DeltaUpdate> updates,
-                          std::vector<SampleId>* evicted) {
+                          std::vector<SegmentId>* evicted) {
   std::set<std::uint64_t> versions;
   for (const DeltaUpdate& update : updates) {
     SHOAL_RETURN_IF_ERROR(Stage(end, update));

@@ -1,4 +1,5 @@
-// DeltaStore: keeps m, the activation that both ends of a boundary last agreed on, per sample.
+// DeltaStore: keeps m, the activation that both ends of a boundary last agreed on, per segment of a
+// sample.
 //
 // AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends; every record carries the
 // version (the step whose Apply made it) and an XXH3-64 checksum, so that a mismatch is found and
@@ -47,7 +48,7 @@ struct DeltaRecord {
 };
 
 struct DeltaInventoryEntry {
-  SampleId sample;
+  SegmentId segment;
   std::uint64_t version = 0;
   std::uint64_t checksum = 0;
 };
@@ -73,7 +74,7 @@ struct DeltaStoreStats {
 };
 
 struct DeltaUpdate {
-  SampleId sample;
+  SegmentId segment;
   DeltaRecord record;
 };
 
@@ -92,41 +93,41 @@ class DeltaStore {
  public:
   virtual ~DeltaStore() = default;
 
-  // The record of a sample, or nothing (missing, damaged or unreadable; then it is dropped).
-  virtual Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SampleId sample) = 0;
+  // The record of a segment, or nothing (missing, damaged or unreadable; then it is dropped).
+  virtual Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SegmentId segment) = 0;
 
   // Writes the image of a record that is to be, served by nothing before CommitStaged. Of two for
-  // the same sample and version the later one counts. What the disk refuses, or what the quota
+  // the same segment and version the later one counts. What the disk refuses, or what the quota
   // certainly will, is lost at the commit. A checksum that is not the image's is found by Get.
   virtual Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) = 0;
   // Makes what is staged for `end` with this version records, in end of those of the same
-  // samples: headers only are written. `evicted` gets the samples of `end` that have no record
+  // segments: headers only are written. `evicted` gets the segments of `end` that have no record
   // any more: refused by the quota, refused by the disk, or found unreadable since the last commit.
   // Quota: what is there stays, as long as it is of this run; other runs go first, and then, where
   // m needs room, residuals.
   virtual Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
-                              std::vector<SampleId>* evicted) = 0;
+                              std::vector<SegmentId>* evicted) = 0;
   // Forgets what is staged for `end` with this version.
   virtual Status DropStaged(const BoundaryEnd& end, std::uint64_t version) = 0;
   // Stages all and commits them, version by version.
   Status Commit(const BoundaryEnd& end, std::span<const DeltaUpdate> updates,
-                std::vector<SampleId>* evicted);
+                std::vector<SegmentId>* evicted);
 
-  // Everything held for a end, in order of sample; headers only are read.
+  // Everything held for a end, in order of segment; headers only are read.
   virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const BoundaryEnd& end) = 0;
 
   // Forgets the records of a run whose version is above `version` (rollback to a checkpoint), and
   // all that is staged, of any run: no step runs during a rollback.
   virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
   // Forgets single records up to a version (the other end no longer has them).
-  virtual Status Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
+  virtual Status Drop(const BoundaryEnd& end, std::span<const SegmentId> segments,
                       std::uint64_t version_max) = 0;
   // Forgets all records of a run.
   virtual Status DropRun(RunId run) = 0;
   // Every end that has records.
   virtual std::vector<BoundaryEnd> Ends() const = 0;
 
-  // Sum of the XXH3-64 of (sample, version, checksum) of all records of a end: equal on both ends
+  // Sum of the XXH3-64 of (segment, version, checksum) of all records of a end: equal on both ends
   // of a boundary after every step.
   virtual Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) = 0;
 

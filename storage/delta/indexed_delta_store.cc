@@ -23,7 +23,7 @@ struct IndexEntry {
 };
 
 struct EndIndex {
-  std::map<SampleId, IndexEntry> entries;
+  std::map<SegmentId, IndexEntry> entries;
   std::uint64_t checksum = 0;  // sum of RowChecksum
   std::uint64_t bytes = 0;     // of images
 };
@@ -36,7 +36,7 @@ struct Staged {
   DeltaHeaderBytes header{};
   DeltaBackend::StagedImage image = 0;
 };
-using StagedStep = std::map<SampleId, Staged>;
+using StagedStep = std::map<SegmentId, Staged>;
 
 // Whether records of `end` go where those of `by` need room: those of other runs, and residuals
 // before m: a lost m costs bytes at both ends, a lost residual is only not fed back.
@@ -49,9 +49,9 @@ bool GivesWayTo(const BoundaryEnd& end, const BoundaryEnd& by) {
 }
 
 // XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
-std::uint64_t RowChecksum(SampleId sample, const IndexEntry& entry) {
+std::uint64_t RowChecksum(SegmentId segment, const IndexEntry& entry) {
   std::byte row[24];
-  StoreLittle(row, sample.value);
+  StoreLittle(row, segment.value);
   StoreLittle(row + 8, entry.version);
   StoreLittle(row + 16, entry.checksum);
   return Checksum64(row);
@@ -69,14 +69,14 @@ class IndexedDeltaStore final : public DeltaStore {
 
   Status Load();
 
-  Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SampleId sample) override;
+  Result<std::optional<DeltaRecord>> Get(const BoundaryEnd& end, SegmentId segment) override;
   Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) override;
   Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
-                      std::vector<SampleId>* evicted) override;
+                      std::vector<SegmentId>* evicted) override;
   Status DropStaged(const BoundaryEnd& end, std::uint64_t version) override;
   Result<std::vector<DeltaInventoryEntry>> Inventory(const BoundaryEnd& end) override;
   Status DropNewerThan(RunId run, std::uint64_t version) override;
-  Status Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
+  Status Drop(const BoundaryEnd& end, std::span<const SegmentId> segments,
               std::uint64_t version_max) override;
   Status DropRun(RunId run) override;
   std::vector<BoundaryEnd> Ends() const override;
@@ -89,11 +89,11 @@ class IndexedDeltaStore final : public DeltaStore {
   // What a commit will do, decided before anything is written.
   struct Plan {
     std::vector<DeltaBackend::Put> puts;
-    std::vector<std::pair<SampleId, IndexEntry>> entries;  // of the puts
+    std::vector<std::pair<SegmentId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
     std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
     std::vector<DeltaBackend::StagedImage> unused;
-    std::vector<SampleId> refused, failed;  // by the quota, by the disk when they were staged
+    std::vector<SegmentId> refused, failed;  // by the quota, by the disk when they were staged
   };
   struct Room {
     std::uint64_t bytes = 0, records = 0;
@@ -101,18 +101,18 @@ class IndexedDeltaStore final : public DeltaStore {
 
   Plan MakePlan(const BoundaryEnd& end, const StagedStep& step);
   bool Fits(const Room& used, std::uint64_t size) const;
-  bool CouldFit(const BoundaryEnd& end, const StagedStep& step, SampleId sample,
+  bool CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                 std::uint64_t size) const;
   void Release(const Staged& staged);
   void Displace(const BoundaryEnd& by, std::uint64_t size, Room* used, Plan* plan) const;
   void CarryOut(const BoundaryEnd& end, const Plan& plan);
   void LoseAll(const BoundaryEnd& end, Plan* plan);
-  void Lose(const BoundaryEnd& end, std::span<const SampleId> samples);
+  void Lose(const BoundaryEnd& end, std::span<const SegmentId> segments);
   template <typename Condition>
   Status Forget(const Condition& condition);
-  const IndexEntry* Find(const BoundaryEnd& end, SampleId sample) const;
-  void Insert(const BoundaryEnd& end, SampleId sample, const IndexEntry& entry);
-  void Erase(const BoundaryEnd& end, SampleId sample);
+  const IndexEntry* Find(const BoundaryEnd& end, SegmentId segment) const;
+  void Insert(const BoundaryEnd& end, SegmentId segment, const IndexEntry& entry);
+  void Erase(const BoundaryEnd& end, SegmentId segment);
   void Note(const Status& status);
   Status Noted(Status status) {
     Note(status);
@@ -129,7 +129,7 @@ class IndexedDeltaStore final : public DeltaStore {
   std::map<std::pair<BoundaryEnd, std::uint64_t>, StagedStep> staged_;  // by end and version
   std::uint64_t staged_records_ = 0;                                    // of them with an image
   // Records that vanished and whose other end does not know it yet.
-  std::map<BoundaryEnd, std::set<SampleId>> lost_;
+  std::map<BoundaryEnd, std::set<SegmentId>> lost_;
   mutable Mutex mutex_;
   DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
 };
@@ -144,7 +144,7 @@ Status IndexedDeltaStore::Load() {
           damaged.emplace_back(key_bytes);
           return;
         }
-        Insert(key->end, key->sample, {header->version, header->checksum, header->image_bytes});
+        Insert(key->end, key->segment, {header->version, header->checksum, header->image_bytes});
       }));
   if (damaged.empty()) return Status::Ok();
   SHOAL_LOG(kWarning, "storage", "delta.damaged", {"records", damaged.size()});
@@ -167,11 +167,11 @@ void IndexedDeltaStore::Note(const Status& status) {
   std::uint64_t count = 0;
   for (auto& [end, of_end] : index_) {
     count += of_end.entries.size();
-    for (const auto& [sample, entry] : of_end.entries) lost_[end].insert(sample);
+    for (const auto& [segment, entry] : of_end.entries) lost_[end].insert(segment);
   }
   index_.clear();
   for (auto& [end, step] : staged_) {
-    for (auto& [sample, staged] : step) {
+    for (auto& [segment, staged] : step) {
       if (staged.state == Staged::State::kWritten) staged.state = Staged::State::kFailed;
     }
   }
@@ -195,18 +195,18 @@ DeltaStoreStats IndexedDeltaStore::stats() const {
   return stats;
 }
 
-const IndexEntry* IndexedDeltaStore::Find(const BoundaryEnd& end, SampleId sample) const {
+const IndexEntry* IndexedDeltaStore::Find(const BoundaryEnd& end, SegmentId segment) const {
   const auto of_end = index_.find(end);
   if (of_end == index_.end()) return nullptr;
-  const auto found = of_end->second.entries.find(sample);
+  const auto found = of_end->second.entries.find(segment);
   return found == of_end->second.entries.end() ? nullptr : &found->second;
 }
 
-void IndexedDeltaStore::Insert(const BoundaryEnd& end, SampleId sample, const IndexEntry& entry) {
+void IndexedDeltaStore::Insert(const BoundaryEnd& end, SegmentId segment, const IndexEntry& entry) {
   EndIndex& of_end = index_[end];
-  const auto [at, is_new] = of_end.entries.try_emplace(sample);
-  if (!is_new) of_end.checksum -= RowChecksum(sample, at->second);
-  of_end.checksum += RowChecksum(sample, entry);
+  const auto [at, is_new] = of_end.entries.try_emplace(segment);
+  if (!is_new) of_end.checksum -= RowChecksum(segment, at->second);
+  of_end.checksum += RowChecksum(segment, entry);
   of_end.bytes += entry.image_bytes - at->second.image_bytes;
   MutexLock lock(mutex_);
   stats_.records += is_new ? 1 : 0;
@@ -214,29 +214,30 @@ void IndexedDeltaStore::Insert(const BoundaryEnd& end, SampleId sample, const In
   at->second = entry;
 }
 
-void IndexedDeltaStore::Erase(const BoundaryEnd& end, SampleId sample) {
+void IndexedDeltaStore::Erase(const BoundaryEnd& end, SegmentId segment) {
   const auto of_end = index_.find(end);
   if (of_end == index_.end()) return;
-  const auto found = of_end->second.entries.find(sample);
+  const auto found = of_end->second.entries.find(segment);
   if (found == of_end->second.entries.end()) return;
   {
     MutexLock lock(mutex_);
     --stats_.records;
     stats_.bytes -= found->second.image_bytes;
   }
-  of_end->second.checksum -= RowChecksum(sample, found->second);
+  of_end->second.checksum -= RowChecksum(segment, found->second);
   of_end->second.bytes -= found->second.image_bytes;
   of_end->second.entries.erase(found);
   if (of_end->second.entries.empty()) index_.erase(of_end);
 }
 
-Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end, SampleId sample) {
-  const IndexEntry* entry = Find(end, sample);
+Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end,
+                                                          SegmentId segment) {
+  const IndexEntry* entry = Find(end, segment);
   if (entry == nullptr) {
     Count(&DeltaStoreStats::misses);
     return std::optional<DeltaRecord>();
   }
-  const std::string key = EncodeDeltaKey({end, sample});
+  const std::string key = EncodeDeltaKey({end, segment});
   DeltaHeaderBytes header;
   Buffer image;
   const Status status = backend_->Read(key, &header, &image);
@@ -255,10 +256,10 @@ Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end
   Count(&DeltaStoreStats::misses);
   Count(unreadable ? &DeltaStoreStats::lost : &DeltaStoreStats::corrupt);
   SHOAL_LOG(kWarning, "storage", unreadable ? "delta.unreadable" : "delta.corrupt",
-            {"boundary", end.boundary}, {"sample", sample.value});
+            {"boundary", end.boundary}, {"segment", segment.value});
   // The index forgets the record even if the disk refuses the removal: it is never served again.
-  Erase(end, sample);
-  lost_[end].insert(sample);
+  Erase(end, segment);
+  lost_[end].insert(segment);
   if (!status.ok()) Note(status);
   Note(backend_->Write({}, std::span(&key, 1)));
   return std::optional<DeltaRecord>();
@@ -295,9 +296,9 @@ void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room
   }
 }
 
-// Whether a commit of what is staged and of this sample could have room for it: else it need not be
-// written.
-bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step, SampleId sample,
+// Whether a commit of what is staged and of this segment could have room for it: else it need not
+// be written.
+bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                                  std::uint64_t size) const {
   Room used;
   {
@@ -305,15 +306,15 @@ bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step,
     used = {stats_.bytes, stats_.records};
     if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
   }
-  const auto replace = [&](SampleId replaced) {
+  const auto replace = [&](SegmentId replaced) {
     if (const IndexEntry* old = Find(end, replaced)) {
       used.bytes -= old->image_bytes;
       --used.records;
     }
   };
-  replace(sample);
+  replace(segment);
   for (const auto& [other, staged] : step) {
-    if (other == sample) continue;
+    if (other == segment) continue;
     replace(other);
     if (staged.state != Staged::State::kWritten) continue;
     used.bytes += staged.entry.image_bytes;
@@ -330,18 +331,18 @@ bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step,
 Status IndexedDeltaStore::Stage(const BoundaryEnd& end, const DeltaUpdate& update) {
   const DeltaRecord& record = update.record;
   if (record.version == 0) {
-    return InvalidArgument("the m of sample " + std::to_string(update.sample.value) +
+    return InvalidArgument("the m of segment " + std::to_string(update.segment.value) +
                            " has version 0");
   }
-  Staged& staged = staged_[{end, record.version}][update.sample];
+  Staged& staged = staged_[{end, record.version}][update.segment];
   Release(staged);
   const std::uint64_t size = record.image.size();
-  const std::string key = EncodeDeltaKey({end, update.sample});
+  const std::string key = EncodeDeltaKey({end, update.segment});
   staged.entry = {record.version, record.checksum, size};
   staged.header =
       EncodeDeltaHeader(key, {record.version, record.checksum, size, record.tokens, record.hidden});
   staged.state = Staged::State::kRefused;
-  if (!CouldFit(end, staged_.at({end, record.version}), update.sample, size)) {
+  if (!CouldFit(end, staged_.at({end, record.version}), update.segment, size)) {
     return Status::Ok();
   }
   staged.state = Staged::State::kFailed;
@@ -368,7 +369,7 @@ void IndexedDeltaStore::Release(const Staged& staged) {
 Status IndexedDeltaStore::DropStaged(const BoundaryEnd& end, std::uint64_t version) {
   const auto step = staged_.extract({end, version});
   if (step.empty()) return Status::Ok();
-  for (const auto& [sample, staged] : step.mapped()) Release(staged);
+  for (const auto& [segment, staged] : step.mapped()) Release(staged);
   return Status::Ok();
 }
 
@@ -380,18 +381,18 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
     used = {stats_.bytes, stats_.records};
   }
   Plan plan;
-  for (const auto& [sample, staged] : step) {
-    const IndexEntry* old = Find(end, sample);
+  for (const auto& [segment, staged] : step) {
+    const IndexEntry* old = Find(end, segment);
     if (old != nullptr) {
       used.bytes -= old->image_bytes;
       --used.records;
     }
-    std::string key = EncodeDeltaKey({end, sample});
+    std::string key = EncodeDeltaKey({end, segment});
     const std::uint64_t size = staged.entry.image_bytes;
     const bool written = staged.state == Staged::State::kWritten;
     if (written && !Fits(used, size)) Displace(end, size, &used, &plan);
     if (!written || !Fits(used, size)) {
-      (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(sample);
+      (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(segment);
       if (written) plan.unused.push_back(staged.image);
       // The old record must go: the other end already holds a newer m.
       if (old != nullptr) plan.removals.push_back(std::move(key));
@@ -399,20 +400,20 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
     }
     used.bytes += size;
     ++used.records;
-    plan.entries.push_back({sample, staged.entry});
+    plan.entries.push_back({segment, staged.entry});
     plan.puts.push_back({std::move(key), staged.header, staged.image});
   }
   return plan;
 }
 
 Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t version,
-                                       std::vector<SampleId>* evicted) {
+                                       std::vector<SegmentId>* evicted) {
   StagedStep step;
   if (auto found = staged_.extract({end, version}); !found.empty()) {
     step = std::move(found.mapped());
   }
   Plan plan = MakePlan(end, step);
-  for (const auto& [sample, staged] : step) {
+  for (const auto& [segment, staged] : step) {
     if (staged.state != Staged::State::kWritten) continue;
     --staged_records_;
     Count(&DeltaStoreStats::staged_bytes, -staged.entry.image_bytes);
@@ -436,12 +437,12 @@ Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t ver
 }
 
 void IndexedDeltaStore::CarryOut(const BoundaryEnd& end, const Plan& plan) {
-  for (const DeltaKey& key : plan.displaced) Erase(key.end, key.sample);
-  std::set<SampleId>& lost = lost_[end];
+  for (const DeltaKey& key : plan.displaced) Erase(key.end, key.segment);
+  std::set<SegmentId>& lost = lost_[end];
   std::uint64_t bytes = 0;
-  for (const auto& [sample, entry] : plan.entries) {
-    Insert(end, sample, entry);
-    lost.erase(sample);
+  for (const auto& [segment, entry] : plan.entries) {
+    Insert(end, segment, entry);
+    lost.erase(segment);
     bytes += entry.image_bytes;
   }
   Count(&DeltaStoreStats::committed_bytes, bytes);
@@ -453,16 +454,16 @@ void IndexedDeltaStore::CarryOut(const BoundaryEnd& end, const Plan& plan) {
 
 // The other end has the newer m of all of them, so neither old nor new records may stay.
 void IndexedDeltaStore::LoseAll(const BoundaryEnd& end, Plan* plan) {
-  for (const auto& [sample, entry] : plan->entries) plan->failed.push_back(sample);
+  for (const auto& [segment, entry] : plan->entries) plan->failed.push_back(segment);
   Lose(end, plan->failed);
   Count(&DeltaStoreStats::lost, plan->failed.size());
   Lose(end, plan->refused);
 }
 
-void IndexedDeltaStore::Lose(const BoundaryEnd& end, std::span<const SampleId> samples) {
-  for (const SampleId sample : samples) {
-    Erase(end, sample);
-    lost_[end].insert(sample);
+void IndexedDeltaStore::Lose(const BoundaryEnd& end, std::span<const SegmentId> segments) {
+  for (const SegmentId segment : segments) {
+    Erase(end, segment);
+    lost_[end].insert(segment);
   }
 }
 
@@ -478,26 +479,26 @@ Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const Boun
   const auto of_end = index_.find(end);
   if (of_end == index_.end()) return entries;
   entries.reserve(of_end->second.entries.size());
-  for (const auto& [sample, entry] : of_end->second.entries) {
-    entries.push_back({sample, entry.version, entry.checksum});
+  for (const auto& [segment, entry] : of_end->second.entries) {
+    entries.push_back({segment, entry.version, entry.checksum});
   }
   return entries;
 }
 
-// Removes all records for which `condition(end, sample, entry)` holds. They are never served
+// Removes all records for which `condition(end, segment, entry)` holds. They are never served
 // again, even if the disk refuses.
 template <typename Condition>
 Status IndexedDeltaStore::Forget(const Condition& condition) {
   std::vector<DeltaKey> dropped;
   std::vector<std::string> keys;
   for (const auto& [end, of_end] : index_) {
-    for (const auto& [sample, entry] : of_end.entries) {
+    for (const auto& [segment, entry] : of_end.entries) {
       if (!condition(end, entry)) continue;
-      dropped.push_back({end, sample});
-      keys.push_back(EncodeDeltaKey({end, sample}));
+      dropped.push_back({end, segment});
+      keys.push_back(EncodeDeltaKey({end, segment}));
     }
   }
-  for (const DeltaKey& key : dropped) Erase(key.end, key.sample);
+  for (const DeltaKey& key : dropped) Erase(key.end, key.segment);
   if (keys.empty() || !Noted(backend_->Write({}, keys)).ok()) return Status::Ok();
   // A crash must not bring the abandoned history back.
   Note(backend_->Flush());
@@ -506,7 +507,7 @@ Status IndexedDeltaStore::Forget(const Condition& condition) {
 
 Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
   for (const auto& [end, step] : std::exchange(staged_, {})) {
-    for (const auto& [sample, staged] : step) Release(staged);
+    for (const auto& [segment, staged] : step) Release(staged);
   }
   return Forget([&](const BoundaryEnd& end, const IndexEntry& entry) {
     return end.run == run && entry.version > version;
@@ -517,14 +518,14 @@ Status IndexedDeltaStore::DropRun(RunId run) {
   return Forget([&](const BoundaryEnd& end, const IndexEntry&) { return end.run == run; });
 }
 
-Status IndexedDeltaStore::Drop(const BoundaryEnd& end, std::span<const SampleId> samples,
+Status IndexedDeltaStore::Drop(const BoundaryEnd& end, std::span<const SegmentId> segments,
                                std::uint64_t version_max) {
   std::vector<std::string> keys;
-  for (const SampleId sample : samples) {
-    const IndexEntry* entry = Find(end, sample);
+  for (const SegmentId segment : segments) {
+    const IndexEntry* entry = Find(end, segment);
     if (entry == nullptr || entry->version > version_max) continue;
-    keys.push_back(EncodeDeltaKey({end, sample}));
-    Erase(end, sample);
+    keys.push_back(EncodeDeltaKey({end, segment}));
+    Erase(end, segment);
   }
   if (!keys.empty()) Note(backend_->Write({}, keys));
   return Status::Ok();

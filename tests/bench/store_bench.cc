@@ -142,7 +142,7 @@ class Images {
   }
   DeltaUpdate Update(std::uint64_t sample, std::uint64_t version) const {
     DeltaUpdate update;
-    update.sample.value = sample;
+    update.segment.value = sample;
     update.record.version = version;
     update.record.tokens = 1;
     update.record.hidden = static_cast<std::uint32_t>(bytes_ / 2);
@@ -259,7 +259,7 @@ class Contest {
   }
   double ReadStore(std::uint64_t i) {
     return Timed([&] {
-      const auto record = store_->Get(kPlace, SampleId{i});
+      const auto record = store_->Get(kPlace, SegmentId{i});
       Require(record.status());
       if (!record->has_value()) Die("a record is missing");
     });

@@ -37,7 +37,7 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
   const storage::BoundaryEnd place =
       Place(0, at_receiver ? storage::BoundarySide::kReceiver : storage::BoundarySide::kSender);
-  const SampleId sample{3};
+  const SegmentId sample{3};
   auto record = victim.store_->Get(place, sample);
   ASSERT_TRUE(record.ok() && record->has_value());
   if (wrong_image) {
@@ -45,7 +45,7 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
     ++(*record)->version;
     std::vector<storage::DeltaUpdate> updates;
     updates.push_back({sample, std::move(**record)});
-    std::vector<SampleId> evicted;
+    std::vector<SegmentId> evicted;
     ASSERT_TRUE(victim.store_->Commit(place, updates, &evicted).ok());
   } else {
     ASSERT_TRUE(victim.store_->Drop(place, std::vector{sample}, UINT64_MAX).ok());
@@ -74,7 +74,7 @@ TEST(FailureSimTest, RandomLossOfStateNeverStopsTraining) {
         for (std::uint32_t boundary = 0; boundary < 2; ++boundary) {
           const auto side = peer->stage_ == boundary ? storage::BoundarySide::kSender
                                                      : storage::BoundarySide::kReceiver;
-          const std::vector<SampleId> lost{{swarm.random_() % 36}, {swarm.random_() % 36}};
+          const std::vector<SegmentId> lost{{swarm.random_() % 36}, {swarm.random_() % 36}};
           ASSERT_TRUE(peer->store_->Drop(Place(boundary, side), lost, UINT64_MAX).ok());
         }
       }
@@ -121,16 +121,16 @@ TEST(FailureSimTest, LinkUpKeepsWhatBothEndsHaveAndDropsTheRest) {
   const storage::BoundaryEnd sender = Place(0, storage::BoundarySide::kSender);
   const storage::BoundaryEnd receiver = Place(0, storage::BoundarySide::kReceiver);
   ASSERT_TRUE(
-      swarm.at(0, 0).store_->Drop(sender, std::vector<SampleId>{{1}, {7}}, UINT64_MAX).ok());
+      swarm.at(0, 0).store_->Drop(sender, std::vector<SegmentId>{{1}, {7}}, UINT64_MAX).ok());
   ASSERT_TRUE(
-      swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{7}, {9}}, UINT64_MAX).ok());
+      swarm.at(1, 0).store_->Drop(receiver, std::vector<SegmentId>{{7}, {9}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   for (const auto& [peer, place] : {std::pair(0, sender), std::pair(1, receiver)}) {
     const auto inventory = swarm.at(peer, 0).store_->Inventory(place);
     ASSERT_TRUE(inventory.ok());
     EXPECT_EQ(inventory->size(), 36u - 3);
     for (const auto& entry : *inventory) {
-      EXPECT_TRUE(entry.sample.value != 1 && entry.sample.value != 7 && entry.sample.value != 9);
+      EXPECT_TRUE(entry.segment.value != 1 && entry.segment.value != 7 && entry.segment.value != 9);
     }
   }
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);

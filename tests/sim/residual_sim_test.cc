@@ -271,9 +271,9 @@ TEST(ResidualSimTest, ALostResidualOrOneOfAnotherShapeIsNoneAndTheRunGoesOn) {
   swarm.Run(std::chrono::seconds(1));
   const storage::BoundaryEnd place{test_support::kSimRun, 0, BoundarySide::kResidual};
   storage::DeltaStore& store = *swarm.at(1, 0).store_;
-  ASSERT_TRUE(store.Drop(place, std::vector<SampleId>{{1}}, UINT64_MAX).ok());
+  ASSERT_TRUE(store.Drop(place, std::vector<SegmentId>{{1}}, UINT64_MAX).ok());
   std::vector<storage::DeltaUpdate> updates(1);
-  updates[0].sample.value = 2;
+  updates[0].segment.value = 2;
   updates[0].record = store.Get(place, {3}).value().value();
   updates[0].record.tokens += 1;
   ASSERT_TRUE(store.Commit(place, updates, nullptr).ok());

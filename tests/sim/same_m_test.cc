@@ -42,7 +42,7 @@ std::size_t CompareEnds(SimSwarm& swarm) {
 // Loses a record, or puts another version or other values in its place.
 void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& place,
            std::uint32_t segments) {
-  const SampleId sample{swarm.random_() % (36 * segments)};
+  const SegmentId sample{swarm.random_() % (36 * segments)};
   auto record = peer.store_->Get(place, sample);
   ASSERT_TRUE(record.ok());
   const unsigned kind = swarm.random_() % 3;
@@ -60,7 +60,7 @@ void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& pl
   }
   std::vector<storage::DeltaUpdate> updates;
   updates.push_back({sample, std::move(wrong)});
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_TRUE(peer.store_->Commit(place, updates, &evicted).ok());
 }
 

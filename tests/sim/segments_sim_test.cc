@@ -208,7 +208,7 @@ TEST_P(LostSegment, AloneIsSentInFull) {
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
   const storage::BoundaryEnd place{kSimRun, 0,
                                    at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
-  const SampleId record{kSegments * 5 + 2};  // sample 5, segment 2
+  const SegmentId record{kSegments * 5 + 2};  // sample 5, segment 2
   ASSERT_TRUE(victim.store_->Get(place, record)->has_value());
   ASSERT_TRUE(victim.store_->Drop(place, std::vector{record}, UINT64_MAX).ok());
   std::vector<std::pair<std::uint64_t, std::uint64_t>> first_visits, requests;
@@ -247,7 +247,7 @@ TEST(SegmentsSimTest, TwoLostSegmentsOfASampleAreOneSampleSentAgain) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
-  const std::vector<SampleId> lost = {{kSegments * 5}, {kSegments * 5 + 3}};
+  const std::vector<SegmentId> lost = {{kSegments * 5}, {kSegments * 5 + 3}};
   ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, lost, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
   for (const std::uint32_t stage : {0u, 1u}) {
@@ -266,7 +266,7 @@ TEST(SegmentsSimTest, ALinkUpDropsOnlyWhatOneEndLacks) {
   swarm.Run(std::chrono::seconds(1));
   const storage::BoundaryEnd sender{kSimRun, 0, BoundarySide::kSender};
   const storage::BoundaryEnd receiver{kSimRun, 0, BoundarySide::kReceiver};
-  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(receiver, std::vector<SampleId>{{29}}, UINT64_MAX).ok());
+  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(receiver, std::vector<SegmentId>{{29}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   EXPECT_EQ(swarm.at(0, 0).store_->Inventory(sender)->size(), kSegments * kSamples - 1);
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
@@ -326,7 +326,7 @@ TEST_P(ForgedSegment, EndsTheGenerationWithCauseAndPeer) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   // So that something is asked for again.
   const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
-  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, std::vector<SampleId>{{70}}, UINT64_MAX).ok());
+  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, std::vector<SegmentId>{{70}}, UINT64_MAX).ok());
   PeerId victim;
   bool done = false;
   swarm.network_.tap = [&](const PeerId&, const PeerId& to, Frame* frame) {

@@ -51,12 +51,12 @@ inline Images ImagesOf(SimSwarm::Peer& peer, const storage::BoundaryEnd& place) 
   EXPECT_TRUE(inventory.ok());
   if (!inventory.ok()) return images;
   for (const auto& entry : *inventory) {
-    const auto record = peer.store_->Get(place, entry.sample);
+    const auto record = peer.store_->Get(place, entry.segment);
     const bool there = record.ok() && record->has_value();
-    EXPECT_TRUE(there) << entry.sample.value;
+    EXPECT_TRUE(there) << entry.segment.value;
     if (!there) continue;
     const auto bytes = (*record)->image.bytes();
-    images[entry.sample.value].assign(bytes.begin(), bytes.end());
+    images[entry.segment.value].assign(bytes.begin(), bytes.end());
   }
   return images;
 }

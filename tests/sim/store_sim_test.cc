@@ -28,16 +28,16 @@ class RecordingStore final : public DeltaStore {
       : store_(std::move(store)), calls_(calls) {}
 
   Result<std::optional<storage::DeltaRecord>> Get(const BoundaryEnd& place,
-                                                  SampleId sample) override {
+                                                  SegmentId sample) override {
     calls_->push_back("get " + std::to_string(sample.value));
     return store_->Get(place, sample);
   }
   Status Stage(const BoundaryEnd& place, const storage::DeltaUpdate& update) override {
-    calls_->push_back("stage " + std::to_string(update.sample.value));
+    calls_->push_back("stage " + std::to_string(update.segment.value));
     return store_->Stage(place, update);
   }
   Status CommitStaged(const BoundaryEnd& place, std::uint64_t version,
-                      std::vector<SampleId>* evicted) override {
+                      std::vector<SegmentId>* evicted) override {
     calls_->push_back("commit " + std::to_string(version - 1));
     return store_->CommitStaged(place, version, evicted);
   }
@@ -51,7 +51,7 @@ class RecordingStore final : public DeltaStore {
   Status DropNewerThan(RunId run, std::uint64_t version) override {
     return store_->DropNewerThan(run, version);
   }
-  Status Drop(const BoundaryEnd& place, std::span<const SampleId> samples,
+  Status Drop(const BoundaryEnd& place, std::span<const SegmentId> samples,
               std::uint64_t version_max) override {
     return store_->Drop(place, samples, version_max);
   }

@@ -310,7 +310,7 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
   // m of a run without checkpoints here, which this peer took part in once.
   const storage::BoundaryEnd other{RunId{7}, 0, storage::BoundarySide::kSender};
   ASSERT_TRUE(RunOn(store_.get(), [&] {
-                storage::DeltaUpdate update{SampleId{1}, {}};
+                storage::DeltaUpdate update{SegmentId{1}, {}};
                 update.record.version = 1;
                 return deltas_->Commit(other, std::span(&update, 1), nullptr);
               }).ok());

@@ -29,7 +29,7 @@ class StoreTool : public testing::Test {
     for (const storage::BoundaryEnd& place : kPlaces) {
       std::vector<storage::DeltaUpdate> updates(4);
       for (std::uint64_t i = 0; i < updates.size(); ++i) {
-        updates[i].sample.value = i;
+        updates[i].segment.value = i;
         updates[i].record.version = i + 1;
         updates[i].record.image = Buffer(1000);
         std::fill_n(updates[i].record.image.data(), 1000, static_cast<std::byte>(i));

@@ -54,7 +54,7 @@ TEST(LossesTest, BytesAreAsDocumentedAndForeignOnesAreChecked) {
             "0200000000000000"
             "0100000000000000"
             "ff01000000000000");
-  EXPECT_EQ(*DecodeLosses(payload.bytes()), (std::vector<SampleId>{{1}, {0x1ff}}));
+  EXPECT_EQ(*DecodeLosses(payload.bytes()), (std::vector<SegmentId>{{1}, {0x1ff}}));
   for (std::size_t size = 0; size < payload.size(); ++size) {
     EXPECT_FALSE(DecodeLosses(payload.bytes().first(size)).ok()) << size;
   }
@@ -73,7 +73,7 @@ TEST(InventoryTest, DecodesWhatWasEncoded) {
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     ASSERT_EQ(decoded->size(), count);
     for (std::size_t i = 0; i < count; ++i) {
-      EXPECT_EQ((*decoded)[i].sample, entries[i].sample);
+      EXPECT_EQ((*decoded)[i].segment, entries[i].segment);
       EXPECT_EQ((*decoded)[i].version, entries[i].version);
       EXPECT_EQ((*decoded)[i].checksum, entries[i].checksum);
     }
@@ -114,14 +114,14 @@ TEST(InventoryTest, DisagreeingIsTheComplementOfTheIntersection) {
   for (int i = 0; i < 500; ++i) {
     const Entries own = RandomEntries(random, random() % 60);
     const Entries theirs = RandomEntries(random, random() % 60);
-    std::vector<SampleId> expected;
+    std::vector<SegmentId> expected;
     for (const auto& mine : own) {
       bool found = false;
       for (const auto& other : theirs) {
-        found = found || (other.sample == mine.sample && other.version == mine.version &&
+        found = found || (other.segment == mine.segment && other.version == mine.version &&
                           other.checksum == mine.checksum);
       }
-      if (!found) expected.push_back(mine.sample);
+      if (!found) expected.push_back(mine.segment);
     }
     EXPECT_EQ(Disagreeing(own, theirs), expected);
   }

@@ -91,9 +91,9 @@ TEST(SegmentsTest, EverySegmentHasItsOwnIdKeyAndTransfer) {
   }
   EXPECT_EQ(ids.size(), 20u);
   EXPECT_EQ(keys.size(), 20u);
-  EXPECT_EQ(direction.segments.IdsOf({{3}, {9}}, 2), (std::vector<SampleId>{{14}, {38}}));
+  EXPECT_EQ(direction.segments.IdsOf({{3}, {9}}, 2), (std::vector<SegmentId>{{14}, {38}}));
   const Segments whole{1, {1024, 1600}};
-  EXPECT_EQ(whole.IdOf({12345}, 0), SampleId{12345});
+  EXPECT_EQ(whole.IdOf({12345}, 0), SegmentId{12345});
   direction.segments = whole;
   EXPECT_EQ(direction.Key(config, 7, 3, 0).micro_batch, 3u);
 }

@@ -21,8 +21,8 @@ class DeltaStaging : public DeltaStoreSuite {
   void Stage(const DeltaUpdate& update, const BoundaryEnd& place = kEnd) {
     EXPECT_OK(store_->Stage(place, update));
   }
-  std::vector<SampleId> CommitStaged(std::uint64_t version, const BoundaryEnd& place = kEnd) {
-    std::vector<SampleId> evicted;
+  std::vector<SegmentId> CommitStaged(std::uint64_t version, const BoundaryEnd& place = kEnd) {
+    std::vector<SegmentId> evicted;
     EXPECT_OK(store_->CommitStaged(place, version, &evicted));
     return evicted;
   }
@@ -165,14 +165,14 @@ TEST_P(DeltaStaging, TheQuotaCountsWhenAStepIsCommitted) {
   Stage(Update(3, 2, Image(3, 2, 300)));
   EXPECT_EQ(store_->stats().staged_bytes, 1500u);
   EXPECT_TRUE(CommitStaged(2, sender).empty());
-  EXPECT_EQ(CommitStaged(2), (std::vector<SampleId>{SampleId{2}, SampleId{3}}));
+  EXPECT_EQ(CommitStaged(2), (std::vector<SegmentId>{SegmentId{2}, SegmentId{3}}));
   EXPECT_EQ(store_->stats().bytes, 900u);
   EXPECT_EQ(store_->stats().evicted, 2u);
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   // A replacement that does not fit takes the outdated record away.
   Stage(Update(1, 3, Image(1, 3, 500)));
   EXPECT_EQ(Text(1), Image(1, 2, 300));
-  EXPECT_EQ(CommitStaged(3), std::vector<SampleId>{SampleId{1}});
+  EXPECT_EQ(CommitStaged(3), std::vector<SegmentId>{SegmentId{1}});
   EXPECT_EQ(Text(1), "none");
 }
 
@@ -185,7 +185,7 @@ TEST_P(DeltaStaging, WhatTheQuotaWillRefuseIsNotWritten) {
   Stage(Update(1, 2, Image(1, 2, 500)));
   Stage(Update(4, 2, Image(4, 2, 200)));
   EXPECT_EQ(store_->stats().staged_bytes, 500u);
-  EXPECT_EQ(CommitStaged(2), (std::vector<SampleId>{SampleId{3}, SampleId{4}}));
+  EXPECT_EQ(CommitStaged(2), (std::vector<SegmentId>{SegmentId{3}, SegmentId{4}}));
   // Residuals would make room.
   Open(1000);
   ASSERT_OK(store_->DropRun(kEnd.run));
@@ -259,12 +259,12 @@ class StagedFiles : public ::testing::Test {
                              nullptr));
   }
   void CommitStaged(std::uint64_t version) {
-    std::vector<SampleId> evicted;
+    std::vector<SegmentId> evicted;
     ASSERT_OK(store_->CommitStaged(kEnd, version, &evicted));
     EXPECT_TRUE(evicted.empty());
   }
   void Expect(std::uint64_t sample, std::uint64_t version) {
-    const auto got = store_->Get(kEnd, SampleId{sample});
+    const auto got = store_->Get(kEnd, SegmentId{sample});
     ASSERT_TRUE(got.ok() && got->has_value()) << sample;
     EXPECT_EQ(TextOf((*got)->image), Image(sample, version, kBytes)) << sample;
   }
@@ -299,7 +299,7 @@ TEST_F(StagedFiles, APipeAmongThemHangsNobody) {
   }
   std::filesystem::remove(image);
   ASSERT_EQ(::mkfifo(image.c_str(), 0600), 0);
-  const auto got = store_->Get(kEnd, SampleId{1});
+  const auto got = store_->Get(kEnd, SegmentId{1});
   EXPECT_TRUE(got.ok() && !got->has_value()) << "a miss, as with any damage";
   store_.reset();
   const auto opened = OpenRocksDeltaStore({path_, 0, 4 << 20});
@@ -413,7 +413,7 @@ TEST_F(StagedFiles, AFileWrittenAnewHasNothingOfItsFormerLife) {
     }
     if (version % 7 == 0) Open();
     for (const auto& [sample, image] : records) {
-      const auto got = store_->Get(kEnd, SampleId{sample});
+      const auto got = store_->Get(kEnd, SegmentId{sample});
       ASSERT_TRUE(got.ok() && got->has_value()) << sample << " of step " << version;
       ASSERT_EQ(TextOf((*got)->image), image);
     }
@@ -426,10 +426,10 @@ TEST_F(StagedFiles, AFolderDeletedWhileInUseTakesWhatIsStagedAlong) {
   ASSERT_OK(store_->Flush());
   for (std::uint64_t sample = 2; sample < 40; ++sample) Stage(sample, 2);
   std::filesystem::remove_all(path_);
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{1})).has_value());
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   Stage(50, 2);
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->CommitStaged(kEnd, 2, &evicted));
   EXPECT_EQ(evicted.size(), 39u);
   EXPECT_EQ(store_->stats().lost, 38u);

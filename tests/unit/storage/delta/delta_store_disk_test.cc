@@ -90,22 +90,22 @@ TEST(DeltaStoreIndexBound, RecordsBeyondItAreRefusedAndWhatIsThereStays) {
                                   {.records = records_max});
   };
   const auto refused = [&](const BoundaryEnd& place, std::uint64_t sample, std::uint64_t version) {
-    std::vector<SampleId> evicted;
+    std::vector<SegmentId> evicted;
     EXPECT_OK(store->Commit(place, List(Update(sample, version, "m")), &evicted));
-    EXPECT_TRUE(evicted.empty() || evicted == std::vector<SampleId>{SampleId{sample}});
+    EXPECT_TRUE(evicted.empty() || evicted == std::vector<SegmentId>{SegmentId{sample}});
     return !evicted.empty();
   };
   open(3);
   for (const std::uint64_t sample : {1u, 2u, 3u}) EXPECT_FALSE(refused(kEnd, sample, 1));
   EXPECT_TRUE(refused(kEnd, 4, 1));
   EXPECT_FALSE(refused(kEnd, 2, 2)) << "a replacement needs no more room";
-  EXPECT_FALSE((*store->Get(kEnd, SampleId{4})).has_value());
-  EXPECT_EQ((*store->Get(kEnd, SampleId{2}))->version, 2u);
+  EXPECT_FALSE((*store->Get(kEnd, SegmentId{4})).has_value());
+  EXPECT_EQ((*store->Get(kEnd, SegmentId{2}))->version, 2u);
   EXPECT_EQ(store->stats().records, 3u);
   EXPECT_EQ(store->stats().evicted, 1u);
   EXPECT_EQ(headers.size(), 3u);
 
-  const SampleId gone[] = {SampleId{1}};
+  const SegmentId gone[] = {SegmentId{1}};
   EXPECT_OK(store->Drop(kEnd, gone, UINT64_MAX));
   EXPECT_FALSE(refused(kEnd, 4, 2));
   BoundaryEnd newer_run = kEnd;
@@ -137,7 +137,7 @@ class DamagedDeltaStore : public ::testing::Test {
   }
   // Sample 1 is a counted miss and is gone; sample 2 is not touched.
   void ExpectMissOfSampleOne() {
-    const auto got = store_->Get(kEnd, SampleId{1});
+    const auto got = store_->Get(kEnd, SegmentId{1});
     ASSERT_TRUE(got.ok());
     EXPECT_FALSE(got->has_value());
     EXPECT_EQ(store_->stats().corrupt, 1u);
@@ -146,28 +146,28 @@ class DamagedDeltaStore : public ::testing::Test {
     EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
     EXPECT_EQ(headers_.count(key_), 0u);
     EXPECT_EQ(values_.count(key_), 0u);
-    EXPECT_TRUE((*store_->Get(kEnd, SampleId{2})).has_value());
+    EXPECT_TRUE((*store_->Get(kEnd, SegmentId{2})).has_value());
   }
-  const std::string key_ = EncodeDeltaKey({kEnd, SampleId{1}});
+  const std::string key_ = EncodeDeltaKey({kEnd, SegmentId{1}});
   OpenBackend::Values headers_;
   OpenBackend::Values values_;
   Status broken_;
   std::unique_ptr<DeltaStore> store_;
 };
 
-std::vector<std::uint64_t> Numbers(const std::vector<SampleId>& samples) {
+std::vector<std::uint64_t> Numbers(const std::vector<SegmentId>& samples) {
   std::vector<std::uint64_t> numbers;
-  for (const SampleId sample : samples) numbers.push_back(sample.value);
+  for (const SegmentId sample : samples) numbers.push_back(sample.value);
   return numbers;
 }
 
 TEST_F(DamagedDeltaStore, ADiskThatRefusesMakesRecordsMissAndTheCallSucceed) {
   broken_ = ResourceExhausted("the disk is full");
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->Commit(kEnd, List(Update(2, 3, "two'"), Update(3, 3, "three")), &evicted));
   // Neither the new m nor the outdated one may be served: the other end has the new one.
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{2, 3}));
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{2})).has_value());
   EXPECT_EQ(store_->stats().lost, 2u);
   EXPECT_THAT(store_->stats().trouble, HasSubstr("the disk is full"));
   EXPECT_EQ(store_->Inventory(kEnd)->size(), 1u);
@@ -176,7 +176,7 @@ TEST_F(DamagedDeltaStore, ADiskThatRefusesMakesRecordsMissAndTheCallSucceed) {
   ASSERT_OK(store_->Commit(kEnd, List(Update(2, 4, "two''")), &evicted));
   EXPECT_TRUE(evicted.empty());
   EXPECT_EQ(store_->stats().trouble, "");
-  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{2}))->image), "two''");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SegmentId{2}))->image), "two''");
 }
 
 TEST_F(DamagedDeltaStore, WhatCouldNotBeStagedIsLostAtTheCommitAndTheRestIsKept) {
@@ -186,14 +186,14 @@ TEST_F(DamagedDeltaStore, WhatCouldNotBeStagedIsLostAtTheCommitAndTheRestIsKept)
   ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three")));
   broken_ = Status::Ok();
   ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three'")));
-  EXPECT_EQ((*store_->Get(kEnd, SampleId{2}))->version, 2u);  // until the step is applied
-  std::vector<SampleId> evicted;
+  EXPECT_EQ((*store_->Get(kEnd, SegmentId{2}))->version, 2u);  // until the step is applied
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), std::vector<std::uint64_t>{2});
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{2})).has_value());
   EXPECT_EQ(headers_.size(), 2u);
-  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{1}))->image), "one'");
-  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{3}))->image), "three'");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SegmentId{1}))->image), "one'");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SegmentId{3}))->image), "three'");
   EXPECT_EQ(store_->stats().lost, 1u);
   EXPECT_THAT(store_->stats().trouble, HasSubstr("the disk is full"));
   ASSERT_OK(store_->Commit(kEnd, List(Update(2, 4, "two''")), &evicted));
@@ -204,7 +204,7 @@ TEST_F(DamagedDeltaStore, ADiskThatRefusesTheHeadersLosesWhatWasStaged) {
   ASSERT_OK(store_->Stage(kEnd, Update(1, 3, "one'")));
   ASSERT_OK(store_->Stage(kEnd, Update(3, 3, "three")));
   broken_ = ResourceExhausted("the disk is full");
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 3}));
   EXPECT_EQ(store_->stats().lost, 2u);
@@ -216,38 +216,38 @@ TEST_F(DamagedDeltaStore, WhatIsStagedGoesWithAStoreThatIsGone) {
   ASSERT_OK(store_->Stage(kEnd, Update(7, 3, "seven")));
   ASSERT_OK(store_->Stage(kEnd, Update(8, 4, "eight")));
   broken_ = NotFound("no such folder");
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{1})).has_value());
   EXPECT_EQ(store_->stats().staged_bytes, 0u);
   broken_ = Status::Ok();
   ASSERT_OK(store_->Stage(kEnd, Update(9, 3, "nine")));
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->CommitStaged(kEnd, 3, &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 2, 7}));
   EXPECT_EQ(store_->stats().records, 1u);
   ASSERT_OK(store_->DropStaged(kEnd, 4));
-  EXPECT_EQ(TextOf((*store_->Get(kEnd, SampleId{9}))->image), "nine");
+  EXPECT_EQ(TextOf((*store_->Get(kEnd, SegmentId{9}))->image), "nine");
 }
 
 TEST_F(DamagedDeltaStore, WhatCannotBeReadIsAMissAndIsToldAtTheNextCommit) {
   broken_ = Unavailable("the disk is not there");
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{1})).has_value());
   broken_ = Status::Ok();
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->Commit(kEnd, List(Update(9, 3, "nine")), &evicted));
   EXPECT_EQ(Numbers(evicted), std::vector<std::uint64_t>{1});
   evicted.clear();
   ASSERT_OK(store_->Commit(kEnd, List(Update(9, 4, "nine")), &evicted));
   EXPECT_TRUE(evicted.empty());  // once is enough
   // What was lost and made anew in the same step is not missing.
-  values_.erase(EncodeDeltaKey({kEnd, SampleId{2}}));
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{2})).has_value());
+  values_.erase(EncodeDeltaKey({kEnd, SegmentId{2}}));
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{2})).has_value());
   ASSERT_OK(store_->Commit(kEnd, List(Update(2, 5, "two")), &evicted));
   EXPECT_TRUE(evicted.empty());
 }
 
 TEST_F(DamagedDeltaStore, AStoreThatIsGoneBeginsAnewAndTellsAllLosses) {
   broken_ = NotFound("no such folder");
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store_->Commit(kEnd, List(Update(5, 3, "five")), &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{1, 2, 5}));
   EXPECT_EQ(store_->stats().records, 0u);
@@ -255,7 +255,7 @@ TEST_F(DamagedDeltaStore, AStoreThatIsGoneBeginsAnewAndTellsAllLosses) {
   EXPECT_THAT(store_->stats().notice, HasSubstr("was deleted while in use"));
   broken_ = Status::Ok();
   ASSERT_OK(store_->Commit(kEnd, List(Update(5, 4, "five")), nullptr));
-  EXPECT_TRUE((*store_->Get(kEnd, SampleId{5})).has_value());
+  EXPECT_TRUE((*store_->Get(kEnd, SegmentId{5})).has_value());
 }
 
 TEST_F(DamagedDeltaStore, AFlippedImageBitIsAMiss) {
@@ -280,8 +280,8 @@ TEST_F(DamagedDeltaStore, ADamagedHeaderIsDroppedAtOpen) {
   EXPECT_EQ(store_->stats().corrupt, 2u);
   EXPECT_EQ(store_->stats().records, 1u);
   EXPECT_EQ(headers_.size(), 1u);
-  EXPECT_FALSE((*store_->Get(kEnd, SampleId{1})).has_value());
-  EXPECT_TRUE((*store_->Get(kEnd, SampleId{2})).has_value());
+  EXPECT_FALSE((*store_->Get(kEnd, SegmentId{1})).has_value());
+  EXPECT_TRUE((*store_->Get(kEnd, SegmentId{2})).has_value());
 }
 
 // --- RocksDB on disk ---
@@ -304,7 +304,7 @@ TEST_F(RocksDeltaStore, SurvivesCloseAndReopen) {
     for (std::uint64_t sample = 0; sample < 50; ++sample) {
       ASSERT_OK(store->Commit(kEnd, List(Update(sample, 1, Image(sample, 1))), nullptr));
     }
-    const SampleId dropped[] = {SampleId{3}};
+    const SegmentId dropped[] = {SegmentId{3}};
     ASSERT_OK(store->Drop(kEnd, dropped, 1));
     checksum = *store->ChecksumOf(kEnd);
   }
@@ -313,7 +313,7 @@ TEST_F(RocksDeltaStore, SurvivesCloseAndReopen) {
   EXPECT_EQ(store->stats().records, 49u);
   EXPECT_EQ(store->stats().bytes, 49u * 8192);
   for (std::uint64_t sample = 0; sample < 50; ++sample) {
-    const auto got = store->Get(kEnd, SampleId{sample});
+    const auto got = store->Get(kEnd, SegmentId{sample});
     ASSERT_TRUE(got.ok());
     ASSERT_EQ(got->has_value(), sample != 3) << sample;
     if (got->has_value()) {
@@ -365,11 +365,11 @@ TEST_F(RocksDeltaStore, AFlippedBitOnDiskIsAMissAndTheOthersStay) {
   ASSERT_EQ(flipped, 1);
   {
     const auto store = Open();
-    const auto got = store->Get(kEnd, SampleId{1});
+    const auto got = store->Get(kEnd, SegmentId{1});
     ASSERT_TRUE(got.ok()) << got.status().ToString();
     EXPECT_FALSE(got->has_value());
     EXPECT_EQ(store->stats().corrupt, 1u);
-    EXPECT_EQ(TextOf((*store->Get(kEnd, SampleId{2}))->image), Image(2, 1));
+    EXPECT_EQ(TextOf((*store->Get(kEnd, SegmentId{2}))->image), Image(2, 1));
     ASSERT_OK(store->Flush());
   }
   EXPECT_EQ(Open()->Inventory(kEnd)->size(), 1u);  // dropped for good
@@ -412,9 +412,9 @@ TEST_F(RocksDeltaStore, ACrashLeavesAPrefixOfWholeSteps) {
   EXPECT_LT(inventory->size(), kCrashSteps * kSamplesPerStep);  // the tail was in memory only
   std::uint64_t expected = kSamplesPerStep;
   for (const DeltaInventoryEntry& entry : *inventory) {
-    EXPECT_EQ(entry.sample.value, expected);
+    EXPECT_EQ(entry.segment.value, expected);
     EXPECT_EQ(entry.version, expected / kSamplesPerStep);
-    const auto got = store->Get(kEnd, entry.sample);
+    const auto got = store->Get(kEnd, entry.segment);
     ASSERT_TRUE(got.ok() && got->has_value());
     EXPECT_EQ(TextOf((*got)->image), Image(expected, entry.version, 32768));
     ++expected;
@@ -458,7 +458,7 @@ TEST_F(RocksDeltaStore, GarbageBesideWhatIsNoLongerVisitedIsCollected) {
   EXPECT_LT(store->stats().disk_bytes, 3 * kSamples * kBytes / 2);
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
     const std::uint64_t version = sample % 2 == 0 ? 1 : 12;
-    const auto got = store->Get(kEnd, SampleId{sample});
+    const auto got = store->Get(kEnd, SegmentId{sample});
     ASSERT_TRUE(got.ok() && got->has_value()) << sample;
     EXPECT_EQ(TextOf((*got)->image), Image(sample, version, kBytes));
   }
@@ -495,14 +495,14 @@ TEST_F(RocksDeltaStore, AFolderDeletedWhileInUseBecomesAnEmptyStore) {
   }
   ASSERT_OK(store->Flush());
   std::filesystem::remove_all(path_);
-  EXPECT_FALSE((*store->Get(kEnd, SampleId{0})).has_value());
-  std::vector<SampleId> evicted;
+  EXPECT_FALSE((*store->Get(kEnd, SegmentId{0})).has_value());
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store->Commit(kEnd, List(Update(9, 2, Image(9, 2))), &evicted));
   EXPECT_EQ(Numbers(evicted), (std::vector<std::uint64_t>{0, 1, 2, 3}));
   EXPECT_THAT(store->stats().notice, HasSubstr("was deleted while in use"));
   EXPECT_OK(store->Flush());
   EXPECT_TRUE(std::filesystem::exists(path_ + "/headers/CURRENT"));
-  EXPECT_EQ(TextOf((*store->Get(kEnd, SampleId{9}))->image), Image(9, 2));
+  EXPECT_EQ(TextOf((*store->Get(kEnd, SegmentId{9}))->image), Image(9, 2));
 }
 
 TEST_F(RocksDeltaStore, DamagedFilesAreSetAsideAndTheStoreBeginsEmpty) {
@@ -520,7 +520,7 @@ TEST_F(RocksDeltaStore, DamagedFilesAreSetAsideAndTheStoreBeginsEmpty) {
   EXPECT_THAT(store->stats().notice, HasSubstr(path_ + ".damaged"));
   EXPECT_TRUE(std::filesystem::exists(path_ + ".damaged/headers/CURRENT"));
   ASSERT_OK(store->Commit(kEnd, List(Update(1, 2, Image(1, 2))), nullptr));
-  EXPECT_TRUE((*store->Get(kEnd, SampleId{1})).has_value());
+  EXPECT_TRUE((*store->Get(kEnd, SegmentId{1})).has_value());
 }
 
 TEST_F(RocksDeltaStore, AMissingTableIsDamageToo) {

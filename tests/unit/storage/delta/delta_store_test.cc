@@ -60,7 +60,7 @@ TEST_P(DeltaStoreSuite, InventoryIsInOrderOfSample) {
   std::vector<std::uint64_t> samples;
   std::vector<std::uint64_t> versions;
   for (const DeltaInventoryEntry& entry : *inventory) {
-    samples.push_back(entry.sample.value);
+    samples.push_back(entry.segment.value);
     versions.push_back(entry.version);
   }
   EXPECT_EQ(samples, (std::vector<std::uint64_t>{0, 2, 300, 1ull << 40}));
@@ -80,14 +80,14 @@ TEST_P(DeltaStoreSuite, PlaceChecksumIsThatOfTheDocumentedRows) {
   const std::uint64_t rows[2][3] = {{4, 3, Checksum64(Bytes("y"))}, {9, 2, Checksum64(Bytes("x"))}};
   EXPECT_EQ(*store_->ChecksumOf(kEnd), Checksum64(std::as_bytes(std::span(rows[0]))) +
                                            Checksum64(std::as_bytes(std::span(rows[1]))));
-  const SampleId both[] = {SampleId{4}, SampleId{9}};
+  const SegmentId both[] = {SegmentId{4}, SegmentId{9}};
   EXPECT_OK(store_->Drop(kEnd, both, 3));
   EXPECT_EQ(*store_->ChecksumOf(kEnd), 0u);
 }
 
 TEST_P(DeltaStoreSuite, DropForgetsSingleRecords) {
   Commit(kEnd, List(Update(1, 1, "a"), Update(2, 1, "b"), Update(3, 1, "c")));
-  const SampleId gone[] = {SampleId{1}, SampleId{3}, SampleId{99}, SampleId{3}};
+  const SegmentId gone[] = {SegmentId{1}, SegmentId{3}, SegmentId{99}, SegmentId{3}};
   EXPECT_OK(store_->Drop(kEnd, gone, 9));
   EXPECT_FALSE(Get(kEnd, 1).has_value());
   EXPECT_TRUE(Get(kEnd, 2).has_value());
@@ -100,7 +100,7 @@ TEST_P(DeltaStoreSuite, DropForgetsSingleRecords) {
 // What the other end evicted in step 3 may arrive after step 4 made the record anew.
 TEST_P(DeltaStoreSuite, DropSparesNewerRecords) {
   Commit(kEnd, List(Update(1, 3, "a"), Update(2, 4, "b")));
-  const SampleId gone[] = {SampleId{1}, SampleId{2}};
+  const SegmentId gone[] = {SegmentId{1}, SegmentId{2}};
   EXPECT_OK(store_->Drop(kEnd, gone, 3));
   EXPECT_FALSE(Get(kEnd, 1).has_value());
   EXPECT_TRUE(Get(kEnd, 2).has_value());
@@ -134,9 +134,9 @@ TEST_P(DeltaStoreSuite, CompactKeepsEveryRecord) {
   const auto inventory = store_->Inventory(kEnd);
   ASSERT_EQ(inventory->size(), 40u);
   for (const DeltaInventoryEntry& entry : *inventory) {
-    const auto got = Get(kEnd, entry.sample.value);
+    const auto got = Get(kEnd, entry.segment.value);
     ASSERT_TRUE(got.has_value());
-    EXPECT_EQ(TextOf(got->image), Image(entry.sample.value, entry.version));
+    EXPECT_EQ(TextOf(got->image), Image(entry.segment.value, entry.version));
   }
 }
 
@@ -164,13 +164,14 @@ TEST_P(DeltaStoreSuite, QuotaRefusesNewSamplesAndKeepsTheOld) {
   EXPECT_EQ(store_->stats().bytes_limit, 1000u);
   EXPECT_TRUE(Commit(kEnd, List(Update(1, 1, Image(1, 1, 600)))).empty());
   EXPECT_EQ(Commit(kEnd, List(Update(2, 1, Image(2, 1, 401)), Update(3, 1, Image(3, 1, 400)))),
-            std::vector<SampleId>{SampleId{2}});
+            std::vector<SegmentId>{SegmentId{2}});
   EXPECT_FALSE(Get(kEnd, 2).has_value());
   EXPECT_TRUE(Get(kEnd, 3).has_value());
   // The same size again always fits.
   EXPECT_TRUE(Commit(kEnd, List(Update(1, 2, Image(1, 2, 600)))).empty());
   // A replacement that does not fit takes the outdated record away.
-  EXPECT_EQ(Commit(kEnd, List(Update(3, 2, Image(3, 2, 500)))), std::vector<SampleId>{SampleId{3}});
+  EXPECT_EQ(Commit(kEnd, List(Update(3, 2, Image(3, 2, 500)))),
+            std::vector<SegmentId>{SegmentId{3}});
   EXPECT_FALSE(Get(kEnd, 3).has_value());
   EXPECT_EQ(store_->stats().bytes, 600u);
   EXPECT_EQ(store_->stats().records, 1u);
@@ -190,7 +191,7 @@ TEST_P(DeltaStoreSuite, AtTheQuotaRecordsOfOtherRunsGoFirst) {
   EXPECT_EQ(store_->stats().evicted, 2u);
   EXPECT_TRUE(Commit(kEnd, List(Update(8, 1, Image(8, 1, 400)))).empty());
   EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
-  EXPECT_EQ(Commit(kEnd, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SampleId>{SampleId{9}});
+  EXPECT_EQ(Commit(kEnd, List(Update(9, 1, Image(9, 1, 1)))), std::vector<SegmentId>{SegmentId{9}});
 }
 
 TEST_P(DeltaStoreSuite, ResidualsAreAPlaceOfTheirOwn) {
@@ -223,7 +224,7 @@ TEST_P(DeltaStoreSuite, AtTheQuotaResidualsMakeRoomForM) {
   EXPECT_TRUE(Commit(sender, List(Update(1, 2, Image(1, 2, 300)))).empty());
   EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{kEnd, sender}));
   // Not the other way round.
-  EXPECT_EQ(Commit(residual, List(Update(4, 2, "r"))), std::vector<SampleId>{SampleId{4}});
+  EXPECT_EQ(Commit(residual, List(Update(4, 2, "r"))), std::vector<SegmentId>{SegmentId{4}});
   EXPECT_EQ(store_->stats().bytes, 1000u);
   EXPECT_EQ(store_->stats().evicted, 4u);
 }
@@ -294,7 +295,7 @@ TEST_P(DeltaStoreSuite, AgreesWithAPlainMap) {
     const int boundary = static_cast<int>(random() % 3);
     const std::uint64_t sample = random() % 20;
     if (random() % 8 == 0) {
-      const SampleId one[] = {SampleId{sample}};
+      const SegmentId one[] = {SegmentId{sample}};
       ASSERT_OK(store_->Drop(end(boundary), one, step));
       model.erase({boundary, sample});
     } else if (random() % 50 == 0) {
@@ -337,13 +338,13 @@ std::string Hex(std::span<const std::byte> bytes) {
 }
 
 TEST(DeltaRecords, KeyIsBigEndianAndSorts) {
-  const std::string key = EncodeDeltaKey({kEnd, SampleId{0x1112131415161718}});
+  const std::string key = EncodeDeltaKey({kEnd, SegmentId{0x1112131415161718}});
   EXPECT_EQ(Hex(Bytes(key)), "01020304050607080a0b0c0d011112131415161718");
   const auto decoded = DecodeDeltaKey(key);
   ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(decoded->end, kEnd);
-  EXPECT_EQ(decoded->sample.value, 0x1112131415161718u);
-  EXPECT_LT(EncodeDeltaKey({kEnd, SampleId{255}}), EncodeDeltaKey({kEnd, SampleId{256}}));
+  EXPECT_EQ(decoded->segment.value, 0x1112131415161718u);
+  EXPECT_LT(EncodeDeltaKey({kEnd, SegmentId{255}}), EncodeDeltaKey({kEnd, SegmentId{256}}));
   EXPECT_FALSE(DecodeDeltaKey(key.substr(1)).has_value());
   std::string wrong_side = key;
   wrong_side[12] = 2;
@@ -353,7 +354,7 @@ TEST(DeltaRecords, KeyIsBigEndianAndSorts) {
 }
 
 TEST(DeltaRecords, HeaderBytesArePinned) {
-  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SegmentId{5}});
   const DeltaHeaderBytes bytes =
       EncodeDeltaHeader(key, {0x0102030405060708, 0x1112131415161718, 0x21, 0x31, 0x41});
   EXPECT_EQ(Hex(std::span(bytes).first(40)),
@@ -375,7 +376,7 @@ TEST(DeltaRecords, HeaderBytesArePinned) {
 }
 
 TEST(DeltaRecords, ImageHeadAndEntryArePinned) {
-  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SegmentId{5}});
   const DeltaHeaderBytes header = EncodeDeltaHeader(key, {1, 2, 3, 4, 5});
   const ImageHeadBytes head = EncodeImageHead(key, header);
   EXPECT_EQ(Hex(head), Hex(Bytes(key)) + "000000" + Hex(header));
@@ -405,10 +406,10 @@ std::optional<DeltaRecord> Decode(const std::string& key, std::string_view value
 }
 
 TEST(DeltaRecords, EveryFlippedBitAndTruncationIsFound) {
-  const std::string key = EncodeDeltaKey({kEnd, SampleId{5}});
+  const std::string key = EncodeDeltaKey({kEnd, SegmentId{5}});
   const std::string value = Value(key, Update(5, 9, "an image of m").record);
   ASSERT_TRUE(Decode(key, value).has_value());
-  EXPECT_FALSE(Decode(EncodeDeltaKey({kEnd, SampleId{6}}), value).has_value());
+  EXPECT_FALSE(Decode(EncodeDeltaKey({kEnd, SegmentId{6}}), value).has_value());
   for (std::size_t bit = 0; bit < 8 * value.size(); ++bit) {
     std::string flipped = value;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));

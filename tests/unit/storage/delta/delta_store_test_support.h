@@ -22,7 +22,7 @@ inline constexpr BoundaryEnd kEnd{RunId{0x0102030405060708}, 0x0a0b0c0d, Boundar
 
 inline DeltaUpdate Update(std::uint64_t sample, std::uint64_t version, std::string_view image) {
   DeltaUpdate update;
-  update.sample.value = sample;
+  update.segment.value = sample;
   update.record.version = version;
   update.record.checksum = Checksum64(Bytes(image));
   update.record.tokens = 3;
@@ -75,12 +75,12 @@ class DeltaStoreSuite : public ::testing::TestWithParam<Backend> {
     store_ = std::move(*opened);
   }
   std::optional<DeltaRecord> Get(const BoundaryEnd& place, std::uint64_t sample) {
-    auto got = store_->Get(place, SampleId{sample});
+    auto got = store_->Get(place, SegmentId{sample});
     EXPECT_TRUE(got.ok()) << got.status().ToString();
     return std::move(*got);
   }
-  std::vector<SampleId> Commit(const BoundaryEnd& place, const std::vector<DeltaUpdate>& updates) {
-    std::vector<SampleId> evicted;
+  std::vector<SegmentId> Commit(const BoundaryEnd& place, const std::vector<DeltaUpdate>& updates) {
+    std::vector<SegmentId> evicted;
     EXPECT_OK(store_->Commit(place, updates, &evicted));
     return evicted;
   }

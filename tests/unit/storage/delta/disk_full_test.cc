@@ -52,7 +52,7 @@ std::string Image(std::uint64_t sample) {
 
 DeltaUpdate New(std::uint64_t sample, std::uint64_t version) {
   DeltaUpdate update;
-  update.sample.value = sample;
+  update.segment.value = sample;
   update.record.version = version;
   update.record.image = Buffer::CopyOf(Bytes(Image(sample)));
   update.record.checksum = Checksum64(update.record.image.bytes());
@@ -67,9 +67,9 @@ Status CommitOne(DeltaStore& store, std::uint64_t sample) {
 void ExpectAllReadable(DeltaStore& store) {
   const auto inventory = store.Inventory(kEnd);
   for (const DeltaInventoryEntry& entry : *inventory) {
-    const auto got = store.Get(kEnd, entry.sample);
-    ASSERT_TRUE(got.ok() && got->has_value()) << entry.sample.value;
-    EXPECT_EQ((*got)->checksum, Checksum64(Bytes(Image(entry.sample.value))));
+    const auto got = store.Get(kEnd, entry.segment);
+    ASSERT_TRUE(got.ok() && got->has_value()) << entry.segment.value;
+    EXPECT_EQ((*got)->checksum, Checksum64(Bytes(Image(entry.segment.value))));
   }
   EXPECT_EQ(store.stats().corrupt, 0u);
 }
@@ -117,9 +117,9 @@ TEST_F(DiskFull, WhatTheDiskRefusesToStageIsLostAtTheCommit) {
   stage(2);
   stage(9);
   EXPECT_EQ(store->stats().lost, 0u);
-  std::vector<SampleId> evicted;
+  std::vector<SegmentId> evicted;
   ASSERT_OK(store->CommitStaged(kEnd, 2, &evicted));
-  EXPECT_EQ(evicted, (std::vector<SampleId>{SampleId{2}, SampleId{9}}));
+  EXPECT_EQ(evicted, (std::vector<SegmentId>{SegmentId{2}, SegmentId{9}}));
   EXPECT_EQ(store->Inventory(kEnd)->size(), 3u);
   EXPECT_THAT(store->stats().trouble, ::testing::HasSubstr("free some"));
   ExpectAllReadable(*store);
