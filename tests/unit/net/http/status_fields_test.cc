@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <regex>
@@ -70,39 +71,46 @@ TEST(StatusFields, MetricsOfOneNameHaveOneHelpAndBaseUnits) {
   }
 }
 
-// The rows of a page's tables, as (first cell, row).
-std::vector<std::pair<std::string, std::string>> TableRows(const std::string& page) {
-  std::vector<std::pair<std::string, std::string>> rows;
+// A row of a table on a page.
+struct PageRow {
+  std::string about;  // its first cell, and that of the table's head
+  std::string text;
+};
+
+std::vector<PageRow> RowsOf(const std::string& page) {
+  std::vector<PageRow> rows;
+  std::string head;
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("| ")) rows.emplace_back(line.substr(2, line.find(" |", 2) - 2), line);
+    if (!line.starts_with("| ")) {
+      if (!line.starts_with("|--")) head.clear();
+      continue;
+    }
+    const std::string cell = line.substr(2, line.find(" | ", 2) - 2);
+    if (head.empty()) head = cell;
+    rows.push_back({head + " " + cell, line});
   }
   return rows;
+}
+
+bool Lists(const std::vector<PageRow>& rows, const StatusField& field) {
+  return std::any_of(rows.begin(), rows.end(), [&](const PageRow& row) {
+    return HasWord(row.about, TopName(field.path)) && HasWord(row.text, LastName(field.path));
+  });
 }
 
 TEST(StatusFields, OperationsPageListsEachFieldAndMetric) {
   const Result<std::string> page =
       ReadFile(test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/OPERATIONS.md", 1 << 20);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
-  const auto rows = TableRows(*page);
-  for (const auto& table : {PeerStatusFields(), RunStatusFields()}) {
-    const bool peer = table.data() == PeerStatusFields().data();
-    for (const StatusField& field : table) {
-      const std::string top = TopName(field.path);
-      bool listed = false;
-      for (const auto& [cell, row] : rows) {
-        const bool about = peer ? cell == "`" + top + "`" : HasWord(cell, top);
-        listed = listed || (about && HasWord(row, LastName(field.path)));
-      }
-      if (top != "schemaVersion" && top != "program" && top != "version") {
-        EXPECT_TRUE(listed) << (peer ? "shoald" : "shoal-scheduler") << ": the row of `" << top
-                            << "` lacks " << field.path << ": " << field.help;
-      }
-      for (const FieldMetric& metric : {field.metric, field.other_metric}) {
-        if (metric.name == nullptr) continue;
-        EXPECT_THAT(*page, HasSubstr("`" + std::string(metric.name) + "`"))
-            << "no row of metrics for " << field.path << ": " << field.help;
-      }
+  const std::vector<PageRow> rows = RowsOf(*page);
+  for (const StatusField& field : AllFields()) {
+    EXPECT_TRUE(Lists(rows, field))
+        << "the row of " << TopName(field.path) << " lacks " << field.path << ": " << field.help;
+    for (const FieldMetric& metric : {field.metric, field.other_metric}) {
+      if (metric.name == nullptr) continue;
+      EXPECT_TRUE(HasWord(*page, metric.name))
+          << "no row of metrics has " << metric.name << ", by which " << field.path << " is seen";
     }
   }
 }
