@@ -268,7 +268,6 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   control::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   if (stage_) heartbeat->set_generation(stage_->plan().generation());
   heartbeat->set_state(std::string(PeerStateName(state_)));
-  heartbeat->set_status_time_ms(static_cast<std::uint64_t>(UnixMs()));
   StatusSnapshot snapshot = Snapshot();
   snapshot.losses.clear();  // the scheduler has them
   heartbeat->set_status_json(StatusJson(snapshot));

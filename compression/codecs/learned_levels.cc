@@ -15,23 +15,23 @@ constexpr double kUnits = 65535;
 constexpr std::size_t kDigits = 4;  // of a point
 
 // Integrals from 0 to a place of the density that the counts stand for, constant in each bin, and
-// of it times place and squared place.
+// of it times place.
 class Density {
  public:
   explicit Density(std::span<const float> counts) : counts_(counts) {
     for (std::size_t i = 0; i < kLevelBins; ++i) {
       const Sums part = Part(i, 1);
       const Sums& last = before_[i];
-      before_[i + 1] = {last.mass + part.mass, last.first + part.first, last.second + part.second};
+      before_[i + 1] = {last.mass + part.mass, last.first + part.first};
     }
   }
 
   struct Sums {
-    double mass = 0, first = 0, second = 0;
+    double mass = 0, first = 0;
   };
   Sums Between(double from, double to) const {
     const Sums a = UpTo(from), b = UpTo(to);
-    return {b.mass - a.mass, b.first - a.first, b.second - a.second};
+    return {b.mass - a.mass, b.first - a.first};
   }
   double mass() const { return before_[kLevelBins].mass; }
 
@@ -40,14 +40,14 @@ class Density {
   Sums Part(std::size_t i, double share) const {
     const double from = static_cast<double>(i) / kLevelBins, to = from + share / kLevelBins;
     const double mass = double{counts_[i]} * share;
-    return {mass, mass * (from + to) / 2, mass * (from * from + from * to + to * to) / 3};
+    return {mass, mass * (from + to) / 2};
   }
   Sums UpTo(double place) const {
     const double bins = std::clamp(place, 0.0, 1.0) * kLevelBins;
     const auto i = std::min(static_cast<std::size_t>(bins), kLevelBins - 1);
     const Sums part = Part(i, bins - static_cast<double>(i));
     const Sums& last = before_[i];
-    return {last.mass + part.mass, last.first + part.first, last.second + part.second};
+    return {last.mass + part.mass, last.first + part.first};
   }
 
   const std::span<const float> counts_;
@@ -142,20 +142,6 @@ Result<LevelTable> LearnLevels(std::span<const float> counts, int bits) {
   }
   std::sort(points.begin(), points.end());
   return Rounded(points);
-}
-
-double LevelError(std::span<const float> counts, std::span<const std::uint16_t> levels) {
-  SHOAL_CHECK(counts.size() == kLevelBins && !levels.empty());
-  const Density density(counts);
-  if (density.mass() == 0) return 0;
-  std::vector<double> points(levels.size());
-  for (std::size_t k = 0; k < points.size(); ++k) points[k] = levels[k] / kUnits;
-  double error = 0;
-  for (std::size_t k = 0; k < points.size(); ++k) {
-    const Density::Sums cell = Cell(density, points, k);
-    error += cell.second - 2 * points[k] * cell.first + points[k] * points[k] * cell.mass;
-  }
-  return std::max(error, 0.0) / density.mass();
 }
 
 std::string LevelText(std::span<const std::uint16_t> levels) {

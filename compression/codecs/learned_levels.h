@@ -43,9 +43,6 @@ LevelTable UniformLevels(int bits);
 // `counts`: kLevelBins, finite, not negative; bits 1 to 5. No counts at all: UniformLevels. Only
 // fp64 additions, multiplications and divisions in a fixed order: the same on every machine.
 Result<LevelTable> LearnLevels(std::span<const float> counts, int bits);
-// The mean squared error of rounding to the nearest point, in units of the squared range; values of
-// a bin count as spread over it. 0 without counts.
-double LevelError(std::span<const float> counts, std::span<const std::uint16_t> levels);
 
 // Four hexadecimal digits a point, and back: an error unless these are 2^bits ascending points.
 std::string LevelText(std::span<const std::uint16_t> levels);

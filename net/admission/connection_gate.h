@@ -56,7 +56,6 @@ class ConnectionGate {
 
   explicit ConnectionGate(const ConnectionLimits& limits) : book_(limits) {}
   Status Bind(const std::string& listen);
-  Status BindAll(const std::string& host);
   void Loop();
   // False: no descriptor is free.
   bool AcceptFrom(int listener);

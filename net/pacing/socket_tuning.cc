@@ -128,7 +128,6 @@ std::optional<TcpFigures> ReadTcpFigures(const TcpSocket& socket) {
   figures.delivered_bytes =
       info->tcpi_bytes_acked + std::uint64_t{info->tcpi_sacked} * info->tcpi_snd_mss;
   figures.unacked_segments = info->tcpi_unacked;
-  figures.unsent_bytes = info->tcpi_notsent_bytes;
   return figures;
 }
 

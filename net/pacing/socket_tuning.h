@@ -63,7 +63,6 @@ struct TcpFigures {
   // is acknowledged in order stands still until a gap is closed, while the line goes on.
   std::uint64_t delivered_bytes = 0;
   std::uint64_t unacked_segments = 0;
-  std::uint64_t unsent_bytes = 0;
 };
 std::optional<TcpFigures> ReadTcpFigures(const TcpSocket& socket);
 

@@ -1,7 +1,6 @@
 #include "pipeline/core/activity.h"
 
 #include <chrono>
-#include <numeric>
 
 namespace shoal::pipeline {
 namespace {
@@ -27,8 +26,6 @@ std::string_view ActivityName(Activity activity) {
   }
   return "unknown";
 }
-
-double ActivityTimes::total() const { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
 void ActivityAccount::Become(Activity activity) {
   const TimePoint now = clock_->Now();

@@ -37,7 +37,6 @@ struct ActivityTimes {
 
   double& operator[](Activity activity) { return ms[static_cast<std::size_t>(activity)]; }
   double operator[](Activity activity) const { return ms[static_cast<std::size_t>(activity)]; }
-  double total() const;
 };
 
 // Thread: one at a time.

@@ -43,12 +43,6 @@ ValueRange ShardLayout::chunk(std::size_t member, std::size_t chunk) const {
   return {begin, begin + std::min(chunk_values_, shard.end - begin)};
 }
 
-std::size_t ShardLayout::chunks_max() const {
-  std::size_t most = 0;
-  for (std::size_t r = 0; r < members(); ++r) most = std::max(most, chunks(r));
-  return most;
-}
-
 std::vector<double> SharesOf(std::span<const std::uint64_t> weights,
                              std::span<const double> shares) {
   SHOAL_CHECK(shares.empty() || shares.size() == weights.size());

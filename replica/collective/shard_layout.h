@@ -34,7 +34,6 @@ class ShardLayout {
   ValueRange shard(std::size_t member) const { return shards_[member]; }
   std::size_t chunks(std::size_t member) const;
   ValueRange chunk(std::size_t member, std::size_t chunk) const;
-  std::size_t chunks_max() const;  // of any member
 
   bool operator==(const ShardLayout&) const = default;
 

@@ -20,15 +20,6 @@ double ShareBy(double time, const MemberRates& rates, std::size_t members) {
 
 }  // namespace
 
-double ExchangeTime(std::span<const MemberRates> rates, std::span<const double> shares) {
-  double end = 0;
-  for (std::size_t r = 0; r < rates.size(); ++r) {
-    const double bytes = 1 + (static_cast<double>(rates.size()) - 2) * shares[r];
-    end = std::max(end, bytes / Rate(rates[r]));
-  }
-  return rates.size() == 1 ? 0 : end;
-}
-
 Result<std::vector<double>> BalanceShares(std::span<const MemberRates> rates) {
   for (const MemberRates& member : rates) {
     for (const double rate : {member.up, member.down}) {

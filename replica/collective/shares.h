@@ -21,9 +21,6 @@ struct MemberRates {
   double up = 0, down = 0;  // bytes a second that the member's line carries, each way
 };
 
-// Seconds per byte of the vector that an exchange with these shares (sum 1) takes.
-double ExchangeTime(std::span<const MemberRates> rates, std::span<const double> shares);
-
 // Shares (>= 0, sum 1) for which the exchange ends soonest, by bisection on its end: by time t a
 // member can have moved what a share x(t) needs, which grows with t, and all shares together must
 // be the whole. Members too slow for a share have 0. Where only the slowest member's own values

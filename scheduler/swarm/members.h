@@ -81,7 +81,6 @@ class Members {
   // Keeps the status that a member says, for as long as it is connected. One without a place is
   // shown without if such have `most` bytes in all.
   void KeepStatus(Member* member, std::string status, std::size_t most);
-  std::size_t status_bytes() const { return status_bytes_; }
 
   std::map<PeerId, Member>& all() { return members_; }
   const std::map<PeerId, Member>& all() const { return members_; }

@@ -16,7 +16,6 @@ inline constexpr std::size_t kNameCharactersMax = 64;
 inline constexpr std::size_t kAddressesMax = 16;
 inline constexpr std::size_t kAddressCharactersMax = 255;
 inline constexpr std::size_t kDeviceCharactersMax = 256;
-inline constexpr std::size_t kCheckpointsMax = 1024;
 inline constexpr std::size_t kStatusBytesMax = 256 * 1024;
 inline constexpr std::size_t kReasonCharactersMax = 512;
 inline constexpr std::size_t kHashBytes = 32;

@@ -68,7 +68,6 @@ struct DeltaStoreStats {
   std::uint64_t disk_written_bytes = 0;
   std::uint64_t disk_bytes = 0;  // of the files, records no longer live included
   std::uint64_t memory_bytes = 0;
-  std::uint64_t memory_limit = 0;
   std::string trouble;  // why records were lost, until a later write succeeds; one line
   std::string notice;   // what was found at opening and lasts, one line
 };

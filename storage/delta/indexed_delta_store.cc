@@ -63,7 +63,6 @@ class IndexedDeltaStore final : public DeltaStore {
                     std::string notice)
       : backend_(std::move(backend)), limits_(limits) {
     stats_.bytes_limit = limits.bytes;
-    stats_.memory_limit = limits.memory_bytes;
     stats_.notice = std::move(notice);
   }
 

@@ -69,10 +69,6 @@ Status CheckMarsitRates(const MarsitRates& rates) {
                          std::to_string(rates.local) + " and " + std::to_string(rates.global));
 }
 
-double MarsitBitsPerValue(std::uint64_t every) {
-  return (31.0 + static_cast<double>(every)) / static_cast<double>(every);
-}
-
 std::shared_ptr<const RingMerge> MarsitMerge(const MarsitOptions& options, std::size_t values,
                                              bool exact) {
   return exact ? NewSumMerge() : NewOneBitMerge(options.seed, values, MarksOf(options));

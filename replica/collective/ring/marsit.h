@@ -49,9 +49,6 @@ struct MarsitRates {
 Status CheckMarsitOptions(const MarsitOptions& options, std::size_t values);
 Status CheckMarsitRates(const MarsitRates& rates);
 
-// Bits per value and round over many rounds, times 2 (M-1)/M on a member's wire: (31 + K) / K.
-double MarsitBitsPerValue(std::uint64_t every);
-
 // What an exchange of this vector needs for such a round.
 std::shared_ptr<const RingMerge> MarsitMerge(const MarsitOptions& options, std::size_t values,
                                              bool exact);

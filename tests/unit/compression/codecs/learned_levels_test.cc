@@ -86,6 +86,24 @@ TEST(LearnedLevels, GainsOverEqualDistancesAreThoseOfLloydsOptimum) {
   }
 }
 
+// The mean squared error of rounding to the nearest point, in units of the squared range; values of
+// a bin count as spread over it.
+double LevelError(std::span<const float> counts, std::span<const std::uint16_t> levels) {
+  double error = 0, mass = 0;
+  for (std::size_t i = 0; i < kLevelBins; ++i) {
+    const double low = static_cast<double>(i) / kLevelBins, high = low + 1.0 / kLevelBins;
+    mass += counts[i];
+    for (std::size_t k = 0; k < levels.size(); ++k) {
+      const double point = levels[k] / 65535.0;
+      const double from = k == 0 ? 0 : (levels[k - 1] / 65535.0 + point) / 2;
+      const double to = k + 1 == levels.size() ? 1 : (levels[k + 1] / 65535.0 + point) / 2;
+      const double a = std::max(low, from) - point, b = std::min(high, to) - point;
+      if (a < b) error += counts[i] * kLevelBins * (b * b * b - a * a * a) / 3;
+    }
+  }
+  return error / mass;
+}
+
 // The best points for a histogram, by dynamic programming over all borders between bins.
 double BestError(const LevelHistogram& counts, std::size_t points) {
   constexpr std::size_t kN = kLevelBins;

@@ -120,7 +120,6 @@ TEST(SocketTuning, TellsWhatTheKernelCounts) {
   EXPECT_EQ(figures->delivered_bytes, before + 5000);
   EXPECT_GT(figures->min_rtt_ms, 0);
   EXPECT_GE(figures->rtt_ms, 0);
-  EXPECT_EQ(figures->unsent_bytes, 0u);
 }
 
 TEST(SocketTuning, AReaderIsWokenAtTheLowWaterMarkOnly) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -25,11 +26,15 @@ class ManualClock final : public Clock {
   TimePoint now_{};
 };
 
+double Total(const ActivityTimes& times) {
+  return std::accumulate(times.ms.begin(), times.ms.end(), 0.0);
+}
+
 TEST(ActivityAccount, CountsFromTheFirstUseToNow) {
   ManualClock clock;
   ActivityAccount account(&clock);
   clock.Advance(milliseconds(100));
-  EXPECT_EQ(account.used().total(), 0);  // not open yet
+  EXPECT_EQ(Total(account.used()), 0);  // not open yet
   account.Become(Activity::kForward);
   clock.Advance(milliseconds(45));
   EXPECT_EQ(account.used()[Activity::kForward], 45);
@@ -39,7 +44,7 @@ TEST(ActivityAccount, CountsFromTheFirstUseToNow) {
   clock.Advance(milliseconds(5));
   EXPECT_EQ(account.used()[Activity::kForward], 50);
   EXPECT_EQ(account.used()[Activity::kWaitGradient], 7);
-  EXPECT_EQ(account.used().total(), 57);
+  EXPECT_EQ(Total(account.used()), 57);
 }
 
 TEST(ActivityAccount, WhatComesAfterCloseDoesNotCount) {
@@ -52,7 +57,7 @@ TEST(ActivityAccount, WhatComesAfterCloseDoesNotCount) {
   clock.Advance(milliseconds(1000));
   account.Close();
   EXPECT_EQ(account.used()[Activity::kStep], 3);
-  EXPECT_EQ(account.used().total(), 3);
+  EXPECT_EQ(Total(account.used()), 3);
 }
 
 TEST(ActivityAccount, HasNoGaps) {
@@ -72,7 +77,7 @@ TEST(ActivityAccount, HasNoGaps) {
     account.Become(static_cast<Activity>(activity));
   }
   EXPECT_EQ(account.used().ms, expected);
-  EXPECT_EQ(account.used().total(), total);
+  EXPECT_EQ(Total(account.used()), total);
 }
 
 TEST(ActivityTimes, EveryActivityHasANameOfItsOwn) {

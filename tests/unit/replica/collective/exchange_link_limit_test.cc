@@ -11,6 +11,7 @@
 #include "replica/collective/exchange.h"
 #include "replica/collective/shares.h"
 #include "tests/support/sim_executor.h"
+#include "tests/unit/replica/collective/exchange_time.h"
 
 namespace shoal::collective {
 namespace {

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "replica/collective/shard_layout.h"
+#include "tests/unit/replica/collective/exchange_time.h"
 
 namespace shoal::collective {
 namespace {

@@ -115,13 +115,6 @@ Floats Normal(std::mt19937* random, std::size_t count, float sigma) {
   return values;
 }
 
-TEST(MarsitTest, BitsPerValueAreThoseOfThePaper) {
-  EXPECT_NEAR(MarsitBitsPerValue(1), 32, 1e-9);
-  EXPECT_NEAR(MarsitBitsPerValue(50), 1.62, 1e-9);
-  EXPECT_NEAR(MarsitBitsPerValue(100), 1.31, 1e-9);
-  EXPECT_NEAR(MarsitBitsPerValue(200), 1.155, 1e-9);
-}
-
 TEST(MarsitTest, WrongOptionsAreRefused) {
   EXPECT_TRUE(CheckMarsitOptions({}, 10).ok());
   EXPECT_TRUE(CheckMarsitOptions({.masked = {{0, 2, 3}, {6, 4, 1}}}, 10).ok());
