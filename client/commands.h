@@ -9,14 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "client/failure.h"
 #include "common/exit_code.h"
-#include "common/status.h"
 
 namespace shoal::client {
-
-// "shoal: what happened" on standard error, and the code that goes with it.
-ExitCode Fail(const Status& status);
-ExitCode Fail(ExitCode code, const std::string& message);
 
 // Which daemon a command talks to, and how it prints.
 struct Target {
@@ -51,10 +47,6 @@ ExitCode SwarmInit(const SwarmInitOptions& options);
 ExitCode SwarmStatus(const Target& target);
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments);
-
-// Carries frames between network devices of this namespace, each after `delay` ("20ms"), until it
-// is ended or the process that started it ends; prints "ready" once it does. Takes root.
-ExitCode BenchSwitch(const std::vector<std::string>& devices, const std::string& delay);
 
 // ---- work that shoal-run does: replaces this process by it ----
 ExitCode RunProgram(const std::vector<std::string>& arguments);

@@ -3,12 +3,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <iostream>
 
-#include "client/bench_pipeline.h"
+#include "client/command_line.h"
 #include "client/commands.h"
 #include "client/demo.h"
 #include "client/paths.h"
@@ -27,11 +25,10 @@ using namespace shoal::client;
 struct Parsed {
   Target peer, swarm;
   DemoOptions demo;
-  BenchArguments bench;
   SwarmInitOptions init;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      prompt, model, store_run, delay;
-  std::vector<std::string> settings, devices, words;
+      prompt, model, store_run;
+  std::vector<std::string> settings, words;
   int lines = 50, rounds = 0;
   double interval_s = 1;
   bool follow = false, json = false, no_start = false, store_all = false, now = false;
@@ -248,60 +245,6 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
 
-void AddBenchSwitch(CLI::App* bench, Parsed* p) {
-  CLI::App* lines = Add(bench, p, "switch",
-                        "Carry frames between network devices, each after a delay (benches do)",
-                        [p] { return BenchSwitch(p->devices, p->delay); });
-  lines->add_option("devices", p->devices, "Devices of this namespace, without addresses")
-      ->required()
-      ->expected(2, 1024);
-  lines->add_option("--delay", p->delay, "From any device to any other, like 20ms")->required();
-}
-
-void AddBench(CLI::App* app, Parsed* p) {
-  CLI::App* bench = app->add_subcommand("bench", "Measure");
-  bench->require_subcommand(1);
-  BenchArguments& b = p->bench;
-  CLI::App* pipeline =
-      Add(bench, p, "pipeline", "What a swarm gives over these links, without a GPU",
-          [p] { return BenchPipeline(p->bench); });
-  const auto option = [&](const char* name, auto& value, const char* help) {
-    pipeline->add_option(name, value, help)->capture_default_str();
-  };
-  option("--stages", b.stages, "Stages, a peer each");
-  option("--micro-batches", b.micro_batches, "Per step");
-  option("--shape", b.shape, "ROWSxTOKENSxHIDDEN of a micro-batch");
-  option("--forward-ms", b.forward_ms, "Time of a forward");
-  option("--backward-ms", b.backward_ms, "Time of a whole backward");
-  pipeline->add_option("--weight-ms", b.weight_ms,
-                       "Of these, gradients of the weights (default: half)");
-  option("--weight-parts", b.weight_parts, "In which these are computed: layers of a stage");
-  option("--links", b.links, "Rates, or off: 500mbit,100mbit");
-  option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
-  option("--schedules", b.schedules, "1f1b, zero-bubble");
-  option("--rtt", b.rtt, "Round trip added between any two machines; takes namespaces");
-  option("--epoch-steps", b.epoch_steps, "Steps until all samples were visited once");
-  option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
-  option("--steps", b.steps, "Measured steps");
-  pipeline->add_option("--step-limit", b.step_limit,
-                       "A row fails when no step ended for so long (default: by its simulation)");
-  option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");
-  option("--change", b.change, "Relative change of activations between visits");
-  option("--change-decay", b.change_decay, "By which it shrinks at each visit");
-  option("--dilation", b.dilation,
-         "Everything in slow motion, and figures converted back: with 4, eight peers on two "
-         "cores have a core each");
-  pipeline->add_flag("--no-reference", b.no_reference,
-                     "Fractions of the simulated raw run, not of a measured one");
-  pipeline->add_flag("--no-namespaces", b.no_namespaces, "Shape by the peers' own caps");
-  pipeline->add_option("--plot", b.plot, "SVG to write");
-  pipeline->add_option("--trace", b.trace, "One step of the last row, for Perfetto");
-  pipeline->add_option("--dir", b.directory, "Where the swarms live (must be empty)");
-  pipeline->add_flag("--keep", b.keep, "Keep that folder");
-  pipeline->add_flag("--json", b.json, "Print one JSON object");
-  AddBenchSwitch(bench, p);
-}
-
 // Commands that shoal-run carries out get all further arguments unread, so that its own help and
 // messages hold.
 void AddRunCommands(CLI::App* app, Parsed* p) {
@@ -332,22 +275,6 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
   attempt->add_flag("--json", p->json, "Print JSON");
 }
 
-std::vector<std::string> CommandsOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  return names;
-}
-
-std::vector<std::string> FlagsOf(const CLI::App& command) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
 // `shoal help swarm init` is `shoal swarm init --help`.
 ExitCode Help(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
@@ -373,39 +300,6 @@ void AddHelp(CLI::App* app, Parsed* p) {
   help->add_option("command", p->words, "Command, like: swarm init");
 }
 
-// One line: what is wrong with the command line, what was probably meant, and where its help is.
-ExitCode WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = "shoal";
-  const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) {
-    deepest = deepest->get_subcommands().front();
-    command += " " + deepest->get_name();
-  }
-  const std::vector<std::string> rest = app.remaining(true);
-  const bool wants_command = deepest->get_require_subcommand_min() > 0;
-  std::string what = error.what();
-  if (wants_command) {
-    what = rest.empty() ? "a command is missing"
-                        : "there is no command '" + rest.front() + "'" +
-                              DidYouMean(rest.front(), CommandsOf(*deepest));
-  } else if (!rest.empty() && rest.front().rfind("--", 0) == 0) {
-    what += DidYouMean(rest.front().substr(0, rest.front().find('=')), FlagsOf(*deepest));
-  }
-  std::replace(what.begin(), what.end(), '\n', ' ');
-  return Fail(ExitCode::kUsage, what + "; see `" + command + " --help`");
-}
-
-// A result that did not arrive, on a full disk for example, is a failure.
-ExitCode Delivered(ExitCode code) {
-  errno = 0;
-  std::cout.flush();
-  if (std::cout.good() || code != ExitCode::kOk) return code;
-  const int cause = errno;
-  return Fail(ExitCode::kFailure, std::string("standard output cannot be written") +
-                                      (cause == 0 ? "" : std::string(": ") + std::strerror(cause)) +
-                                      "; what this command did stays done");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -416,7 +310,6 @@ int main(int argc, char** argv) {
   Parsed parsed;
   parsed.peer.directory = DefaultDirectory();
   AddDemo(&app, &parsed);
-  AddBench(&app, &parsed);
   AddPeerCommands(&app, &parsed);
   AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);
@@ -425,13 +318,5 @@ int main(int argc, char** argv) {
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);
   })->add_flag("--json", parsed.json, "Print JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // help or version
-      return static_cast<int>(Delivered(static_cast<ExitCode>(app.exit(error))));
-    }
-    return static_cast<int>(WrongUsage(app, error));
-  }
-  return static_cast<int>(Delivered(parsed.run()));
+  return static_cast<int>(RunCommandLine(&app, argc, argv, &parsed.run));
 }

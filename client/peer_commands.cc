@@ -70,16 +70,6 @@ Result<std::string> InviteText(const std::string& argument) {
 
 }  // namespace
 
-ExitCode Fail(const Status& status) {
-  std::cerr << "shoal: " << status.message() << "\n";
-  return ExitCodeFor(status);
-}
-
-ExitCode Fail(ExitCode code, const std::string& message) {
-  std::cerr << "shoal: " << message << "\n";
-  return code;
-}
-
 ExitCode Join(const Target& target, const std::string& invite, bool start_daemon,
               const std::vector<std::string>& daemon_options) {
   const Result<std::string> text = InviteText(invite);

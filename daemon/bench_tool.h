@@ -1,5 +1,5 @@
 // `shoald bench-files`: what a run with synthetic stages needs. `shoald simulate`: how long its
-// steps should take. `shoal bench pipeline` starts both.
+// steps should take. `shoal-bench pipeline` starts both.
 
 #ifndef SHOAL_DAEMON_BENCH_TOOL_H_
 #define SHOAL_DAEMON_BENCH_TOOL_H_

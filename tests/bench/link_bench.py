@@ -120,7 +120,7 @@ def measure(args, mbit, rtt_ms, queue_ms, congestion):
     with contextlib.ExitStack() as stack:
         a, b = (stack.enter_context(namespaces.Namespace(n)) for n in "ab")
         line = stack.enter_context(namespaces.DelayedLine(
-            a, b, rate, rtt_ms, queue_ms, Path(args.build, "bin/shoal"), congestion,
+            a, b, rate, rtt_ms, queue_ms, Path(args.build, "bin/shoal-bench"), congestion,
             args.shaper))
         receiver = stack.enter_context(Peer(
             b, args.build, "receive", "--listen", "10.77.0.2", *args.receiver.split(),

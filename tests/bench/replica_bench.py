@@ -135,8 +135,8 @@ class Lines(namespaces.Star):
     # Of a packet of 1514 bytes, as tbf counts it.
     payload = (namespaces.Star.PACKET - namespaces.HEADERS) / namespaces.Star.PACKET
 
-    def __init__(self, members, dilation, rtt_ms, shoal):
-        super().__init__(members, dilation.real_ms(rtt_ms), shoal)
+    def __init__(self, members, dilation, rtt_ms, bench):
+        super().__init__(members, dilation.real_ms(rtt_ms), bench)
         self.dilation = dilation
 
     def shape(self, rate):
@@ -440,7 +440,7 @@ class Bench:
                                                     self.args.cores_per_member)
             with contextlib.ExitStack() as stack:
                 network = stack.enter_context(Lines(
-                    size, dilation, self.args.rtt, Path(self.args.build, "bin/shoal"))) \
+                    size, dilation, self.args.rtt, Path(self.args.build, "bin/shoal-bench"))) \
                     if self.isolated else Loopback(size, dilation)
                 gloo = None
                 if wants_gloo and not why:

@@ -1,4 +1,4 @@
-"""`shoal bench pipeline` on a small shape: bytes as the formats say, and nothing left behind."""
+"""`shoal-bench pipeline` on a small shape: bytes as the formats say, and nothing left behind."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def namespaces_of(bench_pid):
 
 
 def bench(*arguments, shape=SHAPE):
-    return [harness.program("shoal"), "bench", "pipeline", *shape, *arguments]
+    return [harness.program("shoal-bench"), "pipeline", *shape, *arguments]
 
 
 class BenchTest(harness.SwarmTest):

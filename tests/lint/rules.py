@@ -20,6 +20,7 @@ ARROWS = {
     "daemon": {"common", "proto", "compression", "replica/collective", "storage", "dataset", "net",
                "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
+    "bench": {"common", "proto", "net", "client"},
 }
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
@@ -83,7 +84,7 @@ THIRD_PARTY = [
      r"common/asio_executor\.cc$|net/http/\w+\.cc$"),
     ("spdlog", r"(spdlog|fmt)/", r"common/spdlog_log\.cc$"),
     ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
-    ("CLI11", r"CLI/", r"(daemon|scheduler|client|model|net)/.*\.cc$"),
+    ("CLI11", r"CLI/", r"(daemon|scheduler|client|bench|model|net)/.*\.cc$"),
     ("nlohmann-json", r"nlohmann/", r".*\.cc$"),
     ("prometheus-cpp", r"prometheus/", r"net/.*\.cc$"),
     ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),

@@ -78,16 +78,16 @@ def slow_down(namespace, rate, burst="32kb", latency="200ms"):
 
 class DelayedLine:
     """A line with a length and a router: `a` and `b` (addresses .1 and .2) with
-    `shoal bench switch` between them. What goes to one of them leaves the router at `rate` bit/s
+    `shoal-bench switch` between them. What goes to one of them leaves the router at `rate` bit/s
     through a queue of `queue_ms` at that rate; packets wait there, and are dropped there, not in
     the sender's kernel, which would notice (`shaper` "peer": just there). Gone after the `with`.
     """
 
-    def __init__(self, a, b, rate, rtt_ms, queue_ms, shoal, congestion="cubic",
+    def __init__(self, a, b, rate, rtt_ms, queue_ms, bench, congestion="cubic",
                  shaper="router"):
         self.ends = {"to-a": a, "to-b": b}
         self.rate, self.rtt_ms, self.queue_ms = rate, rtt_ms, queue_ms
-        self.shoal, self.congestion, self.shaper = str(shoal), congestion, shaper
+        self.bench, self.congestion, self.shaper = str(bench), congestion, shaper
         self.router = Namespace("router")
         self.process = None
 
@@ -119,11 +119,11 @@ class DelayedLine:
                    f"{self.rate}bit", "burst", burst, "limit",
                    int(self.rate / 8 * self.queue_ms / 1000) + burst)
         self.process = subprocess.Popen(
-            [*self.router.prefix, self.shoal, "bench", "switch", "--delay",
+            [*self.router.prefix, self.bench, "switch", "--delay",
              f"{self.rtt_ms / 2:.6f}ms", *self.ends],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline().strip() != "ready":
-            raise AssertionError("shoal bench switch did not start")
+            raise AssertionError("shoal-bench switch did not start")
 
     def __exit__(self, *_):
         self.process.terminate()
@@ -143,14 +143,14 @@ class DelayedLine:
 class Star:
     """Machines around one hub, addresses 10.77.0.1 and up, each with a line called "line". After
     shape(rate), what leaves a machine and what comes to it goes no faster than `rate` bit/s. With a
-    round trip time `shoal bench switch` is the hub, else a bridge. Gone after the `with`."""
+    round trip time `shoal-bench switch` is the hub, else a bridge. Gone after the `with`."""
 
     PACKET = 1514
 
-    def __init__(self, machines, rtt_ms=0, shoal=None):
+    def __init__(self, machines, rtt_ms=0, bench=None):
         self.hub = Namespace("hub")
         self.machines = [Namespace(str(n)) for n in range(machines)]
-        self.rtt_ms, self.shoal = rtt_ms, shoal
+        self.rtt_ms, self.bench = rtt_ms, bench
         self.stack = contextlib.ExitStack()
 
     def __enter__(self):
@@ -186,13 +186,13 @@ class Star:
 
     def start_switch(self, ports):
         process = subprocess.Popen(
-            [*self.hub.prefix, str(self.shoal), "bench", "switch", "--delay",
+            [*self.hub.prefix, str(self.bench), "switch", "--delay",
              f"{self.rtt_ms / 2:.6f}ms", *ports],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.stack.enter_context(process)  # waits for its end
         self.stack.callback(process.terminate)
         if process.stdout.readline().strip() != "ready":
-            raise AssertionError("shoal bench switch did not start")
+            raise AssertionError("shoal-bench switch did not start")
 
     @staticmethod
     def address(number):

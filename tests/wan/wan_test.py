@@ -84,7 +84,7 @@ class WanTest(harness.SwarmTest):
         a, b = self.namespace("a"), self.namespace("b")
         line = self.stack.enter_context(namespaces.DelayedLine(
             a, b, rate=20_000_000, rtt_ms=40, queue_ms=200,
-            shoal=harness.program("shoal")))
+            bench=harness.program("shoal-bench")))
         swarm = self.swarm_over(a, b, steps=12, micro_batches=4, rows=4,
                                 data=harness.data(row=128, size=60_000),
                                 forward="direct:bits=8", backward="direct:bits=8")

@@ -15,8 +15,8 @@
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/peer_message_check.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/support/status_paths.h"
+#include "tests/support/temporary_folder.h"
 
 namespace shoal::scheduler {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/bench_pipeline.h"
+#include "bench/bench_pipeline.h"
 
 #include <signal.h>
 #include <sys/utsname.h>
@@ -13,21 +13,26 @@
 #include <iostream>
 #include <memory>
 
-#include "client/bench_network.h"
-#include "client/bench_report.h"
-#include "client/bench_swarm.h"
-#include "client/bench_trace.h"
-#include "client/commands.h"
+#include "bench/bench_network.h"
+#include "bench/bench_report.h"
+#include "bench/bench_swarm.h"
+#include "bench/bench_trace.h"
+#include "client/failure.h"
 #include "client/process.h"
 #include "client/programs.h"
 #include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 namespace fs = std::filesystem;
+using client::Captured;
+using client::Fail;
+using client::FindProgram;
+using client::ProgressLine;
+using client::RunAndCapture;
 
 constexpr std::size_t kOutputBytesMax = 1 << 20;
 // Bytes that count against a line's rate for one of payload. Of each packet of 1514 bytes, as tbf
@@ -370,4 +375,4 @@ ExitCode BenchPipeline(const BenchArguments& arguments) {
   return shown.ok() ? ExitCode::kOk : Fail(shown);
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,7 +1,7 @@
 // What a bench of the pipeline found: rows, and how they are shown. Pure.
 
-#ifndef SHOAL_CLIENT_BENCH_REPORT_H_
-#define SHOAL_CLIENT_BENCH_REPORT_H_
+#ifndef SHOAL_BENCH_BENCH_REPORT_H_
+#define SHOAL_BENCH_BENCH_REPORT_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "client/bench_options.h"
-#include "client/bench_swarm.h"
+#include "bench/bench_options.h"
+#include "bench/bench_swarm.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // One case, measured over some steps.
 struct BenchRow {
@@ -85,6 +85,6 @@ std::string FormatBenchPlot(const BenchReport& report);
 // "aqsgd+rans:bits=3 / direct:bits=6": without options that only a machine needs.
 std::string CodecLabel(const CodecPair& codecs);
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_REPORT_H_
+#endif  // SHOAL_BENCH_BENCH_REPORT_H_

@@ -1,9 +1,9 @@
-#include "client/delay_switch.h"
+#include "bench/delay_switch.h"
 
 #include <cstring>
 #include <utility>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 // To more than one machine: the lowest bit of the first byte.
@@ -50,4 +50,4 @@ void DelaySwitch::Leave(TimePoint now, const Send& send) {
   }
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

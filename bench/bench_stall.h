@@ -1,13 +1,13 @@
 // What a swarm that stands still waits for, from two looks at the status of each peer. Pure.
 
-#ifndef SHOAL_CLIENT_BENCH_STALL_H_
-#define SHOAL_CLIENT_BENCH_STALL_H_
+#ifndef SHOAL_BENCH_BENCH_STALL_H_
+#define SHOAL_BENCH_BENCH_STALL_H_
 
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // The status of a peer as JSON text, some time apart; nullopt: it did not answer.
 struct PeerLooks {
@@ -20,6 +20,6 @@ struct PeerLooks {
 std::string DescribeStall(const std::optional<std::string>& scheduler,
                           const std::vector<PeerLooks>& peers);
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_STALL_H_
+#endif  // SHOAL_BENCH_BENCH_STALL_H_

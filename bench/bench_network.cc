@@ -1,4 +1,4 @@
-#include "client/bench_network.h"
+#include "bench/bench_network.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -13,8 +13,14 @@
 #include "client/programs.h"
 #include "common/file.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
+
+using client::Captured;
+using client::FindProgram;
+using client::Process;
+using client::ProcessOptions;
+using client::RunAndCapture;
 
 constexpr const char* kIp = "/usr/sbin/ip";
 constexpr const char* kNamespaceFolder = "/run/netns";
@@ -107,12 +113,12 @@ Status BenchNetwork::AddMachine(std::size_t place, const std::string& name) {
 }
 
 Status BenchNetwork::StartSwitch() {
-  SHOAL_ASSIGN_OR_RETURN(const std::string shoal, FindProgram("shoal"));
+  SHOAL_ASSIGN_OR_RETURN(const std::string program, FindProgram("shoal-bench"));
   const auto half_ms = std::chrono::duration<double, std::milli>(rtt_).count() / 2;
-  ProcessOptions options{{kIp, "netns", "exec", hub_, shoal, "bench", "switch", "--delay",
-                          std::to_string(half_ms) + "ms"},
-                         {},
-                         log_};
+  ProcessOptions options{
+      {kIp, "netns", "exec", hub_, program, "switch", "--delay", std::to_string(half_ms) + "ms"},
+      {},
+      log_};
   for (std::size_t place = 0; place < names_.size(); ++place) {
     options.command.push_back(Line(place));
   }
@@ -186,4 +192,4 @@ std::string BenchNetwork::PeerAddress(std::uint32_t peer) const {
   return isolated() ? Subnet(peer + 1) + "2" : "127.0.0.1";
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

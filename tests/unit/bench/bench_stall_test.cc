@@ -1,4 +1,4 @@
-#include "client/bench_stall.h"
+#include "bench/bench_stall.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include <map>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -63,4 +63,4 @@ TEST(DescribeStall, TakesAnyText) {
 }
 
 }  // namespace
-}  // namespace shoal::client
+}  // namespace shoal::bench

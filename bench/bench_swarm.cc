@@ -1,4 +1,4 @@
-#include "client/bench_swarm.h"
+#include "bench/bench_swarm.h"
 
 #include <unistd.h>
 
@@ -13,17 +13,23 @@
 #include <thread>
 #include <utility>
 
-#include "client/bench_stall.h"
+#include "bench/bench_stall.h"
 #include "client/process.h"
 #include "client/programs.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 namespace fs = std::filesystem;
+using client::Captured;
+using client::FindProgram;
+using client::PeerLaunch;
+using client::Process;
+using client::RunAndCapture;
+using client::RunFile;
 using Json = nlohmann::json;
 
 constexpr Duration kPoll = std::chrono::milliseconds(100);
@@ -166,8 +172,8 @@ RunFile BenchSwarm::RunOf(const BenchCase& bench_case) const {
   run.backward = bench_case.codecs.backward;
   run.schedule = bench_case.schedule;
   run.in_flight_max = options_.in_flight;
-  run.bench = BenchKeys{options_.forward_ms,   options_.backward_ms, options_.weight_ms,
-                        options_.weight_parts, options_.change,      options_.change_decay};
+  run.bench = client::BenchKeys{options_.forward_ms,   options_.backward_ms, options_.weight_ms,
+                                options_.weight_parts, options_.change,      options_.change_decay};
   run.advertise = network_.scheduler_address();
   run.listen = network_.scheduler_address() + ":0";
   run.status_listen = "127.0.0.1:0";
@@ -210,7 +216,7 @@ Status BenchSwarm::Start(const BenchCase& bench_case) {
 }
 
 Result<std::uint64_t> BenchSwarm::Step() const {
-  SHOAL_ASSIGN_OR_RETURN(const RunProgress progress, swarm_.Progress());
+  SHOAL_ASSIGN_OR_RETURN(const client::RunProgress progress, swarm_.Progress());
   if (progress.state == "failed" || progress.state == "paused") {
     return Aborted("the run is " + progress.state + ": " + progress.reason);
   }
@@ -285,4 +291,4 @@ Result<BenchSample> BenchSwarm::Sample() {
   return sample;
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,15 +1,17 @@
-// `shoal bench switch`: the lines with a length of `shoal bench pipeline` and of other benches.
+#include "bench/bench_switch.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include <iostream>
 
-#include "client/commands.h"
-#include "client/packet_switch.h"
+#include "bench/packet_switch.h"
+#include "client/failure.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
+
+using client::Fail;
 
 ExitCode BenchSwitch(const std::vector<std::string>& devices, const std::string& delay) {
   const Result<Duration> parsed = ParseDuration(delay);
@@ -21,4 +23,4 @@ ExitCode BenchSwitch(const std::vector<std::string>& devices, const std::string&
   return Fail(RunPacketSwitch(devices, *parsed, [] { std::cout << "ready" << std::endl; }));
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

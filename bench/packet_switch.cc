@@ -1,4 +1,4 @@
-#include "client/packet_switch.h"
+#include "bench/packet_switch.h"
 
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -20,10 +20,10 @@
 #include <thread>
 #include <utility>
 
-#include "client/delay_switch.h"
+#include "bench/delay_switch.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 // struct virtio_net_hdr, as PACKET_VNET_HDR has it (linux/virtio_net.h is not C++).
@@ -204,4 +204,4 @@ Status RunPacketSwitch(const std::vector<std::string>& devices, Duration delay,
   return packets->Run();
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "client/bench_report.h"
+#include "bench/bench_report.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 constexpr double kWidth = 1080, kHeight = 540;
@@ -182,4 +182,4 @@ class Plot {
 
 std::string FormatBenchPlot(const BenchReport& report) { return Plot(report).Format(); }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,10 +1,10 @@
-#include "client/bench_report.h"
+#include "bench/bench_report.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 BenchOptions Options() {
@@ -214,4 +214,4 @@ TEST(BenchReport, LabelsLeaveOutWhatOnlyFirstVisitsNeed) {
 }
 
 }  // namespace
-}  // namespace shoal::client
+}  // namespace shoal::bench

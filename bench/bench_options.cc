@@ -1,11 +1,11 @@
-#include "client/bench_options.h"
+#include "bench/bench_options.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string_view>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 constexpr std::uint32_t kStagesMax = 64;
@@ -209,4 +209,4 @@ Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {
   return options;
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

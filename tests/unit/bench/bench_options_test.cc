@@ -1,10 +1,10 @@
-#include "client/bench_options.h"
+#include "bench/bench_options.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 std::vector<CodecPair> Pairs(const std::string& text) {
@@ -135,4 +135,4 @@ TEST(BenchOptions, MistakesNameTheOption) {
 }
 
 }  // namespace
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,7 +1,7 @@
 // A DelaySwitch between network devices of this namespace, by Linux packet sockets.
 
-#ifndef SHOAL_CLIENT_PACKET_SWITCH_H_
-#define SHOAL_CLIENT_PACKET_SWITCH_H_
+#ifndef SHOAL_BENCH_PACKET_SWITCH_H_
+#define SHOAL_BENCH_PACKET_SWITCH_H_
 
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/status.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // Carries Ethernet frames between `devices`, each after `delay`, until it fails; calls `ready` once
 // frames are carried. The devices are up and have no addresses of their own. Takes root.
@@ -22,6 +22,6 @@ namespace shoal::client {
 Status RunPacketSwitch(const std::vector<std::string>& devices, Duration delay,
                        const std::function<void()>& ready);
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_PACKET_SWITCH_H_
+#endif  // SHOAL_BENCH_PACKET_SWITCH_H_

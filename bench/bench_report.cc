@@ -1,4 +1,4 @@
-#include "client/bench_report.h"
+#include "bench/bench_report.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,9 +10,13 @@
 
 #include "client/terminal.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
+using client::Bold;
+using client::FormatTable;
+using client::Red;
+using client::Yellow;
 using Json = nlohmann::ordered_json;
 
 // Above this the cores are a queue of their own.
@@ -298,4 +302,4 @@ std::string FormatBenchJson(const BenchReport& report) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,4 +1,4 @@
-#include "client/bench_trace.h"
+#include "bench/bench_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "common/file.h"
 #include "tests/support/temporary_folder.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -66,4 +66,4 @@ TEST(BenchTrace, AFileThatIsNoTraceIsRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,7 +1,7 @@
 // One step of all peers as one trace.
 
-#ifndef SHOAL_CLIENT_BENCH_TRACE_H_
-#define SHOAL_CLIENT_BENCH_TRACE_H_
+#ifndef SHOAL_BENCH_BENCH_TRACE_H_
+#define SHOAL_BENCH_BENCH_TRACE_H_
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "common/status.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // Reads what shoald --trace wrote (peers of one machine, whose clocks are one), keeps what belongs
 // to `step`, and writes it as one file in Chrome's trace format: a process per peer, in the order
@@ -17,6 +17,6 @@ namespace shoal::client {
 Status MergeTraces(const std::vector<std::string>& files, std::uint64_t step,
                    const std::string& output);
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_TRACE_H_
+#endif  // SHOAL_BENCH_BENCH_TRACE_H_

@@ -1,7 +1,7 @@
-// What `shoal bench pipeline` is asked to measure, read from its command line and checked.
+// What `shoal-bench pipeline` is asked to measure, read from its command line and checked.
 
-#ifndef SHOAL_CLIENT_BENCH_OPTIONS_H_
-#define SHOAL_CLIENT_BENCH_OPTIONS_H_
+#ifndef SHOAL_BENCH_BENCH_OPTIONS_H_
+#define SHOAL_BENCH_BENCH_OPTIONS_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 #include "common/status.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // Codec specs as run.toml takes them.
 struct CodecPair {
@@ -82,6 +82,6 @@ BitsPerSecond Slowed(BitsPerSecond rate, double dilation);  // 0 stays: unlimite
 // stage may stand at the end: aqsgd:bits=2+zstd is aqsgd+zstd:bits=2.
 Result<std::vector<CodecPair>> ParseCodecPairs(const std::string& text);
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_OPTIONS_H_
+#endif  // SHOAL_BENCH_BENCH_OPTIONS_H_

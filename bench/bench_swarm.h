@@ -1,8 +1,8 @@
 // BenchSwarm: one run with synthetic stages: real scheduler and peers, and what they did between
 // two moments.
 
-#ifndef SHOAL_CLIENT_BENCH_SWARM_H_
-#define SHOAL_CLIENT_BENCH_SWARM_H_
+#ifndef SHOAL_BENCH_BENCH_SWARM_H_
+#define SHOAL_BENCH_BENCH_SWARM_H_
 
 #include <cstdint>
 #include <functional>
@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "client/bench_network.h"
-#include "client/bench_options.h"
+#include "bench/bench_network.h"
+#include "bench/bench_options.h"
 #include "client/demo_swarm.h"
 #include "common/clock.h"
 #include "common/status.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 // One combination to measure.
 struct BenchCase {
@@ -87,18 +87,18 @@ class BenchSwarm {
 
  private:
   Status MakeFiles() const;
-  RunFile RunOf(const BenchCase& bench_case) const;
-  std::vector<PeerLaunch> Launches(const BenchCase& bench_case) const;
+  client::RunFile RunOf(const BenchCase& bench_case) const;
+  std::vector<client::PeerLaunch> Launches(const BenchCase& bench_case) const;
   // Writes the statuses beside the logs, too.
   Status Stalled(std::uint64_t step, Duration limit);
 
   const BenchOptions& options_;
   BenchNetwork& network_;
   const std::string directory_;
-  DemoSwarm swarm_;
+  client::DemoSwarm swarm_;
   const std::function<bool()> interrupted_;
 };
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_SWARM_H_
+#endif  // SHOAL_BENCH_BENCH_SWARM_H_

@@ -5,8 +5,8 @@
 // somebody not heard of yet, leaves by all other ports. Order is kept, and the rate is not limited.
 // Pure: time comes from outside, bytes go where the caller says.
 
-#ifndef SHOAL_CLIENT_DELAY_SWITCH_H_
-#define SHOAL_CLIENT_DELAY_SWITCH_H_
+#ifndef SHOAL_BENCH_DELAY_SWITCH_H_
+#define SHOAL_BENCH_DELAY_SWITCH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 #include "common/clock.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 class DelaySwitch {
  public:
@@ -62,6 +62,6 @@ class DelaySwitch {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_DELAY_SWITCH_H_
+#endif  // SHOAL_BENCH_DELAY_SWITCH_H_

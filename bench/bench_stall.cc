@@ -1,4 +1,4 @@
-#include "client/bench_stall.h"
+#include "bench/bench_stall.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 #include "common/nesting.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -133,4 +133,4 @@ std::string DescribeStall(const std::optional<std::string>& scheduler,
   return text;
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -1,4 +1,4 @@
-#include "client/bench_trace.h"
+#include "bench/bench_trace.h"
 
 #include <nlohmann/json.hpp>
 
@@ -8,7 +8,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -82,4 +82,4 @@ Status MergeTraces(const std::vector<std::string>& files, std::uint64_t step,
   return WriteFileAtomic(output, Json{{"traceEvents", std::move(merged)}}.dump() + "\n");
 }
 
-}  // namespace shoal::client
+}  // namespace shoal::bench

@@ -8,8 +8,8 @@
 // loopback.
 // Thread: main.
 
-#ifndef SHOAL_CLIENT_BENCH_NETWORK_H_
-#define SHOAL_CLIENT_BENCH_NETWORK_H_
+#ifndef SHOAL_BENCH_BENCH_NETWORK_H_
+#define SHOAL_BENCH_BENCH_NETWORK_H_
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@
 #include "common/status.h"
 #include "common/units.h"
 
-namespace shoal::client {
+namespace shoal::bench {
 
 struct BenchNetworkOptions {
   std::uint32_t peers = 0;
@@ -67,9 +67,9 @@ class BenchNetwork {
   std::vector<std::string> names_;  // scheduler first
   Duration rtt_{};
   std::string log_;
-  std::optional<Process> switch_;
+  std::optional<client::Process> switch_;
 };
 
-}  // namespace shoal::client
+}  // namespace shoal::bench
 
-#endif  // SHOAL_CLIENT_BENCH_NETWORK_H_
+#endif  // SHOAL_BENCH_BENCH_NETWORK_H_

@@ -1,4 +1,4 @@
-#include "client/delay_switch.h"
+#include "bench/delay_switch.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::client {
+namespace shoal::bench {
 namespace {
 
 constexpr Duration kDelay = std::chrono::milliseconds(20);
@@ -174,4 +174,4 @@ TEST(DelaySwitch, DoesWhatTheReferenceDoes) {
 }
 
 }  // namespace
-}  // namespace shoal::client
+}  // namespace shoal::bench
