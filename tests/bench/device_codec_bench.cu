@@ -1,4 +1,4 @@
-// Speed of codecs on a CUDA device: build/PRESET/bench/device_codec_bench [--json]
+// Speed of codecs on a CUDA device: ./x bench device_codec
 //
 // of_copy is the rate at which a pass reads and writes device memory, over that of a copy on the
 // device, in one run: 1 is as fast as the memory allows. Where there are several passes, together
@@ -19,6 +19,7 @@
 #include "compression/codecs/tiles_codec.h"
 #include "compression/codecs/topk_codec.h"
 #include "compression/device/device_queue.h"
+#include "tests/bench/bench_command.h"
 
 namespace shoal::compression {
 namespace {
@@ -455,10 +456,14 @@ int Main(bool json) {
 }  // namespace shoal::compression
 
 int main(int argc, char** argv) {
-  const bool json = argc == 2 && std::strcmp(argv[1], "--json") == 0;
-  if (argc > 1 && !json) {
-    std::fprintf(stderr, "usage: device_codec_bench [--json]\n");
-    return 1;
-  }
-  return shoal::compression::Main(json);
+  shoal::bench_command::Command command(
+      {.name = "device_codec",
+       .measures = "Speed of codecs on a CUDA device: the rate at which a pass reads and writes "
+                   "device memory, over that of a copy on the device; and of whole calls, with the "
+                   "way to the host's memory.",
+       .needs = "an NVIDIA GPU with 2 GB free, and nvcc for its build.",
+       .takes = "about a minute.",
+       .bounds = "all codecs ran; it has no bounds"});
+  command.Parse(argc, argv);
+  return shoal::compression::Main(command.json());
 }

@@ -16,6 +16,7 @@
 #include "pipeline/parameter_slices.h"
 #include "replica/collective/exchange_coders.h"
 #include "replica/collective/exchange_work.h"
+#include "tests/bench/google_main.h"
 
 namespace shoal::collective {
 namespace {
@@ -280,3 +281,16 @@ const bool kRegistered = [] {
 
 }  // namespace
 }  // namespace shoal::collective
+
+int main(int argc, char** argv) {
+  return shoal::bench_command::RunGoogleBenchmarks(
+      {.name = "exchange",
+       .measures = "What a member of a stage group computes for an exchange of gradients, by codec "
+                   "and number of "
+                   "members, on one core and without a network. Bytes per second are those of the "
+                   "vector as fp32.",
+       .needs = "a gigabyte of memory.",
+       .takes = "some minutes; --filter picks.",
+       .bounds = "all cases ran; it has no bounds"},
+      argc, argv);
+}

@@ -5,7 +5,6 @@ D members, each a process in a network namespace of its own, with TLS links to a
 member sends and what it gets is shaped (tbf) to the line's rate. Without root all members share the
 loopback and hold upload caps. PyTorch's gloo, where a Python has it, is the outside reference."""
 
-import argparse
 import contextlib
 import fnmatch
 import json
@@ -20,6 +19,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/wan"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bench_command  # noqa: E402
 import bench_rows  # noqa: E402
 import namespaces  # noqa: E402
 import replica_dilation  # noqa: E402
@@ -67,7 +67,10 @@ def numbers(text):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./x bench replica", description=__doc__)
+    parser = bench_command.parser(
+        "replica", __doc__, needs="root, for network namespaces; else upload caps stand for lines.",
+        takes="some 40 minutes; --members, --mbit, --values and --methods pick; --quick a minute.",
+        bounds="all results agreed, and bytes and fractions of all rows held")
     parser.add_argument("--members", type=numbers, default=[2, 4, 8])
     parser.add_argument("--mbit", type=numbers, default=[100, 500], help="rates of the lines")
     parser.add_argument("--values", type=numbers, default=[10_000_000, LARGE])
@@ -94,7 +97,6 @@ def arguments():
     parser.add_argument("--quick", action="store_true",
                         help="two members, a million values, a few seconds: a test of bytes and "
                              "of equal results")
-    parser.add_argument("--json", action="store_true", help="print JSON; the table to stderr")
     parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
     args = parser.parse_args()
     if not (math.isfinite(args.cores_per_member) and args.cores_per_member > 0):
@@ -455,7 +457,7 @@ class Bench:
                      "their own count for the kernel's")
         if self.args.json:
             bench_rows.print_json(self.rows, leftOut=self.left_out)
-        return 1 if any(misses(row) for row in self.rows) else 0
+        return bench_command.exit_code(not any(misses(row) for row in self.rows))
 
 
 def main():

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/stage_model.h"
+#include "tests/bench/google_main.h"
 
 namespace shoal::model {
 namespace {
@@ -161,3 +162,15 @@ BENCHMARK_CAPTURE(WeightChecksum, small_last, kSmallLast)->Iterations(5);
 
 }  // namespace
 }  // namespace shoal::model
+
+int main(int argc, char** argv) {
+  return shoal::bench_command::RunGoogleBenchmarks(
+      {.name = "stage_model",
+       .measures = "A micro-batch through a whole GPT-2 of the demo's shape and its optimizer "
+                   "step; the forward "
+                   "and both halves of the backward in stages of several models.",
+       .needs = "4 GB of memory for the largest stage.",
+       .takes = "some minutes; --filter picks.",
+       .bounds = "all cases ran; it has no bounds"},
+      argc, argv);
+}

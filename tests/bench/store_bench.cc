@@ -29,6 +29,8 @@
 
 #include "common/checksum.h"
 #include "storage/delta/delta_store.h"
+#include "tests/bench/bench_command.h"
+#include "tests/bench/bench_json.h"
 
 namespace shoal::storage {
 namespace {
@@ -380,49 +382,42 @@ void Print(const Row& row) {
 }
 
 void PrintJson(const std::vector<Row>& rows, const std::string& machine) {
-  std::printf("{\"schemaVersion\":1,\"machine\":\"%s\",\"rows\":[", machine.c_str());
+  using bench_command::Json;
+  const auto known = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  Json made = Json::array();
   for (const Row& row : rows) {
-    std::printf(
-        "%s{\"case\":\"%s\",\"overPlainFile\":%s,\"writeAmplification\":%s,"
-        "\"spaceAmplification\":%s,\"memoryBytes\":%" PRIu64 "}",
-        &row == rows.data() ? "" : ",", row.name.c_str(), Number(row.over_plain, "null").c_str(),
-        Number(row.write_amplification, "null").c_str(),
-        Number(row.space_amplification, "null").c_str(), row.memory_bytes);
+    made.push_back({{"case", row.name},
+                    {"overPlainFile", known(row.over_plain)},
+                    {"writeAmplification", known(row.write_amplification)},
+                    {"spaceAmplification", known(row.space_amplification)},
+                    {"memoryBytes", row.memory_bytes}});
   }
-  std::printf("]}\n");
+  bench_command::PrintJson(made, {{"disk", machine}});
 }
 
 Options ParseArguments(int argc, char** argv) {
+  bench_command::Command command(
+      {.name = "store",
+       .measures =
+           "The delta store against plain files of the same sizes, and what epochs of random "
+           "rewriting cost it: bytes written, and blocks of the folder, over the bytes of m.",
+       .needs = "three times --live on the disk; a folder on tmpfs measures memory.",
+       .takes = "some minutes, as fast as the disk is.",
+       .bounds = "all cases ran; it has no bounds"});
   Options options;
-  const auto usage = [](int code) {
-    std::fprintf(code == 0 ? stdout : stderr,
-                 "usage: ./x bench store [--json] [--folder DIR] [--live MIB] [--memory MIB] "
-                 "[--only TEXT]\n\n"
-                 "  --folder DIR   where the files go; default: the current folder\n"
-                 "  --live MIB     bytes of m held at a time, default 512; the disk needs three "
-                 "times as much\n"
-                 "  --memory MIB   the store's memory setting, default 256\n"
-                 "  --only TEXT    only cases whose name contains TEXT\n");
-    std::exit(code);
-  };
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const auto value = [&] { return ++i < argc ? std::string(argv[i]) : (usage(2), ""); };
-    if (argument == "--json") {
-      options.json = true;
-    } else if (argument == "--folder") {
-      options.folder = value();
-    } else if (argument == "--live") {
-      options.live_bytes = std::strtoull(value().c_str(), nullptr, 10) * kMiB;
-    } else if (argument == "--memory") {
-      options.memory_bytes = std::strtoull(value().c_str(), nullptr, 10) * kMiB;
-    } else if (argument == "--only") {
-      options.only = value();
-    } else {
-      usage(argument == "--help" ? 0 : 2);
-    }
-  }
-  if (options.live_bytes < 64 * kMiB) usage(2);
+  std::uint64_t live = options.live_bytes / kMiB, memory = options.memory_bytes / kMiB;
+  command.Text("--folder", "DIR", "where the files go; default: the current folder",
+               &options.folder);
+  command.Count("--live", "MIB", "bytes of m held at a time, 64 and more; default 512", &live);
+  command.Count("--memory", "MIB", "the store's memory setting; default 256", &memory);
+  command.Text("--only", "TEXT", "only cases whose name contains TEXT", &options.only);
+  command.Parse(argc, argv);
+  if (live < 64) command.WrongUsage("--live takes 64 and more");
+  options.json = command.json();
+  options.live_bytes = live * kMiB;
+  options.memory_bytes = memory * kMiB;
   return options;
 }
 
@@ -464,7 +459,7 @@ int Main(int argc, char** argv) {
     }
   }
   if (options.json) PrintJson(rows, machine);
-  return 0;
+  return bench_command::ExitCodeOf(true);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "common/file.h"
 #include "dataset/tokenizer.h"
+#include "tests/bench/google_main.h"
 
 namespace shoal::dataset {
 namespace {
@@ -51,3 +52,16 @@ BENCHMARK_CAPTURE(EncodeShakespeare, gpt2_cold, kGpt2, true)->Unit(benchmark::kM
 
 }  // namespace
 }  // namespace shoal::dataset
+
+int main(int argc, char** argv) {
+  return shoal::bench_command::RunGoogleBenchmarks(
+      {.name = "tokenizer",
+       .measures = "Bytes per second of the tokenizer on tiny Shakespeare, with the demo's "
+                   "vocabulary and GPT-2's; "
+                   "cold: it is loaded anew, so that no word is cached.",
+       .needs = "the source tree as the current folder, or SHOAL_SOURCE_DIR; GPT-2's files below "
+                "SHOAL_SHARED_DATA, else its cases fail.",
+       .takes = "about a minute.",
+       .bounds = "all cases ran; it has no bounds"},
+      argc, argv);
+}

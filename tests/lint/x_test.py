@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -26,6 +27,16 @@ class XTest(unittest.TestCase):
         words = re.search(r"build and run a bench: (.*?);", run_x("help").stdout, re.DOTALL)
         named = re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)", "", words.group(1)))
         self.assertEqual(sorted(benches), sorted(named))
+
+    def test_every_bench_has_the_common_command_line(self):
+        tests = ROOT / "tests"
+        for path in [*tests.glob("bench/*_bench.py"), *tests.glob("*/bench.py")]:
+            shown = subprocess.run([sys.executable, "-B", path, "--help"], capture_output=True,
+                                   text=True, check=True).stdout
+            for words in ("--json  ", "Needs: ", "Takes: ", "Exit code: 0 "):
+                self.assertIn(words, shown, path)
+        for path in tests.glob("bench/*_bench.c[cu]"):
+            self.assertRegex(path.read_text(), "bench_command::(Command|RunGoogleBenchmarks)", path)
 
     def test_an_unknown_bench_is_answered_with_the_names(self):
         answer = run_x("bench", "no_such_bench")

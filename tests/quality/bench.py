@@ -5,7 +5,6 @@ pipeline of shoal, prints the losses beside fp32 and judges them; see docs/quali
 Finished rows are kept in build/quality/ and not trained again.
 """
 
-import argparse
 import concurrent.futures
 import fnmatch
 import hashlib
@@ -23,6 +22,9 @@ from kept import kept_rows, spec_of
 from rows import FOUR, PIPELINES, REPLICA_SETUPS, ROWS
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/bench"))
+import bench_command  # noqa: E402
+
 # Part of the keys, as rows.VERSIONS: raise it when base training comes out differently.
 BASE_VERSION = 1
 BASE = {"firstSteps": 2000, "secondSteps": 800, "firstDecay": "none", "secondDecay": "linear"}
@@ -55,14 +57,17 @@ def selected(args):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./x bench quality", description=__doc__)
+    parser = bench_command.parser(
+        "quality", __doc__.strip(),
+        needs="tinyshakespeare and wikitext-2 below SHOAL_SHARED_DATA; zstd.",
+        takes="about 90 s a row and seed, --jobs at a time; --quick two minutes.",
+        bounds="all rows were trained and all checks held, or --quick judged none")
     parser.add_argument("--only", metavar="PATTERN", action="append",
                         help="rows whose 'setup: name' matches, * as in file names; repeatable")
     parser.add_argument("--replica", action="store_true",
                         help="only how pipelines agree: methods of [replica] beside fp32")
     parser.add_argument("--seed", type=int, action="append", help="only this seed; repeatable")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at a time (default: 2)")
-    parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--fresh", action="store_true", help="train again what is finished")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--docs", action="store_true",
@@ -236,23 +241,24 @@ def main():
     if not any(selected(args)):
         print("quality: no row matches --only, --seed and --quick; --list prints the rows",
               file=sys.stderr)
-        return 2
+        return bench_command.USAGE
     bench = Bench(args)
     if not args.report_only:
         bench.run()
     results = bench.results()
-    print(report.table(results))
     found = [] if args.quick else checks(results)
-    if found:
-        print(report.check_table(found))
     if args.json:
-        Path(args.json).write_text(json.dumps(as_json(results), indent=1) + "\n")
+        print(json.dumps(as_json(results), indent=1))
+    else:
+        print(report.table(results))
+    if found and not args.json:
+        print(report.check_table(found))
     if args.docs:
         write_docs(SOURCE / "docs/quality", results)
     for failure in bench.failures:
         print(f"failed: {failure}", file=sys.stderr)
     missed = [c for c in found if c.ok is False or (c.ok is None and not args.only)]
-    return 1 if bench.failures or missed else 0
+    return bench_command.exit_code(not bench.failures and not missed)
 
 
 if __name__ == "__main__":
