@@ -196,6 +196,11 @@ Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments) {
         "--epoch-steps takes 1 to the number of --warmup steps: the measured "
         "steps are to visit samples again");
   }
+  for (const double part : {arguments.change, arguments.change_decay}) {
+    if (!(part >= 0 && part <= 1)) {
+      return InvalidArgument("--change and --change-decay take 0 to 1");
+    }
+  }
   options.in_flight = arguments.in_flight;
   options.change = arguments.change;
   options.change_decay = arguments.change_decay;

@@ -372,7 +372,8 @@ ExitCode BenchPipeline(const BenchArguments& arguments) {
     return kInterrupted;
   }
   if (!ran.ok()) return Fail(ran);
-  return shown.ok() ? ExitCode::kOk : Fail(shown);
+  if (!shown.ok()) return Fail(shown);
+  return run.report().consistent() ? ExitCode::kOk : ExitCode::kFailure;
 }
 
 }  // namespace shoal::bench

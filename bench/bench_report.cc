@@ -141,6 +141,11 @@ double BenchRow::Time(std::initializer_list<const char*> uses) const {
   return sum;
 }
 
+bool BenchReport::consistent() const {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const BenchRow& row) { return row.mismatches == 0; });
+}
+
 std::string CodecLabel(const CodecPair& codecs) {
   const auto brief = [](const std::string& spec) {
     if (spec == "raw:dtype=fp32") return std::string("raw");

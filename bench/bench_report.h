@@ -63,6 +63,8 @@ struct BenchReport {
 
   // What each peer has of the machine, in cores; dilation makes it more.
   double cores_per_peer() const { return cpus * options.dilation / options.stages; }
+  // Whether both ends of each boundary had the same m in all rows.
+  bool consistent() const;
   double Fraction(const BenchRow& row) const {
     return reference_sequences_per_second > 0
                ? row.sequences_per_second / reference_sequences_per_second

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/bench_files.h"
 #include "bench/bench_stall.h"
 #include "client/process.h"
 #include "client/programs.h"
@@ -24,18 +25,16 @@ namespace shoal::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using client::Captured;
 using client::FindProgram;
 using client::PeerLaunch;
 using client::Process;
-using client::RunAndCapture;
 using client::RunFile;
 using Json = nlohmann::json;
 
 constexpr Duration kPoll = std::chrono::milliseconds(100);
 constexpr Duration kBetweenLooks = std::chrono::seconds(1);
 constexpr Duration kStalledGrace = std::chrono::seconds(3);
-constexpr std::size_t kOutputBytesMax = 1 << 20;
+constexpr const char* kWithoutWeights = "--without-weights";
 // More than any bench takes: it is stopped, it does not end.
 constexpr std::uint64_t kSteps = 1'000'000;
 
@@ -144,16 +143,16 @@ std::string BenchSwarm::TracePath(std::uint32_t peer) const {
 
 Status BenchSwarm::MakeFiles() const {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/run", 0700));
-  SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
-  const std::uint64_t rows =
-      std::uint64_t{options_.micro_batches} * options_.rows * options_.epoch_steps;
-  SHOAL_ASSIGN_OR_RETURN(
-      const Captured files,
-      RunAndCapture({shoald, "bench-files", "--dir", directory_, "--stages",
-                     std::to_string(options_.stages), "--hidden", std::to_string(options_.hidden),
-                     "--rows", std::to_string(rows), "--tokens", std::to_string(options_.tokens)},
-                    kOutputBytesMax));
-  return files.exit_code == 0 ? Status::Ok() : Internal("shoald bench-files failed");
+  SHOAL_RETURN_IF_ERROR(WriteBenchFiles(
+      {.directory = directory_,
+       .stages = options_.stages,
+       .hidden = options_.hidden,
+       .rows = std::uint64_t{options_.micro_batches} * options_.rows * options_.epoch_steps,
+       .row_tokens = options_.tokens}));
+  const Json stage = {{"forwardMs", options_.forward_ms}, {"backwardMs", options_.backward_ms},
+                      {"weightMs", options_.weight_ms},   {"weightParts", options_.weight_parts},
+                      {"change", options_.change},        {"changeDecay", options_.change_decay}};
+  return WriteFileAtomic(StagePath(), stage.dump() + "\n");
 }
 
 RunFile BenchSwarm::RunOf(const BenchCase& bench_case) const {
@@ -172,8 +171,6 @@ RunFile BenchSwarm::RunOf(const BenchCase& bench_case) const {
   run.backward = bench_case.codecs.backward;
   run.schedule = bench_case.schedule;
   run.in_flight_max = options_.in_flight;
-  run.bench = client::BenchKeys{options_.forward_ms,   options_.backward_ms, options_.weight_ms,
-                                options_.weight_parts, options_.change,      options_.change_decay};
   run.advertise = network_.scheduler_address();
   run.listen = network_.scheduler_address() + ":0";
   run.status_listen = "127.0.0.1:0";
@@ -186,7 +183,8 @@ Status BenchSwarm::Check(const BenchCase& bench_case) {
   const std::string config = directory_ + "/run.toml", said = directory_ + "/check.log";
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(RunOf(bench_case)), 0600));
   SHOAL_ASSIGN_OR_RETURN(
-      Process process, Process::Start({{scheduler, "--config", config, "--print-size"}, {}, said}));
+      Process process,
+      Process::Start({{scheduler, "--config", config, "--print-size", kWithoutWeights}, {}, said}));
   if (process.Wait() == 0) return Status::Ok();
   std::string line = FirstLine(said);
   constexpr std::string_view kProgram = "shoal-scheduler: ";
@@ -204,7 +202,10 @@ std::vector<PeerLaunch> BenchSwarm::Launches(const BenchCase& bench_case) const 
     launch.prefix = network_.PeerPrefix(peer);
     launch.address = network_.PeerAddress(peer);
     launch.upload = cap;
-    if (!options_.trace.empty()) launch.options = {"--trace", TracePath(peer)};
+    launch.options = {"--synthetic-stage", StagePath()};
+    if (!options_.trace.empty()) {
+      launch.options.insert(launch.options.end(), {"--trace", TracePath(peer)});
+    }
     peers.push_back(std::move(launch));
   }
   return peers;
@@ -212,7 +213,8 @@ std::vector<PeerLaunch> BenchSwarm::Launches(const BenchCase& bench_case) const 
 
 Status BenchSwarm::Start(const BenchCase& bench_case) {
   SHOAL_RETURN_IF_ERROR(MakeFiles());
-  return swarm_.Start(RunOf(bench_case), network_.SchedulerPrefix(), Launches(bench_case));
+  return swarm_.Start(RunOf(bench_case), {network_.SchedulerPrefix(), {kWithoutWeights}},
+                      Launches(bench_case));
 }
 
 Result<std::uint64_t> BenchSwarm::Step() const {

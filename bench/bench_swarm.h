@@ -87,6 +87,7 @@ class BenchSwarm {
 
  private:
   Status MakeFiles() const;
+  std::string StagePath() const { return directory_ + "/stage.json"; }
   client::RunFile RunOf(const BenchCase& bench_case) const;
   std::vector<client::PeerLaunch> Launches(const BenchCase& bench_case) const;
   // Writes the statuses beside the logs, too.

@@ -95,15 +95,16 @@ Status DemoSwarm::Check(const RunFile& run) const {
   return Status(code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kInternal, message);
 }
 
-Status DemoSwarm::Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,
+Status DemoSwarm::Start(const RunFile& run, const SchedulerLaunch& scheduler,
                         const std::vector<PeerLaunch>& peers) {
-  SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
+  SHOAL_ASSIGN_OR_RETURN(const std::string program, FindProgram("shoal-scheduler"));
   SHOAL_ASSIGN_OR_RETURN(const std::string shoald, FindProgram("shoald"));
   const std::string config = directory_ + "/run.toml";
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(run), 0600));
   logs_.push_back(directory_ + "/scheduler.log");
-  ProcessOptions first{scheduler_prefix, {}, logs_.back()};
-  first.command.insert(first.command.end(), {scheduler, "--config", config});
+  ProcessOptions first{scheduler.prefix, {}, logs_.back()};
+  first.command.insert(first.command.end(), {program, "--config", config});
+  first.command.insert(first.command.end(), scheduler.options.begin(), scheduler.options.end());
   SHOAL_ASSIGN_OR_RETURN(Process started, Process::Start(first));
   processes_.push_back(std::move(started));
   SHOAL_ASSIGN_OR_RETURN(const std::string address, WaitForFile(run.directory + "/status.addr"));

@@ -37,6 +37,12 @@ struct RunProgress {
   std::vector<double> losses;
 };
 
+// How the scheduler is started.
+struct SchedulerLaunch {
+  std::vector<std::string> prefix;   // command words before shoal-scheduler
+  std::vector<std::string> options;  // further ones of it
+};
+
 // How a peer is started.
 struct PeerLaunch {
   std::vector<std::string> prefix;    // command words before shoald
@@ -54,7 +60,7 @@ class DemoSwarm {
   // Invalid argument, with the scheduler's reason, if it would refuse the run's settings.
   Status Check(const RunFile& run) const;
   // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
-  Status Start(const RunFile& run, const std::vector<std::string>& scheduler_prefix,
+  Status Start(const RunFile& run, const SchedulerLaunch& scheduler,
                const std::vector<PeerLaunch>& peers);
   // An error if a process has ended, with the last lines that it wrote.
   Status CheckAlive();

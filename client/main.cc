@@ -307,6 +307,7 @@ int main(int argc, char** argv) {
   CLI::App app{"shoal: home GPUs fine-tune language models together", "shoal"};
   app.set_version_flag("--version", std::string("shoal ") + kVersion);
   app.require_subcommand(1);
+  app.footer("To measure what a swarm gives over given lines: shoal-bench --help");
   Parsed parsed;
   parsed.peer.directory = DefaultDirectory();
   AddDemo(&app, &parsed);

@@ -30,10 +30,6 @@ class Section {
   void Number(const char* key, double value) {
     if (value != 0) body_ << key << " = " << nlohmann::json(value).dump() << "\n";
   }
-  void Always(const char* key, double value) {
-    body_ << key << " = " << nlohmann::json(value).dump() << "\n";
-  }
-  void Yes(const char* key) { body_ << key << " = true\n"; }
   std::string Format() const {
     return body_.str().empty() ? "" : "[" + std::string(name_) + "]\n" + body_.str() + "\n";
   }
@@ -69,22 +65,12 @@ std::string FormatRunFile(const RunFile& file) {
   Section schedule("schedule");
   schedule.Text("kind", file.schedule);
   schedule.Number("in_flight_max", std::uint64_t{file.in_flight_max});
-  Section bench("bench");
-  if (file.bench) {
-    bench.Yes("synthetic");
-    bench.Always("forward_ms", file.bench->forward_ms);
-    bench.Always("backward_ms", file.bench->backward_ms);
-    bench.Always("weight_ms", file.bench->weight_ms);
-    bench.Number("weight_parts", std::uint64_t{file.bench->weight_parts});
-    bench.Always("change", file.bench->change);
-    bench.Always("change_decay", file.bench->change_decay);
-  }
   Section network("network");
   network.Text("listen", file.listen);
   network.Text("status_listen", file.status_listen);
   network.List("advertise", file.advertise);
   return run.Format() + codecs.Format() + replica.Format() + optimizer.Format() +
-         schedule.Format() + bench.Format() + network.Format();
+         schedule.Format() + network.Format();
 }
 
 }  // namespace shoal::client

@@ -4,17 +4,9 @@
 #define SHOAL_CLIENT_RUN_FILE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace shoal::client {
-
-// A run whose stages compute nothing.
-struct BenchKeys {
-  double forward_ms = 0, backward_ms = 0, weight_ms = 0;
-  std::uint32_t weight_parts = 1;
-  double change = 0, change_decay = 0;
-};
 
 // Empty texts and zeros are left out: the scheduler's defaults hold.
 struct RunFile {
@@ -26,7 +18,6 @@ struct RunFile {
   double learning_rate = 0;
   std::string schedule = {};
   std::uint32_t in_flight_max = 0;
-  std::optional<BenchKeys> bench = std::nullopt;
   std::string listen, status_listen, advertise;
 };
 

@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "daemon/synthetic_file.h"
 
 namespace shoal::daemon {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 // What was given by flag or environment variable; empty: not given.
 struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
-      status_listen, log_level, trace;
+      status_listen, log_level, trace, synthetic;
   std::uint32_t threads = 0;
   bool print_config = false, print_devices = false, status_allow_remote = false;
 };
@@ -46,6 +47,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
       ->envname("SHOAL_LOG_LEVEL");
   app->add_option("--trace", flags->trace, "Record micro-batch events; written on stop (Perfetto)");
+  app->add_option("--synthetic-stage", flags->synthetic, "Stages compute nothing, as a file says")
+      ->group("");  // not for people
   app->add_flag("--print-config", flags->print_config, "Print the effective settings and end");
   app->add_flag("--print-devices", flags->print_devices,
                 "Print which devices this build can use, as JSON, and end");
@@ -66,6 +69,9 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
   }
   if (!flags.advertise.empty()) config->advertise = {flags.advertise};
   if (flags.status_allow_remote) config->status_allow_remote = true;
+  if (!flags.synthetic.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(config->synthetic, ReadSyntheticFile(flags.synthetic));
+  }
   if (flags.threads > 0) config->threads = flags.threads;
   if (!flags.upload.empty()) {
     const Result<BitsPerSecond> rate = ParseRate(flags.upload);

@@ -5,12 +5,14 @@
 #define SHOAL_DAEMON_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/status.h"
 #include "common/units.h"
+#include "model/synthetic_stage.h"
 
 namespace shoal::daemon {
 
@@ -43,6 +45,8 @@ struct DaemonConfig {
   // Command line only.
   bool upload_typed = false, download_typed = false;  // by flag: goes before `shoal set`
   std::string trace_file;  // record micro-batch events, write them here on stop
+  // Stages compute nothing: for who measures the rest. Such a peer fits a run without weights only.
+  std::optional<model::SyntheticOptions> synthetic;
 };
 
 // Values over those already in `config`; `name` is for messages. An unknown key, a wrong type or a

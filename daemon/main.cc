@@ -10,8 +10,8 @@
 #include "common/trace.h"
 #include "common/waiting_threads.h"
 #include "daemon/args.h"
-#include "daemon/bench_tool.h"
 #include "daemon/peer_daemon.h"
+#include "daemon/simulate_tool.h"
 #include "daemon/store_tool.h"
 #include "model/torch_device.h"
 
@@ -49,9 +49,6 @@ int main(int argc, char** argv) {
   RaiseDescriptorLimit();
   if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
     return static_cast<int>(daemon::RunStoreTool(argc - 2, argv + 2));
-  }
-  if (argc > 1 && std::strcmp(argv[1], "bench-files") == 0) {
-    return static_cast<int>(daemon::RunBenchFiles(argc - 2, argv + 2));
   }
   if (argc > 1 && std::strcmp(argv[1], "simulate") == 0) {
     return static_cast<int>(daemon::RunSimulate(argc - 2, argv + 2));

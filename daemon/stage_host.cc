@@ -55,7 +55,7 @@ struct StageHost::Loaded {
   std::map<std::string, std::string> optimizer_files;
   std::shared_ptr<const dataset::PreparedData> data;
   std::unique_ptr<model::StageModel> model;
-  std::shared_ptr<const model::SyntheticMeter> meter;  // of a bench's stage
+  std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
 };
 
 struct StageHost::Saved {
@@ -165,15 +165,14 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
   Run<Result<std::shared_ptr<Loaded>>>(
       resources_.compute, "stage.load",
       [loaded = std::move(loaded), options, json = run.model_config_json(),
-       bench = run.has_synthetic(),
-       synthetic = ToSynthetic(run.synthetic())]() -> Result<std::shared_ptr<Loaded>> {
+       synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
         SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
                                storage::ParseModelConfig(json, "the run's config.json"));
-        if (bench) {
+        if (synthetic) {
           auto meter = std::make_shared<model::SyntheticMeter>();
           loaded->meter = meter;
           SHOAL_ASSIGN_OR_RETURN(loaded->model,
-                                 model::NewSyntheticStage(config, options, synthetic, meter));
+                                 model::NewSyntheticStage(config, options, *synthetic, meter));
         } else {
           SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchGpt2Stage(config, options));
         }

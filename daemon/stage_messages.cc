@@ -81,15 +81,6 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
   return times;
 }
 
-model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto) {
-  return {.forward_ms = proto.forward_ms(),
-          .backward_ms = proto.backward_ms(),
-          .weight_ms = proto.weight_ms(),
-          .weight_parts = std::max(proto.weight_parts(), 1u),
-          .change = proto.change(),
-          .change_decay = proto.change_decay()};
-}
-
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
                               const control::v1::RunConfig& config) {
   pipeline::StepPlan step;

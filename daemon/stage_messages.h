@@ -9,7 +9,6 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "model/synthetic_stage.h"
 #include "net/links/link.h"
 #include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
@@ -22,7 +21,6 @@ PeerId ToPeerId(const std::string& bytes);
 // An error if the hash has a wrong length.
 Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
-model::SyntheticOptions ToSynthetic(const control::v1::SyntheticStage& proto);
 // Whether a plan stays within the limits of run.toml, and has one position for each stage of each
 // pipeline: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);

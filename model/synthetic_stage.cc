@@ -75,24 +75,6 @@ Status NoWeights(const char* what) {
                             ": the stage of a bench has no weights; train a model for that");
 }
 
-Status CheckOptions(const SyntheticOptions& o) {
-  for (const double ms : {o.forward_ms, o.backward_ms, o.weight_ms}) {
-    if (!(ms >= 0 && ms <= kMillisecondsMax)) {
-      return InvalidArgument("a synthetic stage takes 0 to 60000 ms for each operation");
-    }
-  }
-  if (o.weight_ms > o.backward_ms) {
-    return InvalidArgument("weight_ms is a part of backward_ms and must not exceed it");
-  }
-  if (o.weight_parts < 1 || o.weight_parts > kWeightPartsMax) {
-    return InvalidArgument("weight_parts of a synthetic stage is between 1 and 1024");
-  }
-  if (!(o.change >= 0 && o.change <= 1 && o.change_decay >= 0 && o.change_decay <= 1)) {
-    return InvalidArgument("change and change_decay of a synthetic stage are between 0 and 1");
-  }
-  return Status::Ok();
-}
-
 Status CheckRange(std::size_t first, std::size_t count) {
   if (first <= 1 && count <= 1 - first) return Status::Ok();
   return InvalidArgument("a synthetic stage has one value of state");
@@ -312,12 +294,30 @@ class SyntheticStage final : public StageModel {
 
 }  // namespace
 
+Status CheckSyntheticOptions(const SyntheticOptions& o) {
+  for (const double ms : {o.forward_ms, o.backward_ms, o.weight_ms}) {
+    if (!(ms >= 0 && ms <= kMillisecondsMax)) {
+      return InvalidArgument("a synthetic stage takes 0 to 60000 ms for each operation");
+    }
+  }
+  if (o.weight_ms > o.backward_ms) {
+    return InvalidArgument("weight_ms is a part of backward_ms and must not exceed it");
+  }
+  if (o.weight_parts < 1 || o.weight_parts > kWeightPartsMax) {
+    return InvalidArgument("weight_parts of a synthetic stage is between 1 and 1024");
+  }
+  if (!(o.change >= 0 && o.change <= 1 && o.change_decay >= 0 && o.change_decay <= 1)) {
+    return InvalidArgument("change and change_decay of a synthetic stage are between 0 and 1");
+  }
+  return Status::Ok();
+}
+
 Result<std::unique_ptr<StageModel>> NewSyntheticStage(const storage::ModelConfig& config,
                                                       const StageOptions& stage,
                                                       const SyntheticOptions& options,
                                                       std::shared_ptr<SyntheticMeter> meter,
                                                       SyntheticTime time) {
-  SHOAL_RETURN_IF_ERROR(CheckOptions(options));
+  SHOAL_RETURN_IF_ERROR(CheckSyntheticOptions(options));
   if (stage.range.first_layer >= stage.range.last_layer || stage.range.last_layer > config.layers) {
     return InvalidArgument("the stage's layers are not within the model's");
   }

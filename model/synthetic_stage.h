@@ -42,6 +42,9 @@ struct SyntheticTime {
   std::function<void(TimePoint)> sleep_until;  // null: the calling thread sleeps
 };
 
+// InvalidArgument for what is out of the ranges above.
+Status CheckSyntheticOptions(const SyntheticOptions& options);
+
 // Checks `options`. `config` gives the shape only. The stage has no weights: it takes none in Load,
 // and Save, Evaluate, Logits and LoadDirectory fail. `meter` may be null.
 Result<std::unique_ptr<StageModel>> NewSyntheticStage(const storage::ModelConfig& config,

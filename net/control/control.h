@@ -19,7 +19,7 @@
 namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 
 using ConnectionId = std::uint64_t;
 

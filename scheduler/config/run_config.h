@@ -49,11 +49,6 @@ struct RunConfig {
   // [schedule]
   std::string schedule = "auto";    // auto | 1f1b | zero-bubble
   std::uint32_t in_flight_max = 0;  // 0: from measured times
-  // [bench]
-  bool synthetic = false;  // stages compute nothing and take these times
-  double forward_ms = 45, backward_ms = 135, weight_ms = 67.5;
-  std::uint32_t weight_parts = 6;  // layers of a stage, GPT2-XL in eight
-  double change = 0.1, change_decay = 0.9;
   // [network]
   std::string listen = "0.0.0.0:8781";
   std::vector<std::string> advertise;  // addresses in the invite; empty: found
@@ -61,6 +56,7 @@ struct RunConfig {
   bool status_allow_remote = false;
   Duration peer_timeout = std::chrono::seconds(6);
   // Not from the file:
+  bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;
   std::string model_config_json;
   std::uint32_t layers = 0;

@@ -92,14 +92,6 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "order of work in a pipeline; auto: zero-bubble where memory allows");
   add("schedule", "in_flight_max", &c->in_flight_max, 0, 65536, "",
       "micro-batches in flight per stage; 0: from measured times");
-  add("bench", "synthetic", &c->synthetic, 0, 0, "",
-      "stages compute nothing and take the times below; model needs config.json only");
-  add("bench", "forward_ms", &c->forward_ms, 0, 60000, "", "per micro-batch and stage");
-  add("bench", "backward_ms", &c->backward_ms, 0, 60000, "", "of the whole backward");
-  add("bench", "weight_ms", &c->weight_ms, 0, 60000, "", "of these, gradients of the weights");
-  add("bench", "weight_parts", &c->weight_parts, 1, 1024, "", "parts in which these are computed");
-  add("bench", "change", &c->change, 0, 1, "", "relative change of activations between visits");
-  add("bench", "change_decay", &c->change_decay, 0, 1, "", "by which it shrinks at each visit");
   add("network", "listen", &c->listen, 0, 0, "", "host:port for peers; port 0: any free one");
   add("network", "advertise", &c->advertise, 0, 0, "",
       "host or host:port put into the invite; empty: this machine's addresses");
@@ -168,9 +160,6 @@ Status CheckRunConfig(const RunConfig& c) {
     if (std::adjacent_find(c.cuts.begin(), c.cuts.end(), std::greater_equal<>()) != c.cuts.end()) {
       return InvalidArgument("cuts must grow from stage to stage");
     }
-  }
-  if (c.weight_ms > c.backward_ms) {
-    return InvalidArgument("weight_ms is a part of backward_ms and must not exceed it");
   }
   if (c.name.empty() || c.name.size() > 64) {
     return InvalidArgument("name must have 1 to 64 characters");

@@ -27,7 +27,7 @@ namespace {
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
   std::string link = "100mbit", step = "30s", memory;
-  bool print_config = false, print_size = false, forget_history = false;
+  bool print_config = false, print_size = false, forget_history = false, without_weights = false;
 };
 
 ExitCode Fail(ExitCode code, const std::string& message) {
@@ -57,6 +57,9 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--step", flags->step, "Time of a step without its exchange, for the same")
       ->capture_default_str();
   app.add_option("--memory", flags->memory, "A peer's memory for a stage, for the same");
+  // Not for people: who measures starts peers whose stages need no weights.
+  app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
+      ->group("");
   app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
   try {
     app.parse(argc, argv);
@@ -77,6 +80,7 @@ Result<RunConfig> EffectiveConfig(const Flags& flags) {
   }
   if (!flags.directory.empty()) config.directory = flags.directory;
   if (!flags.listen.empty()) config.listen = flags.listen;
+  config.without_weights = flags.without_weights;
   SHOAL_RETURN_IF_ERROR(CheckRunConfig(config));
   return config;
 }

@@ -124,7 +124,7 @@ Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
                          compression::ParseReplicaMethod(config->replica_method));
   const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
   config->stage_bytes.clear();
-  for (std::uint32_t stage = 0; stage < config->stages && !config->synthetic; ++stage) {
+  for (std::uint32_t stage = 0; stage < config->stages && !config->without_weights; ++stage) {
     const std::uint64_t values =
         model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
     config->stage_bytes.push_back(method.StateBytes(
@@ -156,10 +156,10 @@ Status KeepParts(const storage::ModelDirectory& directory, const std::string& sc
 
 std::string ScratchOf(const RunConfig& config) { return config.directory + "/tmp"; }
 
-// The model's config; `directory` stays empty in a bench, whose model has no weights.
+// The model's config; `directory` stays empty where the model has no weights.
 Result<storage::ModelConfig> ReadModel(const RunConfig& config,
                                        std::shared_ptr<const storage::ModelDirectory>* directory) {
-  if (!config.synthetic) {
+  if (!config.without_weights) {
     SHOAL_ASSIGN_OR_RETURN(*directory, storage::OpenModelDirectory(config.model));
     return (*directory)->config();
   }
@@ -168,8 +168,8 @@ Result<storage::ModelConfig> ReadModel(const RunConfig& config,
   SHOAL_ASSIGN_OR_RETURN(storage::ModelConfig model, storage::ParseModelConfig(json, path));
   if (!model.tied_head) return model;
   return InvalidArgument(path +
-                         ": tie_word_embeddings must be false in a bench, whose stages have "
-                         "no embedding to share");
+                         ": tie_word_embeddings must be false in a run without weights, "
+                         "whose stages have no embedding to share");
 }
 
 Result<dataset::DataInfo> ReadData(const RunConfig& config) {
@@ -272,7 +272,7 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
 }
 
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
-  if (config.pipelines < 2 || config.synthetic) return std::string();
+  if (config.pipelines < 2 || config.without_weights) return std::string();
   if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
   if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
   std::shared_ptr<const storage::ModelDirectory> directory;
@@ -341,7 +341,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
                                   artefacts.tokenizer_files.empty() ? "" : artefacts.model_folder));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
   SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
-  artefacts.synthetic = config->synthetic;
+  artefacts.without_weights = config->without_weights;
   if (directory)
     SHOAL_RETURN_IF_ERROR(KeepParts(*directory, ScratchOf(*config), content, &artefacts));
   if (data.ok()) {
@@ -364,8 +364,8 @@ RunOrigin OriginOf(const RunArtefacts& artefacts) {
 
 Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
                  const ExportRequest& request) {
-  if (artefacts.synthetic) {
-    return FailedPrecondition("this run is a bench: its stages have no weights to export");
+  if (artefacts.without_weights) {
+    return FailedPrecondition("this run has no weights to export");
   }
   storage::ExportOptions options;
   options.path = request.path;

@@ -27,7 +27,7 @@ struct RunArtefacts {
   std::string model_folder;                  // with config.json and these, as they are now:
   std::vector<std::string> tokenizer_files;  // paths
   bool from_origin = false;                  // what the run's folder keeps stood in for some of it
-  bool synthetic = false;                    // a bench: there are no weights
+  bool without_weights = false;              // of the model
 };
 
 // Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and

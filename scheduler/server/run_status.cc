@@ -22,7 +22,7 @@ using net::StatusValue;
 StatusObject RunValues(const RunConfig& config, const RunView& view) {
   return {{"id", config.run.ToHex()},
           {"name", config.name},
-          {"bench", config.synthetic},
+          {"withoutWeights", config.without_weights},
           {"state", RunStateName(view.state)},
           {"reason", view.reason},
           {"generation", view.generation},

@@ -37,14 +37,6 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_schedule(from.schedule);
   to->set_in_flight_max(from.in_flight_max);
   to->set_checkpoint_keep(from.checkpoint_keep);
-  if (!from.synthetic) return;
-  control::v1::SyntheticStage* stage = to->mutable_synthetic();
-  stage->set_forward_ms(from.forward_ms);
-  stage->set_backward_ms(from.backward_ms);
-  stage->set_weight_ms(from.weight_ms);
-  stage->set_weight_parts(from.weight_parts);
-  stage->set_change(from.change);
-  stage->set_change_decay(from.change_decay);
 }
 
 }  // namespace

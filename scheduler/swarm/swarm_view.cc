@@ -79,7 +79,7 @@ std::string SwarmStateImpl::Reason() const {
 }
 
 std::string SwarmStateImpl::Warning() const {
-  return config_.synthetic ? "" : FlatLossText(history_.losses());
+  return config_.without_weights ? "" : FlatLossText(history_.losses());
 }
 
 control::v1::RunStatus SwarmStateImpl::StatusMessage() const {

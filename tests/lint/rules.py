@@ -20,7 +20,7 @@ ARROWS = {
     "daemon": {"common", "proto", "compression", "replica/collective", "storage", "dataset", "net",
                "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
-    "bench": {"common", "proto", "net", "client"},
+    "bench": {"common", "proto", "net", "dataset", "client"},
 }
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."

@@ -123,6 +123,8 @@ TEST(BenchOptions, MistakesNameTheOption) {
       {[](BenchArguments* a) { a->stages = 0; }, "--stages"},
       {[](BenchArguments* a) { a->steps = 0; }, "--steps"},
       {[](BenchArguments* a) { a->epoch_steps = 5; }, "--epoch-steps"},
+      {[](BenchArguments* a) { a->change = 1.5; }, "--change"},
+      {[](BenchArguments* a) { a->change_decay = -0.1; }, "--change-decay"},
   };
   for (const auto& [change, option] : mistakes) {
     BenchArguments arguments;

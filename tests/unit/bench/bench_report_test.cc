@@ -213,5 +213,14 @@ TEST(BenchReport, LabelsLeaveOutWhatOnlyFirstVisitsNeed) {
             "aqsgd:bits=3 / raw");
 }
 
+TEST(BenchReport, OneRowWithDifferentMIsAMiss) {
+  BenchReport report;
+  EXPECT_TRUE(report.consistent());
+  report.rows.resize(2);
+  EXPECT_TRUE(report.consistent());
+  report.rows[1].mismatches = 1;
+  EXPECT_FALSE(report.consistent());
+}
+
 }  // namespace
 }  // namespace shoal::bench

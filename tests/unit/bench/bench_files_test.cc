@@ -1,4 +1,4 @@
-#include "daemon/bench_tool.h"
+#include "bench/bench_files.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include "storage/models/model_directory.h"
 #include "tests/support/temporary_folder.h"
 
-namespace shoal::daemon {
+namespace shoal::bench {
 namespace {
 
-TEST(BenchTool, FilesAreWhatARunReads) {
+TEST(BenchFiles, FilesAreWhatARunReads) {
   const test_support::TemporaryFolder folder;
   ASSERT_TRUE(WriteBenchFiles({folder.path(), 5, 48, 6, 32}).ok());
   const auto text = ReadFile(folder.path() + "/config.json", 1 << 20);
@@ -31,12 +31,13 @@ TEST(BenchTool, FilesAreWhatARunReads) {
   EXPECT_EQ(labels[0], tokens[1]);
 }
 
-TEST(BenchTool, EmptyAndHugeShapesAreRefused) {
+TEST(BenchFiles, EmptyAndHugeShapesAreRefused) {
   EXPECT_EQ(WriteBenchFiles({"x", 0, 1, 1, 2}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(WriteBenchFiles({"x", 1, 1, 1, 1}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(WriteBenchFiles({"x", 1, 1, 1ull << 62, 8}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(WriteBenchFiles({"x", 1, 1, 4'000'000'000, 65536}).code(),
             StatusCode::kInvalidArgument);
 }
 
 }  // namespace
-}  // namespace shoal::daemon
+}  // namespace shoal::bench
