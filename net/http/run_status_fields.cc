@@ -20,7 +20,7 @@ constexpr StatusField kFields[] = {
     Object("run", "The run that this scheduler serves."),
     Text("run.id", "Id of the run, 16 hexadecimal digits."),
     Text("run.name", "Name of the run."),
-    Flag("run.bench", "Whether the stages compute nothing."),
+    Flag("run.withoutWeights", "Whether a bench runs, whose stages compute nothing."),
     Text("run.state", "State that the run is in.")
         .Values("waiting, preparing, training, paused, finished, failed")
         .Metric("shoal_run_state", "", "1 for the state the run is in."),
