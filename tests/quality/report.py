@@ -1,5 +1,6 @@
 """Tables and plots of the quality bench: for the terminal, and for docs/quality/."""
 
+import csv
 import fnmatch
 
 from checks import bits_per_value, replica_bits, wire_bytes
@@ -9,49 +10,34 @@ from svg_plot import plot
 HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
 SETUP_TEXT = """# Quality: what is lost at k bits
 
-Written by `./x bench quality --docs`; `./x bench quality` prints the same tables, trains what is
-missing (about 90 s a row on one core) and exits with an error if a threshold is missed.
-`results.json` has every epoch of every row.
+`./x bench quality` trains one small model through the pipeline's own code with every codec and compares
+with fp32 and the same seed. `--docs` writes this page. `rows.csv` has every figure of every row with its
+codec specs, `limits.csv` the limits, `results.json` all epochs.
 
-**Set-up.** A GPT-2 over bytes (vocabulary 256, hidden 128, 4 heads, rows of 128 tokens, untied
-head; 4 blocks with 875,264 parameters, or 8 blocks), one block per stage, so 3 or 7 boundaries.
-It learns WikiText-2 (2,000 steps of 16 random windows, AdamW 2e-3, betas .9 and .99, 100 steps of
-warm-up, clip 1), then half WikiText-2, half the first half of tinyshakespeare (800 steps, from
-1e-3 linearly to 0). That base model is fine-tuned on 640 fixed windows of the other half of
-tinyshakespeare: 8 epochs of 40 steps, 2 micro-batches of 8 samples, AdamW 3e-4, betas .9 and
-.999, one epoch of warm-up, then linearly to 0, clip 1. "From scratch" starts from fresh weights
-instead (1e-3, 12 epochs). The seed sets the order of the samples, nothing else.
+**Set-up.** A GPT-2 over bytes: hidden 128, 4 heads, rows of 128 tokens, untied head, 4 blocks (875,264
+parameters) or 8, one per stage, so 3 or 7 boundaries. The base learns WikiText-2 (2,000 steps of 16
+windows, AdamW 2e-3), then half WikiText-2, half the first half of tinyshakespeare (800 steps). Rows
+fine-tune it on 640 windows of the other half: 8 epochs of 40 steps, 2 micro-batches of 8 samples, AdamW
+3e-4 with one epoch of warm-up, clip 1. "From scratch" starts from fresh weights (1e-3, 12 epochs). The seed
+sets the order of the samples. Links and time are simulated in one process (`tests/support/sim_swarm.h`).
 
-**Through what.** Stage runners, boundary lanes, codecs, delta store, sampler and learning-rate
-rule are the product's; links and time are simulated in one process (`tests/support/sim_swarm.h`),
-so that a run repeats bit for bit on one machine.
-
-**Columns.** *train*: mean loss (nats per byte) of the last epoch, codecs on. *held out*: loss of
-128 windows of the last tenth of the text after the last epoch, activations not compressed.
-*delta*: |x - m| / |x|, and *error*: |x - received| / |x|, over the last epoch and all boundaries.
-*bits*: wire bits per value that crosses a boundary, forward + backward, in the last epoch:
-payload, frame and chunk headers, gRPC, TLS and TCP included (fp32: 64 and headers). *wire MB*: of
-the whole run, all boundaries, first epoch included. Where a row says nothing else, the first
-epoch of `aqsgd` rows is fp32 both ways, as in the paper; `direct` is used from the first step.
+**Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*: the same of
+128 windows after the last epoch, activations not compressed. *bits*: wire bits per value that crosses a
+boundary, forward and backward, all headers included (fp32: 64). Two figures are two seeds. The first epoch
+of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used from the first step.
 """
 
 LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
-LOW_RANK_TEXT = """As "4 stages", but steps of 8 micro-batches of 2 samples, activations as fp32:
-what gradients alone lose. A gradient is a matrix of 256 x 128. *epilogue*: the last 3, 2 and 1 of
-8 gradients of the three links are low rank (a quarter of all), the others go by `else=`; *all*:
-every one. *Lazy*: what a low-rank message left out is added to the next micro-batch's gradient.
-Below, in the last epoch and over the three links: *backward bits* per value on the wire, headers
-included; *gradient error* |g - received| / |g| of the first message of a step and all of the
-epilogue; *rho*: correlation of activations from one micro-batch to the next; *lazy*: part
-of the links that passed errors on at the end."""
+LOW_RANK_TEXT = """As "4 stages" with steps of 8 micro-batches of 2 samples and fp32 activations: what
+gradients alone lose. *epilogue*: the last 3, 2 and 1 of 8 gradients of the three links are low rank, the
+others go by `else=`; *all*: every one. *lazy*: what a low-rank message left out is added to the next
+gradient."""
 
 
 REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
-REPLICA_TEXT = """Pipelines of two stages each, activations and gradients between stages in fp32;
-`fp32` is the method `average`, other names are `[replica] method` of a run file. *bits a value*:
-wire bits inside the stage groups per fp32 value that exact sums would send there, over the whole
-run (warm-up included; headers, TLS and TCP, too). *group MB*: all members, all steps. *High rate*:
-1e-3 instead of 3e-4."""
+REPLICA_TEXT = """Pipelines of two stages, fp32 between stages; `fp32` is the method `average`. *bits*:
+wire bits inside the stage groups per fp32 value that exact sums would send, over the whole run. *High
+rate*: 1e-3 instead of 3e-4."""
 
 
 def _cells(values, form):
@@ -232,29 +218,57 @@ def _missing(results):
             "figures that an older version of a method gave are not shown.", "", *lines, ""]
 
 
+def _write_csv(path, lines):
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def _csv_rows(results):
+    yield ("setup", *HEAD, "group MB", "forward", "backward", "backward in epoch 1")
+    for row in ROWS:
+        line = _line(results, row)
+        if not line:
+            continue
+        group = ""
+        if row.setup in REPLICA_SETUPS:
+            *_, bits, group = _replica_line(results, row)
+            line = (*line[:7], bits, line[8])
+        yield (row.setup, *line, group, row.forward, row.backward,
+               row.first_epoch_backward or row.backward)
+
+
+def _short(line, bits):
+    """Name, excess of both losses without signs of percent, bits."""
+    def bare(cell):
+        return cell.replace(" %", "").replace(" / ", "/")
+    return (line[0], bare(line[2]), bare(line[4]), line[bits])
+
+
 def write_docs(folder, results, found, machine):
     folder.mkdir(parents=True, exist_ok=True)
-    out = [SETUP_TEXT, _machines(results, machine), "", "Two figures are two seeds.", ""]
-    for setup, head, lines in _setups(results):
-        out += [f"## {setup[0].upper()}{setup[1:]}", "", *_markdown(head, lines), ""]
-        if setup in REPLICA_SETUPS:
-            out += [REPLICA_TEXT, ""] if setup == REPLICA_SETUPS[0] else []
-            continue
-        if setup == MICRO:
-            out += [LOW_RANK_TEXT, "",
-                    *_markdown(LOW_RANK_HEAD, list(_low_rank_lines(results))), ""]
-        codecs = [(f"`{row.name}`", f"`{row.forward}`", f"`{row.backward}`",
-                   f"`{row.first_epoch_backward or row.backward}`")
-                  for row in ROWS if row.setup == setup and results.seeds(setup, row.name)]
-        out += ["<details><summary>Codec specs</summary>", "",
-                *_markdown(("row", "forward", "backward", "backward in epoch 1"), codecs), "",
-                "</details>", ""]
-    out += _missing(results)
-    head = ("threshold", "limit", "found", "holds")
+    _write_csv(folder / "rows.csv", _csv_rows(results))
     judged = [c.line() for c in found if c.ok is not None]
-    out += ["## Thresholds", "", f"{len(judged)} of {len(found)}; the others are for rows that are "
-            "not measured.", "", *_markdown(head, judged), "", "## Plots", ""]
-    for name, svg in plots(results).items():
+    _write_csv(folder / "limits.csv", [("limit of", "limit", "found", "holds"), *judged])
+    held = sum(c.ok is True for c in found)
+    out = [SETUP_TEXT, _machines(results, machine), "",
+           f"**Limits.** {held} of {len(judged)} measured limits hold; {len(found)} are defined.", ""]
+    for setup, head, lines in _setups(results):
+        out += [f"## {setup[0].upper()}{setup[1:]}", ""]
+        if setup == MICRO:
+            out += [LOW_RANK_TEXT, ""]
+        elif setup in REPLICA_SETUPS[:1]:
+            out += [REPLICA_TEXT, ""]
+        bits = 5 if head is REPLICA_HEAD else 7
+        first = "method" if head is REPLICA_HEAD else "row"
+        base = [line for line in lines if line[0] == "fp32"]
+        for line in base:
+            out += [f"fp32: train {line[1]}, held out {line[3]}.", ""]
+        shown = [_short(line, bits) for line in lines if line[0] != "fp32"]
+        out += [*_markdown((first, "train", "held out", "bits"), shown), ""] if shown else []
+    out += _missing(results)
+    out += ["## Plots", ""]
+    drawn = plots(results)
+    for name, svg in drawn.items():
         (folder / name).write_text(svg)
-        out += [f"![{name}]({name})", ""]
+    out += [", ".join(f"[{name[:-4]}]({name})" for name in drawn), ""]
     (folder / "README.md").write_text("\n".join(out).rstrip() + "\n")
