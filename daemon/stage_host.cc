@@ -424,7 +424,7 @@ void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
   proto->set_generation(plan_.generation());
   proto->set_step(step);
   proto->set_squared_norm(squared_norm);
-  const pipeline::ExactExchange exchange = runner_->stats().exchange;
+  const replica::ExactExchange exchange = runner_->stats().exchange;
   proto->set_exchange_ms(exchange.ms);
   proto->set_exact_values(exchange.values);
   proto->set_factor_values(exchange.factor_values);

@@ -95,7 +95,7 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
     step.timings.push_back(ToTimes(timing));
   }
   if (plan.lines_size() == 0) return step;
-  const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> pipeline::LineRate {
+  const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> replica::LineRate {
     const std::uint64_t at = std::uint64_t{pipeline} * config.stages() + stage;
     if (at >= static_cast<std::uint64_t>(plan.lines_size())) return {};
     const control::v1::LineRate& rate = plan.lines(static_cast<int>(at));
@@ -112,8 +112,8 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
   return step;
 }
 
-pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
-  pipeline::ReduceOrder order;
+replica::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
+  replica::ReduceOrder order;
   order.step = reduce.step();
   order.pipelines.assign(reduce.pipelines().begin(), reduce.pipelines().end());
   order.labels = reduce.labels();

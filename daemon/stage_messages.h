@@ -27,7 +27,7 @@ Status CheckPlan(const control::v1::Plan& plan);
 // Of a plan that has `own` as one of its positions.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
                               const control::v1::RunConfig& config);
-pipeline::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
+replica::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
 // As RunnerConfig has them; empty where the plan names no LAN of this stage.
 std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage);
 std::vector<std::uint32_t> EmbeddingLansOf(const control::v1::Plan& plan);

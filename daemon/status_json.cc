@@ -17,14 +17,14 @@ double Ratio(std::uint64_t raw, std::uint64_t wire) {
   return wire == 0 ? 0.0 : static_cast<double>(raw) / static_cast<double>(wire);
 }
 
-void Add(const pipeline::KindBytes& from, pipeline::KindBytes* to) {
+void Add(const replica::KindBytes& from, replica::KindBytes* to) {
   to->raw_sent += from.raw_sent;
   to->wire_sent += from.wire_sent;
   to->raw_received += from.raw_received;
   to->wire_received += from.wire_received;
 }
 
-StatusObject KindValues(const pipeline::KindBytes& bytes) {
+StatusObject KindValues(const replica::KindBytes& bytes) {
   return {
       {"wireSentBytes", bytes.wire_sent},
       {"rawSentBytes", bytes.raw_sent},
@@ -45,8 +45,8 @@ std::string BoundaryChannel(const StatusSnapshot& snapshot, std::uint32_t bounda
 
 // Nothing for links that carry fp32 only (stage group, tied embedding).
 std::optional<LinkPayload> PayloadOf(const StatusSnapshot& snapshot, const net::LinkStats& link) {
-  const pipeline::KindBytes& forward = snapshot.runner.forward;
-  const pipeline::KindBytes& backward = snapshot.runner.backward;
+  const replica::KindBytes& forward = snapshot.runner.forward;
+  const replica::KindBytes& backward = snapshot.runner.backward;
   if (link.channel == BoundaryChannel(snapshot, snapshot.stage)) {
     return LinkPayload{forward.raw_sent, forward.wire_sent, backward.raw_received,
                        backward.wire_received};

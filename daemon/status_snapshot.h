@@ -25,7 +25,7 @@ namespace shoal::daemon {
 
 // Totals over all generations, by kind of traffic.
 struct TrafficTotals {
-  pipeline::KindBytes forward, backward, replica;
+  replica::KindBytes forward, backward, replica;
   std::uint64_t link_sent_wire_bytes = 0, link_received_wire_bytes = 0;  // all bulk links
   std::uint64_t micro_batches = 0;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;

@@ -159,7 +159,7 @@ Status BoundaryReceiver::OnFrame(net::Frame frame) {
   SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, direction_, plan, positions));
   SHOAL_RETURN_IF_ERROR(CheckForm(frame));
   Trace(direction_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
-  KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  replica::KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
   bytes.raw_received += positions.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
   if (seen_->low_rank && !direction_.forward()) {
@@ -216,7 +216,7 @@ void BoundaryReceiver::Match(std::uint32_t mb, std::uint32_t segment) {
 
 void BoundaryReceiver::AskAgain(std::uint32_t mb, std::uint32_t segment,
                                 std::vector<std::uint32_t> positions) {
-  net::Frame request = core_->NewFrame(net::FrameKind::kResend, Id(mb));
+  net::Frame request = core_->links.NewFrame(net::FrameKind::kResend, Id(mb));
   request.tag = segment;
   request.codec = direction_.codec->spec();
   request.tokens = direction_.segments.shape.tokens;

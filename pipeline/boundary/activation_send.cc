@@ -243,7 +243,7 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
                   .records = std::exchange(At(mb, segment).records, {}),
                   .mode = micro_batches_[mb].mode,
                   .counted = direction_.codec->keeps_m() || mb % kCountedGradients == 0,
-                  .frame = core_->NewFrame(direction_.kind, Id(mb)),
+                  .frame = core_->links.NewFrame(direction_.kind, Id(mb)),
                   .clock = &core_->deps.control->clock()};
   if (memory_ != nullptr) {
     task.before = memory_->newest();
@@ -328,7 +328,7 @@ void BoundarySender::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MIm
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
     delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
-  KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  replica::KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
   bytes.raw_sent += frame.samples.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_sent += frame.payload.size();
   Trace(direction_.forward() ? "act.sent" : "grad.sent", Id(mb), segment);

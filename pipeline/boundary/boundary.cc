@@ -94,7 +94,7 @@ void Boundary::Open() {
   handlers.on_sent = [this](net::FrameKind kind, MicroBatchId, double elapsed_ms) {
     OnSent(kind, elapsed_ms);
   };
-  link_ = core_->OpenLink(target_, sender(), std::move(handlers));
+  link_ = core_->links.Open(target_, sender(), std::move(handlers));
   const auto have = [this](BoundaryCache::Inventory inventory) {
     own_inventory_ = std::move(inventory);
     if (open_) SendInventory(*own_inventory_);
@@ -105,7 +105,7 @@ void Boundary::Open() {
 }
 
 void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
-  net::Frame frame = core_->NewFrame(net::FrameKind::kInventory, {});
+  net::Frame frame = core_->links.NewFrame(net::FrameKind::kInventory, {});
   frame.payload = EncodeInventory(inventory);
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot send the inventory to " + peer_name()), nullptr);
@@ -129,7 +129,7 @@ void Boundary::MaybeAgree() {
 void Boundary::OnFrame(net::Frame frame) {
   if (core_->scope.cancelled()) return;
   core_->Progress();
-  Status status = core_->CheckFrame(frame);
+  Status status = core_->links.CheckFrame(frame);
   if (status.ok()) status = Accept(std::move(frame));
   if (!status.ok()) FailByPeer(status);
 }
@@ -221,7 +221,7 @@ std::size_t Boundary::Commit(std::uint64_t step,
 }
 
 void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {
-  net::Frame frame = core_->NewFrame(net::FrameKind::kEvicted, {step, 0});
+  net::Frame frame = core_->links.NewFrame(net::FrameKind::kEvicted, {step, 0});
   frame.payload = EncodeLosses(std::move(segments));
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
     core_->fail(sent.WithContext("cannot send losses of m to " + peer_name()), nullptr);

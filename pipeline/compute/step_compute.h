@@ -17,7 +17,7 @@
 #include "pipeline/core/compute_queue.h"
 #include "pipeline/core/runner_core.h"
 #include "pipeline/core/step_bounds.h"
-#include "pipeline/operation_gate.h"
+#include "replica/operation_gate.h"
 
 namespace shoal::pipeline {
 
@@ -32,7 +32,7 @@ class StepCompute {
   StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers);
 
   // What lets parts run from now on; null: nothing keeps them. It outlives their use.
-  void set_gate(OperationGate* gate) { gate_ = gate; }
+  void set_gate(replica::OperationGate* gate) { gate_ = gate; }
 
   void StartStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
@@ -84,7 +84,7 @@ class StepCompute {
   Boundary* const previous_;
   Boundary* const next_;
   const Handlers handlers_;
-  OperationGate* gate_ = nullptr;
+  replica::OperationGate* gate_ = nullptr;
   StepPlan plan_;
   bool active_ = false;  // micro-batches left
   ComputeQueue queue_;

@@ -18,34 +18,26 @@
 #include "pipeline/core/activity.h"
 #include "pipeline/core/boundary_stats.h"
 #include "pipeline/core/step_bounds.h"
+#include "replica/member.h"
+#include "replica/reduction_shares.h"
+#include "replica/step_types.h"
 #include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
 
 // Where this peer stands, and what the run does. Constant for a generation.
-struct RunnerConfig {
+struct RunnerConfig : replica::MemberConfig {
   RunId run;
-  std::uint64_t steps = 0;  // of the run
-  std::uint64_t seed = 0;   // of the run, for rounding and dither; the same on all peers
-  std::uint64_t generation = 0;
-  std::uint32_t stage = 0, stages = 1;
-  std::uint32_t pipeline = 0, pipelines = 1;
   std::uint32_t micro_batch_rows = 1;
   std::uint32_t row_tokens = 0;
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
   std::string replica_method = "average";  // compression/replica/replica_method.h
-  // Numbers of the LANs, by member of the stage group and of the tied embedding's, where the plan
-  // names some: 0 shares one with nobody. Else empty.
-  std::vector<std::uint32_t> lans, embedding_lans;
   SchedulePolicy schedule = SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;             // 0: chosen from measured times
   std::uint64_t activation_memory_bytes = 0;   // bound on kept micro-batches; 0: none
   std::uint64_t prefetch_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
   std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
-  // Of gradients that are exchanged apart from others, while the backward goes on with those.
-  std::uint64_t bucket_values_min = std::uint64_t{1} << 20;
-  std::uint64_t resume_step = 0;                      // steps applied; m newer than this is dropped
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
 };
 
@@ -54,18 +46,13 @@ struct MicroBatchPlan {
   std::vector<SampleId> samples;
 };
 
-// What a peer's line carries, bits a second; 0: not known.
-struct LineRate {
-  std::uint64_t upload_bps = 0, download_bps = 0;
-};
-
 struct StepPlan {
   std::uint64_t step = 0;
   std::vector<MicroBatchPlan> micro_batches;  // of this pipeline, in order
   std::vector<StageTimes> timings;            // per stage, may be empty
   // Of the members of the stage group, and of those with the tied embedding: they share out their
   // reductions by them from this step on. Empty: as before.
-  std::vector<LineRate> group_lines = {}, embedding_lines = {};
+  std::vector<replica::LineRate> group_lines = {}, embedding_lines = {};
 };
 
 struct StepReady {
@@ -77,26 +64,6 @@ struct StepReady {
   StageTimes times;
 };
 
-struct ReduceOrder {
-  std::uint64_t step = 0;
-  std::vector<std::uint32_t> pipelines;  // that count, each once
-  std::uint64_t labels = 0;              // of theirs
-  double learning_rate = 0;
-  // By pipeline: norm of its gradient of the token mean; empty unless the method asks for it.
-  std::vector<double> local_norms = {};
-  std::vector<std::uint64_t> local_labels = {};  // by pipeline
-  bool checkpoint = false;                       // the stage is saved after this step
-  bool sync = true;  // with local steps: the group agrees on parameters; else without a meaning
-  std::vector<std::uint32_t> exact_stages = {};  // exchange exactly, whatever the method
-};
-
-struct ApplyOrder {
-  std::uint64_t step = 0;
-  double global_norm = 0;  // of the gradient of the token mean
-  double learning_rate = 0;
-  std::uint64_t labels = 0;  // over the global batch
-};
-
 struct BoundaryChecksum {
   std::uint32_t boundary = 0;
   storage::BoundarySide side = storage::BoundarySide::kSender;
@@ -104,26 +71,11 @@ struct BoundaryChecksum {
   std::uint64_t records = 0;  // committed by this step
 };
 
-// Raw and wire bytes of payloads by kind, for status and metrics.
-struct KindBytes {
-  std::uint64_t raw_sent = 0, wire_sent = 0;  // raw: as fp32; wire: after the codec
-  std::uint64_t raw_received = 0, wire_received = 0;
-};
-// How long a stage group took to add up its own parameters' gradients exactly, and what another
-// way would send; zeros if it did not.
-struct ExactExchange {
-  double ms = 0;
-  std::uint64_t values = 0, factor_values = 0;
-};
-struct RunnerStats {
+struct RunnerStats : replica::ReplicaStats {
   std::uint64_t step = 0;  // running
-  ExactExchange exchange;  // of the last step
   StepBounds bounds;       // of the running step
   std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
-  KindBytes forward, backward, replica;
-  std::uint64_t shard_bytes = 0;  // weights and moments that the replica method holds
-  // Weights and gradients that the model holds now, and held at most, if it does so by units.
-  std::uint64_t unit_bytes = 0, unit_peak_bytes = 0;
+  replica::KindBytes forward, backward;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
   std::uint64_t prefetch_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent

@@ -14,10 +14,10 @@
 #include "pipeline/compute/step_compute.h"
 #include "pipeline/core/lifecycle.h"
 #include "pipeline/core/runner_core.h"
-#include "pipeline/group_links.h"
-#include "pipeline/replica_step.h"
-#include "pipeline/runner/reduction_shares.h"
 #include "pipeline/runner/runner_checks.h"
+#include "replica/group_links.h"
+#include "replica/reduction_shares.h"
+#include "replica/replica_step.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -35,17 +35,27 @@ struct ModelFacts {
   std::vector<model::TensorLayout> layout;
   model::TensorLayout tied;
   std::vector<std::vector<std::size_t>> weight_parts;
-  UnitFacts units;
+  replica::UnitFacts units;
 };
 
-UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens) {
-  UnitFacts facts;
+replica::UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows,
+                           std::uint32_t tokens) {
+  replica::UnitFacts facts;
   facts.units = model.units();
   for (std::size_t pass = 0; pass < model::kPasses; ++pass) {
     facts.uses[pass] = model.unit_uses(static_cast<model::Pass>(pass), rows, tokens);
   }
   facts.bf16 = model.options().compute == "bf16";
   return facts;
+}
+
+Activity ActivityOf(model::Pass pass) {
+  switch (pass) {
+    case model::Pass::kForward: return Activity::kForward;
+    case model::Pass::kBackwardInput: return Activity::kBackwardInput;
+    case model::Pass::kBackwardWeights: break;
+  }
+  return Activity::kBackwardWeights;
 }
 
 class Runner final : public StageRunner {
@@ -59,13 +69,14 @@ class Runner final : public StageRunner {
     core_.forward_codec = std::move(forward);
     core_.backward_codec = std::move(backward);
     core_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
+    FillMember();
   }
   ~Runner() override { core_.scope.Cancel(); }
 
   void Start(const LinkTargets& targets) override;
   void OnStepPlan(StepPlan plan) override;
-  void OnReduce(const ReduceOrder& order) override;
-  void OnApply(const ApplyOrder& order) override;
+  void OnReduce(const replica::ReduceOrder& order) override;
+  void OnApply(const replica::ApplyOrder& order) override;
   void OnFinished() override;
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
@@ -85,6 +96,7 @@ class Runner final : public StageRunner {
   void Fail(const Status& status, const PeerId* peer);
   Status CheckTargets(const LinkTargets& targets) const;
   Status CheckPlan(const StepPlan& plan) const;
+  void FillMember();
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
   void RollBackStore();
@@ -93,9 +105,9 @@ class Runner final : public StageRunner {
   void MaybeStartStep();
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
-  Status CheckReduce(const ReduceOrder& order) const;
+  Status CheckReduce(const replica::ReduceOrder& order) const;
   void Reduced(double squared_norm);
-  void ApplyModel(const ApplyOrder& order);
+  void ApplyModel(const replica::ApplyOrder& order);
   void CommitPlaces(std::uint64_t step);
   void ReportApplied();
   void Watch();
@@ -105,6 +117,7 @@ class Runner final : public StageRunner {
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
   RunnerCore core_;
+  replica::Member member_;
   Mediator* const mediator_;
   TaskScope notices_;  // outlives a failure: OnFailed goes through it
   RunnerState state_ = RunnerState::kNew;
@@ -118,8 +131,8 @@ class Runner final : public StageRunner {
 
   // Last, in this order: their callbacks use what is above, and the replica step uses the group.
   std::unique_ptr<Boundary> previous_, next_;
-  std::unique_ptr<GroupLinks> group_;
-  std::unique_ptr<ReplicaStep> replica_;
+  std::unique_ptr<replica::GroupLinks> group_;
+  std::unique_ptr<replica::ReplicaStep> replica_;
   std::unique_ptr<StepCompute> compute_;
 };
 
@@ -199,13 +212,27 @@ void Runner::Start(const LinkTargets& targets) {
       StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
                             [this] { OnMicroBatchesDone(); }});
   if (config().pipelines > 1 || !targets.embedding.empty()) {
-    group_ = std::make_unique<GroupLinks>(&core_, targets.group, targets.embedding,
-                                          [this] { MaybeUp(); });
+    group_ = std::make_unique<replica::GroupLinks>(&member_, core_.links, targets.group,
+                                                   targets.embedding, [this] { MaybeUp(); });
   }
   if (previous_) previous_->Open();
   if (next_) next_->Open();
   if (group_) group_->Open();
   Watch();
+}
+
+void Runner::FillMember() {
+  member_.config = core_.config;  // the part of it that a member has
+  member_.control = core_.deps.control;
+  member_.compute = core_.deps.compute;
+  member_.codec = core_.deps.codec;
+  member_.model = core_.deps.model;
+  member_.progress = [this] { core_.Progress(); };
+  member_.computing = [this](std::optional<model::Pass> pass) {
+    core_.time.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
+  };
+  member_.fail = core_.fail;
+  member_.ended = [this] { return failed(); };
 }
 
 void Runner::ResetModel() {
@@ -240,22 +267,22 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
         "this stage holds the tied embedding, but the plan names no peers at "
         "its other end");
   }
-  ReplicaContext context;
+  replica::ReplicaContext context;
   // A single pipeline has nothing to agree on but the two copies of its embedding.
   SHOAL_ASSIGN_OR_RETURN(context.method,
                          compression::ParseReplicaMethod(
                              config().pipelines > 1 ? config().replica_method : "average"));
   local_norm_ = context.method.clips_locally();
-  context.core = &core_;
+  context.member = &member_;
   context.links = group_.get();
   if (group_) {
-    context.parts = MakeParameterGroups(*group_, facts.layout, facts.tied);
-    context.final_after = FinalAfter(facts.layout, facts.weight_parts);
+    context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.tied);
+    context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
   }
   context.layout = facts.layout;
   context.units = facts.units;
-  SHOAL_ASSIGN_OR_RETURN(replica_, NewReplicaStep(std::move(context)));
-  core_.stats.shard_bytes = replica_->StateBytes();
+  SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
+  member_.stats.shard_bytes = replica_->StateBytes();
   compute_->set_gate(replica_->gate());
   return Status::Ok();
 }
@@ -325,8 +352,9 @@ void Runner::MaybeStartStep() {
   const StepPlan plan = std::move(plans_.front());
   plans_.pop_front();
   step_ = plan.step;
-  if (!plan.group_lines.empty()) core_.group_shares = SharesByRates(plan.group_lines);
-  if (!plan.embedding_lines.empty()) core_.embedding_shares = SharesByRates(plan.embedding_lines);
+  if (!plan.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan.group_lines);
+  if (!plan.embedding_lines.empty())
+    member_.embedding_shares = replica::SharesByRates(plan.embedding_lines);
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary == nullptr) continue;
     if (Status status = boundary->StartStep(plan); !status.ok()) return Fail(status, nullptr);
@@ -355,7 +383,7 @@ void Runner::ReportReady(double squared_norm) {
   });
 }
 
-Status Runner::CheckReduce(const ReduceOrder& order) const {
+Status Runner::CheckReduce(const replica::ReduceOrder& order) const {
   std::vector<bool> counts(config().pipelines);
   for (const std::uint32_t pipeline : order.pipelines) {
     if (pipeline >= config().pipelines || counts[pipeline]) {
@@ -379,7 +407,7 @@ Status Runner::CheckReduce(const ReduceOrder& order) const {
   return Status::Ok();
 }
 
-void Runner::OnReduce(const ReduceOrder& order) {
+void Runner::OnReduce(const replica::ReduceOrder& order) {
   SHOAL_ASSERT_ON(*core_.deps.control);
   if (failed()) return;
   if (Status status = CheckReduce(order); !status.ok()) return Fail(status, nullptr);
@@ -403,7 +431,7 @@ void Runner::Reduced(double squared_norm) {
   });
 }
 
-void Runner::OnApply(const ApplyOrder& order) {
+void Runner::OnApply(const replica::ApplyOrder& order) {
   SHOAL_ASSERT_ON(*core_.deps.control);
   if (failed()) return;
   if (order.step != step_ || order.labels == 0 || !std::isfinite(order.global_norm) ||
@@ -420,7 +448,7 @@ void Runner::OnApply(const ApplyOrder& order) {
   CommitPlaces(order.step);
 }
 
-void Runner::ApplyModel(const ApplyOrder& order) {
+void Runner::ApplyModel(const replica::ApplyOrder& order) {
   replica_->Apply(order, [this, applied = order.step](const Status& status) {
     if (failed()) return;
     if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
@@ -462,6 +490,7 @@ void Runner::ReportApplied() {
 
 RunnerStats Runner::stats() const {
   RunnerStats stats = core_.stats;
+  static_cast<replica::ReplicaStats&>(stats) = member_.stats;
   stats.time = core_.time.used();
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());

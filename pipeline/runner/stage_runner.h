@@ -55,9 +55,9 @@ class StageRunner {
 
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
   // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
-  virtual void OnReduce(const ReduceOrder& order) = 0;
+  virtual void OnReduce(const replica::ReduceOrder& order) = 0;
   // Optimizer step, staged m becomes m; OnApplied.
-  virtual void OnApply(const ApplyOrder& order) = 0;
+  virtual void OnApply(const replica::ApplyOrder& order) = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
   // called; destroy the runner once the neighbours know, too.

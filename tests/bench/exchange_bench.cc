@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "optimizer/adamw.h"
-#include "pipeline/parameter_slices.h"
 #include "replica/collective/exchange_coders.h"
 #include "replica/collective/exchange_work.h"
+#include "replica/parameter_slices.h"
 #include "tests/bench/google_main.h"
 
 namespace shoal::collective {
@@ -221,7 +221,7 @@ void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
   for (auto round : state) {
     std::optional<MarsitMemory> fresh;
     MarsitMemory& to = helped ? kept : fresh.emplace();
-    const auto work = [&](const pipeline::TensorSlice& slice) {
+    const auto work = [&](const replica::TensorSlice& slice) {
       const auto of = [&slice](Buffer& all) {
         return all.floats().subspan(slice.first, slice.values);
       };
@@ -240,7 +240,7 @@ void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
       return sum + (what == MarsitPart::kFold ? 0 : optimizer::SumOfSquares(of(to.variance)));
     };
     Executor* const helpers = helped ? helper.get() : nullptr;
-    benchmark::DoNotOptimize(pipeline::ForSlices(helpers, "bench", tensors, work));
+    benchmark::DoNotOptimize(replica::ForSlices(helpers, "bench", tensors, work));
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(kStageValues * sizeof(float)) *
                           state.iterations());

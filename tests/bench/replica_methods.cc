@@ -22,7 +22,7 @@ using collective::Exchange;
 
 constexpr std::uint64_t kSeed = 0x5eed;
 constexpr std::size_t kMatrixRows = 4096, kMatrixColumns = 2048;
-// As gradients of a run are cut (pipeline/gradient_buckets.h).
+// As gradients of a run are cut (replica/gradient_buckets.h).
 constexpr std::size_t kBucketValues = std::size_t{1} << 20, kBucketsMax = 64;
 
 std::vector<std::uint64_t> Equal(std::size_t members) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "pipeline/replica_step.h"
+#include "replica/replica_step.h"
 #include "tests/bench/replica_methods.h"
 
 namespace shoal::bench {
@@ -86,21 +86,21 @@ class StepRounds final : public ReplicaBenchMethod {
   StepRounds(const ReplicaBenchOptions& options, std::vector<TensorLayout> layout,
              collective::GroupChannel* channel, Executor* control, Executor* codec)
       : compute_(NewThreadExecutor("model")), model_(options.values, layout) {
-    pipeline::RunnerConfig config;
+    replica::MemberConfig config;
     config.seed = 1;
     config.steps = std::uint64_t{1} << 32;
     config.generation = 1;
     config.pipeline = static_cast<std::uint32_t>(channel->rank());
     config.pipelines = static_cast<std::uint32_t>(channel->size());
     config.stages = 1;
-    pipeline::RunnerResources deps;
-    deps.control = control;
-    deps.compute = compute_.get();
-    deps.codec = codec;
-    deps.model = &model_;
-    core_ = std::make_unique<pipeline::RunnerCore>(config, deps);
-    core_->fail = [this](const Status& status, const PeerId*) { Fail(status); };
-    part_ = pipeline::MakeParameterGroup(layout, channel, false);
+    replica::Member member{.config = config,
+                           .control = control,
+                           .compute = compute_.get(),
+                           .codec = codec,
+                           .model = &model_};
+    member_ = std::make_unique<replica::Member>(std::move(member));
+    member_->fail = [this](const Status& status, const PeerId*) { Fail(status); };
+    part_ = replica::MakeParameterGroup(layout, channel, false);
     for (std::uint32_t p = 0; p < config.pipelines; ++p) order_.pipelines.push_back(p);
     order_.labels = config.pipelines;
     order_.learning_rate = 1e-3;
@@ -109,13 +109,13 @@ class StepRounds final : public ReplicaBenchMethod {
   }
 
   Status Init(const std::string& method) {
-    pipeline::ReplicaContext context;
-    context.core = core_.get();
+    replica::ReplicaContext context;
+    context.member = member_.get();
     context.parts.push_back(part_);
     SHOAL_ASSIGN_OR_RETURN(context.method, compression::ParseReplicaMethod(method));
     context.layout.assign(model_.layout().begin(), model_.layout().end());
-    context.final_after = pipeline::FinalAfter(context.layout, model_.weight_parts());
-    SHOAL_ASSIGN_OR_RETURN(step_, pipeline::NewReplicaStep(std::move(context)));
+    context.final_after = replica::FinalAfter(context.layout, model_.weight_parts());
+    SHOAL_ASSIGN_OR_RETURN(step_, replica::NewReplicaStep(std::move(context)));
     return Status::Ok();
   }
 
@@ -145,11 +145,11 @@ class StepRounds final : public ReplicaBenchMethod {
 
   const std::unique_ptr<Executor> compute_;
   FlatStage model_;
-  std::unique_ptr<pipeline::RunnerCore> core_;
-  std::shared_ptr<const pipeline::ParameterGroup> part_;
-  pipeline::ReduceOrder order_;
+  std::unique_ptr<replica::Member> member_;
+  std::shared_ptr<const replica::ParameterGroup> part_;
+  replica::ReduceOrder order_;
   Done done_;
-  std::unique_ptr<pipeline::ReplicaStep> step_;
+  std::unique_ptr<replica::ReplicaStep> step_;
 };
 
 }  // namespace

@@ -14,11 +14,12 @@ ARROWS = {
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model": {"common", "storage", "optimizer"},
-    "pipeline": {"common", "compression", "replica/collective", "optimizer", "storage", "net",
-                 "model", "dataset"},
+    "replica": {"common", "compression", "replica/collective", "optimizer", "net", "model"},
+    "pipeline": {"common", "compression", "replica", "optimizer", "storage", "net", "model",
+                 "dataset"},
     "scheduler": {"common", "proto", "net", "dataset", "storage", "compression"},
-    "daemon": {"common", "proto", "compression", "replica/collective", "storage", "dataset", "net",
-               "model", "pipeline", "scheduler"},
+    "daemon": {"common", "proto", "compression", "replica", "replica/collective", "storage",
+               "dataset", "net", "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
     "bench": {"common", "proto", "net", "dataset", "client"},
 }
@@ -44,11 +45,10 @@ FOLDER_ARROWS = {
     "net/admission": {"base", "identity"},
     "net/control": {"admission", "base", "identity", "pacing"},
     "net/links": {"admission", "base", "control", "identity", "pacing"},
-    "pipeline": {"core", "boundary", "compute"},
     "pipeline/core": set(),
     "pipeline/boundary": {"core"},
-    "pipeline/compute": {".", "core", "boundary"},
-    "pipeline/runner": {".", "core", "boundary", "compute"},
+    "pipeline/compute": {"core", "boundary"},
+    "pipeline/runner": {"core", "boundary", "compute"},
     "scheduler/config": set(),
     "scheduler/plan": {"config"},
     "scheduler/history": {"config"},
@@ -65,7 +65,7 @@ FOLDER_ARROWS = {
 EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.(cc|h)$"), {"dataset"})]
 
 # These see other folders through interfaces only, never through a technology's own header.
-INTERFACES_ONLY = {"pipeline", "model"}
+INTERFACES_ONLY = {"replica", "pipeline", "model"}
 TECHNOLOGY_HEADER = re.compile(r"(rocks|grpc|torch|asio|cuda|spdlog|sodium|openssl)_\w+\.h$")
 
 # Third-party header -> the sources that may include it. Headers of ours never may, except

@@ -197,8 +197,8 @@ TEST_P(LocalMethods, BytesAreCountedNextToAnExchangeInEveryStep) {
   SimSwarm average(options);
   ASSERT_TRUE(average.Open(0) && average.TrainTo(20)) << Why(average);
   for (std::uint32_t s = 0; s < 2; ++s) {
-    const KindBytes own = local.at(s, 1).runner_->stats().replica;
-    const KindBytes exact = average.at(s, 1).runner_->stats().replica;
+    const replica::KindBytes own = local.at(s, 1).runner_->stats().replica;
+    const replica::KindBytes exact = average.at(s, 1).runner_->stats().replica;
     EXPECT_EQ(own.raw_sent, exact.raw_sent);
     EXPECT_EQ(own.raw_received, exact.raw_received);
     EXPECT_LT(own.wire_sent, exact.wire_sent);

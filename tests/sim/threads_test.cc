@@ -216,7 +216,7 @@ class TwoStages {
   }
   void OnSyncDone(std::uint64_t step) {
     if (!Second()) return;
-    const ApplyOrder order{step, 1.0, 0.1, std::exchange(labels_, 0)};
+    const replica::ApplyOrder order{step, 1.0, 0.1, std::exchange(labels_, 0)};
     for (Stage& stage : stages_) stage.runner->OnApply(order);
   }
   void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) {

@@ -311,7 +311,7 @@ TEST(TrainingSimTest, StagesOfPowerSgdChosenOnTheWay) {
   };
   SimSwarm swarm(options);
   EXPECT_EQ(Train(options, 30, &swarm).checksums, expected.checksums);
-  const ExactExchange exact = swarm.at(0, 1).runner_->stats().exchange;
+  const replica::ExactExchange exact = swarm.at(0, 1).runner_->stats().exchange;
   EXPECT_GT(exact.ms, 0);
   EXPECT_GT(exact.values, exact.factor_values);
   EXPECT_GT(exact.factor_values, 0u);
@@ -512,7 +512,7 @@ TEST(TrainingSimTest, SharesFollowTheLinesAndReplicasStayEqual) {
     options.replica = method;
     options.lines = nullptr;
     if (lines) {
-      options.lines = [](std::uint64_t step) -> std::vector<LineRate> {
+      options.lines = [](std::uint64_t step) -> std::vector<replica::LineRate> {
         constexpr std::uint64_t kMbit = 1'000'000;
         if (step == 0) return {{20 * kMbit, 0}, {kMbit / 8, 0}, {0, 0}};
         if (step == 5) return {{kMbit / 8, 0}, {10 * kMbit, 2 * kMbit}, {30 * kMbit, 0}};
@@ -524,7 +524,7 @@ TEST(TrainingSimTest, SharesFollowTheLinesAndReplicasStayEqual) {
     for (std::uint32_t p = 1; p < options.pipelines; ++p) {
       EXPECT_EQ(swarm.at(1, p).model_->WeightChecksum(), swarm.at(1, 0).model_->WeightChecksum());
     }
-    const pipeline::KindBytes own = swarm.at(0, 1).runner_->stats().replica;
+    const replica::KindBytes own = swarm.at(0, 1).runner_->stats().replica;
     return std::pair(checksums, own.raw_sent);
   };
   const auto plain = train("average", false), uneven = train("average", true);

@@ -6,13 +6,13 @@
 namespace shoal::test_support {
 namespace {
 
-using pipeline::ApplyOrder;
 using pipeline::BoundaryChecksum;
 using pipeline::MicroBatchPlan;
 using pipeline::RunnerConfig;
 using pipeline::StageRunner;
 using pipeline::StepPlan;
 using pipeline::StepReady;
+using replica::ApplyOrder;
 
 constexpr std::uint64_t kPlansAhead = 2;
 
@@ -270,7 +270,7 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   if (++account.ready < peers_.size()) return;
   std::vector<std::uint32_t> counted = counted_;
   for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);
-  pipeline::ReduceOrder order;
+  replica::ReduceOrder order;
   order.step = ready.step;
   order.pipelines = counted;
   order.labels = account.labels;

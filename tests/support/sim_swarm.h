@@ -39,7 +39,7 @@ struct SwarmOptions {
   std::string replica = "average";
   std::uint32_t sync_every = 1;  // steps; for a replica method with local steps
   // What a plan says of the pipelines' lines, in all stages; null or empty: nothing.
-  std::function<std::vector<pipeline::LineRate>(std::uint64_t step)> lines;
+  std::function<std::vector<replica::LineRate>(std::uint64_t step)> lines;
   // Stages that exchange exactly in a step, whatever the replica method; null: none.
   std::function<std::vector<std::uint32_t>(std::uint64_t step)> exact_stages;
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;

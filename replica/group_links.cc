@@ -1,0 +1,210 @@
+#include "replica/group_links.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::replica {
+namespace {
+
+enum GroupNumber : std::uint32_t { kStageGroup, kEmbeddingGroup, kEmbeddingEnds, kGroups };
+
+// Messages that may come before a group's first operation begins.
+constexpr std::size_t kHeldMax = 256;
+
+}  // namespace
+
+class GroupLinks::Group final : public collective::GroupChannel {
+ public:
+  // `peers`: place in peers_ of each member.
+  Group(GroupLinks* links, std::uint32_t number, std::vector<std::size_t> peers, std::size_t rank)
+      : links_(links), number_(number), peers_(std::move(peers)), rank_(rank) {}
+
+  std::size_t size() const override { return peers_.size(); }
+  std::size_t rank() const override { return rank_; }
+  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+    if (to >= peers_.size() || to == rank_) {
+      return InvalidArgument("the group has no other member " + std::to_string(to));
+    }
+    return links_->Send(peers_[to], number_, tag, std::move(payload));
+  }
+  void SetReceiver(Receiver receiver) override {
+    receiver_ = std::move(receiver);
+    if (!receiver_) return;
+    for (Held& held : std::exchange(held_, {})) {
+      receiver_(held.from, held.tag, std::move(held.payload));
+    }
+  }
+
+  std::size_t peer(std::size_t member) const { return peers_[member]; }
+  Status Receive(std::size_t peer, std::uint64_t tag, Buffer payload) {
+    const auto found = std::find(peers_.begin(), peers_.end(), peer);
+    if (found == peers_.end()) return InvalidArgument("a message of a group it is not in");
+    const auto from = static_cast<std::size_t>(found - peers_.begin());
+    if (!receiver_ && held_.size() >= kHeldMax) {
+      return ResourceExhausted("too many messages before the group's first operation");
+    }
+    if (receiver_) {
+      receiver_(from, tag, std::move(payload));
+    } else {
+      held_.push_back({from, tag, std::move(payload)});
+    }
+    return Status::Ok();
+  }
+
+ private:
+  struct Held {
+    std::size_t from;
+    std::uint64_t tag;
+    Buffer payload;
+  };
+  GroupLinks* const links_;
+  const std::uint32_t number_;
+  const std::vector<std::size_t> peers_;
+  const std::size_t rank_;
+  Receiver receiver_;
+  std::vector<Held> held_;  // before there was a receiver
+};
+
+GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
+                       const std::vector<net::LinkTarget>& stage_group,
+                       const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up)
+    : member_(member), links_(links), on_up_(std::move(on_up)) {
+  const MemberConfig& config = member->config;
+  const std::uint32_t last = config.stages - 1, other = config.stage == 0 ? last : 0;
+  for (std::uint32_t pipeline = 0; pipeline < config.pipelines; ++pipeline) {
+    Peer peer;
+    peer.stage = config.stage;
+    peer.pipeline = pipeline;
+    if (pipeline < stage_group.size()) peer.target = stage_group[pipeline];
+    peers_.push_back(std::move(peer));
+  }
+  for (std::uint32_t pipeline = 0; pipeline < other_end.size(); ++pipeline) {
+    Peer peer;
+    peer.stage = other;
+    peer.pipeline = pipeline;
+    peer.target = other_end[pipeline];
+    peers_.push_back(std::move(peer));
+  }
+  links_wanted_ = peers_.size() - 1;
+  groups_.resize(kGroups);
+  const std::size_t count = config.pipelines;
+  std::vector<std::size_t> own(count), ends(2 * count);
+  for (std::size_t i = 0; i < count; ++i) own[i] = i;
+  if (count > 1) {
+    groups_[kStageGroup] = std::make_unique<Group>(this, kStageGroup, own, config.pipeline);
+  }
+  if (other_end.empty()) return;
+  const std::size_t own_from = config.stage == 0 ? 0 : count;
+  for (std::size_t i = 0; i < 2 * count; ++i) ends[i] = (i + own_from) % (2 * count);
+  groups_[kEmbeddingGroup] =
+      std::make_unique<Group>(this, kEmbeddingGroup, ends, own_from + config.pipeline);
+  std::vector<std::size_t> pair{config.pipeline, count + config.pipeline};
+  if (config.stage != 0) std::swap(pair[0], pair[1]);
+  groups_[kEmbeddingEnds] =
+      std::make_unique<Group>(this, kEmbeddingEnds, pair, config.stage == 0 ? 0 : 1);
+}
+
+GroupLinks::~GroupLinks() = default;
+
+collective::GroupChannel* GroupLinks::stage_group() const { return groups_[kStageGroup].get(); }
+collective::GroupChannel* GroupLinks::embedding_group() const {
+  return groups_[kEmbeddingGroup].get();
+}
+collective::GroupChannel* GroupLinks::embedding_ends() const {
+  return groups_[kEmbeddingEnds].get();
+}
+
+bool GroupLinks::Skipped(const Peer& peer) const {
+  return peer.stage == member_->config.stage && peer.pipeline == member_->config.pipeline;
+}
+
+std::string GroupLinks::Name(const Peer& peer) const {
+  return "peer " + peer.target.peer.ToShort() + " (stage " + std::to_string(peer.stage) +
+         " of pipeline " + std::to_string(peer.pipeline) + ")";
+}
+
+std::string GroupLinks::Name(const collective::GroupChannel& group, std::size_t member) const {
+  return Name(peers_[static_cast<const Group&>(group).peer(member)]);
+}
+
+const PeerId& GroupLinks::peer(const collective::GroupChannel& group, std::size_t member) const {
+  return peers_[static_cast<const Group&>(group).peer(member)].target.peer;
+}
+
+void GroupLinks::Open() {
+  for (Peer& peer : peers_) {
+    if (!Skipped(peer)) OpenTo(&peer);
+  }
+}
+
+void GroupLinks::OpenTo(Peer* peer) {
+  net::LinkHandlers handlers;
+  handlers.on_open = [this, peer] {
+    peer->open = true;
+    ++open_;
+    member_->progress();
+    if (up()) on_up_();
+  };
+  handlers.on_frame = [this, peer](net::Frame frame) { OnFrame(peer, std::move(frame)); };
+  handlers.on_closed = [this, peer](Status status) {
+    if (status.ok()) status = Unavailable("it was closed");
+    member_->fail(status.WithContext("the link to " + Name(*peer) + " broke"), &peer->target.peer);
+  };
+  const MemberConfig& own = member_->config;
+  const bool lower = std::pair(own.stage, own.pipeline) < std::pair(peer->stage, peer->pipeline);
+  peer->link = links_.Open(peer->target, lower, std::move(handlers));
+}
+
+std::string GroupLinks::Missing(const PeerId** peer) const {
+  for (const Peer& candidate : peers_) {
+    if (Skipped(candidate) || candidate.open) continue;
+    *peer = &candidate.target.peer;
+    return "the link to " + Name(candidate);
+  }
+  return "nothing";
+}
+
+std::vector<net::LinkStats> GroupLinks::link_stats() const {
+  std::vector<net::LinkStats> stats;
+  for (const Peer& peer : peers_) {
+    if (peer.link != nullptr) stats.push_back(peer.link->stats());
+  }
+  return stats;
+}
+
+Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload) {
+  if (peers_[peer].link == nullptr) return FailedPrecondition("the group's links are not open");
+  member_->stats.replica.wire_sent += payload.size();
+  net::Frame frame = links_.NewFrame(net::FrameKind::kGroup, {0, group});
+  frame.tag = tag;
+  frame.payload = std::move(payload);
+  return peers_[peer]
+      .link->Send(std::move(frame))
+      .WithContext("cannot send to " + Name(peers_[peer]));
+}
+
+void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
+  if (member_->ended()) return;
+  member_->progress();
+  Status status = links_.CheckFrame(frame);
+  const std::uint32_t number = frame.micro_batch.index;
+  if (status.ok() && frame.kind != net::FrameKind::kGroup) {
+    status = InvalidArgument("a frame of kind " +
+                             std::to_string(static_cast<std::uint32_t>(frame.kind)) +
+                             " does not belong on a link inside a group");
+  }
+  if (status.ok() && (number >= groups_.size() || groups_[number] == nullptr)) {
+    status = InvalidArgument("a message of group " + std::to_string(number) +
+                             ", which this stage does not have");
+  }
+  if (status.ok()) {
+    member_->stats.replica.wire_received += frame.payload.size();
+    status = groups_[number]->Receive(static_cast<std::size_t>(from - peers_.data()), frame.tag,
+                                      std::move(frame.payload));
+  }
+  if (!status.ok()) {
+    member_->fail(status.WithContext("from " + Name(*from)), &from->target.peer);
+  }
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,71 @@
+// GroupLinks: links to the peers that hold the same parameters, and the groups that these links
+// carry: the stage group, and for a tied embedding the peers of the first and the last stage, of
+// all pipelines and of the own one.
+//
+// Stage group: ordered by pipeline. Embedding group: first stages by pipeline, then last stages by
+// pipeline; it uses the stage group's links and one to each peer at the other end. Ends: first,
+// then last stage. The lower stage dials, then the lower pipeline. A message is a kGroup frame:
+// group number in the place of the micro-batch, tag and payload. Thread: control.
+
+#ifndef SHOAL_REPLICA_GROUP_LINKS_H_
+#define SHOAL_REPLICA_GROUP_LINKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/links/generation_links.h"
+#include "replica/collective/group_channel.h"
+#include "replica/member.h"
+
+namespace shoal::replica {
+
+class GroupLinks {
+ public:
+  // `stage_group`: by pipeline, the own place is not used; empty: there is one pipeline.
+  // `other_end`: of the tied embedding, by pipeline; empty: there is none.
+  GroupLinks(Member* member, const net::GenerationLinks& links,
+             const std::vector<net::LinkTarget>& stage_group,
+             const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up);
+  ~GroupLinks();
+
+  void Open();
+  bool up() const { return open_ == links_wanted_; }
+  std::string Missing(const PeerId** peer) const;  // names a peer whose link is not open
+  std::vector<net::LinkStats> link_stats() const;
+
+  // Null where the group has no other member; they live as long as this object.
+  collective::GroupChannel* stage_group() const;
+  collective::GroupChannel* embedding_group() const;
+  collective::GroupChannel* embedding_ends() const;  // of the own pipeline
+  // Of a group above.
+  const PeerId& peer(const collective::GroupChannel& group, std::size_t member) const;
+  std::string Name(const collective::GroupChannel& group, std::size_t member) const;
+
+ private:
+  class Group;
+  struct Peer {
+    net::LinkTarget target;
+    std::uint32_t stage = 0, pipeline = 0;
+    bool open = false;
+    std::unique_ptr<net::Link> link;
+  };
+  std::string Name(const Peer& peer) const;
+  bool Skipped(const Peer& peer) const;  // itself
+  void OpenTo(Peer* peer);
+  void OnFrame(Peer* from, net::Frame frame);
+  Status Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload);
+
+  Member* const member_;
+  const net::GenerationLinks links_;
+  const std::function<void()> on_up_;
+  std::size_t links_wanted_ = 0, open_ = 0;
+  std::vector<std::unique_ptr<Group>> groups_;  // by number; may be null
+  std::vector<Peer> peers_;                     // last: the links' handlers use everything above
+};
+
+}  // namespace shoal::replica
+
+#endif  // SHOAL_REPLICA_GROUP_LINKS_H_

@@ -1,0 +1,61 @@
+// Member: what the replica exchange knows of the peer that it runs on, a member of a stage group.
+// Thread: control.
+
+#ifndef SHOAL_REPLICA_MEMBER_H_
+#define SHOAL_REPLICA_MEMBER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "model/stage_model.h"
+#include "replica/step_types.h"
+
+namespace shoal::replica {
+
+// Where the peer stands, and what the run does. Constant for a generation.
+struct MemberConfig {
+  std::uint64_t steps = 0;  // of the run
+  std::uint64_t seed = 0;   // of the run, for rounding and dither; the same on all peers
+  std::uint64_t generation = 0;
+  std::uint32_t stage = 0, stages = 1;
+  std::uint32_t pipeline = 0, pipelines = 1;
+  // Numbers of the LANs, by member of the stage group and of the tied embedding's, where the plan
+  // names some: 0 shares one with nobody. Else empty.
+  std::vector<std::uint32_t> lans, embedding_lans;
+  // Of gradients that are exchanged apart from others, while the backward goes on with those.
+  std::uint64_t bucket_values_min = std::uint64_t{1} << 20;
+  std::uint64_t resume_step = 0;  // steps applied before the generation
+};
+
+struct Member {
+  bool first_stage() const { return config.stage == 0; }
+
+  MemberConfig config;
+  // All outlive the member; model and control also what was posted to the other executors.
+  Executor* control = nullptr;
+  Executor* compute = nullptr;
+  Executor* codec = nullptr;
+  model::StageModel* model = nullptr;  // compute thread only
+  ReplicaStats stats = {};
+  // Of the reductions of the stage group and of the tied embedding, by member; empty: equal ones.
+  // They change between steps only.
+  std::vector<double> group_shares = {}, embedding_shares = {};
+
+  // Something came or was done, so that the watchdog waits again.
+  std::function<void()> progress = [] {};
+  // Compute works on an operation of this pass from now on; null: it waits for the exchange.
+  std::function<void(std::optional<model::Pass>)> computing = [](std::optional<model::Pass>) {};
+  // Ends the generation; only the first call counts. `peer` may be null.
+  std::function<void(Status, const PeerId*)> fail = {};
+  // Whether the generation has ended: what still arrives counts for nothing.
+  std::function<bool()> ended = [] { return false; };
+};
+
+}  // namespace shoal::replica
+
+#endif  // SHOAL_REPLICA_MEMBER_H_

@@ -1,0 +1,508 @@
+// The methods that agree on momenta, `qadam` and `onebit`: gradients, exact, while the variance
+// warms up; then every member folds its own gradient into the momentum all have, and the group
+// agrees on the mean of these, quantised with error feedback at both ends, while the variance is
+// frozen (1-bit Adam: Tang et al., ICML 2021; AQ-SGD, section on gradient compression).
+//
+// Bucket by bucket, as in gradient_step.cc. A gradient counts by the factor clip x members /
+// labels, which is known at Reduce: the clipping is by the root mean square of the norms of the
+// pipelines' own gradients, as nobody computes that of their mean. Sums of exact steps are scaled
+// in Apply. Momenta are folded with a factor that was right in a step shortly before; all that
+// the exchange makes of them is linear in it, so that Reduce scales the fold behind the exchange,
+// and Apply the change of the error memories, by true / assumed. Where that is too large, and
+// where fewer pipelines count than was believed, what began is rolled back, and a second round of
+// the step has the true factor from its start.
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "common/task_scope.h"
+#include "optimizer/adamw.h"
+#include "replica/collective/channel_mux.h"
+#include "replica/collective/exchange.h"
+#include "replica/gradient_buckets.h"
+#include "replica/parameter_slices.h"
+#include "replica/replica_step.h"
+
+namespace shoal::replica {
+namespace {
+
+using model::StateVector;
+
+// A step's first round, and the one behind a wrong guess.
+constexpr std::uint64_t kRoundsPerStep = 2;
+// The factor assumed is the largest of so many steps before: one that is too large costs some
+// accuracy of the step, one that is too small a second round.
+constexpr std::size_t kFactorsKept = 4;
+
+// Of a bucket, as the model has them.
+struct Values {
+  Buffer gradient, momentum;
+};
+
+// The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
+// gradients, by which momentum and variance move on, too. `memory` is worked in. Thread: compute,
+// helped by `codec`.
+Status ApplyPart(model::StageModel* model, Executor* codec, const ParameterGroup& part,
+                 const Buffer* agreed, const optimizer::AdamWOptions& options,
+                 std::uint64_t variance_updates, Values* memory) {
+  optimizer::AdamWOptions undecayed = options;
+  undecayed.weight_decay = 0;
+  const optimizer::AdamWStep with_decay = optimizer::MakeFrozenStep(options, variance_updates);
+  const optimizer::AdamWStep without = optimizer::MakeFrozenStep(undecayed, variance_updates);
+  const std::size_t bytes = part.values * sizeof(float);
+  Buffer& weights = memory->gradient = Sized(std::move(memory->gradient), bytes);
+  Buffer& variance = memory->momentum = Sized(std::move(memory->momentum), bytes);
+  Buffer momentum, gradient;
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights.floats()));
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, part, variance.floats()));
+  if (agreed == nullptr) {
+    momentum = Buffer(bytes);
+    gradient = Buffer(bytes);
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kFirstMoment, part, momentum.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, gradient.floats()));
+  }
+  ForSlices(codec, "momentum.apply", part.tensors, [&](const TensorSlice& slice) {
+    const auto of = [&slice](auto span) { return span.subspan(slice.first, slice.values); };
+    const bool decays = part.tensors[slice.tensor].shape.size() >= 2;
+    const optimizer::AdamWStep& step = decays ? with_decay : without;
+    if (agreed != nullptr) {
+      optimizer::FrozenUpdate(step, of(agreed->floats()), of(std::as_const(variance).floats()),
+                              of(weights.floats()));
+    } else {
+      optimizer::AdamWUpdate(step, of(std::as_const(gradient).floats()), of(weights.floats()),
+                             of(momentum.floats()), of(variance.floats()));
+    }
+    return 0.0;
+  });
+  if (agreed == nullptr) {
+    SHOAL_RETURN_IF_ERROR(
+        WriteParameters(model, StateVector::kSecondMoment, part, variance.floats()));
+  }
+  SHOAL_RETURN_IF_ERROR(
+      WriteParameters(model, StateVector::kFirstMoment, part,
+                      (agreed != nullptr ? *agreed : std::as_const(momentum)).floats()));
+  return WriteParameters(model, StateVector::kWeights, part, weights.floats());
+}
+
+class MomentumStep final : public ReplicaStep {
+ public:
+  explicit MomentumStep(const ReplicaContext& context)
+      : member_(context.member),
+        links_(context.links),
+        method_(context.method),
+        schedule_{context.method.StartOf(context.member->config.steps), context.method.refresh},
+        scope_(member_->control) {}
+
+  Status Init(const ReplicaContext& context);
+  void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
+  void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
+  void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  std::string Awaited(const PeerId** peer) const override;
+
+ private:
+  // A bucket and its two exchanges, which are never in use at the same time.
+  struct Bucket {
+    GradientBucket layout;
+    collective::GroupChannel* group = nullptr;
+    BucketQueue* queue = nullptr;  // of its part
+    std::size_t number = 0;        // there
+    std::unique_ptr<collective::Exchange> exact;
+    std::unique_ptr<collective::BlendingExchange> compressed;
+    bool begun = false;              // in the running step
+    std::shared_ptr<Buffer> own;     // gradient or momentum, until its exchange has ended
+    std::optional<Buffer> result;    // of its exchange, not used yet
+    std::shared_ptr<Buffer> agreed;  // momentum of the running step, as it will be applied
+    double squared_norm = 0;         // of it
+    Values memory;                   // kept between steps, where nothing is at work in it
+  };
+
+  Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
+  Status AddExchanges(Bucket* bucket, collective::ChannelMux* mux, std::size_t number);
+  collective::Exchange* ExchangeOf(const Bucket& bucket) const {
+    return exact_ ? bucket.exact.get() : bucket.compressed.get();
+  }
+  void BeginStep(std::uint64_t step);
+  void Believe(const ReduceOrder& order);
+  void Read(Bucket* bucket);
+  void Fold(Bucket* bucket, Values values);
+  void HaveOwn(Bucket* bucket, Buffer values);
+  void Exchange(Bucket* bucket);
+  void Use(Bucket* bucket);
+  void UseSum(Bucket* bucket);
+  void UseMomentum(Bucket* bucket);
+  void Scale(Bucket* bucket, Buffer before, Buffer mean);
+  void FinishLane();
+  void Finish(Result<double> norm);
+  void ApplyLanes(const ApplyOrder& order);
+  void FinishApply(const Status& status);
+
+  Member* const member_;
+  const GroupLinks* const links_;
+  const compression::ReplicaMethod method_;
+  const optimizer::VarianceSchedule schedule_;
+  FinalParts final_after_;
+  std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
+  std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
+  std::deque<Bucket> buckets_;
+  std::deque<double> factors_;  // true ones of this generation's last steps
+  std::uint64_t step_ = 0;      // running
+  bool exact_ = true;           // it agrees on gradients
+  std::uint64_t attempt_ = 0;   // of its rounds
+  double assumed_ = 0;          // factor of its fold; 0: none is known before Reduce
+  double blend_ = 1;            // true / assumed factor
+  double clip_ = 1;
+  std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
+  Status early_error_;                    // came before Reduce
+  ReduceOrder order_;
+  std::function<void(Result<double>)> done_;  // null: no Reduce is running
+  std::function<void(Status)> applied_;       // null: no Apply is
+  std::size_t buckets_left_ = 0;              // of Reduce
+  std::size_t tasks_left_ = 0;                // of Apply
+  TaskScope scope_;                           // last: its tasks use what is above
+};
+
+Status MomentumStep::Init(const ReplicaContext& context) {
+  final_after_ = context.final_after;
+  for (const auto& part : context.parts) SHOAL_RETURN_IF_ERROR(AddBuckets(part));
+  return Status::Ok();
+}
+
+Status MomentumStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& part) {
+  std::vector<GradientBucket> buckets =
+      CutBuckets(part, final_after_, member_->config.bucket_values_min);
+  muxes_.push_back(std::make_unique<collective::ChannelMux>(
+      part->channel, 2 * buckets.size(), [member = member_](const Status& status) {
+        member->fail(status.WithContext("inside the stage group"), nullptr);
+      }));
+  queues_.push_back(std::make_unique<BucketQueue>(
+      [this, first = buckets_.size()](std::size_t i) { Exchange(&buckets_[first + i]); }));
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    Bucket& bucket = buckets_.emplace_back();
+    bucket.layout = std::move(buckets[i]);
+    bucket.group = part->channel;
+    bucket.queue = queues_.back().get();
+    bucket.number = bucket.queue->Add(bucket.layout.part->values);
+    SHOAL_RETURN_IF_ERROR(AddExchanges(&bucket, muxes_.back().get(), i));
+  }
+  return Status::Ok();
+}
+
+Status MomentumStep::AddExchanges(Bucket* bucket, collective::ChannelMux* mux, std::size_t number) {
+  collective::ExchangeConfig config;
+  config.row = compression::kReplicaRow;
+  config.seed = SeedOf(member_->config.seed, number);
+  config.epoch = member_->config.generation;
+  config.early_bytes_max += 2 * sizeof(float) * bucket->layout.part->values;
+  config.reuse_memory = true;
+  // Codes and sums run beside the model, which is at work on the other buckets.
+  Executor* const compute = member_->codec;
+  SHOAL_ASSIGN_OR_RETURN(
+      bucket->exact,
+      collective::NewDirectExchange(config, mux->channel(2 * number), member_->control, compute));
+  config.codec = method_.codec;
+  config.error_feedback = method_.feedback;
+  SHOAL_ASSIGN_OR_RETURN(bucket->compressed,
+                         collective::NewBlendingExchange(config, mux->channel(2 * number + 1),
+                                                         member_->control, compute));
+  return Status::Ok();
+}
+
+// ---- before Reduce ----
+
+// Everything here is the same on all members: they had the same orders in this generation.
+void MomentumStep::BeginStep(std::uint64_t step) {
+  step_ = step;
+  exact_ = optimizer::UpdatesVariance(schedule_, step);
+  assumed_ = factors_.empty() ? 0 : *std::max_element(factors_.begin(), factors_.end());
+  pipelines_.clear();
+  for (std::uint32_t p = 0; p < member_->config.pipelines; ++p) pipelines_.push_back(p);
+}
+
+void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  BeginStep(step);
+  if (!exact_ && assumed_ == 0) return;
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
+  }
+}
+
+void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_CHECK(!done_);
+  BeginStep(order.step);
+  order_ = order;
+  done_ = std::move(done);
+  buckets_left_ = buckets_.size();
+  if (!early_error_.ok()) {
+    return scope_.Post("momentum.failed", [this] { Finish(early_error_); });
+  }
+  Believe(order);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.begun) {
+      Read(&bucket);
+    } else if (attempt_ > 0) {
+      ExchangeOf(bucket)->Rollback();
+      bucket.own = nullptr;  // its work may still read it
+      bucket.result.reset();
+      Read(&bucket);
+    } else if (bucket.result) {
+      Use(&bucket);
+    }
+  }
+}
+
+// What the step's end tells of its factor; the same on all members, bit for bit.
+void MomentumStep::Believe(const ReduceOrder& order) {
+  clip_ = ClipOf(*member_, order);
+  const double factor =
+      clip_ * (static_cast<double>(order.pipelines.size()) / static_cast<double>(order.labels));
+  factors_.push_back(factor);
+  if (factors_.size() > kFactorsKept) factors_.pop_front();
+  const bool all = order.pipelines.size() == member_->config.pipelines;  // each is named once
+  blend_ = exact_ || assumed_ == 0 ? 1 : factor / assumed_;
+  if (!all || !collective::MayBlend(blend_)) {
+    pipelines_ = order.pipelines;
+    ++attempt_;
+    for (const auto& queue : queues_) queue->Restart();
+  }
+  if (attempt_ > 0 || assumed_ == 0) {
+    assumed_ = factor;
+    blend_ = 1;
+  }
+}
+
+// Gradients are summed over the members; of momenta the mean is taken, so a member's own stands for
+// all of them there, and one of two ends for both. Only the model is compute's: what is made of its
+// values is made of all buckets at once beside it, value by value and so the same on any number of
+// threads.
+void MomentumStep::Read(Bucket* bucket) {
+  bucket->begun = true;
+  auto read = [model = member_->model, from = bucket->layout.part, exact = exact_,
+               values = std::exchange(bucket->memory, {})]() mutable -> Result<Values> {
+    const std::size_t bytes = from->values * sizeof(float);
+    values.gradient = Sized(std::move(values.gradient), bytes);
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kGradients, *from, values.gradient.floats()));
+    if (exact) return std::move(values);
+    values.momentum = Sized(std::move(values.momentum), bytes);
+    SHOAL_RETURN_IF_ERROR(
+        ReadParameters(model, StateVector::kFirstMoment, *from, values.momentum.floats()));
+    return std::move(values);
+  };
+  scope_.Run(member_->compute, "momentum.read", std::move(read),
+             [this, bucket, attempt = attempt_](Result<Values> values) {
+               if (attempt != attempt_) return;
+               if (!values.ok()) return Finish(values.status());
+               if (!exact_) return Fold(bucket, std::move(*values));
+               bucket->memory.momentum = std::move(values->momentum);
+               HaveOwn(bucket, std::move(values->gradient));
+             });
+}
+
+void MomentumStep::Fold(Bucket* bucket, Values values) {
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*member_, step_);
+  options.gradient_factor = assumed_ * bucket->layout.part->ends;
+  auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
+    optimizer::FoldMomentum(step, values.gradient.floats(), values.momentum.floats());
+    return std::move(values);
+  };
+  scope_.Run(member_->codec, "momentum.fold", std::move(fold),
+             [this, bucket, attempt = attempt_](Values folded) {
+               if (attempt != attempt_) return;
+               bucket->memory.gradient = std::move(folded.gradient);
+               HaveOwn(bucket, std::move(folded.momentum));
+             });
+}
+
+void MomentumStep::HaveOwn(Bucket* bucket, Buffer values) {
+  bucket->own = std::make_shared<Buffer>(std::move(values));
+  bucket->queue->Ready(bucket->number);
+}
+
+void MomentumStep::Exchange(Bucket* bucket) {
+  member_->progress();
+  const ParameterGroup& part = *bucket->layout.part;
+  collective::ExchangeRequest request;
+  request.round = step_ * kRoundsPerStep + 1 + attempt_;
+  request.weights = GroupWeights(part, pipelines_);
+  request.combine = exact_ ? collective::Combine::kSum : collective::Combine::kWeightedMean;
+  request.shares = SharesOfGroup(*member_, part, request.weights);
+  CountRaw(part, request.weights, part.values, &member_->stats.replica, request.shares);
+  request.values = bucket->own;
+  ExchangeOf(*bucket)->Start(
+      std::move(request), [this, bucket, attempt = attempt_](Result<Buffer> result) {
+        if (attempt != attempt_) return;
+        if (!result.ok()) return Finish(result.status());
+        member_->progress();
+        Buffer& kept = exact_ ? bucket->memory.gradient : bucket->memory.momentum;
+        kept = std::move(*std::exchange(bucket->own, nullptr));
+        bucket->result = std::move(*result);
+        bucket->queue->Ended(bucket->number, ExchangeOf(*bucket)->traffic().sent_bytes);
+        if (done_) Use(bucket);
+      });
+}
+
+// ---- behind Reduce ----
+
+void MomentumStep::Use(Bucket* bucket) { exact_ ? UseSum(bucket) : UseMomentum(bucket); }
+
+void MomentumStep::UseSum(Bucket* bucket) {
+  auto write =
+      [model = member_->model, to = bucket->layout.part,
+       sum = std::move(*std::exchange(bucket->result, std::nullopt))]() mutable -> Result<Buffer> {
+    SHOAL_RETURN_IF_ERROR(
+        WriteParameters(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+    return std::move(sum);
+  };
+  scope_.Run(member_->compute, "gradients.write", std::move(write),
+             [this, bucket](Result<Buffer> written) {
+               if (!written.ok()) return Finish(written.status());
+               bucket->exact->Recycle(std::move(*written));
+               FinishLane();
+             });
+}
+
+void MomentumStep::UseMomentum(Bucket* bucket) {
+  Buffer mean = std::move(*std::exchange(bucket->result, std::nullopt));
+  if (blend_ == 1) return Scale(bucket, {}, std::move(mean));
+  auto read = [model = member_->model, from = bucket->layout.part,
+               before = std::move(bucket->memory.gradient)]() mutable -> Result<Buffer> {
+    before = Sized(std::move(before), from->values * sizeof(float));
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, *from, before.floats()));
+    return std::move(before);
+  };
+  auto shared = std::make_shared<Buffer>(std::move(mean));
+  scope_.Run(member_->compute, "momentum.before", std::move(read),
+             [this, bucket, shared](Result<Buffer> before) {
+               if (!before.ok()) return Finish(before.status());
+               Scale(bucket, std::move(*before), std::move(*shared));
+             });
+}
+
+// `before`: the momentum that all had; none where the assumed factor was the true one.
+void MomentumStep::Scale(Bucket* bucket, Buffer before, Buffer mean) {
+  struct Agreed {
+    Buffer momentum, before;
+    double squared_norm = 0;
+  };
+  // The embedding counts on one of its two stages, as its gradient does.
+  const bool counts = !bucket->layout.part->embedding || member_->first_stage();
+  auto scale = [counts, blend = static_cast<float>(blend_), before = std::move(before),
+                step = optimizer::MakeAdamWStep(OptimizerOptionsOf(*member_, step_)),
+                mean = std::move(mean)]() mutable {
+    if (!before.empty()) optimizer::ScaleFold(step, blend, before.floats(), mean.floats());
+    const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
+    return Agreed{std::move(mean), std::move(before), squares};
+  };
+  scope_.Run(member_->codec, "momentum.scale", std::move(scale), [this, bucket](Agreed agreed) {
+    bucket->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
+    if (!agreed.before.empty()) bucket->memory.gradient = std::move(agreed.before);
+    bucket->squared_norm = agreed.squared_norm;
+    FinishLane();
+  });
+}
+
+// The norm is in the unit of a gradient sum, and what clipping leaves.
+void MomentumStep::FinishLane() {
+  if (--buckets_left_ > 0 || !done_) return;
+  if (exact_) {
+    auto norm = [model = member_->model, clip = clip_] {
+      return model->SquaredGradientNorm(1.0) * clip * clip;
+    };
+    return scope_.Run(member_->compute, "gradients.norm", std::move(norm),
+                      [this](double squared) { Finish(squared); });
+  }
+  double squared = 0;  // in the order of the buckets, whichever came first
+  for (const Bucket& bucket : buckets_) squared += bucket.squared_norm;
+  const auto labels = static_cast<double>(order_.labels);
+  Finish(squared * labels * labels);
+}
+
+void MomentumStep::Finish(Result<double> norm) {
+  // Only the first of several errors counts.
+  if (done_) return std::exchange(done_, nullptr)(std::move(norm));
+  if (!norm.ok() && early_error_.ok()) early_error_ = norm.status();
+}
+
+// ---- Apply ----
+
+void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  applied_ = std::move(done);
+  tasks_left_ = 1;
+  for (const auto& queue : queues_) queue->Restart();
+  for (Bucket& bucket : buckets_) {
+    bucket.begun = false;
+    if (exact_ || blend_ == 1) {
+      ExchangeOf(bucket)->Commit();
+      continue;
+    }
+    ++tasks_left_;
+    bucket.compressed->CommitPart(blend_, [this](const Status& status) { FinishApply(status); });
+  }
+  attempt_ = 0;
+  if (!exact_ || order.step >= schedule_.start) return ApplyLanes(order);
+  auto apply = [model = member_->model, order, factor = clip_ / static_cast<double>(order.labels)] {
+    return model->Apply(order.step, factor, 0, order.learning_rate);  // clipped by the factor
+  };
+  scope_.Run(member_->compute, "model.apply", std::move(apply),
+             [this](const Status& status) { FinishApply(status); });
+}
+
+void MomentumStep::ApplyLanes(const ApplyOrder& order) {
+  struct Task {
+    std::shared_ptr<const ParameterGroup> part;
+    std::shared_ptr<Buffer> agreed;
+    Values memory;
+  };
+  auto tasks = std::make_shared<std::vector<Task>>();
+  for (Bucket& bucket : buckets_) {
+    tasks->push_back({bucket.layout.part, std::exchange(bucket.agreed, nullptr),
+                      std::exchange(bucket.memory, {})});
+  }
+  optimizer::AdamWOptions options = OptimizerOptionsOf(*member_, order.step);
+  options.learning_rate = order.learning_rate;
+  options.gradient_factor = clip_ / static_cast<double>(order.labels);
+  auto apply = [model = member_->model, codec = member_->codec, tasks, options,
+                updates = optimizer::VarianceUpdates(schedule_, order.step)] {
+    for (Task& task : *tasks) {
+      SHOAL_RETURN_IF_ERROR(
+          ApplyPart(model, codec, *task.part, task.agreed.get(), options, updates, &task.memory));
+    }
+    model->ZeroGradients();
+    return Status::Ok();
+  };
+  scope_.Run(member_->compute, "momentum.apply", std::move(apply),
+             [this, tasks](const Status& status) {
+               for (std::size_t i = 0; i < buckets_.size(); ++i) {
+                 Task& task = (*tasks)[i];
+                 buckets_[i].memory = std::move(task.memory);
+                 if (task.agreed != nullptr)
+                   buckets_[i].compressed->Recycle(std::move(*task.agreed));
+               }
+               FinishApply(status);
+             });
+}
+
+void MomentumStep::FinishApply(const Status& status) {
+  if (!applied_) return;
+  if (!status.ok() || --tasks_left_ == 0) std::exchange(applied_, nullptr)(status);
+}
+
+std::string MomentumStep::Awaited(const PeerId** peer) const {
+  for (const Bucket& bucket : buckets_) {
+    std::string text =
+        AwaitedText(*links_, *bucket.group, ExchangeOf(bucket)->Awaited(), "momentum", peer);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context) {
+  return MakeReplicaStep<MomentumStep>(context);
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,202 @@
+// ReplicaStep: what the peers of a stage group do between the end of a step's micro-batches and its
+// Apply, so that all of them go on with the same parameters; one implementation per kind of method
+// (compression/replica/replica_method.h).
+//
+// Part of the step's transaction: until Apply nothing of the stage's weights and moments has
+// changed, and destroying the object is an abort. Memories that a method keeps between steps
+// (errors to be fed back, factors) belong to a generation: a new one begins without them.
+
+#ifndef SHOAL_REPLICA_REPLICA_STEP_H_
+#define SHOAL_REPLICA_REPLICA_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/status.h"
+#include "compression/replica/replica_method.h"
+#include "model/stage_model.h"
+#include "optimizer/adamw.h"
+#include "optimizer/adamw_shard.h"
+#include "replica/collective/exchange.h"
+#include "replica/collective/group_channel.h"
+#include "replica/group_links.h"
+#include "replica/member.h"
+#include "replica/operation_gate.h"
+
+namespace shoal::replica {
+
+// Values of a stage that one group agrees on, as a vector of their own: all, or all but the tied
+// embedding, or that alone, whose group has two members per pipeline.
+struct ParameterGroup {
+  struct Range {
+    std::size_t first = 0, values = 0;  // of the stage's flat vectors
+  };
+  std::vector<Range> ranges;                 // in order
+  std::vector<model::TensorLayout> tensors;  // offsets in the part's vector
+  std::size_t values = 0;
+  bool embedding = false;
+  std::uint32_t ends = 1;  // members per pipeline, whose gradients add up
+  collective::GroupChannel* channel = nullptr;
+};
+
+// The parts that have a group, the stage group's first; shared, because tasks outlive a step's
+// owner. `links` outlives their use on control.
+using ParameterGroups = std::vector<std::shared_ptr<const ParameterGroup>>;
+ParameterGroups MakeParameterGroups(const GroupLinks& links,
+                                    const std::vector<model::TensorLayout>& layout,
+                                    const model::TensorLayout& tied);
+// The part of some tensors, in the order of the stage's flat vectors.
+std::shared_ptr<const ParameterGroup> MakeParameterGroup(
+    const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
+    bool embedding);
+// Those of a part's tensors that `wanted` takes, as a part of their own with the same group.
+std::shared_ptr<const ParameterGroup> Select(
+    const ParameterGroup& part, const std::function<bool(const model::TensorLayout&)>& wanted);
+
+// Of a part's vector, part.values values. Thread: compute.
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::span<float> values);
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::span<const float> values);
+// The same of its values from `first` on.
+Status ReadParameters(model::StageModel* model, model::StateVector which,
+                      const ParameterGroup& part, std::size_t first, std::span<float> values);
+Status WriteParameters(model::StageModel* model, model::StateVector which,
+                       const ParameterGroup& part, std::size_t first,
+                       std::span<const float> values);
+
+// A buffer of that many bytes, the given one if it is: steps keep theirs for the next one, as new
+// pages cost more than what is done in them.
+inline Buffer Sized(Buffer given, std::size_t bytes) {
+  return given.size() == bytes ? std::move(given) : Buffer(bytes);
+}
+
+// Which of a part's values decay: those of tensors of two dimensions and more.
+std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part);
+
+// By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
+std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,
+                                        const std::vector<std::uint32_t>& pipelines);
+
+// "the `what` of peer ...", the first of a group's `members`, which `peer` is set to; empty, and
+// `peer` as it was, if there is none. For ReplicaStep::Awaited.
+std::string AwaitedText(const GroupLinks& links, const collective::GroupChannel& group,
+                        const std::vector<std::size_t>& members, std::string_view what,
+                        const PeerId** peer);
+
+// What all own steps of the optimizer have in common: the run's options and the step's number.
+optimizer::AdamWOptions OptimizerOptionsOf(const Member& member, std::uint64_t step);
+
+// By which all members clip their gradients where nobody has the norm of the mean: of the root mean
+// square of those of the pipelines that count. With a factor of its own each, the larger ones would
+// count less than in the mean, the more so the more members there are.
+double ClipOf(const Member& member, const ReduceOrder& order);
+
+// Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
+// count own the shards among themselves, by `shares` (by member; empty: equal ones).
+void CountRaw(const ParameterGroup& part, const std::vector<std::uint64_t>& weights,
+              std::uint64_t values, KindBytes* replica, const std::vector<double>& shares = {});
+
+// Of the running step, for a round in which members have these weights; empty: equal ones, also
+// where none of those who count has any.
+std::vector<double> SharesOfGroup(const Member& member, const ParameterGroup& part,
+                                  const std::vector<std::uint64_t>& weights);
+
+// Of the exchange with this number of those that share a group: no two draw the same random
+// numbers.
+inline std::uint64_t SeedOf(std::uint64_t run_seed, std::size_t number) {
+  return run_seed ^ (number * 0x9e3779b97f4a7c15);
+}
+
+struct GroupExchangeOptions {
+  collective::GroupChannel* channel = nullptr;  // null: the part's
+  Executor* compute = nullptr;                  // codes and sums; null: the model's
+  std::size_t number = 0;                       // among those of its group
+  std::uint64_t rounds_per_step = 1;            // the last one of step s is (s + 1) times so many
+  bool reuse_memory = false;                    // collective::ExchangeConfig's
+};
+// The exchange by which `method` sums a part's vectors over its group; the channel's only user.
+Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
+    const Member& member, const compression::ReplicaMethod& method, const ParameterGroup& part,
+    const GroupExchangeOptions& options = {});
+
+// Thread: control.
+class ReplicaStep {
+ public:
+  virtual ~ReplicaStep() = default;
+
+  // So many parts of the last micro-batch's weight gradients are done, of the running step: what
+  // they add to is what Reduce will find. A method may begin to exchange it. Parts in order, before
+  // Reduce.
+  virtual void OnFinalGradients(std::uint64_t step, std::size_t parts) {
+    static_cast<void>(step);
+    static_cast<void>(parts);
+  }
+  // Agrees with the groups on what the step's Apply will do. `done` gets the squared norm of the
+  // agreed gradient sum (what a method has in its place, in the same unit), the same number on all
+  // members of a stage, or why there is none; in a task of its own, once. One at a time.
+  virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
+  // Does it: weights and moments move on, gradients are zero. `done` as above.
+  virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
+
+  // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.
+  virtual OperationGate* gate() { return nullptr; }
+  // Bytes of weights and moments that it holds beside the model's, for good.
+  virtual std::uint64_t StateBytes() const { return 0; }
+
+  // Whom a running Reduce or Apply waits for: "the gradients of peer ...", `peer` set; empty if it
+  // has work of its own to do.
+  virtual std::string Awaited(const PeerId** peer) const = 0;
+};
+
+// By offset of a tensor in the stage's flat vectors: how many parts of a micro-batch's weight
+// gradients there are up to the last one that adds to it.
+using FinalParts = std::map<std::size_t, std::size_t>;
+FinalParts FinalAfter(const std::vector<model::TensorLayout>& layout,
+                      const std::vector<std::vector<std::size_t>>& weight_parts);
+
+struct ReplicaContext {
+  Member* member = nullptr;
+  const GroupLinks* links = nullptr;  // null if no part has a group
+  ParameterGroups parts;
+  compression::ReplicaMethod method;
+  FinalParts final_after = {};                   // empty: all that is exchanged waits for Reduce
+  std::vector<model::TensorLayout> layout = {};  // of the stage
+  UnitFacts units = {};                          // of a stage that holds parameters by units
+};
+
+// A step of a class that is made from the context and made ready by its Init.
+template <typename Step>
+Result<std::unique_ptr<ReplicaStep>> MakeReplicaStep(const ReplicaContext& context) {
+  auto step = std::make_unique<Step>(context);
+  SHOAL_RETURN_IF_ERROR(step->Init(context));
+  return std::unique_ptr<ReplicaStep>(std::move(step));
+}
+
+// Chooses the implementation by method and stage. What `context` points to outlives the result.
+Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context);
+
+// Exchanges gradients; the model's own optimizer applies them.
+Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context);
+// Exchanges momenta and applies them with a frozen variance, after a warm-up.
+Result<std::unique_ptr<ReplicaStep>> NewMomentumStep(ReplicaContext context);
+// Exchanges the signs of the members' own updates over a ring, after the same warm-up.
+Result<std::unique_ptr<ReplicaStep>> NewMarsitStep(ReplicaContext context);
+// Exchanges gradients for parameters, which owners of shards make of them.
+Result<std::unique_ptr<ReplicaStep>> NewQsdpStep(ReplicaContext context);
+// Exchanges parameters for every part of an operation, and its gradients.
+Result<std::unique_ptr<ReplicaStep>> NewZero3Step(ReplicaContext context);
+// Exchanges parameter differences, every so many steps of the pipelines' own.
+Result<std::unique_ptr<ReplicaStep>> NewLocalStep(ReplicaContext context);
+
+}  // namespace shoal::replica
+
+#endif  // SHOAL_REPLICA_REPLICA_STEP_H_
