@@ -1,12 +1,13 @@
 // LinkCore: what is behind a Link, shared by the Link object, the stream's events (gRPC threads)
-// and timers (executor). One mutex, held shortly; handlers run on the executor only.
+// and timers (executor). It composes what a link consists of, each of which knows no thread:
+// LinkHandshake (until it is open), LinkSender, LinkReceiver with FrameIntake, LinkLiveness and
+// TransferRates. One mutex guards them, held shortly; handlers run on the executor only.
 
 #ifndef SHOAL_NET_LINKS_LINK_CORE_H_
 #define SHOAL_NET_LINKS_LINK_CORE_H_
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,11 +18,14 @@
 #include "common/mutex.h"
 #include "net/links/frame_intake.h"
 #include "net/links/link.h"
-#include "net/links/send_queue.h"
+#include "net/links/link_handshake.h"
+#include "net/links/link_liveness.h"
+#include "net/links/link_receiver.h"
+#include "net/links/link_sender.h"
 #include "net/links/striped_stream.h"
+#include "net/links/transfer_rates.h"
 #include "net/pacing/low_water_loop.h"
 #include "net/pacing/pacing_loop.h"
-#include "net/pacing/queue_delay.h"
 #include "net/pacing/rate_limiter.h"
 #include "net/pacing/socket_tuning.h"
 #include "net/pacing/stripe_demand.h"
@@ -33,10 +37,8 @@ struct LinkContext {
   std::shared_ptr<RateLimiter> upload;
   std::shared_ptr<RateLimiter> download;
   Executor* executor = nullptr;
-  // Connections of the link of the hub that has most. Links take turns at `upload`, a chunk each,
-  // so chunks of one size give all links as much of the line.
-  std::shared_ptr<const std::atomic<std::size_t>> stripes_most;
-  std::shared_ptr<ByteBudget> unfinished;  // frames of all links
+  std::shared_ptr<const std::atomic<std::size_t>> stripes_most;  // see LinkSender
+  std::shared_ptr<ByteBudget> unfinished;                        // frames of all links
   std::shared_ptr<LowWaterLoop> low_water;
 };
 
@@ -77,38 +79,33 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void OnGone(BulkStream* stream, const Status& status) override;
 
  private:
-  enum class Phase { kConnecting, kGreeting, kOpen, kClosed };
-
   // Posts a call of one of the handlers, unless the Link is gone by then.
   void PostHandler(const char* name, std::function<void(const LinkHandlers&)> call);
   // `then` runs under the mutex after `delay`, unless the link is gone or closed by then.
   void After(const char* name, Duration delay, void (LinkCore::*then)());
+  TimePoint Now() const { return context_.executor->clock().Now(); }
 
   void DialNext() SHOAL_REQUIRES(mutex_);
   void ConnectTimeout(std::uint64_t attempt) SHOAL_REQUIRES(mutex_);
   void AttemptFailed(const Status& status) SHOAL_REQUIRES(mutex_);
   void OpenTimeout() SHOAL_REQUIRES(mutex_);
-  void Tick() SHOAL_REQUIRES(mutex_);
-  void UpdateRates(TimePoint now) SHOAL_REQUIRES(mutex_);
-  void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
   void Opened() SHOAL_REQUIRES(mutex_);
-  bulk::v1::LinkHello Hello() const;
-  void AskForLanes() SHOAL_REQUIRES(mutex_);
+  void Close(const Status& reason) SHOAL_REQUIRES(mutex_);
+
+  void Tick() SHOAL_REQUIRES(mutex_);
+  void LookAtStripes() SHOAL_REQUIRES(mutex_);
   void Grow() SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
   void SendPing(TimePoint now, bool crowded = false) SHOAL_REQUIRES(mutex_);
-  bool ProbeDue(TimePoint now) const SHOAL_REQUIRES(mutex_);
   void Pump() SHOAL_REQUIRES(mutex_);
-  void PumpFrames() SHOAL_REQUIRES(mutex_);
   void UploadWaited() SHOAL_REQUIRES(mutex_);
-  std::size_t ChunkBytes() const SHOAL_REQUIRES(mutex_);
 
   Status HandleIncoming(FrameIntake::Incoming incoming) SHOAL_REQUIRES(mutex_);
-  Status HandleAccept(const bulk::v1::LinkAccept& accept) SHOAL_REQUIRES(mutex_);
   void HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
   void Deliver(Frame frame) SHOAL_REQUIRES(mutex_);
   void ReadMore() SHOAL_REQUIRES(mutex_);
+  void Resume() SHOAL_REQUIRES(mutex_);
 
   std::string PeerText() const { return "peer " + target_.peer.ToShort(); }
 
@@ -121,52 +118,16 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   FrameIntake intake_;
 
   mutable Mutex mutex_;
-  Phase phase_ SHOAL_GUARDED_BY(mutex_) = Phase::kConnecting;
-  std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_
-  std::size_t tuned_lanes_ SHOAL_GUARDED_BY(mutex_) = 0;     // whose sockets those are
-  StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
-  SendQueue queue_ SHOAL_GUARDED_BY(mutex_);
-  std::deque<std::string> control_ SHOAL_GUARDED_BY(mutex_);
-  LinkStats stats_ SHOAL_GUARDED_BY(mutex_);
-
+  LinkHandshake handshake_ SHOAL_GUARDED_BY(mutex_);
+  LinkSender sender_ SHOAL_GUARDED_BY(mutex_);
+  LinkReceiver receiver_ SHOAL_GUARDED_BY(mutex_);
+  LinkLiveness liveness_ SHOAL_GUARDED_BY(mutex_);
+  TransferRates rates_ SHOAL_GUARDED_BY(mutex_);
   Dialer dialer_ SHOAL_GUARDED_BY(mutex_);
-  std::uint64_t attempts_ SHOAL_GUARDED_BY(mutex_) = 0;
-  bool attempt_running_ SHOAL_GUARDED_BY(mutex_) = false;
-  Status last_failure_ SHOAL_GUARDED_BY(mutex_);
-
-  // Writing: at most one message is with gRPC; a chunk may wait for the limiter before that.
-  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool waiting_upload_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool waited_upload_ SHOAL_GUARDED_BY(mutex_) = false;             // since the last pulse
-  std::optional<OutChunk> next_chunk_ SHOAL_GUARDED_BY(mutex_);     // waits for the limiter
-  std::optional<OutChunk> written_chunk_ SHOAL_GUARDED_BY(mutex_);  // is with gRPC
-  RateLimiter::Place upload_place_ SHOAL_GUARDED_BY(mutex_);
-  TimePoint write_started_ SHOAL_GUARDED_BY(mutex_){};
-  TimePoint wait_started_ SHOAL_GUARDED_BY(mutex_){};
-
-  // Reading: delayed by the download cap, and while the executor lags behind.
-  bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool waiting_download_ SHOAL_GUARDED_BY(mutex_) = false;
-  std::uint64_t undelivered_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
-  RateLimiter::Place download_place_ SHOAL_GUARDED_BY(mutex_);
-  TimePoint last_heard_ SHOAL_GUARDED_BY(mutex_){};
-
-  std::uint64_t ping_id_ SHOAL_GUARDED_BY(mutex_) = 0;
-  struct SentPing {
-    std::uint64_t id;
-    TimePoint at;
-  };
-  std::deque<SentPing> pings_ SHOAL_GUARDED_BY(mutex_);  // not answered yet
-  TimePoint ping_sent_ SHOAL_GUARDED_BY(mutex_){};       // the last one
-  std::uint64_t sent_at_ping_ SHOAL_GUARDED_BY(mutex_) = 0;
-  QueueDelay queue_delay_ SHOAL_GUARDED_BY(mutex_);
-  Duration round_trip_least_ SHOAL_GUARDED_BY(mutex_){};          // of all pings
-  std::optional<Duration> queue_least_ SHOAL_GUARDED_BY(mutex_);  // since the last pulse
-
-  TimePoint rates_at_ SHOAL_GUARDED_BY(mutex_){};
-  std::uint64_t rates_sent_ SHOAL_GUARDED_BY(mutex_) = 0;
-  std::uint64_t rates_received_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_; none: there is no line
+  std::size_t tuned_stripes_ SHOAL_GUARDED_BY(mutex_) = 0;   // whose sockets those are
+  StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::net

@@ -1,0 +1,73 @@
+// LinkHandshake: how a link comes to be open: its phase, the attempts of the end that dials, what
+// the ends say to each other, and what is said where that fails. Pure.
+
+#ifndef SHOAL_NET_LINKS_LINK_HANDSHAKE_H_
+#define SHOAL_NET_LINKS_LINK_HANDSHAKE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "net/links/chunk.h"
+#include "net/links/link.h"
+
+namespace shoal::net {
+
+enum class LinkPhase { kConnecting, kGreeting, kOpen, kClosed };
+
+// Whether a link in phase `from` may go to `to`.
+bool MayFollow(LinkPhase from, LinkPhase to);
+
+// Thread: one at a time.
+class LinkHandshake {
+ public:
+  explicit LinkHandshake(LinkTarget target) : target_(std::move(target)) {}
+
+  LinkPhase phase() const { return phase_; }
+  bool open() const { return phase_ == LinkPhase::kOpen; }
+  bool closed() const { return phase_ == LinkPhase::kClosed; }
+  // The other end's, as dialled or accepted.
+  const std::string& address() const { return address_; }
+
+  struct Attempt {
+    std::uint64_t number = 0;
+    std::string address;
+  };
+  // The next address in turn; nullopt: an attempt goes on, or there is no address.
+  std::optional<Attempt> Dial();
+  // Attempt `number` goes on, and nothing answers yet.
+  bool Unanswered(std::uint64_t number) const;
+  // Returns how long to wait before the next one: nothing within a round of all addresses.
+  Duration AttemptFailed(const Status& why);
+
+  // The dialled stream is there: Hello goes out.
+  void Greet() { Enter(LinkPhase::kGreeting); }
+  bulk::v1::LinkHello Hello() const;
+  // What an answer to the hello says; an error if the other end refuses.
+  static Status CheckAnswer(const bulk::v1::ChunkHeader& answer);
+  void Open(std::string address) {
+    Enter(LinkPhase::kOpen);
+    address_ = std::move(address);
+  }
+  void Close() { Enter(LinkPhase::kClosed); }
+
+  // Why the link is not open by now. `dials`: this end does.
+  Status Late(bool dials) const;
+
+ private:
+  void Enter(LinkPhase phase);
+
+  const LinkTarget target_;
+  LinkPhase phase_ = LinkPhase::kConnecting;
+  std::string address_;
+  std::uint64_t attempts_ = 0;
+  bool attempt_running_ = false;
+  Status last_failure_;
+};
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_LINKS_LINK_HANDSHAKE_H_
