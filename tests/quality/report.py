@@ -10,34 +10,36 @@ from svg_plot import plot
 HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
 SETUP_TEXT = """# Quality: what is lost at k bits
 
-`./x bench quality` trains one small model through the pipeline's own code with every codec and compares
-with fp32 and the same seed. `--docs` writes this page. `rows.csv` has every figure of every row with its
-codec specs, `limits.csv` the limits, `results.json` all epochs.
+`./x bench quality` trains one small model through the pipeline's own code with every codec and
+compares with fp32 and the same seed. `--docs` writes this page. `rows.csv` has every figure of
+every row with its codec specs, `limits.csv` the limits, `results.json` all epochs.
 
-**Set-up.** A GPT-2 over bytes: hidden 128, 4 heads, rows of 128 tokens, untied head, 4 blocks (875,264
-parameters) or 8, one per stage, so 3 or 7 boundaries. The base learns WikiText-2 (2,000 steps of 16
-windows, AdamW 2e-3), then half WikiText-2, half the first half of tinyshakespeare (800 steps). Rows
-fine-tune it on 640 windows of the other half: 8 epochs of 40 steps, 2 micro-batches of 8 samples, AdamW
-3e-4 with one epoch of warm-up, clip 1. "From scratch" starts from fresh weights (1e-3, 12 epochs). The seed
-sets the order of the samples. Links and time are simulated in one process (`tests/support/sim_swarm.h`).
+**Set-up.** A GPT-2 over bytes: hidden 128, 4 heads, rows of 128 tokens, untied head, 4 blocks
+(875,264 parameters) or 8, one per stage, so 3 or 7 boundaries. The base learns WikiText-2
+(2,000 steps of 16 windows, AdamW 2e-3), then half WikiText-2, half the first half of
+tinyshakespeare (800 steps). Rows fine-tune it on 640 windows of the other half: 8 epochs of 40
+steps, 2 micro-batches of 8 samples, AdamW 3e-4 with one epoch of warm-up, clip 1. "From
+scratch" starts from fresh weights (1e-3, 12 epochs). The seed sets the order of the samples.
+Links and time are simulated in one process (`tests/support/sim_swarm.h`).
 
-**Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*: the same of
-128 windows after the last epoch, activations not compressed. *bits*: wire bits per value that crosses a
-boundary, forward and backward, all headers included (fp32: 64). Two figures are two seeds. The first epoch
-of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used from the first step.
+**Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
+the same of 128 windows after the last epoch, activations not compressed. *bits*: wire bits per
+value that crosses a boundary, forward and backward, all headers included (fp32: 64). Two
+figures are two seeds. The first epoch of `aqsgd` rows is fp32 both ways where a row does not
+say otherwise; `direct` is used from the first step.
 """
 
 LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
-LOW_RANK_TEXT = """As "4 stages" with steps of 8 micro-batches of 2 samples and fp32 activations: what
-gradients alone lose. *epilogue*: the last 3, 2 and 1 of 8 gradients of the three links are low rank, the
-others go by `else=`; *all*: every one. *lazy*: what a low-rank message left out is added to the next
-gradient."""
+LOW_RANK_TEXT = """As "4 stages" with steps of 8 micro-batches of 2 samples and fp32
+activations: what gradients alone lose. *epilogue*: the last 3, 2 and 1 of 8 gradients of
+the three links are low rank, the others go by `else=`; *all*: every one. *lazy*: what a
+low-rank message left out is added to the next gradient."""
 
 
 REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
-REPLICA_TEXT = """Pipelines of two stages, fp32 between stages; `fp32` is the method `average`. *bits*:
-wire bits inside the stage groups per fp32 value that exact sums would send, over the whole run. *High
-rate*: 1e-3 instead of 3e-4."""
+REPLICA_TEXT = """Pipelines of two stages, fp32 between stages; `fp32` is the method
+`average`. *bits*: wire bits inside the stage groups per fp32 value that exact sums would
+send, over the whole run. *High rate*: 1e-3 instead of 3e-4."""
 
 
 def _cells(values, form):
@@ -251,7 +253,8 @@ def write_docs(folder, results, found, machine):
     _write_csv(folder / "limits.csv", [("limit of", "limit", "found", "holds"), *judged])
     held = sum(c.ok is True for c in found)
     out = [SETUP_TEXT, _machines(results, machine), "",
-           f"**Limits.** {held} of {len(judged)} measured limits hold; {len(found)} are defined.", ""]
+           f"**Limits.** {held} of {len(judged)} measured limits hold; {len(found)} are defined.",
+           ""]
     for setup, head, lines in _setups(results):
         out += [f"## {setup[0].upper()}{setup[1:]}", ""]
         if setup == MICRO:
