@@ -140,7 +140,7 @@ class MessageCodec {
 };
 
 // Makes the codec that `spec` names; `hidden` is the model's hidden size (bucket defaults depend
-// on it). The grammar and every codec's options: docs/ALGORITHMS.md, "Codec specs". An unknown
+// on it). The grammar and every codec's options: docs/algorithms/codec-specs.md. An unknown
 // name, option or value is an error that lists what is allowed.
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
 

@@ -1,5 +1,5 @@
-// The grammar of codec specs: name[+stage][:key=value,key=value...] (docs/ALGORITHMS.md). A spec
-// inside a spec has '/' in place of ','. Internal to compression/. Pure. Thread: any.
+// The grammar of codec specs: name[+coder][:key=value,...] (docs/algorithms/codec-specs.md).
+// A spec inside a spec has '/' in place of ','. Internal to compression/. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_API_CODEC_SPEC_H_
 #define SHOAL_COMPRESSION_API_CODEC_SPEC_H_

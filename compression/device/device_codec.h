@@ -5,7 +5,7 @@
 // bus. On the device: scales, rounding, packing, m; a bucket is read once and stays in the
 // registers of a warp until its codes, the next m and the scale are written. On the CPU: headers,
 // checks of foreign bytes and the entropy stages, whose coders work on the symbols of a whole
-// message (docs/ALGORITHMS.md, "On a GPU").
+// message (docs/algorithms/gpu.md).
 //
 // Everything happens in the order of `stream`, a cudaStream_t (null: the default stream), on the
 // device that was current when the codec was made and must be current in every call; a call

@@ -18,7 +18,7 @@ enum class OpKind : std::uint8_t { kForward, kBackwardInput, kBackwardWeights };
 
 enum class ScheduleKind : std::uint8_t {
   k1f1b,        // W right after its B: the least memory
-  kZeroBubble,  // W when the stage would idle (docs/ALGORITHMS.md, "Schedules")
+  kZeroBubble,  // W when the stage would idle (docs/algorithms/schedules.md)
 };
 
 struct Op {

@@ -36,7 +36,7 @@ struct RunConfig {
   std::uint64_t weight_check_every = 10;  // steps
   bool auto_start = true;                 // start as soon as enough peers are there
   // [codecs]
-  // Why these: docs/ALGORITHMS.md, "Default codecs".
+  // Why these: docs/algorithms/codec-specs.md, "Default codecs".
   std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
   std::string backward = "dithered:step=0.5";
   // [replica]

@@ -12,7 +12,7 @@ from swarm import Swarm
 STEPS = 12
 
 # The most that methods may send of what exact sums take, by shape: 2 pipelines of 2 stages, 4 of 1.
-# It is the arithmetic of docs/ALGORITHMS.md and a hundredth for headers and small tensors. The
+# It is the arithmetic of docs/algorithms/ and a hundredth for headers and small tensors. The
 # model has 940,800 values. With two stages the embedding's 131,072 are summed by 4 members, for
 # which each sends half as much again as for the 809,728 others, summed by 2: 0.327 of all bytes.
 #   powersgd  2 exact steps, then factors: 0.050 of what is not the embedding. That is exact with
