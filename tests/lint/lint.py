@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import cxx
@@ -51,6 +52,10 @@ class Tree:
 
     def report(self, path, line, message):
         self.errors.append(f"{path}:{line}: {message}")
+
+
+def line_at(text, offset):
+    return text.count("\n", 0, offset) + 1
 
 
 def longest_prefix(path, folders):
@@ -263,6 +268,37 @@ def check_dead_files(tree):
             tree.report(path, 1, "dead file: no CMakeLists.txt names it")
 
 
+LOCKS_PAGE = "docs/THREADS.md"
+LOCK = re.compile(r"^\s*(?:mutable\s+|static\s+)*Mutex\s+(\w+)[^;()]*;", re.M)
+FOREIGN_LOCK = re.compile(r"\bstd::(?:\w+_)?mutex\b|\bpthread_mutex_t\b|\babsl::Mutex\b")
+LOCK_ROW = re.compile(r"^\| `([\w.]+)` \| `(\w+)` \|", re.M)
+
+
+def check_locks(tree):
+    """Each lock of the programs is in the table of the page on threads, and nothing else is."""
+    page = tree.texts.get(LOCKS_PAGE)
+    if page is None:
+        return
+    unlisted = Counter()
+    for path in tree.cxx():
+        if module_of(path) is None or path == "common/mutex.h":
+            continue
+        code = cxx.without_comments(tree.texts[path])
+        for found in FOREIGN_LOCK.finditer(code):
+            tree.report(path, line_at(code, found.start()), "locks are Mutex of common/mutex.h")
+        for found in LOCK.finditer(code):
+            unlisted[(path.rpartition("/")[2], found[1])] += 1
+    for row in LOCK_ROW.finditer(page):
+        if unlisted[row.groups()] > 0:
+            unlisted[row.groups()] -= 1
+        else:
+            tree.report(LOCKS_PAGE, line_at(page, row.start()),
+                        f"there is no lock {row[2]} in {row[1]}")
+    for (name, lock), count in sorted(unlisted.items()):
+        if count > 0:
+            tree.report(LOCKS_PAGE, 1, f"the lock {lock} of {name} is not in the table")
+
+
 def check_format(tree):
     paths = tree.cxx()
     if not paths:
@@ -277,9 +313,8 @@ def check_format(tree):
         tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
 
 
-CHECKS = [check_includes, check_guards, check_namespaces, check_folders,
-          check_unit_cycles, check_lengths, check_words,
-          check_dead_files, check_format]
+CHECKS = [check_includes, check_guards, check_namespaces, check_folders, check_unit_cycles,
+          check_lengths, check_words, check_dead_files, check_locks, check_format]
 
 
 def lint(root):

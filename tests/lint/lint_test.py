@@ -213,6 +213,26 @@ class LintTest(unittest.TestCase):
         files["tests/c_test.cc"] = "int c;\n"
         self.expect_one(files, "tests/c_test.cc", "dead file")
 
+    def test_locks_are_those_of_the_page(self):
+        lock = "#include \"common/mutex.h\"\n\nmutable Mutex mutex_;\n"
+        files = {**self.with_source("net/links/a.cc", lock), "common/mutex.h": header(
+            "common/mutex.h", "int Lock();\n"), "common/CMakeLists.txt": "mutex.h\n"}
+        page = "| file | lock |\n|---|---|\n| `a.cc` | `mutex_` | all | any |\n"
+        self.assertEqual(self.errors(**files, **{"docs/THREADS.md": page}), [])
+        self.expect_one({**files, "docs/THREADS.md": "no table\n"}, "docs/THREADS.md:1",
+                        "mutex_ of a.cc is not in the table")
+        self.expect_one({**files, "docs/THREADS.md": page + "| `b.cc` | `mutex_` | x | any |\n"},
+                        "docs/THREADS.md:4", "no lock mutex_ in b.cc")
+        files["net/links/a.cc"] += "Mutex mutex_;\n"
+        self.expect_one({**files, "docs/THREADS.md": page}, "docs/THREADS.md:1", "not in the table")
+
+    def test_locks_are_ours(self):
+        for lock in ("std::mutex", "std::shared_mutex", "pthread_mutex_t"):
+            with self.subTest(lock=lock):
+                source = f"#include <mutex>\n\n{lock} mutex;\n"
+                self.expect_one({**self.with_source("net/links/a.cc", source),
+                                 "docs/THREADS.md": "\n"}, "net/links/a.cc:3", "common/mutex.h")
+
     def test_format(self):
         self.expect_one(self.with_source("net/links/a.cc", "int  a;\n"), "net/links/a.cc",
                         "not formatted")
