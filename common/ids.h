@@ -1,4 +1,4 @@
-// Strong identifiers of the things DESIGN section 2 names. Plain structs, std only.
+// Strong identifiers of what crosses module borders. Plain structs, std only.
 
 #ifndef SHOAL_COMMON_IDS_H_
 #define SHOAL_COMMON_IDS_H_

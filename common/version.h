@@ -5,7 +5,8 @@
 
 namespace shoal {
 
-inline constexpr const char* kVersion = "0.1.0";
+// The newest version of CHANGELOG.md that has a date.
+extern const char* const kVersion;
 
 }  // namespace shoal
 

@@ -1,5 +1,5 @@
 // BoundaryCache: the m of one end (boundary and side) during a run: prefetched, the m' of
-// the running step staged, committed behind it, in agreement with the other end (DESIGN section 6).
+// the running step staged, committed behind it, in agreement with the other end.
 //
 // Reading: as soon as a step is planned, its micro-batches are read, in order and while there is
 // room, but for samples of an earlier step whose commit is still to come: these are read after it.

@@ -1,5 +1,5 @@
 // StageRunner: one peer's part in the steps of a run, for one generation of the plan: schedule,
-// boundary links, delta store, replica exchange and the step protocol (DESIGN section 5).
+// boundary links, delta store, replica exchange and the step protocol.
 //
 // Knows no torch, gRPC or RocksDB: model, links and store come in as interfaces, and the daemon
 // implements the Mediator. Thread: control; compute, codec and store work is posted to their
