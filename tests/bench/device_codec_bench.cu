@@ -18,6 +18,7 @@
 #include "compression/api/message_noise.h"
 #include "compression/codecs/tiles_codec.h"
 #include "compression/codecs/topk_codec.h"
+#include "compression/device/device_codec.h"
 #include "compression/device/device_queue.h"
 #include "tests/bench/bench_command.h"
 
