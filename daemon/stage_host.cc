@@ -10,13 +10,13 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "compression/api/segment_count.h"
-#include "compression/replica/replica_method.h"
 #include "daemon/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "dataset/prepared_data.h"
 #include "dataset/sampler.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
+#include "replica/methods/replica_method.h"
 
 namespace shoal::daemon {
 namespace {
@@ -156,7 +156,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
                        run.clip_norm()};
   // A single pipeline has nobody to share with, whatever the method.
   const auto method =
-      compression::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
+      replica::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
   if (!method.ok()) return FailPlan(method.status());
   if (method->shards_moments()) {
     options.held = method->shards_parameters() ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
@@ -366,7 +366,7 @@ std::optional<double> StageHost::synthetic_cpu_ms() const {
 }
 
 void StageHost::OnReady() {
-  const auto method = compression::ParseReplicaMethod(plan_.config().replica_method());
+  const auto method = replica::ParseReplicaMethod(plan_.config().replica_method());
   const bool lans = method.ok() && method->qsdp.lan_auto() && plan_.config().pipelines() > 1;
   if (!lans) return TellReady();
   owner_->OnStageState(PeerState::kSyncing, "measuring how far the other pipelines' peers are");

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "common/task_scope.h"
-#include "compression/replica/power_sgd_vector.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
+#include "replica/collective/power_sgd_vector.h"
 #include "replica/gradient_buckets.h"
 #include "replica/replica_step.h"
 
@@ -68,7 +68,7 @@ class GradientStep final : public ReplicaStep {
   Member* const member_;
   const GroupLinks* const links_;
   const ParameterGroups parts_;
-  const compression::ReplicaMethod method_;
+  const ReplicaMethod method_;
   const FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
@@ -128,12 +128,12 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.reuse_memory = true;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
-    if (method_.kind == compression::ReplicaKind::kPowerSgd && !part->embedding) {
+    if (method_.kind == ReplicaKind::kPowerSgd && !part->embedding) {
       ++own_buckets_;
       own_values_ += bucket.layout.part->values;
       std::vector<std::vector<std::size_t>> shapes;
       for (const auto& tensor : bucket.layout.part->tensors) shapes.push_back(tensor.shape);
-      const compression::PowerSgdLayout layout(method_.power_sgd, shapes);
+      const collective::PowerSgdLayout layout(method_.power_sgd, shapes);
       factor_values_ += layout.first_values() + layout.second_values();
     }
     buckets_.push_back(std::move(bucket));

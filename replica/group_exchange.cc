@@ -1,13 +1,13 @@
 #include <utility>
 
-#include "compression/replica/stage_selection.h"
 #include "replica/collective/power_sgd_exchange.h"
+#include "replica/methods/stage_selection.h"
 #include "replica/replica_step.h"
 
 namespace shoal::replica {
 
 Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
-    const Member& member, const compression::ReplicaMethod& method, const ParameterGroup& part,
+    const Member& member, const ReplicaMethod& method, const ParameterGroup& part,
     const GroupExchangeOptions& options) {
   collective::GroupChannel* const channel =
       options.channel != nullptr ? options.channel : part.channel;
@@ -17,7 +17,7 @@ Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
   collective::ExchangeConfig exchange;
   exchange.codec = method.codec;
   exchange.error_feedback = method.feedback;
-  exchange.row = compression::kReplicaRow;
+  exchange.row = kReplicaRow;
   exchange.seed = SeedOf(config.seed, options.number);
   exchange.epoch = config.generation;
   exchange.early_bytes_max += 2 * sizeof(float) * part.values;
@@ -25,9 +25,9 @@ Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
   SHOAL_ASSIGN_OR_RETURN(auto direct,
                          collective::NewDirectExchange(exchange, channel, control, compute));
   // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
-  if (method.kind != compression::ReplicaKind::kPowerSgd || part.embedding) return direct;
-  SHOAL_ASSIGN_OR_RETURN(const compression::StageSelection selection,
-                         compression::ParseStageSelection(method.power_sgd.stages, config.stages));
+  if (method.kind != ReplicaKind::kPowerSgd || part.embedding) return direct;
+  SHOAL_ASSIGN_OR_RETURN(const StageSelection selection,
+                         ParseStageSelection(method.power_sgd.stages, config.stages));
   if (!selection.automatic && !selection.chosen[config.stage]) return direct;
   std::vector<std::vector<std::size_t>> shapes;
   for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);

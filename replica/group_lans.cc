@@ -2,8 +2,7 @@
 
 namespace shoal::replica {
 
-Result<collective::LanGroups> LansOfGroup(const MemberConfig& config,
-                                          const compression::QsdpOptions& options,
+Result<collective::LanGroups> LansOfGroup(const MemberConfig& config, const QsdpOptions& options,
                                           const ParameterGroup& part) {
   const std::size_t members = part.channel->size();
   const std::vector<std::uint32_t>& planned = part.embedding ? config.embedding_lans : config.lans;

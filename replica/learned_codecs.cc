@@ -12,7 +12,7 @@ bool LearnSteps::At(std::uint64_t step) const {
   });
 }
 
-LearnedCodecs::LearnedCodecs(const compression::QsdpOptions& options)
+LearnedCodecs::LearnedCodecs(const QsdpOptions& options)
     : options_(options), weights_(options.WeightCodec()), gradients_(options.GradientCodec()) {}
 
 Status LearnedCodecs::Learn(std::span<const float> counts) {

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compression/replica/qsdp_options.h"
+#include "replica/methods/qsdp_options.h"
 
 namespace shoal::replica {
 
 // Of a generation.
 class LearnSteps {
  public:
-  LearnSteps(const compression::QsdpOptions& options, std::uint64_t run_steps)
+  LearnSteps(const QsdpOptions& options, std::uint64_t run_steps)
       : steps_(options.LearnSteps(run_steps)) {}
 
   // Whether levels are learned at the end of this step. A generation that begins behind such a step
@@ -33,7 +33,7 @@ class LearnSteps {
 
 class LearnedCodecs {
  public:
-  explicit LearnedCodecs(const compression::QsdpOptions& options);
+  explicit LearnedCodecs(const QsdpOptions& options);
 
   const std::string& weights() const { return weights_; }
   const std::string& gradients() const { return gradients_; }
@@ -41,7 +41,7 @@ class LearnedCodecs {
   Status Learn(std::span<const float> counts);
 
  private:
-  const compression::QsdpOptions options_;
+  const QsdpOptions options_;
   std::string weights_, gradients_;
 };
 

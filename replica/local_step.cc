@@ -71,7 +71,7 @@ Result<Buffer> Difference(model::StageModel* model, const ParameterGroup& part,
 }
 
 // Thread: compute.
-Common Moved(const Common& common, const Buffer& mean, const compression::LocalSteps& local) {
+Common Moved(const Common& common, const Buffer& mean, const LocalSteps& local) {
   const std::size_t bytes = mean.size();
   Buffer values = Buffer::CopyOf(common.values->bytes()), momentum(bytes);
   if (common.momentum != nullptr) {
@@ -112,7 +112,7 @@ class LocalStep final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const compression::LocalSteps local_;
+  const LocalSteps local_;
   std::vector<LocalPart> parts_;
   std::unique_ptr<collective::Exchange> ends_;  // of the embedding's gradient; null: it has one end
   ReduceOrder order_;
@@ -130,7 +130,7 @@ Status LocalStep::Init(const ReplicaContext& context) {
     if (!part->embedding) continue;
     collective::ExchangeConfig exchange;
     exchange.codec = local_.ends_codec;
-    exchange.row = compression::kReplicaRow;
+    exchange.row = kReplicaRow;
     exchange.seed = ~member_->config.seed;  // no random number twice
     exchange.epoch = member_->config.generation;
     exchange.early_bytes_max += 2 * sizeof(float) * part->values;

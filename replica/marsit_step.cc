@@ -65,9 +65,9 @@ struct MarsitPart {
   Buffer magnitudes;
 };
 
-std::size_t ColumnsOf(compression::RingShape shape, std::size_t members) {
-  const bool torus = shape == compression::RingShape::kTorus ||
-                     (shape == compression::RingShape::kAuto && members >= kTorusMembersMin);
+std::size_t ColumnsOf(RingShape shape, std::size_t members) {
+  const bool torus =
+      shape == RingShape::kTorus || (shape == RingShape::kAuto && members >= kTorusMembersMin);
   return torus ? collective::SquarestTorusOf(members).columns : 0;
 }
 
@@ -248,7 +248,7 @@ class MarsitStep final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const compression::ReplicaMethod method_;
+  const ReplicaMethod method_;
   const std::uint64_t start_;  // first step that is not an exact average
   std::vector<MarsitPart> parts_;
   ReduceOrder order_;

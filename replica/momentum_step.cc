@@ -141,7 +141,7 @@ class MomentumStep final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const compression::ReplicaMethod method_;
+  const ReplicaMethod method_;
   const optimizer::VarianceSchedule schedule_;
   FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
@@ -192,7 +192,7 @@ Status MomentumStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
 
 Status MomentumStep::AddExchanges(Bucket* bucket, collective::ChannelMux* mux, std::size_t number) {
   collective::ExchangeConfig config;
-  config.row = compression::kReplicaRow;
+  config.row = kReplicaRow;
   config.seed = SeedOf(member_->config.seed, number);
   config.epoch = member_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * bucket->layout.part->values;

@@ -80,7 +80,7 @@ class QsdpStep final : public ReplicaStep {
     std::shared_ptr<Buffer> sum;  // of the own shard, until its step is made
   };
   struct Group {
-    explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
+    explicit Group(const QsdpOptions& options) : codecs(options) {}
     std::shared_ptr<const ParameterGroup> part;
     collective::LanGroups lans;  // by member
     std::unique_ptr<collective::ChannelMux> mux;
@@ -124,7 +124,7 @@ class QsdpStep final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const compression::ReplicaMethod method_;
+  const ReplicaMethod method_;
   const FinalParts final_after_;
   LearnSteps learn_steps_;
   std::deque<Group> groups_;

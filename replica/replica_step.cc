@@ -193,11 +193,11 @@ std::vector<double> SharesOfGroup(const Member& member, const ParameterGroup& pa
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
   if (context.method.local.steps > 0) return NewLocalStep(std::move(context));
   switch (context.method.kind) {
-    case compression::ReplicaKind::kAverage:
-    case compression::ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
-    case compression::ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
-    case compression::ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
-    case compression::ReplicaKind::kSharded:
+    case ReplicaKind::kAverage:
+    case ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
+    case ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
+    case ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
+    case ReplicaKind::kSharded:
       return context.method.shards_parameters() ? NewZero3Step(std::move(context))
                                                 : NewQsdpStep(std::move(context));
   }

@@ -1,6 +1,6 @@
 // ReplicaStep: what the peers of a stage group do between the end of a step's micro-batches and its
 // Apply, so that all of them go on with the same parameters; one implementation per kind of method
-// (compression/replica/replica_method.h).
+// (replica/methods/replica_method.h).
 //
 // Part of the step's transaction: until Apply nothing of the stage's weights and moments has
 // changed, and destroying the object is an abort. Memories that a method keeps between steps
@@ -21,7 +21,6 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
-#include "compression/replica/replica_method.h"
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
 #include "optimizer/adamw_shard.h"
@@ -29,6 +28,7 @@
 #include "replica/collective/group_channel.h"
 #include "replica/group_links.h"
 #include "replica/member.h"
+#include "replica/methods/replica_method.h"
 #include "replica/operation_gate.h"
 
 namespace shoal::replica {
@@ -125,7 +125,7 @@ struct GroupExchangeOptions {
 };
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.
 Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
-    const Member& member, const compression::ReplicaMethod& method, const ParameterGroup& part,
+    const Member& member, const ReplicaMethod& method, const ParameterGroup& part,
     const GroupExchangeOptions& options = {});
 
 // Thread: control.
@@ -167,7 +167,7 @@ struct ReplicaContext {
   Member* member = nullptr;
   const GroupLinks* links = nullptr;  // null if no part has a group
   ParameterGroups parts;
-  compression::ReplicaMethod method;
+  ReplicaMethod method;
   FinalParts final_after = {};                   // empty: all that is exchanged waits for Reduce
   std::vector<model::TensorLayout> layout = {};  // of the stage
   UnitFacts units = {};                          // of a stage that holds parameters by units

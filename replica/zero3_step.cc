@@ -54,7 +54,7 @@ class Zero3Step final : public ReplicaStep {
 
  private:
   struct Group {
-    explicit Group(const compression::QsdpOptions& options) : codecs(options) {}
+    explicit Group(const QsdpOptions& options) : codecs(options) {}
     std::shared_ptr<const ParameterGroup> part;
     LearnedCodecs codecs;
     std::unique_ptr<collective::ChannelMux> mux;
@@ -85,7 +85,7 @@ class Zero3Step final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const compression::QsdpOptions options_;
+  const QsdpOptions options_;
   LearnSteps learn_steps_;
   UnitPrefetcher gate_;
   std::deque<Group> groups_;

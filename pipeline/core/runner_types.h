@@ -32,7 +32,7 @@ struct RunnerConfig : replica::MemberConfig {
   std::uint32_t row_tokens = 0;
   std::uint32_t hidden = 0;
   std::string forward_codec, backward_codec;
-  std::string replica_method = "average";  // compression/replica/replica_method.h
+  std::string replica_method = "average";  // replica/methods/replica_method.h
   SchedulePolicy schedule = SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;             // 0: chosen from measured times
   std::uint64_t activation_memory_bytes = 0;   // bound on kept micro-batches; 0: none

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "common/log.h"
-#include "compression/replica/replica_method.h"
 #include "pipeline/boundary/boundary.h"
 #include "pipeline/compute/step_compute.h"
 #include "pipeline/core/lifecycle.h"
 #include "pipeline/core/runner_core.h"
 #include "pipeline/runner/runner_checks.h"
 #include "replica/group_links.h"
+#include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
 #include "replica/replica_step.h"
 
@@ -269,9 +269,9 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   }
   replica::ReplicaContext context;
   // A single pipeline has nothing to agree on but the two copies of its embedding.
-  SHOAL_ASSIGN_OR_RETURN(context.method,
-                         compression::ParseReplicaMethod(
-                             config().pipelines > 1 ? config().replica_method : "average"));
+  SHOAL_ASSIGN_OR_RETURN(
+      context.method,
+      replica::ParseReplicaMethod(config().pipelines > 1 ? config().replica_method : "average"));
   local_norm_ = context.method.clips_locally();
   context.member = &member_;
   context.links = group_.get();

@@ -5,16 +5,11 @@
 #include <utility>
 
 #include "common/task_scope.h"
-#include "compression/replica/power_sgd_vector.h"
 #include "replica/collective/exchange_result.h"
+#include "replica/collective/power_sgd_vector.h"
 
 namespace shoal::collective {
 namespace {
-
-using compression::PowerSgdLayout;
-using compression::PowerSgdMemory;
-using compression::PowerSgdRound;
-using compression::PowerSgdStepKey;
 
 // Values of the tensors that one task takes, at least, but for the last of them.
 constexpr std::size_t kTaskValues = std::size_t{1} << 20;

@@ -1,4 +1,4 @@
-// The exchange of exchange.h by PowerSGD (compression/replica/power_sgd_vector.h): factors of the
+// The exchange of exchange.h by PowerSGD (replica/collective/power_sgd_vector.h): factors of the
 // vector's matrices in two rounds of an exact exchange, everything else beside the first factor.
 // Steps before options.start go through the exact exchange as they are.
 //
@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "common/executor.h"
-#include "compression/replica/power_sgd.h"
 #include "replica/collective/exchange.h"
+#include "replica/collective/power_sgd.h"
 
 namespace shoal::collective {
 
 struct PowerSgdExchangeConfig {
-  compression::PowerSgdOptions options;
+  replica::PowerSgdOptions options;
   std::uint64_t seed = 0;                         // of the run
   std::uint32_t generation = 0;                   // of the group
   std::size_t rank = 0;                           // own place in it

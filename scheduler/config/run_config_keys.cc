@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compression/replica/replica_method.h"
-#include "compression/replica/stage_selection.h"
 #include "net/base/host_port.h"
+#include "replica/methods/replica_method.h"
+#include "replica/methods/stage_selection.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -134,9 +134,9 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
 }
 
 Status CheckReplicaMethod(const RunConfig& c) {
-  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
-                         compression::ParseReplicaMethod(c.replica_method));
-  const auto stages = compression::ParseStageSelection(method.power_sgd.stages, c.stages);
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
+                         replica::ParseReplicaMethod(c.replica_method));
+  const auto stages = replica::ParseStageSelection(method.power_sgd.stages, c.stages);
   if (!stages.ok()) {
     return stages.status().WithContext("replica method '" + c.replica_method + "'");
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -82,7 +82,7 @@ double RoundTripBook::Of(const PeerId& from, const PeerId& to) const {
 }
 
 PlanLans LansOfPlan(const RunConfig& config, const PlacementPlan& plan, const RoundTripBook& book) {
-  const auto method = compression::ParseReplicaMethod(config.replica_method);
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
   if (!method.ok() || method->qsdp.lan.empty() || config.pipelines < 2) return {};
   PlanLans lans;
   const auto lan_of = method->qsdp.LanOf(config.pipelines);

@@ -15,8 +15,8 @@
 #include "common/trace.h"
 #include "common/version.h"
 #include "compression/api/codec_advice.h"
-#include "compression/replica/replica_advice.h"
 #include "dataset/prepared_data.h"
+#include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/server.h"
@@ -118,7 +118,7 @@ void Advise(const RunConfig& config) {
   }
   choice.fresh_masks = config.dropout > 0 && config.dropout_masks == "fresh";
   std::vector<std::string> lines = compression::CodecAdvice(choice);
-  std::ranges::copy(compression::ReplicaCautions(config.replica_method, config.pipelines),
+  std::ranges::copy(replica::ReplicaCautions(config.replica_method, config.pipelines),
                     std::back_inserter(lines));
   for (const std::string& line : lines) {
     std::cerr << "shoal-scheduler: warning: " << line << "\n";

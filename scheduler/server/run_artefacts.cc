@@ -8,10 +8,10 @@
 #include "common/log.h"
 #include "common/units.h"
 #include "compression/api/segment_count.h"
-#include "compression/replica/replica_advice.h"
-#include "compression/replica/replica_method.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
+#include "replica/methods/replica_advice.h"
+#include "replica/methods/replica_method.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/plan/even_cuts.h"
 #include "scheduler/server/artefact_ref.h"
@@ -120,8 +120,8 @@ std::uint64_t LargestUnit(const storage::ModelConfig& model, const RunConfig& co
 
 // Of the parameters and what goes with them; activations come on top.
 Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
-  SHOAL_ASSIGN_OR_RETURN(const compression::ReplicaMethod method,
-                         compression::ParseReplicaMethod(config->replica_method));
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
+                         replica::ParseReplicaMethod(config->replica_method));
   const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
   config->stage_bytes.clear();
   for (std::uint32_t stage = 0; stage < config->stages && !config->without_weights; ++stage) {
@@ -279,7 +279,7 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
   RunConfig cut = config;
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
-  compression::ReplicaCase run;
+  replica::ReplicaCase run;
   for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
     run.largest_unit = std::max(run.largest_unit, LargestUnit(model, config, stage));
     run.values = std::max(run.values, model.ParametersOf(cut.stage_first_layers[stage],
@@ -291,7 +291,7 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   run.step_seconds = std::chrono::duration<double>(needs.step).count();
   run.memory_bytes = needs.memory_bytes;
   run.bf16 = config.compute == "bf16";
-  return compression::DescribeReplicaOffers(run, FormatRate(needs.link));
+  return replica::DescribeReplicaOffers(run, FormatRate(needs.link));
 }
 
 Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/log.h"
-#include "compression/replica/replica_method.h"
-#include "compression/replica/stage_selection.h"
+#include "replica/methods/replica_method.h"
+#include "replica/methods/stage_selection.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -26,9 +26,9 @@ double Median(const std::deque<double>& values) {
 StageChoice::StageChoice(const std::string& replica_method, std::uint32_t stages,
                          std::uint32_t pipelines)
     : stages_(stages), measured_(stages) {
-  const auto method = compression::ParseReplicaMethod(replica_method);
-  if (!method.ok() || method->kind != compression::ReplicaKind::kPowerSgd || pipelines < 2) return;
-  const auto selection = compression::ParseStageSelection(method->power_sgd.stages, stages);
+  const auto method = replica::ParseReplicaMethod(replica_method);
+  if (!method.ok() || method->kind != replica::ReplicaKind::kPowerSgd || pipelines < 2) return;
+  const auto selection = replica::ParseStageSelection(method->power_sgd.stages, stages);
   if (selection.ok() && selection->automatic) start_ = method->power_sgd.start;
 }
 
@@ -68,7 +68,7 @@ bool StageChoice::Enough() const {
 }
 
 void StageChoice::Decide() {
-  std::vector<compression::StageExchange> exchanges;
+  std::vector<replica::StageExchange> exchanges;
   for (const Measured& measured : measured_) {
     // Buckets that went out during the backward are no part of it. With fewer bytes more of them
     // are out by then, so what is left shrinks by that part at least.
@@ -76,7 +76,7 @@ void StageChoice::Decide() {
     exchanges.push_back(
         {Median(measured.backward_ms) * 1e-3, exact, exact * measured.compressed_part});
   }
-  const std::vector<bool> compressed = compression::AutoStages(exchanges);
+  const std::vector<bool> compressed = replica::AutoStages(exchanges);
   decided_.emplace();
   for (std::uint32_t stage = 0; stage < stages_; ++stage) {
     if (!compressed[stage]) decided_->push_back(stage);

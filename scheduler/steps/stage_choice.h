@@ -1,5 +1,5 @@
 // StageChoice: which stages of a run compress their exchange between replicas, where the replica
-// method leaves that to the swarm (powersgd:stages=auto; compression/replica/stage_selection.h).
+// method leaves that to the swarm (powersgd:stages=auto; replica/methods/stage_selection.h).
 //
 // All stages exchange exactly until the method starts and a few steps of the generation have been
 // measured; what is decided then holds until the generation ends. A stage's backward ends when the

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "common/checksum.h"
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -22,7 +22,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_train_rows(from.train_rows);
   to->set_forward_codec(from.forward);
   to->set_backward_codec(from.backward);
-  const auto method = compression::ParseReplicaMethod(from.replica_method);
+  const auto method = replica::ParseReplicaMethod(from.replica_method);
   SHOAL_CHECK(method.ok());  // CheckReplicaMethod
   to->set_replica_method(method->SpecOfRun(from.steps, from.warmup_steps));
   to->set_compute(from.compute);

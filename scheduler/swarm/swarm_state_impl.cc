@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/units.h"
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 #include "scheduler/swarm/peer_message_check.h"
 
 namespace shoal::scheduler {
@@ -15,7 +15,7 @@ constexpr const char* kHowToResume = "continue with: shoal swarm resume";
 constexpr const char* kStartedAgain = "the scheduler was started again";
 
 std::uint32_t LocalSteps(const RunConfig& config) {
-  const auto method = compression::ParseReplicaMethod(config.replica_method);
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
   return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compression/api/stateful_codec.h"
-#include "compression/replica/power_sgd.h"
+#include "replica/collective/power_sgd.h"
 #include "tests/bench/google_main.h"
 
 namespace shoal::compression {
@@ -71,12 +71,13 @@ void Decode(benchmark::State& state) {
 void PowerSgd(benchmark::State& state) {
   auto values = Values();
   const MatrixShape shape{kShape.tokens, kShape.hidden};
-  const FactorKey key;
-  auto memory = NewPowerSgdState(shape, static_cast<std::uint32_t>(state.range(0)), key);
+  const collective::FactorKey key;
+  auto memory =
+      collective::NewPowerSgdState(shape, static_cast<std::uint32_t>(state.range(0)), key);
   std::vector<float> mean(values.size());
   std::uint64_t step = 0;
   for (auto round : state) {
-    auto way = PowerSgdStep::Begin(values, memory, key, step++).value();
+    auto way = collective::PowerSgdStep::Begin(values, memory, key, step++).value();
     const std::vector<float> p(way.p().begin(), way.p().end());
     const auto q = way.Continue(p).value();
     memory = way.Finish(q, mean).value();

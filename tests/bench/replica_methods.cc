@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "compression/replica/replica_method.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/power_sgd_exchange.h"
@@ -13,6 +12,7 @@
 #include "replica/collective/ring/ring_exchange.h"
 #include "replica/collective/ring/ring_reduce.h"
 #include "replica/collective/shard_layout.h"
+#include "replica/methods/replica_method.h"
 
 namespace shoal::bench {
 namespace {
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Exchange>> NewDirect(const ReplicaBenchOptions& options,
   config.codec = options.codec;
   config.result_codec = options.result_codec;
   config.error_feedback = options.feedback;
-  config.row = compression::kReplicaRow;
+  config.row = replica::kReplicaRow;
   config.chunk_bytes = options.chunk_bytes.value_or(config.chunk_bytes);
   config.chunk_values = options.chunk_values.value_or(config.chunk_values);
   config.window_bytes = options.window_bytes.value_or(config.window_bytes);
@@ -88,7 +88,7 @@ class OwnerRounds final : public ReplicaBenchMethod {
       : exchange_(std::move(exchange)),
         values_(options.values),
         first_(collective::Shards(values_->size() / sizeof(float), Equal(members), {},
-                                  compression::kReplicaRow)[rank]
+                                  replica::kReplicaRow)[rank]
                    .begin),
         members_(members) {}
 

@@ -112,7 +112,7 @@ class StepRounds final : public ReplicaBenchMethod {
     replica::ReplicaContext context;
     context.member = member_.get();
     context.parts.push_back(part_);
-    SHOAL_ASSIGN_OR_RETURN(context.method, compression::ParseReplicaMethod(method));
+    SHOAL_ASSIGN_OR_RETURN(context.method, replica::ParseReplicaMethod(method));
     context.layout.assign(model_.layout().begin(), model_.layout().end());
     context.final_after = replica::FinalAfter(context.layout, model_.weight_parts());
     SHOAL_ASSIGN_OR_RETURN(step_, replica::NewReplicaStep(std::move(context)));

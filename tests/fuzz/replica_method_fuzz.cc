@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "compression/api/codec.h"
-#include "compression/replica/replica_method.h"
-#include "compression/replica/stage_selection.h"
+#include "replica/methods/replica_method.h"
+#include "replica/methods/stage_selection.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using shoal::compression::ParseReplicaMethod;
+  using shoal::replica::ParseReplicaMethod;
   const auto method = ParseReplicaMethod({reinterpret_cast<const char*>(data), size});
   if (!method.ok()) return 0;
   const auto again = ParseReplicaMethod(method->spec);
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const bool named = method->codec.starts_with("onebit");  // the exchange's own
   if (!named && !shoal::compression::MakeCodec(method->codec, 1024).ok()) abort();
-  static_cast<void>(shoal::compression::ParseStageSelection(method->power_sgd.stages, 4));
+  static_cast<void>(shoal::replica::ParseStageSelection(method->power_sgd.stages, 4));
   if (const auto lans = method->qsdp.LanOf(6); lans.ok() && lans->size() != 6) abort();
   for (const std::uint64_t step : method->qsdp.LearnSteps(100)) {
     if (step == 0) abort();

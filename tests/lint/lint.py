@@ -152,7 +152,8 @@ def check_namespaces(tree):
         module = module_of(path)
         if module is None or not path.endswith(".h") or path.endswith("-inl.h"):
             continue
-        own = "shoal" if module == "common" else f"shoal::{module.rpartition('/')[2]}"
+        name = rules.NAMESPACES.get(module, module.rpartition("/")[2])
+        own = "shoal" if module == "common" else f"shoal::{name}"
         if not re.search(rf"^namespace {own} {{", tree.texts[path], re.M):
             tree.report(path, 1, f"nothing here is in namespace {own}")
 

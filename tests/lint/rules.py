@@ -8,21 +8,27 @@ ARROWS = {
     "common": set(),
     "proto": set(),
     "compression": {"common"},
-    "replica/collective": {"common", "compression"},
+    "replica/methods": {"common", "compression"},
+    "replica/collective": {"common", "compression", "replica/methods"},
     "storage": {"common"},
     "dataset": {"common"},
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model": {"common", "storage", "optimizer"},
-    "replica": {"common", "compression", "replica/collective", "optimizer", "net", "model"},
-    "pipeline": {"common", "compression", "replica", "optimizer", "storage", "net", "model",
-                 "dataset"},
-    "scheduler": {"common", "proto", "net", "dataset", "storage", "compression"},
-    "daemon": {"common", "proto", "compression", "replica", "replica/collective", "storage",
-               "dataset", "net", "model", "pipeline", "scheduler"},
+    "replica": {"common", "compression", "replica/methods", "replica/collective", "optimizer",
+                "net", "model"},
+    "pipeline": {"common", "compression", "replica", "replica/methods", "optimizer", "storage",
+                 "net", "model", "dataset"},
+    "scheduler": {"common", "proto", "net", "dataset", "storage", "compression",
+                  "replica/methods"},
+    "daemon": {"common", "proto", "compression", "replica", "replica/methods",
+               "replica/collective", "storage", "dataset", "net", "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
     "bench": {"common", "proto", "net", "dataset", "client"},
 }
+
+# A module whose namespace is not its folder's last name.
+NAMESPACES = {"replica/methods": "replica"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders count as it does. A module with an entry
@@ -33,7 +39,6 @@ FOLDER_ARROWS = {
     "compression/entropy": {"simd"},
     "compression/codecs": {"api", "entropy", "simd"},
     "compression/device": {"api", "codecs", "entropy", "simd"},
-    "compression/replica": {"api", "codecs", "simd"},
     "replica/collective": set(),
     "replica/collective/direct": {"."},
     "replica/collective/ring": {"."},

@@ -10,12 +10,12 @@
 
 #include "common/file.h"
 #include "compression/api/codec.h"
-#include "compression/replica/replica_method.h"
 #include "dataset/sampler.h"
 #include "model/init_weights.h"
 #include "model/stage_model.h"
 #include "net/base/wire_bytes.h"
 #include "net/links/send_queue.h"
+#include "replica/methods/replica_method.h"
 #include "scheduler/config/run_config.h"
 #include "tests/quality/byte_windows.h"
 #include "tests/support/sim_swarm.h"
@@ -305,7 +305,7 @@ SwarmOptions RowOptions(const RowSpec& spec, const dataset::Sampler& sampler) {
   const std::uint64_t epoch = sampler.steps_per_epoch();
   options.run_steps = epoch * spec.epochs;
   options.replica = spec.replica;
-  if (const auto method = compression::ParseReplicaMethod(spec.replica); method.ok()) {
+  if (const auto method = replica::ParseReplicaMethod(spec.replica); method.ok()) {
     // As a plan does: the variance is frozen behind the rate's warm-up, which is the first epoch.
     options.replica = method->SpecOfRun(options.run_steps, epoch);
     if (method->local.steps > 0) options.sync_every = method->local.steps;

@@ -53,7 +53,7 @@ class Members {
         codec_(world_.NewExecutor("codec", [](const char*) { return Duration(1000); })),
         group_(&world_, control_.get(), count,
                [this] { return Duration(1000 * (1 + random_() % 50)); }) {
-    const auto parsed = compression::ParseReplicaMethod(method);
+    const auto parsed = ParseReplicaMethod(method);
     EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
     group_.tap = [this](MemoryGroup::Message*) {
       ++messages_;

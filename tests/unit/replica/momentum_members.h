@@ -109,7 +109,7 @@ class MomentumMembers {
         codec_(NewExecutor("codec")),
         group_(&world_, control_.get(), shape.pipelines * shape.ends,
                [this] { return Duration(1000 * (1 + random_() % 50)); }) {
-    const auto parsed = compression::ParseReplicaMethod(method);
+    const auto parsed = ParseReplicaMethod(method);
     EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
     group_.tap = [this](test_support::MemoryGroup::Message*) {
       ++messages_;
@@ -212,7 +212,7 @@ class MomentumMembers {
       return Duration(1000);
     });
   }
-  void AddMember(std::uint32_t rank, const compression::ReplicaMethod& method) {
+  void AddMember(std::uint32_t rank, const ReplicaMethod& method) {
     const test_support::TinyShape tiny{
         .layers = 5, .hidden = 16, .vocabulary = 40, .adamw = true, .clip_norm = kClip};
     models_.push_back(std::make_unique<SeenStage>(tiny, model::StageRange{0, 5}, 5));

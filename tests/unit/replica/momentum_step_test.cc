@@ -157,9 +157,9 @@ class Reference {
  private:
   static collective::ExchangeConfig ConfigOf(const std::string& method) {
     collective::ExchangeConfig config;
-    config.codec = compression::ParseReplicaMethod(method)->codec;
+    config.codec = ParseReplicaMethod(method)->codec;
     config.error_feedback = true;
-    config.row = compression::kReplicaRow;
+    config.row = kReplicaRow;
     config.seed = 3;
     return config;
   }

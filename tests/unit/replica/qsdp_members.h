@@ -46,7 +46,7 @@ class Members {
     group_ = std::make_unique<MemoryGroup>(&world_, control_.get(), models_.size(), [this] {
       return Duration(1000 * (1 + random_() % 50));
     });
-    const auto method = compression::ParseReplicaMethod(method_);
+    const auto method = ParseReplicaMethod(method_);
     ASSERT_TRUE(method.ok()) << method.status().ToString();
     for (std::size_t r = 0; r < models_.size(); ++r) {
       MemberConfig config;

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "compression/replica/power_sgd_vector.h"
+#include "replica/collective/power_sgd_vector.h"
 #include "tests/unit/replica/collective/exchange_group.h"
 
 namespace shoal::collective {
@@ -127,10 +127,9 @@ TEST(PowerSgdExchange, AbortedRoundsLeaveNoTraceAndARetryMayHaveAMemberLess) {
 }
 
 // Tensor after tensor on one thread, sums in rank order.
-Values InOnePlace(const compression::PowerSgdLayout& layout, std::uint64_t step,
-                  const std::vector<Values>& values,
-                  std::vector<compression::PowerSgdMemory>* memories) {
-  std::vector<compression::PowerSgdRound> rounds;
+Values InOnePlace(const PowerSgdLayout& layout, std::uint64_t step,
+                  const std::vector<Values>& values, std::vector<PowerSgdMemory>* memories) {
+  std::vector<PowerSgdRound> rounds;
   Values first(layout.first_values()), second(layout.second_values()), decoded(layout.values());
   const auto add = [](const Buffer& part, bool is_first, Values* sum) {
     for (std::size_t i = 0; i < sum->size(); ++i) {
@@ -138,7 +137,7 @@ Values InOnePlace(const compression::PowerSgdLayout& layout, std::uint64_t step,
     }
   };
   for (std::size_t r = 0; r < values.size(); ++r) {
-    rounds.emplace_back(layout, compression::PowerSgdStepKey{9, 1, step});
+    rounds.emplace_back(layout, PowerSgdStepKey{9, 1, step});
     for (std::size_t t = 0; t < layout.tensors().size(); ++t) {
       EXPECT_TRUE(rounds[r].Begin(t, values[r], (*memories)[r]).ok());
     }
@@ -161,13 +160,13 @@ Values InOnePlace(const compression::PowerSgdLayout& layout, std::uint64_t step,
 
 TEST(PowerSgdExchange, ManyTasksAndMemoryUsedAgainMakeTheBitsOfOnePlace) {
   const FactorGroup::Tensors tensors{{1024, 1100}, {300}, {1100, 1000}, {64, 64}};
-  compression::PowerSgdOptions options;
+  replica::PowerSgdOptions options;
   options.rank = 3;
   options.start = 2;
-  const compression::PowerSgdLayout layout(options, tensors);
+  const PowerSgdLayout layout(options, tensors);
   for (const bool reuse : {false, true}) {
     FactorGroup group(2, 15, tensors, reuse);
-    std::vector<compression::PowerSgdMemory> memories(2);
+    std::vector<PowerSgdMemory> memories(2);
     for (std::uint64_t step = 2; step < 6; ++step) {
       const std::vector<Values> values = group.RandomOfAll(layout.values());
       if (step == 4) {  // for nothing

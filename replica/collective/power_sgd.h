@@ -16,8 +16,8 @@
 // all of them get the same bits. State enters and leaves as an object: adopt what came out when the
 // step is applied, drop it when it is aborted. Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_POWER_SGD_H_
-#define SHOAL_COMPRESSION_REPLICA_POWER_SGD_H_
+#ifndef SHOAL_REPLICA_COLLECTIVE_POWER_SGD_H_
+#define SHOAL_REPLICA_COLLECTIVE_POWER_SGD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,29 +28,17 @@
 
 #include "common/status.h"
 #include "compression/codecs/low_rank/low_rank.h"
+#include "replica/methods/power_sgd_options.h"
 
-namespace shoal::compression {
-
-struct PowerSgdOptions {
-  std::uint32_t rank = 16;     // 1 to kRankMax
-  std::uint32_t start = 10;    // steps that are exchanged exactly first, 2 or more
-  std::string stages = "all";  // stage_selection.h
-
-  // "powersgd:rank=16,start=10,stages=all".
-  std::string Spec() const;
-};
-
-// Takes "powersgd[:rank=N][,start=N][,stages=...]" apart; stages inside a spec are separated by
-// '/'. An unknown option or value is an error that lists what is allowed.
-Result<PowerSgdOptions> ParsePowerSgd(std::string_view spec);
+namespace shoal::collective {
 
 // Whether a step's tensor goes as factors: a matrix, (first dimension) x (the rest), of which they
 // are less than half, in a step behind the warm-up (`step` counts from 0). Everything else is
 // exchanged exactly, without residual. `dimensions` as the tensor has them, 1 and 0 included.
-bool UsesFactors(const PowerSgdOptions& options, std::span<const std::size_t> dimensions,
+bool UsesFactors(const replica::PowerSgdOptions& options, std::span<const std::size_t> dimensions,
                  std::uint64_t step);
 // The matrix that a tensor of two or more dimensions is taken as.
-MatrixShape MatrixOf(std::span<const std::size_t> dimensions);
+compression::MatrixShape MatrixOf(std::span<const std::size_t> dimensions);
 
 // Names a tensor's random numbers, the same on every member.
 struct FactorKey {
@@ -64,7 +52,7 @@ struct FactorKey {
 // the key, so that nobody must be sent one, and residuals stay with who has them; that of a member
 // who leaves is lost, a newcomer has none.
 struct PowerSgdState {
-  MatrixShape shape;
+  compression::MatrixShape shape;
   std::uint32_t rank = 0;  // min(rank, rows, columns)
   std::uint32_t generation = 0;
   std::vector<float> q;         // columns x rank
@@ -73,7 +61,8 @@ struct PowerSgdState {
   bool operator==(const PowerSgdState&) const = default;
 };
 
-PowerSgdState NewPowerSgdState(MatrixShape shape, std::uint32_t rank, const FactorKey& key);
+PowerSgdState NewPowerSgdState(compression::MatrixShape shape, std::uint32_t rank,
+                               const FactorKey& key);
 // The state for the group of key.generation: unchanged if that is its own.
 PowerSgdState AtGeneration(PowerSgdState state, const FactorKey& key);
 
@@ -106,6 +95,6 @@ class PowerSgdStep {
   std::vector<float> p_;
 };
 
-}  // namespace shoal::compression
+}  // namespace shoal::collective
 
-#endif  // SHOAL_COMPRESSION_REPLICA_POWER_SGD_H_
+#endif  // SHOAL_REPLICA_COLLECTIVE_POWER_SGD_H_

@@ -1,8 +1,8 @@
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
 #include <gmock/gmock.h>
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 using testing::HasSubstr;
@@ -283,4 +283,4 @@ TEST(ReplicaMethod, ShardsOfTheOptimizerShrinkWithTheGroup) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal::replica

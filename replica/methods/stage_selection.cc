@@ -1,4 +1,4 @@
-#include "compression/replica/stage_selection.h"
+#include "replica/methods/stage_selection.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 std::optional<std::uint32_t> Stage(std::string_view text, std::uint32_t stages) {
@@ -65,4 +65,4 @@ std::vector<bool> AutoStages(std::span<const StageExchange> stages) {
   return chosen;
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica

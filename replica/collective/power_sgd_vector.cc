@@ -1,11 +1,11 @@
-#include "compression/replica/power_sgd_vector.h"
+#include "replica/collective/power_sgd_vector.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-namespace shoal::compression {
+namespace shoal::collective {
 namespace {
 
 using Tensor = PowerSgdLayout::Tensor;
@@ -22,7 +22,7 @@ std::size_t QValues(const Tensor& tensor) { return tensor.shape.columns * tensor
 
 }  // namespace
 
-PowerSgdLayout::PowerSgdLayout(const PowerSgdOptions& options,
+PowerSgdLayout::PowerSgdLayout(const replica::PowerSgdOptions& options,
                                const std::vector<std::vector<std::size_t>>& tensors)
     : start_(options.start) {
   for (const auto& dimensions : tensors) {
@@ -113,4 +113,4 @@ Status PowerSgdRound::Finish(std::size_t number, std::span<const float> first,
   return Status::Ok();
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::collective

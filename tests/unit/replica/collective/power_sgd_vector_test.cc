@@ -1,4 +1,4 @@
-#include "compression/replica/power_sgd_vector.h"
+#include "replica/collective/power_sgd_vector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,11 @@
 
 #include "tests/unit/compression/matrix_reference.h"
 
-namespace shoal::compression {
+namespace shoal::collective {
 namespace {
 
+namespace reference = compression::reference;
+using compression::MatrixShape;
 using reference::Normal;
 using testing::HasSubstr;
 using Values = std::vector<float>;
@@ -24,8 +26,8 @@ using Values = std::vector<float>;
 const std::vector<std::vector<std::size_t>> kTensors{{5}, {24, 40}, {4, 4}, {20, 5, 6}};
 constexpr std::size_t kValues = 5 + 960 + 16 + 600;
 
-PowerSgdOptions Options() {
-  PowerSgdOptions options;
+replica::PowerSgdOptions Options() {
+  replica::PowerSgdOptions options;
   options.rank = 3;
   options.start = 2;
   return options;
@@ -193,4 +195,4 @@ TEST(PowerSgdVector, AgreedVectorsOfAWrongSizeAreRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal::collective

@@ -1,10 +1,10 @@
-#include "compression/replica/replica_advice.h"
+#include "replica/methods/replica_advice.h"
 
 #include <gmock/gmock.h>
 
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 using testing::AllOf;
@@ -132,4 +132,4 @@ TEST(ReplicaAdvice, MarsitIsNotForTrainingInEarnest) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal::replica

@@ -1,4 +1,4 @@
-#include "compression/replica/power_sgd.h"
+#include "replica/collective/power_sgd.h"
 
 #include <algorithm>
 #include <array>
@@ -10,17 +10,15 @@
 #include "compression/simd/kernels.h"
 #include "compression/simd/vector_kernels.h"
 
-namespace shoal::compression {
+namespace shoal::collective {
 namespace {
 
 constexpr char kName[] = "powersgd";
-constexpr std::uint32_t kStartMin = 2;
-constexpr std::uint32_t kStartMax = 1000000;
 // Factors of gradients up to 2^96 are smaller, and no product of smaller ones overflows.
 constexpr float kMeanMost = 0x1p116F;
 
-RandomKey Random(const FactorKey& key, std::uint64_t step) {
-  RandomKey random;
+compression::RandomKey Random(const FactorKey& key, std::uint64_t step) {
+  compression::RandomKey random;
   random.seed = key.seed;
   random.step = step;
   random.micro_batch = key.tensor;
@@ -34,7 +32,7 @@ Status CheckFactor(std::span<const float> factor, std::size_t want, const char* 
                            std::to_string(factor.size()) + " values, expected " +
                            std::to_string(want) + "; all members must use the same rank");
   }
-  const float most = std::bit_cast<float>(AbsMaxBits(factor.data(), factor.size()));
+  const float most = std::bit_cast<float>(compression::AbsMaxBits(factor.data(), factor.size()));
   if (most <= kMeanMost) return Status::Ok();
   return InvalidArgument(std::string(kName) + ": mean " + name +
                          " holds a value that is not finite or too large for a gradient; abort the "
@@ -57,9 +55,9 @@ std::uint32_t AddUp(std::span<const float> gradient, std::span<const float> resi
     if (residual.empty()) {
       std::copy_n(gradient.data() + at, n, block.data());
     } else {
-      AddVectors(residual.data() + at, gradient.data() + at, n, block.data());
+      compression::AddVectors(residual.data() + at, gradient.data() + at, n, block.data());
     }
-    most = std::max(most, AbsMaxBits(block.data(), n));
+    most = std::max(most, compression::AbsMaxBits(block.data(), n));
     if (fits) {
       std::copy_n(block.data(), n, sum->data() + at);
     } else {
@@ -74,58 +72,33 @@ void WriteMean(std::span<const float> p, std::span<const float> q, const PowerSg
                std::span<float> mean_gradient) {
   SHOAL_CHECK(mean_gradient.size() == state.shape.values());
   std::vector<float> left(p.begin(), p.end()), right(q.begin(), q.end());
-  const int exponent = ScaleFactors(left, right);
-  LowRankProduct(right, state.shape.columns, state.rank, exponent).Write(left, mean_gradient);
+  const int exponent = compression::ScaleFactors(left, right);
+  compression::LowRankProduct(right, state.shape.columns, state.rank, exponent)
+      .Write(left, mean_gradient);
 }
 
 }  // namespace
 
-std::string PowerSgdOptions::Spec() const {
-  return std::string(kName) + ":rank=" + std::to_string(rank) + ",start=" + std::to_string(start) +
-         ",stages=" + Nested(stages);
-}
-
-Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ',', kReplicaKind));
-  if (spec.name != kName) {
-    return SpecError(spec, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
-  }
-  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"rank", "start", "stages"}));
-  PowerSgdOptions options;
-  SHOAL_ASSIGN_OR_RETURN(options.rank, NumberOption(spec, "rank", 1, kRankMax, options.rank));
-  SHOAL_ASSIGN_OR_RETURN(options.start,
-                         NumberOption(spec, "start", kStartMin, kStartMax, options.start));
-  if (const auto stages = spec.Option("stages"); !stages.empty()) options.stages = stages;
-  std::replace(options.stages.begin(), options.stages.end(), '/', ',');
-  // Which of them the run has is known later.
-  const bool named =
-      options.stages == "all" || options.stages == "none" || options.stages == "auto";
-  if (!named && options.stages.find_first_not_of("0123456789-,") != std::string::npos) {
-    return SpecError(spec, "stages are all, none, auto, or as 0, 0-1 or 0/2-3");
-  }
-  return options;
-}
-
-MatrixShape MatrixOf(std::span<const std::size_t> dimensions) {
+compression::MatrixShape MatrixOf(std::span<const std::size_t> dimensions) {
   SHOAL_CHECK(dimensions.size() >= 2);
-  MatrixShape shape{dimensions[0], 1};
+  compression::MatrixShape shape{dimensions[0], 1};
   for (const std::size_t side : dimensions.subspan(1)) shape.columns *= side;
   return shape;
 }
 
-bool UsesFactors(const PowerSgdOptions& options, std::span<const std::size_t> dimensions,
+bool UsesFactors(const replica::PowerSgdOptions& options, std::span<const std::size_t> dimensions,
                  std::uint64_t step) {
   return step >= options.start && dimensions.size() >= 2 &&
-         WorthFactors(MatrixOf(dimensions), options.rank);
+         compression::WorthFactors(MatrixOf(dimensions), options.rank);
 }
 
-PowerSgdState NewPowerSgdState(MatrixShape shape, std::uint32_t rank, const FactorKey& key) {
+PowerSgdState NewPowerSgdState(compression::MatrixShape shape, std::uint32_t rank,
+                               const FactorKey& key) {
   PowerSgdState state;
   state.shape = shape;
-  state.rank = static_cast<std::uint32_t>(RankFor(shape, rank));
+  state.rank = static_cast<std::uint32_t>(compression::RankFor(shape, rank));
   state.generation = key.generation;
-  state.q = RandomFactor(Random(key, 0), shape.columns, state.rank);
+  state.q = compression::RandomFactor(Random(key, 0), shape.columns, state.rank);
   return state;
 }
 
@@ -148,12 +121,12 @@ Result<PowerSgdStep> PowerSgdStep::Begin(std::span<const float> gradient,
   made.next_.q = state.q;
   std::vector<float>& sum = made.next_.residual;
   sum = std::move(spare);
-  SHOAL_RETURN_IF_ERROR(
-      CheckMagnitude(AddUp(gradient, state.residual, &sum), kLowRankMagnitudeMax, kName));
-  const RandomKey random = Random(key, step + 1);
-  OrthonormaliseColumns(made.next_.q, state.shape.columns, state.rank, &random);
+  SHOAL_RETURN_IF_ERROR(compression::CheckMagnitude(AddUp(gradient, state.residual, &sum),
+                                                    compression::kLowRankMagnitudeMax, kName));
+  const compression::RandomKey random = Random(key, step + 1);
+  compression::OrthonormaliseColumns(made.next_.q, state.shape.columns, state.rank, &random);
   made.p_.resize(state.shape.rows * state.rank);
-  ProjectRows(sum, state.shape, made.next_.q, state.rank, 1, made.p_);
+  compression::ProjectRows(sum, state.shape, made.next_.q, state.rank, 1, made.p_);
   return made;
 }
 
@@ -167,15 +140,16 @@ PowerSgdStep PowerSgdStep::Listen(const PowerSgdState& state) {
 
 Result<std::vector<float>> PowerSgdStep::Continue(std::span<const float> mean_p) {
   SHOAL_RETURN_IF_ERROR(CheckFactor(mean_p, p_.size(), "P"));
-  const MatrixShape shape = next_.shape;
+  const compression::MatrixShape shape = next_.shape;
   p_.assign(mean_p.begin(), mean_p.end());
-  OrthonormaliseColumns(p_, shape.rows, next_.rank, nullptr);
+  compression::OrthonormaliseColumns(p_, shape.rows, next_.rank, nullptr);
   std::vector<float> q(shape.columns * next_.rank);
   if (listens_) return q;
-  ProjectColumns(next_.residual, shape, p_, next_.rank, 1, q);
+  compression::ProjectColumns(next_.residual, shape, p_, next_.rank, 1, q);
   std::vector<float> left = p_, right = q;
-  const int exponent = ScaleFactors(left, right);
-  LowRankProduct(right, shape.columns, next_.rank, exponent).Subtract(left, next_.residual);
+  const int exponent = compression::ScaleFactors(left, right);
+  compression::LowRankProduct(right, shape.columns, next_.rank, exponent)
+      .Subtract(left, next_.residual);
   return q;
 }
 
@@ -187,4 +161,4 @@ Result<PowerSgdState> PowerSgdStep::Finish(std::span<const float> mean_q,
   return std::move(next_);
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::collective

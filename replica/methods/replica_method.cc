@@ -1,4 +1,4 @@
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include "compression/api/codec.h"
 #include "compression/api/codec_spec.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 constexpr char kExactCodec[] = "raw:dtype=fp32";
@@ -26,7 +26,7 @@ std::string Decimal(double value) {
   return {text, end};
 }
 
-Result<std::string> CodecOf(const CodecSpec& spec) {
+Result<std::string> CodecOf(const compression::CodecSpec& spec) {
   const std::string_view dtype = spec.Option("dtype"), nested = spec.Option("codec");
   if (nested.empty()) {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t type,
@@ -37,7 +37,7 @@ Result<std::string> CodecOf(const CodecSpec& spec) {
   if (!dtype.empty()) return SpecError(spec, "give dtype or codec, not both");
   std::string text(nested);
   std::replace(text.begin(), text.end(), '/', ',');
-  SHOAL_ASSIGN_OR_RETURN(const auto codec, MakeCodec(text, kReplicaRow));
+  SHOAL_ASSIGN_OR_RETURN(const auto codec, compression::MakeCodec(text, kReplicaRow));
   if (codec->keeps_m() || codec->keeps_residual() || codec->stateful() != nullptr) {
     return SpecError(spec,
                      "a codec with a memory of its own does not fit here; take raw, "
@@ -46,7 +46,7 @@ Result<std::string> CodecOf(const CodecSpec& spec) {
   return codec->spec();
 }
 
-Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   if (const Status keys = CheckKeys(spec, {"dtype", "codec", "feedback"}); !keys.ok()) {
     if (spec.Option("codec").empty()) return keys;
@@ -56,19 +56,20 @@ Result<ReplicaMethod> ParseAverage(const CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(method.codec, CodecOf(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,
                          ChoiceOption(spec, "feedback", {"auto", "true", "false"}));
-  SHOAL_ASSIGN_OR_RETURN(const CodecTraits traits, TraitsOf(method.codec));
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecTraits traits,
+                         compression::TraitsOf(method.codec));
   const bool exact = method.codec == kExactCodec;
   if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !traits.unbiased);
   method.spec = exact ? "average"
-                      : "average:codec=" + Nested(method.codec) +
+                      : "average:codec=" + compression::Nested(method.codec) +
                             ",feedback=" + (method.feedback ? "true" : "false");
   return method;
 }
 
 // The names of its authors for what the codec does: a subset of one value in so many, and the share
 // of it that is sent.
-Result<ReplicaMethod> ParseCocktail(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseCocktail(const compression::CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"random", "top", "bits", "bucket"}));
   SHOAL_ASSIGN_OR_RETURN(const double random, FractionOption(spec, "random", 1e-4, 1, 0.1));
@@ -89,7 +90,7 @@ Result<ReplicaMethod> ParseCocktail(const CodecSpec& spec) {
   return method;
 }
 
-Result<ReplicaMethod> ParseFactors(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec) {
   ReplicaMethod method;
   method.kind = ReplicaKind::kPowerSgd;
   method.codec = kExactCodec;
@@ -99,7 +100,7 @@ Result<ReplicaMethod> ParseFactors(const CodecSpec& spec) {
 }
 
 // "auto" is 0.
-Result<std::uint32_t> StartOption(const CodecSpec& spec) {
+Result<std::uint32_t> StartOption(const compression::CodecSpec& spec) {
   const auto text = spec.Option("start");
   if (text.empty() || text == "auto") return 0U;
   return NumberOption(spec, "start", 1, kStartMax, 0);
@@ -109,7 +110,7 @@ std::string StartText(const ReplicaMethod& method) {
   return method.start == 0 ? "auto" : std::to_string(method.start);
 }
 
-Result<ReplicaMethod> ParseSharded(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseSharded(const compression::CodecSpec& spec) {
   ReplicaMethod method;
   method.kind = ReplicaKind::kSharded;
   SHOAL_ASSIGN_OR_RETURN(method.qsdp, ParseQsdp(spec.text));
@@ -121,7 +122,7 @@ Result<ReplicaMethod> ParseSharded(const CodecSpec& spec) {
 
 // `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
 // bucket's largest value for all.
-Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   const bool qadam = spec.name == "qadam";
   SHOAL_RETURN_IF_ERROR(qadam ? CheckKeys(spec, {"bits", "bucket", "start", "refresh"})
@@ -151,7 +152,7 @@ Result<ReplicaMethod> ParseMomentum(const CodecSpec& spec) {
   return method;
 }
 
-Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseMarsit(const compression::CodecSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"every", "scale", "shape", "start"}));
   ReplicaMethod method;
@@ -174,7 +175,7 @@ Result<ReplicaMethod> ParseMarsit(const CodecSpec& spec) {
 }
 
 // The spec without the options of local steps, which belong to no method in particular.
-std::string WithoutLocal(const CodecSpec& spec) {
+std::string WithoutLocal(const compression::CodecSpec& spec) {
   std::string text(spec.text.substr(0, spec.text.find(':')));
   char before = ':';
   for (const auto& [key, value] : spec.options) {
@@ -186,7 +187,7 @@ std::string WithoutLocal(const CodecSpec& spec) {
   return text;
 }
 
-Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
+Result<LocalSteps> ParseLocal(const compression::CodecSpec& spec) {
   LocalSteps local;
   if (spec.Option("local_steps").empty()) {
     for (const std::string_view key : kLocalKeys) {
@@ -220,7 +221,7 @@ Result<LocalSteps> ParseLocal(const CodecSpec& spec) {
   return local;
 }
 
-Result<ReplicaMethod> ParseExchange(const CodecSpec& spec) {
+Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec) {
   if (spec.name == "average") return ParseAverage(spec);
   if (spec.name == "cocktail") return ParseCocktail(spec);
   if (spec.name == "powersgd") return ParseFactors(spec);
@@ -294,10 +295,12 @@ std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipe
 }
 
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec whole, ParseCodecSpec(text, ',', kReplicaKind));
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec whole,
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
   SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole));
   const std::string exchange = WithoutLocal(whole);
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(exchange, ',', kReplicaKind));
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
+                         compression::ParseCodecSpec(exchange, ',', compression::kReplicaKind));
   SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
   if (local.steps > 0 && method.power_sgd.stages == "auto") {
     return SpecError(whole, "with local_steps name the stages, or take all");
@@ -308,9 +311,9 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
     method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
     method.spec = LocalSpec(local, std::move(method.spec));
   }
-  if (method.spec.size() <= kSpecBytesMax) return method;
-  return SpecError(whole, "longer than " + std::to_string(kSpecBytesMax) +
+  if (method.spec.size() <= compression::kSpecBytesMax) return method;
+  return SpecError(whole, "longer than " + std::to_string(compression::kSpecBytesMax) +
                               " bytes with all of its options; name fewer stages, LANs or steps");
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica

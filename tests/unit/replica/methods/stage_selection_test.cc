@@ -1,4 +1,4 @@
-#include "compression/replica/stage_selection.h"
+#include "replica/methods/stage_selection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(StageSelection, AutoIsTheSmallestOfAllChoicesThatEndFirst) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal::replica

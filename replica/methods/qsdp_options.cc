@@ -1,4 +1,4 @@
-#include "compression/replica/qsdp_options.h"
+#include "replica/methods/qsdp_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include "compression/api/codec_spec.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 constexpr char kExactCodec[] = "raw:dtype=fp32";
@@ -19,7 +19,8 @@ constexpr std::uint32_t kPipelinesMax = 1024;
 // From so many bits on a level at zero is worth more than an even number of levels.
 constexpr int kZeroLevelBits = 4;
 
-Result<int> Bits(const CodecSpec& spec, std::string_view key, std::uint32_t otherwise) {
+Result<int> Bits(const compression::CodecSpec& spec, std::string_view key,
+                 std::uint32_t otherwise) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, key, 1, QsdpOptions::kExactBits, otherwise));
   if (bits > kBitsMax && bits < QsdpOptions::kExactBits) {
@@ -28,11 +29,12 @@ Result<int> Bits(const CodecSpec& spec, std::string_view key, std::uint32_t othe
   return static_cast<int>(bits);
 }
 
-Result<std::vector<std::uint64_t>> Steps(const CodecSpec& spec, std::string_view text) {
+Result<std::vector<std::uint64_t>> Steps(const compression::CodecSpec& spec,
+                                         std::string_view text) {
   std::vector<std::uint64_t> steps;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('/'), text.size());
-    const auto step = SpecNumber(text.substr(0, end));
+    const auto step = compression::SpecNumber(text.substr(0, end));
     if (!step || *step > kLearnStepMax || (!steps.empty() && *step <= steps.back()) ||
         steps.size() == kLearnStepsMax) {
       return SpecError(spec,
@@ -52,7 +54,7 @@ std::optional<std::uint32_t> Pipeline(std::string_view text) {
   return value;
 }
 
-Status ReadLevels(const CodecSpec& spec, QsdpOptions* options) {
+Status ReadLevels(const compression::CodecSpec& spec, QsdpOptions* options) {
   SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
                          ChoiceOption(spec, "levels", {"uniform", "learned"}));
   options->learned = levels == 1;
@@ -95,7 +97,8 @@ std::string QsdpOptions::WeightCodec() const {
 
 std::string QsdpOptions::GradientCodec() const {
   if (gradient_bits == kExactBits) return kExactCodec;
-  if (learns_gradients()) return LearnedCodec(gradient_bits, UniformLevels(gradient_bits));
+  if (learns_gradients())
+    return LearnedCodec(gradient_bits, compression::UniformLevels(gradient_bits));
   return "direct:bits=" + std::to_string(gradient_bits) + ",bucket=" + std::to_string(bucket) +
          ",levels=" + (gradient_bits >= kZeroLevelBits ? "midtread" : "affine") +
          ",rounding=stochastic";
@@ -103,7 +106,7 @@ std::string QsdpOptions::GradientCodec() const {
 
 std::string QsdpOptions::LearnedCodec(int bits, std::span<const std::uint16_t> levels) const {
   return "learned:bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket) +
-         ",levels=" + LevelText(levels);
+         ",levels=" + compression::LevelText(levels);
 }
 
 std::vector<std::uint64_t> QsdpOptions::LearnSteps(std::uint64_t run_steps) const {
@@ -130,11 +133,12 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
       lans[p] = *first;
     }
     if (!right) {
-      return SpecError("qsdp:lan=" + lan,
-                       "lan has '" + std::string(part) +
-                           "'; it names pipelines of one LAN each, once, from 0 to " +
-                           std::to_string(pipelines - 1) + ", such as 0-1/2-3, or is auto or none",
-                       kReplicaKind);
+      return compression::SpecError("qsdp:lan=" + lan,
+                                    "lan has '" + std::string(part) +
+                                        "'; it names pipelines of one LAN each, once, from 0 to " +
+                                        std::to_string(pipelines - 1) +
+                                        ", such as 0-1/2-3, or is auto or none",
+                                    compression::kReplicaKind);
     }
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
   }
@@ -142,7 +146,8 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
 }
 
 Result<QsdpOptions> ParseQsdp(std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, ',', kReplicaKind));
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
   if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"weights", "gradients", "bucket", "raw_below", "delta",
@@ -186,4 +191,4 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   return options;
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica

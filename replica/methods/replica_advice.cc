@@ -1,4 +1,4 @@
-#include "compression/replica/replica_advice.h"
+#include "replica/methods/replica_advice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 
 #include "common/status.h"
 #include "common/units.h"
-#include "compression/replica/replica_method.h"
+#include "replica/methods/replica_method.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 namespace {
 
 struct Known {
@@ -169,4 +169,4 @@ std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rat
   return text + "suggested: --replica " + best.method + "\n  " + best.reason + "\n";
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica

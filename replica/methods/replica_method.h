@@ -21,18 +21,18 @@
 //
 // Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_
-#define SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_
+#ifndef SHOAL_REPLICA_METHODS_REPLICA_METHOD_H_
+#define SHOAL_REPLICA_METHODS_REPLICA_METHOD_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "common/status.h"
-#include "compression/replica/power_sgd.h"
-#include "compression/replica/qsdp_options.h"
+#include "replica/methods/power_sgd_options.h"
+#include "replica/methods/qsdp_options.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 
 // A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
 inline constexpr std::uint32_t kReplicaRow = 1024;
@@ -106,6 +106,6 @@ struct ReplicaMethod {
 // Invalid argument, with what is allowed, for anything else.
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view spec);
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica
 
-#endif  // SHOAL_COMPRESSION_REPLICA_REPLICA_METHOD_H_
+#endif  // SHOAL_REPLICA_METHODS_REPLICA_METHOD_H_

@@ -1,4 +1,4 @@
-#include "compression/replica/power_sgd.h"
+#include "replica/collective/power_sgd.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,12 @@
 #include "tests/unit/compression/matrix_reference.h"
 #include "tests/unit/compression/simd_levels.h"
 
-namespace shoal::compression {
+namespace shoal::collective {
 namespace {
 
+namespace reference = compression::reference;
+using compression::AtEveryLevel;
+using compression::MatrixShape;
 using reference::Normal;
 using testing::HasSubstr;
 using Values = std::vector<float>;
@@ -256,7 +259,7 @@ TEST(PowerSgd, AnotherGroupBeginsWithAFreshQAndKeepsResiduals) {
 }
 
 TEST(PowerSgd, TensorsThatFactorsWouldNotHalveStayExact) {
-  PowerSgdOptions options;
+  replica::PowerSgdOptions options;
   options.rank = 4;
   const auto uses = [&](std::vector<std::size_t> dimensions, std::uint64_t step = 10) {
     return UsesFactors(options, dimensions, step);
@@ -276,12 +279,12 @@ TEST(PowerSgd, TensorsThatFactorsWouldNotHalveStayExact) {
 
 TEST(PowerSgd, SpecsSayWhatIsAllowed) {
   const auto spec = [](const char* text) {
-    const auto options = ParsePowerSgd(text);
+    const auto options = replica::ParsePowerSgd(text);
     return options.ok() ? options->Spec() : std::string(options.status().message());
   };
   EXPECT_EQ(spec("powersgd"), "powersgd:rank=16,start=10,stages=all");
   EXPECT_EQ(spec("powersgd:stages=0-1/3,rank=4"), "powersgd:rank=4,start=10,stages=0-1/3");
-  EXPECT_EQ(ParsePowerSgd("powersgd:stages=0-1/3")->stages, "0-1,3");
+  EXPECT_EQ(replica::ParsePowerSgd("powersgd:stages=0-1/3")->stages, "0-1,3");
   EXPECT_THAT(spec("powersgd:start=1"), HasSubstr("allowed are start=2 to"));
   EXPECT_THAT(spec("powersgd:rank=0"), HasSubstr("allowed are rank=1 to rank=256"));
   EXPECT_THAT(spec("powersgd:ranks=4"), HasSubstr("powersgd knows rank, start, stages"));
@@ -289,4 +292,4 @@ TEST(PowerSgd, SpecsSayWhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal::collective

@@ -3,8 +3,8 @@
 //
 // Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_POWER_SGD_VECTOR_H_
-#define SHOAL_COMPRESSION_REPLICA_POWER_SGD_VECTOR_H_
+#ifndef SHOAL_REPLICA_COLLECTIVE_POWER_SGD_VECTOR_H_
+#define SHOAL_REPLICA_COLLECTIVE_POWER_SGD_VECTOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
-#include "compression/replica/power_sgd.h"
+#include "replica/collective/power_sgd.h"
 
-namespace shoal::compression {
+namespace shoal::collective {
 
 // What travels of a vector: the same on every member.
 class PowerSgdLayout {
  public:
   // The dimensions of the vector's tensors, in order.
-  PowerSgdLayout(const PowerSgdOptions& options,
+  PowerSgdLayout(const replica::PowerSgdOptions& options,
                  const std::vector<std::vector<std::size_t>>& tensors);
 
   std::size_t values() const { return values_; }
@@ -33,9 +33,9 @@ class PowerSgdLayout {
   bool Active(std::uint64_t step) const { return step >= start_ && second_values_ > 0; }
 
   struct Tensor {
-    MatrixShape shape;       // of an exact tensor values x 1
-    std::uint32_t rank = 0;  // 0: exact
-    std::size_t at = 0;      // first value in the vector
+    compression::MatrixShape shape;  // of an exact tensor values x 1
+    std::uint32_t rank = 0;          // 0: exact
+    std::size_t at = 0;              // first value in the vector
     std::size_t first_at = 0;
     std::size_t second_at = 0;
     std::size_t place = 0;  // among those with factors
@@ -96,6 +96,6 @@ class PowerSgdRound {
   PowerSgdMemory next_;
 };
 
-}  // namespace shoal::compression
+}  // namespace shoal::collective
 
-#endif  // SHOAL_COMPRESSION_REPLICA_POWER_SGD_VECTOR_H_
+#endif  // SHOAL_REPLICA_COLLECTIVE_POWER_SGD_VECTOR_H_

@@ -3,14 +3,14 @@
 //
 // Loss and bits of the methods: docs/quality ("2 pipelines"). Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_REPLICA_ADVICE_H_
-#define SHOAL_COMPRESSION_REPLICA_REPLICA_ADVICE_H_
+#ifndef SHOAL_REPLICA_METHODS_REPLICA_ADVICE_H_
+#define SHOAL_REPLICA_METHODS_REPLICA_ADVICE_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace shoal::compression {
+namespace shoal::replica {
 
 struct ReplicaCase {
   std::uint32_t pipelines = 1;
@@ -58,6 +58,6 @@ std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_
 // the line in words. "" with one pipeline.
 std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate);
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica
 
-#endif  // SHOAL_COMPRESSION_REPLICA_REPLICA_ADVICE_H_
+#endif  // SHOAL_REPLICA_METHODS_REPLICA_ADVICE_H_

@@ -3,8 +3,8 @@
 // Compression", ASPLOS 2023, section 7). A stage whose exchange ends before that of another one
 // gains nothing by compressing it. Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_STAGE_SELECTION_H_
-#define SHOAL_COMPRESSION_REPLICA_STAGE_SELECTION_H_
+#ifndef SHOAL_REPLICA_METHODS_STAGE_SELECTION_H_
+#define SHOAL_REPLICA_METHODS_STAGE_SELECTION_H_
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 #include "common/status.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 
 struct StageSelection {
   bool automatic = false;    // "auto": AutoStages decides
@@ -36,6 +36,6 @@ struct StageExchange {
 // exact exchange would end after all are done, were every stage compressed that gains by it.
 std::vector<bool> AutoStages(std::span<const StageExchange> stages);
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica
 
-#endif  // SHOAL_COMPRESSION_REPLICA_STAGE_SELECTION_H_
+#endif  // SHOAL_REPLICA_METHODS_STAGE_SELECTION_H_

@@ -5,8 +5,8 @@
 // Convergence Guarantees" (QSDP, ICML 2023), sections 4 and 5; differences of weights: Jia et al.,
 // "SDP4Bit" (NeurIPS 2024). Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_REPLICA_QSDP_OPTIONS_H_
-#define SHOAL_COMPRESSION_REPLICA_QSDP_OPTIONS_H_
+#ifndef SHOAL_REPLICA_METHODS_QSDP_OPTIONS_H_
+#define SHOAL_REPLICA_METHODS_QSDP_OPTIONS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "common/status.h"
 #include "compression/codecs/learned_levels.h"
 
-namespace shoal::compression {
+namespace shoal::replica {
 
 struct QsdpOptions {
   static constexpr int kExactBits = 32;  // fp32
@@ -42,8 +42,8 @@ struct QsdpOptions {
   std::string lan;
 
   std::string Spec() const;  // canonical, every option present
-  bool learns_weights() const { return learned && weight_bits <= kLearnedBitsMax; }
-  bool learns_gradients() const { return learned && gradient_bits <= kLearnedBitsMax; }
+  bool learns_weights() const { return learned && weight_bits <= compression::kLearnedBitsMax; }
+  bool learns_gradients() const { return learned && gradient_bits <= compression::kLearnedBitsMax; }
   // Before anything is learned: with a random shift, and rounded at random. Learned levels of
   // gradients take the nearest from the start, and want error feedback.
   std::string WeightCodec() const;
@@ -60,6 +60,6 @@ struct QsdpOptions {
 // Invalid argument, with what is allowed, for anything else.
 Result<QsdpOptions> ParseQsdp(std::string_view spec);
 
-}  // namespace shoal::compression
+}  // namespace shoal::replica
 
-#endif  // SHOAL_COMPRESSION_REPLICA_QSDP_OPTIONS_H_
+#endif  // SHOAL_REPLICA_METHODS_QSDP_OPTIONS_H_
