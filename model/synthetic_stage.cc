@@ -188,7 +188,10 @@ class SyntheticStage final : public StageModel {
   }
   TensorLayout tied_embedding() const override { return {}; }
   double SquaredGradientNorm(double) override { return 0; }
-  Status Apply(std::uint64_t, double, double, double) override { return Status::Ok(); }
+  Status Apply(std::uint64_t, double, double global_norm, double) override {
+    return std::isfinite(global_norm) ? Status::Ok()
+                                      : InvalidArgument("the gradient norm is not finite");
+  }
 
   Status Save(const std::string&) override { return NoWeights("checkpoint"); }
   Status Load(const std::map<std::string, std::string>& weight_files,

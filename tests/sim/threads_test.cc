@@ -12,6 +12,7 @@
 #include "common/trace.h"
 #include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
+#include "tests/support/loop_links.h"
 #include "tests/support/tiny_stage.h"
 
 namespace shoal::pipeline {
@@ -23,79 +24,6 @@ using test_support::TinyStage;
 constexpr RunId kRun{7};
 constexpr std::uint64_t kSteps = 4;
 constexpr std::uint32_t kMicroBatches = 3;
-
-// Links of one process: a frame sent is a task on the other end's executor.
-class LoopNet {
- public:
-  struct End {
-    Executor* executor = nullptr;
-    net::LinkHandlers handlers;
-    std::shared_ptr<bool> alive = std::make_shared<bool>(true);
-    std::shared_ptr<End> other;
-  };
-  class LoopLink final : public net::Link {
-   public:
-    explicit LoopLink(std::shared_ptr<End> end) : end_(std::move(end)) {}
-    ~LoopLink() override {
-      *end_->alive = false;
-      end_->other.reset();  // the two ends would keep each other
-    }
-    Status Send(net::Frame frame) override {
-      const std::shared_ptr<End> to = end_->other;
-      auto held = std::make_shared<net::Frame>(std::move(frame));
-      to->executor->Post("frame", [to, held] {
-        if (*to->alive) to->handlers.on_frame(std::move(*held));
-      });
-      return Status::Ok();
-    }
-    net::LinkStats stats() const override { return {}; }
-
-   private:
-    const std::shared_ptr<End> end_;
-  };
-
-  std::unique_ptr<net::Link> Connect(Executor* executor, const net::LinkTarget& target,
-                                     net::LinkHandlers handlers) {
-    auto end = std::make_shared<End>();
-    end->executor = executor;
-    end->handlers = std::move(handlers);
-    std::shared_ptr<End>& waiting = waiting_[target.channel];
-    if (waiting == nullptr) {
-      waiting = end;
-    } else {
-      end->other = waiting;
-      waiting->other = end;
-      for (const auto& one : {end, std::exchange(waiting, nullptr)}) {
-        executor->Post("open", [one] {
-          if (*one->alive) one->handlers.on_open();
-        });
-      }
-    }
-    return std::make_unique<LoopLink>(end);
-  }
-
- private:
-  std::map<std::string, std::shared_ptr<End>> waiting_;
-};
-
-class LoopHub final : public net::LinkHub {
- public:
-  LoopHub(LoopNet* loop, Executor* executor) : loop_(loop), executor_(executor) {}
-  std::unique_ptr<net::Link> Dial(const net::LinkTarget& target, net::LinkHandlers h) override {
-    return loop_->Connect(executor_, target, std::move(h));
-  }
-  std::unique_ptr<net::Link> Accept(const net::LinkTarget& target, net::LinkHandlers h) override {
-    return loop_->Connect(executor_, target, std::move(h));
-  }
-  void SetCaps(BitsPerSecond, BitsPerSecond) override {}
-  BitsPerSecond upload_cap() const override { return {}; }
-  BitsPerSecond download_cap() const override { return {}; }
-  std::uint16_t port() const override { return 1; }
-
- private:
-  LoopNet* const loop_;
-  Executor* const executor_;
-};
 
 // One control thread for both stages: each stage has compute, codec and store threads of its own.
 class TwoStages {
@@ -120,9 +48,7 @@ class TwoStages {
   };
 
   explicit TwoStages(std::string backward = "direct:bits=8")
-      : backward_(std::move(backward)),
-        hub_(&loop_, control_.get()),
-        data_(test_support::NewTinyData(shape_, 64)) {
+      : backward_(std::move(backward)), data_(test_support::NewTinyData(shape_, 64)) {
     for (std::uint32_t s = 0; s < 2; ++s) MakeStage(s);
   }
   ~TwoStages() {
@@ -230,9 +156,9 @@ class TwoStages {
 
   const std::string backward_;
   const TinyShape shape_;
-  LoopNet loop_;
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
-  LoopHub hub_;
+  test_support::LoopNet loop_{control_.get()};
+  test_support::LoopHub hub_{&loop_};
   std::shared_ptr<const dataset::PreparedData> data_;
   // Control thread only.
   std::uint64_t count_ = 0, labels_ = 0, applied_ = 0;

@@ -9,7 +9,9 @@ struct SimNetwork::End {
   PeerId self, peer;
   Executor* executor = nullptr;
   net::LinkHandlers handlers;
-  bool alive = true;  // the Link exists and did not report its end
+  bool alive = true;              // the Link exists and did not report its end
+  std::vector<net::Frame> early;  // sent before there was another end
+  bool met = false;               // there is or was another end
   std::weak_ptr<End> other;
   TimePoint free{}, last_arrival{};
   net::LinkStats stats;
@@ -22,7 +24,10 @@ class SimLink final : public net::Link {
   SimLink(SimNetwork* network, std::shared_ptr<SimNetwork::End> end)
       : network_(network), end_(std::move(end)) {}
   ~SimLink() override { network_->Leave(end_); }
-  Status Send(net::Frame frame) override { return network_->Send(end_.get(), std::move(frame)); }
+  Status Send(net::Frame frame) override {
+    SHOAL_ASSERT_ON(*end_->executor);
+    return network_->Send(end_.get(), std::move(frame));
+  }
   net::LinkStats stats() const override { return end_->stats; }
 
  private:
@@ -71,7 +76,7 @@ void Break(SimWorld* world, const std::shared_ptr<SimNetwork::End>& end, TimePoi
     broken->stats.connected = false;
     // Moved out: the handler may destroy its link.
     const auto closed = std::move(broken->handlers.on_closed);
-    closed(Unavailable("the connection was reset"));
+    if (closed) closed(Unavailable("the connection was reset"));
   });
 }
 
@@ -117,19 +122,31 @@ std::unique_ptr<net::Link> SimNetwork::Connect(const PeerId& self, Executor* exe
     waiting_.erase(found);
     end->other = other;
     other->other = end;
+    end->met = other->met = true;
     for (const auto& one : {end, other}) {
       At(world_, world_->Now() + options_.latency(), one, [](End* opened) {
         opened->stats.connected = true;
-        opened->handlers.on_open();
+        const auto on_open = opened->handlers.on_open;  // it may destroy its link
+        if (on_open) on_open();
       });
+    }
+    for (const auto& one : {end, other}) {
+      for (net::Frame& frame : std::exchange(one->early, {})) {
+        static_cast<void>(Send(one.get(), std::move(frame)));
+      }
     }
   }
   return std::make_unique<SimLink>(this, std::move(end));
 }
 
 Status SimNetwork::Send(End* from, net::Frame frame) {
+  if (!from->alive) return Unavailable("the link is closed");
+  if (!from->met) {
+    from->early.push_back(std::move(frame));
+    return Status::Ok();
+  }
   const std::shared_ptr<End> to = from->other.lock();
-  if (!from->alive || to == nullptr || !to->alive) return Status::Ok();  // lost, as on a real line
+  if (to == nullptr || !to->alive) return Status::Ok();  // lost, as on a real line
   const int times = tap ? tap(from->self, from->peer, &frame) : 1;
   const double seconds = options_.bytes_per_second > 0
                              ? static_cast<double>(frame.payload.size()) / options_.bytes_per_second
@@ -141,8 +158,9 @@ Status SimNetwork::Send(End* from, net::Frame frame) {
   const auto self = to->other.lock();
   At(world_, from->free, self,
      [kind = frame.kind, id = frame.micro_batch, elapsed = from->free - queued](End* end) {
-       if (!end->handlers.on_sent) return;
-       end->handlers.on_sent(kind, id, std::chrono::duration<double, std::milli>(elapsed).count());
+       const auto on_sent = end->handlers.on_sent;
+       if (!on_sent) return;
+       on_sent(kind, id, std::chrono::duration<double, std::milli>(elapsed).count());
      });
   for (int i = 0; i < times; ++i) {
     to->last_arrival = std::max(to->last_arrival, from->free + options_.latency());
@@ -156,7 +174,7 @@ void SimNetwork::Deliver(const std::shared_ptr<End>& to, TimePoint when, net::Fr
     end->stats.received_wire_bytes += frame.payload.size();
     ++end->stats.received_frames;
     const auto on_frame = end->handlers.on_frame;
-    on_frame(std::move(frame));
+    if (on_frame) on_frame(std::move(frame));
   });
 }
 

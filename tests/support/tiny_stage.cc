@@ -104,10 +104,14 @@ Result<bool> TinyStage::NextForwardPart(const model::MicroBatch& micro_batch,
   const std::size_t h = shape_.hidden;
   const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
   if (output.size() != (last() ? 0 : places * h)) return InvalidArgument("output size");
-  Kept& kept = kept_[micro_batch.id];
+  if (!kept_.contains(micro_batch.id)) {
+    Kept begun;
+    SHOAL_RETURN_IF_ERROR(Begin(micro_batch, &begun));
+    kept_.emplace(micro_batch.id, std::move(begun));
+  }
+  Kept& kept = kept_.at(micro_batch.id);
   if (kept.forward_parts_done == forward_parts()) return FailedPrecondition("a second forward");
   const std::size_t part = kept.forward_parts_done++;
-  if (part == 0) SHOAL_RETURN_IF_ERROR(Begin(micro_batch, &kept));
   const std::size_t above = part + (first() ? 0 : 1);
   if (above == 0) {
     kept.x.emplace_back(places * h);
@@ -167,8 +171,9 @@ Result<bool> TinyStage::NextInputPart(MicroBatchId id, std::span<const float> ou
   Kept& kept = found->second;
   const std::size_t h = shape_.hidden;
   const std::size_t places = kept.x[0].size() / h;
-  const std::size_t part = kept.input_parts_done++;
   if (input_gradient.size() != (first() ? 0 : places * h)) return InvalidArgument("input gradient");
+  if (output_gradient.size() != (last() ? 0 : places * h)) return InvalidArgument("gradient size");
+  const std::size_t part = kept.input_parts_done++;
   if (part == 0) kept.grad.assign(kept.x.size(), std::vector<double>(places * h));
   std::vector<double>& top = kept.grad.back();
   if (part == 0 && last()) {
@@ -179,7 +184,6 @@ Result<bool> TinyStage::NextInputPart(MicroBatchId id, std::span<const float> ou
       }
     }
   } else if (part == 0) {
-    if (output_gradient.size() != top.size()) return InvalidArgument("gradient size");
     std::copy(output_gradient.begin(), output_gradient.end(), top.begin());
   }
   const std::size_t below = part + (last() ? 0 : 1);
@@ -367,6 +371,7 @@ double TinyStage::SquaredGradientNorm(double scale) {
 
 Status TinyStage::Apply(std::uint64_t step, double scale, double global_norm, double rate) {
   if (!kept_.empty()) return FailedPrecondition("micro-batches are still kept");
+  if (!std::isfinite(global_norm)) return InvalidArgument("the gradient norm is not finite");
   if (shape_.adamw) {
     const model::OptimizerOptions& o = options_.optimizer;
     const double factor = scale * optimizer::ClipFactor(o.clip_norm, global_norm);

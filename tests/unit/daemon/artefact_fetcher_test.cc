@@ -8,10 +8,12 @@
 
 #include "daemon/artefact_offer.h"
 #include "daemon_test_util.h"
+#include "tests/support/fake_control_client.h"
 
 namespace shoal::daemon {
 namespace {
 
+using test_support::FakeControlClient;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -26,69 +28,6 @@ std::string Blob(std::size_t size, int seed) {
   }
   return blob;
 }
-
-// A scheduler that answers in chunks, one per task of the executor, and misbehaves on demand.
-class FakeClient final : public net::ControlClient {
- public:
-  explicit FakeClient(Executor* executor) : executor_(executor) {}
-
-  Status Send(control::v1::PeerMessage) override { return Status::Ok(); }
-  void Upload(const std::string& hash, std::uint64_t size,
-              std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
-              std::function<void(Status)> on_done) override {
-    uploads[hash] = read(0, size).value();
-    executor_->Post("fake", [on_done] { on_done(Unavailable("some fail")); });
-  }
-  net::ControlStats stats() const override { return {}; }
-
-  void Fetch(const std::string& hash, std::uint64_t offset,
-             std::function<Status(std::string)> on_chunk,
-             std::function<void(Status)> on_done) override {
-    offsets.push_back(offset);
-    const auto found = blobs.find(hash);
-    if (found == blobs.end()) {
-      executor_->Post("fake", [on_done] { on_done(NotFound("no artefact of this hash")); });
-      return;
-    }
-    Next(found->second, offset, std::move(on_chunk), std::move(on_done));
-  }
-
-  std::map<std::string, std::string> blobs;  // by raw hash
-  std::map<std::string, std::string> uploads;
-  std::vector<std::uint64_t> offsets;      // of the fetches so far
-  std::optional<std::size_t> break_after;  // bytes; then the stream breaks, once
-  bool stall = false;                      // sends one chunk and no more
-  std::size_t chunk_bytes = 1000;
-
- private:
-  void Next(std::string blob, std::uint64_t at, std::function<Status(std::string)> on_chunk,
-            std::function<void(Status)> on_done) {
-    executor_->Post("fake", [this, blob = std::move(blob), at, on_chunk, on_done] {
-      if (break_after && at >= *break_after) {
-        break_after.reset();
-        on_done(Unavailable("the stream broke"));
-        return;
-      }
-      if (at >= blob.size()) {
-        on_done(Status::Ok());
-        return;
-      }
-      const std::string chunk = blob.substr(at, chunk_bytes);
-      const Status status = on_chunk(chunk);
-      if (!status.ok()) {
-        refusals.push_back(status);
-        on_done(status);
-        return;
-      }
-      if (!stall) Next(blob, at + chunk.size(), on_chunk, on_done);
-    });
-  }
-
-  Executor* const executor_;
-
- public:
-  std::vector<Status> refusals;
-};
 
 class ArtefactFetcherTest : public testing::Test {
  protected:
@@ -140,7 +79,7 @@ class ArtefactFetcherTest : public testing::Test {
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<Executor> store_ = NewThreadExecutor("store");
-  FakeClient client_;
+  FakeControlClient client_;
   std::unique_ptr<ArtefactFetcher> fetcher_;
   std::optional<Status> done_;
 };
@@ -152,7 +91,10 @@ TEST_F(ArtefactFetcherTest, ADamagedBlobIsFetchedAgain) {
   damaged[77] = static_cast<char>(damaged[77] ^ 4);
   std::ofstream(folder_ / ("blobs/" + layer.hash.ToHex())) << damaged;
   content_ = storage::OpenFileContentStore(folder_.path()).value();  // a restart
-  fetcher_ = std::make_unique<ArtefactFetcher>(control_.get(), store_.get(), content_.get());
+  RunOn(control_.get(), [this] {
+    fetcher_ = std::make_unique<ArtefactFetcher>(control_.get(), store_.get(), content_.get());
+    return 0;
+  });
   ASSERT_TRUE(Fetch({layer}).ok());
   EXPECT_EQ(Stored(layer), Blob(5500, 1));
   EXPECT_EQ(client_.offsets, (std::vector<std::uint64_t>{0, 0}));
@@ -181,12 +123,13 @@ TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   content_ = storage::OpenFileContentStore(folder_.path()).value();
   std::ofstream(folder_ / ("blobs/" + damaged.hash.ToHex())) << Blob(5500, 4);
   const auto missing = Offer("layer.2", Blob(1, 5));
-  ArtefactOffer offer(control_.get(), store_.get(), content_.get());
+  client_.upload_status = Unavailable("some fail");
+  auto offer = std::make_unique<ArtefactOffer>(control_.get(), store_.get(), content_.get());
   bool connected = true, done = false;
   const auto start = [&] {
     RunOn(control_.get(), [&] {
-      offer.Start([&]() -> net::ControlClient* { return connected ? &client_ : nullptr; },
-                  {missing, damaged, whole, last}, [&] { done = true; });
+      offer->Start([&]() -> net::ControlClient* { return connected ? &client_ : nullptr; },
+                   {missing, damaged, whole, last}, [&] { done = true; });
       return 0;
     });
   };
@@ -208,7 +151,7 @@ TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   EXPECT_TRUE(client_.uploads.empty());
   EXPECT_FALSE(done);
   RunOn(control_.get(), [&] {
-    offer.Stop();
+    offer.reset();
     return 0;
   });
 }

@@ -16,12 +16,14 @@
 #include "model/init_weights.h"
 #include "net/links/grpc_link_hub.h"
 #include "storage/models/model_directory.h"
+#include "tests/support/fake_control_client.h"
 
 namespace shoal::daemon {
 namespace {
 
 namespace fs = std::filesystem;
 using control::v1::PeerMessage;
+using test_support::FakeControlClient;
 using testing::HasSubstr;
 
 constexpr std::uint32_t kRowTokens = 8;
@@ -29,40 +31,6 @@ constexpr std::uint32_t kVocabulary = 1024;
 constexpr const char* kConfig =
     R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":1,"n_embd":16,)"
     R"("n_head":2,"n_positions":8,"vocab_size":1024,"activation_function":"gelu_new"})";
-
-// Serves and takes blobs at once.
-class FakeClient final : public net::ControlClient {
- public:
-  explicit FakeClient(Executor* executor) : executor_(executor) {}
-  Status Send(PeerMessage) override { return Status::Ok(); }
-  void Fetch(const std::string& hash, std::uint64_t offset,
-             std::function<Status(std::string)> on_chunk,
-             std::function<void(Status)> on_done) override {
-    if (++fetches == 1 && on_first_fetch) on_first_fetch();
-    executor_->Post("fake", [=, this] {
-      const auto found = blobs.find(hash);
-      if (found == blobs.end()) return on_done(NotFound("no artefact of this hash"));
-      on_done(on_chunk(found->second.substr(offset)));
-    });
-  }
-  void Upload(const std::string& hash, std::uint64_t size,
-              std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
-              std::function<void(Status)> on_done) override {
-    executor_->Post("fake", [=, this] {
-      Result<std::string> bytes = read(0, size);
-      if (bytes.ok()) uploads[hash] = *bytes;
-      on_done(bytes.status());
-    });
-  }
-  net::ControlStats stats() const override { return {}; }
-
-  std::map<std::string, std::string> blobs, uploads;  // by raw hash
-  int fetches = 0;
-  std::function<void()> on_first_fetch;
-
- private:
-  Executor* const executor_;
-};
 
 struct FakeOwner final : StageHost::Owner {
   net::ControlClient* client() override { return connected ? &*fake : nullptr; }
@@ -78,7 +46,7 @@ struct FakeOwner final : StageHost::Owner {
     return nullptr;
   }
 
-  FakeClient* fake = nullptr;
+  FakeControlClient* fake = nullptr;
   bool connected = true;
   std::vector<PeerMessage> told;
   std::vector<std::pair<PeerState, std::string>> states;
@@ -290,7 +258,7 @@ class StageHostTest : public testing::Test {
   std::unique_ptr<net::LinkHub> hub_;
   DaemonConfig config_;
   StageResources resources_;
-  FakeClient client_{control_.get()};
+  FakeControlClient client_{control_.get()};
   FakeOwner owner_;
   std::vector<control::v1::ArtefactRef> offered_;
   std::unique_ptr<StageHost> host_;
@@ -338,10 +306,10 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
   const control::v1::ArtefactRef data = offered_.back();
   offered_.assign(first.files().begin(), first.files().end());
   offered_.push_back(data);
-  const int fetches = client_.fetches;
+  const std::size_t fetches = client_.offsets.size();
   Start(MakePlan(1));
   ASSERT_EQ(WaitFor(PeerMessage::kPlanReady).plan_ready().generation(), 2u);
-  EXPECT_EQ(client_.fetches, fetches);
+  EXPECT_EQ(client_.offsets.size(), fetches);
   EXPECT_EQ(Step(1), after_second);
 }
 
@@ -410,7 +378,7 @@ TEST_F(StageHostTest, DestroyedWhileLoadingItSaysNothingMore) {
   // Posted before the artefact comes, so that a fast machine cannot load it first.
   client_.on_first_fetch = [this] { control_->Post("destroy", [this] { host_.reset(); }); };
   Start(MakePlan(0));
-  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return client_.fetches > 0 && !host_; }));
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return client_.offsets.size() > 0 && !host_; }));
   RunOn(store_.get(), [] { return 0; });
   RunOn(compute_.get(), [] { return 0; });
   On([this] { EXPECT_TRUE(owner_.told.empty()); });

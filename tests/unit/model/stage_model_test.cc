@@ -1,0 +1,298 @@
+// What every StageModel does, on all kinds: GPT-2 on LibTorch, the stage without weights, and that
+// of tests and simulations.
+
+#include <algorithm>
+
+#include "model/synthetic_stage.h"
+#include "storage/models/model_directory.h"
+#include "tests/support/tiny_stage.h"
+#include "tests/unit/model/stage_model_contract.h"
+#include "tests/unit/model/stage_pipeline.h"
+
+namespace shoal::model {
+namespace {
+
+TEST_P(StageModelContract, TheLayoutCoversTheStateWithoutGaps) {
+  for (const StageRange range : {kFirst, kMiddle, kLast, kWhole}) {
+    const auto stage = rig_->Make(range);
+    EXPECT_EQ(stage->options().range, range);
+    std::size_t end = 0;
+    for (const TensorLayout& tensor : stage->layout()) {
+      EXPECT_EQ(tensor.offset, end) << tensor.name;
+      std::size_t size = 1;
+      for (const std::size_t extent : tensor.shape) size *= extent;
+      EXPECT_EQ(tensor.size, size) << tensor.name;
+      end += tensor.size;
+    }
+    EXPECT_EQ(end, stage->state_size());
+    std::vector<int> named(stage->layout().size());
+    for (const auto& part : stage->weight_parts()) {
+      for (const std::size_t tensor : part) ++named.at(tensor);
+    }
+    EXPECT_EQ(named, std::vector<int>(named.size(), 1));
+  }
+}
+
+TEST_P(StageModelContract, EveryStageRunsAMicroBatch) {
+  for (const StageRange range : {kFirst, kMiddle, kLast, kWhole}) {
+    const auto stage = rig_->Make(range);
+    const auto work = MakeWork(*stage, 0);
+    RunAll(stage.get(), work.get());
+    if (range.last_layer == kLayers) {
+      EXPECT_EQ(work->loss.labels, 8u);  // of 10 places
+    } else {
+      EXPECT_FALSE(AllZero(work->output));
+    }
+    if (range.first_layer > 0) {
+      EXPECT_FALSE(AllZero(work->input_gradient));
+    }
+  }
+}
+
+TEST_P(StageModelContract, OperationsOutOfOrderAreErrors) {
+  const auto stage = rig_->Make(kMiddle);
+  const auto work = MakeWork(*stage, 0);
+  const MicroBatchId id = work->micro_batch.id;
+  const StatusCode early = StatusCode::kFailedPrecondition;
+  EXPECT_EQ(BackwardInput(stage.get(), work.get()).code(), early);
+  EXPECT_EQ(stage->BackwardWeights(id).status().code(), early);
+  ASSERT_TRUE(Forward(stage.get(), work.get()).ok());
+  EXPECT_EQ(stage->BackwardWeights(id).status().code(), early);
+  EXPECT_EQ(Forward(stage.get(), work.get()).code(), early);
+  ASSERT_TRUE(BackwardInput(stage.get(), work.get()).ok());
+  EXPECT_EQ(BackwardInput(stage.get(), work.get()).code(), early);
+  BackwardWeights(stage.get(), *work);
+  EXPECT_EQ(stage->BackwardWeights(id).status().code(), early);
+  EXPECT_EQ(BackwardInput(stage.get(), work.get()).code(), early);
+  EXPECT_TRUE(Forward(stage.get(), work.get()).ok());  // forgotten: it may come again
+}
+
+TEST_P(StageModelContract, AWrongShapeIsRefusedAndChangesNothing) {
+  const auto stage = rig_->Make(kMiddle);
+  const auto work = MakeWork(*stage, 0);
+  const auto refused = [](const Status& status) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+  };
+  std::vector<float> shorter(work->output.size() - 1);
+  refused(stage->Forward(work->micro_batch, shorter, &work->loss));
+  MicroBatch cut = work->micro_batch;
+  cut.input = cut.input.subspan(1);
+  refused(stage->Forward(cut, work->output, &work->loss));
+  ASSERT_TRUE(Forward(stage.get(), work.get()).ok());
+  const MicroBatchId id = work->micro_batch.id;
+  refused(stage->BackwardInput(id, shorter, work->input_gradient));
+  refused(stage->BackwardInput(id, work->output_gradient, shorter));
+  ASSERT_TRUE(BackwardInput(stage.get(), work.get()).ok());
+  BackwardWeights(stage.get(), *work);
+}
+
+TEST_P(StageModelContract, MicroBatchesMayInterleave) {
+  const auto one = rig_->Make(kMiddle), other = rig_->Make(kMiddle);
+  std::vector<std::unique_ptr<Work>> in_turn, mixed;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    in_turn.push_back(MakeWork(*one, i));
+    RunAll(one.get(), in_turn.back().get());
+    mixed.push_back(MakeWork(*other, i));
+    ASSERT_TRUE(Forward(other.get(), mixed.back().get()).ok());
+  }
+  for (const std::uint32_t i : {2, 0, 1}) {
+    ASSERT_TRUE(BackwardInput(other.get(), mixed[i].get()).ok());
+  }
+  for (std::uint32_t i = 0; i < 3; ++i) BackwardWeights(other.get(), *mixed[i]);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(in_turn[i]->output, mixed[i]->output);
+    EXPECT_EQ(in_turn[i]->input_gradient, mixed[i]->input_gradient);
+  }
+  EXPECT_EQ(ReadAll(one.get(), StateVector::kGradients),
+            ReadAll(other.get(), StateVector::kGradients));
+}
+
+TEST_P(StageModelContract, InputsNeedNotOutliveTheirCall) {
+  const auto one = rig_->Make(kWhole), other = rig_->Make(kWhole);
+  const auto kept = MakeWork(*one, 0);
+  RunAll(one.get(), kept.get());
+  auto gone = MakeWork(*other, 0);
+  ASSERT_TRUE(Forward(other.get(), gone.get()).ok());
+  const MicroBatchId id = gone->micro_batch.id;
+  gone.reset();
+  ASSERT_TRUE(other->BackwardInput(id, {}, {}).ok());
+  while (other->BackwardWeights(id).value()) {
+  }
+  EXPECT_EQ(ReadAll(one.get(), StateVector::kGradients),
+            ReadAll(other.get(), StateVector::kGradients));
+}
+
+TEST_P(StageModelContract, ZeroGradientsForgetsAStep) {
+  const auto stage = rig_->Make(kMiddle);
+  const auto done = MakeWork(*stage, 0), begun = MakeWork(*stage, 1);
+  RunAll(stage.get(), done.get());
+  ASSERT_TRUE(Forward(stage.get(), begun.get()).ok());
+  EXPECT_EQ(AllZero(ReadAll(stage.get(), StateVector::kGradients)), !rig_->has_weights());
+  stage->ZeroGradients();
+  EXPECT_TRUE(AllZero(ReadAll(stage.get(), StateVector::kGradients)));
+  EXPECT_EQ(stage->SquaredGradientNorm(1), 0);
+  EXPECT_EQ(BackwardInput(stage.get(), begun.get()).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StageModelContract, StateIsReadAndWrittenByRange) {
+  const auto stage = rig_->Make(kMiddle);
+  const std::size_t size = stage->state_size();
+  for (const StateVector which : kVectors) {
+    std::vector<float> values(size + 1);
+    EXPECT_FALSE(stage->Read(which, 0, values).ok());
+    EXPECT_FALSE(stage->Write(which, 0, values).ok());
+    EXPECT_FALSE(stage->Read(which, size, std::span(values).first(1)).ok());
+    EXPECT_FALSE(stage->Read(which, ~std::size_t{0}, std::span(values).first(2)).ok());
+    EXPECT_TRUE(stage->Read(which, size, {}).ok());
+    if (!rig_->has_weights()) continue;
+    const std::vector<float> written = {1.5f, -2.25f, 3};
+    std::vector<float> expected = ReadAll(stage.get(), which);
+    ASSERT_TRUE(stage->Write(which, size / 2, written).ok());
+    std::copy(written.begin(), written.end(), expected.begin() + std::ptrdiff_t(size / 2));
+    EXPECT_EQ(ReadAll(stage.get(), which), expected);
+  }
+}
+
+TEST_P(StageModelContract, ANormThatIsNotFiniteIsRefusedAndChangesNothing) {
+  const auto stage = rig_->Make(kMiddle);
+  const auto work = MakeWork(*stage, 0);
+  RunAll(stage.get(), work.get());
+  std::vector<std::vector<float>> before;
+  for (const StateVector which : kVectors) before.push_back(ReadAll(stage.get(), which));
+  for (const double norm :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(stage->Apply(0, 1.0, norm, 0.1).code(), StatusCode::kInvalidArgument);
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(ReadAll(stage.get(), kVectors[i]), before[i]);
+  }
+}
+
+TEST_P(StageModelContract, ApplyMovesWeightsAndZeroesGradients) {
+  const auto stage = rig_->Make(kMiddle), same = rig_->Make(kMiddle);
+  EXPECT_EQ(stage->WeightChecksum(), same->WeightChecksum());
+  const auto work = MakeWork(*stage, 0);
+  RunAll(stage.get(), work.get());
+  EXPECT_EQ(stage->WeightChecksum(), same->WeightChecksum());
+  ASSERT_TRUE(stage->Apply(0, 0.1, 1.0, 0.01).ok());
+  EXPECT_TRUE(AllZero(ReadAll(stage.get(), StateVector::kGradients)));
+  EXPECT_EQ(stage->WeightChecksum() == same->WeightChecksum(), !rig_->has_weights());
+  if (!rig_->has_weights()) return;
+  ASSERT_TRUE(
+      same->Write(StateVector::kWeights, 0, ReadAll(stage.get(), StateVector::kWeights)).ok());
+  EXPECT_EQ(stage->WeightChecksum(), same->WeightChecksum());
+}
+
+TEST_P(StageModelContract, EvaluationKeepsNothing) {
+  const auto stage = rig_->Make(kWhole);
+  const auto work = MakeWork(*stage, 0);
+  StepLoss loss;
+  const Status status = stage->Evaluate(work->micro_batch, {}, &loss);
+  EXPECT_EQ(BackwardInput(stage.get(), work.get()).code(), StatusCode::kFailedPrecondition);
+  ASSERT_EQ(status.ok(), rig_->can_evaluate());
+  if (!status.ok()) return;
+  ASSERT_TRUE(Forward(stage.get(), work.get()).ok());
+  EXPECT_EQ(loss.labels, work->loss.labels);
+  EXPECT_DOUBLE_EQ(loss.sum, work->loss.sum);
+}
+
+TEST_P(StageModelContract, BothEndsHaveTheSameTiedEmbedding) {
+  const TensorLayout first = rig_->Make(kFirst)->tied_embedding();
+  const TensorLayout last = rig_->Make(kLast)->tied_embedding();
+  EXPECT_EQ(first.size, last.size);
+  EXPECT_EQ(first.shape, last.shape);
+  EXPECT_EQ(rig_->Make(kMiddle)->tied_embedding().size, 0u);
+  EXPECT_EQ(rig_->Make(kWhole)->tied_embedding().size, 0u);
+}
+
+TEST_P(StageModelContract, MemoryIsBoundedByTheMicroBatch) {
+  const auto stage = rig_->Make(kMiddle);
+  EXPECT_GT(stage->MicroBatchBytes(1, kTokens), 0u);
+  EXPECT_GT(stage->MicroBatchBytes(4, kTokens), stage->MicroBatchBytes(2, kTokens));
+  EXPECT_GT(stage->PendingWeightsBytes(1, kTokens), 0u);
+}
+
+TEST_P(StageModelContract, MayGoWithMicroBatchesUnderWay) {
+  const auto stage = rig_->Make(kMiddle);
+  const auto one = MakeWork(*stage, 0), other = MakeWork(*stage, 1);
+  ASSERT_TRUE(Forward(stage.get(), one.get()).ok());
+  ASSERT_TRUE(Forward(stage.get(), other.get()).ok());
+  ASSERT_TRUE(BackwardInput(stage.get(), one.get()).ok());
+}
+
+// ---- the kinds ----
+
+class TorchRig : public StageRig {
+ public:
+  std::unique_ptr<StageModel> Make(StageRange range) override {
+    StageOptions options;
+    options.range = range;
+    options.device = "cpu";
+    options.threads = 1;
+    options.recompute = recompute();
+    auto stage = NewTorchGpt2Stage(directory_->config(), options).value();
+    EXPECT_TRUE(stage->LoadDirectory(*directory_).ok());
+    return stage;
+  }
+  std::uint32_t vocabulary() override { return directory_->config().vocabulary; }
+
+ protected:
+  virtual bool recompute() { return false; }
+
+ private:
+  const std::shared_ptr<const storage::ModelDirectory> directory_ =
+      storage::OpenModelDirectory(MiniModel()).value();
+};
+
+class RecomputingTorchRig final : public TorchRig {
+ protected:
+  bool recompute() override { return true; }
+};
+
+class SyntheticRig final : public StageRig {
+ public:
+  std::unique_ptr<StageModel> Make(StageRange range) override {
+    storage::ModelConfig config;
+    config.layers = 4;
+    config.hidden = 16;
+    config.vocabulary = vocabulary();
+    StageOptions options;
+    options.range = range;
+    return NewSyntheticStage(config, options, {.weight_parts = 3}, nullptr).value();
+  }
+  std::uint32_t vocabulary() override { return 50; }
+  bool has_weights() override { return false; }
+  bool can_evaluate() override { return false; }
+};
+
+class TinyRig : public StageRig {
+ public:
+  std::unique_ptr<StageModel> Make(StageRange range) override {
+    return std::make_unique<test_support::TinyStage>(shape_, range, 5);
+  }
+  std::uint32_t vocabulary() override { return shape_.vocabulary; }
+  bool can_evaluate() override { return false; }
+
+ protected:
+  test_support::TinyShape shape_;
+};
+
+class TinyAdamWRig final : public TinyRig {
+ public:
+  TinyAdamWRig() { shape_.adamw = true; }
+};
+
+template <typename Rig>
+std::unique_ptr<StageRig> New() {
+  return std::make_unique<Rig>();
+}
+
+INSTANTIATE_TEST_SUITE_P(TorchGpt2, StageModelContract, testing::Values(&New<TorchRig>));
+INSTANTIATE_TEST_SUITE_P(TorchGpt2Recomputing, StageModelContract,
+                         testing::Values(&New<RecomputingTorchRig>));
+INSTANTIATE_TEST_SUITE_P(Synthetic, StageModelContract, testing::Values(&New<SyntheticRig>));
+INSTANTIATE_TEST_SUITE_P(Tiny, StageModelContract, testing::Values(&New<TinyRig>));
+INSTANTIATE_TEST_SUITE_P(TinyAdamW, StageModelContract, testing::Values(&New<TinyAdamWRig>));
+
+}  // namespace
+}  // namespace shoal::model
