@@ -26,7 +26,7 @@ Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
     return SpecError(spec, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
   }
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"rank", "start", "stages"}));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kPowerSgdKeys));
   PowerSgdOptions options;
   SHOAL_ASSIGN_OR_RETURN(options.rank,
                          NumberOption(spec, "rank", 1, compression::kRankMax, options.rank));

@@ -21,6 +21,8 @@ struct PowerSgdOptions {
   std::string Spec() const;
 };
 
+inline constexpr std::string_view kPowerSgdKeys[] = {"rank", "start", "stages"};
+
 // Takes "powersgd[:rank=N][,start=N][,stages=...]" apart; stages inside a spec are separated by
 // '/'. An unknown option or value is an error that lists what is allowed.
 Result<PowerSgdOptions> ParsePowerSgd(std::string_view spec);

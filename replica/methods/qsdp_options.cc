@@ -150,8 +150,7 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
                          compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
   if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
-  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"weights", "gradients", "bucket", "raw_below", "delta",
-                                         "levels", "learn", "lan", "shard_parameters"}));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kQsdpKeys));
   QsdpOptions options;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t shard,
                          ChoiceOption(spec, "shard_parameters", {"false", "true"}));

@@ -57,6 +57,10 @@ struct QsdpOptions {
   std::vector<std::uint64_t> LearnSteps(std::uint64_t run_steps) const;
 };
 
+inline constexpr std::string_view kQsdpKeys[] = {"weights",   "gradients", "bucket",
+                                                 "raw_below", "delta",     "levels",
+                                                 "learn",     "lan",       "shard_parameters"};
+
 // Invalid argument, with what is allowed, for anything else.
 Result<QsdpOptions> ParseQsdp(std::string_view spec);
 

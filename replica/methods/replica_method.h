@@ -103,7 +103,8 @@ struct ReplicaMethod {
   }
 };
 
-// Invalid argument, with what is allowed, for anything else.
+// Invalid argument, with what is allowed, for anything else. The methods are listed in
+// method_registry.cc.
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view spec);
 
 }  // namespace shoal::replica

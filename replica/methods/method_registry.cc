@@ -1,0 +1,173 @@
+#include "replica/methods/method_registry.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compression/api/codec_spec.h"
+#include "replica/methods/average_method.h"
+#include "replica/methods/marsit_method.h"
+#include "replica/methods/method_options.h"
+#include "replica/methods/momentum_method.h"
+#include "replica/methods/power_sgd_method.h"
+#include "replica/methods/qsdp_method.h"
+
+namespace shoal::replica {
+namespace {
+
+// Registration: a method is known by its line here, in the order in which errors list them.
+using Entry = const MethodEntry& (*)();
+constexpr Entry kEntries[] = {
+    AverageEntry,   //
+    CocktailEntry,  //
+    PowerSgdEntry,  //
+    QAdamEntry,     //
+    OneBitEntry,    //
+    MarsitEntry,    //
+    QsdpEntry,      //
+};
+
+constexpr std::uint32_t kLocalStepsMax = 10000;
+// Unbiased, 3.4 bits a value; what all gradients lose by it is in docs/quality, "2 pipelines".
+constexpr char kEndsCodec[] = "dithered:step=0.3";
+constexpr std::string_view kLocalKeys[] = {"local_steps", "outer_rate", "outer_momentum", "ends"};
+
+// "a, b and c".
+std::string Listed(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+// Of the methods that go with local steps, or of those that do not.
+std::vector<std::string_view> Names(bool local_steps) {
+  std::vector<std::string_view> names;
+  for (const Entry of : kEntries) {
+    if (of().local_steps == local_steps) names.push_back(of().name);
+  }
+  return names;
+}
+
+std::string KnownMethods() {
+  std::vector<std::string_view> usages;
+  for (const Entry of : kEntries) usages.push_back(of().usage);
+  return "there are " + Listed(usages) + ", all but " + Listed(Names(false)) +
+         " also with local_steps=N";
+}
+
+// The spec without the options of local steps, which belong to no method in particular.
+std::string WithoutLocal(const compression::CodecSpec& spec) {
+  std::string text(spec.text.substr(0, spec.text.find(':')));
+  char before = ':';
+  for (const auto& [key, value] : spec.options) {
+    if (std::ranges::find(kLocalKeys, key) != std::end(kLocalKeys)) continue;
+    text += before;
+    text += std::string(key) + "=" + std::string(value);
+    before = ',';
+  }
+  return text;
+}
+
+Result<LocalSteps> ParseLocal(const compression::CodecSpec& spec, const MethodEntry* entry) {
+  LocalSteps local;
+  if (spec.Option("local_steps").empty()) {
+    for (const std::string_view key : kLocalKeys) {
+      if (spec.Option(key).empty()) continue;
+      return SpecError(spec, std::string(key) + " needs local_steps=N beside it");
+    }
+    return local;
+  }
+  SHOAL_ASSIGN_OR_RETURN(local.steps, NumberOption(spec, "local_steps", 1, kLocalStepsMax, {}));
+  SHOAL_ASSIGN_OR_RETURN(local.outer_rate,
+                         FractionOption(spec, "outer_rate", 0.01, 2, local.outer_rate));
+  SHOAL_ASSIGN_OR_RETURN(local.outer_momentum,
+                         FractionOption(spec, "outer_momentum", 0, 0.99, local.outer_momentum));
+  if (const std::string_view ends = spec.Option("ends"); ends == "exact") {
+    local.exact_ends = true;
+  } else if (!ends.empty() && ends != "auto") {
+    return SpecError(spec, "ends=" + std::string(ends) + "; allowed are ends=auto and ends=exact");
+  }
+  if (entry != nullptr && !entry->local_steps) {
+    return SpecError(spec, std::string(spec.name) +
+                               " makes a step of all pipelines in one; local_steps goes with " +
+                               Listed(Names(true)));
+  }
+  for (const std::string_view key : {"start", "refresh"}) {
+    if (spec.Option(key).empty() || (entry != nullptr && entry->start_with_local_steps)) continue;
+    return SpecError(spec,
+                     "with local_steps every pipeline has moments of its own, so there "
+                     "is no warm-up; leave " +
+                         std::string(key) + " out");
+  }
+  return local;
+}
+
+Status CheckOptions(const MethodEntry& entry, const compression::CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  const Status keys = CheckKeys(spec, entry.keys);
+  const bool nests = std::ranges::find(entry.keys, "codec") != entry.keys.end();
+  if (keys.ok() || !nests || spec.Option("codec").empty()) return keys;
+  return InvalidArgument(keys.message() + "; inside codec=... '/' stands for ','");
+}
+
+Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec) {
+  if (const MethodEntry* const entry = FindMethod(spec.name); entry != nullptr) {
+    SHOAL_RETURN_IF_ERROR(CheckOptions(*entry, spec));
+    return entry->parse(spec);
+  }
+  if (const std::size_t comma = spec.text.find(','); comma < spec.name.size()) {
+    std::string meant(spec.text);
+    meant[comma] = ':';
+    return SpecError(spec, "options stand behind ':'; write " + meant);
+  }
+  return InvalidArgument("replica method '" + std::string(spec.text) + "' is not known; " +
+                         KnownMethods());
+}
+
+// What is left of the options, behind those of local steps.
+std::string LocalSpec(const LocalSteps& local, std::string spec) {
+  for (const std::string_view warm_up : {",start=auto", ",refresh=off"}) {
+    const std::size_t at = spec.find(warm_up);
+    if (at != std::string::npos) spec.erase(at, warm_up.size());
+  }
+  return spec + (spec.find(':') == std::string::npos ? ":" : ",") +
+         "local_steps=" + std::to_string(local.steps) + ",outer_rate=" + Decimal(local.outer_rate) +
+         ",outer_momentum=" + Decimal(local.outer_momentum) +
+         ",ends=" + (local.exact_ends ? "exact" : "auto");
+}
+
+}  // namespace
+
+const MethodEntry* FindMethod(std::string_view name) {
+  for (const Entry of : kEntries) {
+    if (of().name == name) return &of();
+  }
+  return nullptr;
+}
+
+Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec whole,
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
+  SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole, FindMethod(whole.name)));
+  const std::string exchange = WithoutLocal(whole);
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
+                         compression::ParseCodecSpec(exchange, ',', compression::kReplicaKind));
+  SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
+  if (local.steps > 0 && method.power_sgd.stages == "auto") {
+    return SpecError(whole, "with local_steps name the stages, or take all");
+  }
+  method.local = local;
+  if (local.steps > 0) {
+    const bool lossless = method.kind == ReplicaKind::kAverage && method.codec == kExactCodec;
+    method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
+    method.spec = LocalSpec(local, std::move(method.spec));
+  }
+  if (method.spec.size() <= compression::kSpecBytesMax) return method;
+  return SpecError(whole, "longer than " + std::to_string(compression::kSpecBytesMax) +
+                              " bytes with all of its options; name fewer stages, LANs or steps");
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,14 @@
+// `qsdp`: optimizer state in shards. Internal to replica/methods/. Pure. Thread: any.
+
+#ifndef SHOAL_REPLICA_METHODS_QSDP_METHOD_H_
+#define SHOAL_REPLICA_METHODS_QSDP_METHOD_H_
+
+#include "replica/methods/method_entry.h"
+
+namespace shoal::replica {
+
+const MethodEntry& QsdpEntry();
+
+}  // namespace shoal::replica
+
+#endif  // SHOAL_REPLICA_METHODS_QSDP_METHOD_H_
