@@ -4,6 +4,7 @@
 #ifndef SHOAL_NET_CONTROL_CONTROL_H_
 #define SHOAL_NET_CONTROL_CONTROL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,8 @@ namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
 inline constexpr std::uint32_t kProtocolVersion = 6;
+// Of a scheduler; more are turned away.
+inline constexpr std::size_t kControlConnectionsMax = 4096;
 
 using ConnectionId = std::uint64_t;
 

@@ -26,7 +26,6 @@ constexpr std::size_t kQueueMessagesMax = 256;
 constexpr std::size_t kQueueBytesMax = 64 << 20;
 constexpr std::size_t kUnhandledMax = 64;
 constexpr int kPeerMessageBytesMax = 1 << 20;  // a heartbeat carries 256 KiB of status
-constexpr std::size_t kConnectionsMax = 4096;
 // One is enough; a peer whose old connection is not known to be dead yet comes back by a new one.
 constexpr std::size_t kConnectionsPerPeerMax = 4;
 constexpr std::size_t kMemoryBytesMax = 512 << 20;
@@ -206,7 +205,7 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::
     }
     if (own < kConnectionsPerPeerMax) *displaced = nullptr;
     peer_ = peer;
-    if (table_->connections.size() >= kConnectionsMax) {
+    if (table_->connections.size() >= kControlConnectionsMax) {
       return ResourceExhausted("too many connections; try again later");
     }
     id_ = ++table_->last_id;

@@ -1,4 +1,4 @@
-// Named limits of the SwarmState; tests reach each.
+// Named limits of the SwarmState. That of connections is net::kControlConnectionsMax.
 
 #ifndef SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 #define SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
@@ -13,7 +13,6 @@ namespace shoal::scheduler {
 inline constexpr std::uint32_t kStepPlansAhead = 3;       // in progress and ahead
 inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without progress
 inline constexpr std::uint32_t kSavesFailedMax = 2;       // in a row, then a spare takes the place
-inline constexpr std::size_t kConnectionsMax = 20000;     // more are turned away
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/units.h"
+#include "net/control/control.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/swarm/peer_message_check.h"
 
@@ -54,11 +55,11 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
 }
 
 void SwarmStateImpl::On(const PeerConnected& event) {
-  if (members_.connections() >= kConnectionsMax) {
-    out_.push_back(
-        Disconnect{event.connection,
-                   ResourceExhausted("the scheduler serves " + std::to_string(kConnectionsMax) +
-                                     " connections and takes no more; try again later")});
+  if (members_.connections() >= net::kControlConnectionsMax) {
+    out_.push_back(Disconnect{
+        event.connection,
+        ResourceExhausted("the scheduler serves " + std::to_string(net::kControlConnectionsMax) +
+                          " connections and takes no more; try again later")});
     return;
   }
   members_.Open(event.connection, event.peer, event.address, now_);
