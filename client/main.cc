@@ -86,27 +86,27 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   join->add_option("invite", p->invite, "shoal1_..., file:PATH, or - for standard input")
       ->required();
   join->add_option("--upload", p->upload, "Cap on uploads, like 20mbit");
-  join->add_option("--download", p->download, "Cap on downloads");
-  join->add_option("--name", p->name, "Name shown to the organiser");
-  join->add_option("--device", p->device, "cpu, cuda, cuda:N or auto");
-  join->add_option("--listen", p->listen, "host:port for neighbours");
+  join->add_option("--download", p->download, "Cap on downloads, like 80mbit");
+  join->add_option("--name", p->name, "Name of this peer, shown to the organiser");
+  join->add_option("--device", p->device, "Where the stage computes: cpu, cuda, cuda:N or auto");
+  join->add_option("--listen", p->listen, "host:port that neighbours connect to");
   join->add_option("--status-listen", p->status_listen, "host:port of the status page");
   join->add_option("--config", p->config, "Settings file of shoald");
-  join->add_flag("--no-start", p->no_start, "Only tell a running shoald");
+  join->add_flag("--no-start", p->no_start, "Give the invite to a running shoald; start none");
   PeerOptions(join, p, false);
-  PeerOptions(
-      Add(app, p, "status", "What this machine's peer does", [p] { return PeerStatus(p->peer); }),
-      p, true);
-  CLI::App* top = Add(app, p, "top", "The same, refreshed",
+  PeerOptions(Add(app, p, "status", "Show what this machine's peer does",
+                  [p] { return PeerStatus(p->peer); }),
+              p, true);
+  CLI::App* top = Add(app, p, "top", "Show the peer's status again and again until Ctrl-C",
                       [p] { return Top(p->peer, p->interval_s, p->rounds); });
-  top->add_option("--interval", p->interval_s, "Seconds between two looks")
+  top->add_option("--interval", p->interval_s, "Seconds between two refreshes")
       ->check(CLI::Range(0.1, 3600.0));
-  top->add_option("--rounds", p->rounds, "Looks before the end; 0: until Ctrl-C");
+  top->add_option("--rounds", p->rounds, "Refreshes before the end; 0: until Ctrl-C");
   PeerOptions(top, p, false);
   const std::pair<const char*, const char*> plain[] = {
-      {"pause", "Give the stage back and rest, until `resume`"},
-      {"resume", "Take part again"},
-      {"leave", "Leave the swarm and stop shoald"}};
+      {"pause", "Give this peer's stage back and rest until `shoal resume`"},
+      {"resume", "End a pause: take part in the run again"},
+      {"leave", "Leave the swarm for good and stop shoald"}};
   for (const auto& [name, help] : plain) {
     CLI::App* command = Add(app, p, name, help, [p, name = name] {
       return PeerCommand(p->peer, name,
@@ -122,17 +122,19 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   }
   CLI::App* set = Add(app, p, "set", "Change limits while training: upload=20mbit download=off",
                       [p] { return SetNow(p); });
-  set->add_option("settings", p->settings, "key=value ...")->required();
+  set->add_option("settings", p->settings, "Limits as key=value: upload=20mbit, download=off")
+      ->required();
   PeerOptions(set, p, false);
   CLI::App* logs =
-      Add(app, p, "logs", "The daemon's log", [p] { return Logs(p->peer, p->lines, p->follow); });
-  logs->add_option("-n,--lines", p->lines, "How many last lines")->check(CLI::Range(1, 1000000));
-  logs->add_flag("-f,--follow", p->follow, "Wait for more");
+      Add(app, p, "logs", "Print shoald's log", [p] { return Logs(p->peer, p->lines, p->follow); });
+  logs->add_option("-n,--lines", p->lines, "Number of lines, from the end")
+      ->check(CLI::Range(1, 1000000));
+  logs->add_flag("-f,--follow", p->follow, "Keep printing new lines until Ctrl-C");
   PeerOptions(logs, p, false);
-  PeerOptions(Add(app, p, "health", "Whether shoald answers (for health checks)",
+  PeerOptions(Add(app, p, "health", "Exit with 0 if shoald answers (for health checks)",
                   [p] { return Health(p->peer); }),
               p, false);
-  PeerOptions(Add(app, p, "doctor", "Look at this machine and say what to mend",
+  PeerOptions(Add(app, p, "doctor", "Check this machine and say what to mend",
                   [p] { return Doctor(p->peer); }),
               p, true);
 }
@@ -148,22 +150,24 @@ ExitCode DropNow(Parsed* p) {
 }
 
 void AddStoreCommands(CLI::App* app, Parsed* p) {
-  CLI::App* store =
-      app->add_subcommand("store", "The delta store of this machine's peer, while it is stopped");
+  CLI::App* store = app->add_subcommand(
+      "store", "Look into the delta store of this machine's peer while shoald is stopped");
   store->require_subcommand(1);
   const std::pair<const char*, const char*> plain[] = {
-      {"stats", "What it holds, by run and boundary"},
-      {"verify", "Read every record; drop what is damaged"},
-      {"compact", "Give space back that no record uses"}};
+      {"stats", "Print what the delta store holds, by run and boundary"},
+      {"verify", "Read every record of the delta store and drop damaged ones"},
+      {"compact", "Free the disk space that no record uses"}};
   for (const auto& [name, help] : plain) {
     PeerOptions(
         Add(store, p, name, help, [p, name = name] { return StoreCommand(p->peer, name, {}); }), p,
         true);
   }
-  CLI::App* drop =
-      Add(store, p, "drop", "Forget the records of a run, or all", [p] { return DropNow(p); });
-  CLI::Option* all = drop->add_flag("--all", p->store_all, "The records of all runs");
-  drop->add_option("--run", p->store_run, "Run, 16 hexadecimal digits")->excludes(all);
+  CLI::App* drop = Add(store, p, "drop", "Drop the records of one run, or of all runs",
+                       [p] { return DropNow(p); });
+  CLI::Option* all = drop->add_flag("--all", p->store_all, "Drop the records of all runs");
+  drop->add_option("--run", p->store_run,
+                   "Id of the run whose records to drop: 16 hexadecimal digits")
+      ->excludes(all);
   PeerOptions(drop, p, true);
 }
 
@@ -173,42 +177,51 @@ const CLI::Range kCount(std::uint64_t{1}, std::uint64_t{1'000'000'000});
 void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   CLI::App* init =
       Add(swarm, p, "init", "Write run.toml for a new run", [p] { return SwarmInit(p->init); });
-  init->add_option("--model", p->init.model, "Hugging Face directory")->required();
-  init->add_option("--data", p->init.data, "File made by `shoal prepare`")->required();
+  init->add_option("--model", p->init.model, "Hugging Face directory of the model")->required();
+  init->add_option("--data", p->init.data, "Training data: a file made by `shoal prepare`")
+      ->required();
   init->add_option("--dir", p->init.directory, "Folder of the run")->required();
-  init->add_option("--name", p->init.name, "Name of the run");
-  init->add_option("--stages", p->init.stages, "Stages")->check(CLI::Range(1, 1024));
-  init->add_option("--pipelines", p->init.pipelines, "Pipelines")->check(CLI::Range(1, 1024));
-  init->add_option("--steps", p->init.steps, "Optimizer steps")->check(kCount);
-  init->add_option("--micro-batches", p->init.micro_batches, "Micro-batches per step, in all")
+  init->add_option("--name", p->init.name, "Name of the run, shown to its peers");
+  init->add_option("--stages", p->init.stages,
+                   "Stages of each pipeline: peers that the layers are divided among")
+      ->check(CLI::Range(1, 1024));
+  init->add_option("--pipelines", p->init.pipelines, "Pipelines that train side by side")
+      ->check(CLI::Range(1, 1024));
+  init->add_option("--steps", p->init.steps, "Optimizer steps of the run")->check(kCount);
+  init->add_option("--micro-batches", p->init.micro_batches,
+                   "Micro-batches per step, over all pipelines")
       ->check(kCount);
   init->add_option("--rows", p->init.micro_batch_rows, "Samples per micro-batch")->check(kCount);
-  init->add_option("--forward", p->init.forward, "Forward codec, like aqsgd:bits=4");
-  init->add_option("--backward", p->init.backward, "Backward codec, like direct:bits=8");
+  init->add_option("--forward", p->init.forward, "Codec of activations, like aqsgd:bits=4");
+  init->add_option("--backward", p->init.backward, "Codec of gradients, like direct:bits=8");
   init->add_option("--replica", p->init.replica,
                    "How pipelines combine gradients, like average:codec=dithered:step=0.3");
-  init->add_option("--link", p->init.link, "Peers' lines, for the suggested --replica")
+  init->add_option("--link", p->init.link,
+                   "Line rate of a peer, from which init suggests a replica method")
       ->capture_default_str();
-  init->add_option("--step", p->init.step, "Time of a step without its exchange, for the same")
+  init->add_option("--step", p->init.step,
+                   "Time of a step without its exchange, from which init suggests a replica method")
       ->capture_default_str();
-  init->add_option("--memory", p->init.memory, "A peer's memory for a stage, for the same");
+  init->add_option("--memory", p->init.memory,
+                   "Memory of a peer for a stage, from which init suggests a replica method");
 }
 
 void AddSwarmCommands(CLI::App* app, Parsed* p) {
-  CLI::App* swarm = app->add_subcommand("swarm", "A run, on the scheduler's machine");
+  CLI::App* swarm = app->add_subcommand("swarm", "Manage a run, on the scheduler's machine");
   swarm->require_subcommand(1);
   AddSwarmInit(swarm, p);
   const auto place = [p](CLI::App* command) {
     command->add_option("--dir", p->swarm.directory, "Folder of the run")->required();
     command->add_flag("--json", p->swarm.json, "Print JSON");
   };
-  place(Add(swarm, p, "status", "What the run does", [p] { return SwarmStatus(p->swarm); }));
+  place(Add(swarm, p, "status", "Show what the run and its peers do",
+            [p] { return SwarmStatus(p->swarm); }));
   const std::pair<const char*, const char*> plain[] = {
-      {"start", "Start as soon as enough peers are there"},
-      {"pause", "Save a checkpoint, then rest until `resume`"},
-      {"resume", "Go on from the last checkpoint"},
-      {"invite", "Print the invite line again"},
-      {"stop", "End the scheduler"}};
+      {"start", "Start the run as soon as enough peers are there"},
+      {"pause", "Save a checkpoint and pause the run until `shoal swarm resume`"},
+      {"resume", "Continue the run from its last checkpoint"},
+      {"invite", "Print the invite line of the run"},
+      {"stop", "Stop the scheduler; the run can continue later"}};
   for (const auto& [name, help] : plain) {
     place(Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
   }
@@ -224,8 +237,11 @@ void AddDemo(CLI::App* app, Parsed* p) {
   DemoOptions& o = p->demo;
   CLI::App* demo = Add(app, p, "demo", "Train a small model with a whole swarm on this machine",
                        [p] { return Demo(p->demo); });
-  demo->add_option("--stages", o.stages, "Stages")->check(CLI::Range(1, 64))->capture_default_str();
-  demo->add_option("--pipelines", o.pipelines, "Pipelines")
+  demo->add_option("--stages", o.stages,
+                   "Stages of each pipeline: peers that the layers are divided among")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  demo->add_option("--pipelines", o.pipelines, "Pipelines that train side by side")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
   demo->add_option("--forward", o.forward, "Forward codec")->capture_default_str();
@@ -234,7 +250,7 @@ void AddDemo(CLI::App* app, Parsed* p) {
                    "How pipelines agree: average, qadam:bits=4, onebit, powersgd:rank=16, "
                    "qsdp:weights=8,gradients=8, marsit, cocktail and others")
       ->capture_default_str();
-  demo->add_option("--steps", o.steps, "Optimizer steps")
+  demo->add_option("--steps", o.steps, "Optimizer steps of the run")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   demo->add_option("--link", o.link, "Cap of each peer's line, or off")->capture_default_str();

@@ -52,11 +52,14 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       "--forget-history", flags->forget_history,
       "Start anew from the model's weights: history and artefacts in the run's folder move "
       "to set-aside-N there. Give it once, by hand");
-  app.add_option("--link", flags->link, "Peers' lines, for what --print-size says of exchanges")
+  app.add_option("--link", flags->link,
+                 "Line rate of a peer, for what --print-size says of exchanges")
       ->capture_default_str();
-  app.add_option("--step", flags->step, "Time of a step without its exchange, for the same")
+  app.add_option("--step", flags->step,
+                 "Time of a step without its exchange, for what --print-size says of exchanges")
       ->capture_default_str();
-  app.add_option("--memory", flags->memory, "A peer's memory for a stage, for the same");
+  app.add_option("--memory", flags->memory,
+                 "Memory of a peer for a stage, for what --print-size says of exchanges");
   // Not for people: who measures starts peers whose stages need no weights.
   app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
       ->group("");
