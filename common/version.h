@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// The newest version of CHANGELOG.md that has a date.
+// The newest version of CHANGELOG.md, without [Unreleased].
 extern const char* const kVersion;
 
 }  // namespace shoal

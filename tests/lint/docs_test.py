@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what the pages say of the tree: files that they name, links, and their length in all."""
+"""Checks what the pages say of the tree: files that they name, links, their length in all, the
+module graph, and the versions of the changelog."""
 
 import os
 import re
@@ -80,6 +81,40 @@ def check_words(tree, limit):
                     ", ".join(f"{page} ({words[page]})" for page in longest))
 
 
+def check_modules(text):
+    """The table and the list of "Module graph" say what rules.py enforces. Yields the errors."""
+    section = re.search(r"^## Module graph$(.*?)^## ", text, re.M | re.S).group(1)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in section.splitlines() if line.startswith("| ")]
+    shown = {module: set(filter(None, others.split(", "))) for module, others, *_ in rows[1:]}
+    wanted = {module: others - {"common"} for module, others in rules.ARROWS.items()}
+    for module in sorted(shown.keys() | wanted.keys()):
+        if shown.get(module) != wanted.get(module):
+            yield (f"{module}: the page says {shown.get(module)}, rules.py says "
+                   f"{wanted.get(module)}")
+    rooms = {f"{module}/{room}"
+             for module, names in re.findall(r"^- ([\w/]+): (.*)$", section, re.M)
+             for room in re.findall(r"`(\w+)`", names)}
+    for room in sorted(rooms ^ (rules.FOLDER_ARROWS.keys() - rules.ARROWS.keys())):
+        yield f"{room}/ is not both on the page and in rules.py"
+
+
+def check_changelog(text):
+    """Unreleased first, then the versions, the newest first, with dates. Yields the errors."""
+    heads = re.findall(r"^## (.*)$", text, re.M)
+    if heads[:1] != ["[Unreleased]"]:
+        yield "the first section is not [Unreleased]"
+        return
+    found = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)", head)
+             for head in heads[1:]]
+    if not all(found):
+        yield "a version is not written as: [1.2.3] - 2026-01-31"
+    else:
+        versions = [(tuple(map(int, match.groups()[:3])), match.group(4)) for match in found]
+        if not versions or versions != sorted(set(versions), reverse=True):
+            yield "the versions are not in order, the newest first"
+
+
 def check(root, words_max=rules.DOCS_WORDS_MAX):
     tree = lint.Tree(root)
     check_files(tree)
@@ -109,6 +144,24 @@ class DocsTest(unittest.TestCase):
     def test_the_tree(self):
         if errors := check(ROOT):
             self.fail("\n" + "\n".join(errors))
+
+    def test_the_module_graph(self):
+        page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+        self.assertEqual(list(check_modules(page)), [])
+        for old, new, part in [("| client | proto, net |", "| client | proto |", "client: "),
+                               ("| optimizer | | |\n", "", "optimizer: "),
+                               (" `boundary`,", "", "pipeline/boundary/ is not")]:
+            self.assertEqual(page.count(old), 1, old)
+            errors = list(check_modules(page.replace(old, new)))
+            self.assertEqual(len(errors), 1, errors)
+            self.assertIn(part, errors[0])
+
+    def test_the_changelog(self):
+        self.assertEqual(list(check_changelog((ROOT / "CHANGELOG.md").read_text())), [])
+        for text in ["## [0.1.0] - 2026-01-31\n", "## [Unreleased]\n",
+                     "## [Unreleased]\n## [0.1.0]\n",
+                     "## [Unreleased]\n## [0.9.0] - 2026-01-31\n## [0.10.0] - 2026-02-01\n"]:
+            self.assertEqual(len(list(check_changelog(text))), 1, text)
 
     def test_file(self):
         self.assertEqual(self.errors("See `net/link.h`.\n"), [])
