@@ -19,14 +19,20 @@ every row with its codec specs, `limits.csv` the limits, `results.json` all epoc
 (2,000 steps of 16 windows, AdamW 2e-3), then half WikiText-2, half the first half of
 tinyshakespeare (800 steps). Rows fine-tune it on 640 windows of the other half: 8 epochs of 40
 steps, 2 micro-batches of 8 samples, AdamW 3e-4 with one epoch of warm-up, clip 1. "From
-scratch" starts from fresh weights (1e-3, 12 epochs). The seed sets the order of the samples.
-Links and time are simulated in one process (`tests/support/sim_swarm.h`).
+scratch" starts from fresh weights (1e-3, 12 epochs). "High rate" is 1e-3. "Fresh masks" and
+"keyed masks" have dropout of 0.1, with another mask at each visit or one per sample. The seed
+sets the order of the samples. Links and time are simulated in one process
+(`tests/support/sim_swarm.h`).
+
+**Rows.** *fw3 bw6*: 3 bits forward, 6 backward. *a | b*: codecs forward and backward.
+*authors*: one scale per channel of a message, as in the code of AQ-SGD's authors. The first
+epoch of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used
+from the first step.
 
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
 the same of 128 windows after the last epoch, activations not compressed. *bits*: wire bits per
-value that crosses a boundary, forward and backward, all headers included (fp32: 64). Two
-figures are two seeds. The first epoch of `aqsgd` rows is fp32 both ways where a row does not
-say otherwise; `direct` is used from the first step.
+value that crosses a boundary in the last epoch, forward and backward, all headers included
+(fp32: 64). Two figures are two seeds.
 """
 
 LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
@@ -39,7 +45,7 @@ low-rank message left out is added to the next gradient."""
 REPLICA_HEAD = ("method", "train", "vs fp32", "held out", "vs fp32", "bits a value", "group MB")
 REPLICA_TEXT = """Pipelines of two stages, fp32 between stages; `fp32` is the method
 `average`. *bits*: wire bits inside the stage groups per fp32 value that exact sums would
-send, over the whole run. *High rate*: 1e-3 instead of 3e-4."""
+send, over the whole run. A step has 4 micro-batches, with 8 pipelines 8."""
 
 
 def _cells(values, form):
