@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <thread>
 #include <vector>
@@ -100,6 +102,12 @@ class AsioExecutor final : public Executor {
 thread_local const AsioExecutor* AsioExecutor::current_ = nullptr;
 
 }  // namespace
+
+void internal::CalledOffThread(const char* file, int line, const char* method) {
+  std::fprintf(stderr, "shoal: internal error: %s:%d: called off its thread: %s\n", file, line,
+               method);
+  std::abort();
+}
 
 std::unique_ptr<Executor> NewThreadExecutor(std::string thread_name) {
   return std::make_unique<AsioExecutor>(std::move(thread_name), 1);

@@ -33,8 +33,18 @@ class Executor {
   virtual const Clock& clock() const = 0;
 };
 
-// Aborts unless called on `executor`'s thread.
-#define SHOAL_ASSERT_ON(executor) SHOAL_CHECK((executor).InThread())
+namespace internal {
+[[noreturn]] void CalledOffThread(const char* file, int line, const char* method);
+}  // namespace internal
+
+// First in every public method of an object that belongs to `executor`: aborts with the method's
+// name, and so its class's, on any other thread. Costs a look at a variable of the thread, so
+// release builds have it, too.
+#define SHOAL_ASSERT_ON(executor)                                                  \
+  do {                                                                             \
+    if (!(executor).InThread()) [[unlikely]]                                       \
+      ::shoal::internal::CalledOffThread(__FILE__, __LINE__, __PRETTY_FUNCTION__); \
+  } while (false)
 
 // A thread of its own, named `thread_name` (at most 15 characters), on which tasks run. The
 // destructor runs what was posted (timers excepted), then joins. Owner: the caller.

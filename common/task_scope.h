@@ -33,6 +33,7 @@ class TaskScope {
   // Runs `work()` on `where`, then `done(result)` on control. `name` is a string literal.
   template <typename Work, typename Done>
   void Run(Executor* where, const char* name, Work work, Done done) {
+    SHOAL_ASSERT_ON(*control_);
     struct Task {
       Work work;
       Done done;
@@ -51,12 +52,14 @@ class TaskScope {
   // Runs `task` on control, after what is there already, or once `delay` has passed.
   template <typename Task>
   void Post(const char* name, Task task) {
+    SHOAL_ASSERT_ON(*control_);
     control_->Post(name, [cancelled = cancelled_, task = std::move(task)] {
       if (!*cancelled) task();
     });
   }
   template <typename Task>
   TimerId PostAfter(const char* name, Duration delay, Task task) {
+    SHOAL_ASSERT_ON(*control_);
     return control_->PostAfter(name, delay, [cancelled = cancelled_, task = std::move(task)] {
       if (!*cancelled) task();
     });

@@ -33,6 +33,7 @@ ArtefactFetcher::ArtefactFetcher(Executor* control, Executor* store, storage::Co
     : control_(control), store_(store), content_(content) {}
 
 ArtefactFetcher::~ArtefactFetcher() {
+  SHOAL_ASSERT_ON(*control_);
   if (state_) state_->stopped = true;
 }
 
@@ -54,6 +55,7 @@ void ArtefactFetcher::Start(net::ControlClient* client, std::vector<storage::Art
 }
 
 FetchProgress ArtefactFetcher::progress() const {
+  SHOAL_ASSERT_ON(*control_);
   return state_ ? state_->progress : FetchProgress{};
 }
 

@@ -26,6 +26,7 @@ ArtefactOffer::ArtefactOffer(Executor* control, Executor* store, storage::Conten
 ArtefactOffer::~ArtefactOffer() { Stop(); }
 
 void ArtefactOffer::Stop() {
+  SHOAL_ASSERT_ON(*control_);
   if (state_) state_->stopped = true;
 }
 

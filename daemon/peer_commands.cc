@@ -20,6 +20,7 @@ constexpr Duration kStopHandoverMax = std::chrono::seconds(7);
 void PeerDaemon::OnCommand(const std::string& name,
                            const std::map<std::string, std::string>& arguments,
                            std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) {
     return reply(FailedPrecondition("shoald is stopping; start it again with `shoal join INVITE`"));
@@ -97,6 +98,7 @@ std::string PeerDaemon::KeepSettings() {
 
 // False: nothing is to be handed over, or nobody is there to take it.
 bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
+  SHOAL_ASSERT_ON(*control_);
   if (!stage_ || state_ != PeerState::kTraining) return false;
   const bool asked = handover_ != Handover::kNone;
   handover_ = how;
@@ -125,6 +127,7 @@ void PeerDaemon::HandOver() {
 }
 
 void PeerDaemon::FinishHandover() {
+  SHOAL_ASSERT_ON(*control_);
   const Handover how = std::exchange(handover_, Handover::kNone);
   if (how == Handover::kNone) return;
   if (how == Handover::kStop) return handed_over_();

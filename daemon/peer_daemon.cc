@@ -202,6 +202,7 @@ PeerDaemon::~PeerDaemon() {
 }
 
 void PeerDaemon::ChangeState(PeerState state, const std::string& reason) {
+  SHOAL_ASSERT_ON(*control_);
   reasons_.clear();
   if (!reason.empty()) reasons_.push_back(reason);
   if (state == state_) return;
@@ -219,6 +220,7 @@ std::vector<std::string> PeerDaemon::Addresses() const {
 }
 
 control::v1::PeerMessage PeerDaemon::MakeHello() {
+  SHOAL_ASSERT_ON(*control_);
   control::v1::PeerMessage message;
   control::v1::Hello* hello = message.mutable_hello();
   hello->set_protocol(net::kProtocolVersion);
@@ -234,6 +236,7 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
 }
 
 void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
+  SHOAL_ASSERT_ON(*control_);
   // Only the answer to a hello counts: one that comes while stopping, or twice, changes nothing.
   if (state_ != PeerState::kJoining) return;
   run_id_ = RunId{welcome.run()}.ToHex();
@@ -245,6 +248,7 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
 }
 
 void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
+  SHOAL_ASSERT_ON(*control_);
   offer_.reset();
   ++heartbeat_round_;
   EndStage();
@@ -257,12 +261,14 @@ void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
 }
 
 void PeerDaemon::OnRefused(const Status& status) {
+  SHOAL_ASSERT_ON(*control_);
   EndStage();
   SHOAL_LOG(kError, "daemon", "refused", {"error", status.ToString()});
   on_stop_(status.WithContext("the scheduler refused this peer"));
 }
 
 void PeerDaemon::SendHeartbeat(std::uint64_t round) {
+  SHOAL_ASSERT_ON(*control_);
   if (round != heartbeat_round_) return;
   control::v1::PeerMessage message;
   control::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
@@ -280,6 +286,7 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
 }
 
 void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message) {
+  SHOAL_ASSERT_ON(*control_);
   const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
   if (message.has_plan()) return OnPlan(message.plan());
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
@@ -308,6 +315,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
 // ---- run ----
 
 void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
+  SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
   if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
   EndStage();
@@ -340,6 +348,7 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
 
 // The links stay a moment longer, so that no neighbour takes our end for a break.
 void PeerDaemon::OnFinished(std::uint64_t generation) {
+  SHOAL_ASSERT_ON(*control_);
   stage_->OnFinished();
   ChangeState(PeerState::kWaiting, "the run is finished");
   control_->PostAfter("daemon.finished", kFarewell, [this, generation] {
@@ -349,6 +358,7 @@ void PeerDaemon::OnFinished(std::uint64_t generation) {
 }
 
 void PeerDaemon::EndStage() {
+  SHOAL_ASSERT_ON(*control_);
   if (!stage_) return;
   AddRunner(stage_->stats(), stage_->link_stats(), &past_);
   stage_.reset();
@@ -357,12 +367,14 @@ void PeerDaemon::EndStage() {
 }
 
 void PeerDaemon::OnStageState(PeerState state, const std::string& reason) {
+  SHOAL_ASSERT_ON(*control_);
   // A failed stage waits for the scheduler's abort; a late report must not revive it.
   if (state_ == PeerState::kSyncing || state_ == PeerState::kTraining) ChangeState(state, reason);
   if (state == PeerState::kTraining) link_trouble_.clear();
 }
 
 void PeerDaemon::OnApply(const control::v1::Apply& apply) {
+  SHOAL_ASSERT_ON(*control_);
   const control::v1::RunConfig& run = stage_->plan().config();
   const TimePoint now = control_->clock().Now();
   if (last_apply_ != TimePoint{} && now > last_apply_) {
@@ -381,6 +393,7 @@ void PeerDaemon::OnApply(const control::v1::Apply& apply) {
 }
 
 void PeerDaemon::OnWantArtefacts(const control::v1::WantArtefacts& want) {
+  SHOAL_ASSERT_ON(*control_);
   std::vector<storage::ArtefactRef> artefacts;
   for (const control::v1::ArtefactRef& file : want.files()) {
     if (auto ref = ToRef(file); ref.ok()) artefacts.push_back(*std::move(ref));
@@ -395,6 +408,7 @@ void PeerDaemon::OnWantArtefacts(const control::v1::WantArtefacts& want) {
 }
 
 void PeerDaemon::OnRunStatus(const control::v1::RunStatus& status) {
+  SHOAL_ASSERT_ON(*control_);
   run_status_ = status;
   if (!stage_) {
     step_ = status.step();
@@ -479,6 +493,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
 }
 
 net::HttpResponse PeerDaemon::OnHttp(const std::string& path) const {
+  SHOAL_ASSERT_ON(*control_);
   if (path == "/api/v1/status") return {200, "application/json", StatusJson(Snapshot())};
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8", MetricsText(Snapshot())};

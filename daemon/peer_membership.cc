@@ -46,6 +46,7 @@ std::string KeptSettings(const DaemonConfig& config,
 // What says the most recent will: a flag or the settings, then what `shoal join` told this or an
 // earlier shoald, then the file that `shoal join` wrote before it started one.
 void PeerDaemon::Begin() {
+  SHOAL_ASSERT_ON(*control_);
   paused_ = overlay_.paused;
   std::string invite = !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
   std::error_code error;
@@ -84,6 +85,7 @@ void PeerDaemon::ApplyCaps() {
 }
 
 Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
+  SHOAL_ASSERT_ON(*control_);
   const auto found = arguments.find("invite");
   if (found == arguments.end()) return InvalidArgument("join needs an invite");
   SHOAL_ASSIGN_OR_RETURN(const net::Invite invite, ReadInvite(found->second));
@@ -130,6 +132,7 @@ std::string PeerDaemon::CapsText() const {
 }
 
 Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
+  SHOAL_ASSERT_ON(*control_);
   for (const auto& [key, value] : arguments) {
     if (key != "upload" && key != "download") {
       return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");

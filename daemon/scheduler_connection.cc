@@ -51,6 +51,7 @@ void SchedulerConnection::Open(const net::Invite& invite) {
 }
 
 void SchedulerConnection::Close() {
+  SHOAL_ASSERT_ON(*control_);
   ++*attempt_;
   DropClient();
   invite_.reset();
@@ -139,6 +140,7 @@ void SchedulerConnection::OnClosed(const Status& status) {
 }
 
 void SchedulerConnection::Tell(control::v1::PeerMessage message) {
+  SHOAL_ASSERT_ON(*control_);
   if (!client_ || !greeted_) return;  // nothing may go before the hello
   if (Status status = client_->Send(std::move(message)); !status.ok()) {
     SHOAL_LOG(kDebug, "daemon", "control.send_failed", {"error", status.ToString()});
@@ -146,10 +148,12 @@ void SchedulerConnection::Tell(control::v1::PeerMessage message) {
 }
 
 SchedulerReport SchedulerConnection::report() const {
+  SHOAL_ASSERT_ON(*control_);
   return {welcomed_, invite_ ? invite_->addresses : std::vector<std::string>(), trouble_};
 }
 
 net::ControlStats SchedulerConnection::stats() const {
+  SHOAL_ASSERT_ON(*control_);
   net::ControlStats total = past_;
   if (client_) {
     const net::ControlStats now = client_->stats();

@@ -51,7 +51,10 @@ class SchedulerConnection {
   void Close();
   // Drops messages while there is no stream: the scheduler asks again after a new hello.
   void Tell(control::v1::PeerMessage message);
-  net::ControlClient* client() { return welcomed_ ? client_.get() : nullptr; }
+  net::ControlClient* client() {
+    SHOAL_ASSERT_ON(*control_);
+    return welcomed_ ? client_.get() : nullptr;
+  }
   net::ControlStats stats() const;  // over all streams so far
   SchedulerReport report() const;
 

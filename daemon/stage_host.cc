@@ -78,6 +78,7 @@ StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1:
       fetcher_(resources.control, resources.store, resources.content) {}
 
 StageHost::~StageHost() {
+  SHOAL_ASSERT_ON(*resources_.control);
   *alive_ = false;
   runner_.reset();
   if (loaded_) {
@@ -332,6 +333,7 @@ pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
 }
 
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
   runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config()));
 }
@@ -348,6 +350,7 @@ void StageHost::OnApply(const control::v1::Apply& apply) {
 }
 
 void StageHost::OnFinished() {
+  SHOAL_ASSERT_ON(*resources_.control);
   failed_ = true;  // nothing that comes now is worth a report
   if (runner_) runner_->OnFinished();
 }
@@ -361,6 +364,7 @@ std::vector<net::LinkStats> StageHost::link_stats() const {
 }
 
 std::optional<double> StageHost::synthetic_cpu_ms() const {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!loaded_ || !loaded_->meter) return std::nullopt;
   return static_cast<double>(loaded_->meter->cpu_ns.load(std::memory_order_relaxed)) * 1e-6;
 }

@@ -38,6 +38,7 @@ class ExecutorGate {
   // Thread: the executor's. What was posted before still runs.
   void Close() {
     MutexLock lock(mutex_);
+    if (executor_ != nullptr) SHOAL_ASSERT_ON(*executor_);
     executor_ = nullptr;
   }
 

@@ -65,6 +65,7 @@ class ControlServer {
   virtual std::uint16_t port() const = 0;
   // Queues a message; a peer that does not read is disconnected. Thread: executor.
   virtual void Send(ConnectionId connection, control::v1::SchedulerMessage message) = 0;
+  // Lets what is queued leave first. Thread: executor.
   virtual void Disconnect(ConnectionId connection, Status reason) = 0;
   virtual ControlStats stats() const = 0;  // Thread: any.
 };

@@ -319,10 +319,12 @@ class GrpcControlServer final : public ControlServer {
   std::uint16_t port() const override { return table_->gate->port(); }
 
   void Send(ConnectionId connection, pb::SchedulerMessage message) override {
+    SHOAL_ASSERT_ON(*table_->executor);
     if (const auto found = table_->Find(connection)) found->Send(std::move(message));
   }
 
   void Disconnect(ConnectionId connection, Status reason) override {
+    SHOAL_ASSERT_ON(*table_->executor);
     if (const auto found = table_->Find(connection)) found->EndSoftly(reason);
   }
 

@@ -82,7 +82,8 @@ class LocalService final : public pb::Local::CallbackService {
         call->Answer(Unavailable("the daemon is stopping"), [](pb::StatusReply*) {});
         return;
       }
-      state->handlers.on_status([call](std::string json) {
+      state->handlers.on_status([state, call](std::string json) {
+        SHOAL_ASSERT_ON(*state->executor);
         call->Answer(shoal::Status::Ok(),
                      [&json](pb::StatusReply* out) { out->set_json(std::move(json)); });
       });
@@ -102,7 +103,8 @@ class LocalService final : public pb::Local::CallbackService {
         call->Answer(Unavailable("the daemon is stopping"), [](pb::CommandReply*) {});
         return;
       }
-      state->handlers.on_command(name, arguments, [call](Result<CommandResult> result) {
+      state->handlers.on_command(name, arguments, [state, call](Result<CommandResult> result) {
+        SHOAL_ASSERT_ON(*state->executor);
         call->Answer(result.status(), [&result](pb::CommandReply* out) {
           out->set_message(result->message);
           out->set_json(result->json);

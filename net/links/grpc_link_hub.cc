@@ -131,7 +131,10 @@ class GrpcLinkHub final : public LinkHub {
     return std::make_unique<GrpcLink>(core, executor_);
   }
 
-  void Admit(const std::vector<PeerId>& peers) override { greeter_->Admit(peers); }
+  void Admit(const std::vector<PeerId>& peers) override {
+    SHOAL_ASSERT_ON(*executor_);
+    greeter_->Admit(peers);
+  }
   void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
     options_.upload->SetRate(upload);
     options_.download->SetRate(download);

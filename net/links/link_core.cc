@@ -39,6 +39,7 @@ void LinkCore::After(const char* name, Duration delay, void (LinkCore::*then)())
 }
 
 void LinkCore::Start(Dialer dialer) {
+  SHOAL_ASSERT_ON(*context_.executor);
   MutexLock lock(mutex_);
   rates_.Start(Now());
   After("link.open_timeout", context_.limits.open_timeout, &LinkCore::OpenTimeout);
@@ -47,6 +48,7 @@ void LinkCore::Start(Dialer dialer) {
 }
 
 void LinkCore::Detach() {
+  SHOAL_ASSERT_ON(*context_.executor);
   detached_ = true;
   {
     MutexLock lock(mutex_);

@@ -38,6 +38,7 @@ Duration FromMilliseconds(double ms) {
 }  // namespace
 
 void PacingLoop::Start() {
+  SHOAL_ASSERT_ON(*executor_);
   if (running_) return;
   running_ = true;
   last_tick_ = executor_->clock().Now();

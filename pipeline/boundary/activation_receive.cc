@@ -102,6 +102,7 @@ void BoundaryReceiver::Go(ActivationReceive* receive, ReceiveEvent event) {
 }
 
 Status BoundaryReceiver::StartStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   for (const ActivationReceive& receive : receives_) {
     if (receive.state == ReceiveState::kTaken) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
@@ -122,6 +123,7 @@ Status BoundaryReceiver::StartStep(const StepPlan& plan) {
 }
 
 void BoundaryReceiver::Advance(std::uint32_t window) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
     for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
@@ -141,6 +143,7 @@ void BoundaryReceiver::Fetch(std::uint32_t mb, std::uint32_t segment) {
 }
 
 Status BoundaryReceiver::OnFrame(net::Frame frame) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   const std::uint32_t mb = frame.micro_batch.index;
   if (frame.micro_batch.step != plan_.step || mb >= micro_batches_.size()) {
     return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
@@ -289,6 +292,7 @@ void BoundaryReceiver::Decoded(std::uint32_t mb, std::uint32_t segment,
 }
 
 std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   Activity activity = Activity::kCodec;
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     switch (receives_[direction_.segments.Transfer(mb, k)].state) {
@@ -308,6 +312,7 @@ std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
 }
 
 Buffer BoundaryReceiver::Take(std::uint32_t mb) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
   return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
 }

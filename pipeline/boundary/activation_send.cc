@@ -147,6 +147,7 @@ void BoundarySender::Go(ActivationSend* send, SendEvent event) {
 }
 
 Status BoundarySender::StartStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   for (const ActivationSend& send : sends_) {
     if (send.state == SendState::kSent || send.state == SendState::kReleased) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
@@ -163,6 +164,7 @@ Status BoundarySender::StartStep(const StepPlan& plan) {
 }
 
 void BoundarySender::Advance(std::uint32_t window) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
     for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
@@ -185,6 +187,7 @@ void BoundarySender::Fetched(std::uint32_t mb, std::uint32_t segment,
 }
 
 void BoundarySender::PutValues(std::uint32_t mb, Buffer values) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   Advance(mb + 1);
   const std::size_t samples = plan_.micro_batches[mb].samples.size();
   SentMicroBatch& micro_batch = micro_batches_[mb];
@@ -339,6 +342,7 @@ void BoundarySender::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MIm
 }
 
 Status BoundarySender::OnResend(const net::Frame& frame) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   const std::uint32_t mb = frame.micro_batch.index;
   const std::string what = "a request to send " + Describe(frame.micro_batch) + " again";
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, direction_));
@@ -373,6 +377,7 @@ Status BoundarySender::OnResend(const net::Frame& frame) {
 }
 
 Status BoundarySender::Release(std::uint32_t mb) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     if (mb < micro_batches_.size() && At(mb, k).state == SendState::kReleased) continue;
     if (mb >= micro_batches_.size() || !NextState(At(mb, k).state, SendEvent::kRelease)) {

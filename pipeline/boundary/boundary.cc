@@ -69,6 +69,7 @@ std::string Boundary::peer_name() const {
 }
 
 std::string Boundary::Missing() const {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (!open_) return "the link to " + peer_name();
   if (!their_inventory_) return "the inventory of " + peer_name();
   return "the own delta store";
@@ -79,6 +80,7 @@ void Boundary::FailByPeer(const Status& status) {
 }
 
 void Boundary::Open() {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   net::LinkHandlers handlers;
   handlers.on_open = [this] {
     open_ = true;
@@ -127,6 +129,7 @@ void Boundary::MaybeAgree() {
 }
 
 void Boundary::OnFrame(net::Frame frame) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (core_->scope.cancelled()) return;
   core_->Progress();
   Status status = core_->links.CheckFrame(frame);
@@ -189,11 +192,13 @@ Status Boundary::OnEvicted(const net::Frame& frame) {
 }
 
 void Boundary::PlanPrefetch(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (delta_ != nullptr) delta_->PlanPrefetch(plan);
   if (residual_ != nullptr) residual_->PlanPrefetch(plan);
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
   SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
   step_running_ = true;
@@ -204,6 +209,7 @@ Status Boundary::StartStep(const StepPlan& plan) {
 }
 
 void Boundary::DropStaged() {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (delta_ != nullptr) delta_->DropStaged();
   if (residual_ != nullptr) residual_->DropStaged();
   if (memory_ != nullptr) memory_->DropStaged();
@@ -211,6 +217,7 @@ void Boundary::DropStaged() {
 
 std::size_t Boundary::Commit(std::uint64_t step,
                              const std::function<void(BoundaryChecksum)>& done) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   const auto stored = [this, step](std::vector<SegmentId> lost) {
     SendLosses(step, std::move(lost));
   };

@@ -29,6 +29,7 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
 }  // namespace
 
 void BoundaryCache::ReadInventory(std::function<void(Inventory)> done) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   auto read = [store = core_->deps.delta_store, end = end_] { return store->Inventory(end); };
   core_->scope.Run(core_->deps.store, "delta.inventory", std::move(read),
                    [this, done](Result<Inventory> inventory) {
@@ -40,6 +41,7 @@ void BoundaryCache::ReadInventory(std::function<void(Inventory)> done) {
 }
 
 void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   auto agree = [store = core_->deps.delta_store, end = end_, own = std::move(own),
                 theirs = std::move(theirs)] {
     const std::vector<SegmentId> differing = Disagreeing(own, theirs);
@@ -56,6 +58,7 @@ void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()>
 // ---- reading ----
 
 void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   std::set<SegmentId>& all = uncommitted_[plan.step];
   std::uint32_t transfer = 0;
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
@@ -104,6 +107,7 @@ BoundaryCache::Wanted& BoundaryCache::Open(WantedKey key, std::vector<SegmentId>
 void BoundaryCache::Prefetch(MicroBatchId id, std::uint32_t segment,
                              const std::vector<SampleId>& samples,
                              std::function<void(Records)> done) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   const WantedKey key(id.step, segments_.Transfer(id.index, segment));
   auto found = wanted_.find(key);
   if (found == wanted_.end()) {
@@ -212,6 +216,7 @@ void BoundaryCache::Forget(const std::vector<SegmentId>& ids, std::uint64_t vers
 // ---- committing ----
 
 void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   const SegmentId segment_id = segments_.IdOf(sample, segment);
   const Order order(segments_.Transfer(id.index, segment), image.position);
   const auto [staged, is_new] = staged_.try_emplace(segment_id, order);
@@ -245,6 +250,7 @@ bool BoundaryCache::OnWritten(const StoreWrite& written) {
 }
 
 void BoundaryCache::DropStaged() {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (staged_.empty()) return;
   staged_.clear();
   auto drop = [store = core_->deps.delta_store, end = end_, version = staged_version_] {
@@ -255,6 +261,7 @@ void BoundaryCache::DropStaged() {
 }
 
 void BoundaryCache::Commit(std::uint64_t step, CommitHandlers handlers) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   Committing commit;
   commit.step = step;
   commit.handlers = std::move(handlers);
@@ -323,6 +330,7 @@ void BoundaryCache::PostSettle() {
 }
 
 Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SegmentId> ids) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (step != their_next_) {
     return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
                            std::to_string(their_next_) + " are next");

@@ -84,6 +84,7 @@ StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, H
       queue_(core->deps.control, core->deps.compute, core->scope) {}
 
 void StepCompute::StartStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   plan_ = plan;
   loss_ = {};
   active_ = true;
@@ -167,6 +168,7 @@ void StepCompute::RefreshProgress() {
 }
 
 void StepCompute::Pump() {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (!active_) return;
   RefreshProgress();
   if (running_) return OfferNext();
@@ -353,11 +355,13 @@ std::function<void()> StepCompute::FinalPartTeller() {
 }
 
 void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   if (kind == net::FrameKind::kActivation) sent_forward_.Add(elapsed_ms);
   if (kind == net::FrameKind::kGradient) sent_backward_.Add(elapsed_ms);
 }
 
 std::string StepCompute::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*core_->deps.control);
   *peer = nullptr;
   if (running_) return "an operation of the own model";
   const bool input = HasRoom(progress_);

@@ -11,9 +11,13 @@ ComputeQueue::ComputeQueue(Executor* control, Executor* compute, const TaskScope
   shared_->cancelled = scope.token();
 }
 
-void ComputeQueue::Start(std::shared_ptr<Operation> operation) { PostPart(shared_, operation); }
+void ComputeQueue::Start(std::shared_ptr<Operation> operation) {
+  SHOAL_ASSERT_ON(*shared_->control);
+  PostPart(shared_, operation);
+}
 
 bool ComputeQueue::Offer(std::shared_ptr<Operation> operation, bool urgent) {
+  SHOAL_ASSERT_ON(*shared_->control);
   MutexLock lock(shared_->mutex);
   if (shared_->offered && shared_->offer == nullptr) return false;  // it has begun
   shared_->offered = operation != nullptr;

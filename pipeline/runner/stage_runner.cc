@@ -151,6 +151,7 @@ bool Runner::Go(RunnerEvent event, const char* order) {
 }
 
 void Runner::OnFinished() {
+  SHOAL_ASSERT_ON(*core_.deps.control);
   core_.time.Close();
   core_.scope.Cancel();
 }
@@ -489,6 +490,7 @@ void Runner::ReportApplied() {
 }
 
 RunnerStats Runner::stats() const {
+  SHOAL_ASSERT_ON(*core_.deps.control);
   RunnerStats stats = core_.stats;
   static_cast<replica::ReplicaStats&>(stats) = member_.stats;
   stats.time = core_.time.used();
@@ -498,6 +500,7 @@ RunnerStats Runner::stats() const {
 }
 
 std::vector<net::LinkStats> Runner::link_stats() const {
+  SHOAL_ASSERT_ON(*core_.deps.control);
   std::vector<net::LinkStats> stats;
   if (group_) stats = group_->link_stats();
   if (previous_) stats.push_back(previous_->link_stats());

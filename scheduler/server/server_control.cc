@@ -30,6 +30,7 @@ Result<net::CommandResult> RunIs(const RunView& view) {
 }  // namespace
 
 void SchedulerServer::Feed(const Event& event) {
+  SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
   const RunState before = state_->run_state();
   const std::vector<Action> actions = state_->Handle(event, SystemClock().Now());
@@ -51,6 +52,7 @@ void SchedulerServer::Admit(net::ConnectionId connection) {
 }
 
 void SchedulerServer::Forget(net::ConnectionId connection) {
+  SHOAL_ASSERT_ON(*control_);
   connections_.erase(connection);
   MutexLock lock(members_mutex_);
   admitted_.erase(connection);
@@ -77,6 +79,7 @@ void SchedulerServer::Carry(const Action& action) {
 }
 
 void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
+  SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
   if (!message.has_checkpoint_done() || message.checkpoint_done().files().empty()) {
     return Feed(PeerMessageReceived{connection, std::move(message)});
@@ -109,10 +112,12 @@ void SchedulerServer::Append(std::string event) {
 }
 
 void SchedulerServer::Want(std::vector<control::v1::ArtefactRef> files) {
+  SHOAL_ASSERT_ON(*control_);
   store_->Post("artefacts.want", [this, files = std::move(files)] { disk_->Want(files); });
 }
 
 std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
+  SHOAL_ASSERT_ON(*control_);
   std::vector<control::v1::ArtefactRef> kept;
   for (const auto& [name, artefact] : artefacts_.initial) kept.push_back(artefact);
   for (const auto& [name, artefact] : state_->CurrentWeights()) kept.push_back(artefact);
@@ -142,6 +147,7 @@ void SchedulerServer::BeginPlan(const PlanOut& plan) {
 }
 
 void SchedulerServer::Prune() {
+  SHOAL_ASSERT_ON(*control_);
   store_->Post("artefacts.prune", [this, kept = Kept()] {
     if (Status status = disk_->Prune(kept); !status.ok()) {
       SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
@@ -150,12 +156,14 @@ void SchedulerServer::Prune() {
 }
 
 void SchedulerServer::TickAgain() {
+  SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
   Feed(Tick{});
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 
 ServerView SchedulerServer::MakeServerView() const {
+  SHOAL_ASSERT_ON(*control_);
   ServerView view;
   if (peers_) view.control = peers_->stats();
   if (http_) view.status_address = http_->address();
@@ -166,10 +174,12 @@ ServerView SchedulerServer::MakeServerView() const {
 }
 
 std::string SchedulerServer::MakeStatusJson() const {
+  SHOAL_ASSERT_ON(*control_);
   return StatusJson(config_, state_->View(SystemClock().Now()), MakeServerView());
 }
 
 net::HttpResponse SchedulerServer::Serve(const std::string& path) const {
+  SHOAL_ASSERT_ON(*control_);
   if (path == "/api/v1/status") return {200, kJsonType, MakeStatusJson()};
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8",
@@ -187,6 +197,7 @@ net::HttpResponse SchedulerServer::Serve(const std::string& path) const {
 void SchedulerServer::Command(const std::string& name,
                               const std::map<std::string, std::string>& arguments,
                               std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
   if (name == "start") return Order(AdminCommand::Kind::kStart, std::move(reply));
   if (name == "pause") return Order(AdminCommand::Kind::kPause, std::move(reply));
   if (name == "resume") return Order(AdminCommand::Kind::kResume, std::move(reply));
@@ -203,6 +214,7 @@ void SchedulerServer::Command(const std::string& name,
 
 void SchedulerServer::Order(AdminCommand::Kind kind,
                             std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
   const RunView view = state_->View(SystemClock().Now());
   if (view.state == RunState::kFinished) {
     return reply(
@@ -217,6 +229,7 @@ void SchedulerServer::Order(AdminCommand::Kind kind,
 
 void SchedulerServer::Export(const std::map<std::string, std::string>& arguments,
                              std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
   const auto path = arguments.find("path");
   if (path == arguments.end() || !std::filesystem::path(path->second).is_absolute()) {
     return reply(InvalidArgument("export needs an absolute path of a folder that does not exist"));
