@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What ./x says of itself is true: the benches that its help names are those it can start."""
+"""What ./x says of itself is true, and a step of ./x check that fails is not lost."""
 
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -43,6 +45,71 @@ class XTest(unittest.TestCase):
         self.assertNotEqual(answer.returncode, 0)
         for name in ("codecs", "store", "quality", "link"):
             self.assertIn(name, answer.stderr)
+
+    def test_help_names_exactly_the_steps_of_check(self):
+        answer = run_x("check", "no_such_step")
+        self.assertNotEqual(answer.returncode, 0)
+        steps = re.search(r"there are: (.*)", answer.stderr).group(1).split()
+        shown = re.search(r"  check \[STEP\.\.\.\](.*?)\n  demo", run_x("help").stdout, re.DOTALL)
+        self.assertEqual(steps, re.findall(r"\b([a-z]+):", shown.group(1)))
+
+    def test_every_check_of_clang_tidy_is_explained(self):
+        text = (ROOT / ".clang-tidy").read_text()
+        explained = re.findall(r"^# ((?:bugprone|performance)-\S+) +\S", text, re.MULTILINE)
+        self.assertEqual(explained, re.findall(r"^  ([a-z]+-[a-z-]+)", text, re.MULTILINE))
+
+
+class CheckTest(unittest.TestCase):
+    """./x in a tree of its own, with programs that do nothing or fail."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="x_test."))
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in ("x", "CMakePresets.json", "tests/fuzz/CMakeLists.txt"):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.folder / name)
+        (self.folder / "deploy").mkdir()
+        (self.folder / "deploy/packages.debian").touch()
+        (self.folder / "deploy/wheels.lock").touch()
+        (self.folder / "a.cc").touch()
+        subprocess.run(["git", "init", "-q", self.folder], check=True)
+        for name in ("cmake", "ninja", "promtool", "nvcc", "clang-tidy-14"):
+            self.program(name, "true")
+        self.program("ctest", "echo '100% tests passed'")
+        for name in re.findall(r"^ *shoal_fuzz\((\w+)",
+                               (ROOT / "tests/fuzz/CMakeLists.txt").read_text(), re.MULTILINE):
+            self.program(name, "true", "build/fuzz/fuzz")
+
+    def program(self, name, body, folder=".deps/bin"):
+        path = self.folder / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def check(self, *steps):
+        return subprocess.run([str(self.folder / "x"), "check", *steps], capture_output=True,
+                              text=True, check=False)
+
+    def results(self, answer):
+        return re.findall(r"^  (\w+) +(ok|FAILED) +\d+ min", answer.stderr, re.MULTILINE)
+
+    def test_every_step_runs_and_the_summary_names_it(self):
+        answer = self.check()
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(self.results(answer), [(step, "ok") for step in
+                                                ("clang", "asan", "tsan", "fuzz", "nvcc", "tidy")])
+
+    def test_a_step_that_fails_does_not_stop_the_later_ones(self):
+        self.program("ctest", "echo '1 test failed'; exit 8")
+        self.program("rans_fuzz", "echo 'SUMMARY: overflow'; exit 77", "build/fuzz/fuzz")
+        self.program("clang-tidy-14", "echo 'a.cc:1: error: moved'; exit 1")
+        answer = self.check("clang", "asan", "fuzz", "tidy")
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertEqual(self.results(answer), [("clang", "ok"), ("asan", "FAILED"),
+                                                ("fuzz", "FAILED"), ("tidy", "FAILED")])
+        for words in ("1 test failed", "rans_fuzz found something", "SUMMARY: overflow",
+                      "a.cc:1: error: moved", "check failed: asan fuzz tidy"):
+            self.assertIn(words, answer.stderr)
 
 
 if __name__ == "__main__":
