@@ -31,6 +31,7 @@ int ExitCodeOf(int status) {
 
 std::vector<char*> ToArgv(const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   return argv;

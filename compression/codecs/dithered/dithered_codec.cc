@@ -306,7 +306,8 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   if (spec.options.size() != 1) {
     return SpecError(spec, "give one of step=, rate= (bits a value) and error=");
   }
-  const auto& [key, text] = spec.options.front();
+  const std::string_view key = spec.options.front().first;
+  const std::string_view text = spec.options.front().second;
   const auto* const option = std::find_if(std::begin(kGoals), std::end(kGoals),
                                           [&](const auto& goal) { return goal.key == key; });
   SHOAL_CHECK(option != std::end(kGoals));
