@@ -158,6 +158,7 @@ std::vector<RunId> FileCheckpointStore::RunsByAge() const {
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a > b; });
   std::vector<RunId> runs;
+  runs.reserve(found.size());
   for (const auto& [time, run] : found) runs.push_back(run);
   return runs;
 }

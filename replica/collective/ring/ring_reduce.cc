@@ -307,8 +307,11 @@ void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer
   }
   early_bytes_.clear();
   for (Early& early : std::exchange(early_, {})) {
-    if (early.tag > round_) HoldEarly(std::move(early));
-    if (early.tag != round_) continue;
+    if (early.tag > round_) {
+      HoldEarly(std::move(early));
+      continue;
+    }
+    if (early.tag < round_) continue;
     control_->Post("ring.early", [this, epoch = epoch_, mine = epoch_->load(),
                                   held = std::make_shared<Early>(std::move(early))] {
       if (*epoch == mine) OnMessage(held->from, held->tag, std::move(held->message));
