@@ -31,16 +31,15 @@ struct StatusValue {
       value;
 
   StatusValue() = default;
-  StatusValue(bool flag) : value(flag) {}
-  StatusValue(std::floating_point auto number) : value(static_cast<double>(number)) {}
-  StatusValue(std::signed_integral auto number) : value(static_cast<std::int64_t>(number)) {}
+  StatusValue(bool flag);
+  StatusValue(std::floating_point auto number);
+  StatusValue(std::signed_integral auto number);
   template <std::unsigned_integral Number>
-  requires(!std::same_as<Number, bool>) StatusValue(Number number)
-      : value(static_cast<std::uint64_t>(number)) {}
-  StatusValue(const char* text) : value(std::string(text)) {}
-  StatusValue(std::string_view text) : value(std::string(text)) {}
-  StatusValue(std::string text) : value(std::move(text)) {}
-  StatusValue(ForeignJson json) : value(std::move(json)) {}
+  requires(!std::same_as<Number, bool>) StatusValue(Number number);
+  StatusValue(const char* text);
+  StatusValue(std::string_view text);
+  StatusValue(std::string text);
+  StatusValue(ForeignJson json);
   StatusValue(StatusList list);
   StatusValue(StatusObject object);
   template <typename Value>
@@ -56,6 +55,18 @@ struct StatusMember {
   StatusValue value;
 };
 
+// Behind StatusMember, because they use the variant, which must be able to destroy one.
+inline StatusValue::StatusValue(bool flag) : value(flag) {}
+StatusValue::StatusValue(std::floating_point auto number) : value(static_cast<double>(number)) {}
+StatusValue::StatusValue(std::signed_integral auto number)
+    : value(static_cast<std::int64_t>(number)) {}
+template <std::unsigned_integral Number>
+requires(!std::same_as<Number, bool>) StatusValue::StatusValue(Number number)
+    : value(static_cast<std::uint64_t>(number)) {}
+inline StatusValue::StatusValue(const char* text) : value(std::string(text)) {}
+inline StatusValue::StatusValue(std::string_view text) : value(std::string(text)) {}
+inline StatusValue::StatusValue(std::string text) : value(std::move(text)) {}
+inline StatusValue::StatusValue(ForeignJson json) : value(std::move(json)) {}
 inline StatusValue::StatusValue(StatusList list) : value(std::move(list)) {}
 inline StatusValue::StatusValue(StatusObject object) : value(std::move(object)) {}
 template <typename Value>

@@ -65,7 +65,7 @@ void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
     for (std::uint32_t segment = 0; segment < segments_.count; ++segment) {
       std::vector<SegmentId> ids = segments_.IdsOf(micro_batch.samples, segment);
       all.insert(ids.begin(), ids.end());
-      planned_.push_back({{plan.step, transfer++}, std::move(ids)});
+      planned_.emplace_back(WantedKey(plan.step, transfer++), std::move(ids));
     }
   }
   OpenPrefetches();
