@@ -11,6 +11,10 @@ namespace shoal {
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 using Duration = std::chrono::nanoseconds;
 
+inline double Milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -51,6 +51,8 @@ void Trace(const char* name, MicroBatchId micro_batch, std::optional<std::uint32
   if (TraceEnabled()) Record(name, micro_batch, segment, SystemClock().Now(), Duration::zero());
 }
 
+TimePoint TraceStart() { return SystemClock().Now(); }
+
 void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start,
                std::optional<std::uint32_t> segment) {
   if (TraceEnabled()) Record(name, micro_batch, segment, start, SystemClock().Now() - start);

@@ -30,6 +30,8 @@ bool TraceEnabled();
 // Records an instant, or a span since `start`. Cheap when off. Thread: any.
 void Trace(const char* name, MicroBatchId micro_batch,
            std::optional<std::uint32_t> segment = std::nullopt);
+// When a span begins, on the clock of the trace.
+TimePoint TraceStart();
 void TraceSpan(const char* name, MicroBatchId micro_batch, TimePoint start,
                std::optional<std::uint32_t> segment = std::nullopt);
 // Takes what was recorded, in order of start.

@@ -17,10 +17,6 @@ constexpr std::uint64_t kProbeBytes = 64 * 1024;
 constexpr Duration kProbeIntervalMax = milliseconds(100);
 constexpr std::size_t kPingsMax = 32;
 
-double Milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 }  // namespace
 
 std::uint64_t LinkLiveness::Ping(TimePoint now, std::uint64_t sent_bytes) {

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
 
-double Milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 }  // namespace
 
 LinkSender::LinkSender(const LinkLimits& limits, std::shared_ptr<RateLimiter> upload,

@@ -29,9 +29,11 @@
 #include <vector>
 
 #include "compression/codecs/aqsgd/delta_guard.h"
+#include "net/links/generation_links.h"
 #include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/link_memory.h"
-#include "pipeline/core/runner_core.h"
+#include "pipeline/core/generation.h"
+#include "pipeline/core/runner_types.h"
 #include "pipeline/core/segments.h"
 
 namespace shoal::pipeline {
@@ -77,20 +79,29 @@ struct DirectionConfig {
   net::FrameKind kind = net::FrameKind::kActivation;
   std::uint32_t boundary = 0;
   std::shared_ptr<const compression::MessageCodec> codec;
+  compression::SampleShape sample;  // a whole one
   Segments segments;
+  std::uint32_t stages = 1;  // of the run
+  std::uint64_t seed = 0;    // of the run
 
   bool forward() const { return kind == net::FrameKind::kActivation; }
   // No two segments draw the same random numbers.
-  compression::RandomKey Key(const RunnerConfig& config, std::uint64_t step,
-                             std::uint32_t global_index, std::uint32_t segment) const {
-    return {config.seed, step, segments.Transfer(global_index, segment), boundary,
-            forward() ? 0u : 1u};
+  compression::RandomKey Key(std::uint64_t step, std::uint32_t global_index,
+                             std::uint32_t segment) const {
+    return {seed, step, segments.Transfer(global_index, segment), boundary, forward() ? 0u : 1u};
   }
   // Of gradients; `micro_batches`: of the step on this pipeline.
-  compression::LinkPosition Position(const RunnerConfig& config, std::size_t micro_batches,
-                                     std::uint32_t micro_batch) const {
-    return {config.stages, boundary + 1, static_cast<std::uint32_t>(micro_batches), micro_batch};
+  compression::LinkPosition Position(std::size_t micro_batches, std::uint32_t micro_batch) const {
+    return {stages, boundary + 1, static_cast<std::uint32_t>(micro_batches), micro_batch};
   }
+};
+
+// What both directions of a boundary work with. All outlive these.
+struct TransferResources {
+  Generation* generation = nullptr;
+  const net::GenerationLinks* links = nullptr;
+  Executor* codec = nullptr;
+  TransferStats* stats = nullptr;
 };
 
 // The segment that a frame says it has; an error if its micro-batch has no such one.
@@ -122,8 +133,8 @@ class BoundarySender {
   using Send = std::function<Status(net::Frame)>;
 
   // `delta` is null if the codec keeps neither m nor a residual, `memory` if it is not stateful.
-  BoundarySender(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
-                 LinkMemory* memory, BoundaryStats* seen, Send send);
+  BoundarySender(const TransferResources& resources, DirectionConfig direction,
+                 BoundaryCache* delta, LinkMemory* memory, BoundaryStats* seen, Send send);
 
   std::uint32_t segments() const { return direction_.segments.count; }
 
@@ -163,7 +174,8 @@ class BoundarySender {
   void ChooseMode();
   void Go(ActivationSend* send, SendEvent event);
 
-  RunnerCore* const core_;
+  const TransferResources resources_;
+  Generation* const generation_;
   const DirectionConfig direction_;
   BoundaryCache* const delta_;
   LinkMemory* const memory_;
@@ -203,8 +215,8 @@ class BoundaryReceiver {
     std::function<void(std::uint32_t, std::span<const float>)> on_values;  // decoded; may be null
   };
 
-  BoundaryReceiver(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
-                   BoundaryStats* seen, Handlers handlers);
+  BoundaryReceiver(const TransferResources& resources, DirectionConfig direction,
+                   BoundaryCache* delta, BoundaryStats* seen, Handlers handlers);
 
   // Failed precondition if something of the step before was not taken.
   Status StartStep(const StepPlan& plan);
@@ -233,7 +245,8 @@ class BoundaryReceiver {
   void Decoded(std::uint32_t micro_batch, std::uint32_t segment, std::vector<MImage> images);
   void Go(ActivationReceive* receive, ReceiveEvent event);
 
-  RunnerCore* const core_;
+  const TransferResources resources_;
+  Generation* const generation_;
   const DirectionConfig direction_;
   BoundaryCache* const delta_;
   BoundaryStats* const seen_;

@@ -75,7 +75,7 @@ Status DecodeFrames(DecodeTask* task, Decoding* result) {
 
 Decoding DecodeNow(DecodeTask* task) {
   const TimePoint start = task->clock->Now();
-  const TimePoint traced = SystemClock().Now();
+  const TimePoint traced = TraceStart();
   Decoding result;
   result.status = DecodeFrames(task, &result);
   if (!result.status.ok()) return result;
@@ -87,9 +87,10 @@ Decoding DecodeNow(DecodeTask* task) {
 
 }  // namespace
 
-BoundaryReceiver::BoundaryReceiver(RunnerCore* core, DirectionConfig direction,
+BoundaryReceiver::BoundaryReceiver(const TransferResources& resources, DirectionConfig direction,
                                    BoundaryCache* delta, BoundaryStats* seen, Handlers handlers)
-    : core_(core),
+    : resources_(resources),
+      generation_(resources.generation),
       direction_(std::move(direction)),
       delta_(delta),
       seen_(seen),
@@ -102,7 +103,7 @@ void BoundaryReceiver::Go(ActivationReceive* receive, ReceiveEvent event) {
 }
 
 Status BoundaryReceiver::StartStep(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   for (const ActivationReceive& receive : receives_) {
     if (receive.state == ReceiveState::kTaken) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
@@ -123,7 +124,7 @@ Status BoundaryReceiver::StartStep(const StepPlan& plan) {
 }
 
 void BoundaryReceiver::Advance(std::uint32_t window) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
     for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
@@ -143,7 +144,7 @@ void BoundaryReceiver::Fetch(std::uint32_t mb, std::uint32_t segment) {
 }
 
 Status BoundaryReceiver::OnFrame(net::Frame frame) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   const std::uint32_t mb = frame.micro_batch.index;
   if (frame.micro_batch.step != plan_.step || mb >= micro_batches_.size()) {
     return InvalidArgument(Describe(frame.micro_batch) + " is not in the plan");
@@ -162,7 +163,8 @@ Status BoundaryReceiver::OnFrame(net::Frame frame) {
   SHOAL_RETURN_IF_ERROR(CheckTransfer(frame, direction_, plan, positions));
   SHOAL_RETURN_IF_ERROR(CheckForm(frame));
   Trace(direction_.forward() ? "act.received" : "grad.received", frame.micro_batch, segment);
-  replica::KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  replica::KindBytes& bytes =
+      direction_.forward() ? resources_.stats->forward : resources_.stats->backward;
   bytes.raw_received += positions.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_received += frame.payload.size();
   if (seen_->low_rank && !direction_.forward()) {
@@ -180,8 +182,7 @@ Status BoundaryReceiver::CheckForm(const net::Frame& frame) const {
   const compression::StatefulCodec* const codec = direction_.codec->stateful();
   if (codec == nullptr || direction_.forward()) return Status::Ok();
   const bool low_rank = codec->SaysLowRank(frame.payload.bytes());
-  const auto position =
-      direction_.Position(core_->config, micro_batches_.size(), frame.micro_batch.index);
+  const auto position = direction_.Position(micro_batches_.size(), frame.micro_batch.index);
   if (low_rank == codec->LowRankAt(position, direction_.segments.shape, frame.samples.size())) {
     return Status::Ok();
   }
@@ -219,7 +220,7 @@ void BoundaryReceiver::Match(std::uint32_t mb, std::uint32_t segment) {
 
 void BoundaryReceiver::AskAgain(std::uint32_t mb, std::uint32_t segment,
                                 std::vector<std::uint32_t> positions) {
-  net::Frame request = core_->links.NewFrame(net::FrameKind::kResend, Id(mb));
+  net::Frame request = resources_.links->NewFrame(net::FrameKind::kResend, Id(mb));
   request.tag = segment;
   request.codec = direction_.codec->spec();
   request.tokens = direction_.segments.shape.tokens;
@@ -232,11 +233,11 @@ void BoundaryReceiver::AskAgain(std::uint32_t mb, std::uint32_t segment,
     sample.sample = plan_.micro_batches[mb].samples[position];
     request.samples.push_back(sample);
   }
-  core_->stats.resends += again;
+  resources_.stats->resends += again;
   seen_->resends += again;
   At(mb, segment).missing = std::move(positions);
   if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
-    core_->fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"), nullptr);
+    generation_->Fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"));
   }
 }
 
@@ -245,30 +246,30 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
   ReceivedMicroBatch& micro_batch = micro_batches_[mb];
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
   if (micro_batch.values == nullptr) {
-    const std::size_t values = plan.samples.size() * core_->shape().values();
+    const std::size_t values = plan.samples.size() * direction_.sample.values();
     micro_batch.values = std::make_shared<Buffer>(values * sizeof(float));
   }
   DecodeTask task{.direction = direction_,
                   .segment = segment,
-                  .key = direction_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .key = direction_.Key(plan_.step, plan.global_index, segment),
                   .id = Id(mb),
                   .values = micro_batch.values,
                   .frames = std::exchange(receive.frames, {}),
                   .rows = plan.samples.size(),
                   .missing = std::exchange(receive.missing, {}),
                   .records = std::exchange(receive.records, {}),
-                  .clock = &core_->deps.control->clock()};
-  core_->scope.Run(
-      core_->deps.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
+                  .clock = &generation_->clock()};
+  generation_->scope().Run(
+      resources_.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
       [this, mb, segment](Decoding decoding) {
         if (!decoding.status.ok()) {
           return handlers_.on_bad(decoding.status.WithContext("cannot decode " + Describe(Id(mb))));
         }
-        core_->stats.decode_ms += decoding.ms;
+        resources_.stats->decode_ms += decoding.ms;
         SegmentedVisits& visits = micro_batches_[mb].visits;
         if (visits.Add(decoding.without_m) && delta_ != nullptr) {
-          core_->stats.delta_hits += visits.deltas();
-          core_->stats.first_visits += visits.samples() - visits.deltas();
+          resources_.stats->delta_hits += visits.deltas();
+          resources_.stats->first_visits += visits.samples() - visits.deltas();
           seen_->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
         }
         Decoded(mb, segment, std::move(decoding.images));
@@ -287,12 +288,12 @@ void BoundaryReceiver::Decoded(std::uint32_t mb, std::uint32_t segment,
     handlers_.on_values(mb, std::as_const(*micro_batch.values).floats());
   }
   while (ready_ < micro_batches_.size() && micro_batches_[ready_].visits.complete()) ++ready_;
-  core_->Progress();
+  generation_->Progress();
   handlers_.on_ready();
 }
 
 std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   Activity activity = Activity::kCodec;
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     switch (receives_[direction_.segments.Transfer(mb, k)].state) {
@@ -312,7 +313,7 @@ std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
 }
 
 Buffer BoundaryReceiver::Take(std::uint32_t mb) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
   return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
 }

@@ -113,7 +113,7 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
 
 Encoding EncodeNow(EncodeTask* task) {
   const TimePoint start = task->clock->Now();
-  const TimePoint traced = SystemClock().Now();
+  const TimePoint traced = TraceStart();
   Encoding result;
   result.frame = std::move(task->frame);
   result.frame.payload = Buffer(task->direction.codec->EncodedBytesMax(
@@ -129,9 +129,11 @@ Encoding EncodeNow(EncodeTask* task) {
 
 }  // namespace
 
-BoundarySender::BoundarySender(RunnerCore* core, DirectionConfig direction, BoundaryCache* delta,
-                               LinkMemory* memory, BoundaryStats* seen, Send send)
-    : core_(core),
+BoundarySender::BoundarySender(const TransferResources& resources, DirectionConfig direction,
+                               BoundaryCache* delta, LinkMemory* memory, BoundaryStats* seen,
+                               Send send)
+    : resources_(resources),
+      generation_(resources.generation),
       direction_(std::move(direction)),
       delta_(delta),
       memory_(memory),
@@ -147,7 +149,7 @@ void BoundarySender::Go(ActivationSend* send, SendEvent event) {
 }
 
 Status BoundarySender::StartStep(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   for (const ActivationSend& send : sends_) {
     if (send.state == SendState::kSent || send.state == SendState::kReleased) continue;
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
@@ -164,7 +166,7 @@ Status BoundarySender::StartStep(const StepPlan& plan) {
 }
 
 void BoundarySender::Advance(std::uint32_t window) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   window = std::min<std::uint32_t>(window, micro_batches_.size());
   for (; window_ < window; ++window_) {
     for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Fetch(window_, k);
@@ -187,7 +189,7 @@ void BoundarySender::Fetched(std::uint32_t mb, std::uint32_t segment,
 }
 
 void BoundarySender::PutValues(std::uint32_t mb, Buffer values) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   Advance(mb + 1);
   const std::size_t samples = plan_.micro_batches[mb].samples.size();
   SentMicroBatch& micro_batch = micro_batches_[mb];
@@ -239,33 +241,33 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
   EncodeTask task{.direction = direction_,
                   .segment = segment,
-                  .key = direction_.Key(core_->config, plan_.step, plan.global_index, segment),
+                  .key = direction_.Key(plan_.step, plan.global_index, segment),
                   .values = micro_batches_[mb].values,
                   .positions = std::move(positions),
                   .samples = plan.samples,
                   .records = std::exchange(At(mb, segment).records, {}),
                   .mode = micro_batches_[mb].mode,
                   .counted = direction_.codec->keeps_m() || mb % kCountedGradients == 0,
-                  .frame = core_->links.NewFrame(direction_.kind, Id(mb)),
-                  .clock = &core_->deps.control->clock()};
+                  .frame = resources_.links->NewFrame(direction_.kind, Id(mb)),
+                  .clock = &generation_->clock()};
   if (memory_ != nullptr) {
     task.before = memory_->newest();
     task.activations = memory_->TakeActivations(mb);
-    task.position = direction_.Position(core_->config, micro_batches_.size(), mb);
+    task.position = direction_.Position(micro_batches_.size(), mb);
     task.counted |= compression::InEpilogue(task.position);
   }
   task.frame.tag = segment;
   task.frame.codec = direction_.codec->spec();
   task.frame.tokens = direction_.segments.shape.tokens;
   task.frame.hidden = direction_.segments.shape.hidden;
-  core_->scope.Run(
-      core_->deps.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
+  generation_->scope().Run(
+      resources_.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
       [this, mb, segment, again](Encoding encoding) {
         if (!encoding.status.ok()) {
-          return core_->fail(encoding.status.WithContext("cannot encode " + Describe(Id(mb))),
-                             nullptr);
+          return generation_->Fail(
+              encoding.status.WithContext("cannot encode " + Describe(Id(mb))));
         }
-        core_->stats.encode_ms += encoding.ms;
+        resources_.stats->encode_ms += encoding.ms;
         if (memory_ != nullptr) EncodedOnLink(std::move(encoding.next), encoding.frame);
         CountEncoded(mb, segment, encoding.stats, encoding.without_m, again);
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
@@ -295,13 +297,14 @@ void BoundarySender::CountEncoded(std::uint32_t mb, std::uint32_t segment,
 void BoundarySender::AddVisits(std::uint64_t samples, std::uint64_t deltas,
                                compression::DeltaMode mode) {
   if (!direction_.codec->keeps_m()) return;
-  core_->stats.delta_hits += deltas;
-  core_->stats.first_visits += samples - deltas;
+  resources_.stats->delta_hits += deltas;
+  resources_.stats->first_visits += samples - deltas;
   seen_->AddVisits(samples, deltas, mode);
 }
 
 void BoundarySender::Count(const compression::CodingStats& stats) {
-  (direction_.forward() ? core_->stats.forward_coding : core_->stats.backward_coding).Add(stats);
+  (direction_.forward() ? resources_.stats->forward_coding : resources_.stats->backward_coding)
+      .Add(stats);
   if (stats.values > 0) {
     (direction_.forward() ? seen_->forward_error : seen_->backward_error)
         .Add(stats.relative_error());
@@ -331,18 +334,19 @@ void BoundarySender::Encoded(std::uint32_t mb, net::Frame frame, std::vector<MIm
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
     delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
-  replica::KindBytes& bytes = direction_.forward() ? core_->stats.forward : core_->stats.backward;
+  replica::KindBytes& bytes =
+      direction_.forward() ? resources_.stats->forward : resources_.stats->backward;
   bytes.raw_sent += frame.samples.size() * direction_.segments.shape.values() * sizeof(float);
   bytes.wire_sent += frame.payload.size();
   Trace(direction_.forward() ? "act.sent" : "grad.sent", Id(mb), segment);
-  core_->Progress();
+  generation_->Progress();
   if (Status sent = send_(std::move(frame)); !sent.ok()) {
-    core_->fail(sent.WithContext("cannot send " + Describe(Id(mb))), nullptr);
+    generation_->Fail(sent.WithContext("cannot send " + Describe(Id(mb))));
   }
 }
 
 Status BoundarySender::OnResend(const net::Frame& frame) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   const std::uint32_t mb = frame.micro_batch.index;
   const std::string what = "a request to send " + Describe(frame.micro_batch) + " again";
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t segment, SegmentOf(frame, direction_));
@@ -369,7 +373,7 @@ Status BoundarySender::OnResend(const net::Frame& frame) {
     if (!micro_batches_[mb].resent[position]) ++again;
     micro_batches_[mb].resent[position] = true;
   }
-  core_->stats.resends += again;
+  resources_.stats->resends += again;
   seen_->resends += again;
   Go(&send, SendEvent::kResend);
   Encode(mb, segment, std::move(positions), again);
@@ -377,7 +381,7 @@ Status BoundarySender::OnResend(const net::Frame& frame) {
 }
 
 Status BoundarySender::Release(std::uint32_t mb) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     if (mb < micro_batches_.size() && At(mb, k).state == SendState::kReleased) continue;
     if (mb >= micro_batches_.size() || !NextState(At(mb, k).state, SendEvent::kRelease)) {

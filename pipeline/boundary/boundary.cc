@@ -15,88 +15,102 @@ constexpr std::size_t kEarlyMax = 1024;
 
 }  // namespace
 
-Boundary::Boundary(RunnerCore* core, storage::BoundarySide side, const net::LinkTarget& target,
-                   Handlers handlers)
-    : core_(core),
+DirectionConfig BoundaryConfig::Forward(std::uint32_t lower_stage) const {
+  const Segments segments = Divide(*forward_codec, sample, micro_batch_rows, segment_bytes_min);
+  return {net::FrameKind::kActivation, lower_stage, forward_codec, sample, segments, stages, seed};
+}
+
+DirectionConfig BoundaryConfig::Backward(std::uint32_t lower_stage) const {
+  const Segments segments = Divide(*backward_codec, sample, micro_batch_rows, segment_bytes_min);
+  return {net::FrameKind::kGradient, lower_stage, backward_codec, sample, segments, stages, seed};
+}
+
+Boundary::Boundary(BoundaryConfig config, const TransferResources& transfers,
+                   const BoundaryCache::Resources& caches, storage::BoundarySide side,
+                   const net::LinkTarget& target, Handlers handlers)
+    : config_(std::move(config)),
+      resources_(transfers),
+      generation_(transfers.generation),
       side_(side),
       target_(target),
       handlers_(std::move(handlers)),
-      next_step_(core->config.resume_step) {
-  const std::uint32_t boundary = sender() ? core->config.stage : core->config.stage - 1;
-  seen_.boundary = boundary;
+      forward_(config_.Forward(sender() ? config_.stage : config_.stage - 1)),
+      backward_(config_.Backward(forward_.boundary)),
+      next_step_(config_.first_step) {
+  seen_.boundary = forward_.boundary;
   seen_.side = side;
-  const DirectionConfig forward{net::FrameKind::kActivation, boundary, core->forward_codec,
-                                core->SegmentsOf(*core->forward_codec)};
-  const DirectionConfig backward{net::FrameKind::kGradient, boundary, core->backward_codec,
-                                 core->SegmentsOf(*core->backward_codec)};
-  MakeStages(forward, backward);
+  MakeCaches(caches);
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
   BoundaryReceiver::Handlers receive{send, handlers_.on_data,
                                      [this](const Status& status) { FailByPeer(status); }, nullptr};
   if (memory_ != nullptr) {
-    receive.on_values = [this, sample = core->shape().values()](std::uint32_t micro_batch,
-                                                                std::span<const float> values) {
-      memory_->PutActivations(micro_batch, values, sample);
+    receive.on_values = [this](std::uint32_t micro_batch, std::span<const float> values) {
+      memory_->PutActivations(micro_batch, values, config_.sample.values());
     };
   }
-  out_ = std::make_unique<BoundarySender>(core, sender() ? forward : backward,
+  out_ = std::make_unique<BoundarySender>(transfers, sender() ? forward_ : backward_,
                                           sender() ? delta_.get() : residual_.get(), memory_.get(),
                                           &seen_, send);
-  in_ = std::make_unique<BoundaryReceiver>(core, sender() ? backward : forward,
+  in_ = std::make_unique<BoundaryReceiver>(transfers, sender() ? backward_ : forward_,
                                            sender() ? nullptr : delta_.get(), &seen_,
                                            std::move(receive));
 }
 
-void Boundary::MakeStages(const DirectionConfig& forward, const DirectionConfig& backward) {
-  const bool residual = !sender() && backward.codec->keeps_residual();
-  const bool delta = forward.codec->keeps_m();
-  const std::uint64_t ahead = core_->config.prefetch_bytes / (delta && residual ? 2 : 1);
+void Boundary::MakeCaches(const BoundaryCache::Resources& resources) {
+  const bool residual = !sender() && backward_.codec->keeps_residual();
+  const bool delta = forward_.codec->keeps_m();
+  const std::uint64_t ahead = config_.prefetch_bytes / (delta && residual ? 2 : 1);
   const auto make = [&](storage::BoundarySide side, const DirectionConfig& direction) {
     return std::make_unique<BoundaryCache>(
-        core_, storage::BoundaryEnd{core_->config.run, direction.boundary, side}, direction.codec,
-        direction.segments, ahead);
+        BoundaryCache::Config{{config_.run, direction.boundary, side},
+                              direction.codec,
+                              direction.segments,
+                              config_.micro_batch_rows,
+                              ahead,
+                              config_.first_step},
+        resources);
   };
-  if (delta) delta_ = make(side_, forward);
-  if (residual) residual_ = make(storage::BoundarySide::kResidual, backward);
-  if (backward.codec->stateful() == nullptr) return;
+  if (delta) delta_ = make(side_, forward_);
+  if (residual) residual_ = make(storage::BoundarySide::kResidual, backward_);
+  if (backward_.codec->stateful() == nullptr) return;
   seen_.low_rank.emplace();
   if (!sender()) memory_ = std::make_unique<LinkMemory>();
 }
 
 std::string Boundary::peer_name() const {
-  const std::uint32_t stage = sender() ? core_->config.stage + 1 : core_->config.stage - 1;
+  const std::uint32_t stage = sender() ? config_.stage + 1 : config_.stage - 1;
   return "peer " + target_.peer.ToShort() + " (stage " + std::to_string(stage) + ")";
 }
 
 std::string Boundary::Missing() const {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (!open_) return "the link to " + peer_name();
   if (!their_inventory_) return "the inventory of " + peer_name();
   return "the own delta store";
 }
 
 void Boundary::FailByPeer(const Status& status) {
-  core_->fail(status.WithContext("from " + peer_name()), &target_.peer);
+  generation_->Fail(status.WithContext("from " + peer_name()), &target_.peer);
 }
 
 void Boundary::Open() {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   net::LinkHandlers handlers;
   handlers.on_open = [this] {
     open_ = true;
-    core_->Progress();
+    generation_->Progress();
     if (own_inventory_) SendInventory(*own_inventory_);
     MaybeAgree();
   };
   handlers.on_frame = [this](net::Frame frame) { OnFrame(std::move(frame)); };
   handlers.on_closed = [this](Status status) {
     if (status.ok()) status = Unavailable("it was closed");
-    core_->fail(status.WithContext("the link to " + peer_name() + " broke"), &target_.peer);
+    generation_->Fail(status.WithContext("the link to " + peer_name() + " broke"), &target_.peer);
   };
   handlers.on_sent = [this](net::FrameKind kind, MicroBatchId, double elapsed_ms) {
     OnSent(kind, elapsed_ms);
   };
-  link_ = core_->links.Open(target_, sender(), std::move(handlers));
+  link_ = resources_.links->Open(target_, sender(), std::move(handlers));
   const auto have = [this](BoundaryCache::Inventory inventory) {
     own_inventory_ = std::move(inventory);
     if (open_) SendInventory(*own_inventory_);
@@ -107,10 +121,10 @@ void Boundary::Open() {
 }
 
 void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
-  net::Frame frame = core_->links.NewFrame(net::FrameKind::kInventory, {});
+  net::Frame frame = resources_.links->NewFrame(net::FrameKind::kInventory, {});
   frame.payload = EncodeInventory(inventory);
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
-    core_->fail(sent.WithContext("cannot send the inventory to " + peer_name()), nullptr);
+    generation_->Fail(sent.WithContext("cannot send the inventory to " + peer_name()));
   }
 }
 
@@ -121,7 +135,7 @@ void Boundary::MaybeAgree() {
     up_ = true;
     own_inventory_->clear();
     their_inventory_->clear();
-    core_->Progress();
+    generation_->Progress();
     handlers_.on_up();
   };
   if (delta_ == nullptr) return up();
@@ -129,10 +143,10 @@ void Boundary::MaybeAgree() {
 }
 
 void Boundary::OnFrame(net::Frame frame) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
-  if (core_->scope.cancelled()) return;
-  core_->Progress();
-  Status status = core_->links.CheckFrame(frame);
+  SHOAL_ASSERT_ON(generation_->control());
+  if (generation_->ended()) return;
+  generation_->Progress();
+  Status status = resources_.links->CheckFrame(frame);
   if (status.ok()) status = Accept(std::move(frame));
   if (!status.ok()) FailByPeer(status);
 }
@@ -168,9 +182,9 @@ Status Boundary::AcceptOfStep(net::Frame frame) {
     return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
                            std::to_string(next_step_) + " is next");
   }
-  const Segments segments = core_->SegmentsOf(*core_->forward_codec);
+  const Segments& segments = forward_.segments;
   const std::size_t most =
-      core_->forward_codec->EncodedBytesMax(segments.shape, core_->config.micro_batch_rows);
+      forward_.codec->EncodedBytesMax(segments.shape, config_.micro_batch_rows);
   if (early_.size() >= kEarlyMax * segments.count || frame.payload.size() > most) {
     return ResourceExhausted("too much came ahead of step " + std::to_string(step));
   }
@@ -192,13 +206,13 @@ Status Boundary::OnEvicted(const net::Frame& frame) {
 }
 
 void Boundary::PlanPrefetch(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (delta_ != nullptr) delta_->PlanPrefetch(plan);
   if (residual_ != nullptr) residual_->PlanPrefetch(plan);
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
   SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
   step_running_ = true;
@@ -209,7 +223,7 @@ Status Boundary::StartStep(const StepPlan& plan) {
 }
 
 void Boundary::DropStaged() {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (delta_ != nullptr) delta_->DropStaged();
   if (residual_ != nullptr) residual_->DropStaged();
   if (memory_ != nullptr) memory_->DropStaged();
@@ -217,7 +231,7 @@ void Boundary::DropStaged() {
 
 std::size_t Boundary::Commit(std::uint64_t step,
                              const std::function<void(BoundaryChecksum)>& done) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   const auto stored = [this, step](std::vector<SegmentId> lost) {
     SendLosses(step, std::move(lost));
   };
@@ -228,16 +242,16 @@ std::size_t Boundary::Commit(std::uint64_t step,
 }
 
 void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {
-  net::Frame frame = core_->links.NewFrame(net::FrameKind::kEvicted, {step, 0});
+  net::Frame frame = resources_.links->NewFrame(net::FrameKind::kEvicted, {step, 0});
   frame.payload = EncodeLosses(std::move(segments));
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
-    core_->fail(sent.WithContext("cannot send losses of m to " + peer_name()), nullptr);
+    generation_->Fail(sent.WithContext("cannot send losses of m to " + peer_name()));
   }
 }
 
 void Boundary::OnSent(net::FrameKind kind, double elapsed_ms) {
   // The wire was busy with this frame since it was queued or since the frame before was done.
-  const TimePoint now = core_->deps.control->clock().Now();
+  const TimePoint now = generation_->clock().Now();
   const double busy = std::min(elapsed_ms, Milliseconds(now - last_sent_));
   last_sent_ = now;
   handlers_.on_sent(kind, std::max(busy, 0.0));

@@ -18,9 +18,24 @@
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/link_memory.h"
-#include "pipeline/core/runner_core.h"
 
 namespace shoal::pipeline {
+
+// What the boundaries of a peer carry. Constant for a generation.
+struct BoundaryConfig {
+  RunId run;
+  std::uint32_t stage = 0, stages = 1;
+  std::uint64_t seed = 0;
+  std::uint64_t first_step = 0;
+  std::uint32_t micro_batch_rows = 1;
+  compression::SampleShape sample;
+  std::uint64_t segment_bytes_min = 0, prefetch_bytes = 0;
+  std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
+
+  // Of the boundary behind `lower_stage`.
+  DirectionConfig Forward(std::uint32_t lower_stage) const;
+  DirectionConfig Backward(std::uint32_t lower_stage) const;
+};
 
 class Boundary {
  public:
@@ -31,8 +46,9 @@ class Boundary {
     std::function<void(net::FrameKind, double elapsed_ms)> on_sent;
   };
 
-  Boundary(RunnerCore* core, storage::BoundarySide side, const net::LinkTarget& target,
-           Handlers handlers);
+  Boundary(BoundaryConfig config, const TransferResources& transfers,
+           const BoundaryCache::Resources& caches, storage::BoundarySide side,
+           const net::LinkTarget& target, Handlers handlers);
 
   // Dials or waits. The store has been rolled back before (calls to it are in order).
   void Open();
@@ -60,7 +76,7 @@ class Boundary {
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
-  void MakeStages(const DirectionConfig& forward, const DirectionConfig& backward);
+  void MakeCaches(const BoundaryCache::Resources& resources);
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
@@ -73,10 +89,13 @@ class Boundary {
   Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
   void FailByPeer(const Status& status);
 
-  RunnerCore* const core_;
+  const BoundaryConfig config_;
+  const TransferResources resources_;
+  Generation* const generation_;
   const storage::BoundarySide side_;
   const net::LinkTarget target_;
   const Handlers handlers_;
+  const DirectionConfig forward_, backward_;
   BoundaryStats seen_;
   std::unique_ptr<BoundaryCache> delta_;     // null if the forward codec keeps no m
   std::unique_ptr<BoundaryCache> residual_;  // null unless this end sends gradients with feedback

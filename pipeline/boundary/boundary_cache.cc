@@ -29,28 +29,31 @@ bool Usable(const compression::MessageCodec& codec, const storage::DeltaRecord& 
 }  // namespace
 
 void BoundaryCache::ReadInventory(std::function<void(Inventory)> done) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
-  auto read = [store = core_->deps.delta_store, end = end_] { return store->Inventory(end); };
-  core_->scope.Run(core_->deps.store, "delta.inventory", std::move(read),
-                   [this, done](Result<Inventory> inventory) {
-                     if (!inventory.ok()) {
-                       return core_->fail(inventory.status().WithContext("delta store"), nullptr);
-                     }
-                     done(std::move(*inventory));
-                   });
+  SHOAL_ASSERT_ON(generation_->control());
+  auto read = [store = resources_.delta_store, end = config_.end] { return store->Inventory(end); };
+  generation_->scope().Run(
+      resources_.store, "delta.inventory", std::move(read),
+      [this, done](Result<Inventory> inventory) {
+        if (!inventory.ok()) {
+          return generation_->Fail(inventory.status().WithContext("delta store"));
+        }
+        done(std::move(*inventory));
+      });
 }
 
 void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()> done) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
-  auto agree = [store = core_->deps.delta_store, end = end_, own = std::move(own),
+  SHOAL_ASSERT_ON(generation_->control());
+  auto agree = [store = resources_.delta_store, end = config_.end, own = std::move(own),
                 theirs = std::move(theirs)] {
     const std::vector<SegmentId> differing = Disagreeing(own, theirs);
     return differing.empty() ? Status::Ok() : store->Drop(end, differing, UINT64_MAX);
   };
-  core_->scope.Run(core_->deps.store, "delta.agree", std::move(agree), [this, done](Status status) {
-    if (!status.ok()) return core_->fail(status.WithContext("delta store"), nullptr);
-    done();
-  });
+  generation_->scope().Run(resources_.store, "delta.agree", std::move(agree),
+                           [this, done](Status status) {
+                             if (!status.ok())
+                               return generation_->Fail(status.WithContext("delta store"));
+                             done();
+                           });
   agreed_ = true;
   for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);
 }
@@ -58,12 +61,12 @@ void BoundaryCache::Agree(Inventory own, Inventory theirs, std::function<void()>
 // ---- reading ----
 
 void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   std::set<SegmentId>& all = uncommitted_[plan.step];
   std::uint32_t transfer = 0;
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    for (std::uint32_t segment = 0; segment < segments_.count; ++segment) {
-      std::vector<SegmentId> ids = segments_.IdsOf(micro_batch.samples, segment);
+    for (std::uint32_t segment = 0; segment < config_.segments.count; ++segment) {
+      std::vector<SegmentId> ids = config_.segments.IdsOf(micro_batch.samples, segment);
       all.insert(ids.begin(), ids.end());
       planned_.emplace_back(WantedKey(plan.step, transfer++), std::move(ids));
     }
@@ -79,10 +82,11 @@ bool BoundaryCache::Blocked(std::uint64_t step, SegmentId id) const {
 }
 
 std::size_t BoundaryCache::PrefetchRoom() const {
-  const std::size_t bytes = core_->config.micro_batch_rows * codec_->MImageBytes(segments_.shape);
+  const std::size_t bytes =
+      config_.micro_batch_rows * config_.codec->MImageBytes(config_.segments.shape);
   // One micro-batch is always allowed: else a step would begin by waiting.
-  const std::size_t most = std::clamp<std::size_t>(prefetch_bytes_ / bytes, segments_.count,
-                                                   kAheadMax * segments_.count);
+  const std::size_t most = std::clamp<std::size_t>(
+      config_.prefetch_bytes / bytes, config_.segments.count, kAheadMax * config_.segments.count);
   return most - std::min(most, ahead_);
 }
 
@@ -107,12 +111,12 @@ BoundaryCache::Wanted& BoundaryCache::Open(WantedKey key, std::vector<SegmentId>
 void BoundaryCache::Prefetch(MicroBatchId id, std::uint32_t segment,
                              const std::vector<SampleId>& samples,
                              std::function<void(Records)> done) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
-  const WantedKey key(id.step, segments_.Transfer(id.index, segment));
+  SHOAL_ASSERT_ON(generation_->control());
+  const WantedKey key(id.step, config_.segments.Transfer(id.index, segment));
   auto found = wanted_.find(key);
   if (found == wanted_.end()) {
     while (!planned_.empty() && planned_.front().first <= key) planned_.pop_front();
-    Open(key, segments_.IdsOf(samples, segment));
+    Open(key, config_.segments.IdsOf(samples, segment));
     found = wanted_.find(key);
   } else {
     --ahead_;
@@ -135,10 +139,11 @@ void BoundaryCache::IssueReads(WantedKey key, Wanted* wanted) {
   }
   if (ids.empty()) return;
   const bool last = positions.size() == wanted->left;
-  auto fetch = [store = core_->deps.delta_store, end = end_, codec = codec_, segments = segments_,
-                key, last, ids = std::move(ids), clock = &core_->deps.control->clock()] {
+  auto fetch = [store = resources_.delta_store, end = config_.end, codec = config_.codec,
+                segments = config_.segments, key, last, ids = std::move(ids),
+                clock = &generation_->clock()] {
     const TimePoint start = clock->Now();
-    const TimePoint traced = SystemClock().Now();
+    const TimePoint traced = TraceStart();
     Fetched fetched;
     for (const SegmentId id : ids) {
       // The store says in its own status why it cannot read; here it is a first visit.
@@ -157,11 +162,11 @@ void BoundaryCache::IssueReads(WantedKey key, Wanted* wanted) {
     return fetched;
   };
   ++reading_;
-  core_->scope.Run(core_->deps.store, "delta.prefetch", std::move(fetch),
-                   [this, key, positions = std::move(positions)](Fetched fetched) {
-                     core_->stats.store_ms += fetched.ms;
-                     OnRead(key, positions, std::move(fetched.records));
-                   });
+  generation_->scope().Run(resources_.store, "delta.prefetch", std::move(fetch),
+                           [this, key, positions = std::move(positions)](Fetched fetched) {
+                             resources_.stats->store_ms += fetched.ms;
+                             OnRead(key, positions, std::move(fetched.records));
+                           });
 }
 
 void BoundaryCache::OnRead(WantedKey key, const std::vector<std::size_t>& positions,
@@ -173,7 +178,7 @@ void BoundaryCache::OnRead(WantedKey key, const std::vector<std::size_t>& positi
     if (forgotten != forgotten_.end() && records[i] && records[i]->version <= forgotten->second) {
       records[i].reset();
     }
-    if (records[i]) core_->stats.prefetch_bytes += records[i]->image.size();
+    if (records[i]) resources_.stats->prefetch_bytes += records[i]->image.size();
     wanted.records[position] = std::move(records[i]);
     wanted.states[position] = ReadState::kRead;
   }
@@ -189,7 +194,7 @@ void BoundaryCache::Finish(WantedKey key) {
   Wanted wanted = std::move(found->second);
   wanted_.erase(found);
   for (const auto& record : wanted.records) {
-    if (record) core_->stats.prefetch_bytes -= record->image.size();
+    if (record) resources_.stats->prefetch_bytes -= record->image.size();
   }
   wanted.done(std::move(wanted.records));
 }
@@ -202,7 +207,7 @@ void BoundaryCache::Forget(const std::vector<SegmentId>& ids, std::uint64_t vers
     for (std::size_t i = 0; i < wanted.ids.size(); ++i) {
       std::optional<storage::DeltaRecord>& record = wanted.records[i];
       if (!record || record->version > version || !gone.contains(wanted.ids[i])) continue;
-      core_->stats.prefetch_bytes -= record->image.size();
+      resources_.stats->prefetch_bytes -= record->image.size();
       record.reset();
     }
   }
@@ -216,52 +221,52 @@ void BoundaryCache::Forget(const std::vector<SegmentId>& ids, std::uint64_t vers
 // ---- committing ----
 
 void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId sample, MImage image) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
-  const SegmentId segment_id = segments_.IdOf(sample, segment);
-  const Order order(segments_.Transfer(id.index, segment), image.position);
+  SHOAL_ASSERT_ON(generation_->control());
+  const SegmentId segment_id = config_.segments.IdOf(sample, segment);
+  const Order order(config_.segments.Transfer(id.index, segment), image.position);
   const auto [staged, is_new] = staged_.try_emplace(segment_id, order);
   if (!is_new && order < staged->second) return;
   staged->second = order;
   staged_version_ = id.step + 1;
   const std::uint64_t bytes = image.image.size();
-  core_->stats.staged_bytes += bytes;
+  resources_.stats->staged_bytes += bytes;
   storage::DeltaUpdate update;
   update.segment = segment_id;
-  update.record = {staged_version_, image.checksum, segments_.shape.tokens, segments_.shape.hidden,
-                   std::move(image.image)};
-  auto write = [store = core_->deps.delta_store, end = end_, update = std::move(update),
-                clock = &core_->deps.control->clock()] {
+  update.record = {staged_version_, image.checksum, config_.segments.shape.tokens,
+                   config_.segments.shape.hidden, std::move(image.image)};
+  auto write = [store = resources_.delta_store, end = config_.end, update = std::move(update),
+                clock = &generation_->clock()] {
     const TimePoint start = clock->Now();
     Status status = store->Stage(end, update);
     return StoreWrite{std::move(status), {}, Milliseconds(clock->Now() - start)};
   };
-  core_->scope.Run(core_->deps.store, "delta.stage", std::move(write),
-                   [this, bytes](StoreWrite written) {
-                     core_->stats.staged_bytes -= bytes;
-                     OnWritten(written);
-                   });
+  generation_->scope().Run(resources_.store, "delta.stage", std::move(write),
+                           [this, bytes](StoreWrite written) {
+                             resources_.stats->staged_bytes -= bytes;
+                             OnWritten(written);
+                           });
 }
 
 // Whether a write succeeded; a refusing disk is no failure here.
 bool BoundaryCache::OnWritten(const StoreWrite& written) {
-  core_->stats.store_ms += written.ms;
-  if (!written.status.ok()) core_->fail(written.status.WithContext("delta store"), nullptr);
+  resources_.stats->store_ms += written.ms;
+  if (!written.status.ok()) generation_->Fail(written.status.WithContext("delta store"));
   return written.status.ok();
 }
 
 void BoundaryCache::DropStaged() {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (staged_.empty()) return;
   staged_.clear();
-  auto drop = [store = core_->deps.delta_store, end = end_, version = staged_version_] {
+  auto drop = [store = resources_.delta_store, end = config_.end, version = staged_version_] {
     return StoreWrite{store->DropStaged(end, version), {}, 0};
   };
-  core_->scope.Run(core_->deps.store, "delta.drop_staged", std::move(drop),
-                   [this](StoreWrite written) { OnWritten(written); });
+  generation_->scope().Run(resources_.store, "delta.drop_staged", std::move(drop),
+                           [this](StoreWrite written) { OnWritten(written); });
 }
 
 void BoundaryCache::Commit(std::uint64_t step, CommitHandlers handlers) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   Committing commit;
   commit.step = step;
   commit.handlers = std::move(handlers);
@@ -282,19 +287,20 @@ void BoundaryCache::PumpCommits() {
 
 void BoundaryCache::PostCommit(Committing* commit) {
   commit->begun = true;
-  auto write = [store = core_->deps.delta_store, end = end_, step = commit->step,
-                clock = &core_->deps.control->clock()] {
+  auto write = [store = resources_.delta_store, end = config_.end, step = commit->step,
+                clock = &generation_->clock()] {
     const TimePoint start = clock->Now();
-    const TimePoint traced = SystemClock().Now();
+    const TimePoint traced = TraceStart();
     StoreWrite written;
     written.status = store->CommitStaged(end, step + 1, &written.lost);
     written.ms = Milliseconds(clock->Now() - start);
     TraceSpan("delta.committed", {step, 0}, traced);
     return written;
   };
-  core_->scope.Run(core_->deps.store, "delta.commit", std::move(write), [this](StoreWrite written) {
-    if (OnWritten(written)) Committed(std::move(written.lost));
-  });
+  generation_->scope().Run(resources_.store, "delta.commit", std::move(write),
+                           [this](StoreWrite written) {
+                             if (OnWritten(written)) Committed(std::move(written.lost));
+                           });
   // What the step made is read behind its commit.
   uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
   for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);
@@ -314,23 +320,24 @@ void BoundaryCache::PostSettle() {
   std::vector<SegmentId> theirs;
   if (shared()) theirs = std::move(theirs_.extract(commit.step).mapped());
   Forget(theirs, commit.step + 1);
-  auto settle = [store = core_->deps.delta_store, end = end_, version = commit.step + 1,
+  auto settle = [store = resources_.delta_store, end = config_.end, version = commit.step + 1,
                  theirs = std::move(theirs)]() -> Result<std::uint64_t> {
     SHOAL_RETURN_IF_ERROR(store->Drop(end, theirs, version));
     return store->ChecksumOf(end);
   };
-  core_->scope.Run(core_->deps.store, "delta.settle", std::move(settle),
-                   [this, records = commit.records,
-                    settled = commit.handlers.on_settled](Result<std::uint64_t> checksum) {
-                     if (!checksum.ok()) {
-                       return core_->fail(checksum.status().WithContext("delta store"), nullptr);
-                     }
-                     settled({end_.boundary, end_.side, *checksum, records});
-                   });
+  generation_->scope().Run(
+      resources_.store, "delta.settle", std::move(settle),
+      [this, records = commit.records,
+       settled = commit.handlers.on_settled](Result<std::uint64_t> checksum) {
+        if (!checksum.ok()) {
+          return generation_->Fail(checksum.status().WithContext("delta store"));
+        }
+        settled({config_.end.boundary, config_.end.side, *checksum, records});
+      });
 }
 
 Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SegmentId> ids) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (step != their_next_) {
     return InvalidArgument("losses of step " + std::to_string(step) + " came while those of step " +
                            std::to_string(their_next_) + " are next");

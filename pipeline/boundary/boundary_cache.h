@@ -31,7 +31,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/core/runner_core.h"
+#include "pipeline/core/generation.h"
+#include "pipeline/core/runner_types.h"
 #include "pipeline/core/segments.h"
 #include "storage/delta/delta_store.h"
 
@@ -52,17 +53,29 @@ class BoundaryCache {
 
   using Codec = std::shared_ptr<const compression::MessageCodec>;
 
-  // `codec` makes and checks the images of `segments`; up to `prefetch_bytes` of them are read
-  // ahead, one micro-batch at least.
-  BoundaryCache(RunnerCore* core, storage::BoundaryEnd end, Codec codec, const Segments& segments,
-                std::uint64_t prefetch_bytes)
-      : core_(core),
-        end_(end),
-        codec_(std::move(codec)),
-        segments_(segments),
-        prefetch_bytes_(prefetch_bytes),
+  // What it keeps. Constant for a generation.
+  struct Config {
+    storage::BoundaryEnd end;
+    Codec codec;  // makes and checks the images of `segments`
+    Segments segments;
+    std::uint32_t micro_batch_rows = 1;
+    std::uint64_t prefetch_bytes = 0;  // of images read ahead; one micro-batch at least
+    std::uint64_t first_step = 0;
+  };
+  // What it works with. All outlive it, the stores also the tasks that it posted.
+  struct Resources {
+    Generation* generation = nullptr;
+    Executor* store = nullptr;
+    storage::DeltaStore* delta_store = nullptr;  // store thread only
+    TransferStats* stats = nullptr;
+  };
+
+  BoundaryCache(Config config, const Resources& resources)
+      : config_(std::move(config)),
+        resources_(resources),
+        generation_(resources.generation),
         agreed_(!shared()),
-        their_next_(core->config.resume_step) {}
+        their_next_(config_.first_step) {}
 
   void ReadInventory(std::function<void(Inventory)> done);
   // Forgets all of `own` that `theirs` does not confirm.
@@ -113,7 +126,7 @@ class BoundaryCache {
     bool begun = false, stored = false;
   };
 
-  bool shared() const { return end_.side != storage::BoundarySide::kResidual; }
+  bool shared() const { return config_.end.side != storage::BoundarySide::kResidual; }
   bool Blocked(std::uint64_t step, SegmentId id) const;
   std::size_t PrefetchRoom() const;  // transfers that may be opened ahead
   Wanted& Open(WantedKey key, std::vector<SegmentId> ids);
@@ -128,11 +141,9 @@ class BoundaryCache {
   void Committed(std::vector<SegmentId> lost);
   void PostSettle();
 
-  RunnerCore* const core_;
-  const storage::BoundaryEnd end_;
-  const Codec codec_;
-  const Segments segments_;
-  const std::uint64_t prefetch_bytes_;
+  const Config config_;
+  const Resources resources_;
+  Generation* const generation_;
   std::map<SegmentId, Order> staged_;  // the store has the images
   std::uint64_t staged_version_ = 0;
 

@@ -76,15 +76,18 @@ model::Pass PassOf(OpKind kind) {
 
 }  // namespace
 
-StepCompute::StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers)
-    : core_(core),
+StepCompute::StepCompute(const Config& config, Resources resources, Boundary* previous,
+                         Boundary* next, Handlers handlers)
+    : config_(config),
+      resources_(std::move(resources)),
+      generation_(resources_.generation),
       previous_(previous),
       next_(next),
       handlers_(std::move(handlers)),
-      queue_(core->deps.control, core->deps.compute, core->scope) {}
+      queue_(resources_.control, resources_.compute, generation_->scope()) {}
 
 void StepCompute::StartStep(const StepPlan& plan) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   plan_ = plan;
   loss_ = {};
   active_ = true;
@@ -94,30 +97,29 @@ void StepCompute::StartStep(const StepPlan& plan) {
   first_output_.reset();
   weights_ms_ = 0;
   final_parts_ = 0;
-  core_->stats.step = plan.step;
-  core_->stats.micro_batches = progress_.micro_batches;
+  resources_.stats->step = plan.step;
+  resources_.stats->micro_batches = progress_.micro_batches;
   Pump();
 }
 
 // Beside the control thread: it takes milliseconds. Until it is done, the bounds of the step before
 // hold; any bounds may change at any time.
 void StepCompute::ChooseStepBounds() {
-  const RunnerConfig& config = core_->config;
   std::vector<StageTimes> timings = plan_.timings;
-  if (timings.size() != config.stages) timings.assign(config.stages, {});
-  StageTimes& own = timings[config.stage];
+  if (timings.size() != config_.stages) timings.assign(config_.stages, {});
+  StageTimes& own = timings[config_.stage];
   own.micro_batch_bytes = times_.micro_batch_bytes;
   own.pending_weights_bytes = times_.pending_weights_bytes;
-  const BoundsRequest request{.stage = config.stage,
+  const BoundsRequest request{.stage = config_.stage,
                               .micro_batches = progress_.micro_batches,
-                              .policy = config.schedule,
-                              .in_flight_max = config.in_flight_max,
+                              .policy = config_.schedule,
+                              .in_flight_max = config_.in_flight_max,
                               .previous = bounds_,
-                              .memory_bytes = config.activation_memory_bytes};
+                              .memory_bytes = config_.activation_memory_bytes};
   progress_.in_flight = bounds_.in_flight;
   progress_.pending_weights_max = bounds_.pending_weights_max;
-  core_->scope.Run(
-      core_->deps.codec, "step.bounds",
+  generation_->scope().Run(
+      resources_.codec, "step.bounds",
       [timings = std::move(timings), request] { return ChooseBounds(timings, request); },
       [this](const StepBounds& bounds) {
         UseBounds(bounds);
@@ -127,7 +129,7 @@ void StepCompute::ChooseStepBounds() {
 
 void StepCompute::UseBounds(const StepBounds& bounds) {
   bounds_ = bounds;
-  core_->stats.bounds = bounds;
+  resources_.stats->bounds = bounds;
   progress_.in_flight = bounds.in_flight;
   progress_.pending_weights_max = bounds.pending_weights_max;
   if (logged_ && !Differs(bounds, *logged_)) return;
@@ -145,7 +147,7 @@ void StepCompute::Sent::Fold(std::uint32_t segments, double* average) {
 
 void StepCompute::NoteRoundTrip() {
   if (next_ == nullptr || !first_output_ || progress_.gradients_ready == 0) return;
-  const Duration elapsed = core_->deps.control->clock().Now() - *first_output_;
+  const Duration elapsed = generation_->clock().Now() - *first_output_;
   Average(Milliseconds(elapsed), &times_.round_trip_ms, 0.5);  // there is one a step only
   first_output_.reset();
 }
@@ -155,8 +157,8 @@ void StepCompute::RefreshProgress() {
   // On the last stage the gradient of the output starts at the loss.
   progress_.gradients_ready = next_ != nullptr ? next_->in().Ready() : progress_.forwards;
   NoteRoundTrip();
-  core_->stats.forwards = progress_.forwards;
-  core_->stats.backwards = progress_.backwards;
+  resources_.stats->forwards = progress_.forwards;
+  resources_.stats->backwards = progress_.backwards;
   if (next_ != nullptr) {
     next_->out().Advance(progress_.forwards + kAhead);
     next_->in().Advance(progress_.backwards + 1 + kAhead);
@@ -168,7 +170,7 @@ void StepCompute::RefreshProgress() {
 }
 
 void StepCompute::Pump() {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (!active_) return;
   RefreshProgress();
   if (running_) return OfferNext();
@@ -178,7 +180,7 @@ void StepCompute::Pump() {
     Begin(*op);
     return queue_.Start(operation);
   }
-  if (!AllDone(progress_)) return core_->time.Become(AwaitedActivity());
+  if (!AllDone(progress_)) return resources_.activity->Become(AwaitedActivity());
   active_ = false;
   if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
   if (previous_ != nullptr) {
@@ -210,12 +212,12 @@ void StepCompute::Begin(const Op& op) {
   prepared_[static_cast<std::size_t>(op.kind)].reset();
   switch (op.kind) {
     case OpKind::kForward:
-      core_->time.Become(Activity::kForward);
+      resources_.activity->Become(Activity::kForward);
       return Count(op.kind, &progress_);
     case OpKind::kBackwardInput:
-      core_->time.Become(Activity::kBackwardInput);
+      resources_.activity->Become(Activity::kBackwardInput);
       return Count(op.kind, &progress_);
-    case OpKind::kBackwardWeights: return core_->time.Become(Activity::kBackwardWeights);
+    case OpKind::kBackwardWeights: return resources_.activity->Become(Activity::kBackwardWeights);
   }
 }
 
@@ -244,7 +246,7 @@ std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, W
   auto operation = std::make_shared<Operation>();
   auto done = std::make_shared<Done>();
   operation->name = what;
-  operation->run = [work = std::move(work), done, clock = &core_->deps.control->clock()] {
+  operation->run = [work = std::move(work), done, clock = &generation_->clock()] {
     const TimePoint start = clock->Now();
     const PartEnd end = work(done.get());
     done->ms += Milliseconds(clock->Now() - start);
@@ -259,12 +261,11 @@ std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, W
   operation->ended = [this, what, op, done, then = std::move(then)](bool followed) {
     if (gate_ != nullptr) gate_->Stopped();
     running_.reset();
-    core_->Progress();
+    generation_->Progress();
     if (!done->status.ok()) {
-      return core_->fail(
+      return generation_->Fail(
           std::move(done->status)
-              .WithContext(std::string(what) + " of " + Describe(Id(op.micro_batch))),
-          nullptr);
+              .WithContext(std::string(what) + " of " + Describe(Id(op.micro_batch))));
     }
     if (followed) Begin(Op(*offered_));
     then(*done);
@@ -276,20 +277,20 @@ std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, W
 std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   Trace("mb.scheduled", Id(mb));
   auto task = std::make_shared<ForwardTask>();
-  task->model = core_->deps.model;
-  task->data = core_->deps.data;
-  task->first = core_->first_stage();
-  task->last = core_->last_stage();
+  task->model = resources_.model;
+  task->data = resources_.data;
+  task->first = config_.stage == 0;
+  task->last = config_.stage + 1 == config_.stages;
   if (previous_ != nullptr) task->input = previous_->in().Take(mb);
   task->micro_batch.id = Id(mb);
   task->micro_batch.samples = plan_.micro_batches[mb].samples;
   task->micro_batch.rows = static_cast<std::uint32_t>(task->micro_batch.samples.size());
-  task->micro_batch.tokens = core_->config.row_tokens;
+  task->micro_batch.tokens = config_.sample.tokens;
   if (!task->last) {
-    task->output_bytes = task->micro_batch.rows * core_->shape().values() * sizeof(float);
+    task->output_bytes = task->micro_batch.rows * config_.sample.values() * sizeof(float);
   }
   auto work = [task](Done* done) {
-    const TimePoint traced = SystemClock().Now();
+    const TimePoint traced = TraceStart();
     const Result<bool> more = ForwardNow(task.get(), &done->out, &done->loss);
     done->status = more.status();
     TraceSpan("mb.forward", task->micro_batch.id, traced);
@@ -297,7 +298,7 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   };
   return MakeOperation("forward", {OpKind::kForward, mb}, std::move(work), [this, mb](Done& done) {
     Average(done.ms, &times_.forward_ms);
-    if (mb == 0) first_output_ = core_->deps.control->clock().Now();
+    if (mb == 0) first_output_ = generation_->clock().Now();
     if (next_ != nullptr) return next_->out().PutValues(mb, std::move(done.out));
     loss_.sum += done.loss.sum;
     loss_.labels += done.loss.labels;
@@ -306,12 +307,12 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
 
 std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
   const std::size_t bytes =
-      plan_.micro_batches[mb].samples.size() * core_->shape().values() * sizeof(float);
+      plan_.micro_batches[mb].samples.size() * config_.sample.values() * sizeof(float);
   auto gradient =
       std::make_shared<const Buffer>(next_ != nullptr ? next_->in().Take(mb) : Buffer());
-  auto work = [model = core_->deps.model, id = Id(mb), gradient,
+  auto work = [model = resources_.model, id = Id(mb), gradient,
                out_bytes = previous_ != nullptr ? bytes : 0](Done* done) {
-    const TimePoint traced = SystemClock().Now();
+    const TimePoint traced = TraceStart();
     if (done->out.size() != out_bytes) done->out = Buffer(out_bytes);
     const Result<bool> more = model->BackwardInputPart(id, gradient->floats(), done->out.floats());
     done->status = more.status();
@@ -327,9 +328,9 @@ std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
 }
 
 std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
-  auto work = [model = core_->deps.model, id = Id(mb),
+  auto work = [model = resources_.model, id = Id(mb),
                tell = mb + 1 == progress_.micro_batches ? FinalPartTeller() : nullptr](Done* done) {
-    const TimePoint traced = SystemClock().Now();
+    const TimePoint traced = TraceStart();
     const Result<bool> more = model->BackwardWeights(id);
     done->status = more.status();
     TraceSpan("mb.weights", id, traced);
@@ -341,13 +342,13 @@ std::shared_ptr<Operation> StepCompute::BackwardWeights(std::uint32_t mb) {
                          weights_ms_ += done.ms;
                          if (done.more) return;
                          Count(OpKind::kBackwardWeights, &progress_);
-                         ++core_->stats.micro_batches_done;
+                         ++resources_.stats->micro_batches_done;
                          Average(std::exchange(weights_ms_, 0), &times_.backward_weights_ms);
                        });
 }
 
 std::function<void()> StepCompute::FinalPartTeller() {
-  return [this, control = core_->deps.control, cancelled = core_->scope.token()] {
+  return [this, control = resources_.control, cancelled = generation_->scope().token()] {
     control->Post("gradients.final", [this, cancelled] {
       if (!*cancelled) handlers_.on_final_gradients(++final_parts_);
     });
@@ -355,13 +356,13 @@ std::function<void()> StepCompute::FinalPartTeller() {
 }
 
 void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   if (kind == net::FrameKind::kActivation) sent_forward_.Add(elapsed_ms);
   if (kind == net::FrameKind::kGradient) sent_backward_.Add(elapsed_ms);
 }
 
 std::string StepCompute::Awaited(const PeerId** peer) const {
-  SHOAL_ASSERT_ON(*core_->deps.control);
+  SHOAL_ASSERT_ON(generation_->control());
   *peer = nullptr;
   if (running_) return "an operation of the own model";
   const bool input = HasRoom(progress_);

@@ -15,7 +15,7 @@
 
 #include "pipeline/boundary/boundary.h"
 #include "pipeline/core/compute_queue.h"
-#include "pipeline/core/runner_core.h"
+#include "pipeline/core/generation.h"
 #include "pipeline/core/step_bounds.h"
 #include "replica/operation_gate.h"
 
@@ -23,13 +23,33 @@ namespace shoal::pipeline {
 
 class StepCompute {
  public:
+  // Where the stage stands and what bounds its steps. Constant for a generation.
+  struct Config {
+    std::uint32_t stage = 0, stages = 1;
+    compression::SampleShape sample;
+    SchedulePolicy schedule = SchedulePolicy::kAuto;
+    std::uint32_t in_flight_max = 0;            // 0: chosen from measured times
+    std::uint64_t activation_memory_bytes = 0;  // bound on kept micro-batches; 0: none
+  };
+  // All outlive it; the model and control also what was posted to other executors.
+  struct Resources {
+    Generation* generation = nullptr;
+    Executor* control = nullptr;
+    Executor* compute = nullptr;
+    Executor* codec = nullptr;                          // simulates schedules
+    model::StageModel* model = nullptr;                 // compute thread only
+    std::shared_ptr<const dataset::PreparedData> data;  // first and last stage
+    ComputeStats* stats = nullptr;
+    ActivityAccount* activity = nullptr;
+  };
   struct Handlers {
     // So many parts of the last micro-batch's weight gradients are done: what they add to is final.
     std::function<void(std::size_t parts)> on_final_gradients;
     std::function<void()> on_done;  // all micro-batches
   };
   // `previous` and `next` are null on the first and last stage.
-  StepCompute(RunnerCore* core, Boundary* previous, Boundary* next, Handlers handlers);
+  StepCompute(const Config& config, Resources resources, Boundary* previous, Boundary* next,
+              Handlers handlers);
 
   // What lets parts run from now on; null: nothing keeps them. It outlives their use.
   void set_gate(replica::OperationGate* gate) { gate_ = gate; }
@@ -80,7 +100,9 @@ class StepCompute {
   // Counts `op` as running.
   void Begin(const Op& op);
 
-  RunnerCore* const core_;
+  const Config config_;
+  const Resources resources_;
+  Generation* const generation_;
   Boundary* const previous_;
   Boundary* const next_;
   const Handlers handlers_;

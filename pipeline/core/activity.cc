@@ -3,14 +3,6 @@
 #include <chrono>
 
 namespace shoal::pipeline {
-namespace {
-
-double Milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-}  // namespace
-
 std::string_view ActivityName(Activity activity) {
   switch (activity) {
     case Activity::kForward: return "forward";

@@ -41,6 +41,11 @@ struct RunnerConfig : replica::MemberConfig {
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
 };
 
+// "micro-batch 3 of step 17"
+inline std::string Describe(MicroBatchId id) {
+  return "micro-batch " + std::to_string(id.index) + " of step " + std::to_string(id.step);
+}
+
 struct MicroBatchPlan {
   std::uint32_t global_index = 0;
   std::vector<SampleId> samples;
@@ -71,18 +76,26 @@ struct BoundaryChecksum {
   std::uint64_t records = 0;  // committed by this step
 };
 
-struct RunnerStats : replica::ReplicaStats {
-  std::uint64_t step = 0;  // running
-  StepBounds bounds;       // of the running step
-  std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
+// Of the tensors that crossed the boundaries of this peer, both together.
+struct TransferStats {
   replica::KindBytes forward, backward;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;
   std::uint64_t prefetch_bytes = 0, staged_bytes = 0;  // m read ahead, m' not yet in the store
   compression::CodingStats forward_coding, backward_coding;  // of what was sent
-  std::vector<BoundaryStats> boundaries;                     // the previous one first
-  ActivityTimes time;                                        // of compute, since the links opened
-  double encode_ms = 0, decode_ms = 0, store_ms = 0;         // beside it, in total
-  std::uint64_t micro_batches_done = 0;
+  double encode_ms = 0, decode_ms = 0, store_ms = 0;         // beside compute, in total
+};
+
+// Of the operations of the running step.
+struct ComputeStats {
+  std::uint64_t step = 0;
+  StepBounds bounds;
+  std::uint32_t forwards = 0, backwards = 0, micro_batches = 0;
+  std::uint64_t micro_batches_done = 0;  // since the generation began
+};
+
+struct RunnerStats : replica::ReplicaStats, TransferStats, ComputeStats {
+  std::vector<BoundaryStats> boundaries;  // the previous one first
+  ActivityTimes time;                     // of compute, since the links opened
 };
 
 // All outlive the runner; model, store and control also what was posted to the other executors:

@@ -11,8 +11,8 @@
 #include "common/log.h"
 #include "pipeline/boundary/boundary.h"
 #include "pipeline/compute/step_compute.h"
+#include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
-#include "pipeline/core/runner_core.h"
 #include "pipeline/runner/runner_checks.h"
 #include "replica/group_links.h"
 #include "replica/methods/replica_method.h"
@@ -63,15 +63,19 @@ class Runner final : public StageRunner {
   Runner(const RunnerConfig& config, const Dependencies& dependencies,
          std::shared_ptr<const compression::MessageCodec> forward,
          std::shared_ptr<const compression::MessageCodec> backward)
-      : core_(config, dependencies),
+      : config_(config),
+        resources_(dependencies),
+        links_(dependencies.hub, config.run, config.generation),
+        forward_codec_(std::move(forward)),
+        backward_codec_(std::move(backward)),
+        generation_(dependencies.control,
+                    [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
+        activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
         notices_(dependencies.control) {
-    core_.forward_codec = std::move(forward);
-    core_.backward_codec = std::move(backward);
-    core_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
     FillMember();
   }
-  ~Runner() override { core_.scope.Cancel(); }
+  ~Runner() override { generation_.scope().Cancel(); }
 
   void Start(const LinkTargets& targets) override;
   void OnStepPlan(StepPlan plan) override;
@@ -90,10 +94,13 @@ class Runner final : public StageRunner {
     std::vector<BoundaryChecksum> boundaries;
   };
 
-  bool failed() const { return core_.scope.cancelled(); }
-  const RunnerConfig& config() const { return core_.config; }
+  bool failed() const { return generation_.ended(); }
+  bool first_stage() const { return config_.stage == 0; }
+  bool last_stage() const { return config_.stage + 1 == config_.stages; }
+  compression::SampleShape sample() const { return {config_.row_tokens, config_.hidden}; }
   bool Go(RunnerEvent event, const char* order);
-  void Fail(const Status& status, const PeerId* peer);
+  void Fail(const Status& status, const PeerId* peer) { generation_.Fail(status, peer); }
+  void OnFailure(const Status& status, const PeerId* peer);
   Status CheckTargets(const LinkTargets& targets) const;
   Status CheckPlan(const StepPlan& plan) const;
   void FillMember();
@@ -101,6 +108,7 @@ class Runner final : public StageRunner {
   Status MakeReplicaStep(const ModelFacts& facts);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
+  void MakeCompute();
   void MaybeUp();
   void MaybeStartStep();
   void OnMicroBatchesDone();
@@ -116,7 +124,14 @@ class Runner final : public StageRunner {
   std::string AwaitedInStep(const PeerId** peer) const;
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
-  RunnerCore core_;
+  const RunnerConfig config_;
+  const RunnerResources resources_;
+  const net::GenerationLinks links_;
+  const std::shared_ptr<const compression::MessageCodec> forward_codec_, backward_codec_;
+  Generation generation_;
+  TransferStats transfers_;
+  ComputeStats computed_;
+  ActivityAccount activity_;
   replica::Member member_;
   Mediator* const mediator_;
   TaskScope notices_;  // outlives a failure: OnFailed goes through it
@@ -145,23 +160,21 @@ bool Runner::Go(RunnerEvent event, const char* order) {
     return false;
   }
   state_ = *next;
-  core_.Progress();
-  if (const std::optional<Activity> activity = ActivityOf(state_)) core_.time.Become(*activity);
+  generation_.Progress();
+  if (const std::optional<Activity> activity = ActivityOf(state_)) activity_.Become(*activity);
   return true;
 }
 
 void Runner::OnFinished() {
-  SHOAL_ASSERT_ON(*core_.deps.control);
-  core_.time.Close();
-  core_.scope.Cancel();
+  SHOAL_ASSERT_ON(*resources_.control);
+  activity_.Close();
+  generation_.End();
 }
 
-void Runner::Fail(const Status& status, const PeerId* peer) {
-  if (failed()) return;
-  core_.time.Close();
-  core_.scope.Cancel();
-  SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config().generation},
-            {"step", step_}, {"stage", config().stage}, {"pipeline", config().pipeline},
+void Runner::OnFailure(const Status& status, const PeerId* peer) {
+  activity_.Close();
+  SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config_.generation},
+            {"step", step_}, {"stage", config_.stage}, {"pipeline", config_.pipeline},
             {"reason", status.message()});
   const std::optional<PeerId> who = peer != nullptr ? std::optional(*peer) : std::nullopt;
   notices_.Post("runner.failed",
@@ -169,21 +182,21 @@ void Runner::Fail(const Status& status, const PeerId* peer) {
 }
 
 Status Runner::CheckTargets(const LinkTargets& targets) const {
-  if (!core_.last_stage() && !HasPeer(targets.next)) {
+  if (!last_stage() && !HasPeer(targets.next)) {
     return InvalidArgument("the plan names no peer for the next stage");
   }
-  if (!core_.first_stage() && !HasPeer(targets.previous)) {
+  if (!first_stage() && !HasPeer(targets.previous)) {
     return InvalidArgument("the plan names no peer for the stage before");
   }
-  if (config().pipelines > 1 && targets.group.size() != config().pipelines) {
+  if (config_.pipelines > 1 && targets.group.size() != config_.pipelines) {
     return InvalidArgument("the plan names " + std::to_string(targets.group.size()) +
                            " members of the stage group instead of " +
-                           std::to_string(config().pipelines));
+                           std::to_string(config_.pipelines));
   }
-  if (!targets.embedding.empty() && targets.embedding.size() != config().pipelines) {
+  if (!targets.embedding.empty() && targets.embedding.size() != config_.pipelines) {
     return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
                            " peers at the other end of the tied embedding instead of " +
-                           std::to_string(config().pipelines));
+                           std::to_string(config_.pipelines));
   }
   return Status::Ok();
 }
@@ -194,26 +207,48 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
   handlers.on_up = [this] { MaybeUp(); };
   handlers.on_data = [this] { compute_->Pump(); };
   handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
-  return std::make_unique<Boundary>(&core_, side, target, std::move(handlers));
+  BoundaryConfig config{.run = config_.run,
+                        .stage = config_.stage,
+                        .stages = config_.stages,
+                        .seed = config_.seed,
+                        .first_step = config_.resume_step,
+                        .micro_batch_rows = config_.micro_batch_rows,
+                        .sample = sample(),
+                        .segment_bytes_min = config_.segment_bytes_min,
+                        .prefetch_bytes = config_.prefetch_bytes,
+                        .forward_codec = forward_codec_,
+                        .backward_codec = backward_codec_};
+  return std::make_unique<Boundary>(
+      std::move(config), TransferResources{&generation_, &links_, resources_.codec, &transfers_},
+      BoundaryCache::Resources{&generation_, resources_.store, resources_.delta_store, &transfers_},
+      side, target, std::move(handlers));
+}
+
+void Runner::MakeCompute() {
+  compute_ = std::make_unique<StepCompute>(
+      StepCompute::Config{config_.stage, config_.stages, sample(), config_.schedule,
+                          config_.in_flight_max, config_.activation_memory_bytes},
+      StepCompute::Resources{&generation_, resources_.control, resources_.compute, resources_.codec,
+                             resources_.model, resources_.data, &computed_, &activity_},
+      previous_.get(), next_.get(),
+      StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
+                            [this] { OnMicroBatchesDone(); }});
 }
 
 void Runner::Start(const LinkTargets& targets) {
-  SHOAL_ASSERT_ON(*core_.deps.control);
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!Go(RunnerEvent::kStart, "Start")) return;
   if (Status status = CheckTargets(targets); !status.ok()) return Fail(status, nullptr);
-  planned_ = config().resume_step;
+  planned_ = config_.resume_step;
   ResetModel();
   RollBackStore();
-  if (!core_.first_stage()) {
+  if (!first_stage()) {
     previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
   }
-  if (!core_.last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
-  compute_ = std::make_unique<StepCompute>(
-      &core_, previous_.get(), next_.get(),
-      StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
-                            [this] { OnMicroBatchesDone(); }});
-  if (config().pipelines > 1 || !targets.embedding.empty()) {
-    group_ = std::make_unique<replica::GroupLinks>(&member_, core_.links, targets.group,
+  if (!last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
+  MakeCompute();
+  if (config_.pipelines > 1 || !targets.embedding.empty()) {
+    group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group,
                                                    targets.embedding, [this] { MaybeUp(); });
   }
   if (previous_) previous_->Open();
@@ -223,22 +258,22 @@ void Runner::Start(const LinkTargets& targets) {
 }
 
 void Runner::FillMember() {
-  member_.config = core_.config;  // the part of it that a member has
-  member_.control = core_.deps.control;
-  member_.compute = core_.deps.compute;
-  member_.codec = core_.deps.codec;
-  member_.model = core_.deps.model;
-  member_.progress = [this] { core_.Progress(); };
+  member_.config = config_;  // the part of it that a member has
+  member_.control = resources_.control;
+  member_.compute = resources_.compute;
+  member_.codec = resources_.codec;
+  member_.model = resources_.model;
+  member_.progress = [this] { generation_.Progress(); };
   member_.computing = [this](std::optional<model::Pass> pass) {
-    core_.time.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
+    activity_.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
   };
-  member_.fail = core_.fail;
+  member_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
   member_.ended = [this] { return failed(); };
 }
 
 void Runner::ResetModel() {
-  auto reset = [model = core_.deps.model, rows = config().micro_batch_rows,
-                tokens = config().row_tokens] {
+  auto reset = [model = resources_.model, rows = config_.micro_batch_rows,
+                tokens = config_.row_tokens] {
     model->ZeroGradients();
     const auto layout = model->layout();
     return ModelFacts{model->MicroBatchBytes(rows, tokens),
@@ -248,18 +283,17 @@ void Runner::ResetModel() {
                       model->weight_parts(),
                       UnitsOf(*model, rows, tokens)};
   };
-  core_.scope.Run(core_.deps.compute, "model.reset", std::move(reset),
-                  [this](const ModelFacts& facts) {
-                    // Beside what the model keeps: the activation kept for a resend, and the
-                    // gradient's buffer.
-                    const std::uint64_t values = config().micro_batch_rows * core_.shape().values();
-                    compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
-                                         facts.pending_weights_bytes);
-                    if (Status status = MakeReplicaStep(facts); !status.ok())
-                      return Fail(status, nullptr);
-                    model_clean_ = true;
-                    MaybeUp();
-                  });
+  generation_.scope().Run(
+      resources_.compute, "model.reset", std::move(reset), [this](const ModelFacts& facts) {
+        // Beside what the model keeps: the activation kept for a resend, and the
+        // gradient's buffer.
+        const std::uint64_t values = config_.micro_batch_rows * sample().values();
+        compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
+                             facts.pending_weights_bytes);
+        if (Status status = MakeReplicaStep(facts); !status.ok()) return Fail(status, nullptr);
+        model_clean_ = true;
+        MaybeUp();
+      });
 }
 
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
@@ -272,7 +306,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   // A single pipeline has nothing to agree on but the two copies of its embedding.
   SHOAL_ASSIGN_OR_RETURN(
       context.method,
-      replica::ParseReplicaMethod(config().pipelines > 1 ? config().replica_method : "average"));
+      replica::ParseReplicaMethod(config_.pipelines > 1 ? config_.replica_method : "average"));
   local_norm_ = context.method.clips_locally();
   context.member = &member_;
   context.links = group_.get();
@@ -289,13 +323,14 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
 }
 
 void Runner::RollBackStore() {
-  if (core_.deps.delta_store == nullptr) return;
-  auto drop = [store = core_.deps.delta_store, run = config().run, step = config().resume_step] {
+  if (resources_.delta_store == nullptr) return;
+  auto drop = [store = resources_.delta_store, run = config_.run, step = config_.resume_step] {
     return store->DropNewerThan(run, step);
   };
-  core_.scope.Run(core_.deps.store, "delta.roll_back", std::move(drop), [this](Status status) {
-    if (!status.ok()) Fail(status.WithContext("delta store"), nullptr);
-  });
+  generation_.scope().Run(resources_.store, "delta.roll_back", std::move(drop),
+                          [this](Status status) {
+                            if (!status.ok()) Fail(status.WithContext("delta store"), nullptr);
+                          });
 }
 
 void Runner::MaybeUp() {
@@ -321,21 +356,21 @@ Status Runner::CheckPlan(const StepPlan& plan) const {
     return InvalidArgument(what + " has too many micro-batches");
   }
   const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
-  if ((lines > 0 && lines != config().pipelines) || (ends > 0 && ends != 2 * config().pipelines)) {
+  if ((lines > 0 && lines != config_.pipelines) || (ends > 0 && ends != 2 * config_.pipelines)) {
     return InvalidArgument(what + " has lines of another number of peers");
   }
   for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    if (micro_batch.samples.empty() || micro_batch.samples.size() > config().micro_batch_rows) {
+    if (micro_batch.samples.empty() || micro_batch.samples.size() > config_.micro_batch_rows) {
       return InvalidArgument(what + " has a micro-batch of " +
                              std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
-                             std::to_string(config().micro_batch_rows) + " are allowed");
+                             std::to_string(config_.micro_batch_rows) + " are allowed");
     }
   }
   return Status::Ok();
 }
 
 void Runner::OnStepPlan(StepPlan plan) {
-  SHOAL_ASSERT_ON(*core_.deps.control);
+  SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
   if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
@@ -365,9 +400,9 @@ void Runner::MaybeStartStep() {
 
 void Runner::OnMicroBatchesDone() {
   if (!local_norm_) return ReportReady(0);
-  auto norm = [model = core_.deps.model] { return model->SquaredGradientNorm(1.0); };
-  core_.scope.Run(core_.deps.compute, "gradients.local_norm", std::move(norm),
-                  [this](double squared_norm) { ReportReady(squared_norm); });
+  auto norm = [model = resources_.model] { return model->SquaredGradientNorm(1.0); };
+  generation_.scope().Run(resources_.compute, "gradients.local_norm", std::move(norm),
+                          [this](double squared_norm) { ReportReady(squared_norm); });
 }
 
 void Runner::ReportReady(double squared_norm) {
@@ -375,7 +410,7 @@ void Runner::ReportReady(double squared_norm) {
   StepReady ready;
   ready.step = step_;
   ready.squared_norm = squared_norm;
-  ready.micro_batches = core_.stats.micro_batches;
+  ready.micro_batches = computed_.micro_batches;
   ready.labels = compute_->loss().labels;
   ready.loss_sum = compute_->loss().sum;
   ready.times = compute_->times();
@@ -385,9 +420,9 @@ void Runner::ReportReady(double squared_norm) {
 }
 
 Status Runner::CheckReduce(const replica::ReduceOrder& order) const {
-  std::vector<bool> counts(config().pipelines);
+  std::vector<bool> counts(config_.pipelines);
   for (const std::uint32_t pipeline : order.pipelines) {
-    if (pipeline >= config().pipelines || counts[pipeline]) {
+    if (pipeline >= config_.pipelines || counts[pipeline]) {
       return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
                              ", which does not exist or was named already");
     }
@@ -399,8 +434,8 @@ Status Runner::CheckReduce(const replica::ReduceOrder& order) const {
   }
   const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
   if (local_norm_ && (order.labels == 0 || !finite(order.learning_rate) ||
-                      order.local_norms.size() != config().pipelines ||
-                      order.local_labels.size() != config().pipelines ||
+                      order.local_norms.size() != config_.pipelines ||
+                      order.local_labels.size() != config_.pipelines ||
                       !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
     return InvalidArgument("Reduce for step " + std::to_string(order.step) +
                            " lacks learning rate, labels or gradient norms of the pipelines");
@@ -409,12 +444,12 @@ Status Runner::CheckReduce(const replica::ReduceOrder& order) const {
 }
 
 void Runner::OnReduce(const replica::ReduceOrder& order) {
-  SHOAL_ASSERT_ON(*core_.deps.control);
+  SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (Status status = CheckReduce(order); !status.ok()) return Fail(status, nullptr);
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
   const auto& counted = order.pipelines;
-  if (std::find(counted.begin(), counted.end(), config().pipeline) == counted.end()) {
+  if (std::find(counted.begin(), counted.end(), config_.pipeline) == counted.end()) {
     if (previous_) previous_->DropStaged();
     if (next_) next_->DropStaged();
   }
@@ -433,7 +468,7 @@ void Runner::Reduced(double squared_norm) {
 }
 
 void Runner::OnApply(const replica::ApplyOrder& order) {
-  SHOAL_ASSERT_ON(*core_.deps.control);
+  SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (order.step != step_ || order.labels == 0 || !std::isfinite(order.global_norm) ||
       !std::isfinite(order.learning_rate)) {
@@ -470,7 +505,7 @@ void Runner::CommitPlaces(std::uint64_t step) {
       applying.boundaries.push_back(place);
       --applying.boundaries_left;
     }
-    core_.Progress();
+    generation_.Progress();
     ReportApplied();
   };
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
@@ -490,17 +525,19 @@ void Runner::ReportApplied() {
 }
 
 RunnerStats Runner::stats() const {
-  SHOAL_ASSERT_ON(*core_.deps.control);
-  RunnerStats stats = core_.stats;
+  SHOAL_ASSERT_ON(*resources_.control);
+  RunnerStats stats;
+  static_cast<TransferStats&>(stats) = transfers_;
+  static_cast<ComputeStats&>(stats) = computed_;
   static_cast<replica::ReplicaStats&>(stats) = member_.stats;
-  stats.time = core_.time.used();
+  stats.time = activity_.used();
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());
   return stats;
 }
 
 std::vector<net::LinkStats> Runner::link_stats() const {
-  SHOAL_ASSERT_ON(*core_.deps.control);
+  SHOAL_ASSERT_ON(*resources_.control);
   std::vector<net::LinkStats> stats;
   if (group_) stats = group_->link_stats();
   if (previous_) stats.push_back(previous_->link_stats());
@@ -509,7 +546,7 @@ std::vector<net::LinkStats> Runner::link_stats() const {
 }
 
 void Runner::Watch() {
-  core_.scope.PostAfter("runner.watch", config().stall_timeout / kWatchdogTicks, [this] {
+  generation_.scope().PostAfter("runner.watch", config_.stall_timeout / kWatchdogTicks, [this] {
     CheckProgress();
     Watch();
   });
@@ -518,17 +555,17 @@ void Runner::Watch() {
 void Runner::CheckProgress() {
   if (state_ == RunnerState::kWaiting || state_ == RunnerState::kReady ||
       state_ == RunnerState::kSynced) {
-    core_.Progress();  // it is the scheduler's turn, which watches all peers
+    generation_.Progress();  // it is the scheduler's turn, which watches all peers
   }
   // A large frame on a slow line is progress long before it is complete.
   std::uint64_t bytes = 0;
   for (const net::LinkStats& link : link_stats()) {
     bytes += link.sent_wire_bytes + link.received_wire_bytes;
   }
-  if (bytes - seen_bytes_ > kProgressBytes) core_.Progress();
+  if (bytes - seen_bytes_ > kProgressBytes) generation_.Progress();
   seen_bytes_ = bytes;
-  const Duration idle = core_.deps.control->clock().Now() - core_.last_progress;
-  if (idle < config().stall_timeout) return;
+  const Duration idle = resources_.control->clock().Now() - generation_.last_progress();
+  if (idle < config_.stall_timeout) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
   Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +
