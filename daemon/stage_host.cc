@@ -304,8 +304,8 @@ net::LinkTarget StageHost::TargetOf(std::uint32_t pipeline, std::uint32_t stage,
   return target;
 }
 
-pipeline::StageRunner::LinkTargets StageHost::MakeTargets() const {
-  pipeline::StageRunner::LinkTargets targets;
+pipeline::LinkTargets StageHost::MakeTargets() const {
+  pipeline::LinkTargets targets;
   const std::uint32_t pipeline = own_.pipeline();
   const std::uint32_t stage = own_.stage();
   const std::uint32_t last = plan_.config().stages() - 1;

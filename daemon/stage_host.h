@@ -107,7 +107,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void TellReady();
   void AwaitRoundTrips(TimePoint until);
   Result<pipeline::RunnerConfig> MakeRunnerConfig() const;
-  pipeline::StageRunner::LinkTargets MakeTargets() const;
+  pipeline::LinkTargets MakeTargets() const;
   net::LinkTarget TargetOf(std::uint32_t pipeline, std::uint32_t stage, std::string channel) const;
   void SaveCheckpoint(std::uint64_t step, bool upload);
   void OnSaved(std::shared_ptr<Saved> saved);

@@ -5,12 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "replica/methods/group_limits.h"
+
 namespace shoal::daemon {
 namespace {
 
 // As scheduler/config/run_config_keys.cc lets them through.
 constexpr std::uint32_t kStagesMax = 256;
-constexpr std::uint32_t kPipelinesMax = 1024;
 constexpr std::uint32_t kMicroBatchesMax = 65536;
 constexpr std::uint32_t kMicroBatchRowsMax = 65536;
 constexpr std::uint32_t kRowTokensMax = 1u << 24;
@@ -23,7 +24,7 @@ Status CheckPlan(const control::v1::Plan& plan) {
     const char* name;
     std::uint64_t value, most;
   } numbers[] = {{"stages", run.stages(), kStagesMax},
-                 {"pipelines", run.pipelines(), kPipelinesMax},
+                 {"pipelines", run.pipelines(), replica::kPipelinesMax},
                  {"micro-batches", run.micro_batches(), kMicroBatchesMax},
                  {"rows of a micro-batch", run.micro_batch_rows(), kMicroBatchRowsMax},
                  {"tokens of a row", run.row_tokens(), kRowTokensMax},

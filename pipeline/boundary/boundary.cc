@@ -15,6 +15,38 @@ constexpr std::size_t kEarlyMax = 1024;
 
 }  // namespace
 
+std::string_view BoundaryStateName(BoundaryState state) {
+  switch (state) {
+    case BoundaryState::kNew: return "new";
+    case BoundaryState::kOpening: return "opening the link";
+    case BoundaryState::kMatching: return "waiting for inventories";
+    case BoundaryState::kAgreeing: return "agreeing on what both ends have";
+    case BoundaryState::kUp: return "waiting for the first step";
+    case BoundaryState::kStepping: return "carrying steps";
+  }
+  return "unknown";
+}
+
+std::optional<BoundaryState> NextState(BoundaryState state, BoundaryEvent event) {
+  struct Row {
+    BoundaryState from;
+    BoundaryEvent event;
+    BoundaryState to;
+  };
+  static constexpr Row kTable[] = {
+      {BoundaryState::kNew, BoundaryEvent::kOpen, BoundaryState::kOpening},
+      {BoundaryState::kOpening, BoundaryEvent::kLinkOpen, BoundaryState::kMatching},
+      {BoundaryState::kMatching, BoundaryEvent::kInventories, BoundaryState::kAgreeing},
+      {BoundaryState::kAgreeing, BoundaryEvent::kAgreed, BoundaryState::kUp},
+      {BoundaryState::kUp, BoundaryEvent::kStep, BoundaryState::kStepping},
+      {BoundaryState::kStepping, BoundaryEvent::kStep, BoundaryState::kStepping},
+  };
+  for (const Row& row : kTable) {
+    if (row.from == state && row.event == event) return row.to;
+  }
+  return std::nullopt;
+}
+
 DirectionConfig BoundaryConfig::Forward(std::uint32_t lower_stage) const {
   const Segments segments = Divide(*forward_codec, sample, micro_batch_rows, segment_bytes_min);
   return {net::FrameKind::kActivation, lower_stage, forward_codec, sample, segments, stages, seed};
@@ -84,8 +116,11 @@ std::string Boundary::peer_name() const {
 
 std::string Boundary::Missing() const {
   SHOAL_ASSERT_ON(generation_->control());
-  if (!open_) return "the link to " + peer_name();
-  if (!their_inventory_) return "the inventory of " + peer_name();
+  if (state_ == BoundaryState::kNew || state_ == BoundaryState::kOpening) {
+    return "the link to " + peer_name();
+  }
+  if (state_ == BoundaryState::kMatching && !their_inventory_)
+    return "the inventory of " + peer_name();
   return "the own delta store";
 }
 
@@ -93,15 +128,18 @@ void Boundary::FailByPeer(const Status& status) {
   generation_->Fail(status.WithContext("from " + peer_name()), &target_.peer);
 }
 
+// Our own steps and the link's order of events make the events; a peer cannot.
+void Boundary::Go(BoundaryEvent event) {
+  const std::optional<BoundaryState> next = NextState(state_, event);
+  SHOAL_CHECK(next.has_value());
+  state_ = *next;
+}
+
 void Boundary::Open() {
   SHOAL_ASSERT_ON(generation_->control());
+  Go(BoundaryEvent::kOpen);
   net::LinkHandlers handlers;
-  handlers.on_open = [this] {
-    open_ = true;
-    generation_->Progress();
-    if (own_inventory_) SendInventory(*own_inventory_);
-    MaybeAgree();
-  };
+  handlers.on_open = [this] { OnLinkOpen(); };
   handlers.on_frame = [this](net::Frame frame) { OnFrame(std::move(frame)); };
   handlers.on_closed = [this](Status status) {
     if (status.ok()) status = Unavailable("it was closed");
@@ -113,11 +151,18 @@ void Boundary::Open() {
   link_ = resources_.links->Open(target_, sender(), std::move(handlers));
   const auto have = [this](BoundaryCache::Inventory inventory) {
     own_inventory_ = std::move(inventory);
-    if (open_) SendInventory(*own_inventory_);
+    if (state_ == BoundaryState::kMatching) SendInventory(*own_inventory_);
     MaybeAgree();
   };
   if (delta_ == nullptr) return have({});
   delta_->ReadInventory(have);
+}
+
+void Boundary::OnLinkOpen() {
+  Go(BoundaryEvent::kLinkOpen);
+  generation_->Progress();
+  if (own_inventory_) SendInventory(*own_inventory_);
+  MaybeAgree();
 }
 
 void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
@@ -129,10 +174,10 @@ void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
 }
 
 void Boundary::MaybeAgree() {
-  if (!open_ || !own_inventory_ || !their_inventory_ || agreeing_) return;
-  agreeing_ = true;
+  if (state_ != BoundaryState::kMatching || !own_inventory_ || !their_inventory_) return;
+  Go(BoundaryEvent::kInventories);
   const auto up = [this] {
-    up_ = true;
+    Go(BoundaryEvent::kAgreed);
     own_inventory_->clear();
     their_inventory_->clear();
     generation_->Progress();
@@ -172,7 +217,7 @@ Status Boundary::Accept(net::Frame frame) {
 
 Status Boundary::AcceptOfStep(net::Frame frame) {
   const std::uint64_t step = frame.micro_batch.step;
-  if (step_running_ && step == step_) {
+  if (state_ == BoundaryState::kStepping && step == step_) {
     if (frame.kind == net::FrameKind::kResend) return out_->OnResend(frame);
     const std::uint32_t index = frame.micro_batch.index;
     SHOAL_RETURN_IF_ERROR(in_->OnFrame(std::move(frame)));
@@ -213,9 +258,13 @@ void Boundary::PlanPrefetch(const StepPlan& plan) {
 
 Status Boundary::StartStep(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
+  if (!NextState(state_, BoundaryEvent::kStep)) {
+    return FailedPrecondition("a step came while a boundary was " +
+                              std::string(BoundaryStateName(state_)));
+  }
   SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
   SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
-  step_running_ = true;
+  Go(BoundaryEvent::kStep);
   step_ = plan.step;
   next_step_ = plan.step + 1;
   for (net::Frame& frame : std::exchange(early_, {})) OnFrame(std::move(frame));

@@ -13,13 +13,29 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
+#include "pipeline/boundary/boundary_receiver.h"
+#include "pipeline/boundary/boundary_sender.h"
 #include "pipeline/boundary/link_memory.h"
 
 namespace shoal::pipeline {
+
+enum class BoundaryState : std::uint8_t {
+  kNew,
+  kOpening,   // the link
+  kMatching,  // waits for both inventories
+  kAgreeing,  // the store forgets what only one end has
+  kUp,        // waits for the first step
+  kStepping,  // a step runs or has run
+};
+enum class BoundaryEvent : std::uint8_t { kOpen, kLinkOpen, kInventories, kAgreed, kStep };
+std::string_view BoundaryStateName(BoundaryState state);
+// The state after `event`, or nothing where the event is out of place.
+std::optional<BoundaryState> NextState(BoundaryState state, BoundaryEvent event);
 
 // What the boundaries of a peer carry. Constant for a generation.
 struct BoundaryConfig {
@@ -52,7 +68,7 @@ class Boundary {
 
   // Dials or waits. The store has been rolled back before (calls to it are in order).
   void Open();
-  bool up() const { return up_; }
+  bool up() const { return state_ == BoundaryState::kUp || state_ == BoundaryState::kStepping; }
   const PeerId& peer() const { return target_.peer; }
   std::string peer_name() const;
   // What has not happened yet during link-up.
@@ -60,7 +76,7 @@ class Boundary {
 
   // A step that will start later: its m may be read.
   void PlanPrefetch(const StepPlan& plan);
-  // Errors are those of the directions.
+  // Failed precondition before up(); other errors are those of the directions.
   Status StartStep(const StepPlan& plan);
   BoundarySender& out() { return *out_; }
   BoundaryReceiver& in() { return *in_; }
@@ -82,6 +98,8 @@ class Boundary {
   Status AcceptOfStep(net::Frame frame);
   Status OnInventory(const net::Frame& frame);
   Status OnEvicted(const net::Frame& frame);
+  void Go(BoundaryEvent event);
+  void OnLinkOpen();
   void SendInventory(BoundaryCache::Inventory inventory);
   void MaybeAgree();
   void SendLosses(std::uint64_t step, std::vector<SegmentId> segments);
@@ -103,10 +121,9 @@ class Boundary {
   std::unique_ptr<BoundarySender> out_;
   std::unique_ptr<BoundaryReceiver> in_;
 
-  bool open_ = false, up_ = false, agreeing_ = false;
+  BoundaryState state_ = BoundaryState::kNew;
   std::optional<BoundaryCache::Inventory> own_inventory_, their_inventory_;
-  bool step_running_ = false;
-  std::uint64_t step_ = 0;       // running or last
+  std::uint64_t step_ = 0;       // running or last, once one began
   std::uint64_t next_step_ = 0;  // whose frames wait
   std::vector<net::Frame> early_;
   TimePoint last_sent_{};

@@ -46,6 +46,13 @@ inline std::string Describe(MicroBatchId id) {
   return "micro-batch " + std::to_string(id.index) + " of step " + std::to_string(id.step);
 }
 
+// Whom the peer opens links with.
+struct LinkTargets {
+  net::LinkTarget next, previous;          // peer all zeros: none
+  std::vector<net::LinkTarget> group;      // by pipeline; own place unused
+  std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
+};
+
 struct MicroBatchPlan {
   std::uint32_t global_index = 0;
   std::vector<SampleId> samples;

@@ -1,15 +1,28 @@
 #include "pipeline/runner/runner_checks.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <vector>
+
+#include "replica/methods/group_limits.h"
 
 namespace shoal::pipeline {
+namespace {
+
+constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
+
+bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
+
+}  // namespace
 
 Status CheckRunnerConfig(const RunnerConfig& c) {
-  if (c.stages == 0 || c.stage >= c.stages || c.pipelines == 0 || c.pipelines > 64 ||
-      c.pipeline >= c.pipelines) {
-    return InvalidArgument("stage " + std::to_string(c.stage) + " of " + std::to_string(c.stages) +
-                           " in pipeline " + std::to_string(c.pipeline) + " of " +
-                           std::to_string(c.pipelines) + " (64 at most) is no place in a plan");
+  if (c.stages == 0 || c.stage >= c.stages || c.pipelines == 0 ||
+      c.pipelines > replica::kPipelinesMax || c.pipeline >= c.pipelines) {
+    return InvalidArgument(
+        "stage " + std::to_string(c.stage) + " of " + std::to_string(c.stages) + " in pipeline " +
+        std::to_string(c.pipeline) + " of " + std::to_string(c.pipelines) + " (" +
+        std::to_string(replica::kPipelinesMax) + " at most) is no position in a plan");
   }
   constexpr std::uint32_t kMost = 1u << 20;
   if (c.micro_batch_rows == 0 || c.row_tokens == 0 || c.hidden == 0 || c.micro_batch_rows > kMost ||
@@ -45,6 +58,74 @@ Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d
   return InvalidArgument("the data has rows of " + std::to_string(d.data->info().row_tokens) +
                          " tokens, the run wants " + std::to_string(config.row_tokens) +
                          "; prepare the data with --row " + std::to_string(config.row_tokens));
+}
+
+Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets) {
+  if (config.stage + 1 < config.stages && !HasPeer(targets.next)) {
+    return InvalidArgument("the plan names no peer for the next stage");
+  }
+  if (config.stage > 0 && !HasPeer(targets.previous)) {
+    return InvalidArgument("the plan names no peer for the stage before");
+  }
+  if (config.pipelines > 1 && targets.group.size() != config.pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.group.size()) +
+                           " members of the stage group instead of " +
+                           std::to_string(config.pipelines));
+  }
+  if (!targets.embedding.empty() && targets.embedding.size() != config.pipelines) {
+    return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
+                           " peers at the other end of the tied embedding instead of " +
+                           std::to_string(config.pipelines));
+  }
+  return Status::Ok();
+}
+
+Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t next_step) {
+  const std::string what = "the plan of step " + std::to_string(plan.step);
+  if (plan.step != next_step) {
+    return InvalidArgument(what + " came where that of step " + std::to_string(next_step) +
+                           " is next");
+  }
+  if (plan.micro_batches.size() > kMicroBatchesMax) {
+    return InvalidArgument(what + " has too many micro-batches");
+  }
+  const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
+  if ((lines > 0 && lines != config.pipelines) || (ends > 0 && ends != 2 * config.pipelines)) {
+    return InvalidArgument(what + " has lines of another number of peers");
+  }
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    if (micro_batch.samples.empty() || micro_batch.samples.size() > config.micro_batch_rows) {
+      return InvalidArgument(what + " has a micro-batch of " +
+                             std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
+                             std::to_string(config.micro_batch_rows) + " are allowed");
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckReduce(const RunnerConfig& config, const replica::ReduceOrder& order,
+                   std::uint64_t step, bool local_norms) {
+  std::vector<bool> counts(config.pipelines);
+  for (const std::uint32_t pipeline : order.pipelines) {
+    if (pipeline >= config.pipelines || counts[pipeline]) {
+      return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
+                             ", which does not exist or was named already");
+    }
+    counts[pipeline] = true;
+  }
+  if (order.step != step || order.pipelines.empty()) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " is out of place in step " + std::to_string(step));
+  }
+  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (local_norms && (order.labels == 0 || !finite(order.learning_rate) ||
+                      order.local_norms.size() != config.pipelines ||
+                      order.local_labels.size() != config.pipelines ||
+                      !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
+    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
+                           " lacks learning rate, labels or gradient norms of the pipelines");
+  }
+  return Status::Ok();
 }
 
 }  // namespace shoal::pipeline

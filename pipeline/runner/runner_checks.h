@@ -1,4 +1,4 @@
-// What NewStageRunner refuses. Pure.
+// What a StageRunner refuses: configurations that it is made of, and orders of the scheduler. Pure.
 
 #ifndef SHOAL_PIPELINE_RUNNER_RUNNER_CHECKS_H_
 #define SHOAL_PIPELINE_RUNNER_RUNNER_CHECKS_H_
@@ -16,6 +16,15 @@ Status CheckRunnerConfig(const RunnerConfig& config);
 Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& resources,
                             const compression::MessageCodec& forward,
                             const compression::MessageCodec& backward);
+// Invalid argument if a neighbour, a member of the stage group or one of the tied embedding's other
+// end is missing.
+Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets);
+// Invalid argument if it is not the plan of `next_step`, or not one of this run.
+Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t next_step);
+// Invalid argument if the order is not for the running `step`, names pipelines that do not exist,
+// or lacks what clipping by the pipelines' own norms needs, where `local_norms` says so.
+Status CheckReduce(const RunnerConfig& config, const replica::ReduceOrder& order,
+                   std::uint64_t step, bool local_norms);
 
 }  // namespace shoal::pipeline
 

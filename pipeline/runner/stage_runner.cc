@@ -22,13 +22,10 @@
 namespace shoal::pipeline {
 namespace {
 
-constexpr std::size_t kPlansMax = 64;              // queued step plans
-constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
-constexpr int kWatchdogTicks = 4;                  // per stall timeout
+constexpr std::size_t kPlansMax = 64;  // queued step plans
+constexpr int kWatchdogTicks = 4;      // per stall timeout
 // Bytes on the links between two ticks that count as progress: far more than pings make.
 constexpr std::uint64_t kProgressBytes = 16 * 1024;
-
-bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
 
 struct ModelFacts {
   std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
@@ -101,8 +98,6 @@ class Runner final : public StageRunner {
   bool Go(RunnerEvent event, const char* order);
   void Fail(const Status& status, const PeerId* peer) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
-  Status CheckTargets(const LinkTargets& targets) const;
-  Status CheckPlan(const StepPlan& plan) const;
   void FillMember();
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
@@ -113,7 +108,6 @@ class Runner final : public StageRunner {
   void MaybeStartStep();
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
-  Status CheckReduce(const replica::ReduceOrder& order) const;
   void Reduced(double squared_norm);
   void ApplyModel(const replica::ApplyOrder& order);
   void CommitPlaces(std::uint64_t step);
@@ -181,26 +175,6 @@ void Runner::OnFailure(const Status& status, const PeerId* peer) {
                 [this, status, who] { mediator_->OnFailed(status, who ? &*who : nullptr); });
 }
 
-Status Runner::CheckTargets(const LinkTargets& targets) const {
-  if (!last_stage() && !HasPeer(targets.next)) {
-    return InvalidArgument("the plan names no peer for the next stage");
-  }
-  if (!first_stage() && !HasPeer(targets.previous)) {
-    return InvalidArgument("the plan names no peer for the stage before");
-  }
-  if (config_.pipelines > 1 && targets.group.size() != config_.pipelines) {
-    return InvalidArgument("the plan names " + std::to_string(targets.group.size()) +
-                           " members of the stage group instead of " +
-                           std::to_string(config_.pipelines));
-  }
-  if (!targets.embedding.empty() && targets.embedding.size() != config_.pipelines) {
-    return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
-                           " peers at the other end of the tied embedding instead of " +
-                           std::to_string(config_.pipelines));
-  }
-  return Status::Ok();
-}
-
 std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
                                                const net::LinkTarget& target) {
   Boundary::Handlers handlers;
@@ -238,7 +212,7 @@ void Runner::MakeCompute() {
 void Runner::Start(const LinkTargets& targets) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!Go(RunnerEvent::kStart, "Start")) return;
-  if (Status status = CheckTargets(targets); !status.ok()) return Fail(status, nullptr);
+  if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status, nullptr);
   planned_ = config_.resume_step;
   ResetModel();
   RollBackStore();
@@ -345,35 +319,17 @@ void Runner::MaybeUp() {
   MaybeStartStep();
 }
 
-Status Runner::CheckPlan(const StepPlan& plan) const {
-  const std::string what = "the plan of step " + std::to_string(plan.step);
-  if (plan.step != planned_) {
-    return InvalidArgument(what + " came where that of step " + std::to_string(planned_) +
-                           " is next");
-  }
-  if (plans_.size() >= kPlansMax) return ResourceExhausted(what + " is too far ahead");
-  if (plan.micro_batches.size() > kMicroBatchesMax) {
-    return InvalidArgument(what + " has too many micro-batches");
-  }
-  const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
-  if ((lines > 0 && lines != config_.pipelines) || (ends > 0 && ends != 2 * config_.pipelines)) {
-    return InvalidArgument(what + " has lines of another number of peers");
-  }
-  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    if (micro_batch.samples.empty() || micro_batch.samples.size() > config_.micro_batch_rows) {
-      return InvalidArgument(what + " has a micro-batch of " +
-                             std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
-                             std::to_string(config_.micro_batch_rows) + " are allowed");
-    }
-  }
-  return Status::Ok();
-}
-
 void Runner::OnStepPlan(StepPlan plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
-  if (Status status = CheckPlan(plan); !status.ok()) return Fail(status, nullptr);
+  if (Status status = CheckPlan(config_, plan, planned_); !status.ok())
+    return Fail(status, nullptr);
+  if (plans_.size() >= kPlansMax) {
+    return Fail(
+        ResourceExhausted("the plan of step " + std::to_string(plan.step) + " is too far ahead"),
+        nullptr);
+  }
   ++planned_;
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary != nullptr) boundary->PlanPrefetch(plan);
@@ -419,34 +375,11 @@ void Runner::ReportReady(double squared_norm) {
   });
 }
 
-Status Runner::CheckReduce(const replica::ReduceOrder& order) const {
-  std::vector<bool> counts(config_.pipelines);
-  for (const std::uint32_t pipeline : order.pipelines) {
-    if (pipeline >= config_.pipelines || counts[pipeline]) {
-      return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
-                             ", which does not exist or was named already");
-    }
-    counts[pipeline] = true;
-  }
-  if (order.step != step_ || order.pipelines.empty()) {
-    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
-                           " is out of place in step " + std::to_string(step_));
-  }
-  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
-  if (local_norm_ && (order.labels == 0 || !finite(order.learning_rate) ||
-                      order.local_norms.size() != config_.pipelines ||
-                      order.local_labels.size() != config_.pipelines ||
-                      !std::all_of(order.local_norms.begin(), order.local_norms.end(), finite))) {
-    return InvalidArgument("Reduce for step " + std::to_string(order.step) +
-                           " lacks learning rate, labels or gradient norms of the pipelines");
-  }
-  return Status::Ok();
-}
-
 void Runner::OnReduce(const replica::ReduceOrder& order) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
-  if (Status status = CheckReduce(order); !status.ok()) return Fail(status, nullptr);
+  if (Status status = CheckReduce(config_, order, step_, local_norm_); !status.ok())
+    return Fail(status, nullptr);
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
   const auto& counted = order.pipelines;
   if (std::find(counted.begin(), counted.end(), config_.pipeline) == counted.end()) {

@@ -46,11 +46,6 @@ class StageRunner {
       default;  // = Abort without waiting: in-flight work ends in the background
 
   // Opens links and exchanges inventories; Mediator::OnReady follows. Targets as in the plan.
-  struct LinkTargets {
-    net::LinkTarget next, previous;          // peer all zeros: none
-    std::vector<net::LinkTarget> group;      // by pipeline; own place unused
-    std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
-  };
   virtual void Start(const LinkTargets& targets) = 0;
 
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most

@@ -5,11 +5,11 @@
 
 #include "replica/collective/chunk_coders.h"
 #include "replica/collective/exchange_message.h"
+#include "replica/methods/group_limits.h"
 
 namespace shoal::collective {
 namespace {
 
-constexpr std::size_t kMembersMax = 64;
 constexpr std::size_t kChunkValuesMax = 1u << 30;
 constexpr std::size_t kRowsMax = 1u << 20;  // of a chunk, a limit of the codecs
 constexpr std::size_t kShardChunksMin = 20;
@@ -54,9 +54,9 @@ Status CheckShares(std::span<const double> shares, std::size_t members) {
 }
 
 Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members) {
-  if (members == 0 || members > kMembersMax) {
-    return InvalidArgument("a stage group has 1 to 64 members, this one has " +
-                           std::to_string(members));
+  if (members == 0 || members > replica::kPipelinesMax) {
+    return InvalidArgument("a stage group has 1 to " + std::to_string(replica::kPipelinesMax) +
+                           " members, this one has " + std::to_string(members));
   }
   SHOAL_RETURN_IF_ERROR(CheckShares(config.shares, members));
   SHOAL_ASSIGN_OR_RETURN(ExchangeCoders coders, MakeExchangeCoders(config, {}, {}));

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "compression/simd/vector_kernels.h"
+#include "replica/methods/group_limits.h"
 
 namespace shoal::collective {
 namespace {
 
 // Keeps the random numbers of exchanges apart from those of boundaries under the same seed.
 constexpr std::uint64_t kExchangeSeed = 0x7265706c69636173;
-constexpr std::uint32_t kMembersMax = 64;
 
 compression::RandomKey KeyOf(const RoundPlan& plan, Phase phase, std::size_t from,
                              std::size_t owner, std::size_t chunk) {
@@ -19,7 +19,7 @@ compression::RandomKey KeyOf(const RoundPlan& plan, Phase phase, std::size_t fro
   key.seed = plan.seed ^ kExchangeSeed;
   key.step = plan.round;
   key.micro_batch = static_cast<std::uint32_t>(chunk);
-  key.boundary = static_cast<std::uint32_t>(from * kMembersMax + owner);
+  key.boundary = static_cast<std::uint32_t>(from * replica::kPipelinesMax + owner);
   key.direction = static_cast<std::uint32_t>(phase);
   return key;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compression/api/codec_spec.h"
+#include "replica/methods/group_limits.h"
 
 namespace shoal::replica {
 namespace {
@@ -15,7 +16,6 @@ constexpr std::uint32_t kDeltaBits = 4, kPlainBits = 8;
 constexpr std::uint32_t kRawBelowMax = 1u << 30;
 constexpr std::uint32_t kLearnStepMax = 1u << 30;
 constexpr std::size_t kLearnStepsMax = 16;
-constexpr std::uint32_t kPipelinesMax = 1024;
 // From so many bits on a level at zero is worth more than an even number of levels.
 constexpr int kZeroLevelBits = 4;
 

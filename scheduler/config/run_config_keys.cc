@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "net/base/host_port.h"
+#include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
 #include "replica/methods/stage_selection.h"
 
@@ -48,7 +49,8 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("steps", &c->steps, 1, kCountMax, "", "optimizer steps of the whole run");
   add("seed", &c->seed, 0, 9e18, "", "of the order of samples and of dropout");
   add("stages", &c->stages, 1, 256, "", "stages the layers are cut into");
-  add("pipelines", &c->pipelines, 1, 1024, "", "chains of peers that train side by side");
+  add("pipelines", &c->pipelines, 1, replica::kPipelinesMax, "",
+      "chains of peers that train side by side");
   add("cuts", &c->cuts, 1, 100000, "",
       "first layer of each stage but the first; empty: even by estimated cost");
   add("micro_batches", &c->micro_batches, 1, 65536, "", "per step, over all pipelines");

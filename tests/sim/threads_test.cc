@@ -108,8 +108,8 @@ class TwoStages {
     ASSERT_TRUE(runner.ok()) << runner.status().ToString();
     stage.runner = std::move(*runner);
   }
-  StageRunner::LinkTargets Targets(std::uint32_t s) const {
-    StageRunner::LinkTargets targets;
+  LinkTargets Targets(std::uint32_t s) const {
+    LinkTargets targets;
     net::LinkTarget& boundary = s == 0 ? targets.next : targets.previous;
     boundary.peer.key[0] = static_cast<std::uint8_t>(2 - s);
     boundary.run = kRun;

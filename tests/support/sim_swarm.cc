@@ -134,7 +134,7 @@ void SimSwarm::Peer::Start() {
     return to;
   };
   const std::string own = std::to_string(pipeline_) + "/";
-  StageRunner::LinkTargets targets;
+  pipeline::LinkTargets targets;
   if (stage_ + 1 < options.stages) {
     targets.next = target(stage_ + 1, pipeline_, "boundary/" + own + std::to_string(stage_));
   }

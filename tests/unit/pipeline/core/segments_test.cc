@@ -77,13 +77,12 @@ TEST(SegmentsTest, CodecsThatMeanTheWholeMessageAreNotDivided) {
 TEST(SegmentsTest, EverySegmentHasItsOwnIdKeyAndTransfer) {
   DirectionConfig direction;
   direction.segments = {4, {256, 1600}};
-  RunnerConfig config;
   std::set<std::uint64_t> ids;
   std::set<std::uint32_t> keys;
   for (std::uint32_t i = 0; i < 5; ++i) {
     for (std::uint32_t k = 0; k < 4; ++k) {
       ids.insert(direction.segments.IdOf({i}, k).value);
-      keys.insert(direction.Key(config, 7, i, k).micro_batch);
+      keys.insert(direction.Key(7, i, k).micro_batch);
       const std::uint32_t transfer = direction.segments.Transfer(i, k);
       EXPECT_EQ(direction.segments.MicroBatch(transfer), i);
       EXPECT_EQ(direction.segments.Segment(transfer), k);
@@ -95,7 +94,7 @@ TEST(SegmentsTest, EverySegmentHasItsOwnIdKeyAndTransfer) {
   const Segments whole{1, {1024, 1600}};
   EXPECT_EQ(whole.IdOf({12345}, 0), SegmentId{12345});
   direction.segments = whole;
-  EXPECT_EQ(direction.Key(config, 7, 3, 0).micro_batch, 3u);
+  EXPECT_EQ(direction.Key(7, 3, 0).micro_batch, 3u);
 }
 
 TEST(SegmentsTest, AFrameNamesASegmentThatThereIs) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pipeline/boundary/activation_link.h"
+#include "pipeline/boundary/boundary.h"
 #include "pipeline/core/lifecycle.h"
 
 namespace shoal::pipeline {
@@ -55,6 +56,20 @@ TEST(ReceiveStatesTest, StoreFirstFrameFirstHeldAndResend) {
   EXPECT_EQ(Walk(S::kIdle, {E::kFrame, E::kFetch, E::kFetched}), S::kMatching);
   EXPECT_EQ(Walk(S::kMatching, {E::kMismatch, E::kFrame, E::kMatch}), S::kDecoding);
   EXPECT_EQ(Edges(S::kTaken, E::kTake), 12);
+}
+
+TEST(BoundaryStatesTest, LinkThenInventoriesThenSteps) {
+  using E = BoundaryEvent;
+  const BoundaryState up =
+      Walk(BoundaryState::kNew, {E::kOpen, E::kLinkOpen, E::kInventories, E::kAgreed});
+  EXPECT_EQ(up, BoundaryState::kUp);
+  EXPECT_EQ(Walk(up, {E::kStep, E::kStep}), BoundaryState::kStepping);
+  EXPECT_EQ(Edges(BoundaryState::kStepping, E::kStep), 6);
+  std::set<std::string_view> names;
+  for (int s = 0; s <= static_cast<int>(BoundaryState::kStepping); ++s) {
+    names.insert(BoundaryStateName(static_cast<BoundaryState>(s)));
+  }
+  EXPECT_EQ(names.size(), 6u);
 }
 
 TEST(RunnerStatesTest, StepsGoRoundAndEveryStateHasAName) {

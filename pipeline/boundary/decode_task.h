@@ -1,0 +1,45 @@
+// DecodeTask: a transfer over a boundary being decoded: what the task owns, and what it makes. It
+// knows nothing of the direction's state, and so runs on any thread.
+
+#ifndef SHOAL_PIPELINE_BOUNDARY_DECODE_TASK_H_
+#define SHOAL_PIPELINE_BOUNDARY_DECODE_TASK_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/clock.h"
+#include "pipeline/boundary/activation_link.h"
+#include "pipeline/boundary/boundary_cache.h"
+
+namespace shoal::pipeline {
+
+// What a decoding made, beside the values: `images` are the samples' next m.
+struct Decoding {
+  Status status;
+  std::vector<MImage> images;
+  std::vector<std::uint32_t> without_m;  // positions
+  compression::DeltaMode mode = compression::DeltaMode::kDelta;
+  double ms = 0;
+};
+
+// What a decoding task owns.
+struct DecodeTask {
+  DirectionConfig direction;
+  std::uint32_t segment;
+  compression::RandomKey key;
+  MicroBatchId id;
+  std::shared_ptr<Buffer> values;  // of the micro-batch
+  std::vector<std::shared_ptr<const net::Frame>> frames;
+  std::size_t rows;                    // of the micro-batch
+  std::vector<std::uint32_t> missing;  // positions that the second frame holds
+  BoundaryCache::Records records;      // empty: the codec keeps no m
+  const Clock* clock;
+};
+
+// Fills the segment's part of `values`. An error is the sender's fault.
+Decoding DecodeNow(DecodeTask* task);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_BOUNDARY_DECODE_TASK_H_
