@@ -159,8 +159,9 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
   const auto method =
       replica::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
   if (!method.ok()) return FailPlan(method.status());
-  if (method->shards_moments()) {
-    options.held = method->shards_parameters() ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
+  if (method->traits.shards_moments) {
+    options.held =
+        method->traits.shards_parameters ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
     options.state_folder = resources_.config->directory + kStateFolder;
   }
   Run<Result<std::shared_ptr<Loaded>>>(
@@ -371,7 +372,7 @@ std::optional<double> StageHost::synthetic_cpu_ms() const {
 
 void StageHost::OnReady() {
   const auto method = replica::ParseReplicaMethod(plan_.config().replica_method());
-  const bool lans = method.ok() && method->qsdp.lan_auto() && plan_.config().pipelines() > 1;
+  const bool lans = method.ok() && method->traits.measures_lans && plan_.config().pipelines() > 1;
   if (!lans) return TellReady();
   owner_->OnStageState(PeerState::kSyncing, "measuring how far the other pipelines' peers are");
   AwaitRoundTrips(resources_.control->clock().Now() + kRoundTripsWait);

@@ -16,6 +16,7 @@
 #include "replica/collective/exchange.h"
 #include "replica/collective/power_sgd_vector.h"
 #include "replica/gradient_buckets.h"
+#include "replica/methods/power_sgd_method.h"
 #include "replica/replica_step.h"
 
 namespace shoal::replica {
@@ -69,6 +70,7 @@ class GradientStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const ParameterGroups parts_;
   const ReplicaMethod method_;
+  const PowerSgdOptions* const factors_ = PowerSgdOptionsOf(method_);  // null: none
   const FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
@@ -90,7 +92,7 @@ class GradientStep final : public ReplicaStep {
 };
 
 Status GradientStep::Init() {
-  if (method_.power_sgd.stages == "auto" && member_->config.pipelines > 1) {
+  if (factors_ != nullptr && factors_->stages == "auto" && member_->config.pipelines > 1) {
     exact_stages_.resize(member_->config.stages);  // so a generation begins
     std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
   }
@@ -128,12 +130,12 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.reuse_memory = true;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
-    if (method_.kind == ReplicaKind::kPowerSgd && !part->embedding) {
+    if (factors_ != nullptr && !part->embedding) {
       ++own_buckets_;
       own_values_ += bucket.layout.part->values;
       std::vector<std::vector<std::size_t>> shapes;
       for (const auto& tensor : bucket.layout.part->tensors) shapes.push_back(tensor.shape);
-      const collective::PowerSgdLayout layout(method_.power_sgd, shapes);
+      const collective::PowerSgdLayout layout(*factors_, shapes);
       factor_values_ += layout.first_values() + layout.second_values();
     }
     buckets_.push_back(std::move(bucket));

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "replica/collective/power_sgd_exchange.h"
+#include "replica/methods/power_sgd_method.h"
 #include "replica/methods/stage_selection.h"
 #include "replica/replica_step.h"
 
@@ -25,15 +26,16 @@ Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
   SHOAL_ASSIGN_OR_RETURN(auto direct,
                          collective::NewDirectExchange(exchange, channel, control, compute));
   // The embedding has an exchange that is exact: its gradient is no low-rank matrix, but rows.
-  if (method.kind != ReplicaKind::kPowerSgd || part.embedding) return direct;
+  const PowerSgdOptions* const factors = PowerSgdOptionsOf(method);
+  if (factors == nullptr || part.embedding) return direct;
   SHOAL_ASSIGN_OR_RETURN(const StageSelection selection,
-                         ParseStageSelection(method.power_sgd.stages, config.stages));
+                         ParseStageSelection(factors->stages, config.stages));
   if (!selection.automatic && !selection.chosen[config.stage]) return direct;
   std::vector<std::vector<std::size_t>> shapes;
   for (const model::TensorLayout& tensor : part.tensors) shapes.push_back(tensor.shape);
   return collective::NewPowerSgdExchange(
-      {method.power_sgd, config.seed, static_cast<std::uint32_t>(config.generation),
-       channel->rank(), shapes, options.rounds_per_step, options.reuse_memory},
+      {*factors, config.seed, static_cast<std::uint32_t>(config.generation), channel->rank(),
+       shapes, options.rounds_per_step, options.reuse_memory},
       std::move(direct), control, compute);
 }
 

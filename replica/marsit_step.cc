@@ -6,7 +6,7 @@
 //
 // What travels is an update in parameter units, per tensor in units of its scale: the mean
 // magnitude of Adam's directions over tensor and members at the last exact round. A sign is worth
-// `method.scale` of that, times the learning rate.
+// `scale` of that, times the learning rate.
 
 #include <algorithm>
 #include <bit>
@@ -19,6 +19,7 @@
 #include "optimizer/adamw.h"
 #include "replica/collective/ring/marsit_exchange.h"
 #include "replica/collective/ring/ring_reduce.h"
+#include "replica/methods/marsit_method.h"
 #include "replica/parameter_slices.h"
 #include "replica/replica_step.h"
 
@@ -220,8 +221,8 @@ class MarsitStep final : public ReplicaStep {
   explicit MarsitStep(const ReplicaContext& context)
       : member_(context.member),
         links_(context.links),
-        method_(context.method),
-        start_(context.method.StartOf(context.member->config.steps)),
+        options_(MarsitOptionsOf(context.method)),
+        start_(options_.warm_up.StartOf(context.member->config.steps)),
         scope_(member_->control) {}
 
   Status Init(const ReplicaContext& context);
@@ -248,7 +249,7 @@ class MarsitStep final : public ReplicaStep {
 
   Member* const member_;
   const GroupLinks* const links_;
-  const ReplicaMethod method_;
+  const MarsitOptions options_;
   const std::uint64_t start_;  // first step that is not an exact average
   std::vector<MarsitPart> parts_;
   ReduceOrder order_;
@@ -267,7 +268,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
                              std::to_string(members) + "; take fewer pipelines or another method");
     }
     collective::RingOptions ring;
-    ring.columns = ColumnsOf(method_.shape, members);
+    ring.columns = ColumnsOf(options_.shape, members);
     ring.epoch = member_->config.generation;
     ring.early_bytes_max += 2 * sizeof(float) * part->values;
     MarsitPart made;
@@ -277,7 +278,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     constexpr std::uint64_t kSeedStride = 0x9e3779b97f4a7c15;
     const std::uint64_t group = part->embedding ? 0 : 1 + std::uint64_t{member_->config.stage};
     collective::MarsitOptions options;
-    options.every = method_.EveryOf(member_->config.pipelines);
+    options.every = options_.EveryOf(member_->config.pipelines);
     options.reuse_memory = true;
     options.seed = member_->config.seed + kSeedStride * group;
     options.masked = MaskedRows(*part);
@@ -398,7 +399,7 @@ void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
   collective::MarsitRates rates;
   rates.local = StepOf(order_.learning_rate, 1).step_size;
   // A learning rate of 0 is one, a sign that is worth nothing is none.
-  rates.global = std::max(rates.local * static_cast<float>(method_.scale), 0x1p-100F);
+  rates.global = std::max(rates.local * static_cast<float>(options_.scale), 0x1p-100F);
   part->exchange->Start(2 * (order_.step + 1), ContributorsOf(*part), rates, part->input,
                         [this, part, exact](Result<Buffer> update) {
                           if (!update.ok()) return Fail(update.status());

@@ -22,6 +22,7 @@
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
 #include "replica/gradient_buckets.h"
+#include "replica/methods/momentum_method.h"
 #include "replica/parameter_slices.h"
 #include "replica/replica_step.h"
 
@@ -93,7 +94,8 @@ class MomentumStep final : public ReplicaStep {
       : member_(context.member),
         links_(context.links),
         method_(context.method),
-        schedule_{context.method.StartOf(context.member->config.steps), context.method.refresh},
+        schedule_{MomentumOptionsOf(method_).warm_up.StartOf(context.member->config.steps),
+                  MomentumOptionsOf(method_).refresh},
         scope_(member_->control) {}
 
   Status Init(const ReplicaContext& context);

@@ -30,6 +30,7 @@
 #include "replica/gradient_buckets.h"
 #include "replica/group_lans.h"
 #include "replica/learned_codecs.h"
+#include "replica/methods/qsdp_method.h"
 #include "replica/moment_gather.h"
 #include "replica/owned_shard.h"
 #include "replica/replica_step.h"
@@ -55,8 +56,9 @@ class QsdpStep final : public ReplicaStep {
       : member_(context.member),
         links_(context.links),
         method_(context.method),
+        options_(QsdpOptionsOf(context.method)),
         final_after_(context.final_after),
-        learn_steps_(context.method.qsdp, context.member->config.steps),
+        learn_steps_(options_, context.member->config.steps),
         scope_(member_->control) {}
 
   Status Init(const ReplicaContext& context);
@@ -125,6 +127,7 @@ class QsdpStep final : public ReplicaStep {
   Member* const member_;
   const GroupLinks* const links_;
   const ReplicaMethod method_;
+  const QsdpOptions options_;
   const FinalParts final_after_;
   LearnSteps learn_steps_;
   std::deque<Group> groups_;
@@ -143,9 +146,9 @@ class QsdpStep final : public ReplicaStep {
 
 Status QsdpStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
-    Group& group = groups_.emplace_back(method_.qsdp);
+    Group& group = groups_.emplace_back(options_);
     group.part = part;
-    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfGroup(member_->config, method_.qsdp, *part));
+    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfGroup(member_->config, options_, *part));
     SHOAL_RETURN_IF_ERROR(OpenGroup(&group));
   }
   Load();
@@ -156,7 +159,7 @@ Status QsdpStep::OpenGroup(Group* group) {
   std::vector<std::pair<GradientBucket, bool>> buckets;
   for (const bool quantised : {true, false}) {
     const auto part = Select(*group->part, [&](const model::TensorLayout& tensor) {
-      return (tensor.shape.size() >= 2 && tensor.size >= method_.qsdp.raw_below) == quantised;
+      return (tensor.shape.size() >= 2 && tensor.size >= options_.raw_below) == quantised;
     });
     if (part->values == 0) continue;
     for (GradientBucket& bucket :
@@ -184,7 +187,7 @@ Status QsdpStep::OpenGroup(Group* group) {
                          collective::NewDirectExchange(small, group->mux->channel(kSmall),
                                                        member_->control, member_->codec));
   collective::ExchangeConfig config;
-  config.row = method_.qsdp.bucket;
+  config.row = options_.bucket;
   config.epoch = member_->config.generation;
   config.early_bytes_max += 2 * sizeof(float) * MomentGather::kSliceValues;
   SHOAL_ASSIGN_OR_RETURN(auto moments,
@@ -198,7 +201,7 @@ Status QsdpStep::AddBucket(Group* group, const GradientBucket& layout, bool quan
   const ParameterGroup& part = *layout.part;
   const std::size_t number = group->buckets.size();
   collective::ExchangeConfig config;
-  config.row = method_.qsdp.bucket;
+  config.row = options_.bucket;
   config.seed =
       SeedOf(member_->config.seed, number + 1 + (part.embedding ? collective::kMuxChannelsMax : 0));
   config.epoch = member_->config.generation;
@@ -216,7 +219,7 @@ Status QsdpStep::AddBucket(Group* group, const GradientBucket& layout, bool quan
   bucket.shard = std::make_shared<OwnedShard>(
       layout.part,
       collective::HierarchicalShards(part.values, group->lans, weights, {}, config.row),
-      quantised && method_.qsdp.delta);
+      quantised && options_.delta);
   bucket.quantised = quantised;
   bucket.final_after = layout.final_after;
   SHOAL_ASSIGN_OR_RETURN(bucket.exchange, NewExchange(config, group->lans,
@@ -322,7 +325,7 @@ void QsdpStep::Read(Group* group, Bucket* bucket) {
     LevelHistogram counts = {};
   };
   auto read = [model = member_->model, part = bucket->shard->part(),
-               learns = learns_ && bucket->quantised, bucket = method_.qsdp.bucket,
+               learns = learns_ && bucket->quantised, bucket = options_.bucket,
                spare = std::move(bucket->spare)]() mutable -> Result<Read> {
     Read result;
     result.gradient = Sized(std::move(spare), part->values * sizeof(float));
@@ -437,7 +440,7 @@ OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
   rule.options.gradient_factor =
       optimizer::ClipFactor(member_->model->options().optimizer.clip_norm, order.global_norm) /
       static_cast<double>(order.labels);
-  rule.bucket = method_.qsdp.bucket;
+  rule.bucket = options_.bucket;
   return rule;
 }
 
@@ -467,7 +470,7 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
 // Owners make their step chunk by chunk, while the first chunks are on their way.
 void QsdpStep::Gather(Group* group, Bucket* bucket) {
   OwnerRule rule = rule_;
-  rule.change = bucket->quantised && method_.qsdp.delta && !order_.checkpoint;
+  rule.change = bucket->quantised && options_.delta && !order_.checkpoint;
   rule.counts = bucket->quantised && learns_;
   collective::ExchangeRequest request = NewRequest(*group, kWeights);
   request.tensor = kOfWeights;
@@ -492,7 +495,7 @@ void QsdpStep::Gather(Group* group, Bucket* bucket) {
 
 void QsdpStep::Adopt(Group* group, Bucket* bucket, Buffer weights) {
   auto adopt = [model = member_->model, shard = bucket->shard,
-                change = bucket->quantised && method_.qsdp.delta && !order_.checkpoint,
+                change = bucket->quantised && options_.delta && !order_.checkpoint,
                 weights = std::move(weights)]() mutable -> Result<Buffer> {
     SHOAL_RETURN_IF_ERROR(shard->Adopt(model, change, weights.floats()));
     return std::move(weights);

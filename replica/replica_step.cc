@@ -190,18 +190,4 @@ std::vector<double> SharesOfGroup(const Member& member, const ParameterGroup& pa
   return {};
 }
 
-Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
-  if (context.method.local.steps > 0) return NewLocalStep(std::move(context));
-  switch (context.method.kind) {
-    case ReplicaKind::kAverage:
-    case ReplicaKind::kPowerSgd: return NewGradientStep(std::move(context));
-    case ReplicaKind::kMomentum: return NewMomentumStep(std::move(context));
-    case ReplicaKind::kMarsit: return NewMarsitStep(std::move(context));
-    case ReplicaKind::kSharded:
-      return context.method.shards_parameters() ? NewZero3Step(std::move(context))
-                                                : NewQsdpStep(std::move(context));
-  }
-  return InvalidArgument("unknown kind of replica method");
-}
-
 }  // namespace shoal::replica

@@ -181,8 +181,8 @@ Result<std::unique_ptr<ReplicaStep>> MakeReplicaStep(const ReplicaContext& conte
   return std::unique_ptr<ReplicaStep>(std::move(step));
 }
 
-// Chooses the implementation by method and stage. What `context` points to outlives the result.
-Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context);
+// The steps there are; step_registry.h chooses one by the method. What `context` points to outlives
+// the result.
 
 // Exchanges gradients; the model's own optimizer applies them.
 Result<std::unique_ptr<ReplicaStep>> NewGradientStep(ReplicaContext context);

@@ -20,6 +20,7 @@
 #include "replica/collective/shard_layout.h"
 #include "replica/collective/units/unit_exchange.h"
 #include "replica/learned_codecs.h"
+#include "replica/methods/qsdp_method.h"
 #include "replica/replica_step.h"
 #include "replica/unit_prefetcher.h"
 #include "replica/unit_shards.h"
@@ -40,7 +41,7 @@ class Zero3Step final : public ReplicaStep {
   explicit Zero3Step(const ReplicaContext& context)
       : member_(context.member),
         links_(context.links),
-        options_(context.method.qsdp),
+        options_(QsdpOptionsOf(context.method)),
         learn_steps_(options_, context.member->config.steps),
         gate_(context.member, context.units),
         scope_(context.member->control) {}

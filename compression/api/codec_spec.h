@@ -30,7 +30,7 @@ struct CodecSpec {
 };
 
 inline constexpr std::size_t kSpecBytesMax = 256;
-inline constexpr std::string_view kCodecKind = "codec spec", kReplicaKind = "replica method";
+inline constexpr std::string_view kCodecKind = "codec spec", kReplicaMethodSpec = "replica method";
 
 // `separator`: ',' or, inside a spec, '/'.
 Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator,

@@ -18,6 +18,7 @@
 #include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
 #include "replica/replica_step.h"
+#include "replica/step_registry.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -281,7 +282,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   SHOAL_ASSIGN_OR_RETURN(
       context.method,
       replica::ParseReplicaMethod(config_.pipelines > 1 ? config_.replica_method : "average"));
-  local_norm_ = context.method.clips_locally();
+  local_norm_ = context.method.traits.clips_locally;
   context.member = &member_;
   context.links = group_.get();
   if (group_) {

@@ -29,7 +29,7 @@ Result<std::string> CodecOf(const compression::CodecSpec& spec) {
   return codec->spec();
 }
 
-Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec) {
+Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec, bool /*local*/) {
   ReplicaMethod method;
   SHOAL_ASSIGN_OR_RETURN(method.codec, CodecOf(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t feedback,
@@ -37,6 +37,7 @@ Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecTraits traits,
                          compression::TraitsOf(method.codec));
   const bool exact = method.codec == kExactCodec;
+  method.traits.lossless = exact;
   if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !traits.unbiased);
   method.spec = exact ? "average"
@@ -47,7 +48,7 @@ Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec) {
 
 // The names of its authors for what the codec does: a subset of one value in so many, and the share
 // of it that is sent.
-Result<ReplicaMethod> ParseCocktail(const compression::CodecSpec& spec) {
+Result<ReplicaMethod> ParseCocktail(const compression::CodecSpec& spec, bool /*local*/) {
   SHOAL_ASSIGN_OR_RETURN(const double random, FractionOption(spec, "random", 1e-4, 1, 0.1));
   SHOAL_ASSIGN_OR_RETURN(const double top, FractionOption(spec, "top", 1e-4, 1, 0.2));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits, NumberOption(spec, "bits", 1, 8, 4));

@@ -1,5 +1,4 @@
-// `average` and `cocktail`: sums of what a codec makes of gradients. Internal to replica/methods/.
-// Pure. Thread: any.
+// `average` and `cocktail`: sums of what a codec makes of gradients. Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_METHODS_AVERAGE_METHOD_H_
 #define SHOAL_REPLICA_METHODS_AVERAGE_METHOD_H_

@@ -6,8 +6,11 @@
 #ifndef SHOAL_REPLICA_METHODS_METHOD_ENTRY_H_
 #define SHOAL_REPLICA_METHODS_METHOD_ENTRY_H_
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "compression/api/codec_spec.h"
@@ -19,14 +22,29 @@ struct MethodEntry {
   std::string_view name;
   std::string_view usage;                  // as errors list it
   std::span<const std::string_view> keys;  // the options it takes, but those of local steps
-  // Of a spec with this name, these keys and no entropy coder. What local steps add comes later.
-  Result<ReplicaMethod> (*parse)(const compression::CodecSpec& spec) = nullptr;
+  // Of a spec with this name, these keys and no entropy coder. What `local` steps add to the spec
+  // comes later.
+  Result<ReplicaMethod> (*parse)(const compression::CodecSpec& spec, bool local) = nullptr;
 
   // Pipelines may step on their own and exchange parameter differences by the method.
   bool local_steps = true;
   // `start` means the same with local steps. Without: it is the end of a warm-up that only moments
   // which a group shares have.
   bool start_with_local_steps = false;
+
+  // As ReplicaMethod has them. Null: nothing depends on the run; weights, gradients and moments are
+  // held in full; there is nothing to caution of.
+  std::string (*spec_of_run)(const ReplicaMethod&, std::uint64_t run_steps,
+                             std::uint64_t rate_warm_up) = nullptr;
+  Status (*check_run)(const ReplicaMethod&, std::uint32_t stages,
+                      std::uint32_t pipelines) = nullptr;
+  Result<std::vector<std::size_t>> (*lan_of)(const ReplicaMethod&,
+                                             std::uint32_t pipelines) = nullptr;
+  // Never asked with one pipeline, where nothing is shared.
+  std::uint64_t (*state_bytes)(const ReplicaMethod&, std::uint64_t values, std::uint32_t pipelines,
+                               bool bf16, std::uint64_t largest_unit) = nullptr;
+  // Sentences for who chooses it, of 2 or more pipelines.
+  std::vector<std::string> (*cautions)(const ReplicaMethod&, std::uint32_t pipelines) = nullptr;
 };
 
 }  // namespace shoal::replica

@@ -1,6 +1,7 @@
 #include "replica/methods/method_registry.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -113,10 +114,12 @@ Status CheckOptions(const MethodEntry& entry, const compression::CodecSpec& spec
   return InvalidArgument(keys.message() + "; inside codec=... '/' stands for ','");
 }
 
-Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec) {
+Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec, bool local) {
   if (const MethodEntry* const entry = FindMethod(spec.name); entry != nullptr) {
     SHOAL_RETURN_IF_ERROR(CheckOptions(*entry, spec));
-    return entry->parse(spec);
+    SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, entry->parse(spec, local));
+    method.entry = entry;
+    return method;
   }
   if (const std::size_t comma = spec.text.find(','); comma < spec.name.size()) {
     std::string meant(spec.text);
@@ -127,19 +130,20 @@ Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec) {
                          KnownMethods());
 }
 
-// What is left of the options, behind those of local steps.
-std::string LocalSpec(const LocalSteps& local, std::string spec) {
-  for (const std::string_view warm_up : {",start=auto", ",refresh=off"}) {
-    const std::size_t at = spec.find(warm_up);
-    if (at != std::string::npos) spec.erase(at, warm_up.size());
-  }
-  return spec + (spec.find(':') == std::string::npos ? ":" : ",") +
+std::string LocalSpec(const LocalSteps& local, const std::string& exchange) {
+  return exchange + (exchange.find(':') == std::string::npos ? ":" : ",") +
          "local_steps=" + std::to_string(local.steps) + ",outer_rate=" + Decimal(local.outer_rate) +
          ",outer_momentum=" + Decimal(local.outer_momentum) +
          ",ends=" + (local.exact_ends ? "exact" : "auto");
 }
 
 }  // namespace
+
+std::vector<const MethodEntry*> Methods() {
+  std::vector<const MethodEntry*> methods;
+  for (const Entry of : kEntries) methods.push_back(&of());
+  return methods;
+}
 
 const MethodEntry* FindMethod(std::string_view name) {
   for (const Entry of : kEntries) {
@@ -148,22 +152,43 @@ const MethodEntry* FindMethod(std::string_view name) {
   return nullptr;
 }
 
+std::string ReplicaMethod::SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const {
+  return entry->spec_of_run == nullptr ? spec : entry->spec_of_run(*this, run_steps, rate_warm_up);
+}
+
+Status ReplicaMethod::CheckRun(std::uint32_t stages, std::uint32_t pipelines) const {
+  return entry->check_run == nullptr ? Status::Ok() : entry->check_run(*this, stages, pipelines);
+}
+
+Result<std::vector<std::size_t>> ReplicaMethod::LanOf(std::uint32_t pipelines) const {
+  if (entry->lan_of != nullptr) return entry->lan_of(*this, pipelines);
+  std::vector<std::size_t> own(pipelines);
+  std::iota(own.begin(), own.end(), std::size_t{0});
+  return own;
+}
+
+std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
+                                        std::uint64_t largest_unit) const {
+  if (entry->state_bytes != nullptr && pipelines > 1) {
+    return entry->state_bytes(*this, values, pipelines, bf16, largest_unit);
+  }
+  return values * (4 * sizeof(float) + (bf16 ? 2 : 0));
+}
+
 Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec whole,
-                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaMethodSpec));
   SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole, FindMethod(whole.name)));
   const std::string exchange = WithoutLocal(whole);
-  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
-                         compression::ParseCodecSpec(exchange, ',', compression::kReplicaKind));
-  SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec));
-  if (local.steps > 0 && method.power_sgd.stages == "auto") {
-    return SpecError(whole, "with local_steps name the stages, or take all");
-  }
+  SHOAL_ASSIGN_OR_RETURN(
+      const compression::CodecSpec spec,
+      compression::ParseCodecSpec(exchange, ',', compression::kReplicaMethodSpec));
+  SHOAL_ASSIGN_OR_RETURN(ReplicaMethod method, ParseExchange(spec, local.steps > 0));
   method.local = local;
   if (local.steps > 0) {
-    const bool lossless = method.kind == ReplicaKind::kAverage && method.codec == kExactCodec;
-    method.local.ends_codec = local.exact_ends || lossless ? kExactCodec : kEndsCodec;
-    method.spec = LocalSpec(local, std::move(method.spec));
+    method.traits.clips_locally = true;
+    method.local.ends_codec = local.exact_ends || method.traits.lossless ? kExactCodec : kEndsCodec;
+    method.spec = LocalSpec(local, method.spec);
   }
   if (method.spec.size() <= compression::kSpecBytesMax) return method;
   return SpecError(whole, "longer than " + std::to_string(compression::kSpecBytesMax) +

@@ -9,10 +9,10 @@ namespace {
 
 // `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
 // bucket's largest value for all.
-Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec) {
+Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool local) {
   const bool qadam = spec.name == "qadam";
   ReplicaMethod method;
-  method.kind = ReplicaKind::kMomentum;
+  method.traits.clips_locally = true;
   std::uint32_t bits = 1, bucket = kReplicaRow;
   if (qadam) {
     SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 32, 4));
@@ -27,28 +27,55 @@ Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec) {
   if (bits == 1) method.codec = "onebit:bucket=" + size;
   if (bits == 32) method.codec = kExactCodec;
   method.feedback = bits < 32;
-  SHOAL_ASSIGN_OR_RETURN(method.start, StartOption(spec));
+  MomentumOptions options;
+  SHOAL_ASSIGN_OR_RETURN(options.warm_up, ParseWarmUp(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t refresh, ChoiceOption(spec, "refresh", {"off", "on"}));
-  method.refresh = refresh == 1;
-  method.spec = std::string(spec.name) + ":" + (qadam ? "bits=" + std::to_string(bits) + "," : "") +
-                "bucket=" + size + ",start=" + StartText(method.start) +
-                ",refresh=" + (method.refresh ? "on" : "off");
+  options.refresh = refresh == 1;
+  options.exchange = std::string(spec.name) + ":" +
+                     (qadam ? "bits=" + std::to_string(bits) + "," : "") + "bucket=" + size;
+  // With local steps every pipeline has moments of its own, and no warm-up.
+  method.spec = local ? options.exchange : options.Spec();
+  method.options = options;
   return method;
+}
+
+std::string SpecOfRun(const ReplicaMethod& method, std::uint64_t run_steps,
+                      std::uint64_t rate_warm_up) {
+  if (method.local.steps > 0) return method.spec;
+  MomentumOptions options = MomentumOptionsOf(method);
+  options.warm_up = options.warm_up.OfRun(run_steps, rate_warm_up);
+  return options.Spec();
 }
 
 }  // namespace
 
+std::string MomentumOptions::Spec() const {
+  return exchange + "," + warm_up.Option() + ",refresh=" + (refresh ? "on" : "off");
+}
+
+const MomentumOptions& MomentumOptionsOf(const ReplicaMethod& method) {
+  const auto* const options = OptionsOf<MomentumOptions>(method);
+  SHOAL_CHECK(options != nullptr);
+  return *options;
+}
+
 const MethodEntry& QAdamEntry() {
   static constexpr std::string_view kKeys[] = {"bits", "bucket", "start", "refresh"};
-  static const MethodEntry entry = {
-      .name = "qadam", .usage = "qadam:bits=4", .keys = kKeys, .parse = ParseMomentum};
+  static const MethodEntry entry = {.name = "qadam",
+                                    .usage = "qadam:bits=4",
+                                    .keys = kKeys,
+                                    .parse = ParseMomentum,
+                                    .spec_of_run = SpecOfRun};
   return entry;
 }
 
 const MethodEntry& OneBitEntry() {
   static constexpr std::string_view kKeys[] = {"bucket", "start", "refresh"};
-  static const MethodEntry entry = {
-      .name = "onebit", .usage = "onebit", .keys = kKeys, .parse = ParseMomentum};
+  static const MethodEntry entry = {.name = "onebit",
+                                    .usage = "onebit",
+                                    .keys = kKeys,
+                                    .parse = ParseMomentum,
+                                    .spec_of_run = SpecOfRun};
   return entry;
 }
 

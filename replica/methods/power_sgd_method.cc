@@ -1,27 +1,44 @@
 #include "replica/methods/power_sgd_method.h"
 
+#include <utility>
+
 #include "replica/methods/method_options.h"
+#include "replica/methods/stage_selection.h"
 
 namespace shoal::replica {
 namespace {
 
-Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec) {
+Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec, bool local) {
   ReplicaMethod method;
-  method.kind = ReplicaKind::kPowerSgd;
   method.codec = kExactCodec;
-  SHOAL_ASSIGN_OR_RETURN(method.power_sgd, ParsePowerSgd(spec.text));
-  method.spec = method.power_sgd.Spec();
+  SHOAL_ASSIGN_OR_RETURN(PowerSgdOptions options, ParsePowerSgd(spec.text));
+  if (local && options.stages == "auto") {
+    return SpecError(spec, "with local_steps name the stages, or take all");
+  }
+  method.spec = options.Spec();
+  method.options = std::move(options);
   return method;
 }
 
+Status CheckRun(const ReplicaMethod& method, std::uint32_t stages, std::uint32_t /*pipelines*/) {
+  const auto selection = ParseStageSelection(PowerSgdOptionsOf(method)->stages, stages);
+  if (selection.ok()) return Status::Ok();
+  return selection.status().WithContext("replica method '" + method.spec + "'");
+}
+
 }  // namespace
+
+const PowerSgdOptions* PowerSgdOptionsOf(const ReplicaMethod& method) {
+  return OptionsOf<PowerSgdOptions>(method);
+}
 
 const MethodEntry& PowerSgdEntry() {
   static const MethodEntry entry = {.name = "powersgd",
                                     .usage = "powersgd:rank=N",
                                     .keys = kPowerSgdKeys,
                                     .parse = ParseFactors,
-                                    .start_with_local_steps = true};
+                                    .start_with_local_steps = true,
+                                    .check_run = CheckRun};
   return entry;
 }
 

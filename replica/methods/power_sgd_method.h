@@ -1,11 +1,15 @@
-// `powersgd`: gradients as factors. Internal to replica/methods/. Pure. Thread: any.
+// `powersgd`: gradients as factors. Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_METHODS_POWER_SGD_METHOD_H_
 #define SHOAL_REPLICA_METHODS_POWER_SGD_METHOD_H_
 
 #include "replica/methods/method_entry.h"
+#include "replica/methods/power_sgd_options.h"
 
 namespace shoal::replica {
+
+// Null of another method, whose exchanges have no factors.
+const PowerSgdOptions* PowerSgdOptionsOf(const ReplicaMethod& method);
 
 const MethodEntry& PowerSgdEntry();
 

@@ -21,7 +21,7 @@ std::string PowerSgdOptions::Spec() const {
 
 Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
-                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaMethodSpec));
   if (spec.name != kName) {
     return SpecError(spec, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
   }

@@ -138,7 +138,7 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
                                         "'; it names pipelines of one LAN each, once, from 0 to " +
                                         std::to_string(pipelines - 1) +
                                         ", such as 0-1/2-3, or is auto or none",
-                                    compression::kReplicaKind);
+                                    compression::kReplicaMethodSpec);
     }
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
   }
@@ -147,7 +147,7 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
 
 Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
-                         compression::ParseCodecSpec(text, ',', compression::kReplicaKind));
+                         compression::ParseCodecSpec(text, ',', compression::kReplicaMethodSpec));
   if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
   SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kQsdpKeys));

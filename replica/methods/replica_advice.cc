@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "common/units.h"
+#include "replica/methods/method_entry.h"
 #include "replica/methods/replica_method.h"
 
 namespace shoal::replica {
@@ -131,14 +132,8 @@ ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<Repli
 
 std::vector<std::string> ReplicaCautions(const std::string& method, std::uint32_t pipelines) {
   const auto parsed = ParseReplicaMethod(method);
-  if (!parsed.ok() || parsed->kind != ReplicaKind::kMarsit || pipelines < 2) return {};
-  const auto every = static_cast<double>(parsed->EveryOf(pipelines));
-  // docs/quality, "high rate".
-  return {
-      Text("replica method marsit sends %.1f bits a value, onebit 1.0, ", (31 + every) / every) +
-      "and its loss is worse at high learning rates: at 1e-3 training loss was 2.9, 3.0 and "
-      "1.4 % above that of average with 2, 4 and 8 pipelines, with onebit not above it; "
-      "write method = \"onebit\" unless methods are to be compared"};
+  if (!parsed.ok() || parsed->entry->cautions == nullptr || pipelines < 2) return {};
+  return parsed->entry->cautions(*parsed, pipelines);
 }
 
 std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rate) {

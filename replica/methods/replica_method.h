@@ -24,27 +24,19 @@
 #ifndef SHOAL_REPLICA_METHODS_REPLICA_METHOD_H_
 #define SHOAL_REPLICA_METHODS_REPLICA_METHOD_H_
 
+#include <any>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
-#include "replica/methods/power_sgd_options.h"
-#include "replica/methods/qsdp_options.h"
 
 namespace shoal::replica {
 
 // A chunk of a gradient is seen as rows of so many values: what a bucket of a codec can be at most.
 inline constexpr std::uint32_t kReplicaRow = 1024;
-
-enum class ReplicaKind : std::uint8_t { kAverage, kPowerSgd, kMomentum, kMarsit, kSharded };
-
-// How the members of a group pass vectors on.
-enum class RingShape : std::uint8_t {
-  kAuto,  // a torus from 8 members on
-  kRing,
-  kTorus,  // the most square one; a ring for a prime number of members
-};
 
 // Steps between two exchanges of parameter differences, and the step on their mean (DiLoCo:
 // Douillard et al., 2023): heavy-ball momentum with Nesterov's look ahead.
@@ -58,49 +50,48 @@ struct LocalSteps {
   std::string ends_codec;
 };
 
+struct MethodEntry;
+
+// What the rest of shoal asks of a method, whichever it is.
+struct MethodTraits {
+  // Moments are in shards, and no member has all of them.
+  bool shards_moments = false;
+  // No member holds all parameters of its stage.
+  bool shards_parameters = false;
+  // Sums are exact, in fp32.
+  bool lossless = false;
+  // Clips by the norms of the pipelines' own gradients: nobody adds these up before they count.
+  bool clips_locally = false;
+  // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
+  bool uses_lans = false, measures_lans = false;
+};
+
 struct ReplicaMethod {
-  ReplicaKind kind = ReplicaKind::kAverage;
-  std::string spec;   // canonical, every option present
-  std::string codec;  // of contributions and, but for kSharded, of their sums
+  const MethodEntry* entry = nullptr;  // method_entry.h; set by ParseReplicaMethod
+  std::string spec;                    // canonical, every option present
+  std::string codec;  // of contributions and, unless moments are in shards, of their sums
   // What a message did not say is added to the next step's (worker and server error). By itself for
   // codecs that round to the nearest level, whose errors would add up; not for `dithered`, whose
   // errors are zero on average.
   bool feedback = false;
-  PowerSgdOptions power_sgd;
-  QsdpOptions qsdp;
-  // Momenta: first step that is not an exact average; 0: see StartOf.
-  std::uint64_t start = 0;
-  bool refresh = false;  // updates the variance after the start, too, more and more seldom
-  // Marsit: one round of so many is exact; what a sign is worth, in mean magnitudes of a tensor.
-  std::uint64_t every = 0;  // 0: see EveryOf
-  double scale = 8;
-  RingShape shape = RingShape::kAuto;
+  MethodTraits traits;
+  std::any options;  // of a type of the method's own: power_sgd_method.h and the like
   LocalSteps local;
 
-  // With `start` 0, an eighth of the run, 10 to 1000, but never before the learning rate has grown
-  // to its peak: a variance that stands still from within that time is too small for the rest.
-  std::uint64_t StartOf(std::uint64_t run_steps, std::uint64_t rate_warm_up = 0) const;
-  // What peers are told: `spec` with the number of that step in place of start=auto, since they do
+  // What peers are told: `spec` with the number of the step in place of start=auto, since they do
   // not know how the learning rate grows.
   std::string SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const;
-  // Marsit's `every`, with 0 by the number of pipelines: the sign that all get is one member's,
-  // which tells less of the mean the more members there are, and the longer their memories drift
-  // apart.
-  std::uint64_t EveryOf(std::uint32_t pipelines) const;
-  // Moments are in shards, and no member has all of them.
-  bool shards_moments() const { return kind == ReplicaKind::kSharded; }
-  // No member holds all parameters of its stage.
-  bool shards_parameters() const { return kind == ReplicaKind::kSharded && qsdp.shard_parameters; }
+  // Invalid argument if it names stages or pipelines that the run does not have.
+  Status CheckRun(std::uint32_t stages, std::uint32_t pipelines) const;
+  // By pipeline: the number of its LAN; each its own unless the spec says otherwise. Invalid
+  // argument if it names others than the run has.
+  Result<std::vector<std::size_t>> LanOf(std::uint32_t pipelines) const;
   // Bytes that a peer needs for a stage of so many values in a run of so many pipelines: weights,
   // gradients and moments, or its shards of them, without what an exchange needs while it runs.
   // `largest_unit`: values of the largest part of the stage that is gathered at once if no member
   // holds all parameters; 0: what is gathered does not count.
   std::uint64_t StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
                            std::uint64_t largest_unit = 0) const;
-  // Clips by the norms of the pipelines' own gradients: nobody adds these up before they count.
-  bool clips_locally() const {
-    return kind == ReplicaKind::kMomentum || kind == ReplicaKind::kMarsit || local.steps > 0;
-  }
 };
 
 // Invalid argument, with what is allowed, for anything else. The methods are listed in

@@ -5,7 +5,6 @@
 #include "net/base/host_port.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
-#include "replica/methods/stage_selection.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -138,11 +137,7 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
 Status CheckReplicaMethod(const RunConfig& c) {
   SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
                          replica::ParseReplicaMethod(c.replica_method));
-  const auto stages = replica::ParseStageSelection(method.power_sgd.stages, c.stages);
-  if (!stages.ok()) {
-    return stages.status().WithContext("replica method '" + c.replica_method + "'");
-  }
-  return method.qsdp.LanOf(c.pipelines).status();
+  return method.CheckRun(c.stages, c.pipelines);
 }
 
 Status CheckRunConfig(const RunConfig& c) {

@@ -83,11 +83,11 @@ double RoundTripBook::Of(const PeerId& from, const PeerId& to) const {
 
 PlanLans LansOfPlan(const RunConfig& config, const PlacementPlan& plan, const RoundTripBook& book) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
-  if (!method.ok() || method->qsdp.lan.empty() || config.pipelines < 2) return {};
+  if (!method.ok() || !method->traits.uses_lans || config.pipelines < 2) return {};
   PlanLans lans;
-  const auto lan_of = method->qsdp.LanOf(config.pipelines);
+  const auto lan_of = method->LanOf(config.pipelines);
   if (!lan_of.ok()) return {};
-  const bool measured = method->qsdp.lan_auto();
+  const bool measured = method->traits.measures_lans;
   for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
     std::vector<PeerId> peers;
     for (const auto& pipeline : plan) peers.push_back(pipeline[stage]);

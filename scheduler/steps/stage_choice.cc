@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "replica/methods/power_sgd_method.h"
 #include "replica/methods/replica_method.h"
 #include "replica/methods/stage_selection.h"
 
@@ -27,9 +28,11 @@ StageChoice::StageChoice(const std::string& replica_method, std::uint32_t stages
                          std::uint32_t pipelines)
     : stages_(stages), measured_(stages) {
   const auto method = replica::ParseReplicaMethod(replica_method);
-  if (!method.ok() || method->kind != replica::ReplicaKind::kPowerSgd || pipelines < 2) return;
-  const auto selection = replica::ParseStageSelection(method->power_sgd.stages, stages);
-  if (selection.ok() && selection->automatic) start_ = method->power_sgd.start;
+  if (!method.ok() || pipelines < 2) return;
+  const replica::PowerSgdOptions* const factors = replica::PowerSgdOptionsOf(*method);
+  if (factors == nullptr) return;
+  const auto selection = replica::ParseStageSelection(factors->stages, stages);
+  if (selection.ok() && selection->automatic) start_ = factors->start;
 }
 
 void StageChoice::Reset() {

@@ -49,7 +49,6 @@ METHODS = {
     "onebit": (direct("onebit", feedback=True, mean=True), 20),
     "qsdp:weights=8,gradients=8": (
         direct(BYTE + ",rounding=stochastic", resultCodec=BYTE, ownersKeep=True), 12),
-    "ring": ({"kind": "ring"}, 14),
     "marsit": ({"kind": "marsit"}, 18),
     "marsit:shape=torus": ({"kind": "marsit", "columns": 0}, 18),
     "powersgd:rank=32": ({"kind": "powersgd", "rank": 32}, 20),

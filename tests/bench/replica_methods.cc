@@ -9,7 +9,6 @@
 #include "replica/collective/exchange.h"
 #include "replica/collective/power_sgd_exchange.h"
 #include "replica/collective/ring/marsit_exchange.h"
-#include "replica/collective/ring/ring_exchange.h"
 #include "replica/collective/ring/ring_reduce.h"
 #include "replica/collective/shard_layout.h"
 #include "replica/methods/replica_method.h"
@@ -286,13 +285,6 @@ Result<std::unique_ptr<ReplicaBenchMethod>> NewReplicaBenchMethod(
   }
   if (options.kind == "marsit") {
     return Made(std::make_unique<MarsitRounds>(options, channel, control, compute));
-  }
-  if (options.kind == "ring") {
-    collective::RingOptions ring;
-    ring.chunk_bytes = options.ring_chunk_bytes;
-    ring.early_bytes_max += options.values->size();
-    return Made(std::make_unique<ExchangeRounds>(NewRingExchange(ring, channel, control, compute),
-                                                 options, members));
   }
   if (options.kind == "powersgd") {
     return PowerSgdRounds::New(options, channel, control, compute);

@@ -20,15 +20,14 @@ namespace shoal::bench {
 
 // Equal on all members, but for `values`.
 struct ReplicaBenchOptions {
-  std::string kind;                          // direct, ring, marsit or powersgd
-  std::string codec;                         // direct: of contributions
-  std::string result_codec;                  // direct: of sums; empty: the same
-  bool feedback = false;                     // direct
-  bool owners_keep = false;                  // direct: a scatter, then a gather of those sums
-  bool mean = false;                         // direct, ring: the weighted mean in place of the sum
-  std::size_t columns = 0;                   // marsit: of a torus; 0: a ring
-  std::uint32_t rank = 32;                   // powersgd: of the factors of matrices of 2048 columns
-  std::size_t ring_chunk_bytes = 256 << 10;  // ring
+  std::string kind;          // direct, marsit or powersgd
+  std::string codec;         // direct: of contributions
+  std::string result_codec;  // direct: of sums; empty: the same
+  bool feedback = false;     // direct
+  bool owners_keep = false;  // direct: a scatter, then a gather of those sums
+  bool mean = false;         // direct, ring: the weighted mean in place of the sum
+  std::size_t columns = 0;   // marsit: of a torus; 0: a ring
+  std::uint32_t rank = 32;   // powersgd: of the factors of matrices of 2048 columns
   std::optional<std::size_t> chunk_bytes, chunk_values, window_bytes;  // direct; else its defaults
   std::shared_ptr<const Buffer> values;                                // fp32
   std::string step;  // a replica method: rounds are its steps; empty: only exchanges

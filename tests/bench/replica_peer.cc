@@ -251,7 +251,6 @@ class Member {
     options.mean = from.value("mean", false);
     options.columns = from.value("columns", options.columns);
     options.rank = from.value("rank", options.rank);
-    options.ring_chunk_bytes = from.value("ringChunkBytes", options.ring_chunk_bytes);
     options.step = from.value("step", "");
     if (from.contains("chunkBytes")) options.chunk_bytes = from["chunkBytes"];
     if (from.contains("chunkValues")) options.chunk_values = from["chunkValues"];

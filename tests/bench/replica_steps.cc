@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "replica/replica_step.h"
+#include "replica/step_registry.h"
 #include "tests/bench/replica_methods.h"
 
 namespace shoal::bench {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "compression/api/codec.h"
+#include "replica/methods/qsdp_method.h"
 #include "replica/methods/replica_method.h"
-#include "replica/methods/stage_selection.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using shoal::replica::ParseReplicaMethod;
@@ -20,9 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const bool named = method->codec.starts_with("onebit");  // the exchange's own
   if (!named && !shoal::compression::MakeCodec(method->codec, 1024).ok()) abort();
-  static_cast<void>(shoal::replica::ParseStageSelection(method->power_sgd.stages, 4));
-  if (const auto lans = method->qsdp.LanOf(6); lans.ok() && lans->size() != 6) abort();
-  for (const std::uint64_t step : method->qsdp.LearnSteps(100)) {
+  static_cast<void>(method->CheckRun(4, 6));
+  if (const auto lans = method->LanOf(6); lans.ok() && lans->size() != 6) abort();
+  if (!ParseReplicaMethod(method->SpecOfRun(100, 10)).ok()) abort();
+  if (!method->traits.shards_moments) return 0;
+  for (const std::uint64_t step : shoal::replica::QsdpOptionsOf(*method).LearnSteps(100)) {
     if (step == 0) abort();
   }
   return 0;

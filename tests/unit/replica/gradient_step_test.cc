@@ -9,6 +9,7 @@
 #include "replica/gradient_buckets.h"
 #include "replica/reduction_shares.h"
 #include "replica/replica_step.h"
+#include "replica/step_registry.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
 

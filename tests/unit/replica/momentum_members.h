@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "replica/replica_step.h"
+#include "replica/step_registry.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "replica/replica_step.h"
+#include "replica/step_registry.h"
 #include "tests/support/memory_group.h"
 #include "tests/unit/replica/qsdp_reference.h"
 

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "replica/collective/exchange_message.h"
-#include "replica/collective/ring/ring_exchange.h"
 #include "replica/collective/shard_layout.h"
 #include "tests/unit/replica/collective/exchange_group.h"
 #include "tests/unit/replica/collective/exchange_reference.h"
@@ -442,27 +441,6 @@ TEST(ExchangeFlowTest, CodecsOfARoundMustFitTheChunks) {
     group.Start(0, request);
     group.Drain();
     EXPECT_EQ(group.StatusOf(0).code(), StatusCode::kInvalidArgument) << codec;
-  }
-}
-
-TEST(ExchangeFlowTest, ARingRefusesWhatNeedsOwners) {
-  ExchangeGroup group(1, 4, Config());
-  const auto ring =
-      NewRingExchange({}, group.links_->member(0), group.control_.get(), group.compute_[0].get());
-  for (const int what : {0, 1, 2}) {
-    ExchangeRequest request =
-        Request(1, {1}, what == 1 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce,
-                what == 2 ? Bend : Transform());
-    request.values = Shared({1.0F});
-    std::optional<Status> status;
-    group.control_->Post("start", [&] {
-      ring->Start(request, [&](const Result<Buffer>& sum) {
-        status = sum.ok() ? Status::Ok() : sum.status();
-      });
-    });
-    group.Drain();
-    ASSERT_TRUE(status.has_value());
-    EXPECT_EQ(status->code(), what == 0 ? StatusCode::kOk : StatusCode::kInvalidArgument);
   }
 }
 

@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include "replica/methods/marsit_method.h"
+#include "replica/methods/momentum_method.h"
+#include "replica/methods/power_sgd_method.h"
+#include "replica/methods/qsdp_method.h"
+
 namespace shoal::replica {
 namespace {
 
@@ -79,39 +84,40 @@ TEST(ReplicaMethod, CanonicalSpecsStayAsTheyAre) {
 }
 
 TEST(ReplicaMethod, VarianceIsFrozenAfterTheWarmUpOfTheRate) {
-  for (const std::string method : {"qadam", "onebit", "marsit"}) {
-    SCOPED_TRACE(method);
-    const auto automatic = ParseReplicaMethod(method);
-    ASSERT_TRUE(automatic.ok()) << automatic.status().ToString();
-    EXPECT_EQ(automatic->StartOf(400, 10), 50u);  // an eighth
-    EXPECT_EQ(automatic->StartOf(400, 150), 150u);
-    EXPECT_EQ(automatic->StartOf(40000, 2500), 2500u);  // not 1000
-    const auto planned = ParseReplicaMethod(automatic->SpecOfRun(400, 150));
-    ASSERT_TRUE(planned.ok()) << planned.status().ToString();
-    EXPECT_EQ(planned->StartOf(400), 150u);
+  for (const std::string name : {"qadam", "onebit", "marsit"}) {
+    SCOPED_TRACE(name);
+    const auto warm_up = [&](const std::string& spec) {
+      const auto method = ParseReplicaMethod(spec);
+      EXPECT_TRUE(method.ok()) << method.status().ToString();
+      return name == "marsit" ? MarsitOptionsOf(*method).warm_up
+                              : MomentumOptionsOf(*method).warm_up;
+    };
+    EXPECT_EQ(warm_up(name).StartOf(400, 10), 50u);  // an eighth
+    EXPECT_EQ(warm_up(name).StartOf(400, 150), 150u);
+    EXPECT_EQ(warm_up(name).StartOf(40000, 2500), 2500u);  // not 1000
+    const auto automatic = ParseReplicaMethod(name);
+    EXPECT_EQ(warm_up(automatic->SpecOfRun(400, 150)).StartOf(400), 150u);
     // A rate that grows for longer than the run lasts: no step is in bits.
-    const auto never = ParseReplicaMethod(automatic->SpecOfRun(400, std::uint64_t{1} << 60));
-    ASSERT_TRUE(never.ok()) << never.status().ToString();
-    EXPECT_EQ(never->StartOf(400), 400u);
+    EXPECT_EQ(warm_up(automatic->SpecOfRun(400, std::uint64_t{1} << 60)).StartOf(400), 400u);
     // Who names a step gets that one.
-    const auto named = ParseReplicaMethod(method + ":start=20");
+    const auto named = ParseReplicaMethod(name + ":start=20");
     ASSERT_TRUE(named.ok()) << named.status().ToString();
     EXPECT_EQ(named->SpecOfRun(400, 150), named->spec);
-    EXPECT_EQ(named->StartOf(400, 150), 20u);
+    EXPECT_EQ(warm_up(named->spec).StartOf(400, 150), 20u);
   }
 }
 
 TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
   const auto method = ParseReplicaMethod("powersgd:local_steps=12,rank=4,outer_rate=0.5");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
-  EXPECT_EQ(method->kind, ReplicaKind::kPowerSgd);
-  EXPECT_EQ(method->power_sgd.rank, 4u);
+  ASSERT_NE(PowerSgdOptionsOf(*method), nullptr);
+  EXPECT_EQ(PowerSgdOptionsOf(*method)->rank, 4u);
   EXPECT_EQ(method->local.steps, 12u);
   EXPECT_EQ(method->local.outer_rate, 0.5);
   EXPECT_EQ(method->local.outer_momentum, 0);
-  EXPECT_TRUE(method->clips_locally());
+  EXPECT_TRUE(method->traits.clips_locally);
   EXPECT_EQ(ParseReplicaMethod("average")->local.steps, 0u);
-  EXPECT_FALSE(ParseReplicaMethod("average")->clips_locally());
+  EXPECT_FALSE(ParseReplicaMethod("average")->traits.clips_locally);
 }
 
 TEST(ReplicaMethod, MistakesAreNamed) {
@@ -195,7 +201,7 @@ TEST(ReplicaMethod, WhatDoesNotFitWithAllOptionsIsRefused) {
 TEST(ReplicaMethod, ALongListOfLansIsReadFromTheOption) {
   const auto method = ParseReplicaMethod("qsdp:lan=0-1/2-3/4-5/6-7/8-9/10-11/12-13/14-15");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
-  const auto lans = method->qsdp.LanOf(17);
+  const auto lans = QsdpOptionsOf(*method).LanOf(17);
   ASSERT_TRUE(lans.ok()) << lans.status().ToString();
   for (std::size_t p = 0; p < 17; ++p) EXPECT_EQ((*lans)[p], p - p % 2) << p;
 }
@@ -203,28 +209,30 @@ TEST(ReplicaMethod, ALongListOfLansIsReadFromTheOption) {
 TEST(ReplicaMethod, QsdpOptionsSayHowWeightsTravel) {
   const auto method = ParseReplicaMethod("qsdp:delta=true,gradients=8,levels=learned");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
-  EXPECT_FALSE(method->clips_locally()) << "owners know the norm of the whole gradient";
-  EXPECT_EQ(method->qsdp.weight_bits, 4) << "differences take fewer bits unless told otherwise";
+  EXPECT_FALSE(method->traits.clips_locally) << "owners know the norm of the whole gradient";
+  EXPECT_EQ(QsdpOptionsOf(*method).weight_bits, 4)
+      << "differences take fewer bits unless told otherwise";
   EXPECT_EQ(method->spec,
             "qsdp:weights=4,gradients=8,bucket=1024,raw_below=1024,delta=true,lan=none,"
             "levels=learned,learn=auto");
-  EXPECT_EQ(method->qsdp.WeightCodec(), "shifted:bits=4,bucket=1024");
-  EXPECT_EQ(method->qsdp.LearnSteps(4800), (std::vector<std::uint64_t>{400, 1920, 3840}));
-  EXPECT_EQ(method->qsdp.LearnSteps(2), (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(QsdpOptionsOf(*method).WeightCodec(), "shifted:bits=4,bucket=1024");
+  EXPECT_EQ(QsdpOptionsOf(*method).LearnSteps(4800), (std::vector<std::uint64_t>{400, 1920, 3840}));
+  EXPECT_EQ(QsdpOptionsOf(*method).LearnSteps(2), (std::vector<std::uint64_t>{1}));
   const auto given = ParseReplicaMethod("qsdp:weights=3,levels=learned,learn=400/1900");
   ASSERT_TRUE(given.ok()) << given.status().ToString();
-  EXPECT_EQ(given->qsdp.LearnSteps(10), (std::vector<std::uint64_t>{400, 1900}));
-  EXPECT_TRUE(ParseReplicaMethod("qsdp")->qsdp.LearnSteps(4800).empty());
+  EXPECT_EQ(QsdpOptionsOf(*given).LearnSteps(10), (std::vector<std::uint64_t>{400, 1900}));
+  EXPECT_TRUE(QsdpOptionsOf(*ParseReplicaMethod("qsdp")).LearnSteps(4800).empty());
   const auto lans = ParseReplicaMethod("qsdp:lan=1-2/4-5");
   ASSERT_TRUE(lans.ok()) << lans.status().ToString();
-  EXPECT_EQ(*lans->qsdp.LanOf(6), (std::vector<std::size_t>{0, 1, 1, 3, 4, 4}));
-  EXPECT_FALSE(lans->qsdp.LanOf(5).ok());
-  EXPECT_EQ(ParseReplicaMethod(lans->spec)->qsdp.lan, "1-2/4-5");
-  EXPECT_FALSE(lans->qsdp.lan_auto());
+  EXPECT_EQ(*QsdpOptionsOf(*lans).LanOf(6), (std::vector<std::size_t>{0, 1, 1, 3, 4, 4}));
+  EXPECT_FALSE(QsdpOptionsOf(*lans).LanOf(5).ok());
+  EXPECT_EQ(QsdpOptionsOf(*ParseReplicaMethod(lans->spec)).lan, "1-2/4-5");
+  EXPECT_FALSE(QsdpOptionsOf(*lans).lan_auto());
   const auto measured = ParseReplicaMethod("qsdp:lan=auto");
   ASSERT_TRUE(measured.ok()) << measured.status().ToString();
-  EXPECT_TRUE(ParseReplicaMethod(measured->spec)->qsdp.lan_auto());
-  EXPECT_EQ(*measured->qsdp.LanOf(3), (std::vector<std::size_t>{0, 1, 2})) << "the plan tells them";
+  EXPECT_TRUE(QsdpOptionsOf(*ParseReplicaMethod(measured->spec)).lan_auto());
+  EXPECT_EQ(*QsdpOptionsOf(*measured).LanOf(3), (std::vector<std::size_t>{0, 1, 2}))
+      << "the plan tells them";
 }
 
 TEST(ReplicaMethod, WeightsBelowEightBitsTravelAsDifferences) {
@@ -243,23 +251,23 @@ TEST(ReplicaMethod, WeightsBelowEightBitsTravelAsDifferences) {
     SCOPED_TRACE(text);
     const auto method = ParseReplicaMethod(text);
     ASSERT_TRUE(method.ok()) << method.status().ToString();
-    EXPECT_EQ(method->qsdp.delta, delta);
+    EXPECT_EQ(QsdpOptionsOf(*method).delta, delta);
     const auto again = ParseReplicaMethod(method->spec);
     ASSERT_TRUE(again.ok()) << again.status().ToString();
-    EXPECT_EQ(again->qsdp.delta, delta) << "a plan says it in full";
+    EXPECT_EQ(QsdpOptionsOf(*again).delta, delta) << "a plan says it in full";
   }
 }
 
 TEST(ReplicaMethod, QsdpMayShardParametersToo) {
   const auto method = ParseReplicaMethod("qsdp:weights=8,shard_parameters=true");
   ASSERT_TRUE(method.ok()) << method.status().ToString();
-  EXPECT_TRUE(method->shards_parameters());
-  EXPECT_TRUE(ParseReplicaMethod(method->spec)->shards_parameters());
-  EXPECT_FALSE(ParseReplicaMethod("qsdp")->shards_parameters());
+  EXPECT_TRUE(method->traits.shards_parameters);
+  EXPECT_TRUE(ParseReplicaMethod(method->spec)->traits.shards_parameters);
+  EXPECT_FALSE(ParseReplicaMethod("qsdp")->traits.shards_parameters);
   const auto learned =
       ParseReplicaMethod("qsdp:weights=3,levels=learned,learn=5,shard_parameters=true");
   ASSERT_TRUE(learned.ok()) << learned.status().ToString();
-  EXPECT_TRUE(learned->shards_parameters() && learned->qsdp.learns_weights());
+  EXPECT_TRUE(learned->traits.shards_parameters && QsdpOptionsOf(*learned).learns_weights());
   EXPECT_FALSE(learned->feedback);
   EXPECT_EQ(ParseReplicaMethod(learned->spec)->spec, learned->spec);
 }
