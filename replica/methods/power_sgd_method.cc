@@ -21,9 +21,7 @@ Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec, bool loca
 }
 
 Status CheckRun(const ReplicaMethod& method, std::uint32_t stages, std::uint32_t /*pipelines*/) {
-  const auto selection = ParseStageSelection(PowerSgdOptionsOf(method)->stages, stages);
-  if (selection.ok()) return Status::Ok();
-  return selection.status().WithContext("replica method '" + method.spec + "'");
+  return ParseStageSelection(PowerSgdOptionsOf(method)->stages, stages).status();
 }
 
 }  // namespace

@@ -133,12 +133,10 @@ Result<std::vector<std::size_t>> QsdpOptions::LanOf(std::uint32_t pipelines) con
       lans[p] = *first;
     }
     if (!right) {
-      return compression::SpecError("qsdp:lan=" + lan,
-                                    "lan has '" + std::string(part) +
-                                        "'; it names pipelines of one LAN each, once, from 0 to " +
-                                        std::to_string(pipelines - 1) +
-                                        ", such as 0-1/2-3, or is auto or none",
-                                    compression::kReplicaMethodSpec);
+      return InvalidArgument("lan has '" + std::string(part) +
+                             "'; it names pipelines of one LAN each, once, from 0 to " +
+                             std::to_string(pipelines - 1) +
+                             ", such as 0-1/2-3, or is auto or none");
     }
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
   }
@@ -175,7 +173,9 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   }
   SHOAL_RETURN_IF_ERROR(ReadLevels(spec, &options));
   if (spec.Option("lan") != "none") options.lan = spec.Option("lan");
-  SHOAL_ASSIGN_OR_RETURN(const auto lans, options.LanOf(kPipelinesMax));
+  if (const auto lans = options.LanOf(kPipelinesMax); !lans.ok()) {
+    return SpecError(spec, lans.status().message());
+  }
   if (options.shard_parameters && (options.delta || !options.lan.empty())) {
     return SpecError(spec,
                      "shard_parameters=true goes with weights, gradients, bucket, raw_below and "

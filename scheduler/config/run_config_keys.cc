@@ -137,7 +137,8 @@ Status CheckCodecText(std::string_view key, std::string_view text) {
 Status CheckReplicaMethod(const RunConfig& c) {
   SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
                          replica::ParseReplicaMethod(c.replica_method));
-  return method.CheckRun(c.stages, c.pipelines);
+  const Status fits = method.CheckRun(c.stages, c.pipelines);
+  return fits.ok() ? fits : fits.WithContext("replica method '" + c.replica_method + "'");
 }
 
 Status CheckRunConfig(const RunConfig& c) {

@@ -15,7 +15,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr double kLineBytesPerMs = 7500;  // 60 Mbit/s
-constexpr milliseconds kTick{25};
 constexpr milliseconds kFar{20};
 
 PathSample Busy(milliseconds queue, milliseconds round_trip_least) {

@@ -119,6 +119,14 @@ TEST_F(RunConfigTest, ErrorsNameLineAndWhatIsAllowed) {
   ExpectError("[run]\nsteps = 3\nsteps = 4\n", {":3: "});
 }
 
+// The canonical spec, which has every option, would hide what the user has to change.
+TEST_F(RunConfigTest, ErrorsNameTheReplicaMethodAsWritten) {
+  ExpectError("[replica]\nmethod = \"powersgd:stages=7\"\n",
+              {"replica method 'powersgd:stages=7'", "stages from 0 to "});
+  ExpectError("[replica]\nmethod = \"qsdp:lan=0-7\"\n",
+              {"replica method 'qsdp:lan=0-7'", "or is auto or none"});
+}
+
 TEST_F(RunConfigTest, MissingFileIsNamed) {
   const auto config = ReadRunConfig(folder_ + "/none.toml");
   ASSERT_FALSE(config.ok());
