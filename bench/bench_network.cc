@@ -56,8 +56,8 @@ void RemoveLeftovers() {
   }
 }
 
-std::string Line(std::size_t place) { return "line" + std::to_string(place); }
-std::string Subnet(std::size_t place) { return "10.77." + std::to_string(place) + "."; }
+std::string Line(std::size_t machine) { return "line" + std::to_string(machine); }
+std::string Subnet(std::size_t machine) { return "10.77." + std::to_string(machine) + "."; }
 std::string In(const std::string& name) { return "ip netns exec " + name + " "; }
 
 // Standard output and error of a process so far.
@@ -86,28 +86,28 @@ Result<std::unique_ptr<BenchNetwork>> BenchNetwork::Make(const BenchNetworkOptio
   if (options.rtt == Duration::zero()) {
     SHOAL_RETURN_IF_ERROR(Script(In(hub) + "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'\n"));
   }
-  for (std::uint32_t place = 0; place <= options.peers; ++place) {
-    SHOAL_RETURN_IF_ERROR(network->AddMachine(place, stem + std::to_string(place)));
+  for (std::uint32_t machine = 0; machine <= options.peers; ++machine) {
+    SHOAL_RETURN_IF_ERROR(network->AddMachine(machine, stem + std::to_string(machine)));
   }
   if (options.rtt > Duration::zero()) SHOAL_RETURN_IF_ERROR(network->StartSwitch());
   return network;
 }
 
-Status BenchNetwork::AddMachine(std::size_t place, const std::string& name) {
+Status BenchNetwork::AddMachine(std::size_t machine, const std::string& name) {
   SHOAL_RETURN_IF_ERROR(Script("ip netns add " + name));
   names_.push_back(name);
-  const std::string in = In(name), hub = In(hub_), line = Line(place);
+  const std::string in = In(name), hub = In(hub_), line = Line(machine);
   std::string text = in + "ip link set lo up\n";
   // Cubic is what most machines run; a machine's own choice must not change the figures.
   text += in + "sh -c 'echo cubic > /proc/sys/net/ipv4/tcp_congestion_control || true'\n";
   text += "ip link add " + line + " netns " + hub_ + " type veth peer name line netns " + name +
           "\n" + hub + "ip link set " + line + " up\n" + in + "ip link set line up\n";
   if (rtt_ > Duration::zero()) {
-    text += in + "ip address add " + Subnet(place) + "2/16 dev line\n";
+    text += in + "ip address add " + Subnet(machine) + "2/16 dev line\n";
   } else {
-    text += hub + "ip address add " + Subnet(place) + "1/24 dev " + line + "\n";
-    text += in + "ip address add " + Subnet(place) + "2/24 dev line\n";
-    text += in + "ip route add default via " + Subnet(place) + "1\n";
+    text += hub + "ip address add " + Subnet(machine) + "1/24 dev " + line + "\n";
+    text += in + "ip address add " + Subnet(machine) + "2/24 dev line\n";
+    text += in + "ip route add default via " + Subnet(machine) + "1\n";
   }
   return Script(text);
 }
@@ -119,8 +119,8 @@ Status BenchNetwork::StartSwitch() {
       {kIp, "netns", "exec", hub_, program, "switch", "--delay", std::to_string(half_ms) + "ms"},
       {},
       log_};
-  for (std::size_t place = 0; place < names_.size(); ++place) {
-    options.command.push_back(Line(place));
+  for (std::size_t machine = 0; machine < names_.size(); ++machine) {
+    options.command.push_back(Line(machine));
   }
   SHOAL_ASSIGN_OR_RETURN(switch_, Process::Start(options));
   const TimePoint deadline = SystemClock().Now() + kStartTimeout;
@@ -158,8 +158,8 @@ BenchNetwork::~BenchNetwork() {
 
 Status BenchNetwork::Shape(BitsPerSecond rate, Duration queue) {
   std::string text;
-  for (std::size_t place = 1; place < names_.size(); ++place) {
-    const std::string in = In(names_[place]);
+  for (std::size_t machine = 1; machine < names_.size(); ++machine) {
+    const std::string in = In(names_[machine]);
     if (rate.value == 0) {
       text += in + "tc qdisc del dev line root 2>/dev/null || true\n";
       text += in + "ip link set dev line gso_max_size 65536\n";
@@ -179,9 +179,9 @@ Status BenchNetwork::Shape(BitsPerSecond rate, Duration queue) {
   return Script(text);
 }
 
-std::vector<std::string> BenchNetwork::Prefix(std::size_t place) const {
+std::vector<std::string> BenchNetwork::Prefix(std::size_t machine) const {
   if (!isolated()) return {};
-  return {kIp, "netns", "exec", names_[place]};
+  return {kIp, "netns", "exec", names_[machine]};
 }
 
 std::string BenchNetwork::scheduler_address() const {

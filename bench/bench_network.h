@@ -59,9 +59,9 @@ class BenchNetwork {
 
  private:
   BenchNetwork() = default;
-  Status AddMachine(std::size_t place, const std::string& name);
+  Status AddMachine(std::size_t machine, const std::string& name);
   Status StartSwitch();
-  std::vector<std::string> Prefix(std::size_t place) const;
+  std::vector<std::string> Prefix(std::size_t machine) const;
 
   std::string hub_;                 // namespaces
   std::vector<std::string> names_;  // scheduler first

@@ -210,12 +210,12 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
   CLI::App* swarm = app->add_subcommand("swarm", "Manage a run, on the scheduler's machine");
   swarm->require_subcommand(1);
   AddSwarmInit(swarm, p);
-  const auto place = [p](CLI::App* command) {
+  const auto of_run = [p](CLI::App* command) {
     command->add_option("--dir", p->swarm.directory, "Folder of the run")->required();
     command->add_flag("--json", p->swarm.json, "Print JSON");
   };
-  place(Add(swarm, p, "status", "Show what the run and its peers do",
-            [p] { return SwarmStatus(p->swarm); }));
+  of_run(Add(swarm, p, "status", "Show what the run and its peers do",
+             [p] { return SwarmStatus(p->swarm); }));
   const std::pair<const char*, const char*> plain[] = {
       {"start", "Start the run as soon as enough peers are there"},
       {"pause", "Save a checkpoint and pause the run until `shoal swarm resume`"},
@@ -223,14 +223,15 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
       {"invite", "Print the invite line of the run"},
       {"stop", "Stop the scheduler; the run can continue later"}};
   for (const auto& [name, help] : plain) {
-    place(Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
+    of_run(
+        Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
   }
   CLI::App* save =
       Add(swarm, p, "export", "Write the newest weights as a Hugging Face directory", [p] {
         return SwarmCommand(p->swarm, "export", {{"path", AbsolutePath(p->export_path)}});
       });
   save->add_option("--out", p->export_path, "New folder")->required();
-  place(save);
+  of_run(save);
 }
 
 void AddDemo(CLI::App* app, Parsed* p) {

@@ -15,9 +15,9 @@ Status KeepCheckpoint(const KeptCheckpoint& kept, storage::ContentStore* content
   }
   SHOAL_RETURN_IF_ERROR(content->KeepOnly(kept.blobs));
   std::set<RunId> forgotten;
-  for (const storage::BoundaryEnd& place : deltas->Ends()) {
-    if (std::find(kept.runs.begin(), kept.runs.end(), place.run) == kept.runs.end()) {
-      forgotten.insert(place.run);
+  for (const storage::BoundaryEnd& end : deltas->Ends()) {
+    if (std::find(kept.runs.begin(), kept.runs.end(), end.run) == kept.runs.end()) {
+      forgotten.insert(end.run);
     }
   }
   for (const RunId run : forgotten) {

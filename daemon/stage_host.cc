@@ -1,7 +1,5 @@
 #include "daemon/stage_host.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -9,11 +7,10 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "compression/api/segment_count.h"
 #include "daemon/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
+#include "daemon/stage_setup.h"
 #include "dataset/prepared_data.h"
-#include "dataset/sampler.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
 #include "replica/methods/replica_method.h"
@@ -27,24 +24,9 @@ constexpr const char* kDataName = "data";
 // What is not measured by then is far away, or the line is full.
 constexpr Duration kRoundTripsWait = std::chrono::seconds(3);
 constexpr Duration kRoundTripsLook = std::chrono::milliseconds(50);
-constexpr char kStateFolder[] = "/stage-state";  // beside the checkpoints
 
 bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
-
-// What the run's codecs keep of a sample.
-Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
-  const compression::SampleShape shape{config.row_tokens, config.hidden};
-  SHOAL_ASSIGN_OR_RETURN(const auto forward,
-                         compression::MakeCodec(config.forward_codec, config.hidden));
-  SHOAL_ASSIGN_OR_RETURN(const auto backward,
-                         compression::MakeCodec(config.backward_codec, config.hidden));
-  const auto bytes = [&](const compression::MessageCodec& codec) {
-    return compression::KeptBytes(codec, shape, config.micro_batch_rows, config.segment_bytes_min);
-  };
-  return storage::DeltaImages{.m = forward->keeps_m() ? bytes(*forward) : 0,
-                              .residual = backward->keeps_residual() ? bytes(*backward) : 0};
 }
 
 }  // namespace
@@ -143,30 +125,12 @@ void StageHost::OnFetched(Status status) {
 }
 
 void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
-  model::StageOptions options;
-  const control::v1::RunConfig& run = plan_.config();
-  options.range = {own_.first_layer(), own_.last_layer()};
-  options.device = resources_.config->device;
-  options.threads = static_cast<int>(resources_.config->threads);
-  options.compute = run.compute();
-  options.dropout = run.dropout();
-  options.fresh_masks = run.dropout_masks() == "fresh";
-  options.seed = run.seed();
-  options.recompute = run.recompute();
-  options.optimizer = {run.beta1(), run.beta2(), run.epsilon(), run.weight_decay(),
-                       run.clip_norm()};
-  // A single pipeline has nobody to share with, whatever the method.
-  const auto method =
-      replica::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average");
-  if (!method.ok()) return FailPlan(method.status());
-  if (method->traits.shards_moments) {
-    options.held =
-        method->traits.shards_parameters ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
-    options.state_folder = resources_.config->directory + kStateFolder;
-  }
+  Result<model::StageOptions> options = StageOptionsOf(plan_, own_, *resources_.config);
+  if (!options.ok()) return FailPlan(options.status());
   Run<Result<std::shared_ptr<Loaded>>>(
       resources_.compute, "stage.load",
-      [loaded = std::move(loaded), options, json = run.model_config_json(),
+      [loaded = std::move(loaded), options = std::move(*options),
+       json = plan_.config().model_config_json(),
        synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
         SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
                                storage::ParseModelConfig(json, "the run's config.json"));
@@ -191,89 +155,16 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
   if (Status status = StartRunner(); !status.ok()) FailPlan(status);
 }
 
-Result<pipeline::RunnerConfig> StageHost::MakeRunnerConfig() const {
-  const control::v1::RunConfig& run = plan_.config();
-  pipeline::RunnerConfig config;
-  config.run = RunId{run.run()};
-  config.seed = run.seed();
-  config.steps = run.steps();
-  config.generation = plan_.generation();
-  config.stage = own_.stage();
-  config.stages = run.stages();
-  config.pipeline = own_.pipeline();
-  config.pipelines = run.pipelines();
-  config.micro_batch_rows = run.micro_batch_rows();
-  config.row_tokens = run.row_tokens();
-  config.hidden = loaded_->model->config().hidden;
-  config.forward_codec = run.forward_codec();
-  config.backward_codec = run.backward_codec();
-  config.replica_method = run.replica_method();
-  config.lans = LansOf(plan_, config.stage);
-  config.embedding_lans = EmbeddingLansOf(plan_);
-  SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
-  config.in_flight_max = run.in_flight_max();
-  config.activation_memory_bytes = resources_.config->activation_bytes;
-  // A quarter of the store's memory, for two boundaries.
-  config.prefetch_bytes = resources_.config->store_memory_bytes / 8;
-  config.resume_step = plan_.resume_step();
-  return config;
-}
-
-// Tells how much m and residuals this peer will keep, before the first step, against quota and free
-// disk.
-void StageHost::ShowDeltaSize(const pipeline::RunnerConfig& config,
-                              const storage::DeltaImages& sample) {
-  const control::v1::RunConfig& run = plan_.config();
-  const std::uint64_t own = dataset::SamplesOfPipeline(run.train_rows(), run.micro_batches(),
-                                                       config.pipeline, config.pipelines);
-  const auto size = storage::ComputeDeltaSize(sample, run.train_rows(), own, config.stages);
-  const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
-  const std::uint64_t quota = resources_.config->delta_store_bytes;
-  const bool tight = resources_.config->store_space == "tight";
-  budget_.delta_sample_bytes = sample.m;
-  budget_.residual_sample_bytes = sample.residual;
-  budget_.delta_store_bytes =
-      boundaries * size.boundary_bytes + (config.stage > 0 ? size.residual_bytes : 0);
-  budget_.delta_disk_bytes = storage::DeltaDiskBytesMax(
-      tight ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault,
-      quota == 0 ? budget_.delta_store_bytes : std::min(budget_.delta_store_bytes, quota));
-  struct statvfs info {};
-  if (::statvfs(resources_.config->directory.c_str(), &info) == 0) {
-    budget_.disk_free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
-  }
-  if (size.all_bytes == 0) return;
-  SHOAL_LOG(kInfo, "daemon", "stage.m", {"per_sample", FormatBytes(sample.m)},
-            {"per_boundary", FormatBytes(size.boundary_bytes)},
-            {"residual_per_sample", FormatBytes(sample.residual)},
-            {"residual_at_upper_end", FormatBytes(size.residual_bytes)},
-            {"in_all", FormatBytes(budget_.delta_store_bytes)},
-            {"files_up_to", FormatBytes(budget_.delta_disk_bytes)},
-            {"quota", quota == 0 ? "none" : FormatBytes(quota)},
-            {"disk_free", FormatBytes(budget_.disk_free_bytes)});
-}
-
 Status StageHost::StartRunner() {
-  SHOAL_ASSIGN_OR_RETURN(const pipeline::RunnerConfig config, MakeRunnerConfig());
-  const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
-  if (needs_data && loaded_->data == nullptr) {
-    return InvalidArgument("the plan gives this stage no data");
-  }
-  if (needs_data && loaded_->data->info().row_tokens != config.row_tokens) {
-    return InvalidArgument("the data's rows have " +
-                           std::to_string(loaded_->data->info().row_tokens) +
-                           " tokens, the run's have " + std::to_string(config.row_tokens));
-  }
-  if (needs_data && loaded_->data->info().vocabulary > loaded_->model->config().vocabulary) {
-    return InvalidArgument("the data was prepared with another tokenizer: it has token ids up to " +
-                           std::to_string(loaded_->data->info().vocabulary - 1) +
-                           ", the model knows " +
-                           std::to_string(loaded_->model->config().vocabulary) + " tokens");
-  }
-  SHOAL_ASSIGN_OR_RETURN(const storage::DeltaImages images, ImagesOf(config));
+  SHOAL_ASSIGN_OR_RETURN(
+      const pipeline::RunnerConfig config,
+      RunnerConfigOf(plan_, own_, loaded_->model->config().hidden, *resources_.config));
+  SHOAL_RETURN_IF_ERROR(
+      CheckData(config, loaded_->data.get(), loaded_->model->config().vocabulary));
+  SHOAL_ASSIGN_OR_RETURN(budget_, BudgetOf(config, plan_.config(), *resources_.config));
   const model::StageModel& model = *loaded_->model;
   budget_.state_bytes = model.StateBytes();
   budget_.micro_batch_bytes = model.MicroBatchBytes(config.micro_batch_rows, config.row_tokens);
-  ShowDeltaSize(config, images);
   pipeline::StageRunner::Dependencies dependencies;
   dependencies.control = resources_.control;
   dependencies.compute = resources_.compute;
@@ -286,51 +177,8 @@ Status StageHost::StartRunner() {
   dependencies.mediator = this;
   SHOAL_ASSIGN_OR_RETURN(runner_, pipeline::NewStageRunner(config, dependencies));
   owner_->OnStageState(PeerState::kSyncing, "connecting to neighbours");
-  runner_->Start(MakeTargets());
+  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->config().tied_head));
   return Status::Ok();
-}
-
-net::LinkTarget StageHost::TargetOf(std::uint32_t pipeline, std::uint32_t stage,
-                                    std::string channel) const {
-  net::LinkTarget target;
-  for (const control::v1::Position& position : plan_.positions()) {
-    if (position.pipeline() != pipeline || position.stage() != stage) continue;
-    target.peer = ToPeerId(position.peer());
-    target.addresses.assign(position.addresses().begin(), position.addresses().end());
-    target.run = RunId{plan_.config().run()};
-    target.generation = plan_.generation();
-    target.channel = std::move(channel);
-    break;
-  }
-  return target;
-}
-
-pipeline::LinkTargets StageHost::MakeTargets() const {
-  pipeline::LinkTargets targets;
-  const std::uint32_t pipeline = own_.pipeline();
-  const std::uint32_t stage = own_.stage();
-  const std::uint32_t last = plan_.config().stages() - 1;
-  const std::string p = std::to_string(pipeline);
-  if (stage < last) {
-    targets.next = TargetOf(pipeline, stage + 1, "boundary/" + p + "/" + std::to_string(stage));
-  }
-  if (stage > 0) {
-    targets.previous =
-        TargetOf(pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
-  }
-  if (last > 0 && (stage == 0 || stage == last) && loaded_->model->config().tied_head) {
-    for (std::uint32_t other = 0; other < plan_.config().pipelines(); ++other) {
-      const std::uint32_t low = stage == 0 ? pipeline : other, high = stage == 0 ? other : pipeline;
-      const std::string ends = std::to_string(low) + "-" + std::to_string(high);
-      targets.embedding.push_back(TargetOf(other, stage == 0 ? last : 0, "embedding/" + ends));
-    }
-  }
-  for (std::uint32_t other = 0; other < plan_.config().pipelines(); ++other) {
-    const std::string pair =
-        std::to_string(std::min(other, pipeline)) + "-" + std::to_string(std::max(other, pipeline));
-    targets.group.push_back(TargetOf(other, stage, "group/" + std::to_string(stage) + "/" + pair));
-  }
-  return targets;
 }
 
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
@@ -403,55 +251,17 @@ void StageHost::TellReady() {
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
-  control::v1::PeerMessage message;
-  control::v1::StepReady* proto = message.mutable_step_ready();
-  proto->set_generation(plan_.generation());
-  proto->set_step(ready.step);
-  proto->set_micro_batches(ready.micro_batches);
-  proto->set_labels(ready.labels);
-  proto->set_loss_sum(ready.loss_sum);
-  proto->set_squared_norm(ready.squared_norm);
-  control::v1::StageTiming* timing = proto->mutable_timing();
-  timing->set_forward_ms(ready.times.forward_ms);
-  timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);
-  timing->set_backward_weights_ms(ready.times.backward_weights_ms);
-  timing->set_round_trip_ms(ready.times.round_trip_ms);
-  timing->set_send_forward_ms(ready.times.send_forward_ms);
-  timing->set_send_backward_ms(ready.times.send_backward_ms);
-  timing->set_micro_batch_bytes(ready.times.micro_batch_bytes);
-  timing->set_pending_weights_bytes(ready.times.pending_weights_bytes);
-  owner_->Tell(std::move(message));
+  owner_->Tell(StepReadyMessage(plan_.generation(), ready));
 }
 
 void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
-  control::v1::PeerMessage message;
-  control::v1::SyncDone* proto = message.mutable_sync_done();
-  proto->set_generation(plan_.generation());
-  proto->set_step(step);
-  proto->set_squared_norm(squared_norm);
-  const replica::ExactExchange exchange = runner_->stats().exchange;
-  proto->set_exchange_ms(exchange.ms);
-  proto->set_exact_values(exchange.values);
-  proto->set_factor_values(exchange.factor_values);
-  owner_->Tell(std::move(message));
+  owner_->Tell(SyncDoneMessage(plan_.generation(), step, squared_norm, runner_->stats().exchange));
 }
 
 void StageHost::OnApplied(std::uint64_t step,
-                          const std::vector<pipeline::BoundaryChecksum>& places) {
-  boundaries_ = places;
-  control::v1::PeerMessage message;
-  control::v1::Applied* proto = message.mutable_applied();
-  proto->set_generation(plan_.generation());
-  proto->set_step(step);
-  for (const pipeline::BoundaryChecksum& place : places) {
-    if (place.side == storage::BoundarySide::kResidual) continue;  // no other end to compare with
-    control::v1::BoundaryChecksum* item = proto->add_boundaries();
-    item->set_boundary(place.boundary);
-    item->set_receiver(place.side == storage::BoundarySide::kReceiver);
-    item->set_checksum(place.checksum);
-    item->set_records(place.records);
-  }
-  steps_.OnApplied(step, std::move(message));
+                          const std::vector<pipeline::BoundaryChecksum>& boundaries) {
+  boundaries_ = boundaries;
+  steps_.OnApplied(step, AppliedMessage(plan_.generation(), step, boundaries));
 }
 
 // Tasks of compute run in order, so that both see the weights before a further step changes them.

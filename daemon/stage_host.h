@@ -16,10 +16,10 @@
 #include "daemon/artefact_fetcher.h"
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
+#include "daemon/stage_budget.h"
 #include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/checkpoints/checkpoint_store.h"
-#include "storage/delta/delta_size.h"
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
 
@@ -37,17 +37,6 @@ struct StageResources {
   storage::DeltaStore* delta_store = nullptr;
   storage::CheckpointStore* checkpoints = nullptr;
   const DaemonConfig* config = nullptr;
-};
-
-// What the stage costs, computed before it starts and shown.
-struct StageBudget {
-  std::uint64_t state_bytes = 0;            // what the model holds: weights, gradients, moments
-  std::uint64_t micro_batch_bytes = 0;      // one in flight
-  std::uint64_t delta_store_bytes = 0;      // when every sample was visited
-  std::uint64_t delta_sample_bytes = 0;     // m of one sample at one boundary
-  std::uint64_t residual_sample_bytes = 0;  // of a sample's gradients, at the boundary before
-  std::uint64_t delta_disk_bytes = 0;       // what the store's files may then take
-  std::uint64_t disk_free_bytes = 0;        // where the store is, when the stage began
 };
 
 // Thread: control.
@@ -96,19 +85,15 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnSyncDone(std::uint64_t step, double squared_norm) override;
   void OnModelApplied(std::uint64_t step) override;
   void OnApplied(std::uint64_t step,
-                 const std::vector<pipeline::BoundaryChecksum>& places) override;
+                 const std::vector<pipeline::BoundaryChecksum>& boundaries) override;
   void OnFailed(Status status, const PeerId* peer) override;
 
   void OnFetched(Status status);
   void LoadStage(std::shared_ptr<Loaded> loaded);
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
-  void ShowDeltaSize(const pipeline::RunnerConfig& config, const storage::DeltaImages& sample);
   Status StartRunner();
   void TellReady();
   void AwaitRoundTrips(TimePoint until);
-  Result<pipeline::RunnerConfig> MakeRunnerConfig() const;
-  pipeline::LinkTargets MakeTargets() const;
-  net::LinkTarget TargetOf(std::uint32_t pipeline, std::uint32_t stage, std::string channel) const;
   void SaveCheckpoint(std::uint64_t step, bool upload);
   void OnSaved(std::shared_ptr<Saved> saved);
   void UploadNext(std::shared_ptr<Saved> saved);

@@ -35,17 +35,17 @@ Status CheckPlan(const control::v1::Plan& plan) {
     return InvalidArgument("no run has such a plan: its number of " + std::string(name) + " is " +
                            std::to_string(value) + ", the limit is " + std::to_string(most));
   }
-  std::set<std::pair<std::uint32_t, std::uint32_t>> places;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> positions;
   for (const control::v1::Position& position : plan.positions()) {
     if (position.stage() >= run.stages() || position.pipeline() >= run.pipelines() ||
-        !places.emplace(position.pipeline(), position.stage()).second) {
+        !positions.emplace(position.pipeline(), position.stage()).second) {
       return InvalidArgument("the plan names stage " + std::to_string(position.stage()) +
                              " of pipeline " + std::to_string(position.pipeline()) +
                              ", which it does not have or has named already");
     }
   }
-  if (places.size() != std::size_t{run.stages()} * run.pipelines()) {
-    return InvalidArgument("the plan has " + std::to_string(places.size()) + " places for " +
+  if (positions.size() != std::size_t{run.stages()} * run.pipelines()) {
+    return InvalidArgument("the plan has " + std::to_string(positions.size()) + " positions for " +
                            std::to_string(run.pipelines()) + " pipelines of " +
                            std::to_string(run.stages()) + " stages");
   }
@@ -174,6 +174,59 @@ void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanRe
     trip->set_peer(peer.key.data(), peer.key.size());
     trip->set_ms(ms);
   }
+}
+
+control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
+                                          const pipeline::StepReady& ready) {
+  control::v1::PeerMessage message;
+  control::v1::StepReady* proto = message.mutable_step_ready();
+  proto->set_generation(generation);
+  proto->set_step(ready.step);
+  proto->set_micro_batches(ready.micro_batches);
+  proto->set_labels(ready.labels);
+  proto->set_loss_sum(ready.loss_sum);
+  proto->set_squared_norm(ready.squared_norm);
+  control::v1::StageTiming* timing = proto->mutable_timing();
+  timing->set_forward_ms(ready.times.forward_ms);
+  timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);
+  timing->set_backward_weights_ms(ready.times.backward_weights_ms);
+  timing->set_round_trip_ms(ready.times.round_trip_ms);
+  timing->set_send_forward_ms(ready.times.send_forward_ms);
+  timing->set_send_backward_ms(ready.times.send_backward_ms);
+  timing->set_micro_batch_bytes(ready.times.micro_batch_bytes);
+  timing->set_pending_weights_bytes(ready.times.pending_weights_bytes);
+  return message;
+}
+
+control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
+                                         double squared_norm,
+                                         const replica::ExactExchange& exchange) {
+  control::v1::PeerMessage message;
+  control::v1::SyncDone* proto = message.mutable_sync_done();
+  proto->set_generation(generation);
+  proto->set_step(step);
+  proto->set_squared_norm(squared_norm);
+  proto->set_exchange_ms(exchange.ms);
+  proto->set_exact_values(exchange.values);
+  proto->set_factor_values(exchange.factor_values);
+  return message;
+}
+
+control::v1::PeerMessage AppliedMessage(std::uint64_t generation, std::uint64_t step,
+                                        const std::vector<pipeline::BoundaryChecksum>& boundaries) {
+  control::v1::PeerMessage message;
+  control::v1::Applied* proto = message.mutable_applied();
+  proto->set_generation(generation);
+  proto->set_step(step);
+  for (const pipeline::BoundaryChecksum& end : boundaries) {
+    if (end.side == storage::BoundarySide::kResidual) continue;  // no other end to compare with
+    control::v1::BoundaryChecksum* item = proto->add_boundaries();
+    item->set_boundary(end.boundary);
+    item->set_receiver(end.side == storage::BoundarySide::kReceiver);
+    item->set_checksum(end.checksum);
+    item->set_records(end.records);
+  }
+  return message;
 }
 
 }  // namespace shoal::daemon

@@ -1,4 +1,5 @@
-// What the scheduler's messages say, in the terms of the stage. Pure. Thread: any.
+// The scheduler's messages in the terms of the stage, and the stage's reports as messages. Pure.
+// Thread: any.
 
 #ifndef SHOAL_DAEMON_STAGE_MESSAGES_H_
 #define SHOAL_DAEMON_STAGE_MESSAGES_H_
@@ -39,6 +40,15 @@ std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,
 bool IsGroupLink(const net::LinkStats& link);
 // What is measured of the links inside groups, once per peer.
 void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanReady* ready);
+
+control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
+                                          const pipeline::StepReady& ready);
+control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
+                                         double squared_norm,
+                                         const replica::ExactExchange& exchange);
+// Residuals are left out: there is no other end to compare them with.
+control::v1::PeerMessage AppliedMessage(std::uint64_t generation, std::uint64_t step,
+                                        const std::vector<pipeline::BoundaryChecksum>& boundaries);
 
 }  // namespace shoal::daemon
 

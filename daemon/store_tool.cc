@@ -43,10 +43,10 @@ Json Figures(const storage::DeltaStore& store) {
           {"notice", stats.notice}};
 }
 
-Json PlaceJson(const storage::BoundaryEnd& place) {
-  return {{"run", place.run.ToHex()},
-          {"boundary", place.boundary},
-          {"side", storage::BoundarySideName(place.side)}};
+Json EndJson(const storage::BoundaryEnd& end) {
+  return {{"run", end.run.ToHex()},
+          {"boundary", end.boundary},
+          {"side", storage::BoundarySideName(end.side)}};
 }
 
 // Of each run that has some, the one saved last first.
@@ -62,19 +62,19 @@ Json CheckpointsJson(const storage::CheckpointStore& checkpoints) {
 }
 
 Result<Json> Stats(const Stores& stores) {
-  Json places = Json::array();
-  for (const storage::BoundaryEnd& place : stores.deltas->Ends()) {
-    SHOAL_ASSIGN_OR_RETURN(const auto entries, stores.deltas->Inventory(place));
-    Json item = PlaceJson(place);
+  Json boundaries = Json::array();
+  for (const storage::BoundaryEnd& end : stores.deltas->Ends()) {
+    SHOAL_ASSIGN_OR_RETURN(const auto entries, stores.deltas->Inventory(end));
+    Json item = EndJson(end);
     const auto older = [](const auto& a, const auto& b) { return a.version < b.version; };
     const auto [oldest, newest] = std::minmax_element(entries.begin(), entries.end(), older);
     item["records"] = entries.size();
     item["oldestStep"] = oldest->version - 1;
     item["newestStep"] = newest->version - 1;
-    places.push_back(std::move(item));
+    boundaries.push_back(std::move(item));
   }
   Json json = Figures(*stores.deltas);
-  json["boundaries"] = std::move(places);
+  json["boundaries"] = std::move(boundaries);
   json["checkpoints"] = CheckpointsJson(*stores.checkpoints);
   return json;
 }
@@ -83,10 +83,10 @@ Result<Json> Verify(const Stores& stores) {
   storage::DeltaStore* const store = stores.deltas;
   const std::uint64_t records = store->stats().records;
   std::uint64_t read = 0, good = 0;
-  for (const storage::BoundaryEnd& place : store->Ends()) {
-    SHOAL_ASSIGN_OR_RETURN(const auto entries, store->Inventory(place));
+  for (const storage::BoundaryEnd& end : store->Ends()) {
+    SHOAL_ASSIGN_OR_RETURN(const auto entries, store->Inventory(end));
     for (const storage::DeltaInventoryEntry& entry : entries) {
-      SHOAL_ASSIGN_OR_RETURN(const auto record, store->Get(place, entry.segment));
+      SHOAL_ASSIGN_OR_RETURN(const auto record, store->Get(end, entry.segment));
       good += record.has_value() ? 1 : 0;
       if (++read % kProgressRecords == 0) {
         std::cerr << "read " << read << " of " << records << " records\n";
@@ -113,8 +113,8 @@ Result<Json> Drop(const Stores& stores, const Request& request) {
   const std::uint64_t before = stores.deltas->stats().records;
   const auto asked = [&](RunId run) { return request.all || run.ToHex() == request.run; };
   std::set<RunId> of_deltas, of_checkpoints;
-  for (const storage::BoundaryEnd& place : stores.deltas->Ends()) {
-    if (asked(place.run)) of_deltas.insert(place.run);
+  for (const storage::BoundaryEnd& end : stores.deltas->Ends()) {
+    if (asked(end.run)) of_deltas.insert(end.run);
   }
   for (const storage::StoredRun& stored : stores.checkpoints->Runs()) {
     if (asked(stored.run)) of_checkpoints.insert(stored.run);

@@ -3,7 +3,7 @@
 // vocabulary later.
 //
 // The rules are those of Hugging Face's `tokenizers` (added_vocabulary.rs), so that ids are the
-// same: of tokens that begin at the first place where any begins, the longest counts; then the
+// same: of tokens that begin at the first position where any begins, the longest counts; then the
 // search goes on behind it. Tokens that are found in raw text ("normalized": false) come first, the
 // others are searched in what these leave.
 
@@ -49,8 +49,8 @@ class AddedTokens {
   bool empty() const;
   // The pieces of `text` in order; they point into it. Any bytes are fine.
   std::vector<TextPiece> Split(std::string_view text) const;
-  // Whether a token stands in `text` across place `p`, or ends or begins there: then the pieces of
-  // the two halves are not those of the whole.
+  // Whether a token stands in `text` across position `p`, or ends or begins there: then the pieces
+  // of the two halves are not those of the whole.
   bool Touches(std::string_view text, std::size_t p) const;
 
  private:

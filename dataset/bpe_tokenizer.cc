@@ -30,7 +30,7 @@ std::uint64_t Mix(std::uint64_t a, std::uint64_t b) {
   return mixed ^ (mixed >> 31);
 }
 
-// Pair of ids -> place in the list of merges and merged id; open addressing.
+// Pair of ids -> position in the list of merges and merged id; open addressing.
 class MergeTable {
  public:
   struct Entry {
@@ -114,10 +114,10 @@ class WordMerger {
 
   struct Candidate {
     std::uint32_t rank;
-    std::size_t place;
+    std::size_t position;
     std::int32_t left, right;  // to see whether the pair is still there
     bool operator>(const Candidate& other) const {
-      return std::pair(rank, place) > std::pair(other.rank, other.place);
+      return std::pair(rank, position) > std::pair(other.rank, other.position);
     }
   };
 
@@ -162,7 +162,7 @@ class WordMerger {
     while (!heap.empty()) {
       const Candidate best = heap.top();
       heap.pop();
-      const std::size_t i = best.place;
+      const std::size_t i = best.position;
       if (s[i] != best.left || next[i] == end || s[next[i]] != best.right) continue;
       const std::size_t gone = next[i];
       s[i] = table_.Find(best.left, best.right).merged;

@@ -30,7 +30,7 @@ constexpr std::size_t kPayloadChecksumAt = 136;
 constexpr std::size_t kReserved2At = 144;
 constexpr std::size_t kHeaderChecksumAt = 184;
 
-// So that rows x places x bytes cannot overflow.
+// So that rows x positions x bytes cannot overflow.
 constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 40;
 constexpr std::uint32_t kMaxVocabulary = std::numeric_limits<std::int32_t>::max();
 

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kDataVersion = 1;
 inline constexpr std::uint32_t kMinRowTokens = 2;
 inline constexpr std::uint32_t kMaxRowTokens = 65536;
 
-// One split: rows of row_tokens places, of which the first `tokens` hold text.
+// One split: rows of row_tokens positions, of which the first `tokens` hold text.
 struct DataSplit {
   std::uint64_t rows = 0;
   std::uint64_t tokens = 0;
@@ -27,7 +27,7 @@ struct DataSplit {
 struct DataHeader {
   std::uint32_t row_tokens = 0;
   std::uint32_t vocabulary = 0;
-  std::uint32_t padding = 0;  // id in the places behind the end of the text
+  std::uint32_t padding = 0;  // id in the positions behind the end of the text
   DataSplit train;
   DataSplit validation;
   std::uint64_t text_tokens = 0;

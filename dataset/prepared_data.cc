@@ -51,11 +51,11 @@ class MappedPreparedData final : public PreparedData {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(behind, header_.row_tokens));
   }
 
-  std::int32_t TokenAt(std::uint64_t place) const {
+  std::int32_t TokenAt(std::uint64_t position) const {
     const std::byte* payload = file_->bytes().data() + kDataHeaderBytes;
     return header_.token_bytes() == 2
-               ? static_cast<std::int32_t>(LoadLittle<std::uint16_t>(payload + 2 * place))
-               : static_cast<std::int32_t>(LoadLittle<std::uint32_t>(payload + 4 * place));
+               ? static_cast<std::int32_t>(LoadLittle<std::uint16_t>(payload + 2 * position))
+               : static_cast<std::int32_t>(LoadLittle<std::uint32_t>(payload + 4 * position));
   }
 
  private:

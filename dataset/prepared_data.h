@@ -1,7 +1,7 @@
 // PreparedData: the memory-mapped file of token rows that `shoal prepare` makes.
 //
 // Rows of fixed length; sample id = row number, training rows first, then validation rows. A row
-// may be shorter at the end of the text: places behind its length are padding without label.
+// may be shorter at the end of the text: positions behind its length are padding without label.
 // Layout in docs/STORAGE.md. Thread: any (read-only).
 
 #ifndef SHOAL_DATASET_PREPARED_DATA_H_
@@ -19,7 +19,7 @@
 
 namespace shoal::dataset {
 
-// Label of a place that does not count.
+// Label of a position that does not count.
 inline constexpr std::int32_t kIgnoreLabel = -100;
 
 struct DataInfo {

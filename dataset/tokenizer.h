@@ -21,8 +21,8 @@ class Tokenizer {
   // Appends the ids of `text`, in which special and other added tokens are found, as transformers
   // does unless told otherwise. Any bytes are fine.
   virtual void Encode(std::string_view text, std::vector<std::int32_t>* ids) const = 0;
-  // The smallest place p >= `from` where `text` may be cut: the ids of the halves, encoded apart,
-  // are those of the whole. text.size() if there is none.
+  // The smallest position p >= `from` where `text` may be cut: the ids of the halves, encoded
+  // apart, are those of the whole. text.size() if there is none.
   virtual std::size_t FindBreak(std::string_view text, std::size_t from) const = 0;
   // The bytes of the ids; an id outside the vocabulary is an error.
   virtual Result<std::string> Decode(std::span<const std::int32_t> ids) const = 0;

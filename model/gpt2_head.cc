@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/stage_model.h"
+
 namespace shoal::model {
 namespace {
 

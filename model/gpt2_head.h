@@ -53,8 +53,6 @@ class Gpt2Head {
   std::unique_ptr<Weights> weights_;
 };
 
-inline constexpr std::int32_t kIgnoredLabel = -100;
-
 }  // namespace shoal::model
 
 #endif  // SHOAL_MODEL_GPT2_HEAD_H_

@@ -95,9 +95,9 @@ std::shared_ptr<Gpt2Network::Kept> Gpt2Network::Begin(const MicroBatch& micro_ba
   auto kept = std::make_shared<Kept>();
   kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
                    training ? options_.dropout : 0, MaskSeed(options_, micro_batch.id)};
-  const std::int64_t places = std::int64_t{micro_batch.rows} * micro_batch.tokens;
+  const std::int64_t tokens_in_all = std::int64_t{micro_batch.rows} * micro_batch.tokens;
   if (embedding_) kept->token_ids = ToDevice(micro_batch.token_ids, device_);
-  if (!embedding_) kept->input = ToDevice(micro_batch.input, places, device_);
+  if (!embedding_) kept->input = ToDevice(micro_batch.input, tokens_in_all, device_);
   if (head_ && !micro_batch.labels.empty()) kept->labels = ToDevice(micro_batch.labels, device_);
   return kept;
 }
@@ -217,38 +217,41 @@ void Gpt2Network::Logits(Kept* kept, bool last_only, std::span<float> logits) co
 }
 
 std::uint64_t Gpt2Network::KeptBytes(std::uint64_t rows, std::uint64_t tokens) const {
-  const std::uint64_t places = rows * tokens;
+  const std::uint64_t tokens_in_all = rows * tokens;
   const std::uint64_t hidden = config_.hidden;
   const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
-  std::uint64_t bytes = places * (embedding_ ? 8 : 4 * hidden) + (head_ ? places * 8 : 0);
+  std::uint64_t bytes =
+      tokens_in_all * (embedding_ ? 8 : 4 * hidden) + (head_ ? tokens_in_all * 8 : 0);
   if (options_.recompute) return bytes;
-  const std::uint64_t square = std::uint64_t{config_.heads} * tokens;  // attention, per place
+  const std::uint64_t square = std::uint64_t{config_.heads} * tokens;  // attention, per token
   // Forward: 2 hidden in fp32, and in the compute dtype 6 hidden + 2 inner + attention; the
   // gradients that BackwardInput leaves: 5 hidden + inner.
-  std::uint64_t per_place =
+  std::uint64_t per_token =
       4 * (2 * hidden + 4) + value * (11 * hidden + 3 * std::uint64_t{config_.inner} + square);
-  if (options_.dropout > 0) per_place += 2 * hidden + square;
-  bytes += places * per_place * blocks_.size();
-  if (embedding_) bytes += places * hidden * (options_.dropout > 0 ? 5 : 4);
-  return bytes + HeadBytes(places);
+  if (options_.dropout > 0) per_token += 2 * hidden + square;
+  bytes += tokens_in_all * per_token * blocks_.size();
+  if (embedding_) bytes += tokens_in_all * hidden * (options_.dropout > 0 ? 5 : 4);
+  return bytes + HeadBytes(tokens_in_all);
 }
 
-std::uint64_t Gpt2Network::HeadBytes(std::uint64_t places) const {
+std::uint64_t Gpt2Network::HeadBytes(std::uint64_t tokens_in_all) const {
   if (!head_) return 0;
   const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
-  const std::uint64_t logits = places * config_.vocabulary * value;
-  return places * config_.hidden * (4 + value) + (logits <= Gpt2Head::kKeptLogitBytes ? logits : 0);
+  const std::uint64_t logits = tokens_in_all * config_.vocabulary * value;
+  return tokens_in_all * config_.hidden * (4 + value) +
+         (logits <= Gpt2Head::kKeptLogitBytes ? logits : 0);
 }
 
 std::uint64_t Gpt2Network::PendingBytes(std::uint64_t rows, std::uint64_t tokens) const {
-  const std::uint64_t places = rows * tokens;
+  const std::uint64_t tokens_in_all = rows * tokens;
   const std::uint64_t hidden = config_.hidden;
   const std::uint64_t value = options_.compute == "bf16" ? 2 : 4;
   // The inputs of the four products (3 hidden + inner) and their outputs' gradients (5 hidden +
   // inner) in the compute dtype, and the norms' means and deviations.
-  const std::uint64_t per_place = 4 * 4 + value * (8 * hidden + 2 * std::uint64_t{config_.inner});
-  return places * (embedding_ ? 8 + 5 * hidden : 4 * hidden) + (head_ ? places * 8 : 0) +
-         places * per_place * blocks_.size() + HeadBytes(places);
+  const std::uint64_t per_token = 4 * 4 + value * (8 * hidden + 2 * std::uint64_t{config_.inner});
+  return tokens_in_all * (embedding_ ? 8 + 5 * hidden : 4 * hidden) +
+         (head_ ? tokens_in_all * 8 : 0) + tokens_in_all * per_token * blocks_.size() +
+         HeadBytes(tokens_in_all);
 }
 
 }  // namespace shoal::model

@@ -59,7 +59,7 @@ class Gpt2Network {
   at::Tensor Embed(Kept* kept) const;
   at::Tensor RunBlocks(Kept* kept, bool keep) const;
   void RunBlock(Kept* kept, std::size_t block, bool keep) const;
-  std::uint64_t HeadBytes(std::uint64_t places) const;  // beside the blocks' and the inputs'
+  std::uint64_t HeadBytes(std::uint64_t tokens_in_all) const;  // beside the blocks' and the inputs'
 
   const storage::ModelConfig config_;
   const StageOptions options_;

@@ -65,13 +65,16 @@ struct StageOptions {
   OptimizerOptions optimizer;
 };
 
+// The label of a token that has none and does not count.
+inline constexpr std::int32_t kIgnoredLabel = -100;
+
 struct MicroBatch {
   MicroBatchId id;
   std::uint32_t rows = 0;
   std::uint32_t tokens = 0;                 // per row
   std::vector<SampleId> samples;            // rows of them; key dropout
   std::span<const std::int32_t> token_ids;  // rows x tokens; first stage only
-  std::span<const std::int32_t> labels;     // rows x tokens, -100: none; last stage only
+  std::span<const std::int32_t> labels;     // rows x tokens, or kIgnoredLabel; last stage only
   std::span<const float> input;             // rows x tokens x hidden; all but the first stage
 };
 

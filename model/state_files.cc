@@ -52,10 +52,10 @@ void Convert(const storage::TensorView& tensor, std::size_t first, std::span<flo
 
 StateFiles::StateFiles(std::string folder, const std::vector<ParameterEntry>& entries,
                        const std::vector<StagePart>& parts, bool weights)
-    : folder_(std::move(folder)), weights_(weights), entries_(entries), places_(entries.size()) {
+    : folder_(std::move(folder)), weights_(weights), entries_(entries), locations_(entries.size()) {
   for (const StagePart& part : parts) {
     for (std::size_t i = 0; i < part.entries.size(); ++i) {
-      places_[part.entries[i]].emplace_back(parts_.size(), i);
+      locations_[part.entries[i]].emplace_back(parts_.size(), i);
     }
     parts_.push_back({part, {}, {}});
   }
@@ -101,7 +101,7 @@ Status StateFiles::Read(StateVector which, std::size_t first, std::span<float> v
   return ForEntries(
       first, values.size(),
       [&](std::size_t index, std::size_t skipped, std::size_t done, std::size_t count) {
-        const Part& part = parts_[places_[index].front().first];
+        const Part& part = parts_[locations_[index].front().first];
         const auto& source = (number == 0 ? part.weights : part.moments).source;
         const std::span<float> to = values.subspan(done, count);
         if (source == nullptr) {
@@ -151,11 +151,11 @@ Status StateFiles::Write(StateVector which, std::size_t first, std::span<const f
       first, values.size(),
       [&](std::size_t index, std::size_t skipped, std::size_t done, std::size_t count) {
         const auto bytes = std::as_bytes(values.subspan(done, count));
-        for (const auto& [part, place] : places_[index]) {
+        for (const auto& [part, index_in_part] : locations_[index]) {
           storage::TensorFile& file =
               number == 0 ? *parts_[part].weights.file : *parts_[part].moments.file;
           const std::size_t tensor =
-              number == 0 ? place : place * kMomentSuffixes.size() + number - 1;
+              number == 0 ? index_in_part : index_in_part * kMomentSuffixes.size() + number - 1;
           SHOAL_RETURN_IF_ERROR(file.Write(tensor, skipped * sizeof(float), bytes));
         }
         return Status::Ok();

@@ -73,8 +73,8 @@ class StateFiles {
   const bool weights_;
   const std::vector<ParameterEntry> entries_;
   std::vector<Part> parts_;
-  // By entry: its parts, and its place among the part's entries.
-  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> places_;
+  // By entry: its parts, and its index among the part's entries.
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> locations_;
   std::size_t size_ = 0;
   std::array<std::size_t, 3> written_ = {};  // values: of weights, of each moment
 };

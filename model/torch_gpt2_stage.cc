@@ -10,62 +10,16 @@
 
 #include "model/flat_parameters.h"
 #include "model/gpt2_network.h"
+#include "model/micro_batch_check.h"
 #include "model/stage_model.h"
 #include "model/state_files.h"
 #include "model/torch_device.h"
+#include "model/torch_guard.h"
 #include "model/unit_uses.h"
 #include "optimizer/adamw.h"
 
 namespace shoal::model {
 namespace {
-
-// The first line of what LibTorch says; the rest is a stack trace.
-Status FromTorch(std::string_view operation, std::string_view what) {
-  const std::string line(what.substr(0, what.find('\n')));
-  const std::string message = std::string(operation) + " failed: " + line;
-  for (const char* words : {"out of memory", "not enough memory", "can't allocate memory"}) {
-    if (what.find(words) != std::string_view::npos) {
-      return ResourceExhausted(message +
-                               "; use smaller micro-batches, fewer in flight, or "
-                               "recompute");
-    }
-  }
-  return Internal(message);
-}
-
-template <typename Function>
-Status Guard(std::string_view operation, Function function) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted(std::string(operation) + " failed: out of memory");
-  } catch (const std::exception& error) {
-    return FromTorch(operation, error.what());
-  }
-}
-
-std::string Name(MicroBatchId id) {
-  return "micro-batch " + std::to_string(id.step) + "/" + std::to_string(id.index);
-}
-
-Status CheckSize(std::string_view what, std::size_t have, std::size_t want) {
-  if (have == want) return Status::Ok();
-  return InvalidArgument(std::string(what) + " has " + std::to_string(have) + " values, wanted " +
-                         std::to_string(want));
-}
-
-Status CheckRange(std::string_view what, std::span<const std::int32_t> ids,
-                  std::uint32_t vocabulary, bool ignorable) {
-  for (std::int32_t id : ids) {
-    if (ignorable && id == kIgnoredLabel) continue;
-    if (id < 0 || static_cast<std::uint32_t>(id) >= vocabulary) {
-      return InvalidArgument(std::string(what) + " " + std::to_string(id) +
-                             " is outside the vocabulary of " + std::to_string(vocabulary) +
-                             "; was the data prepared with this model's tokenizer?");
-    }
-  }
-  return Status::Ok();
-}
 
 class TorchGpt2Stage final : public StageModel {
  public:
@@ -149,7 +103,7 @@ class TorchGpt2Stage final : public StageModel {
  private:
   struct InFlight {
     std::shared_ptr<Gpt2Network::Kept> kept;
-    std::size_t places = 0;              // rows * tokens
+    std::size_t tokens_in_all = 0;       // rows * tokens
     std::size_t forward_parts_done = 0;  // of all, if the forward is done
     std::size_t again_parts_done = 0;    // of the forward that the backward repeats
     std::size_t input_parts_done = 0;
@@ -160,10 +114,7 @@ class TorchGpt2Stage final : public StageModel {
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == config_.layers; }
   bool by_units() const { return options_.held == ZeroMode::kZero3; }
-  Status CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const;
-  Status CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
-                     const StepLoss* loss) const;
-  void SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const;
+  StageEnds ends() const { return {first(), last()}; }
   Status CheckBackward(MicroBatchId id, const InFlight& in_flight,
                        std::span<const float> output_gradient,
                        std::span<float> input_gradient) const;
@@ -188,61 +139,20 @@ class TorchGpt2Stage final : public StageModel {
   std::map<MicroBatchId, InFlight> kept_;
 };
 
-Status TorchGpt2Stage::CheckMicroBatch(const MicroBatch& micro_batch, bool labels) const {
-  const std::string name = Name(micro_batch.id);
-  if (micro_batch.rows == 0 || micro_batch.tokens == 0) {
-    return InvalidArgument(name + " is empty");
-  }
-  if (micro_batch.tokens > config_.positions) {
-    return InvalidArgument(name + " has rows of " + std::to_string(micro_batch.tokens) +
-                           " tokens, the model has " + std::to_string(config_.positions) +
-                           " positions; prepare the data with shorter rows");
-  }
-  const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
-  SHOAL_RETURN_IF_ERROR(
-      CheckSize(name + ": samples", micro_batch.samples.size(), micro_batch.rows));
-  if (first()) {
-    SHOAL_RETURN_IF_ERROR(CheckSize(name + ": token ids", micro_batch.token_ids.size(), places));
-    SHOAL_RETURN_IF_ERROR(
-        CheckRange(name + ": token id", micro_batch.token_ids, config_.vocabulary, false));
-  } else {
-    SHOAL_RETURN_IF_ERROR(
-        CheckSize(name + ": input", micro_batch.input.size(), places * config_.hidden));
-  }
-  if (!last() || !labels) return Status::Ok();
-  SHOAL_RETURN_IF_ERROR(CheckSize(name + ": labels", micro_batch.labels.size(), places));
-  return CheckRange(name + ": label", micro_batch.labels, config_.vocabulary, true);
-}
-
-Status TorchGpt2Stage::CheckOutput(const MicroBatch& micro_batch, std::span<float> output,
-                                   const StepLoss* loss) const {
-  const std::string name = Name(micro_batch.id);
-  if (last() && loss == nullptr) return InvalidArgument(name + ": no place for the loss");
-  const std::size_t places = std::size_t{micro_batch.rows} * micro_batch.tokens;
-  return CheckSize(name + ": output", output.size(), last() ? 0 : places * config_.hidden);
-}
-
-void TorchGpt2Stage::SetLoss(const MicroBatch& micro_batch, double sum, StepLoss* loss) const {
-  if (!last()) return;
-  const auto ignored =
-      std::count(micro_batch.labels.begin(), micro_batch.labels.end(), kIgnoredLabel);
-  *loss = {sum, micro_batch.labels.size() - static_cast<std::size_t>(ignored)};
-}
-
 Status TorchGpt2Stage::Forward(const MicroBatch& micro_batch, std::span<float> output,
                                StepLoss* loss) {
-  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
-  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(config_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(config_, ends(), micro_batch, output.size(), loss));
   if (kept_.contains(micro_batch.id)) {
-    return FailedPrecondition(Name(micro_batch.id) + " had its forward already");
+    return FailedPrecondition(NameOf(micro_batch.id) + " had its forward already");
   }
   return Guard("forward", [&] {
     InFlight in_flight;
     in_flight.kept = network_.Begin(micro_batch, true);
-    in_flight.places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+    in_flight.tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
     in_flight.forward_parts_done = network_.forward_parts();
     const double sum = network_.Forward(in_flight.kept.get(), !options_.recompute, output);
-    SetLoss(micro_batch, sum, loss);
+    if (last()) *loss = LossOf(micro_batch, sum);
     kept_.emplace(micro_batch.id, std::move(in_flight));
     return Status::Ok();
   });
@@ -251,7 +161,7 @@ Status TorchGpt2Stage::Forward(const MicroBatch& micro_batch, std::span<float> o
 Status TorchGpt2Stage::BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
                                      std::span<float> input_gradient) {
   const auto found = kept_.find(id);
-  if (found == kept_.end()) return FailedPrecondition(Name(id) + " had no forward");
+  if (found == kept_.end()) return FailedPrecondition(NameOf(id) + " had no forward");
   InFlight& in_flight = found->second;
   SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
   return Guard("backward", [&] {
@@ -264,33 +174,33 @@ Status TorchGpt2Stage::BackwardInput(MicroBatchId id, std::span<const float> out
 Status TorchGpt2Stage::CheckBackward(MicroBatchId id, const InFlight& in_flight,
                                      std::span<const float> output_gradient,
                                      std::span<float> input_gradient) const {
-  if (in_flight.input_done) return FailedPrecondition(Name(id) + " had its backward already");
+  if (in_flight.input_done) return FailedPrecondition(NameOf(id) + " had its backward already");
   if (in_flight.forward_parts_done < network_.forward_parts()) {
-    return FailedPrecondition(Name(id) + " is in its forward yet");
+    return FailedPrecondition(NameOf(id) + " is in its forward yet");
   }
-  const std::size_t values = in_flight.places * config_.hidden;
+  const std::size_t values = in_flight.tokens_in_all * config_.hidden;
   SHOAL_RETURN_IF_ERROR(
-      CheckSize(Name(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
-  return CheckSize(Name(id) + ": input gradient", input_gradient.size(), first() ? 0 : values);
+      CheckSize(NameOf(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
+  return CheckSize(NameOf(id) + ": input gradient", input_gradient.size(), first() ? 0 : values);
 }
 
 Result<bool> TorchGpt2Stage::ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
                                          StepLoss* loss) {
   if (!by_units()) return StageModel::ForwardPart(micro_batch, output, loss);
-  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
-  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(config_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(config_, ends(), micro_batch, output.size(), loss));
   InFlight& in_flight = kept_[micro_batch.id];
   if (in_flight.forward_parts_done == network_.forward_parts()) {
-    return FailedPrecondition(Name(micro_batch.id) + " had its forward already");
+    return FailedPrecondition(NameOf(micro_batch.id) + " had its forward already");
   }
   SHOAL_RETURN_IF_ERROR(Guard("forward", [&] {
     if (in_flight.forward_parts_done == 0) {
       in_flight.kept = network_.Begin(micro_batch, true);
-      in_flight.places = std::size_t{micro_batch.rows} * micro_batch.tokens;
+      in_flight.tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
     }
     const double sum = network_.ForwardPart(in_flight.kept.get(), in_flight.forward_parts_done,
                                             !options_.recompute, output);
-    if (loss != nullptr) SetLoss(micro_batch, sum, loss);
+    if (loss != nullptr && last()) *loss = LossOf(micro_batch, sum);
     return Status::Ok();
   }));
   return ++in_flight.forward_parts_done < network_.forward_parts();
@@ -301,7 +211,7 @@ Result<bool> TorchGpt2Stage::BackwardInputPart(MicroBatchId id,
                                                std::span<float> input_gradient) {
   if (!by_units()) return StageModel::BackwardInputPart(id, output_gradient, input_gradient);
   const auto found = kept_.find(id);
-  if (found == kept_.end()) return FailedPrecondition(Name(id) + " had no forward");
+  if (found == kept_.end()) return FailedPrecondition(NameOf(id) + " had no forward");
   InFlight& in_flight = found->second;
   SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
   const bool again = options_.recompute && in_flight.again_parts_done < network_.forward_parts();
@@ -338,7 +248,7 @@ Status TorchGpt2Stage::CheckGradients(StateVector which, std::size_t first,
 Result<bool> TorchGpt2Stage::BackwardWeights(MicroBatchId id) {
   const auto found = kept_.find(id);
   if (found == kept_.end() || !found->second.input_done) {
-    return FailedPrecondition(Name(id) + " had no backward of its input");
+    return FailedPrecondition(NameOf(id) + " had no backward of its input");
   }
   InFlight& in_flight = found->second;
   SHOAL_RETURN_IF_ERROR(Guard("backward of the weights", [&] {
@@ -370,11 +280,12 @@ std::vector<std::vector<std::size_t>> TorchGpt2Stage::weight_parts() const {
 Status TorchGpt2Stage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                                 StepLoss* loss) {
   SHOAL_RETURN_IF_ERROR(CheckWhole("evaluation"));
-  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, true));
-  SHOAL_RETURN_IF_ERROR(CheckOutput(micro_batch, output, loss));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(config_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(config_, ends(), micro_batch, output.size(), loss));
   return Guard("evaluation", [&] {
     const auto kept = network_.Begin(micro_batch, false);
-    SetLoss(micro_batch, network_.Forward(kept.get(), false, output), loss);
+    const double sum = network_.Forward(kept.get(), false, output);
+    if (last()) *loss = LossOf(micro_batch, sum);
     return Status::Ok();
   });
 }
@@ -383,9 +294,10 @@ Status TorchGpt2Stage::Logits(const MicroBatch& micro_batch, bool last_only,
                               std::span<float> logits) {
   if (!last()) return FailedPrecondition("logits are on the last stage only");
   SHOAL_RETURN_IF_ERROR(CheckWhole("a score"));
-  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(micro_batch, false));
-  const std::size_t places = std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
-  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), places * config_.vocabulary));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(config_, ends(), micro_batch, false));
+  const std::size_t tokens_in_all =
+      std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
+  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), tokens_in_all * config_.vocabulary));
   return Guard("forward", [&] {
     network_.Logits(network_.Begin(micro_batch, false).get(), last_only, logits);
     return Status::Ok();

@@ -37,7 +37,7 @@ void MomentGather::AddSlices(std::shared_ptr<const ShardedVector> vector) {
                                     std::max<std::size_t>(1, kSliceValues / owners_ / row_));
   const std::vector<std::uint64_t> weights(lans_.size(), 1);
   Slice slice{std::move(vector), false, 0, rows * row_ * owners_, {}};
-  slice.places = collective::HierarchicalShards(slice.values, lans_, weights, {}, row_);
+  slice.ranges = collective::HierarchicalShards(slice.values, lans_, weights, {}, row_);
   for (const bool second : {false, true}) {
     slice.second = second;
     for (slice.first = 0; slice.first < longest; slice.first += rows * row_) {
@@ -68,7 +68,7 @@ void MomentGather::Next() {
   request.count = slice->values;
   request.transform = [slice](std::size_t first, std::span<float> values) {
     const std::span<float> own = MomentOf(slice->vector->shard.get(), slice->second);
-    const std::size_t begin = slice->places[slice->vector->part->channel->rank()].begin;
+    const std::size_t begin = slice->ranges[slice->vector->part->channel->rank()].begin;
     const std::size_t from = slice->first + (first - begin);
     if (from >= own.size()) return Status::Ok();
     const std::size_t count = std::min(values.size(), own.size() - from);
@@ -89,7 +89,7 @@ void MomentGather::Count(const Slice& slice) {
   for (std::size_t member = 0; member < shards.size(); ++member) {
     if (shards[member].size() <= slice.first) continue;
     const std::uint64_t bytes =
-        sizeof(float) * std::min(slice.places[member].size(), shards[member].size() - slice.first);
+        sizeof(float) * std::min(slice.ranges[member].size(), shards[member].size() - slice.first);
     (member == slice.vector->part->channel->rank() ? own : others) += bytes;
   }
   member_->stats.replica.raw_sent += own * (shards.size() - 1);
@@ -105,10 +105,10 @@ void MomentGather::Write(std::shared_ptr<const Slice> slice, Buffer values) {
     for (std::size_t member = 0; member < vector.shards.size(); ++member) {
       const collective::ValueRange& shard = vector.shards[member];
       if (shard.size() <= slice->first) continue;
-      const collective::ValueRange& place = slice->places[member];
-      const std::size_t count = std::min(place.size(), shard.size() - slice->first);
+      const collective::ValueRange& range = slice->ranges[member];
+      const std::size_t count = std::min(range.size(), shard.size() - slice->first);
       SHOAL_RETURN_IF_ERROR(WriteParameters(model, which, *vector.part, shard.begin + slice->first,
-                                            values->floats().subspan(place.begin, count)));
+                                            values->floats().subspan(range.begin, count)));
     }
     return Status::Ok();
   };

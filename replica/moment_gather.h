@@ -53,7 +53,7 @@ class MomentGather {
     bool second = false;
     std::size_t first = 0;                       // in each shard
     std::size_t values = 0;                      // of all owners
-    std::vector<collective::ValueRange> places;  // in the slice, by member
+    std::vector<collective::ValueRange> ranges;  // in the slice, by member
   };
   void Next();
   void AddSlices(std::shared_ptr<const ShardedVector> vector);

@@ -24,15 +24,10 @@
 
 #include "common/task_scope.h"
 #include "compression/codecs/learned_levels.h"
-#include "replica/collective/channel_mux.h"
-#include "replica/collective/direct/hierarchical_exchange.h"
-#include "replica/collective/exchange.h"
-#include "replica/gradient_buckets.h"
-#include "replica/group_lans.h"
 #include "replica/learned_codecs.h"
 #include "replica/methods/qsdp_method.h"
-#include "replica/moment_gather.h"
-#include "replica/owned_shard.h"
+#include "replica/qsdp_group.h"
+#include "replica/qsdp_state.h"
 #include "replica/replica_step.h"
 
 namespace shoal::replica {
@@ -41,12 +36,6 @@ namespace {
 using compression::LevelHistogram;
 using model::StateVector;
 
-constexpr char kExactCodec[] = "raw:dtype=fp32";
-
-// Channels of a part's group.
-enum Channel : std::size_t { kSmall, kMoments, kFirstBucket };
-// Rounds of a step: gradients and, behind a wrong guess, gradients again; weights; norms, counts.
-enum Round : std::uint64_t { kGradients = 1, kAgain, kWeights, kNorms, kCounts, kRounds };
 // Vectors of a bucket that keep their errors apart.
 enum Tensor : std::uint32_t { kOfGradients, kOfWeights };
 
@@ -55,9 +44,7 @@ class QsdpStep final : public ReplicaStep {
   explicit QsdpStep(const ReplicaContext& context)
       : member_(context.member),
         links_(context.links),
-        method_(context.method),
         options_(QsdpOptionsOf(context.method)),
-        final_after_(context.final_after),
         learn_steps_(options_, context.member->config.steps),
         scope_(member_->control) {}
 
@@ -69,183 +56,62 @@ class QsdpStep final : public ReplicaStep {
   std::string Awaited(const PeerId** peer) const override;
 
  private:
-  // The way of a bucket: gradients to the owners, weights back.
-  struct Bucket {
-    std::shared_ptr<OwnedShard> shard;
-    bool quantised = false;
-    std::size_t final_after = 0;
-    std::unique_ptr<collective::Exchange> exchange;
-    bool begun = false;           // of the running step
-    std::shared_ptr<Buffer> own;  // gradients
-    LevelHistogram counts = {};   // of them
-    Buffer spare;                 // for them
-    std::shared_ptr<Buffer> sum;  // of the own shard, until its step is made
-  };
-  struct Group {
-    explicit Group(const QsdpOptions& options) : codecs(options) {}
-    std::shared_ptr<const ParameterGroup> part;
-    collective::LanGroups lans;  // by member
-    std::unique_ptr<collective::ChannelMux> mux;
-    std::unique_ptr<collective::Exchange> small;  // norms and counts
-    std::unique_ptr<MomentGather> moments;
-    std::vector<Bucket> buckets;  // in the order in which all begin with them
-    std::unique_ptr<BucketQueue> reduce_scatters, all_gathers;  // of the buckets
-    std::size_t buckets_left = 0;                               // of Apply
-    LearnedCodecs codecs;
-    double squared_norm = 0;
-
-    std::size_t NumberOf(const Bucket& bucket) const {
-      return static_cast<std::size_t>(&bucket - buckets.data());
-    }
-  };
-
-  Status OpenGroup(Group* group);
-  Status AddBucket(Group* group, const GradientBucket& layout, bool quantised);
-  Result<std::unique_ptr<collective::Exchange>> NewExchange(
-      const collective::ExchangeConfig& config, const collective::LanGroups& lans,
-      collective::GroupChannel* channel) const;
   void Load();
-  bool Learns(const Group& group) const;
   void BeginStep(std::uint64_t step);
-  void Read(Group* group, Bucket* bucket);
-  void StartAgain(Group* group);
-  void Scatter(Group* group, Bucket* bucket);
-  void MaybeExchangeNorms(Group* group);
-  void ExchangeNorms(Group* group, double squared_norm);
+  void Read(QsdpGroup* group, QsdpBucket* bucket);
+  void StartAgain(QsdpGroup* group);
+  void Scatter(QsdpGroup* group, QsdpBucket* bucket);
+  void MaybeExchangeNorms(QsdpGroup* group);
+  void ExchangeNorms(QsdpGroup* group, double squared_norm);
   OwnerRule RuleOf(const ApplyOrder& order) const;
-  void Gather(Group* group, Bucket* bucket);
-  void Adopt(Group* group, Bucket* bucket, Buffer weights);
-  void ExchangeCounts(Group* group);
+  void Gather(QsdpGroup* group, QsdpBucket* bucket);
+  void Adopt(QsdpGroup* group, QsdpBucket* bucket, Buffer weights);
+  void ExchangeCounts(QsdpGroup* group);
   void FinishGroup();
   void GatherMoments();
-  void FinishApply(const Status& status);
+  void FinishApply() { std::exchange(applied_, nullptr)(Status::Ok()); }
+  // False if the step has failed.
+  bool Enter(QsdpEvent event);
   void Fail(const Status& status);
-  collective::ExchangeRequest NewRequest(const Group& group, Round round) const;
   void Start(collective::Exchange* exchange, collective::ExchangeRequest request,
              std::function<void(Buffer)> then);
 
   Member* const member_;
   const GroupLinks* const links_;
-  const ReplicaMethod method_;
   const QsdpOptions options_;
-  const FinalParts final_after_;
   LearnSteps learn_steps_;
-  std::deque<Group> groups_;
+  std::deque<QsdpGroup> groups_;
+  QsdpState state_ = QsdpState::kAccumulating;
+  Status error_;            // by which it failed
   std::uint64_t step_ = 0;  // running
   bool learns_ = false;     // at its end
   bool takes_part_ = true;  // this pipeline in it; until Reduce says otherwise
   bool again_ = false;      // it is in its second round
-  Status early_error_;      // came before Reduce
   ReduceOrder order_;
   OwnerRule rule_;  // without what buckets differ in
   std::size_t groups_left_ = 0;
-  std::function<void(Result<double>)> done_;  // null: no Reduce is running
-  std::function<void(Status)> applied_;       // null: no Apply is
+  std::function<void(Result<double>)> done_;  // of Reduce
+  std::function<void(Status)> applied_;       // of Apply
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
 Status QsdpStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
-    Group& group = groups_.emplace_back(options_);
-    group.part = part;
-    SHOAL_ASSIGN_OR_RETURN(group.lans, LansOfGroup(member_->config, options_, *part));
-    SHOAL_RETURN_IF_ERROR(OpenGroup(&group));
+    QsdpGroup* const group = &groups_.emplace_back(options_);
+    SHOAL_RETURN_IF_ERROR(
+        group->Open(context, part,
+                    {.reduce_scatter = [this, group](QsdpBucket* b) { Scatter(group, b); },
+                     .all_gather = [this, group](QsdpBucket* b) { Gather(group, b); }}));
   }
   Load();
   return Status::Ok();
 }
 
-Status QsdpStep::OpenGroup(Group* group) {
-  std::vector<std::pair<GradientBucket, bool>> buckets;
-  for (const bool quantised : {true, false}) {
-    const auto part = Select(*group->part, [&](const model::TensorLayout& tensor) {
-      return (tensor.shape.size() >= 2 && tensor.size >= options_.raw_below) == quantised;
-    });
-    if (part->values == 0) continue;
-    for (GradientBucket& bucket :
-         CutBuckets(part, final_after_, member_->config.bucket_values_min)) {
-      buckets.emplace_back(std::move(bucket), quantised);
-    }
-  }
-  std::ranges::stable_sort(buckets, {}, [](const auto& one) { return one.first.final_after; });
-  group->mux = std::make_unique<collective::ChannelMux>(
-      group->part->channel, kFirstBucket + buckets.size(),
-      [member = member_](const Status& status) {
-        member->fail(status.WithContext("inside the stage group"), nullptr);
-      });
-  group->reduce_scatters = std::make_unique<BucketQueue>(
-      [this, group](std::size_t i) { Scatter(group, &group->buckets[i]); });
-  group->all_gathers = std::make_unique<BucketQueue>(
-      [this, group](std::size_t i) { Gather(group, &group->buckets[i]); });
-  for (const auto& [bucket, quantised] : buckets) {
-    SHOAL_RETURN_IF_ERROR(AddBucket(group, bucket, quantised));
-  }
-  collective::ExchangeConfig small;
-  small.row = 1;
-  small.epoch = member_->config.generation;
-  SHOAL_ASSIGN_OR_RETURN(group->small,
-                         collective::NewDirectExchange(small, group->mux->channel(kSmall),
-                                                       member_->control, member_->codec));
-  collective::ExchangeConfig config;
-  config.row = options_.bucket;
-  config.epoch = member_->config.generation;
-  config.early_bytes_max += 2 * sizeof(float) * MomentGather::kSliceValues;
-  SHOAL_ASSIGN_OR_RETURN(auto moments,
-                         NewExchange(config, group->lans, group->mux->channel(kMoments)));
-  group->moments =
-      std::make_unique<MomentGather>(member_, std::move(moments), group->lans, config.row);
-  return Status::Ok();
-}
-
-Status QsdpStep::AddBucket(Group* group, const GradientBucket& layout, bool quantised) {
-  const ParameterGroup& part = *layout.part;
-  const std::size_t number = group->buckets.size();
-  collective::ExchangeConfig config;
-  config.row = options_.bucket;
-  config.seed =
-      SeedOf(member_->config.seed, number + 1 + (part.embedding ? collective::kMuxChannelsMax : 0));
-  config.epoch = member_->config.generation;
-  config.early_bytes_max += 2 * sizeof(float) * part.values;
-  config.reuse_memory = true;
-  if (quantised) {
-    config.codec = method_.codec;
-    config.result_codec = kExactCodec;  // the most that any round needs
-    config.error_feedback = method_.feedback;
-    config.result_feedback = false;
-  }
-  // Whoever does not count in a step owns its shard all the same.
-  const std::vector<std::uint64_t> weights(part.channel->size(), 1);
-  Bucket bucket;
-  bucket.shard = std::make_shared<OwnedShard>(
-      layout.part,
-      collective::HierarchicalShards(part.values, group->lans, weights, {}, config.row),
-      quantised && options_.delta);
-  bucket.quantised = quantised;
-  bucket.final_after = layout.final_after;
-  SHOAL_ASSIGN_OR_RETURN(bucket.exchange, NewExchange(config, group->lans,
-                                                      group->mux->channel(kFirstBucket + number)));
-  group->reduce_scatters->Add(part.values);
-  group->all_gathers->Add(part.values);
-  group->buckets.push_back(std::move(bucket));
-  return Status::Ok();
-}
-
-// Codes and sums run beside the model, which is at work on what is not final yet.
-Result<std::unique_ptr<collective::Exchange>> QsdpStep::NewExchange(
-    const collective::ExchangeConfig& config, const collective::LanGroups& lans,
-    collective::GroupChannel* channel) const {
-  Executor* const control = member_->control;
-  if (lans.back() + 1 == lans.size()) {  // nobody shares one
-    return collective::NewDirectExchange(config, channel, control, member_->codec);
-  }
-  return collective::NewHierarchicalExchange({config, lans}, channel, control, member_->codec);
-}
-
 // Before any gradient is read, and so before any shard is used.
 void QsdpStep::Load() {
   std::vector<std::shared_ptr<OwnedShard>> shards;
-  for (const Group& group : groups_) {
-    for (const Bucket& bucket : group.buckets) shards.push_back(bucket.shard);
+  for (const QsdpGroup& group : groups_) {
+    for (const QsdpBucket& bucket : group.buckets) shards.push_back(bucket.shard);
   }
   auto load = [model = member_->model, shards = std::move(shards)] {
     for (const auto& shard : shards) SHOAL_RETURN_IF_ERROR(shard->Load(model));
@@ -256,16 +122,11 @@ void QsdpStep::Load() {
   });
 }
 
-bool QsdpStep::Learns(const Group& group) const {
-  return learns_ && std::any_of(group.buckets.begin(), group.buckets.end(),
-                                [](const Bucket& bucket) { return bucket.quantised; });
-}
-
-collective::ExchangeRequest QsdpStep::NewRequest(const Group& group, Round round) const {
-  collective::ExchangeRequest request;
-  request.round = step_ * kRounds + round;
-  request.weights.assign(group.part->channel->size(), 1);
-  return request;
+bool QsdpStep::Enter(QsdpEvent event) {
+  const std::optional<QsdpState> next = NextState(state_, event);
+  SHOAL_CHECK(next.has_value());
+  state_ = *next;
+  return state_ != QsdpState::kFailed;
 }
 
 void QsdpStep::Start(collective::Exchange* exchange, collective::ExchangeRequest request,
@@ -287,38 +148,37 @@ void QsdpStep::BeginStep(std::uint64_t step) {
 
 void QsdpStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   BeginStep(step);
-  for (Group& group : groups_) {
-    for (Bucket& bucket : group.buckets) {
+  for (QsdpGroup& group : groups_) {
+    for (QsdpBucket& bucket : group.buckets) {
       if (!bucket.begun && bucket.final_after <= parts) Read(&group, &bucket);
     }
   }
 }
 
 void QsdpStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
-  SHOAL_CHECK(!done_);
+  if (!Enter(QsdpEvent::kReduce)) {
+    return scope_.Post("gradients.failed", [this, done = std::move(done)] { done(error_); });
+  }
   BeginStep(order.step);
   order_ = order;
   done_ = std::move(done);
-  if (!early_error_.ok()) {
-    return scope_.Post("gradients.failed", [this] { Fail(early_error_); });
-  }
   const std::vector<std::uint32_t>& counted = order_.pipelines;
   takes_part_ =
       std::find(counted.begin(), counted.end(), member_->config.pipeline) != counted.end();
   again_ = counted.size() != member_->config.pipelines;  // each is named once
   groups_left_ = groups_.size();
-  for (Group& group : groups_) {
+  for (QsdpGroup& group : groups_) {
     CountRaw(*group.part, std::vector<std::uint64_t>(group.part->channel->size(), 1),
              group.part->values, &member_->stats.replica);
     if (again_) StartAgain(&group);
-    for (Bucket& bucket : group.buckets) {
+    for (QsdpBucket& bucket : group.buckets) {
       if (!bucket.begun) Read(&group, &bucket);
     }
     MaybeExchangeNorms(&group);
   }
 }
 
-void QsdpStep::Read(Group* group, Bucket* bucket) {
+void QsdpStep::Read(QsdpGroup* group, QsdpBucket* bucket) {
   bucket->begun = true;
   struct Read {
     Buffer gradient;
@@ -343,20 +203,21 @@ void QsdpStep::Read(Group* group, Bucket* bucket) {
              });
 }
 
-void QsdpStep::StartAgain(Group* group) {
-  for (Bucket& bucket : group->buckets) {
+void QsdpStep::StartAgain(QsdpGroup* group) {
+  for (QsdpBucket& bucket : group->buckets) {
     bucket.exchange->Rollback();
     bucket.sum = nullptr;
   }
   group->reduce_scatters->Restart();
-  for (const Bucket& bucket : group->buckets) {
+  for (const QsdpBucket& bucket : group->buckets) {
     if (bucket.own != nullptr) group->reduce_scatters->Ready(group->NumberOf(bucket));
   }
 }
 
-void QsdpStep::Scatter(Group* group, Bucket* bucket) {
+void QsdpStep::Scatter(QsdpGroup* group, QsdpBucket* bucket) {
   member_->progress();
-  collective::ExchangeRequest request = NewRequest(*group, again_ ? kAgain : kGradients);
+  collective::ExchangeRequest request =
+      group->NewRequest(step_, again_ ? QsdpRound::kAgain : QsdpRound::kGradients);
   request.tensor = kOfGradients;
   request.op = collective::CollectiveOp::kReduceScatter;
   request.values = bucket->own;
@@ -373,19 +234,19 @@ void QsdpStep::Scatter(Group* group, Bucket* bucket) {
     member_->progress();
     bucket->sum = std::make_shared<Buffer>(std::move(*sum));
     group->reduce_scatters->Ended(group->NumberOf(*bucket), bucket->exchange->traffic().sent_bytes);
-    if (done_) MaybeExchangeNorms(group);
+    if (state_ == QsdpState::kReducing) MaybeExchangeNorms(group);
   });
 }
 
 // ---- the norm of their sum ----
 
-void QsdpStep::MaybeExchangeNorms(Group* group) {
+void QsdpStep::MaybeExchangeNorms(QsdpGroup* group) {
   std::vector<std::shared_ptr<const Buffer>> sums;
-  for (const Bucket& bucket : group->buckets) {
+  for (const QsdpBucket& bucket : group->buckets) {
     if (bucket.sum == nullptr) return;
     sums.push_back(bucket.sum);
   }
-  for (Bucket& bucket : group->buckets) {
+  for (QsdpBucket& bucket : group->buckets) {
     // Work of a round that was rolled back may still read it.
     if (!again_ && bucket.own != nullptr) bucket.spare = std::move(*bucket.own);
     bucket.own = nullptr;
@@ -400,12 +261,12 @@ void QsdpStep::MaybeExchangeNorms(Group* group) {
 }
 
 // Every member knows the norm of its shards only.
-void QsdpStep::ExchangeNorms(Group* group, double squared_norm) {
+void QsdpStep::ExchangeNorms(QsdpGroup* group, double squared_norm) {
   if (!std::isfinite(squared_norm)) {
     return Fail(InvalidArgument(
         "the sum of the stage group's gradients is not finite; lower learning_rate in run.toml"));
   }
-  collective::ExchangeRequest request = NewRequest(*group, kNorms);
+  collective::ExchangeRequest request = group->NewRequest(step_, QsdpRound::kNorms);
   request.op = collective::CollectiveOp::kAllGather;
   request.count = group->part->channel->size();  // one each
   request.transform = [norm = static_cast<float>(std::sqrt(squared_norm))](
@@ -417,18 +278,20 @@ void QsdpStep::ExchangeNorms(Group* group, double squared_norm) {
     // The embedding counts on one of its two stages, as its gradient does.
     const bool counts = !group->part->embedding || member_->first_stage();
     group->squared_norm = counts ? optimizer::SumOfSquares(norms.floats()) : 0;
-    if (--groups_left_ > 0 || !done_) return;
+    if (--groups_left_ > 0 || !Enter(QsdpEvent::kNorms)) return;
     double squared = 0;
-    for (const Group& one : groups_) squared += one.squared_norm;
+    for (const QsdpGroup& one : groups_) squared += one.squared_norm;
     std::exchange(done_, nullptr)(squared);
   });
 }
 
+// Only the first of several errors counts. One that comes before Reduce is Reduce's answer.
 void QsdpStep::Fail(const Status& status) {
-  // Only the first of several errors counts.
-  if (applied_) return FinishApply(status);
+  if (state_ == QsdpState::kFailed) return;
+  Enter(QsdpEvent::kFail);
+  error_ = status;
   if (done_) return std::exchange(done_, nullptr)(status);
-  if (early_error_.ok()) early_error_ = status;
+  if (applied_) std::exchange(applied_, nullptr)(status);
 }
 
 // ---- the owners' step, and weights to all ----
@@ -445,16 +308,19 @@ OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
 }
 
 void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  if (!Enter(QsdpEvent::kApply)) {
+    return scope_.Post("gradients.failed", [this, done = std::move(done)] { done(error_); });
+  }
   applied_ = std::move(done);
   member_->computing(std::nullopt);  // of which the owners' steps are a part
   rule_ = RuleOf(order);
   groups_left_ = groups_.size();
-  for (Group& group : groups_) {
+  for (QsdpGroup& group : groups_) {
     group.small->Commit();
     group.reduce_scatters->Restart();
     group.all_gathers->Restart();
     group.buckets_left = group.buckets.size();
-    for (Bucket& bucket : group.buckets) {
+    for (QsdpBucket& bucket : group.buckets) {
       bucket.exchange->Commit();
       bucket.begun = false;
       group.all_gathers->Ready(group.NumberOf(bucket));
@@ -468,11 +334,11 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
 }
 
 // Owners make their step chunk by chunk, while the first chunks are on their way.
-void QsdpStep::Gather(Group* group, Bucket* bucket) {
+void QsdpStep::Gather(QsdpGroup* group, QsdpBucket* bucket) {
   OwnerRule rule = rule_;
   rule.change = bucket->quantised && options_.delta && !order_.checkpoint;
   rule.counts = bucket->quantised && learns_;
-  collective::ExchangeRequest request = NewRequest(*group, kWeights);
+  collective::ExchangeRequest request = group->NewRequest(step_, QsdpRound::kWeights);
   request.tensor = kOfWeights;
   request.op = collective::CollectiveOp::kAllGather;
   request.count = bucket->shard->part()->values;
@@ -483,7 +349,7 @@ void QsdpStep::Gather(Group* group, Bucket* bucket) {
   };
   if (bucket->quantised) {
     request.codec = group->codecs.gradients();
-    request.result_codec = order_.checkpoint ? kExactCodec : group->codecs.weights();
+    request.result_codec = order_.checkpoint ? kQsdpExactCodec : group->codecs.weights();
   }
   Start(bucket->exchange.get(), std::move(request), [this, group, bucket](Buffer weights) {
     bucket->exchange->Commit();
@@ -493,7 +359,7 @@ void QsdpStep::Gather(Group* group, Bucket* bucket) {
   });
 }
 
-void QsdpStep::Adopt(Group* group, Bucket* bucket, Buffer weights) {
+void QsdpStep::Adopt(QsdpGroup* group, QsdpBucket* bucket, Buffer weights) {
   auto adopt = [model = member_->model, shard = bucket->shard,
                 change = bucket->quantised && options_.delta && !order_.checkpoint,
                 weights = std::move(weights)]() mutable -> Result<Buffer> {
@@ -506,13 +372,13 @@ void QsdpStep::Adopt(Group* group, Bucket* bucket, Buffer weights) {
                bucket->exchange->Recycle(std::move(*adopted));
                member_->progress();
                if (--group->buckets_left > 0) return;
-               Learns(*group) ? ExchangeCounts(group) : FinishGroup();
+               learns_ && group->quantises() ? ExchangeCounts(group) : FinishGroup();
              });
 }
 
-void QsdpStep::ExchangeCounts(Group* group) {
+void QsdpStep::ExchangeCounts(QsdpGroup* group) {
   LevelHistogram gradients = {}, weights = {};
-  for (Bucket& bucket : group->buckets) {
+  for (QsdpBucket& bucket : group->buckets) {
     if (!bucket.quantised) continue;
     if (takes_part_) compression::AddCounts(bucket.counts, &gradients);
     compression::AddCounts(bucket.shard->TakeCounts(), &weights);
@@ -520,7 +386,7 @@ void QsdpStep::ExchangeCounts(Group* group) {
   auto counts = std::make_shared<Buffer>(2 * sizeof(LevelHistogram));
   std::ranges::copy(gradients, counts->floats().begin());
   std::ranges::copy(weights, counts->floats().begin() + compression::kLevelBins);
-  collective::ExchangeRequest request = NewRequest(*group, kCounts);
+  collective::ExchangeRequest request = group->NewRequest(step_, QsdpRound::kCounts);
   request.values = std::move(counts);
   Start(group->small.get(), std::move(request), [this, group](const Buffer& sums) {
     group->small->Commit();
@@ -532,42 +398,40 @@ void QsdpStep::ExchangeCounts(Group* group) {
 
 void QsdpStep::FinishGroup() {
   if (--groups_left_ > 0) return;
+  if (!Enter(order_.checkpoint ? QsdpEvent::kAdoptedToSave : QsdpEvent::kAdopted)) return;
   learn_steps_.Applied();
   takes_part_ = true;
   again_ = false;
-  order_.checkpoint ? GatherMoments() : FinishApply(Status::Ok());
+  order_.checkpoint ? GatherMoments() : FinishApply();
 }
 
 void QsdpStep::GatherMoments() {
   groups_left_ = groups_.size();
-  for (Group& group : groups_) {
+  for (QsdpGroup& group : groups_) {
     std::vector<ShardedVector> vectors;
-    for (const Bucket& bucket : group.buckets) {
+    for (const QsdpBucket& bucket : group.buckets) {
       const std::shared_ptr<optimizer::AdamWShard> shard(bucket.shard, bucket.shard->state());
       vectors.push_back({bucket.shard->part(), bucket.shard->shards(), shard});
     }
     group.moments->Start(std::move(vectors), [this](const Status& status) {
-      if (!status.ok() || --groups_left_ == 0) FinishApply(status);
+      if (!status.ok()) return Fail(status);
+      if (--groups_left_ == 0 && Enter(QsdpEvent::kMoments)) FinishApply();
     });
   }
 }
 
-void QsdpStep::FinishApply(const Status& status) {
-  if (applied_) std::exchange(applied_, nullptr)(status);
-}
-
 std::uint64_t QsdpStep::StateBytes() const {
   std::uint64_t bytes = 0;
-  for (const Group& group : groups_) {
-    for (const Bucket& bucket : group.buckets) bytes += bucket.shard->bytes();
+  for (const QsdpGroup& group : groups_) {
+    for (const QsdpBucket& bucket : group.buckets) bytes += bucket.shard->bytes();
   }
   return bytes;
 }
 
 std::string QsdpStep::Awaited(const PeerId** peer) const {
-  for (const Group& group : groups_) {
+  for (const QsdpGroup& group : groups_) {
     std::vector<std::size_t> members = group.small->Awaited();
-    for (const Bucket& bucket : group.buckets) {
+    for (const QsdpBucket& bucket : group.buckets) {
       if (members.empty()) members = bucket.exchange->Awaited();
     }
     if (members.empty()) members = group.moments->Awaited();

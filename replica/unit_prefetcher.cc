@@ -36,7 +36,7 @@ void UnitPrefetcher::Open() {
 }
 
 void UnitPrefetcher::Reset() {
-  SHOAL_CHECK(!place_);
+  SHOAL_CHECK(!current_);
   needed_.clear();
   ahead_.clear();
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
@@ -76,9 +76,9 @@ bool UnitPrefetcher::Wanted(std::size_t unit) const {
 void UnitPrefetcher::Before(Pass pass, std::uint32_t micro_batch, std::function<void()> go) {
   Stopped();  // the part before it
   std::size_t& done = parts_done_[{pass, micro_batch}];
-  place_ = Place{pass, micro_batch, done++};
+  current_ = PassPart{pass, micro_batch, done++};
   const std::vector<model::UnitUse>& uses = UsesOf(pass);
-  const std::size_t part = place_->part;
+  const std::size_t part = current_->part;
   SHOAL_CHECK(part < uses.size());
   const bool last = part + 1 == uses.size();
   if (last) parts_done_.erase({pass, micro_batch});
@@ -92,17 +92,17 @@ void UnitPrefetcher::Before(Pass pass, std::uint32_t micro_batch, std::function<
 }
 
 void UnitPrefetcher::Stopped() {
-  if (!place_) return;
-  const Place place = *std::exchange(place_, std::nullopt);
-  for (const std::size_t unit : UsesOf(place.pass)[place.part].gradients) {
-    TakeGradients(place, unit);
+  if (!current_) return;
+  const PassPart of = *std::exchange(current_, std::nullopt);
+  for (const std::size_t unit : UsesOf(of.pass)[of.part].gradients) {
+    TakeGradients(of, unit);
   }
 }
 
 // Releases before it gathers. Where an operation ends, its last units stay: the next one may begin
 // with them.
 void UnitPrefetcher::Prepare() {
-  if (!open_ || !place_) return;
+  if (!open_ || !current_) return;
   if (!needed_.empty()) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
       if (units_[unit].state == State::kPresent && !Wanted(unit)) {
@@ -126,7 +126,7 @@ void UnitPrefetcher::MaybeGo() {
     if (!exchange->CanPush()) return;
   }
   member_->progress();
-  member_->computing(place_->pass);
+  member_->computing(current_->pass);
   std::exchange(go_, nullptr)();
 }
 
@@ -188,7 +188,7 @@ void UnitPrefetcher::HoldGradients(std::size_t unit) {
 }
 
 // Before anything that is posted to compute later.
-void UnitPrefetcher::TakeGradients(const Place& place, std::size_t number) {
+void UnitPrefetcher::TakeGradients(const PassPart& of, std::size_t number) {
   using Taken = Result<std::vector<std::shared_ptr<const Buffer>>>;
   auto take = [model = member_->model, pieces = units_[number].pieces]() -> Taken {
     std::vector<std::shared_ptr<const Buffer>> taken;
@@ -201,13 +201,13 @@ void UnitPrefetcher::TakeGradients(const Place& place, std::size_t number) {
     return taken;
   };
   scope_.Run(member_->compute, "gradients.take", std::move(take),
-             [this, place, number](const Taken& taken) {
+             [this, of, number](const Taken& taken) {
                if (!taken.ok()) return member_->fail(taken.status(), nullptr);
                for (std::size_t i = 0; i < taken->size(); ++i) {
                  const Piece& piece = units_[number].pieces[i];
                  CountScattered(piece.exchange->layout(piece.number), piece.part->channel->rank(),
                                 &member_->stats.replica);
-                 piece.exchange->Push(place.micro_batch, static_cast<std::uint32_t>(place.part),
+                 piece.exchange->Push(of.micro_batch, static_cast<std::uint32_t>(of.part),
                                       piece.number, (*taken)[i]);
                }
              });

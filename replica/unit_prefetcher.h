@@ -57,7 +57,7 @@ class UnitPrefetcher final : public OperationGate {
     std::vector<Piece> pieces;
     std::vector<std::shared_ptr<Buffer>> fetched;  // by piece; null: on its way
   };
-  struct Place {
+  struct PassPart {
     model::Pass pass;
     std::uint32_t micro_batch;
     std::size_t part;
@@ -74,7 +74,7 @@ class UnitPrefetcher final : public OperationGate {
   void Fetch(std::size_t unit);
   void Fetched(std::size_t unit);
   void HoldGradients(std::size_t unit);
-  void TakeGradients(const Place& place, std::size_t unit);
+  void TakeGradients(const PassPart& of, std::size_t unit);
   void MaybeGo();
 
   Member* const member_;
@@ -83,8 +83,8 @@ class UnitPrefetcher final : public OperationGate {
   std::vector<Unit> units_;
   bool open_ = false;
   std::map<std::pair<model::Pass, std::uint32_t>, std::size_t> parts_done_;  // if not all
-  std::optional<Place> place_;  // of the part that waits or runs
-  std::function<void()> go_;    // it waits
+  std::optional<PassPart> current_;  // of the part that waits or runs
+  std::function<void()> go_;         // it waits
   std::vector<std::size_t> needed_, ahead_;
   TaskScope scope_;  // last: its tasks use what is above
 };

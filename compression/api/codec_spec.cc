@@ -55,9 +55,9 @@ Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator, std::str
   const std::size_t colon = text.find(':');
   parsed.name = text.substr(0, colon);
   if (const std::size_t plus = parsed.name.find('+'); plus != std::string_view::npos) {
-    parsed.stage = parsed.name.substr(plus + 1);
+    parsed.coder = parsed.name.substr(plus + 1);
     parsed.name = parsed.name.substr(0, plus);
-    if (parsed.stage.empty()) return SpecError(parsed, "nothing behind '+'");
+    if (parsed.coder.empty()) return SpecError(parsed, "nothing behind '+'");
   }
   if (colon == std::string_view::npos) return parsed;
   std::string_view rest = text.substr(colon + 1);
@@ -88,10 +88,10 @@ Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowe
   return Status::Ok();
 }
 
-Status CheckNoStage(const CodecSpec& spec) {
-  if (spec.stage.empty()) return Status::Ok();
+Status CheckNoEntropyCoder(const CodecSpec& spec) {
+  if (spec.coder.empty()) return Status::Ok();
   return SpecError(spec, std::string(spec.name) + " takes no entropy coder; leave '+" +
-                             std::string(spec.stage) + "' out");
+                             std::string(spec.coder) + "' out");
 }
 
 std::optional<std::uint32_t> SpecNumber(std::string_view text) {

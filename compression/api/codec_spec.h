@@ -22,7 +22,7 @@ struct CodecSpec {
   std::string_view text;
   std::string_view kind;  // of spec, for messages
   std::string_view name;
-  std::string_view stage;                                              // "zstd" of "direct+zstd"
+  std::string_view coder;                                              // "zstd" of "direct+zstd"
   std::vector<std::pair<std::string_view, std::string_view>> options;  // in the order given
 
   // The value of `key`, empty if absent.
@@ -46,7 +46,7 @@ inline Status CheckKeys(const CodecSpec& spec, std::initializer_list<std::string
   return CheckKeys(spec, std::span(allowed.begin(), allowed.size()));
 }
 // Error if the spec has an entropy coder.
-Status CheckNoStage(const CodecSpec& spec);
+Status CheckNoEntropyCoder(const CodecSpec& spec);
 
 // A whole number >= 1 without sign or leading zero, or nothing.
 std::optional<std::uint32_t> SpecNumber(std::string_view text);
@@ -57,7 +57,7 @@ Result<std::uint32_t> NumberOption(const CodecSpec& spec, std::string_view key, 
 // The option as a decimal fraction from `least` to `most`, or `otherwise`.
 Result<double> FractionOption(const CodecSpec& spec, std::string_view key, double least,
                               double most, std::optional<double> otherwise);
-// The place of the option's value in `names`, 0 if absent.
+// The index of the option's value in `names`, 0 if absent.
 Result<std::size_t> ChoiceOption(const CodecSpec& spec, std::string_view key,
                                  std::initializer_list<std::string_view> names);
 // A canonical spec as it is written inside another one.

@@ -5,16 +5,15 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::uint8_t kStagedVariant = 8;
 constexpr std::uint32_t kRoundingStream = 0;
 
 }  // namespace
 
 std::size_t BucketFormat::BytesMax(SampleShape shape, std::size_t samples) const {
   const std::size_t n = shape.values();
-  const std::size_t codes = stage == EntropyCoder::kNone
+  const std::size_t codes = coder == EntropyCoder::kNone
                                 ? samples * code.CodeBytes(n)
-                                : SymbolBytesMax(stage, samples * n, code.bits());
+                                : SymbolBytesMax(coder, samples * n, code.bits());
   return kPayloadHeaderBytes + samples * code.ScaleBytes(n) + codes;
 }
 
@@ -24,7 +23,7 @@ PayloadHeader BucketFormat::HeaderFor(SampleShape shape, std::size_t samples) co
   header.bits = static_cast<std::uint8_t>(code.bits());
   header.type = ValueType::kBf16;
   header.variant = static_cast<std::uint8_t>(code.rule().levels());
-  if (stage != EntropyCoder::kNone) header.variant |= kStagedVariant;
+  if (coder != EntropyCoder::kNone) header.variant |= kEntropyVariant;
   header.bucket = code.bucket();
   header.values = samples * shape.values();
   return header;
@@ -36,7 +35,7 @@ BucketWriter::BucketWriter(const BucketFormat& format, SampleShape shape, std::s
   SHOAL_CHECK(out.size() >= format.BytesMax(shape, samples));
   const std::size_t n = shape.values();
   const std::size_t block = format.code.BlockValues(n);
-  codes_.resize((format.stage == EntropyCoder::kNone ? block : samples * n) + 7);
+  codes_.resize((format.coder == EntropyCoder::kNone ? block : samples * n) + 7);
   if (format.code.rule().rounding() == Rounding::kStochastic) noise_.resize(block);
 }
 
@@ -44,7 +43,7 @@ Status BucketWriter::Block(std::size_t sample, std::size_t first, std::size_t co
                            float most) {
   const BucketCode& code = format_.code;
   const std::size_t n = shape_.values();
-  const bool packed = format_.stage == EntropyCoder::kNone;
+  const bool packed = format_.coder == EntropyCoder::kNone;
   std::uint8_t* codes = codes_.data() + (packed ? 0 : sample * n + first);
   std::byte* scales =
       out_.data() + kPayloadHeaderBytes + sample * code.ScaleBytes(n) + code.ScaleBytes(first);
@@ -70,9 +69,9 @@ void BucketWriter::Levels(float* x) const {
 std::size_t BucketWriter::Finish() {
   WritePayloadHeader(format_.HeaderFor(shape_, samples_), out_.data());
   const std::size_t n = shape_.values();
-  if (format_.stage == EntropyCoder::kNone) return format_.BytesMax(shape_, samples_);
+  if (format_.coder == EntropyCoder::kNone) return format_.BytesMax(shape_, samples_);
   const std::size_t head = kPayloadHeaderBytes + samples_ * format_.code.ScaleBytes(n);
-  return head + WriteSymbols(format_.stage, std::span(codes_).first(samples_ * n),
+  return head + WriteSymbols(format_.coder, std::span(codes_).first(samples_ * n),
                              format_.code.bits(), out_.subspan(head));
 }
 
@@ -81,7 +80,7 @@ Status BucketReader::Open(std::span<const std::byte> payload) {
   const PayloadHeader want = format_.HeaderFor(shape_, samples_);
   const std::size_t n = shape_.values();
   const std::size_t head = kPayloadHeaderBytes + samples_ * code.ScaleBytes(n);
-  if (format_.stage == EntropyCoder::kNone) {
+  if (format_.coder == EntropyCoder::kNone) {
     const auto exponent =
         CheckPayload(payload, want, format_.BytesMax(shape_, samples_), format_.spec);
     if (!exponent.ok()) return exponent.status();

@@ -22,7 +22,7 @@ namespace shoal::compression {
 
 struct BucketFormat {
   BucketCode code;
-  EntropyCoder stage = EntropyCoder::kNone;
+  EntropyCoder coder = EntropyCoder::kNone;
   std::string spec;
   CodecId id = CodecId::kDirect;
 
@@ -51,7 +51,7 @@ class BucketWriter {
   const std::size_t samples_;
   const RandomKey key_;
   const std::span<std::byte> out_;
-  std::vector<std::uint8_t> codes_;  // of a block, or of all samples if there is a stage
+  std::vector<std::uint8_t> codes_;  // of a block; with an entropy coder, of all samples
   std::vector<float> noise_;
   // The last block.
   const std::uint8_t* block_codes_ = nullptr;

@@ -19,15 +19,14 @@ namespace shoal::compression {
 namespace {
 
 constexpr std::uint8_t kAuthorsVariant = 3;
-constexpr std::uint8_t kStagedVariant = 8;
 constexpr std::uint32_t kRoundingStream = 0;
 constexpr float kAuthorsEpsilon = 1e-6F;
 
 }  // namespace
 
-ChannelCodec::ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder stage)
-    : bits_(bits), rule_(rule), stage_(stage) {
-  spec_ = "direct" + std::string(EntropySuffix(stage)) + ":bits=" + std::to_string(bits) +
+ChannelCodec::ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder coder)
+    : bits_(bits), rule_(rule), coder_(coder) {
+  spec_ = "direct" + std::string(EntropySuffix(coder)) + ":bits=" + std::to_string(bits) +
           ",bucket=channel" + (rule ? RuleOptions(*rule) : ",levels=authors");
 }
 
@@ -37,7 +36,7 @@ PayloadHeader ChannelCodec::HeaderFor(SampleShape shape, std::size_t samples) co
   header.bits = static_cast<std::uint8_t>(bits_);
   header.type = rule_ ? ValueType::kBf16 : ValueType::kFp16;
   header.variant = rule_ ? static_cast<std::uint8_t>(rule_->levels()) : kAuthorsVariant;
-  if (stage_ != EntropyCoder::kNone) header.variant |= kStagedVariant;
+  if (coder_ != EntropyCoder::kNone) header.variant |= kEntropyVariant;
   header.values = samples * shape.values();
   return header;
 }
@@ -119,8 +118,8 @@ void ChannelCodec::Quantise(std::span<const float> x, SampleShape shape, const C
 std::size_t ChannelCodec::WriteCodes(std::vector<std::uint8_t>* codes, SampleShape shape,
                                      std::size_t samples, std::span<std::byte> out) const {
   const std::size_t n = shape.values();
-  if (stage_ != EntropyCoder::kNone) {
-    return WriteSymbols(stage_, std::span(*codes).first(samples * n), bits_, out);
+  if (coder_ != EntropyCoder::kNone) {
+    return WriteSymbols(coder_, std::span(*codes).first(samples * n), bits_, out);
   }
   std::vector<std::uint8_t> padded((n + 7) / 8 * 8);
   for (std::size_t i = 0; i < samples; ++i) {
@@ -173,7 +172,7 @@ Status ChannelCodec::ReadCodes(std::span<const std::byte> in, SampleShape shape,
                                std::size_t samples, std::vector<std::uint8_t>* codes) const {
   const std::size_t n = shape.values();
   codes->resize(samples * n);
-  if (stage_ != EntropyCoder::kNone) return ReadSymbols(in, bits_, *codes, spec_);
+  if (coder_ != EntropyCoder::kNone) return ReadSymbols(in, bits_, *codes, spec_);
   std::vector<std::uint8_t> padded((n + 7) / 8 * 8);
   for (std::size_t i = 0; i < samples; ++i) {
     UnpackCodes(in.data() + i * PackedBytes(shape), padded.size() / 8, bits_, padded.data());
@@ -191,7 +190,7 @@ Status ChannelCodec::ReadCodes(std::span<const std::byte> in, SampleShape shape,
 Status ChannelCodec::Open(std::span<const std::byte> payload, SampleShape shape,
                           std::size_t samples, std::vector<std::uint8_t>* codes) const {
   const PayloadHeader want = HeaderFor(shape, samples);
-  const bool exact = stage_ == EntropyCoder::kNone;
+  const bool exact = coder_ == EntropyCoder::kNone;
   const Result<int> exponent =
       exact ? CheckPayload(payload, want, EncodedBytesMax(shape, samples), spec_)
             : CheckHeader(payload, want, spec_);
@@ -221,10 +220,10 @@ Status ChannelCodec::Decode(std::span<const std::byte> payload, SampleShape shap
 }
 
 Result<std::shared_ptr<const PlainCodec>> MakeChannelCodec(const CodecSpec& spec) {
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
   if (spec.Option("levels") != "authors") {
     SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, RuleOption(spec, Levels::kMidRise));
-    return PlainPointer(std::make_shared<const ChannelCodec>(rule.bits(), rule, stage));
+    return PlainPointer(std::make_shared<const ChannelCodec>(rule.bits(), rule, coder));
   }
   if (!spec.Option("scale").empty() || !spec.Option("rounding").empty()) {
     return SpecError(spec, "levels=authors fixes scale and rounding; leave them out");
@@ -232,7 +231,7 @@ Result<std::shared_ptr<const PlainCodec>> MakeChannelCodec(const CodecSpec& spec
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, "bits", 2, kCodeBitsMax, std::nullopt));
   return PlainPointer(
-      std::make_shared<const ChannelCodec>(static_cast<int>(bits), std::nullopt, stage));
+      std::make_shared<const ChannelCodec>(static_cast<int>(bits), std::nullopt, coder));
 }
 
 }  // namespace shoal::compression

@@ -31,7 +31,7 @@ class ChannelCodec final : public PlainCodec {
   static constexpr CodecKind kKind{"channel"};
 
   // Without `rule`: the authors' numerics.
-  ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder stage);
+  ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder coder);
 
   const std::string& spec() const override { return spec_; }
   const CodecKind* kind() const override { return &kKind; }
@@ -49,7 +49,7 @@ class ChannelCodec final : public PlainCodec {
 
   int bits() const { return bits_; }
   const std::optional<LevelRule>& rule() const { return rule_; }
-  EntropyCoder stage() const { return stage_; }
+  EntropyCoder coder() const { return coder_; }
   std::size_t ScaleBytes() const { return rule_ ? rule_->scale_bytes() : 2; }
   // Where the codes begin, behind header and scales.
   std::size_t CodesAt(SampleShape shape) const {
@@ -80,8 +80,8 @@ class ChannelCodec final : public PlainCodec {
 
  private:
   std::size_t CodeBytesMax(SampleShape shape, std::size_t samples) const {
-    return stage_ == EntropyCoder::kNone ? samples * PackedBytes(shape)
-                                         : SymbolBytesMax(stage_, samples * shape.values(), bits_);
+    return coder_ == EntropyCoder::kNone ? samples * PackedBytes(shape)
+                                         : SymbolBytesMax(coder_, samples * shape.values(), bits_);
   }
   Status ChooseScales(std::span<const std::span<const float>> samples, SampleShape shape,
                       std::byte* scales) const;
@@ -93,7 +93,7 @@ class ChannelCodec final : public PlainCodec {
 
   int bits_;
   std::optional<LevelRule> rule_;
-  EntropyCoder stage_;
+  EntropyCoder coder_;
   std::string spec_;
 };
 

@@ -19,10 +19,10 @@ constexpr std::uint32_t kSubsetStream = 10;
 class CocktailCodec final : public PlainCodec {
  public:
   CocktailCodec(std::uint32_t stride, double ratio, int bits, std::uint32_t bucket,
-                EntropyCoder stage)
-      : stride_(stride), topk_(ratio, bits, bucket, stage) {
+                EntropyCoder coder)
+      : stride_(stride), topk_(ratio, bits, bucket, coder) {
     const std::string inner = topk_.spec();
-    spec_ = "cocktail" + std::string(EntropySuffix(stage)) + ":stride=" + std::to_string(stride_) +
+    spec_ = "cocktail" + std::string(EntropySuffix(coder)) + ":stride=" + std::to_string(stride_) +
             "," + inner.substr(inner.find(':') + 1);
   }
 
@@ -115,8 +115,8 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
-  return PlainPointer(std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, stage));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const CocktailCodec>(stride, ratio, bits, bucket, coder));
 }
 
 constexpr std::string_view kKeys[] = {"stride", "ratio", "bits", "bucket", "feedback"};

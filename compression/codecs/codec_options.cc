@@ -61,9 +61,9 @@ Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hid
 }
 
 Result<EntropyCoder> EntropyOption(const CodecSpec& spec) {
-  Result<EntropyCoder> stage = ParseEntropyStage(spec.stage);
-  if (!stage.ok()) return SpecError(spec, std::string(stage.status().message()));
-  return stage;
+  Result<EntropyCoder> coder = ParseEntropyCoder(spec.coder);
+  if (!coder.ok()) return SpecError(spec, std::string(coder.status().message()));
+  return coder;
 }
 
 std::string_view RoundingForbidsFeedback(const CodecSpec& spec) {

@@ -34,7 +34,7 @@ inline constexpr std::string_view kRandomNeedsNoFeedback =
     "random rounding is right on average without feedback, and its noise would add up with it; "
     "leave feedback out";
 inline constexpr std::string_view kGroupsHaveFeedback =
-    "this codec is for stage groups, whose exchange has its own feedback; leave feedback out";
+    "this codec is for coder groups, whose exchange has its own feedback; leave feedback out";
 // `feedback=` of codecs of bits and levels: why this spec takes none, or nothing.
 std::string_view RoundingForbidsFeedback(const CodecSpec& spec);
 std::string_view AffineForbidsFeedback(const CodecSpec& spec, bool affine);

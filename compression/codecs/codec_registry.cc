@@ -64,7 +64,7 @@ std::string KnownCodecs() {
 }
 
 Status CheckOptions(const CodecEntry& entry, const CodecSpec& spec) {
-  if (!entry.entropy_coder) SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  if (!entry.entropy_coder) SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   return CheckKeys(spec, entry.keys);
 }
 

@@ -16,9 +16,9 @@ std::string RuleOptions(const LevelRule& rule, Levels usual) {
   return text;
 }
 
-DirectCodec::DirectCodec(const BucketCode& code, EntropyCoder stage)
-    : format_{code, stage,
-              "direct" + std::string(EntropySuffix(stage)) +
+DirectCodec::DirectCodec(const BucketCode& code, EntropyCoder coder)
+    : format_{code, coder,
+              "direct" + std::string(EntropySuffix(coder)) +
                   ":bits=" + std::to_string(code.bits()) +
                   ",bucket=" + std::to_string(code.bucket()) + RuleOptions(code.rule())} {}
 
@@ -63,8 +63,8 @@ Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec
                                                            std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const LevelRule rule, RuleOption(spec, Levels::kMidRise));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, BucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
-  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), coder);
 }
 
 }  // namespace shoal::compression

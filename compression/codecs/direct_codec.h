@@ -21,7 +21,7 @@ class DirectCodec final : public PlainCodec {
  public:
   static constexpr CodecKind kKind{"direct"};
 
-  DirectCodec(const BucketCode& code, EntropyCoder stage);
+  DirectCodec(const BucketCode& code, EntropyCoder coder);
 
   // For aqsgd, which writes its sections block by block.
   const BucketFormat& format() const { return format_; }

@@ -17,14 +17,14 @@ namespace {
 constexpr std::size_t kCells = 1024;  // of the range, each of which knows its first code
 constexpr float kUnits = 65535;
 
-RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyCoder stage) {
+RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyCoder coder) {
   RangeFormat format;
   format.id = CodecId::kLearned;
   format.bits = std::countr_zero(levels.size());
   format.bucket = bucket;
-  format.stage = stage;
+  format.coder = coder;
   format.table = LevelChecksum(levels);
-  format.spec = "learned" + std::string(EntropySuffix(stage)) +
+  format.spec = "learned" + std::string(EntropySuffix(coder)) +
                 ":bits=" + std::to_string(format.bits) + ",bucket=" + std::to_string(bucket) +
                 ",levels=" + LevelText(levels);
   return format;
@@ -32,11 +32,11 @@ RangeFormat FormatOf(const LevelTable& levels, std::uint32_t bucket, EntropyCode
 
 class LearnedCodec final : public RangeCodec {
  public:
-  LearnedCodec(const LevelTable& levels, std::uint32_t bucket, EntropyCoder stage)
-      : RangeCodec(FormatOf(levels, bucket, stage)) {
-    for (const std::uint16_t level : levels) places_.push_back(static_cast<float>(level) / kUnits);
-    for (std::size_t k = 0; k + 1 < places_.size(); ++k) {
-      borders_.push_back((places_[k] + places_[k + 1]) * 0.5F);
+  LearnedCodec(const LevelTable& levels, std::uint32_t bucket, EntropyCoder coder)
+      : RangeCodec(FormatOf(levels, bucket, coder)) {
+    for (const std::uint16_t level : levels) points_.push_back(static_cast<float>(level) / kUnits);
+    for (std::size_t k = 0; k + 1 < points_.size(); ++k) {
+      borders_.push_back((points_[k] + points_[k + 1]) * 0.5F);
     }
     borders_.push_back(2.0F);  // behind every value
     for (std::size_t c = 0; c < kCells; ++c) {
@@ -52,10 +52,10 @@ class LearnedCodec final : public RangeCodec {
     for (const BucketBounds& bounds : run.bounds) {
       const float factor = bounds.width == 0 ? 0.0F : 1.0F / bounds.width;
       for (std::size_t i = 0; i < bucket(); ++i) {
-        const float place = std::clamp((x[i] - bounds.low) * factor, 0.0F, 1.0F);
-        const auto cell = static_cast<std::size_t>(place * kCells);
+        const float point = std::clamp((x[i] - bounds.low) * factor, 0.0F, 1.0F);
+        const auto cell = static_cast<std::size_t>(point * kCells);
         std::uint8_t code = first_[std::min(cell, kCells - 1)];
-        while (place >= borders_[code]) ++code;
+        while (point >= borders_[code]) ++code;
         codes[i] = code;
       }
       x += bucket();
@@ -67,8 +67,8 @@ class LearnedCodec final : public RangeCodec {
               float* x) const override {
     std::array<float, std::size_t{1} << kLearnedBitsMax> values{};
     for (const BucketBounds& bounds : run.bounds) {
-      for (std::size_t k = 0; k < places_.size(); ++k) {
-        values[k] = bounds.low + bounds.width * places_[k];
+      for (std::size_t k = 0; k < points_.size(); ++k) {
+        values[k] = bounds.low + bounds.width * points_[k];
       }
       for (std::size_t i = 0; i < bucket(); ++i) x[i] = values[codes[i]];
       x += bucket();
@@ -77,7 +77,7 @@ class LearnedCodec final : public RangeCodec {
   }
 
  private:
-  std::vector<float> places_;   // of the points, in [0, 1]
+  std::vector<float> points_;   // of the points, in [0, 1]
   std::vector<float> borders_;  // border k is between points k and k + 1
   std::array<std::uint8_t, kCells> first_{};
 };
@@ -85,10 +85,10 @@ class LearnedCodec final : public RangeCodec {
 }  // namespace
 
 std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
-                                                  EntropyCoder stage) {
+                                                  EntropyCoder coder) {
   SHOAL_CHECK(std::has_single_bit(levels.size()) && levels.size() > 1 &&
               levels.size() <= std::size_t{1} << kLearnedBitsMax);
-  return std::make_shared<const LearnedCodec>(levels, bucket, stage);
+  return std::make_shared<const LearnedCodec>(levels, bucket, coder);
 }
 
 namespace {
@@ -97,12 +97,12 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
                          NumberOption(spec, "bits", 1, kLearnedBitsMax, std::nullopt));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
   const auto width = static_cast<int>(bits);
-  if (spec.Option("levels").empty()) return NewLearnedCodec(UniformLevels(width), bucket, stage);
+  if (spec.Option("levels").empty()) return NewLearnedCodec(UniformLevels(width), bucket, coder);
   Result<LevelTable> levels = ParseLevels(spec.Option("levels"), width);
   if (!levels.ok()) return SpecError(spec, std::string(levels.status().message()));
-  return NewLearnedCodec(std::move(*levels), bucket, stage);
+  return NewLearnedCodec(std::move(*levels), bucket, coder);
 }
 
 constexpr std::string_view kKeys[] = {"bits", "bucket", "levels", "feedback"};

@@ -19,7 +19,7 @@ namespace shoal::compression {
 
 // `levels`: a LevelTable of 1 to 5 bits. `bucket` divides the hidden size of every message.
 std::shared_ptr<const PlainCodec> NewLearnedCodec(LevelTable levels, std::uint32_t bucket,
-                                                  EntropyCoder stage);
+                                                  EntropyCoder coder);
 
 const CodecEntry& LearnedEntry();
 

@@ -12,7 +12,6 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::uint8_t kStagedVariant = 8;
 constexpr std::size_t kBoundsBytes = 8;
 constexpr std::size_t kTableBytes = 8;
 constexpr float kLowMin = 0x1p-100F;
@@ -62,9 +61,9 @@ std::size_t RangeCodec::BoundsBytes(std::size_t n) const {
 
 std::size_t RangeCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   const std::size_t n = shape.values();
-  const std::size_t codes = format_.stage == EntropyCoder::kNone
+  const std::size_t codes = format_.coder == EntropyCoder::kNone
                                 ? samples * code_.CodeBytes(n)
-                                : SymbolBytesMax(format_.stage, samples * n, format_.bits);
+                                : SymbolBytesMax(format_.coder, samples * n, format_.bits);
   return HeadBytes() + samples * BoundsBytes(n) + codes;
 }
 
@@ -73,7 +72,7 @@ PayloadHeader RangeCodec::HeaderFor(SampleShape shape, std::size_t samples) cons
   header.codec = format_.id;
   header.bits = static_cast<std::uint8_t>(format_.bits);
   header.type = ValueType::kFp32;
-  if (format_.stage != EntropyCoder::kNone) header.variant = kStagedVariant;
+  if (format_.coder != EntropyCoder::kNone) header.variant = kEntropyVariant;
   header.bucket = format_.bucket;
   header.values = samples * shape.values();
   return header;
@@ -114,7 +113,7 @@ Result<std::size_t> RangeCodec::Encode(std::span<const std::span<const float>> s
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   const std::size_t n = shape.values(), block = code_.BlockValues(n);
-  const bool packed = format_.stage == EntropyCoder::kNone;
+  const bool packed = format_.coder == EntropyCoder::kNone;
   std::byte* const all_bounds = out.data() + HeadBytes();
   std::byte* const all_codes = all_bounds + samples.size() * BoundsBytes(n);
   std::vector<std::uint8_t> codes((packed ? block : samples.size() * n) + 7);
@@ -139,7 +138,7 @@ Result<std::size_t> RangeCodec::Encode(std::span<const std::span<const float>> s
   if (format_.table) StoreLittle(out.data() + kPayloadHeaderBytes, *format_.table);
   const auto head = static_cast<std::size_t>(all_codes - out.data());
   if (packed) return head + samples.size() * code_.CodeBytes(n);
-  return head + WriteSymbols(format_.stage, std::span(codes).first(samples.size() * n),
+  return head + WriteSymbols(format_.coder, std::span(codes).first(samples.size() * n),
                              format_.bits, out.subspan(head));
 }
 
@@ -164,7 +163,7 @@ Status RangeCodec::CheckHead(std::span<const std::byte> payload, SampleShape sha
 
 Status RangeCodec::OpenCodes(std::span<const std::byte> rest, std::size_t n, std::size_t samples,
                              std::vector<std::uint8_t>* codes) const {
-  if (format_.stage != EntropyCoder::kNone) {
+  if (format_.coder != EntropyCoder::kNone) {
     codes->resize(samples * n);
     return ReadSymbols(rest, format_.bits, *codes, spec());
   }
@@ -186,7 +185,7 @@ Status RangeCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
   SHOAL_RETURN_IF_ERROR(CheckBucketFits(format_.bucket, shape, spec()));
   SHOAL_RETURN_IF_ERROR(CheckHead(payload, shape, samples.size()));
   const std::size_t n = shape.values(), block = code_.BlockValues(n);
-  const bool packed = format_.stage == EntropyCoder::kNone;
+  const bool packed = format_.coder == EntropyCoder::kNone;
   std::vector<BucketBounds> bounds(samples.size() * n / format_.bucket);
   SHOAL_RETURN_IF_ERROR(ReadBounds(payload.data() + HeadBytes(), bounds));
   const auto rest = payload.subspan(HeadBytes() + samples.size() * BoundsBytes(n));

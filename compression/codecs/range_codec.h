@@ -43,7 +43,7 @@ struct RangeFormat {
   CodecId id = CodecId::kShifted;
   int bits = 8;
   std::uint32_t bucket = 1;
-  EntropyCoder stage = EntropyCoder::kNone;
+  EntropyCoder coder = EntropyCoder::kNone;
   std::optional<std::uint64_t> table;  // checksum of the levels
   std::string spec;
 };

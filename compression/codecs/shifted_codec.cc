@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uint32_t kShiftStream = 9;
 
-RangeFormat FormatOf(int bits, std::uint32_t bucket, EntropyCoder stage) {
+RangeFormat FormatOf(int bits, std::uint32_t bucket, EntropyCoder coder) {
   RangeFormat format;
   format.id = CodecId::kShifted;
   format.bits = bits;
   format.bucket = bucket;
-  format.stage = stage;
-  format.spec = "shifted" + std::string(EntropySuffix(stage)) + ":bits=" + std::to_string(bits) +
+  format.coder = coder;
+  format.spec = "shifted" + std::string(EntropySuffix(coder)) + ":bits=" + std::to_string(bits) +
                 ",bucket=" + std::to_string(bucket);
   return format;
 }
@@ -65,8 +65,8 @@ class ShiftedCodec final : public RangeCodec {
 Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket, RangeBucketOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
-  return PlainPointer(std::make_shared<const ShiftedCodec>(FormatOf(bits, bucket, stage)));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const ShiftedCodec>(FormatOf(bits, bucket, coder)));
 }
 
 constexpr std::string_view kKeys[] = {"bits", "bucket", "feedback"};

@@ -8,7 +8,7 @@
 // stochastic rounding has d^2 f (1 - f). One draw a bucket, by counter (message_noise.h), not sent.
 // No value needs a code outside 0 to 2^b - 1, so nothing clips.
 // State kept: none. Bytes on the wire: 16 + 8 per bucket + b bits per value or, with an entropy
-// stage, what its codes need.
+// coder, what its codes need.
 
 #ifndef SHOAL_COMPRESSION_CODECS_SHIFTED_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_SHIFTED_CODEC_H_

@@ -26,9 +26,9 @@ std::string TileOptions(const LevelRule& rule, std::uint32_t tile) {
          RuleOptions(rule, Levels::kAffine);
 }
 
-TilesCodec::TilesCodec(const BucketCode& code, EntropyCoder stage)
-    : format_{code, stage,
-              "tiles" + std::string(EntropySuffix(stage)) + ":" +
+TilesCodec::TilesCodec(const BucketCode& code, EntropyCoder coder)
+    : format_{code, coder,
+              "tiles" + std::string(EntropySuffix(coder)) + ":" +
                   TileOptions(code.rule(), code.bucket()),
               CodecId::kTiles} {}
 

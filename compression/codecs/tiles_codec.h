@@ -36,7 +36,7 @@ class TilesCodec final : public PlainCodec {
   static constexpr CodecKind kKind{"tiles"};
 
   // `code`: its bucket is the tile.
-  TilesCodec(const BucketCode& code, EntropyCoder stage);
+  TilesCodec(const BucketCode& code, EntropyCoder coder);
 
   const std::string& spec() const override { return format_.spec; }
   const CodecKind* kind() const override { return &kKind; }

@@ -32,12 +32,12 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const LevelRule parsed, RuleOption(spec, Levels::kAffine));
   const LevelRule rule = parsed.WithLeastScale(kTileScaleBitsMin);
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t tile, TileOption(spec, hidden));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t adaptive, ChoiceOption(spec, "adaptive", {"off", "on"}));
   if (adaptive == 0) {
-    return PlainPointer(std::make_shared<const TilesCodec>(BucketCode(rule, tile), stage));
+    return PlainPointer(std::make_shared<const TilesCodec>(BucketCode(rule, tile), coder));
   }
-  if (stage != EntropyCoder::kNone || rule.levels() == Levels::kMidTread ||
+  if (coder != EntropyCoder::kNone || rule.levels() == Levels::kMidTread ||
       rule.scale() == ScaleRule::kOptimal || tile < kAdaptiveTileMin) {
     return SpecError(spec,
                      "adaptive=on needs a tile of 8 or more, levels=affine or midrise and "

@@ -20,7 +20,6 @@ namespace shoal::compression {
 namespace {
 
 constexpr std::size_t kHeaderBytes = kPayloadHeaderBytes + 8;
-constexpr std::uint8_t kStagedVariant = 8;
 // Positions have 32 bits.
 constexpr std::uint64_t kSampleValuesMax = std::uint64_t{1} << 31;
 
@@ -36,12 +35,12 @@ LevelRule Rule(int bits) {
   return {bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest};
 }
 
-PayloadHeader HeaderFor(int bits, std::uint32_t bucket, EntropyCoder stage, std::size_t values) {
+PayloadHeader HeaderFor(int bits, std::uint32_t bucket, EntropyCoder coder, std::size_t values) {
   PayloadHeader header;
   header.codec = CodecId::kTopK;
   header.bits = static_cast<std::uint8_t>(bits);
   header.type = ValueType::kBf16;
-  header.variant = stage == EntropyCoder::kNone ? 0 : kStagedVariant;
+  header.variant = coder == EntropyCoder::kNone ? 0 : kEntropyVariant;
   header.bucket = bucket;
   header.values = values;
   return header;
@@ -118,12 +117,12 @@ void SelectLargest(std::span<const float> x, std::span<std::uint32_t> positions)
   }
 }
 
-TopKCodec::TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder stage)
+TopKCodec::TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder coder)
     : ratio_(ratio),
       bits_(bits),
       bucket_(bucket),
-      stage_(stage),
-      spec_("topk" + std::string(EntropySuffix(stage)) + ":ratio=" + Decimal(ratio) +
+      coder_(coder),
+      spec_("topk" + std::string(EntropySuffix(coder)) + ":ratio=" + Decimal(ratio) +
             ",bits=" + std::to_string(bits) + ",bucket=" + std::to_string(bucket)) {}
 
 Status TopKCodec::CheckShape(SampleShape shape) const {
@@ -135,11 +134,11 @@ Status TopKCodec::CheckShape(SampleShape shape) const {
 std::size_t TopKCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   const std::size_t kept = Kept(shape);
   return kHeaderBytes + samples * (PositionBytesMax(shape.values()) + ScaleBytes(kept)) +
-         SymbolBytesMax(stage_, samples * kept, bits_);
+         SymbolBytesMax(coder_, samples * kept, bits_);
 }
 
 std::size_t TopKCodec::WriteHead(SampleShape shape, std::size_t samples, std::byte* out) const {
-  WritePayloadHeader(HeaderFor(bits_, bucket_, stage_, samples * shape.values()), out);
+  WritePayloadHeader(HeaderFor(bits_, bucket_, coder_, samples * shape.values()), out);
   StoreLittle<std::uint64_t>(out + kPayloadHeaderBytes, Kept(shape));
   return kHeaderBytes;
 }
@@ -181,7 +180,7 @@ Result<std::size_t> TopKCodec::Encode(std::span<const std::span<const float>> sa
   }
   std::copy(scales.begin(), scales.end(), out.begin() + static_cast<std::ptrdiff_t>(at));
   at += scales.size();
-  return at + WriteSymbols(stage_, codes, bits_, out.subspan(at));
+  return at + WriteSymbols(coder_, codes, bits_, out.subspan(at));
 }
 
 void TopKCodec::Levels(const std::uint8_t* codes, const std::byte* scales,
@@ -200,7 +199,7 @@ Status TopKCodec::ReadParts(std::span<const std::byte> payload, SampleShape shap
     return InvalidArgument("codec " + spec_ + ": " + what +
                            "; drop the message and ask for it again");
   };
-  const auto exponent = CheckHeader(payload, HeaderFor(bits_, bucket_, stage_, samples * n), spec_);
+  const auto exponent = CheckHeader(payload, HeaderFor(bits_, bucket_, coder_, samples * n), spec_);
   if (!exponent.ok()) return exponent.status();
   if (payload.size() < kHeaderBytes) return wrong("payload ends in its header");
   const auto said = LoadLittle<std::uint64_t>(payload.data() + kPayloadHeaderBytes);
@@ -253,8 +252,8 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 1, kHiddenMax, kKeptBucketDefault));
-  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder stage, EntropyOption(spec));
-  return PlainPointer(std::make_shared<const TopKCodec>(ratio, bits, bucket, stage));
+  SHOAL_ASSIGN_OR_RETURN(const EntropyCoder coder, EntropyOption(spec));
+  return PlainPointer(std::make_shared<const TopKCodec>(ratio, bits, bucket, coder));
 }
 
 void AdviseBackward(const CodecChoice& choice, const CodecSpec& spec, Advice* advice) {

@@ -40,12 +40,12 @@ class TopKCodec final : public PlainCodec {
   static constexpr CodecKind kKind{"topk"};
 
   // ratio 1e-4 .. 1; bits 1 .. 8; bucket: kept values that share a scale.
-  TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder stage);
+  TopKCodec(double ratio, int bits, std::uint32_t bucket, EntropyCoder coder);
 
   std::size_t Kept(SampleShape shape) const { return KeptOf(ratio_, shape.values()); }
   int bits() const { return bits_; }
   std::uint32_t bucket() const { return bucket_; }
-  EntropyCoder stage() const { return stage_; }
+  EntropyCoder coder() const { return coder_; }
   // Of one sample's kept values.
   std::size_t ScaleBytes(std::size_t kept) const { return (kept + bucket_ - 1) / bucket_ * 2; }
   // Error if a sample has more values than positions can say.
@@ -72,7 +72,7 @@ class TopKCodec final : public PlainCodec {
   double ratio_;
   int bits_;
   std::uint32_t bucket_;
-  EntropyCoder stage_;
+  EntropyCoder coder_;
   std::string spec_;
 };
 

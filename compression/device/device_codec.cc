@@ -34,7 +34,7 @@ Status CheckShape(SampleShape shape, std::size_t samples, std::string_view spec)
                          std::to_string(kDeviceValuesMax) + " at most, use the CPU");
 }
 
-Status CheckImagePlace(const std::byte* image, std::size_t sample, std::string_view spec) {
+Status CheckImageAddress(const std::byte* image, std::size_t sample, std::string_view spec) {
   if (image != nullptr && reinterpret_cast<std::uintptr_t>(image) % 16 == 0) return Status::Ok();
   return InvalidArgument("codec " + std::string(spec) + ": the m image of sample " +
                          std::to_string(sample) + (image == nullptr ? " is missing" : "") +
@@ -180,12 +180,12 @@ Status SectionsDeviceCodec::GroupToEncode(std::span<const DeviceSampleToEncode> 
     SHOAL_CHECK(keeps_m() || samples[i].m == nullptr);
     if (keeps_m()) {
       sample.next_m = next_m[i];
-      SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.next_m, i, spec()));
+      SHOAL_RETURN_IF_ERROR(CheckImageAddress(sample.next_m, i, spec()));
     }
     if (samples[i].m != nullptr && (delta || counted)) {
       sample.m = samples[i].m;
       SHOAL_CHECK(sample.m != sample.next_m);
-      SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.m, i, spec()));
+      SHOAL_RETURN_IF_ERROR(CheckImageAddress(sample.m, i, spec()));
     }
     std::vector<DeviceSample>* const group = delta ? deltas : firsts;
     sample.index = static_cast<std::uint32_t>(group->size());
@@ -283,12 +283,12 @@ Status SectionsDeviceCodec::Decode(std::span<const std::byte> payload,
     sample.values = samples[i].values;
     if (keeps_m()) {
       sample.next_m = next_m[i];
-      SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.next_m, i, spec()));
+      SHOAL_RETURN_IF_ERROR(CheckImageAddress(sample.next_m, i, spec()));
     }
     if (samples[i].delta) {
       sample.m = samples[i].m;
       SHOAL_CHECK(sample.m != sample.next_m);
-      SHOAL_RETURN_IF_ERROR(CheckImagePlace(sample.m, i, spec()));
+      SHOAL_RETURN_IF_ERROR(CheckImageAddress(sample.m, i, spec()));
     }
     (samples[i].delta ? deltas : firsts).push_back(sample);
   }

@@ -4,7 +4,7 @@
 // directions, so ends with and without a GPU work together. Packed bytes are all that crosses the
 // bus. On the device: scales, rounding, packing, m; a bucket is read once and stays in the
 // registers of a warp until its codes, the next m and the scale are written. On the CPU: headers,
-// checks of foreign bytes and the entropy stages, whose coders work on the symbols of a whole
+// checks of foreign bytes and the entropy coders, whose coders work on the symbols of a whole
 // message (docs/algorithms/gpu.md).
 //
 // Everything happens in the order of `stream`, a cudaStream_t (null: the default stream), on the

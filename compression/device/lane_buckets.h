@@ -32,23 +32,24 @@ struct LaneRange {
 
 // ---- where things lie ------------------------------------------------------------------------
 
-SHOAL_LANE std::byte* ScalePlace(const BucketJob& job, std::uint32_t index, std::uint32_t bucket) {
+SHOAL_LANE std::byte* ScaleAddress(const BucketJob& job, std::uint32_t index,
+                                   std::uint32_t bucket) {
   return job.scales + (std::size_t{index} * job.buckets + bucket) * job.rule.scale_bytes();
 }
-SHOAL_LANE std::byte* CodePlace(const BucketJob& job, std::uint32_t index, std::uint32_t group) {
+SHOAL_LANE std::byte* CodeAddress(const BucketJob& job, std::uint32_t index, std::uint32_t group) {
   const std::size_t groups = (std::size_t{job.values} + 7) / 8;
   return job.codes + (index * groups + group) * static_cast<std::size_t>(job.rule.bits());
 }
 
 SHOAL_LANE ScaleBits LoadScale(const BucketJob& job, std::uint32_t index, std::uint32_t bucket) {
-  const std::byte* at = ScalePlace(job, index, bucket);
+  const std::byte* at = ScaleAddress(job, index, bucket);
   ScaleBits scale{LoadAligned<std::uint16_t>(at), 0};
   if (job.rule.levels() == Levels::kAffine) scale.high = LoadAligned<std::uint16_t>(at + 2);
   return scale;
 }
 SHOAL_LANE void StoreScale(const BucketJob& job, std::uint32_t index, std::uint32_t bucket,
                            ScaleBits scale) {
-  std::byte* at = ScalePlace(job, index, bucket);
+  std::byte* at = ScaleAddress(job, index, bucket);
   StoreAligned<std::uint16_t>(at, scale.first);
   if (job.rule.levels() == Levels::kAffine) StoreAligned<std::uint16_t>(at + 2, scale.high);
 }
@@ -119,7 +120,7 @@ SHOAL_LANE void AdvanceGroup(const DeviceSample& sample, std::uint32_t position,
     next.Set(j, LaneToHalf(sum * down));
     value[j] = LaneFromHalf(next.Get(j)) * up;
   }
-  StoreEightHalves(next, count, sample.next_m + HalfPlace(position));
+  StoreEightHalves(next, count, sample.next_m + HalfOffset(position));
   if (sample.values != nullptr) StoreFloats(value, count, sample.values + position);
 }
 

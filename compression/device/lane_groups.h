@@ -20,7 +20,7 @@ struct CodedAt {
   SHOAL_LANE float operator()(std::size_t i) const {
     const auto at = static_cast<std::uint32_t>(start + i);
     if (!delta) return sample.x[at];
-    const auto m = LoadAligned<std::uint16_t>(sample.m + HalfPlace(at));
+    const auto m = LoadAligned<std::uint16_t>(sample.m + HalfOffset(at));
     return sample.x[at] - LaneFromHalf(m) * factor;
   }
 };
@@ -39,7 +39,7 @@ SHOAL_LANE LaneRange RangeOfLane(const BucketJob& job, const DeviceSample& sampl
   for (std::uint32_t i = lane; i < job.bucket; i += lanes) {
     Raise(extremes.x, MagnitudeBits(sample.x[coded.start + i]));
     if (job.delta) {
-      const auto m = LoadAligned<std::uint16_t>(sample.m + HalfPlace(coded.start + i));
+      const auto m = LoadAligned<std::uint16_t>(sample.m + HalfOffset(coded.start + i));
       Raise(extremes.m, m & 0x7fffU);
     }
     range.Add(coded(i));
@@ -121,14 +121,14 @@ SHOAL_LANE void DecodeGroup(const BucketJob& job, const DeviceSample& sample, st
   const int count = GroupCount(job.values, position);
   const int bits = job.rule.bits();
   float level[kLaneGroup];
-  const std::uint64_t codes = LoadCodes(CodePlace(job, sample.index, group), bits);
+  const std::uint64_t codes = LoadCodes(CodeAddress(job, sample.index, group), bits);
   ForEachInGroup<false>(job, sample, position, count, UseLevel{codes, bits, level});
   if constexpr (!kDelta) {
     StoreFloats(level, count, sample.values + position);
     return;
   }
   if (group == 0) BeginImages(job, sample, extremes);
-  const EightHalves m = LoadEightHalves(sample.m + HalfPlace(position), count);
+  const EightHalves m = LoadEightHalves(sample.m + HalfOffset(position), count);
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j) Raise(extremes.m, m.Get(j) & 0x7fffU);
   AdvanceGroup(sample, position, count, m, FactorOf(job, sample), level, extremes);
@@ -144,14 +144,14 @@ SHOAL_LANE void EncodeGroup(const BucketJob& job, const DeviceSample& sample, st
   float noise[kLaneGroup] = {};
   EightHalves m;
   LoadFloats(sample.x + position, count, x);
-  if (kDelta) m = LoadEightHalves(sample.m + HalfPlace(position), count);
+  if (kDelta) m = LoadEightHalves(sample.m + HalfOffset(position), count);
   CodedValues(x, m, kDelta, FactorOf(job, sample), coded, extremes);
   if (job.rule.rounding() == Rounding::kStochastic) {
     GroupNoise(job.key, std::uint64_t{sample.index} * job.values + position, noise);
   }
   std::uint64_t codes = 0;
   ForEachInGroup<true>(job, sample, position, count, UseCode{job.rule, count, coded, noise, codes});
-  StoreCodes(codes, job.rule.bits(), CodePlace(job, sample.index, group));
+  StoreCodes(codes, job.rule.bits(), CodeAddress(job, sample.index, group));
   if constexpr (kDelta) DecodeGroup<true>(job, sample, group, extremes);
 }
 

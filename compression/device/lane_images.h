@@ -15,11 +15,11 @@ namespace shoal::compression {
 SHOAL_LANE LevelRule ImageRule(int bits) {
   return LevelRule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
 }
-SHOAL_LANE std::size_t ColumnScalePlace(std::uint32_t column) {
+SHOAL_LANE std::size_t ColumnScaleOffset(std::uint32_t column) {
   return kMImageHeaderBytes + 2 * std::size_t{column};
 }
-SHOAL_LANE std::size_t ImageCodePlace(std::uint32_t hidden, int bits, std::uint32_t position) {
-  return ColumnScalePlace(hidden) + std::size_t{position} * static_cast<std::size_t>(bits) / 8;
+SHOAL_LANE std::size_t ImageCodeOffset(std::uint32_t hidden, int bits, std::uint32_t position) {
+  return ColumnScaleOffset(hidden) + std::size_t{position} * static_cast<std::size_t>(bits) / 8;
 }
 
 // Groups of codes behind an odd number of scales lie at addresses that are even and no more.
@@ -43,7 +43,7 @@ SHOAL_LANE void StoreImageCodes(std::uint64_t codes, int bits, std::byte* to) {
 
 SHOAL_LANE LevelConstants ColumnDecoder(const std::byte* image, int bits, std::uint32_t column,
                                         Extremes& extremes) {
-  const auto scale = LoadAligned<std::uint16_t>(image + ColumnScalePlace(column));
+  const auto scale = LoadAligned<std::uint16_t>(image + ColumnScaleOffset(column));
   const bool allowed = scale == 0 || (scale >= kScaleBitsMin && scale <= kScaleBitsMax);
   if (!allowed) Raise(extremes.m, kWrongScale);
   return ImageRule(bits).Decoder({scale, 0});
@@ -51,7 +51,7 @@ SHOAL_LANE LevelConstants ColumnDecoder(const std::byte* image, int bits, std::u
 
 SHOAL_LANE float CodeLevel(const std::byte* image, int bits, std::uint32_t hidden,
                            std::uint32_t position, LevelConstants decoder) {
-  const auto part = LoadAligned<std::uint8_t>(image + ImageCodePlace(hidden, bits, position));
+  const auto part = LoadAligned<std::uint8_t>(image + ImageCodeOffset(hidden, bits, position));
   const std::uint32_t shift = position * static_cast<std::uint32_t>(bits) % 8;
   const std::uint32_t code = part >> shift & ((1U << bits) - 1);
   return static_cast<float>(code) * decoder.factor + decoder.offset;
@@ -62,7 +62,7 @@ SHOAL_LANE float CodeLevel(const std::byte* image, int bits, std::uint32_t hidde
 SHOAL_LANE float ImageValue(const std::byte* image, int bits, std::uint32_t hidden,
                             std::uint32_t position, Extremes& extremes) {
   if (bits == 16) {
-    const auto half = LoadAligned<std::uint16_t>(image + HalfPlace(position));
+    const auto half = LoadAligned<std::uint16_t>(image + HalfOffset(position));
     Raise(extremes.m, half & 0x7fffU);
     return LaneFromHalf(half) * PowerOfTwo(ImageExponent(image));
   }
@@ -74,7 +74,7 @@ SHOAL_LANE float ImageValue(const std::byte* image, int bits, std::uint32_t hidd
 SHOAL_LANE void LoadImageValues(const ImageJob& job, const std::byte* image, std::uint32_t position,
                                 int count, float (&values)[kLaneGroup], Extremes& extremes) {
   if (job.bits == 16) {
-    const EightHalves halves = LoadEightHalves(image + HalfPlace(position), count);
+    const EightHalves halves = LoadEightHalves(image + HalfOffset(position), count);
     const float factor = PowerOfTwo(ImageExponent(image));
     SHOAL_UNROLL
     for (int j = 0; j < kLaneGroup; ++j) {
@@ -84,7 +84,7 @@ SHOAL_LANE void LoadImageValues(const ImageJob& job, const std::byte* image, std
     return;
   }
   const int bits = job.bits;
-  std::uint64_t codes = LoadImageCodes(image + ImageCodePlace(job.hidden, bits, position), bits);
+  std::uint64_t codes = LoadImageCodes(image + ImageCodeOffset(job.hidden, bits, position), bits);
   std::uint32_t column = position % job.hidden;
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j, codes >>= bits) {
@@ -143,7 +143,7 @@ SHOAL_LANE void StoreImageGroup(const ImageJob& job, const DeviceSample& sample,
     Raise(extremes.sum, MagnitudeBits(values[j]));
     halves.Set(j, LaneToHalf(values[j] * down));
   }
-  StoreEightHalves(halves, count, sample.next_m + HalfPlace(position));
+  StoreEightHalves(halves, count, sample.next_m + HalfOffset(position));
 }
 
 // What an image that the passes here wrote stands for.
@@ -152,7 +152,7 @@ SHOAL_LANE void LoadImageGroup(const ImageJob& job, const DeviceSample& sample,
   const std::uint32_t position = group * kLaneGroup;
   const int count = GroupCount(job.values, position);
   const float up = PowerOfTwo(sample.exponent);
-  const EightHalves halves = LoadEightHalves(sample.next_m + HalfPlace(position), count);
+  const EightHalves halves = LoadEightHalves(sample.next_m + HalfOffset(position), count);
   float values[kLaneGroup];
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j) values[j] = LaneFromHalf(halves.Get(j)) * up;
@@ -165,7 +165,7 @@ SHOAL_LANE void AdvanceImageGroup(const ImageJob& job, const DeviceSample& sampl
   const int count = GroupCount(job.values, position);
   float delta[kLaneGroup];
   LoadFloats(sample.values + position, count, delta);
-  const EightHalves m = LoadEightHalves(sample.m + HalfPlace(position), count);
+  const EightHalves m = LoadEightHalves(sample.m + HalfOffset(position), count);
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j) Raise(extremes.m, m.Get(j) & 0x7fffU);
   if (group == 0) {
@@ -224,11 +224,11 @@ SHOAL_LANE void CodeImageGroup(const ImageJob& job, const DeviceSample& sample, 
     const std::uint16_t scale = LevelRule::AbsMaxScale(columns[column]);
     codes |= std::uint64_t{CodeOf(rule, values[j], rule.Encoder({scale, 0}))} << (j * bits);
     if (position + static_cast<std::uint32_t>(j) < job.hidden) {
-      StoreAligned<std::uint16_t>(sample.next_m + ColumnScalePlace(column), scale);
+      StoreAligned<std::uint16_t>(sample.next_m + ColumnScaleOffset(column), scale);
     }
     column = column + 1 == job.hidden ? 0 : column + 1;
   }
-  StoreImageCodes(codes, bits, sample.next_m + ImageCodePlace(job.hidden, bits, position));
+  StoreImageCodes(codes, bits, sample.next_m + ImageCodeOffset(job.hidden, bits, position));
 }
 
 }  // namespace shoal::compression

@@ -51,7 +51,7 @@ SHOAL_LANE UnitRange<kBuckets> LoadLane(const BucketJob& job, const DeviceSample
     const int count = UnitGroupCount<kBuckets>(job, position);
     float x[kLaneGroup];
     LoadFloats(sample.x + position, count, x);
-    if constexpr (kDelta) state.m[g] = LoadEightHalves(sample.m + HalfPlace(position), count);
+    if constexpr (kDelta) state.m[g] = LoadEightHalves(sample.m + HalfOffset(position), count);
     CodedValues(x, state.m[kDelta ? g : 0], kDelta, factor, state.coded[g], extremes);
     SHOAL_UNROLL
     for (int j = 0; j < kLaneGroup; ++j) {
@@ -95,7 +95,7 @@ SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::
       codes = codes << job.rule.bits() | code;
       level[j] = static_cast<float>(code) * read.factor + read.offset;
     }
-    StoreCodes(codes, job.rule.bits(), CodePlace(job, sample.index, position / kLaneGroup));
+    StoreCodes(codes, job.rule.bits(), CodeAddress(job, sample.index, position / kLaneGroup));
     if constexpr (kDelta) {
       AdvanceGroup(sample, position, count, state.m[g], factor, level, extremes);
     }

@@ -192,7 +192,7 @@ SHOAL_LANE bool ImageHeaderFits(const std::byte* image, std::uint32_t values, in
          LoadAligned<std::uint64_t>(image) == ImageStart(exponent, bits) &&
          LoadAligned<std::uint64_t>(image + 8) == values;
 }
-SHOAL_LANE std::size_t HalfPlace(std::uint32_t position) {
+SHOAL_LANE std::size_t HalfOffset(std::uint32_t position) {
   return kMImageHeaderBytes + 2 * std::size_t{position};
 }
 

@@ -208,7 +208,7 @@ Status ReadRans(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
 
 }  // namespace
 
-Result<EntropyCoder> ParseEntropyStage(std::string_view suffix) {
+Result<EntropyCoder> ParseEntropyCoder(std::string_view suffix) {
   if (suffix.empty()) return EntropyCoder::kNone;
   if (suffix == "zstd") return EntropyCoder::kZstd;
   if (suffix == "rans") return EntropyCoder::kRans;
@@ -216,8 +216,8 @@ Result<EntropyCoder> ParseEntropyStage(std::string_view suffix) {
                          "' is unknown; allowed are +zstd, +rans or none");
 }
 
-std::string_view EntropySuffix(EntropyCoder stage) {
-  switch (stage) {
+std::string_view EntropySuffix(EntropyCoder coder) {
+  switch (coder) {
     case EntropyCoder::kNone: return "";
     case EntropyCoder::kZstd: return "+zstd";
     case EntropyCoder::kRans: return "+rans";
@@ -229,21 +229,21 @@ std::size_t SymbolBytesMax(EntropyCoder, std::size_t n, int bits) {
   return 1 + PackedBytes(n, bits);
 }
 
-std::size_t WriteSymbols(EntropyCoder stage, std::span<const std::uint8_t> codes, int bits,
+std::size_t WriteSymbols(EntropyCoder coder, std::span<const std::uint8_t> codes, int bits,
                          std::span<std::byte> out) {
   SHOAL_CHECK(bits >= 1 && bits <= 8);
-  SHOAL_CHECK(out.size() >= SymbolBytesMax(stage, codes.size(), bits));
+  SHOAL_CHECK(out.size() >= SymbolBytesMax(coder, codes.size(), bits));
   const std::size_t packed = PackedBytes(codes.size(), bits);
   const auto body = out.subspan(1, packed);
   // One byte less than packed, so that what is not smaller does not fit.
   const auto smaller = body.first(packed - std::min<std::size_t>(packed, 1));
-  if (stage == EntropyCoder::kZstd) {
+  if (coder == EntropyCoder::kZstd) {
     if (const std::size_t bytes = WriteZstd(codes, bits, smaller); bytes != 0) {
       out[0] = static_cast<std::byte>(Kind::kZstd);
       return 1 + bytes;
     }
   }
-  if (stage == EntropyCoder::kRans) {
+  if (coder == EntropyCoder::kRans) {
     if (const std::size_t bytes = WriteRans(codes, bits, smaller); bytes != 0) {
       out[0] = static_cast<std::byte>(Kind::kRans);
       return 1 + bytes;

@@ -19,19 +19,21 @@ namespace shoal::compression {
 
 // What a writer tries besides packing. Any reader reads every kind.
 enum class EntropyCoder : std::uint8_t { kNone, kZstd, kRans };
+// Bit of a payload header's `variant`: the codes are a code stream and not packed.
+inline constexpr std::uint8_t kEntropyVariant = 8;
 
-// The stage that a spec's suffix names: "" (none), "zstd", "rans"; an error lists them.
-Result<EntropyCoder> ParseEntropyStage(std::string_view suffix);
+// The coder that a spec's suffix names: "" (none), "zstd", "rans"; an error lists them.
+Result<EntropyCoder> ParseEntropyCoder(std::string_view suffix);
 // "" , "+zstd" or "+rans": what a canonical spec has behind the codec's name.
-std::string_view EntropySuffix(EntropyCoder stage);
+std::string_view EntropySuffix(EntropyCoder coder);
 
 // Most bytes that WriteSymbols writes for n codes: one more than packed.
-std::size_t SymbolBytesMax(EntropyCoder stage, std::size_t n, int bits);
+std::size_t SymbolBytesMax(EntropyCoder coder, std::size_t n, int bits);
 
 // Writes `codes` (each below 2^bits, bits 1 .. 8) to `out` (at least SymbolBytesMax) and returns
 // the number of bytes. The bytes depend on the arguments only, not on the machine, for kNone and
 // kRans; for kZstd they may change with the version of zstd.
-std::size_t WriteSymbols(EntropyCoder stage, std::span<const std::uint8_t> codes, int bits,
+std::size_t WriteSymbols(EntropyCoder coder, std::span<const std::uint8_t> codes, int bits,
                          std::span<std::byte> out);
 
 // Reads exactly `in` (foreign bytes) into `codes`, whose size says how many codes there must be;

@@ -27,18 +27,19 @@ constexpr std::chrono::seconds kOffsetDeadline{30};
 constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
 
-// Calls `then` on the executor once the limiter lets `place` through, following changes of the cap.
-void WaitForPlace(const std::shared_ptr<ExecutorGate>& executor,
-                  const std::shared_ptr<RateLimiter>& limiter, RateLimiter::Place place,
-                  std::function<void()> then) {
-  const Duration wait = limiter->WaitFor(place, kWaitMin);
+// Calls `then` on the executor once the limiter lets `ticket` through, following changes of the
+// cap.
+void WaitForTicket(const std::shared_ptr<ExecutorGate>& executor,
+                   const std::shared_ptr<RateLimiter>& limiter, RateLimiter::Ticket ticket,
+                   std::function<void()> then) {
+  const Duration wait = limiter->WaitFor(ticket, kWaitMin);
   if (wait == Duration::zero()) {
     executor->Post("artefact.go", std::move(then));
     return;
   }
   executor->PostAfter("artefact.wait", std::min(wait, kWaitSlice),
-                      [executor, limiter, place, then = std::move(then)] {
-                        WaitForPlace(executor, limiter, place, then);
+                      [executor, limiter, ticket, then = std::move(then)] {
+                        WaitForTicket(executor, limiter, ticket, then);
                       });
 }
 
@@ -176,8 +177,9 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
     Progress();
     const std::uint64_t wire = WireBytes(chunk_.ByteSizeLong());
     context_->received_wire_bytes += wire;
-    const RateLimiter::Place place = context_->download->Take(wire).end();
-    context_->executor->Post("artefact.chunk", [self = Self(), place] { self->HandChunk(place); });
+    const RateLimiter::Ticket ticket = context_->download->Take(wire).end();
+    context_->executor->Post("artefact.chunk",
+                             [self = Self(), ticket] { self->HandChunk(ticket); });
   }
 
  protected:
@@ -188,7 +190,7 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
     return std::static_pointer_cast<FetchCall>(shared_from_this());
   }
 
-  void HandChunk(RateLimiter::Place place) {
+  void HandChunk(RateLimiter::Ticket ticket) {
     if (context_->closed) return;
     if (chunk_.data().size() > kArtefactChunkBytes) {
       End(InvalidArgument("the scheduler sent a chunk larger than 256 KiB"));
@@ -199,7 +201,7 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
       End(status);
       return;
     }
-    WaitForPlace(context_->executor, context_->download, place, [self = Self()] {
+    WaitForTicket(context_->executor, context_->download, ticket, [self = Self()] {
       self->Progress();
       self->IfAlive([&self] { self->StartRead(&self->chunk_); });
     });
@@ -281,12 +283,12 @@ class UploadCall final : public Transfer<grpc::ClientWriteReactor<pb::UploadChun
     chunk_.set_data(std::move(data).value());
     offset_ += wanted;
     const std::uint64_t wire = WireBytes(chunk_.ByteSizeLong());
-    WaitForPlace(context_->executor, context_->upload, context_->upload->Take(wire),
-                 [self = Self(), wire] {
-                   self->Progress();
-                   self->context_->sent_wire_bytes += wire;
-                   self->IfAlive([&self] { self->StartWrite(&self->chunk_); });
-                 });
+    WaitForTicket(context_->executor, context_->upload, context_->upload->Take(wire),
+                  [self = Self(), wire] {
+                    self->Progress();
+                    self->context_->sent_wire_bytes += wire;
+                    self->IfAlive([&self] { self->StartWrite(&self->chunk_); });
+                  });
   }
 
   const std::unique_ptr<pb::Artefacts::Stub> stub_;

@@ -28,7 +28,7 @@ class LinkReceiver {
   // called. Nullopt: not now, since a message is being read, a wait goes on or the executor lags.
   std::optional<Duration> StartRead() {
     if (reading_ || waiting_ || undelivered_bytes_ > kUndeliveredBytesMax) return std::nullopt;
-    const Duration wait = CapWait(download_.get(), download_place_);
+    const Duration wait = CapWait(download_.get(), download_ticket_);
     waiting_ = wait > Duration::zero();
     reading_ = !waiting_;
     return wait;
@@ -41,7 +41,7 @@ class LinkReceiver {
   void Read(std::uint64_t wire_bytes) {
     reading_ = false;
     received_wire_bytes_ += wire_bytes;
-    download_place_ = download_->Take(wire_bytes).end();
+    download_ticket_ = download_->Take(wire_bytes).end();
   }
   // A whole frame goes to the executor, and then the executor has taken it.
   void Handed(std::uint64_t payload_bytes) {
@@ -66,7 +66,7 @@ class LinkReceiver {
   bool reading_ = false;
   bool waiting_ = false;
   std::uint64_t undelivered_bytes_ = 0;
-  RateLimiter::Place download_place_;
+  RateLimiter::Ticket download_ticket_;
   std::uint64_t received_wire_bytes_ = 0;
   std::uint64_t received_frames_ = 0;
 };

@@ -55,9 +55,9 @@ std::optional<Duration> LinkSender::PrepareChunk(TimePoint now) {
   if (!next_chunk_) {
     next_chunk_ = queue_.Next(ChunkBytes());
     if (!next_chunk_) return std::nullopt;
-    upload_place_ = upload_->Take(WireBytes(next_chunk_->bytes()), PriorityOf(next_chunk_->kind));
+    upload_ticket_ = upload_->Take(WireBytes(next_chunk_->bytes()), PriorityOf(next_chunk_->kind));
   }
-  const Duration wait = CapWait(upload_.get(), upload_place_);
+  const Duration wait = CapWait(upload_.get(), upload_ticket_);
   if (wait > Duration::zero()) {
     limited_ = true;
     wait_started_ = now;

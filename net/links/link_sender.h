@@ -81,9 +81,9 @@ class LinkSender {
 
   SendQueue queue_;
   std::deque<std::string> control_;
-  std::optional<OutChunk> next_chunk_;     // has its place at the limiter
+  std::optional<OutChunk> next_chunk_;     // has its ticket at the limiter
   std::optional<OutChunk> written_chunk_;  // is with the stream
-  RateLimiter::Place upload_place_;        // of next_chunk_
+  RateLimiter::Ticket upload_ticket_;      // of next_chunk_
   bool writing_ = false;
   bool limited_ = false;
   std::optional<TimePoint> wait_started_;

@@ -16,9 +16,9 @@ inline constexpr Duration kCapWaitSlice = std::chrono::milliseconds(100);
 // Shorter waits are not worth a timer; the limiter catches up at the next chunk.
 inline constexpr Duration kCapWaitMin = std::chrono::milliseconds(1);
 
-// Zero: go, the bytes of `place` count as sent.
-inline Duration CapWait(RateLimiter* limiter, const RateLimiter::Place& place) {
-  return std::min(limiter->WaitFor(place, kCapWaitMin), kCapWaitSlice);
+// Zero: go, the bytes of `ticket` count as sent.
+inline Duration CapWait(RateLimiter* limiter, const RateLimiter::Ticket& ticket) {
+  return std::min(limiter->WaitFor(ticket, kCapWaitMin), kCapWaitSlice);
 }
 
 }  // namespace shoal::net

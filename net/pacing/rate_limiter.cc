@@ -65,29 +65,29 @@ std::uint64_t RateLimiter::taken() const {
   return std::accumulate(taken_.begin(), taken_.end(), std::uint64_t{0});
 }
 
-RateLimiter::Place RateLimiter::Take(std::uint64_t bytes, std::size_t priority) {
+RateLimiter::Ticket RateLimiter::Take(std::uint64_t bytes, std::size_t priority) {
   SHOAL_CHECK(priority < kPriorities);
   MutexLock lock(mutex_);
   Advance();
-  const Place place{priority, taken_[priority], bytes};
+  const Ticket ticket{priority, taken_[priority], bytes};
   taken_[priority] += bytes;
-  return place;
+  return ticket;
 }
 
-Duration RateLimiter::WaitFor(const Place& place, Duration tolerance) {
+Duration RateLimiter::WaitFor(const Ticket& ticket, Duration tolerance) {
   MutexLock lock(mutex_);
   Advance();
   // Ahead of it: all that is more urgent, its own kind before it, and what else has gone already.
-  std::uint64_t ahead = place.before;
+  std::uint64_t ahead = ticket.before;
   for (std::size_t p = 0; p < kPriorities; ++p) {
-    if (p < place.priority) ahead += taken_[p];
-    if (p > place.priority) ahead += gone_[p];
+    if (p < ticket.priority) ahead += taken_[p];
+    if (p > ticket.priority) ahead += gone_[p];
   }
   const double rate = Lower().bytes_per_second();
   const double missing = static_cast<double>(ahead) - covered_;
   if (missing <= std::chrono::duration<double>(tolerance).count() * rate || rate == 0) {
-    std::uint64_t& gone = gone_[place.priority];
-    gone = std::max(gone, place.before + place.bytes);
+    std::uint64_t& gone = gone_[ticket.priority];
+    gone = std::max(gone, ticket.before + ticket.bytes);
     return Duration::zero();
   }
   return std::chrono::ceil<Duration>(std::chrono::duration<double>(missing / rate));

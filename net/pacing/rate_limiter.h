@@ -33,21 +33,21 @@ class RateLimiter {
 
   // A queued transfer. Those that are more urgent go first, also if they are taken later, unless
   // this one has been told to go.
-  struct Place {
+  struct Ticket {
     std::size_t priority = kPriorities - 1;
     std::uint64_t before = 0;  // bytes of the same priority taken before it
     std::uint64_t bytes = 0;
 
     // Where the next one stands: for what is paid for after it came.
-    Place end() const { return {priority, before + bytes, 0}; }
+    Ticket end() const { return {priority, before + bytes, 0}; }
   };
 
   // Take queues `bytes` (the bucket may go into debt, so that a chunk larger than the burst passes
-  // whole) and returns their place; WaitFor tells how long that place still has to wait before it
+  // whole) and returns their ticket; WaitFor tells how long that ticket still has to wait before it
   // is sent, at the present rate and with what is queued now; up to `tolerance` (not worth a timer)
   // counts as zero. Zero: go; the bytes count as sent.
-  Place Take(std::uint64_t bytes, std::size_t priority = kPriorities - 1);
-  Duration WaitFor(const Place& place, Duration tolerance = Duration::zero());
+  Ticket Take(std::uint64_t bytes, std::size_t priority = kPriorities - 1);
+  Duration WaitFor(const Ticket& ticket, Duration tolerance = Duration::zero());
 
   // Bytes queued since the start.
   std::uint64_t taken() const;

@@ -1,5 +1,6 @@
 // Boundary: one end of the link between two neighbouring stages: link-up with exchange of
-// inventories, a direction out and a direction in, the delta store's place, evictions.
+// inventories, a direction out and a direction in, this end's records of the delta store,
+// evictions.
 //
 // The lower stage's end sends activations and receives gradients, the upper stage's end the
 // reverse. A neighbour may be a step ahead: its frames wait, a bounded number of them.
@@ -84,7 +85,8 @@ class Boundary {
   // The step's m' do not count.
   void DropStaged();
   // Staged m' become m, staged residuals what the next visits add, the link's newest memory what
-  // counts; `done` with the checksum of each place. Returns how many places that are, 0 to 2.
+  // counts; `done` with the checksum of each boundary end committed. Returns how many these are, 0
+  // to 2.
   std::size_t Commit(std::uint64_t step, const std::function<void(BoundaryChecksum)>& done);
 
   net::LinkStats link_stats() const { return link_->stats(); }

@@ -49,7 +49,7 @@ inline std::string Describe(MicroBatchId id) {
 // Whom the peer opens links with.
 struct LinkTargets {
   net::LinkTarget next, previous;          // peer all zeros: none
-  std::vector<net::LinkTarget> group;      // by pipeline; own place unused
+  std::vector<net::LinkTarget> group;      // by pipeline; own entry unused
   std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
 };
 

@@ -9,7 +9,7 @@
 
 namespace shoal::pipeline {
 
-// Invalid argument if it is no place in a plan, or has a size out of range.
+// Invalid argument unless it is a position in a plan, or has a size out of range.
 Status CheckRunnerConfig(const RunnerConfig& config);
 // Error if codecs, store, data or sizes do not fit each other. Pointers that must not be null are
 // checked as our own bugs.

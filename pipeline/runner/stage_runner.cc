@@ -111,7 +111,7 @@ class Runner final : public StageRunner {
   void ReportReady(double squared_norm);
   void Reduced(double squared_norm);
   void ApplyModel(const replica::ApplyOrder& order);
-  void CommitPlaces(std::uint64_t step);
+  void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
   void Watch();
   void CheckProgress();
@@ -415,7 +415,7 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   if (!Go(RunnerEvent::kApply, "Apply")) return;
   applying_.push_back({order.step, false, 0, {}});
   ApplyModel(order);
-  CommitPlaces(order.step);
+  CommitBoundaries(order.step);
 }
 
 void Runner::ApplyModel(const replica::ApplyOrder& order) {
@@ -432,11 +432,11 @@ void Runner::ApplyModel(const replica::ApplyOrder& order) {
   });
 }
 
-void Runner::CommitPlaces(std::uint64_t step) {
-  const auto committed = [this, step](BoundaryChecksum place) {
+void Runner::CommitBoundaries(std::uint64_t step) {
+  const auto committed = [this, step](BoundaryChecksum end) {
     for (Applying& applying : applying_) {
       if (applying.step != step) continue;
-      applying.boundaries.push_back(place);
+      applying.boundaries.push_back(end);
       --applying.boundaries_left;
     }
     generation_.Progress();

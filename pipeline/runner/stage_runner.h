@@ -33,7 +33,7 @@ class StageRunner {
     // a task of its own: the runner must not be destroyed in it.
     virtual void OnModelApplied(std::uint64_t /*step*/) {}
     // The step's m are kept, too; the next step may have gone on meanwhile, up to its own Apply.
-    virtual void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) = 0;
+    virtual void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& boundaries) = 0;
     // The generation cannot go on: a link broke (`peer` set), or something local failed.
     virtual void OnFailed(Status status, const PeerId* peer) = 0;
   };

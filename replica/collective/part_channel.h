@@ -34,23 +34,40 @@ class PartChannel final : public GroupChannel {
   Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
     return group_->Send(members_[to], tag, std::move(payload));
   }
-  void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
+  void SetReceiver(Receiver receiver) override {
+    receiver_ = std::move(receiver);
+    if (!receiver_) return;
+    for (Held& held : std::exchange(held_, {})) {
+      receiver_(held.from, held.tag, std::move(held.payload));
+    }
+  }
 
-  // What member `from` of the group sent; false if it is not in this part.
+  // What member `from` of the group sent; false if it is not in this part. Held until there is a
+  // receiver, however much: the owner sets one before members can send much.
   bool Deliver(std::size_t from, std::uint64_t tag, Buffer* payload) {
     const auto at = std::find(members_.begin(), members_.end(), from);
     if (at == members_.end()) return false;
+    const auto rank = static_cast<std::size_t>(at - members_.begin());
     if (receiver_) {
-      receiver_(static_cast<std::size_t>(at - members_.begin()), tag, std::move(*payload));
+      receiver_(rank, tag, std::move(*payload));
+    } else {
+      held_.push_back({rank, tag, std::move(*payload)});
     }
     return true;
   }
 
  private:
+  struct Held {
+    std::size_t from;
+    std::uint64_t tag;
+    Buffer payload;
+  };
+
   GroupChannel* const group_;
   const std::vector<std::size_t> members_;
   const std::size_t rank_;
   Receiver receiver_;
+  std::vector<Held> held_;
 };
 
 }  // namespace shoal::collective

@@ -41,7 +41,7 @@ struct Round {
   Buffer gradient;
 
   std::vector<float> Spare(const PowerSgdLayout::Tensor& tensor) {
-    return tensor.rank == 0 ? std::vector<float>() : std::move(spare[tensor.place].residual);
+    return tensor.rank == 0 ? std::vector<float>() : std::move(spare[tensor.factor].residual);
   }
 };
 

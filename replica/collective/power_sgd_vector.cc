@@ -32,7 +32,7 @@ PowerSgdLayout::PowerSgdLayout(const replica::PowerSgdOptions& options,
     tensor.second_at = second_values_;
     if (UsesFactors(options, dimensions, options.start)) {
       tensor.shape = MatrixOf(dimensions);
-      tensor.place = factored_++;
+      tensor.factor = factored_++;
       tensor.rank = static_cast<std::uint32_t>(RankFor(tensor.shape, options.rank));
       first_values_ += PValues(tensor);
       second_values_ += QValues(tensor);
@@ -68,23 +68,23 @@ Status PowerSgdRound::Begin(std::size_t number, std::span<const float> gradient,
     return Status::Ok();
   }
   const FactorKey name{key_.seed, static_cast<std::uint32_t>(number), key_.generation};
-  const std::size_t place = tensor.place;
-  SHOAL_CHECK(memory.empty() || (place < memory.size() && memory[place].shape == tensor.shape));
+  const std::size_t factor = tensor.factor;
+  SHOAL_CHECK(memory.empty() || (factor < memory.size() && memory[factor].shape == tensor.shape));
   // A residual is as large as its tensor: only another group's state is copied here.
   std::optional<PowerSgdState> anew;
   if (memory.empty()) {
     anew = NewPowerSgdState(tensor.shape, tensor.rank, name);
-  } else if (memory[place].generation != key_.generation) {
-    anew = AtGeneration(memory[place], name);
+  } else if (memory[factor].generation != key_.generation) {
+    anew = AtGeneration(memory[factor], name);
   }
-  const PowerSgdState& state = anew ? *anew : memory[place];
+  const PowerSgdState& state = anew ? *anew : memory[factor];
   if (listens) {
-    steps_[place] = PowerSgdStep::Listen(state);
+    steps_[factor] = PowerSgdStep::Listen(state);
   } else {
-    SHOAL_ASSIGN_OR_RETURN(steps_[place],
+    SHOAL_ASSIGN_OR_RETURN(steps_[factor],
                            PowerSgdStep::Begin(values, state, name, key_.step, std::move(spare)));
   }
-  std::ranges::copy(steps_[place]->p(), to.begin());
+  std::ranges::copy(steps_[factor]->p(), to.begin());
   return Status::Ok();
 }
 
@@ -93,7 +93,7 @@ Status PowerSgdRound::Continue(std::size_t number, std::span<const float> first)
   const Tensor& tensor = layout_->tensors()[number];
   if (tensor.rank == 0) return Status::Ok();
   const auto p = first.subspan(tensor.first_at, PValues(tensor));
-  SHOAL_ASSIGN_OR_RETURN(const auto q, steps_[tensor.place]->Continue(p));
+  SHOAL_ASSIGN_OR_RETURN(const auto q, steps_[tensor.factor]->Continue(p));
   std::ranges::copy(q, second_.floats().subspan(tensor.second_at, q.size()).begin());
   return Status::Ok();
 }
@@ -109,7 +109,7 @@ Status PowerSgdRound::Finish(std::size_t number, std::span<const float> first,
     return Status::Ok();
   }
   const auto q = second.subspan(tensor.second_at, QValues(tensor));
-  SHOAL_ASSIGN_OR_RETURN(next_[tensor.place], steps_[tensor.place]->Finish(q, to));
+  SHOAL_ASSIGN_OR_RETURN(next_[tensor.factor], steps_[tensor.factor]->Finish(q, to));
   return Status::Ok();
 }
 

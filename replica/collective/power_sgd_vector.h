@@ -38,7 +38,7 @@ class PowerSgdLayout {
     std::size_t at = 0;              // first value in the vector
     std::size_t first_at = 0;
     std::size_t second_at = 0;
-    std::size_t place = 0;  // among those with factors
+    std::size_t factor = 0;  // among those with factors
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::size_t factored() const { return factored_; }  // tensors with factors

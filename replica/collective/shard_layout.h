@@ -32,6 +32,7 @@ class ShardLayout {
   std::size_t members() const { return shards_.size(); }
   std::size_t values() const { return shards_.empty() ? 0 : shards_.back().end; }
   ValueRange shard(std::size_t member) const { return shards_[member]; }
+  std::size_t chunk_values() const { return chunk_values_; }
   std::size_t chunks(std::size_t member) const;
   ValueRange chunk(std::size_t member, std::size_t chunk) const;
 

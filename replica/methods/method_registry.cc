@@ -107,7 +107,7 @@ Result<LocalSteps> ParseLocal(const compression::CodecSpec& spec, const MethodEn
 }
 
 Status CheckOptions(const MethodEntry& entry, const compression::CodecSpec& spec) {
-  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   const Status keys = CheckKeys(spec, entry.keys);
   const bool nests = std::ranges::find(entry.keys, "codec") != entry.keys.end();
   if (keys.ok() || !nests || spec.Option("codec").empty()) return keys;

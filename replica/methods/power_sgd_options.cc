@@ -25,7 +25,7 @@ Result<PowerSgdOptions> ParsePowerSgd(std::string_view text) {
   if (spec.name != kName) {
     return SpecError(spec, "unknown method '" + std::string(spec.name) + "'; known is powersgd");
   }
-  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kPowerSgdKeys));
   PowerSgdOptions options;
   SHOAL_ASSIGN_OR_RETURN(options.rank,

@@ -147,7 +147,7 @@ Result<QsdpOptions> ParseQsdp(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec spec,
                          compression::ParseCodecSpec(text, ',', compression::kReplicaMethodSpec));
   if (spec.name != "qsdp") return SpecError(spec, "this is not qsdp");
-  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kQsdpKeys));
   QsdpOptions options;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t shard,

@@ -10,7 +10,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr double kCountMax = 1e12;
-constexpr std::uint64_t kPlacesMax = 4096;
+constexpr std::uint64_t kPositionsMax = 4096;
 
 bool IsWord(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -142,8 +142,8 @@ Status CheckReplicaMethod(const RunConfig& c) {
 }
 
 Status CheckRunConfig(const RunConfig& c) {
-  if (std::uint64_t{c.stages} * c.pipelines > kPlacesMax) {
-    return InvalidArgument("stages x pipelines is above " + std::to_string(kPlacesMax));
+  if (std::uint64_t{c.stages} * c.pipelines > kPositionsMax) {
+    return InvalidArgument("stages x pipelines is above " + std::to_string(kPositionsMax));
   }
   if (c.micro_batches < c.pipelines) {
     return InvalidArgument("micro_batches = " + std::to_string(c.micro_batches) +

@@ -10,9 +10,9 @@
 
 namespace shoal::scheduler {
 
-inline constexpr std::uint32_t kStepPlansAhead = 3;       // in progress and ahead
-inline constexpr std::uint32_t kFailuresMax = 5;          // in a row, without progress
-inline constexpr std::uint32_t kSavesFailedMax = 2;       // in a row, then a spare takes the place
+inline constexpr std::uint32_t kStepPlansAhead = 3;  // in progress and ahead
+inline constexpr std::uint32_t kFailuresMax = 5;     // in a row, without progress
+inline constexpr std::uint32_t kSavesFailedMax = 2;  // in a row, then a spare takes the position
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
@@ -20,8 +20,8 @@ inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
 inline constexpr Duration kBackoffMax = std::chrono::seconds(30);
-inline constexpr std::size_t kAbsentMax = 64;  // without a place; then the longest away goes
-inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of who has no place
+inline constexpr std::size_t kAbsentMax = 64;  // without a position; then the longest away goes
+inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members without a position
 // A step that a peer calls broken, whom nobody believes, may take this long or four usual steps.
 inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 

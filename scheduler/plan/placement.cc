@@ -8,7 +8,7 @@ namespace {
 
 constexpr PeerId kNobody{};
 
-struct FreePlace {
+struct FreePosition {
   std::uint32_t pipeline, stage;
   std::uint64_t bytes;  // 0: unknown
 };
@@ -21,7 +21,7 @@ bool Fits(const PlacementPeer& peer, std::uint64_t bytes) {
   return peer.memory_bytes == 0 || peer.memory_bytes >= bytes;
 }
 
-// Keeps who has a place already and still fits there.
+// Keeps who has a position already and still fits there.
 void KeepPrevious(const std::vector<PlacementPeer>& peers, const PlacementRun& run,
                   const PlacementPlan& previous, PlacementPlan* plan, std::set<PeerId>* placed) {
   for (std::uint32_t p = 0; p < run.pipelines && p < previous.size(); ++p) {
@@ -36,18 +36,18 @@ void KeepPrevious(const std::vector<PlacementPeer>& peers, const PlacementRun& r
   }
 }
 
-std::vector<FreePlace> FreePlaces(const PlacementRun& run, const PlacementPlan& plan) {
-  std::vector<FreePlace> places;
+std::vector<FreePosition> FreePositions(const PlacementRun& run, const PlacementPlan& plan) {
+  std::vector<FreePosition> positions;
   for (std::uint32_t p = 0; p < run.pipelines; ++p) {
     for (std::uint32_t s = 0; s < run.stages; ++s) {
-      if (plan[p][s] == kNobody) places.push_back({p, s, StageBytes(run, s)});
+      if (plan[p][s] == kNobody) positions.push_back({p, s, StageBytes(run, s)});
     }
   }
-  // The most demanding places first: a peer that fits there fits every later place as well, so
-  // taking the first that fits never spoils a placement that exists.
-  std::stable_sort(places.begin(), places.end(),
-                   [](const FreePlace& a, const FreePlace& b) { return a.bytes > b.bytes; });
-  return places;
+  // The most demanding positions first: a peer that fits there fits every later position as well,
+  // so taking the first that fits never spoils a placement that exists.
+  std::stable_sort(positions.begin(), positions.end(),
+                   [](const FreePosition& a, const FreePosition& b) { return a.bytes > b.bytes; });
+  return positions;
 }
 
 std::optional<PlacementPlan> Fill(const std::vector<PlacementPeer>& peers, const PlacementRun& run,
@@ -62,12 +62,12 @@ std::optional<PlacementPlan> Fill(const std::vector<PlacementPeer>& peers, const
   std::stable_sort(queue.begin(), queue.end(), [](const PlacementPeer* a, const PlacementPeer* b) {
     return a->joined < b->joined;
   });
-  for (const FreePlace& place : FreePlaces(run, plan)) {
+  for (const FreePosition& position : FreePositions(run, plan)) {
     const auto taken = std::find_if(queue.begin(), queue.end(), [&](const PlacementPeer* peer) {
-      return Fits(*peer, place.bytes) && !placed.contains(peer->peer);
+      return Fits(*peer, position.bytes) && !placed.contains(peer->peer);
     });
     if (taken == queue.end()) return std::nullopt;
-    plan[place.pipeline][place.stage] = (*taken)->peer;
+    plan[position.pipeline][position.stage] = (*taken)->peer;
     placed.insert((*taken)->peer);
     queue.erase(taken);
   }
@@ -83,7 +83,7 @@ std::optional<PlacementPlan> Place(const std::vector<PlacementPeer>& peers,
   if (previous != nullptr) {
     if (auto plan = Fill(peers, run, previous)) return plan;
   }
-  // A kept peer may hold the only place that another one fits: start afresh then.
+  // A kept peer may hold the only position that another one fits: start afresh then.
   return Fill(peers, run, nullptr);
 }
 

@@ -34,8 +34,8 @@ struct PlacementRun {
 // plan[pipeline][stage]
 using PlacementPlan = std::vector<std::vector<PeerId>>;
 
-// Nothing if there are not enough peers. Peers keep the place they have in `previous` (their m and
-// weights are there); free places are filled in order of joining.
+// Nothing if there are not enough peers. Peers keep the position they have in `previous` (their m
+// and weights are there); free positions are filled in order of joining.
 std::optional<PlacementPlan> Place(const std::vector<PlacementPeer>& peers,
                                    const std::vector<PlacementLink>& links, const PlacementRun& run,
                                    const PlacementPlan* previous);

@@ -23,11 +23,11 @@ void ConsistencyChecks::ForgetBefore(std::uint64_t step) {
   weights_.erase(weights_.begin(), weights_.lower_bound({oldest, 0}));
 }
 
-bool ConsistencyChecks::AddPlace(std::uint64_t step, std::uint32_t pipeline,
-                                 const control::v1::BoundaryChecksum& place) {
+bool ConsistencyChecks::AddChecksum(std::uint64_t step, std::uint32_t pipeline,
+                                    const control::v1::BoundaryChecksum& end) {
   ForgetBefore(step);
-  const Half half{place.receiver(), place.checksum(), place.records()};
-  const auto [found, first] = halves_.emplace(std::tuple(step, pipeline, place.boundary()), half);
+  const Half half{end.receiver(), end.checksum(), end.records()};
+  const auto [found, first] = halves_.emplace(std::tuple(step, pipeline, end.boundary()), half);
   if (first || found->second.receiver == half.receiver) return true;
   const bool equal =
       found->second.checksum == half.checksum && found->second.records == half.records;

@@ -33,8 +33,8 @@ class ConsistencyChecks {
   void Reset();
 
   // False: the two ends of the boundary hold different m.
-  bool AddPlace(std::uint64_t step, std::uint32_t pipeline,
-                const control::v1::BoundaryChecksum& place);
+  bool AddChecksum(std::uint64_t step, std::uint32_t pipeline,
+                   const control::v1::BoundaryChecksum& end);
   // A member's checksum of its weights after a step. A verdict comes with the last member of the
   // stage group; nothing before it, and for a member that spoke already.
   std::optional<WeightVerdict> AddWeights(std::uint64_t step, std::uint32_t stage,

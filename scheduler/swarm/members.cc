@@ -35,7 +35,7 @@ std::string Member::Label() const {
   return (name.empty() ? "peer" : name) + " (" + peer.ToShort() + ")";
 }
 
-std::string Member::LabelWithPlace() const {
+std::string Member::LabelWithPosition() const {
   const std::string label = "peer " + Label();
   if (!placed()) return label + ", a spare";
   return label + " of stage " + std::to_string(stage) + ", pipeline " + std::to_string(pipeline);
@@ -117,7 +117,7 @@ void Members::MoveToBack(const PeerId& peer) {
   if (Member* member = Find(peer)) member->joined = ++joined_;
 }
 
-void Members::SetPlaces(const PlacementPlan& plan) {
+void Members::SetPositions(const PlacementPlan& plan) {
   for (auto& [peer, member] : members_) member.pipeline = member.stage = -1;
   for (std::size_t p = 0; p < plan.size(); ++p) {
     for (std::size_t s = 0; s < plan[p].size(); ++s) {

@@ -37,7 +37,7 @@ struct Member {
   // "anna (1f00a2b3)".
   std::string Label() const;
   // "peer anna (1f00a2b3) of stage 1, pipeline 0", or "... (spare)".
-  std::string LabelWithPlace() const;
+  std::string LabelWithPosition() const;
 };
 
 // A connection before its hello, or a member's.
@@ -63,11 +63,11 @@ class Members {
   // Makes or updates the member of an open connection.
   Member* Admit(ConnectionId connection, const control::v1::Hello& hello, TimePoint now);
   void Remove(const PeerId& peer);
-  // The last to get a place from now on.
+  // The last to get a position from now on.
   void MoveToBack(const PeerId& peer);
 
-  // Writes the places of a plan to its members.
-  void SetPlaces(const PlacementPlan& plan);
+  // Writes the positions of a plan to its members.
+  void SetPositions(const PlacementPlan& plan);
   // Connected members that want a stage.
   std::vector<PlacementPeer> Candidates() const;
   std::size_t candidates() const;
@@ -75,10 +75,10 @@ class Members {
 
   // Connections that said nothing for `limit`, before or after their hello.
   std::vector<ConnectionId> Silent(TimePoint now, Duration limit, Duration hello_limit) const;
-  // Forgets members without place that are away for longer than `limit`, and those of them that
+  // Forgets members without position that are away for longer than `limit`, and those of them that
   // were heard first if there are more than `most`; returns them.
   std::vector<PeerId> ForgetAway(TimePoint now, Duration limit, std::size_t most);
-  // Keeps the status that a member says, for as long as it is connected. One without a place is
+  // Keeps the status that a member says, for as long as it is connected. One without a position is
   // shown without if such have `most` bytes in all.
   void KeepStatus(Member* member, std::string status, std::size_t most);
 

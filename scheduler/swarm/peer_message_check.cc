@@ -153,7 +153,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
     case PeerMessage::kSyncDone: return CheckSyncDone(message.sync_done());
     case PeerMessage::kApplied:
       return message.applied().boundaries_size() > 2
-                 ? InvalidArgument("malformed message: more places than a stage has boundaries")
+                 ? InvalidArgument("malformed message: more entries than a stage has boundaries")
                  : Status::Ok();
     case PeerMessage::kCheckpointDone:
       return CheckCheckpointDone(message.checkpoint_done(), config);

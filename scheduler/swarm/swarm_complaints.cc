@@ -12,7 +12,7 @@ namespace shoal::scheduler {
 void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed& failed) {
   if (failed.generation() != history_.generation() || !member->placed()) return;
   const std::string error = CleanText(failed.error(), kReasonCharactersMax);
-  const std::string cause = member->LabelWithPlace() + " cannot do its part: " + error;
+  const std::string cause = member->LabelWithPosition() + " cannot do its part: " + error;
   // Some peers may be ill, or lie; if all that are here call the plan invalid, the configuration
   // is. Only before the first step: what has trained once is not invalid.
   const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
@@ -37,8 +37,8 @@ bool SwarmStateImpl::ASpareCouldReplace(const Member& member) const {
   return others.size() >= needed() && Place(others, {}, run, &plan_).has_value();
 }
 
-// A spare, if there is one, tries in its place. That a peer makes room for one is no failure of the
-// run, unless it had its turn since the last checkpoint.
+// A spare, if there is one, tries in its position. That a peer makes room for one is no failure of
+// the run, unless it had its turn since the last checkpoint.
 void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
   const bool first = replaced_.insert(member->peer).second;
   if (first && ASpareCouldReplace(*member)) {
@@ -46,10 +46,10 @@ void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
   } else {
     Interrupt(cause, nullptr);
   }
-  GiveUpPlace(member);
+  GiveUpPosition(member);
 }
 
-void SwarmStateImpl::GiveUpPlace(Member* member) {
+void SwarmStateImpl::GiveUpPosition(Member* member) {
   plan_[static_cast<std::size_t>(member->pipeline)][static_cast<std::size_t>(member->stage)] =
       PeerId{};
   members_.MoveToBack(member->peer);
@@ -72,12 +72,12 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   Member* other = members_.Find(other_id);
   if (other == nullptr || !other->placed()) return;
   if (!Neighbours(*member, *other)) {
-    SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member->LabelWithPlace()},
-              {"complains_of", other->LabelWithPlace()});
+    SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member->LabelWithPosition()},
+              {"complains_of", other->LabelWithPosition()});
     return;
   }
-  const std::string cause = "the link between " + member->LabelWithPlace() + " and " +
-                            other->LabelWithPlace() +
+  const std::string cause = "the link between " + member->LabelWithPosition() + " and " +
+                            other->LabelWithPosition() +
                             " broke: " + CleanText(broken.error(), kReasonCharactersMax);
   if (complaints_.Confirms(member->peer, other->peer, history_.generation())) {
     // Both say so. The first alone did not count, or was not believed.
@@ -94,9 +94,9 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
     if (ASpareCouldReplace(*end)) {
       complaints_.Forget(*blamed);
       InterruptUncounted(
-          alone + ", and a spare takes the place of " + end->Label() +
+          alone + ", and a spare takes the position of " + end->Label() +
           (end == member ? ", whose complaints nobody confirms" : ", of whom several complain"));
-      return GiveUpPlace(end);
+      return GiveUpPosition(end);
     }
   }
   if (before < kUnconfirmedMax) return InterruptUncounted(alone);

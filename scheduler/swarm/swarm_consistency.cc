@@ -29,15 +29,15 @@ void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& appli
   if (state_ != RunState::kTraining || applied.step() >= history_.step()) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  for (const control::v1::BoundaryChecksum& place : applied.boundaries()) {
-    const std::uint32_t own = place.receiver() ? place.boundary() + 1 : place.boundary();
-    if (own != stage || place.boundary() + 1 >= config_.stages) {
-      Drop(member->connection, InvalidArgument("malformed message: place of another stage"));
+  for (const control::v1::BoundaryChecksum& end : applied.boundaries()) {
+    const std::uint32_t own = end.receiver() ? end.boundary() + 1 : end.boundary();
+    if (own != stage || end.boundary() + 1 >= config_.stages) {
+      Drop(member->connection, InvalidArgument("malformed message: boundary of another stage"));
       return;
     }
-    if (!consistency_.AddPlace(applied.step(), pipeline, place)) {
+    if (!consistency_.AddChecksum(applied.step(), pipeline, end)) {
       SHOAL_LOG(kWarning, "scheduler", "m.mismatch", {"step", applied.step()},
-                {"pipeline", pipeline}, {"boundary", place.boundary()});
+                {"pipeline", pipeline}, {"boundary", end.boundary()});
     }
   }
   if (applied.weight_checksum() == 0) return;
@@ -52,7 +52,7 @@ std::string SwarmStateImpl::NamesOf(std::uint32_t stage,
   for (const std::uint32_t pipeline : pipelines) {
     const Member* member = members_.Find(plan_[pipeline][stage]);
     if (member == nullptr) continue;
-    names += (names.empty() ? "" : ", ") + member->LabelWithPlace();
+    names += (names.empty() ? "" : ", ") + member->LabelWithPosition();
   }
   return names;
 }
@@ -98,7 +98,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   }
 }
 
-// A value that cannot be, or does not fit: the step is not applied, a spare takes the place.
+// A value that cannot be, or does not fit: the step is not applied, a spare takes the position.
 void SwarmStateImpl::RefuseValue(Member* member, const std::string& cause) {
   SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()}, {"cause", cause});
   plausibility_.Refused(cause);
@@ -110,7 +110,7 @@ bool SwarmStateImpl::LossFits(Member* member, const control::v1::StepReady& read
   const auto labels = static_cast<double>(ready.labels());
   const double sum = ready.loss_sum();
   if (sum >= -labels * kLossBelowZero && sum <= labels * kLossMax) return true;
-  RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(sum) +
+  RefuseValue(member, member->LabelWithPosition() + " reports a loss of " + FormatDouble(sum) +
                           " over " + std::to_string(ready.labels()) + " labels at step " +
                           std::to_string(history_.step()) + ", which is not between 0 and " +
                           FormatDouble(kLossMax) +
@@ -131,8 +131,9 @@ bool SwarmStateImpl::LossesFit() {
     }
     if (losses[p] < 0 || plausibility_.LossFits(losses[p], std::move(others))) continue;
     Member* const member = members_.Find(plan_[p][config_.stages - 1]);
-    RefuseValue(member, member->LabelWithPlace() + " reports a loss of " + FormatDouble(losses[p]) +
-                            " a label at step " + std::to_string(history_.step()) +
+    RefuseValue(member, member->LabelWithPosition() + " reports a loss of " +
+                            FormatDouble(losses[p]) + " a label at step " +
+                            std::to_string(history_.step()) +
                             ", far above the run's: its values are wrong, or training diverges and "
                             "learning_rate is too high");
     return false;
@@ -144,7 +145,7 @@ bool SwarmStateImpl::NormFits(Member* member, double squared_norm) {
   const auto stage = static_cast<std::uint32_t>(member->stage);
   const auto excess = plausibility_.NormExcess(stage, decision_.sync, squared_norm);
   if (!excess) return true;
-  RefuseValue(member, member->LabelWithPlace() + " reports a gradient norm of " +
+  RefuseValue(member, member->LabelWithPosition() + " reports a gradient norm of " +
                           FormatDouble(*excess) + " times the usual one of its stage at step " +
                           std::to_string(history_.step()) +
                           ": a value of its stage group is wrong, or training diverges and "

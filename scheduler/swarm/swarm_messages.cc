@@ -38,7 +38,7 @@ void SwarmStateImpl::Drop(ConnectionId connection, Status reason) {
 void SwarmStateImpl::Lost(Member* member, const std::string& why) {
   if (!member->placed()) return;
   const std::string cause =
-      "lost " + member->LabelWithPlace() + ": " + CleanText(why, kReasonCharactersMax);
+      "lost " + member->LabelWithPosition() + ": " + CleanText(why, kReasonCharactersMax);
   if (active()) {
     Interrupt(cause, member);
   } else if (state_ == RunState::kPaused && !history_.held()) {
@@ -68,7 +68,7 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
   if (member->addresses != before) round_trips_.Forget(member->peer);
   Welcome(member);
   if (active() && member->placed() && !member->wants_stage) {
-    Interrupt("lost " + member->LabelWithPlace() + ": its owner paused it", nullptr);
+    Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it", nullptr);
   }
 }
 
@@ -141,7 +141,7 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
   const bool placed = member->placed();
   members_.Close(connection);
   Lost(member, "it leaves" + (reason.empty() ? "" : ", " + reason));
-  // A member with a place stays known, so that the reason can go on naming it.
+  // A member with a position stays known, so that the reason can go on naming it.
   if (placed) return;
   members_.Remove(peer);
   round_trips_.Forget(peer);
@@ -163,7 +163,7 @@ void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
 }
 
 std::string SwarmStateImpl::HandsOver(const Member& member) {
-  return member.LabelWithPlace() + " hands its stage over: " + member.going;
+  return member.LabelWithPosition() + " hands its stage over: " + member.going;
 }
 
 }  // namespace shoal::scheduler

@@ -119,7 +119,7 @@ class SwarmStateImpl final : public SwarmState {
   void DoubtedForLong();
   bool ASpareCouldReplace(const Member& member) const;
   void Replace(Member* member, const std::string& cause);
-  void GiveUpPlace(Member* member);
+  void GiveUpPosition(Member* member);
 
   // ---- training (swarm_training.cc) ----
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }

@@ -42,7 +42,7 @@ void SwarmStateImpl::TryPlan() {
 void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   if (!history_.started()) Record(RunStarted{});
   plan_ = std::move(plan);
-  members_.SetPlaces(plan_);
+  members_.SetPositions(plan_);
   lans_ = LansOfPlan(config_, plan_, round_trips_);
   StoreLosses();
   Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
@@ -142,7 +142,7 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
   if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
-    Interrupt(member->LabelWithPlace() + " finished " + std::to_string(ready.micro_batches()) +
+    Interrupt(member->LabelWithPosition() + " finished " + std::to_string(ready.micro_batches()) +
                   " of " + std::to_string(MicroBatchesOf(config_, pipeline)) +
                   " micro-batches of step " + std::to_string(history_.step()),
               nullptr);
@@ -150,7 +150,7 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
   }
   if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
     Hold("the loss is not finite at step " + std::to_string(history_.step()) + " (" +
-             member->LabelWithPlace() +
+             member->LabelWithPosition() +
              "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
              "again; or try from step " +
              std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume",
@@ -189,7 +189,7 @@ void SwarmStateImpl::MaybeReduce() {
 
 void SwarmStateImpl::HoldOnGradient(const Member& member) {
   Hold("the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
-           member.LabelWithPlace() +
+           member.LabelWithPosition() +
            "): lower learning_rate or take more backward codec bits in run.toml and start the "
            "scheduler again; or try once more with: shoal swarm resume",
        nullptr);
@@ -281,7 +281,7 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
       for (const std::string& name : {part, part + ".optimizer"}) {
         const auto file = files.find(name);
         if (file == files.end()) {
-          Interrupt(member->LabelWithPlace() + " did not upload " + name +
+          Interrupt(member->LabelWithPosition() + " did not upload " + name +
                         " of the checkpoint of step " + std::to_string(done.step()),
                     nullptr);
           return;
@@ -304,13 +304,13 @@ std::optional<std::uint32_t> SwarmStateImpl::UploaderFor(std::uint32_t stage) co
 }
 
 // A peer that cannot save costs no step: another member of its stage uploads for the group from
-// now on. If there is none, a spare takes its place when it has failed twice, which costs the steps
-// since the last checkpoint once; without a spare the next checkpoint tries again, and the status
-// names the peer.
+// now on. If there is none, a spare takes its position when it has failed twice, which costs the
+// steps since the last checkpoint once; without a spare the next checkpoint tries again, and the
+// status names the peer.
 void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
   member->save_error = CleanText(done.error(), kReasonCharactersMax);
   ++member->saves_failed;
-  SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPlace()},
+  SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPosition()},
             {"step", done.step()}, {"error", member->save_error});
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
@@ -338,7 +338,7 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
 }
 
 std::string SwarmStateImpl::CannotSave(const Member& member) {
-  return member.LabelWithPlace() + " cannot save checkpoints: " + member.save_error;
+  return member.LabelWithPosition() + " cannot save checkpoints: " + member.save_error;
 }
 
 std::string SwarmStateImpl::WhoCannotSave() const {

@@ -28,7 +28,7 @@ std::string SwarmStateImpl::WaitingFor() const {
   const std::size_t here = members_.candidates();
   if (here >= needed() && too_small_) {
     std::string text =
-        "the peers that are here have too little memory for all places: parameters "
+        "the peers that are here have too little memory for all positions: parameters "
         "and optimizer of a stage need";
     for (std::size_t s = 0; s < config_.stage_bytes.size(); ++s) {
       text += (s == 0 ? " " : ", ") + FormatBytes(config_.stage_bytes[s]);
@@ -48,7 +48,7 @@ std::string SwarmStateImpl::WaitingFor() const {
       const Member* member = members_.Find(peer);
       if (member == nullptr || (member->connected && member->wants_stage)) continue;
       if (++named > kNamed) continue;
-      text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPlace();
+      text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPosition();
     }
   }
   return text;

@@ -467,9 +467,9 @@ void IndexedDeltaStore::Lose(const BoundaryEnd& end, std::span<const SegmentId> 
 }
 
 std::vector<BoundaryEnd> IndexedDeltaStore::Ends() const {
-  std::vector<BoundaryEnd> places;
-  for (const auto& [end, of_end] : index_) places.push_back(end);
-  return places;
+  std::vector<BoundaryEnd> ends;
+  for (const auto& [end, of_end] : index_) ends.push_back(end);
+  return ends;
 }
 
 Result<std::vector<DeltaInventoryEntry>> IndexedDeltaStore::Inventory(const BoundaryEnd& end) {

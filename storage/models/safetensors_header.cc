@@ -44,24 +44,24 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   const std::string& error() const { return error_; }
 
  private:
-  enum class Place { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
+  enum class State { kStart, kTop, kTensor, kShape, kOffsets, kMetadata, kEnd };
 
   bool Refuse(std::string error) {
     if (error_.empty()) error_ = std::move(error);
     return false;
   }
   bool Unexpected(const std::string& what) {
-    if (place_ == Place::kStart) return Refuse("the header is not a JSON object");
-    if (place_ == Place::kMetadata) return Refuse("__metadata__ holds " + what + ", not a string");
-    if (place_ == Place::kTop) return Refuse("entry " + Quoted(name_) + " is " + what);
-    const std::string field = place_ == Place::kShape     ? "shape"
-                              : place_ == Place::kOffsets ? "data_offsets"
+    if (state_ == State::kStart) return Refuse("the header is not a JSON object");
+    if (state_ == State::kMetadata) return Refuse("__metadata__ holds " + what + ", not a string");
+    if (state_ == State::kTop) return Refuse("entry " + Quoted(name_) + " is " + what);
+    const std::string field = state_ == State::kShape     ? "shape"
+                              : state_ == State::kOffsets ? "data_offsets"
                                                           : Quoted(field_);
     return Refuse("tensor " + Quoted(name_) + ": " + field + " holds " + what);
   }
 
   SafetensorsHeader header_;
-  Place place_ = Place::kStart;
+  State state_ = State::kStart;
   std::string name_;   // of the tensor being read, or the metadata key
   std::string field_;  // of the tensor being read
   SafetensorsEntry entry_;
@@ -74,14 +74,14 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 };
 
 bool HeaderReader::number_unsigned(std::uint64_t value) {
-  if (place_ == Place::kShape) {
+  if (state_ == State::kShape) {
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       return Unexpected("a dimension over 2^63");
     }
     entry_.shape.push_back(static_cast<std::int64_t>(value));
     return true;
   }
-  if (place_ == Place::kOffsets) {
+  if (state_ == State::kOffsets) {
     if (offsets_.size() == 2) return Unexpected("more than two numbers");
     offsets_.push_back(value);
     return true;
@@ -90,11 +90,11 @@ bool HeaderReader::number_unsigned(std::uint64_t value) {
 }
 
 bool HeaderReader::string(std::string& value) {
-  if (place_ == Place::kMetadata) {
+  if (state_ == State::kMetadata) {
     header_.metadata[name_] = std::move(value);
     return true;
   }
-  if (place_ != Place::kTensor || field_ != "dtype") return Unexpected("a string");
+  if (state_ != State::kTensor || field_ != "dtype") return Unexpected("a string");
   const std::optional<DType> dtype = DTypeOf(value);
   if (!dtype) {
     return Refuse("tensor " + Quoted(name_) + " has the unknown dtype " + Quoted(value));
@@ -104,13 +104,13 @@ bool HeaderReader::string(std::string& value) {
 }
 
 bool HeaderReader::start_object(std::size_t) {
-  switch (place_) {
-    case Place::kStart: place_ = Place::kTop; return true;
-    case Place::kTop:
+  switch (state_) {
+    case State::kStart: state_ = State::kTop; return true;
+    case State::kTop:
       if (name_ == kMetadataKey) {
-        place_ = Place::kMetadata;
+        state_ = State::kMetadata;
       } else {
-        place_ = Place::kTensor;
+        state_ = State::kTensor;
         entry_ = {};
         offsets_.clear();
         has_dtype_ = has_shape_ = has_offsets_ = false;
@@ -121,7 +121,7 @@ bool HeaderReader::start_object(std::size_t) {
 }
 
 bool HeaderReader::key(std::string& name) {
-  if (place_ == Place::kTop) {
+  if (state_ == State::kTop) {
     const bool is_metadata = name == kMetadataKey;
     if (is_metadata ? has_metadata_ : header_.tensors.count(name) != 0) {
       return Refuse("the name " + Quoted(name) + " occurs twice");
@@ -130,7 +130,7 @@ bool HeaderReader::key(std::string& name) {
     name_ = std::move(name);
     return true;
   }
-  if (place_ == Place::kMetadata) {
+  if (state_ == State::kMetadata) {
     if (header_.metadata.count(name) != 0) {
       return Refuse("the __metadata__ key " + Quoted(name) + " occurs twice");
     }
@@ -151,11 +151,11 @@ bool HeaderReader::key(std::string& name) {
 }
 
 bool HeaderReader::end_object() {
-  if (place_ == Place::kTop) {
-    place_ = Place::kEnd;
+  if (state_ == State::kTop) {
+    state_ = State::kEnd;
     return true;
   }
-  if (place_ == Place::kTensor) {
+  if (state_ == State::kTensor) {
     if (!has_dtype_ || !has_shape_ || !has_offsets_) {
       return Refuse("tensor " + Quoted(name_) + " lacks one of dtype, shape and data_offsets");
     }
@@ -166,18 +166,18 @@ bool HeaderReader::end_object() {
     entry_.end = offsets_[1];
     header_.tensors.emplace(std::move(name_), std::move(entry_));
   }
-  place_ = Place::kTop;
+  state_ = State::kTop;
   return true;
 }
 
 bool HeaderReader::start_array(std::size_t) {
-  if (place_ != Place::kTensor || field_ == "dtype") return Unexpected("an array");
-  place_ = field_ == "shape" ? Place::kShape : Place::kOffsets;
+  if (state_ != State::kTensor || field_ == "dtype") return Unexpected("an array");
+  state_ = field_ == "shape" ? State::kShape : State::kOffsets;
   return true;
 }
 
 bool HeaderReader::end_array() {
-  place_ = Place::kTensor;
+  state_ = State::kTensor;
   return true;
 }
 

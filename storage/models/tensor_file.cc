@@ -27,7 +27,7 @@ Result<std::unique_ptr<TensorFile>> TensorFile::Create(
   for (const TensorToWrite& tensor : tensors) {
     std::uint64_t bytes = 0;
     SHOAL_CHECK(TensorBytes(tensor.dtype, tensor.shape, &bytes));
-    file->places_.push_back({at, bytes});
+    file->extents_.push_back({at, bytes});
     at += bytes;
   }
   if (::ftruncate(fd, static_cast<off_t>(at)) != 0) return FromErrno(errno, "enlarge " + path);
@@ -36,13 +36,13 @@ Result<std::unique_ptr<TensorFile>> TensorFile::Create(
 
 Status TensorFile::Write(std::size_t tensor, std::uint64_t offset,
                          std::span<const std::byte> bytes) {
-  if (tensor >= places_.size() || offset > places_[tensor].bytes ||
-      bytes.size() > places_[tensor].bytes - offset) {
+  if (tensor >= extents_.size() || offset > extents_[tensor].bytes ||
+      bytes.size() > extents_[tensor].bytes - offset) {
     return InvalidArgument("bytes " + std::to_string(offset) + " to " +
                            std::to_string(offset + bytes.size()) + " of tensor " +
                            std::to_string(tensor) + " are not in " + path_);
   }
-  std::uint64_t at = places_[tensor].begin + offset;
+  std::uint64_t at = extents_[tensor].begin + offset;
   while (!bytes.empty()) {
     const ssize_t written =
         ::pwrite(file_.fd(), bytes.data(), bytes.size(), static_cast<off_t>(at));

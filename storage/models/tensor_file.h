@@ -29,19 +29,19 @@ class TensorFile {
       const std::map<std::string, std::string>& metadata);
 
   const std::string& path() const { return path_; }
-  // Bytes from `offset` on of a tensor, by its place in `tensors`. What would reach beyond the
+  // Bytes from `offset` on of a tensor, by its index in `tensors`. What would reach beyond the
   // tensor is an invalid argument. Not durable: fsync, or rename and then fsync, is the caller's.
   Status Write(std::size_t tensor, std::uint64_t offset, std::span<const std::byte> bytes);
 
  private:
-  struct Place {
+  struct Extent {
     std::uint64_t begin = 0, bytes = 0;  // in the file
   };
   TensorFile(std::string path, int fd) : path_(std::move(path)), file_(fd) {}
 
   const std::string path_;
   const Descriptor file_;
-  std::vector<Place> places_;
+  std::vector<Extent> extents_;
 };
 
 }  // namespace shoal::storage

@@ -67,7 +67,7 @@ FOLDER_ARROWS = {
 }
 
 # Single files that may include one folder more: the program shoal-run reads prepared data.
-EXTRA_ARROWS = [(re.compile(r"model/(shoal_run|run_)\w*\.(cc|h)$"), {"dataset"})]
+EXTRA_ARROWS = [(re.compile(r"model/run_\w*\.(cc|h)$"), {"dataset"})]
 
 # These see other folders through interfaces only, never through a technology's own header.
 INTERFACES_ONLY = {"replica", "pipeline", "model"}
@@ -87,19 +87,16 @@ THIRD_PARTY = [
     ("libsodium", r"sodium", r"(net|storage|dataset)/.*\.cc$"),
     ("Boost", r"boost/",
      r"common/asio_executor\.cc$|net/http/\w+\.cc$"),
-    ("spdlog", r"(spdlog|fmt)/", r"common/spdlog_log\.cc$"),
+    ("spdlog", r"spdlog/", r"common/spdlog_log\.cc$"),
     ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
     ("CLI11", r"CLI/", r"(daemon|scheduler|client|bench|model|net)/.*\.cc$"),
-    ("nlohmann-json", r"nlohmann/", r".*\.cc$"),
+    ("nlohmann-json", r"nlohmann/", r".*(\.cc|-inl\.h)$"),
     ("prometheus-cpp", r"prometheus/", r"net/.*\.cc$"),
-    ("zstd", r"(zstd|zdict)", r"(compression|storage)/.*\.cc$"),
+    ("zstd", r"zstd", r"(compression|storage)/.*\.cc$"),
     ("xxHash", r"xxh", r"common/checksum\.cc$"),
     ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),
     ("Random123", r"Random123/", r"(compression|replica|dataset|model)/.*\.(cc|cu|cuh)$"),
     ("PCRE2", r"pcre2", r"dataset/.*\.cc$"),
-    ("SentencePiece", r"sentencepiece", r"dataset/.*\.cc$"),
-    ("systemd", r"systemd/", r"(daemon|scheduler)/.*\.cc$"),
-    ("UPnP", r"(miniupnpc/|natpmp)", r"net/.*\.cc$"),
 ]
 
 STD_HEADERS = set("""

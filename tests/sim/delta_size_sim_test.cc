@@ -18,9 +18,9 @@ using test_support::SwarmOptions;
 using test_support::Why;
 
 std::uint64_t BytesAt(SimSwarm& swarm, std::uint32_t stage, std::uint32_t pipeline,
-                      const storage::BoundaryEnd& place) {
+                      const storage::BoundaryEnd& end) {
   std::uint64_t bytes = 0;
-  for (const auto& [id, image] : ImagesOf(swarm.at(stage, pipeline), place)) bytes += image.size();
+  for (const auto& [id, image] : ImagesOf(swarm.at(stage, pipeline), end)) bytes += image.size();
   return bytes;
 }
 

@@ -35,10 +35,10 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);  // an epoch: all samples have m
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
-  const storage::BoundaryEnd place =
+  const storage::BoundaryEnd end =
       Place(0, at_receiver ? storage::BoundarySide::kReceiver : storage::BoundarySide::kSender);
   const SegmentId sample{3};
-  auto record = victim.store_->Get(place, sample);
+  auto record = victim.store_->Get(end, sample);
   ASSERT_TRUE(record.ok() && record->has_value());
   if (wrong_image) {
     // Another version, as after a crash that lost the tail: valid in itself, not the other's.
@@ -46,9 +46,9 @@ TEST_P(LostState, IsSentInFullOnceAndChecksumsAgreeAgain) {
     std::vector<storage::DeltaUpdate> updates;
     updates.push_back({sample, std::move(**record)});
     std::vector<SegmentId> evicted;
-    ASSERT_TRUE(victim.store_->Commit(place, updates, &evicted).ok());
+    ASSERT_TRUE(victim.store_->Commit(end, updates, &evicted).ok());
   } else {
-    ASSERT_TRUE(victim.store_->Drop(place, std::vector{sample}, UINT64_MAX).ok());
+    ASSERT_TRUE(victim.store_->Drop(end, std::vector{sample}, UINT64_MAX).ok());
   }
   const std::uint64_t first_visits = victim.runner_->stats().first_visits;
   swarm.checksum_mismatches_.clear();
@@ -125,8 +125,8 @@ TEST(FailureSimTest, LinkUpKeepsWhatBothEndsHaveAndDropsTheRest) {
   ASSERT_TRUE(
       swarm.at(1, 0).store_->Drop(receiver, std::vector<SegmentId>{{7}, {9}}, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
-  for (const auto& [peer, place] : {std::pair(0, sender), std::pair(1, receiver)}) {
-    const auto inventory = swarm.at(peer, 0).store_->Inventory(place);
+  for (const auto& [peer, end] : {std::pair(0, sender), std::pair(1, receiver)}) {
+    const auto inventory = swarm.at(peer, 0).store_->Inventory(end);
     ASSERT_TRUE(inventory.ok());
     EXPECT_EQ(inventory->size(), 36u - 3);
     for (const auto& entry : *inventory) {

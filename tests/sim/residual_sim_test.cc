@@ -269,14 +269,14 @@ TEST(ResidualSimTest, ALostResidualOrOneOfAnotherShapeIsNoneAndTheRunGoesOn) {
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   swarm.Close();
   swarm.Run(std::chrono::seconds(1));
-  const storage::BoundaryEnd place{test_support::kSimRun, 0, BoundarySide::kResidual};
+  const storage::BoundaryEnd boundary_end{test_support::kSimRun, 0, BoundarySide::kResidual};
   storage::DeltaStore& store = *swarm.at(1, 0).store_;
-  ASSERT_TRUE(store.Drop(place, std::vector<SegmentId>{{1}}, UINT64_MAX).ok());
+  ASSERT_TRUE(store.Drop(boundary_end, std::vector<SegmentId>{{1}}, UINT64_MAX).ok());
   std::vector<storage::DeltaUpdate> updates(1);
   updates[0].segment.value = 2;
-  updates[0].record = store.Get(place, {3}).value().value();
+  updates[0].record = store.Get(boundary_end, {3}).value().value();
   updates[0].record.tokens += 1;
-  ASSERT_TRUE(store.Commit(place, updates, nullptr).ok());
+  ASSERT_TRUE(store.Commit(boundary_end, updates, nullptr).ok());
   ASSERT_TRUE(swarm.Open(3)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
   EXPECT_EQ(ImagesOf(swarm.at(1, 0), 0).size(), kSamples);

@@ -40,14 +40,14 @@ std::size_t CompareEnds(SimSwarm& swarm) {
 }
 
 // Loses a record, or puts another version or other values in its place.
-void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& place,
+void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& boundary_end,
            std::uint32_t segments) {
   const SegmentId sample{swarm.random_() % (36 * segments)};
-  auto record = peer.store_->Get(place, sample);
+  auto record = peer.store_->Get(boundary_end, sample);
   ASSERT_TRUE(record.ok());
   const unsigned kind = swarm.random_() % 3;
   if (!record->has_value() || kind == 0) {
-    ASSERT_TRUE(peer.store_->Drop(place, std::vector{sample}, UINT64_MAX).ok());
+    ASSERT_TRUE(peer.store_->Drop(boundary_end, std::vector{sample}, UINT64_MAX).ok());
     return;
   }
   storage::DeltaRecord wrong = std::move(**record);
@@ -61,7 +61,7 @@ void Spoil(SimSwarm& swarm, SimSwarm::Peer& peer, const storage::BoundaryEnd& pl
   std::vector<storage::DeltaUpdate> updates;
   updates.push_back({sample, std::move(wrong)});
   std::vector<SegmentId> evicted;
-  ASSERT_TRUE(peer.store_->Commit(place, updates, &evicted).ok());
+  ASSERT_TRUE(peer.store_->Commit(boundary_end, updates, &evicted).ok());
 }
 
 void SpoilSome(SimSwarm& swarm, std::uint32_t segments) {

@@ -206,11 +206,11 @@ TEST_P(LostSegment, AloneIsSentInFull) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);  // an epoch: all samples have m
   SimSwarm::Peer& victim = swarm.at(at_receiver ? 1 : 0, 0);
-  const storage::BoundaryEnd place{kSimRun, 0,
-                                   at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
+  const storage::BoundaryEnd end{kSimRun, 0,
+                                 at_receiver ? BoundarySide::kReceiver : BoundarySide::kSender};
   const SegmentId record{kSegments * 5 + 2};  // sample 5, segment 2
-  ASSERT_TRUE(victim.store_->Get(place, record)->has_value());
-  ASSERT_TRUE(victim.store_->Drop(place, std::vector{record}, UINT64_MAX).ok());
+  ASSERT_TRUE(victim.store_->Get(end, record)->has_value());
+  ASSERT_TRUE(victim.store_->Drop(end, std::vector{record}, UINT64_MAX).ok());
   std::vector<std::pair<std::uint64_t, std::uint64_t>> first_visits, requests;
   std::size_t frames = 0;
   swarm.network_.tap = [&](const PeerId&, const PeerId&, Frame* frame) {
@@ -246,9 +246,9 @@ TEST(SegmentsSimTest, TwoLostSegmentsOfASampleAreOneSampleSentAgain) {
   SimSwarm swarm(Quantised());
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
-  const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
+  const storage::BoundaryEnd end{kSimRun, 0, BoundarySide::kReceiver};
   const std::vector<SegmentId> lost = {{kSegments * 5}, {kSegments * 5 + 3}};
-  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, lost, UINT64_MAX).ok());
+  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(end, lost, UINT64_MAX).ok());
   ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
   for (const std::uint32_t stage : {0u, 1u}) {
     const RunnerStats stats = swarm.at(stage, 0).runner_->stats();
@@ -325,8 +325,8 @@ TEST_P(ForgedSegment, EndsTheGenerationWithCauseAndPeer) {
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
   ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
   // So that something is asked for again.
-  const storage::BoundaryEnd place{kSimRun, 0, BoundarySide::kReceiver};
-  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(place, std::vector<SegmentId>{{70}}, UINT64_MAX).ok());
+  const storage::BoundaryEnd end{kSimRun, 0, BoundarySide::kReceiver};
+  ASSERT_TRUE(swarm.at(1, 0).store_->Drop(end, std::vector<SegmentId>{{70}}, UINT64_MAX).ok());
   PeerId victim;
   bool done = false;
   swarm.network_.tap = [&](const PeerId&, const PeerId& to, Frame* frame) {

@@ -45,13 +45,13 @@ inline storage::BoundaryEnd Place(std::uint32_t boundary, storage::BoundarySide 
 // Every record of one end of a boundary, byte for byte, by its sample.
 using Images = std::map<std::uint64_t, std::vector<std::byte>>;
 
-inline Images ImagesOf(SimSwarm::Peer& peer, const storage::BoundaryEnd& place) {
+inline Images ImagesOf(SimSwarm::Peer& peer, const storage::BoundaryEnd& boundary_end) {
   Images images;
-  const auto inventory = peer.store_->Inventory(place);
+  const auto inventory = peer.store_->Inventory(boundary_end);
   EXPECT_TRUE(inventory.ok());
   if (!inventory.ok()) return images;
   for (const auto& entry : *inventory) {
-    const auto record = peer.store_->Get(place, entry.segment);
+    const auto record = peer.store_->Get(boundary_end, entry.segment);
     const bool there = record.ok() && record->has_value();
     EXPECT_TRUE(there) << entry.segment.value;
     if (!there) continue;

@@ -27,38 +27,39 @@ class RecordingStore final : public DeltaStore {
   RecordingStore(std::unique_ptr<DeltaStore> store, std::vector<std::string>* calls)
       : store_(std::move(store)), calls_(calls) {}
 
-  Result<std::optional<storage::DeltaRecord>> Get(const BoundaryEnd& place,
+  Result<std::optional<storage::DeltaRecord>> Get(const BoundaryEnd& boundary_end,
                                                   SegmentId sample) override {
     calls_->push_back("get " + std::to_string(sample.value));
-    return store_->Get(place, sample);
+    return store_->Get(boundary_end, sample);
   }
-  Status Stage(const BoundaryEnd& place, const storage::DeltaUpdate& update) override {
+  Status Stage(const BoundaryEnd& boundary_end, const storage::DeltaUpdate& update) override {
     calls_->push_back("stage " + std::to_string(update.segment.value));
-    return store_->Stage(place, update);
+    return store_->Stage(boundary_end, update);
   }
-  Status CommitStaged(const BoundaryEnd& place, std::uint64_t version,
+  Status CommitStaged(const BoundaryEnd& boundary_end, std::uint64_t version,
                       std::vector<SegmentId>* evicted) override {
     calls_->push_back("commit " + std::to_string(version - 1));
-    return store_->CommitStaged(place, version, evicted);
+    return store_->CommitStaged(boundary_end, version, evicted);
   }
-  Status DropStaged(const BoundaryEnd& place, std::uint64_t version) override {
+  Status DropStaged(const BoundaryEnd& boundary_end, std::uint64_t version) override {
     calls_->push_back("drop " + std::to_string(version - 1));
-    return store_->DropStaged(place, version);
+    return store_->DropStaged(boundary_end, version);
   }
-  Result<std::vector<storage::DeltaInventoryEntry>> Inventory(const BoundaryEnd& place) override {
-    return store_->Inventory(place);
+  Result<std::vector<storage::DeltaInventoryEntry>> Inventory(
+      const BoundaryEnd& boundary_end) override {
+    return store_->Inventory(boundary_end);
   }
   Status DropNewerThan(RunId run, std::uint64_t version) override {
     return store_->DropNewerThan(run, version);
   }
-  Status Drop(const BoundaryEnd& place, std::span<const SegmentId> samples,
+  Status Drop(const BoundaryEnd& boundary_end, std::span<const SegmentId> samples,
               std::uint64_t version_max) override {
-    return store_->Drop(place, samples, version_max);
+    return store_->Drop(boundary_end, samples, version_max);
   }
   Status DropRun(RunId run) override { return store_->DropRun(run); }
   std::vector<BoundaryEnd> Ends() const override { return store_->Ends(); }
-  Result<std::uint64_t> ChecksumOf(const BoundaryEnd& place) override {
-    return store_->ChecksumOf(place);
+  Result<std::uint64_t> ChecksumOf(const BoundaryEnd& boundary_end) override {
+    return store_->ChecksumOf(boundary_end);
   }
   Status Flush() override { return store_->Flush(); }
   Status Compact() override { return store_->Compact(); }

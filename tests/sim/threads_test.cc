@@ -146,10 +146,10 @@ class TwoStages {
     for (Stage& stage : stages_) stage.runner->OnApply(order);
   }
   void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) {
-    for (const BoundaryChecksum& place : places) {
-      if (place.side == storage::BoundarySide::kResidual) continue;  // it has one end
-      const auto [found, first] = checksums_.try_emplace(step, place.checksum);
-      if (!first && found->second != place.checksum) End("m differs");
+    for (const BoundaryChecksum& boundary_end : places) {
+      if (boundary_end.side == storage::BoundarySide::kResidual) continue;  // it has one end
+      const auto [found, first] = checksums_.try_emplace(step, boundary_end.checksum);
+      if (!first && found->second != boundary_end.checksum) End("m differs");
     }
     if (++applied_ == 2 * kSteps) End("");
   }

@@ -303,13 +303,13 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
 void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
                          const std::vector<BoundaryChecksum>& places) {
   StepAccount& account = accounts_[step];
-  for (const BoundaryChecksum& place : places) {
-    if (place.side == storage::BoundarySide::kResidual) continue;  // it has one end
+  for (const BoundaryChecksum& boundary_end : places) {
+    if (boundary_end.side == storage::BoundarySide::kResidual) continue;  // it has one end
     const auto [found, first] =
-        account.places.try_emplace({peer->pipeline_, place.boundary}, place.checksum);
+        account.places.try_emplace({peer->pipeline_, boundary_end.boundary}, boundary_end.checksum);
     if (first) continue;
     ++checksums_compared_;
-    if (found->second != place.checksum) ++checksum_mismatches_[step];
+    if (found->second != boundary_end.checksum) ++checksum_mismatches_[step];
   }
   if (++account.applied < peers_.size()) return;
   applied_ = step + 1;

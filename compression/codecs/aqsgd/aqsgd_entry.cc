@@ -19,9 +19,9 @@ constexpr int kBitsOfNamedDelta = 2;  // of which kWideDelta takes twice as many
 constexpr std::uint32_t kFirstVisitBits = 4;  // even in one epoch
 constexpr std::uint32_t kManyBoundaries = 5;  // errors of 2-bit changes add up over them
 
-std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyCoder stage) {
+std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyCoder coder) {
   const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
-  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), stage);
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), coder);
 }
 
 // How changes are coded: the codec, what to write of it in the canonical spec, and what a codec of
@@ -30,14 +30,14 @@ struct Changes {
   PlainPointer codec;
   std::shared_ptr<const DirectCodec> buckets;  // the same, if scales are per bucket
   std::string options;
-  EntropyCoder stage = EntropyCoder::kNone;
+  EntropyCoder coder = EntropyCoder::kNone;
   std::uint32_t bucket = 0;
   int bits = kBitsOfNamedDelta;
 };
 
 Result<Changes> NamedChanges(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
   constexpr std::string_view kBeside[] = {"delta", "m", "first_visit", "guard"};
-  SHOAL_RETURN_IF_ERROR(CheckNoStage(spec));
+  SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kBeside));
   SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta,
                          nested(spec, "delta", spec.Option("delta"), hidden));
@@ -58,7 +58,7 @@ Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
     changes.codec = changes.buckets;
     changes.bucket = changes.buckets->format().code.bucket();
   }
-  SHOAL_ASSIGN_OR_RETURN(changes.stage, EntropyOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(changes.coder, EntropyOption(spec));
   SHOAL_ASSIGN_OR_RETURN(changes.bits, BitsOption(spec));
   changes.options = changes.codec->spec().substr(changes.codec->spec().find(':') + 1);
   return changes;
@@ -73,7 +73,7 @@ Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNest
   SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
   parts.m = MFormat(16 >> m);
   parts.wide = MidRise(std::min(2 * changes.bits, static_cast<int>(kCodeBitsMax)), changes.bucket,
-                       changes.stage);
+                       changes.coder);
   if (parts.m.bits() == 16) parts.one_pass = changes.buckets;
   std::string_view first = spec.Option("first_visit");
   if (first.empty()) first = kFirstVisitDefault;
@@ -81,9 +81,9 @@ Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNest
   parts.first_visit = first_visit.codec;
   // All samples of a step as exact values would be many times what the run sends otherwise.
   parts.full = first_visit.entry->exact
-                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.stage))
+                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.coder))
                    : parts.first_visit;
-  parts.spec = "aqsgd" + std::string(EntropySuffix(changes.stage)) + ":" + changes.options +
+  parts.spec = "aqsgd" + std::string(EntropySuffix(changes.coder)) + ":" + changes.options +
                ",first_visit=" + Nested(parts.first_visit->spec());
   SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
   parts.guarded = guard == 0;

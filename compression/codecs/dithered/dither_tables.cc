@@ -51,22 +51,22 @@ struct Grid {
 
   int TableOf(int cell) const { return cell / symbols; }
   bool IsEscape(int cell) const { return cell % symbols == 0; }
-  // The place of a cell's point: |code - a| with a in the middle of its quarter.
-  std::size_t PlaceOf(int cell) const {
+  // The slot of a cell's point: |code - a| with a in the middle of its quarter.
+  std::size_t SlotOf(int cell) const {
     const int code = cell % symbols - most - 1;
     const int at = 2 * tables * code;
     return static_cast<std::size_t>(code > 0 ? at - 1 - TableOf(cell) : TableOf(cell) - at);
   }
   // Points needed for each table to have one.
-  std::size_t PlacesMin() const { return static_cast<std::size_t>(tables); }
-  std::size_t PlacesMax() const { return static_cast<std::size_t>(2 * tables * most + tables); }
+  std::size_t SlotsMin() const { return static_cast<std::size_t>(tables); }
+  std::size_t SlotsMax() const { return static_cast<std::size_t>(2 * tables * most + tables); }
 
   int tables;
   int symbols;
   int most;
 };
 
-// Counts and the chances to be counted, by place.
+// Counts and the chances to be counted, by slot.
 struct Tally {
   std::array<std::uint64_t, 256> hits{};
   std::array<std::uint64_t, 256> tries{};
@@ -78,42 +78,42 @@ Tally TallyOf(std::span<const std::uint32_t, 256> counts, const Grid& grid) {
   for (int cell = 0; cell < 256; ++cell) {
     const auto c = static_cast<std::size_t>(cell);
     totals[static_cast<std::size_t>(grid.TableOf(cell))] += counts[c];
-    if (!grid.IsEscape(cell)) tally.hits[grid.PlaceOf(cell)] += counts[c];
+    if (!grid.IsEscape(cell)) tally.hits[grid.SlotOf(cell)] += counts[c];
   }
   for (int cell = 0; cell < 256; ++cell) {
     if (grid.IsEscape(cell)) continue;
-    tally.tries[grid.PlaceOf(cell)] = totals[static_cast<std::size_t>(grid.TableOf(cell))];
+    tally.tries[grid.SlotOf(cell)] = totals[static_cast<std::size_t>(grid.TableOf(cell))];
   }
   return tally;
 }
 
 // How many points are worth sending: what lies beyond becomes escapes.
-std::size_t WorthwhilePlaces(const Tally& tally, const Grid& grid) {
-  std::size_t best = grid.PlacesMax();
+std::size_t WorthwhileSlots(const Tally& tally, const Grid& grid) {
+  std::size_t best = grid.SlotsMax();
   std::uint64_t best_bits = best * kPointBits;
   std::uint64_t beyond = 0;
-  for (std::size_t places = grid.PlacesMax(); places-- > grid.PlacesMin();) {
-    beyond += tally.hits[places];
-    const std::uint64_t bits = places * kPointBits + beyond * kEscapeBits;
+  for (std::size_t slots = grid.SlotsMax(); slots-- > grid.SlotsMin();) {
+    beyond += tally.hits[slots];
+    const std::uint64_t bits = slots * kPointBits + beyond * kEscapeBits;
     if (bits <= best_bits) {
       best_bits = bits;
-      best = places;
+      best = slots;
     }
   }
   return best;
 }
 
-std::uint8_t PooledLevel(const Tally& tally, std::size_t place, std::size_t places) {
-  std::uint64_t hits = tally.hits[place];
-  std::uint64_t tries = tally.tries[place];
+std::uint8_t PooledLevel(const Tally& tally, std::size_t slot, std::size_t slots) {
+  std::uint64_t hits = tally.hits[slot];
+  std::uint64_t tries = tally.tries[slot];
   for (std::size_t reach = 1; reach <= kPoolMax && hits < kEnoughCounts; ++reach) {
-    if (place >= reach) {
-      hits += tally.hits[place - reach];
-      tries += tally.tries[place - reach];
+    if (slot >= reach) {
+      hits += tally.hits[slot - reach];
+      tries += tally.tries[slot - reach];
     }
-    if (place + reach < places) {
-      hits += tally.hits[place + reach];
-      tries += tally.tries[place + reach];
+    if (slot + reach < slots) {
+      hits += tally.hits[slot + reach];
+      tries += tally.tries[slot + reach];
     }
   }
   return std::min(LevelOf(hits, std::max<std::uint64_t>(tries, 1)), kLevelMax);
@@ -196,7 +196,7 @@ DensityTable FitDensity(std::span<const std::uint32_t, 256> counts, bool wide) {
   const Grid grid(wide);
   const Tally tally = TallyOf(counts, grid);
   std::array<std::uint8_t, 256> levels{};
-  const std::size_t count = WorthwhilePlaces(tally, grid);
+  const std::size_t count = WorthwhileSlots(tally, grid);
   for (std::size_t i = 0; i < count; ++i) levels[i] = PooledLevel(tally, i, count);
 
   DensityTable best;
@@ -247,7 +247,7 @@ bool ReadDensity(BitReader* reader, bool wide, DensityTable* table) {
   const Grid grid(wide);
   table->count = reader->Get(kCountBits) + 1;
   table->spacing = static_cast<int>(reader->Get(kSpacingBits));
-  if (table->count < grid.PlacesMin() || table->count > grid.PlacesMax()) return false;
+  if (table->count < grid.SlotsMin() || table->count > grid.SlotsMax()) return false;
   const auto knots = std::span(table->knots).first(KnotsOf(table->count, table->spacing));
   if (!ReadLevels(reader, knots) ||
       std::any_of(knots.begin(), knots.end(), [](auto l) { return l > kLevelMax; })) {
@@ -263,8 +263,8 @@ std::array<std::uint16_t, 256> CellFrequencies(const DensityTable& table, bool w
   levels.fill(kLevelAbsent);
   for (int cell = 0; cell < 256; ++cell) {
     if (grid.IsEscape(cell)) continue;
-    const std::size_t place = grid.PlaceOf(cell);
-    if (place < table.count) levels[static_cast<std::size_t>(cell)] = table.levels[place];
+    const std::size_t slot = grid.SlotOf(cell);
+    if (slot < table.count) levels[static_cast<std::size_t>(cell)] = table.levels[slot];
   }
   std::array<std::uint16_t, 256> frequencies{};
   const auto symbols = static_cast<std::size_t>(grid.symbols);

@@ -129,7 +129,7 @@ Result<std::size_t> FetchBuckets(const BucketFormat& format, const DeviceContext
   const std::size_t scale_bytes = context.samples * code.ScaleBytes(n);
   const std::size_t code_bytes = context.samples * code.CodeBytes(n);
   const std::span<std::byte> body = out.subspan(kPayloadHeaderBytes + scale_bytes);
-  const bool packed = format.stage == EntropyCoder::kNone;
+  const bool packed = format.coder == EntropyCoder::kNone;
   std::vector<std::byte> fetched(packed ? 0 : code_bytes);
   context.queue->ToHost(out.data() + kPayloadHeaderBytes, context.scratch->Get(kScalesSlot),
                         scale_bytes);
@@ -144,7 +144,7 @@ Result<std::size_t> FetchBuckets(const BucketFormat& format, const DeviceContext
     code.Unpack(fetched.data() + i * code.CodeBytes(n), n, codes.data() + i * n);
   }
   return kPayloadHeaderBytes + scale_bytes +
-         WriteSymbols(format.stage, std::span(codes).first(context.samples * n), code.bits(), body);
+         WriteSymbols(format.coder, std::span(codes).first(context.samples * n), code.bits(), body);
 }
 
 Status StageBuckets(const BucketFormat& format, const DeviceContext& context,
@@ -160,7 +160,7 @@ Status StageBuckets(const BucketFormat& format, const DeviceContext& context,
   const std::byte* scales = section.data() + kPayloadHeaderBytes;
   std::byte* codes = context.scratch->Get(kCodesSlot);
   context.queue->ToDevice(context.scratch->Get(kScalesSlot), scales, scale_bytes);
-  if (format.stage == EntropyCoder::kNone) {
+  if (format.coder == EntropyCoder::kNone) {
     context.queue->ToDevice(codes, scales + scale_bytes, code_bytes);
     return Status::Ok();
   }

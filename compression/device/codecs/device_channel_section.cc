@@ -150,7 +150,7 @@ Result<std::size_t> DeviceChannelSection::FetchCodes(const DeviceContext& contex
   const std::size_t packed_bytes = codec_.PackedBytes(context.shape);
   const std::size_t bytes = context.samples * packed_bytes;
   const std::byte* const codes = context.scratch->Get(kCodesSlot);
-  if (codec_.stage() == EntropyCoder::kNone) {
+  if (codec_.coder() == EntropyCoder::kNone) {
     context.queue->ToHost(out.data(), codes, bytes);
     SHOAL_RETURN_IF_ERROR(context.queue->Wait());
     return bytes;
@@ -200,7 +200,7 @@ Status DeviceChannelSection::Stage(const DeviceContext& context,
                          context.scratch->Reserve(kCodesSlot, context.samples * packed_bytes));
   std::vector<std::byte> packed;
   const std::byte* from = section.data() + codec_.CodesAt(shape);
-  if (codec_.stage() != EntropyCoder::kNone) {
+  if (codec_.coder() != EntropyCoder::kNone) {
     packed.resize(context.samples * packed_bytes);
     std::vector<std::uint8_t> one((n + 7) / 8 * 8);
     for (std::size_t i = 0; i < context.samples; ++i) {

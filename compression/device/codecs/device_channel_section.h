@@ -1,5 +1,5 @@
 // Codes with one scale per channel (channel_codec.h) on a device: extremes of the channels, codes
-// and values there; scales are chosen, and entropy stages run, on the CPU. Internal to
+// and values there; scales are chosen, and entropy coders run, on the CPU. Internal to
 // compression/. Thread: as DeviceSection.
 
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_CHANNEL_SECTION_H_

@@ -18,7 +18,7 @@ namespace shoal::compression {
 namespace {
 
 // Scales hold energies, then kinds; codes hold cells.
-constexpr std::string_view kPlacesSlot = "places";
+constexpr std::string_view kLookRowsSlot = "look_rows";
 constexpr std::string_view kLookedSlot = "looked";
 constexpr std::string_view kEscapesSlot = "escapes";
 
@@ -87,7 +87,7 @@ class DeviceDitheredSection final : public DeviceSection {
  private:
   Result<std::vector<double>> Energies(const DeviceContext& context) const;
   Result<std::vector<float>> Look(const DeviceContext& context, LookPass pass, std::size_t width,
-                                  std::span<const LookPlace> places) const;
+                                  std::span<const LookRow> look_rows) const;
   Result<float> ChooseStep(const DeviceContext& context, std::span<const double> energies) const;
   Result<ChannelOffsets> ChooseOffsets(const DeviceContext& context,
                                        std::span<const double> energies) const;
@@ -171,19 +171,19 @@ Result<std::vector<double>> DeviceDitheredSection::Energies(const DeviceContext&
 
 Result<std::vector<float>> DeviceDitheredSection::Look(const DeviceContext& context, LookPass pass,
                                                        std::size_t width,
-                                                       std::span<const LookPlace> places) const {
-  std::vector<float> looked(pass == LookPass::kRows ? places.size() * width : width);
+                                                       std::span<const LookRow> look_rows) const {
+  std::vector<float> looked(pass == LookPass::kRows ? look_rows.size() * width : width);
   const std::size_t bytes = looked.size() * sizeof(float);
   SHOAL_ASSIGN_OR_RETURN(std::byte* const list,
-                         context.scratch->Reserve(kPlacesSlot, places.size_bytes()));
+                         context.scratch->Reserve(kLookRowsSlot, look_rows.size_bytes()));
   SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kLookedSlot, bytes));
-  context.queue->ToDevice(list, places.data(), places.size_bytes());
+  context.queue->ToDevice(list, look_rows.data(), look_rows.size_bytes());
   LookJob job;
   job.pass = pass;
   job.hidden = context.shape.hidden;
   job.width = static_cast<std::uint32_t>(width);
-  job.count = static_cast<std::uint32_t>(places.size());
-  job.places = reinterpret_cast<const LookPlace*>(list);
+  job.count = static_cast<std::uint32_t>(look_rows.size());
+  job.look_rows = reinterpret_cast<const LookRow*>(list);
   job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
   job.out = reinterpret_cast<float*>(at);
   context.queue->Run(job);
@@ -192,7 +192,7 @@ Result<std::vector<float>> DeviceDitheredSection::Look(const DeviceContext& cont
   return looked;
 }
 
-LookPlace PlaceOf(std::size_t token, SampleShape shape, float scale) {
+LookRow LookRowOf(std::size_t token, SampleShape shape, float scale) {
   return {static_cast<std::uint32_t>(token / shape.tokens),
           static_cast<std::uint32_t>(token % shape.tokens), scale};
 }
@@ -202,27 +202,27 @@ Result<float> DeviceDitheredSection::ChooseStep(const DeviceContext& context,
   const std::uint32_t hidden = context.shape.hidden;
   if (!codec_.wants_rows()) return codec_.StepFor(energies, {}, hidden, context.key);
   const std::size_t width = SteeringValues(hidden);
-  std::vector<LookPlace> places;
+  std::vector<LookRow> look_rows;
   for (const std::size_t t : SteeringTokens(energies.size())) {
-    places.push_back(PlaceOf(t, context.shape, 0));
+    look_rows.push_back(LookRowOf(t, context.shape, 0));
   }
   SHOAL_ASSIGN_OR_RETURN(const std::vector<float> values,
-                         Look(context, LookPass::kRows, width, places));
+                         Look(context, LookPass::kRows, width, look_rows));
   std::vector<const float*> rows;
-  for (std::size_t i = 0; i < places.size(); ++i) rows.push_back(values.data() + i * width);
+  for (std::size_t i = 0; i < look_rows.size(); ++i) rows.push_back(values.data() + i * width);
   return codec_.StepFor(energies, rows, hidden, context.key);
 }
 
 Result<ChannelOffsets> DeviceDitheredSection::ChooseOffsets(
     const DeviceContext& context, std::span<const double> energies) const {
-  std::vector<LookPlace> places;
+  std::vector<LookRow> look_rows;
   for (const LookedToken& looked : TokensToLookAt(energies, context.shape.hidden)) {
-    places.push_back(PlaceOf(looked.token, context.shape, looked.scale));
+    look_rows.push_back(LookRowOf(looked.token, context.shape, looked.scale));
   }
-  if (places.empty()) return ChannelOffsets();
+  if (look_rows.empty()) return ChannelOffsets();
   SHOAL_ASSIGN_OR_RETURN(const std::vector<float> squares,
-                         Look(context, LookPass::kSquares, context.shape.hidden, places));
-  return FitChannels(squares, places.size(), energies.size());
+                         Look(context, LookPass::kSquares, context.shape.hidden, look_rows));
+  return FitChannels(squares, look_rows.size(), energies.size());
 }
 
 Status DeviceDitheredSection::SendKinds(const DeviceContext& context,

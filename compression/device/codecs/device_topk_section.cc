@@ -162,7 +162,7 @@ std::size_t DeviceTopKSection::WriteSection(const DeviceContext& context,
   at += scales.size();
   std::vector<std::uint8_t> codes((AllKept(context) + 7) / 8 * 8);
   UnpackCodes(packed.data(), codes.size() / 8, codec_.bits(), codes.data());
-  return at + WriteSymbols(codec_.stage(), std::span(codes).first(AllKept(context)), codec_.bits(),
+  return at + WriteSymbols(codec_.coder(), std::span(codes).first(AllKept(context)), codec_.bits(),
                            out.subspan(at));
 }
 

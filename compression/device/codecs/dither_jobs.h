@@ -25,7 +25,7 @@ enum class LookPass : std::uint8_t {
   kRows,     // their first `width` values, one row after the other
   kSquares,  // AddScaledSquares over them in order: a sum per channel
 };
-struct LookPlace {
+struct LookRow {
   std::uint32_t sample = 0;  // of this job
   std::uint32_t token = 0;   // of the sample
   float scale = 0;           // of kSquares
@@ -34,8 +34,8 @@ struct LookJob {
   LookPass pass = LookPass::kRows;
   std::uint32_t hidden = 0;
   std::uint32_t width = 0;  // kRows: below hidden; kSquares: hidden
-  std::uint32_t count = 0;  // places
-  const LookPlace* places = nullptr;
+  std::uint32_t count = 0;  // look_rows
+  const LookRow* look_rows = nullptr;
   const DeviceSample* samples = nullptr;
   float* out = nullptr;
 };

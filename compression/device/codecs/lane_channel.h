@@ -47,8 +47,8 @@ SHOAL_LANE void TryChannelScale(const ChannelTryJob& job, std::uint32_t channel,
   job.errors[std::size_t{static_cast<std::uint32_t>(t)} * job.hidden + channel] = error;
 }
 
-SHOAL_LANE std::byte* ChannelCodePlace(const ChannelJob& job, std::uint32_t index,
-                                       std::uint32_t group) {
+SHOAL_LANE std::byte* ChannelCodeAddress(const ChannelJob& job, std::uint32_t index,
+                                         std::uint32_t group) {
   const std::size_t groups = (std::size_t{job.values} + 7) / 8;
   return job.codes + (index * groups + group) * static_cast<std::size_t>(job.rule.bits());
 }
@@ -82,7 +82,7 @@ SHOAL_LANE void EncodeChannelGroup(const ChannelJob& job, const DeviceSample& sa
     }
     channel = channel + 1 == job.hidden ? 0 : channel + 1;
   }
-  StoreCodes(codes, bits, ChannelCodePlace(job, sample.index, group));
+  StoreCodes(codes, bits, ChannelCodeAddress(job, sample.index, group));
 }
 
 SHOAL_LANE void DecodeChannelGroup(const ChannelJob& job, const DeviceSample& sample,
@@ -90,7 +90,7 @@ SHOAL_LANE void DecodeChannelGroup(const ChannelJob& job, const DeviceSample& sa
   const std::uint32_t position = group * kLaneGroup;
   const int count = GroupCount(job.values, position);
   const int bits = job.rule.bits();
-  const std::uint64_t codes = LoadCodes(ChannelCodePlace(job, sample.index, group), bits);
+  const std::uint64_t codes = LoadCodes(ChannelCodeAddress(job, sample.index, group), bits);
   std::uint32_t channel = position % job.hidden;
   float values[kLaneGroup] = {};
   SHOAL_UNROLL

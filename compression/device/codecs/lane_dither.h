@@ -30,23 +30,23 @@ SHOAL_LANE double LaneEnergy(const EnergyJob& job, const DeviceSample& sample, s
   }
   return sum;
 }
-SHOAL_LANE double* EnergyPlace(const EnergyJob& job, const DeviceSample& sample,
-                               std::uint32_t token) {
+SHOAL_LANE double* EnergyAddress(const EnergyJob& job, const DeviceSample& sample,
+                                 std::uint32_t token) {
   return job.energies + (std::size_t{sample.index} * job.tokens + token);
 }
 
-SHOAL_LANE const float* LookedAt(const LookJob& job, const LookPlace& place) {
-  return job.samples[place.sample].x + std::size_t{place.token} * job.hidden;
+SHOAL_LANE const float* LookedAt(const LookJob& job, const LookRow& from) {
+  return job.samples[from.sample].x + std::size_t{from.token} * job.hidden;
 }
 SHOAL_LANE void CopyLooked(const LookJob& job, std::uint32_t row, std::uint32_t column) {
-  job.out[std::size_t{row} * job.width + column] = LookedAt(job, job.places[row])[column];
+  job.out[std::size_t{row} * job.width + column] = LookedAt(job, job.look_rows[row])[column];
 }
 SHOAL_LANE void AddLooked(const LookJob& job, std::uint32_t channel) {
   float sum = 0;
   SHOAL_UNROLL_BY(8)
   for (std::uint32_t i = 0; i < job.count; ++i) {
-    const LookPlace place = job.places[i];
-    const float scaled = LookedAt(job, place)[channel] * place.scale;
+    const LookRow from = job.look_rows[i];
+    const float scaled = LookedAt(job, from)[channel] * from.scale;
     sum = sum + scaled * scaled;
   }
   job.out[channel] = sum;
@@ -151,13 +151,13 @@ SHOAL_LANE void DecodeFour(std::uint32_t cells, DitherFour dither, float step, b
 template <CodingPass kPass>
 SHOAL_LANE void CodeBlock(const DitherJob& job, const DeviceSample& sample, std::uint32_t token,
                           std::uint32_t block) {
-  const std::uint64_t place = std::uint64_t{sample.index} * job.tokens + token;
+  const std::uint64_t index = std::uint64_t{sample.index} * job.tokens + token;
   const std::size_t start = std::size_t{token} * job.hidden;
-  std::uint8_t* const cells = job.cells + place * job.hidden;
-  const DitherKind kind = job.kinds[place];
+  std::uint8_t* const cells = job.cells + index * job.hidden;
+  const DitherKind kind = job.kinds[index];
   const bool wide = kind == DitherKind::kWide;
   std::uint32_t words[4] = {};
-  if (kind != DitherKind::kZeros) DitherBlock(job, place, block, words);
+  if (kind != DitherKind::kZeros) DitherBlock(job, index, block, words);
   SHOAL_UNROLL
   for (int p = 0; p < 2; ++p) {
     const std::uint32_t first = FirstOfHalf(block, p);

@@ -9,7 +9,7 @@
 
 namespace shoal::compression {
 
-SHOAL_LANE std::byte* RawPlace(const RawJob& job, std::uint32_t index, std::uint32_t position) {
+SHOAL_LANE std::byte* RawAddress(const RawJob& job, std::uint32_t index, std::uint32_t position) {
   const std::size_t value = std::size_t{index} * job.values + position;
   return job.raw + value * (job.type == ValueType::kFp32 ? 4 : 2);
 }
@@ -23,7 +23,7 @@ SHOAL_LANE void EncodeRawGroup(const RawJob& job, const DeviceSample& sample, st
   float x[kLaneGroup];
   EightHalves halves;
   LoadFloats(sample.x + position, count, x);
-  std::byte* to = RawPlace(job, sample.index, position);
+  std::byte* to = RawAddress(job, sample.index, position);
   SHOAL_UNROLL
   for (int j = 0; j < kLaneGroup; ++j) {
     Raise(extremes.x, MagnitudeBits(x[j]));
@@ -39,7 +39,7 @@ SHOAL_LANE void DecodeRawGroup(const RawJob& job, const DeviceSample& sample, st
   const std::uint32_t position = group * kLaneGroup;
   const int count = GroupCount(job.values, position);
   const float up = PowerOfTwo(job.exponent);
-  const std::byte* from = RawPlace(job, sample.index, position);
+  const std::byte* from = RawAddress(job, sample.index, position);
   float values[kLaneGroup] = {};
   if (job.type == ValueType::kFp32) {
     LoadFloats(reinterpret_cast<const float*>(from), count, values);

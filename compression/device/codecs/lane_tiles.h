@@ -136,12 +136,12 @@ SHOAL_LANE void StoreSmallScales(const TileJob& job, const DeviceSample& sample,
 // ---- codes -----------------------------------------------------------------------------------
 
 // The width of an adaptive tile, and where the codes of one of its groups are.
-struct TilePlace {
+struct GroupCodes {
   int width;
   std::byte* codes;
 };
-SHOAL_LANE TilePlace PlaceOfGroup(const TileJob& job, const DeviceSample& sample,
-                                  std::uint32_t group) {
+SHOAL_LANE GroupCodes CodesOfGroup(const TileJob& job, const DeviceSample& sample,
+                                   std::uint32_t group) {
   const std::uint32_t in_sample = TileOf(job, group);
   const std::size_t tile = std::size_t{sample.index} * job.buckets + in_sample;
   const std::uint64_t word = job.widths[tile / kTilesOfWord];
@@ -161,15 +161,15 @@ SHOAL_LANE TilePlace PlaceOfGroup(const TileJob& job, const DeviceSample& sample
 SHOAL_LANE bool AlignedGroups(const TileJob& job) {
   return job.widths == nullptr || job.bucket >= 64;
 }
-SHOAL_LANE void StoreTileCodes(const TileJob& job, TilePlace place, std::uint64_t codes) {
-  if (AlignedGroups(job)) return StoreCodes(codes, place.width, place.codes);
-  for (int i = 0; i < place.width; ++i, codes >>= 8) place.codes[i] = static_cast<std::byte>(codes);
+SHOAL_LANE void StoreTileCodes(const TileJob& job, GroupCodes at, std::uint64_t codes) {
+  if (AlignedGroups(job)) return StoreCodes(codes, at.width, at.codes);
+  for (int i = 0; i < at.width; ++i, codes >>= 8) at.codes[i] = static_cast<std::byte>(codes);
 }
-SHOAL_LANE std::uint64_t LoadTileCodes(const TileJob& job, TilePlace place) {
-  if (AlignedGroups(job)) return LoadCodes(place.codes, place.width);
+SHOAL_LANE std::uint64_t LoadTileCodes(const TileJob& job, GroupCodes at) {
+  if (AlignedGroups(job)) return LoadCodes(at.codes, at.width);
   std::uint64_t codes = 0;
-  for (int i = place.width; i-- > 0;) {
-    codes = codes << 8 | static_cast<std::uint64_t>(place.codes[i]);
+  for (int i = at.width; i-- > 0;) {
+    codes = codes << 8 | static_cast<std::uint64_t>(at.codes[i]);
   }
   return codes;
 }
@@ -182,10 +182,10 @@ SHOAL_LANE LevelRule RuleOfWidth(const LevelRule& rule, int width) {
 // Codes of rotated values whose tile has this scale; a tile of at least a group.
 SHOAL_LANE void CodeTileGroup(const TileJob& job, const DeviceSample& sample, std::uint32_t group,
                               ScaleBits scale, const float (&y)[kLaneGroup]) {
-  const TilePlace place = job.widths != nullptr
-                              ? PlaceOfGroup(job, sample, group)
-                              : TilePlace{job.rule.bits(), CodePlace(job, sample.index, group)};
-  const LevelRule rule = RuleOfWidth(job.rule, place.width);
+  const GroupCodes at = job.widths != nullptr
+                            ? CodesOfGroup(job, sample, group)
+                            : GroupCodes{job.rule.bits(), CodeAddress(job, sample.index, group)};
+  const LevelRule rule = RuleOfWidth(job.rule, at.width);
   const LevelConstants encoder = rule.Encoder(scale);
   float noise[kLaneGroup] = {};
   if (rule.rounding() == Rounding::kStochastic) {
@@ -196,9 +196,9 @@ SHOAL_LANE void CodeTileGroup(const TileJob& job, const DeviceSample& sample, st
   for (int j = kLaneGroup - 1; j >= 0; --j) {
     LevelConstants noisy = encoder;
     if (rule.rounding() == Rounding::kStochastic) noisy.offset = noisy.offset + noise[j];
-    codes = codes << place.width | CodeOf(rule, y[j], noisy);
+    codes = codes << at.width | CodeOf(rule, y[j], noisy);
   }
-  StoreTileCodes(job, place, codes);
+  StoreTileCodes(job, at, codes);
 }
 
 // The same of tiles that share the group, whose scales are stored.
@@ -212,7 +212,7 @@ SHOAL_LANE void CodeSmallTiles(const TileJob& job, const DeviceSample& sample, s
   }
   std::uint64_t codes = 0;
   ForEachInGroup<true>(job, sample, position, count, UseCode{job.rule, count, y, noise, codes});
-  StoreCodes(codes, job.rule.bits(), CodePlace(job, sample.index, group));
+  StoreCodes(codes, job.rule.bits(), CodeAddress(job, sample.index, group));
 }
 
 // The levels of a group, ready to be rotated back.
@@ -221,14 +221,14 @@ SHOAL_LANE void LoadTileLevels(const TileJob& job, const DeviceSample& sample, s
   const std::uint32_t position = group * kLaneGroup;
   if (job.widths == nullptr) {
     const int bits = job.rule.bits();
-    const std::uint64_t codes = LoadCodes(CodePlace(job, sample.index, group), bits);
+    const std::uint64_t codes = LoadCodes(CodeAddress(job, sample.index, group), bits);
     ForEachInGroup<false>(job, sample, position, GroupCount(job.values, position),
                           UseLevel{codes, bits, y});
   } else {
-    const TilePlace place = PlaceOfGroup(job, sample, group);
-    const LevelConstants decoder = RuleOfWidth(job.rule, place.width)
-                                       .Decoder(LoadScale(job, sample.index, TileOf(job, group)));
-    const UseLevel use{LoadTileCodes(job, place), place.width, y};
+    const GroupCodes at = CodesOfGroup(job, sample, group);
+    const LevelConstants decoder =
+        RuleOfWidth(job.rule, at.width).Decoder(LoadScale(job, sample.index, TileOf(job, group)));
+    const UseLevel use{LoadTileCodes(job, at), at.width, y};
     SHOAL_UNROLL
     for (int j = 0; j < kLaneGroup; ++j) use(j, decoder);
   }

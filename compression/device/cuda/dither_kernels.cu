@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) SumTokens(EnergyJob job) {
   for (std::uint32_t by = kEnergyLanes / 2; by > 0; by /= 2) {
     sum = sum + __shfl_xor_sync(~0U, sum, by);
   }
-  if (active && lane == 0) *EnergyPlace(job, sample, token) = sum;
+  if (active && lane == 0) *EnergyAddress(job, sample, token) = sum;
 }
 
 __global__ void __launch_bounds__(kThreads) CopyRows(LookJob job) {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "replica/collective/direct/chunk_schedule.h"
+#include "replica/collective/direct/early_messages.h"
 #include "replica/collective/error_memories.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/exchange_coders.h"
@@ -20,10 +22,34 @@
 namespace shoal::collective {
 namespace {
 
-constexpr std::size_t kEncodingMax = 4;          // contributions being encoded at once
-constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs beside its bytes
+constexpr std::size_t kEncodingMax = 4;  // contributions being encoded at once
 constexpr std::size_t kWindowChunksMin = 4;
 constexpr std::size_t kSparesMax = 2;  // of results: a shard's, and the vector's
+
+// `shares_in`: of the reduction, by member; empty: by weight.
+Status CheckRequest(const ExchangeRequest& request, std::size_t members,
+                    const std::vector<double>& shares_in) {
+  if (request.weights.size() != members) {
+    return InvalidArgument("an exchange among " + std::to_string(members) + " members got " +
+                           std::to_string(request.weights.size()) + " weights");
+  }
+  std::uint64_t all = 0;
+  for (const std::uint64_t weight : request.weights) {
+    if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
+    all += weight;
+  }
+  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  const bool made = request.op == CollectiveOp::kAllGather && request.transform != nullptr;
+  if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
+    return InvalidArgument("an exchange takes fp32 values");
+  }
+  SHOAL_RETURN_IF_ERROR(CheckShares(request.shares, members));
+  const std::vector<double> shares = SharesOf(request.weights, shares_in);
+  if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
+    return InvalidArgument("no member with a weight has a share of the reduction");
+  }
+  return Status::Ok();
+}
 
 // Thread: control. Tasks on `compute` own what they touch, and find the round gone by `running`.
 class DirectExchange final : public BlendingExchange {
@@ -36,7 +62,8 @@ class DirectExchange final : public BlendingExchange {
         channel_(channel),
         control_(control),
         compute_(compute),
-        memories_(config.reuse_memory) {
+        memories_(config.reuse_memory),
+        early_(config.early_bytes_max) {
     channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
       OnMessage(from, std::move(message));
     });
@@ -75,17 +102,9 @@ class DirectExchange final : public BlendingExchange {
     std::shared_ptr<ErrorMemory> fresh;         // what this round leaves; null: nothing
     Buffer result;
   };
-  struct ChunkPlace {
-    std::size_t owner, chunk;
-  };
   struct OwnChunk {
     std::vector<Buffer> contributions;  // by member; empty: not there
     std::size_t missing = 0;
-  };
-  struct Early {
-    std::size_t from;
-    std::uint64_t round;
-    Buffer message;
   };
   struct Summed {
     Coded coded;
@@ -109,18 +128,15 @@ class DirectExchange final : public BlendingExchange {
   }
   std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
   void Expect();
-  bool MayBeSent(std::size_t owner) const;
-  std::optional<ChunkPlace> NextToEncode();
   void Encode();
-  void Encoded(ChunkPlace place, Coded coded);
+  void Encoded(ChunkId id, Coded coded);
   void Contributed(std::size_t chunk, std::size_t from, Buffer message);
   void Sum(std::size_t chunk);
   void OnSum(Summed summed);
-  void Decode(ChunkPlace place, Buffer message);
+  void Decode(ChunkId id, Buffer message);
   void MaybeEnd();
   Status Send(std::size_t to, Buffer message);
   void OnMessage(std::size_t from, Buffer message);
-  void Hold(std::size_t from, std::uint64_t round, Buffer message);
   void Refuse(std::size_t from, const Status& status);
   Status Take(std::size_t from, const MessageHeader& header, Buffer message);
   void Finish(Result<Buffer> result);
@@ -146,17 +162,13 @@ class DirectExchange final : public BlendingExchange {
   ExchangeTraffic traffic_;
   bool started_ = false;          // any round yet
   std::uint64_t last_round_ = 0;  // running or last
-  std::deque<Early> early_;       // messages of later rounds
-  std::vector<std::size_t> early_bytes_;
+  EarlyMessages early_;
   Status broken_;  // not OK: a member's messages were lost, so later rounds could not end
 
   std::shared_ptr<Round> round_;  // running; null: none
   std::function<void(Result<Buffer>)> done_;
-  std::size_t window_ = 0;             // chunks that may be ahead of an owner's answers
-  std::vector<std::size_t> encoded_;   // chunks by owner, begun or done
-  std::vector<std::size_t> answered_;  // chunks by owner
-  std::size_t last_owner_ = 0;         // whose chunk was encoded last
-  std::size_t encoding_ = 0, encode_left_ = 0;
+  ChunkSchedule schedule_;
+  std::size_t encoding_ = 0;
   std::vector<OwnChunk> own_;                   // chunks of the own shard
   std::vector<std::vector<bool>> have_result_;  // by member, chunk
   std::vector<std::size_t> results_left_;       // messages by member
@@ -183,26 +195,7 @@ Status DirectExchange::CheckStart(const ExchangeRequest& request) const {
     return InvalidArgument("exchange round " + std::to_string(request.round) +
                            " does not follow round " + std::to_string(last_round_));
   }
-  if (request.weights.size() != size()) {
-    return InvalidArgument("an exchange among " + std::to_string(size()) + " members got " +
-                           std::to_string(request.weights.size()) + " weights");
-  }
-  std::uint64_t all = 0;
-  for (const std::uint64_t weight : request.weights) {
-    if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
-    all += weight;
-  }
-  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
-  const bool made = request.op == CollectiveOp::kAllGather && request.transform != nullptr;
-  if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
-    return InvalidArgument("an exchange takes fp32 values");
-  }
-  SHOAL_RETURN_IF_ERROR(CheckShares(request.shares, size()));
-  const std::vector<double> shares = SharesOf(request.weights, SharesIn(request));
-  if (std::none_of(shares.begin(), shares.end(), [](double share) { return share > 0; })) {
-    return InvalidArgument("no member with a weight has a share of the reduction");
-  }
-  return Status::Ok();
+  return CheckRequest(request, size(), SharesIn(request));
 }
 
 void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) {
@@ -223,9 +216,9 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
   Expect();
   Encode();
   MaybeEnd();
-  std::deque<Early> early = std::exchange(early_, {});
-  early_bytes_.assign(size(), 0);
-  for (Early& held : early) OnMessage(held.from, std::move(held.message));
+  for (EarlyMessages::Message& held : early_.TakeAll()) {
+    OnMessage(held.from, std::move(held.bytes));
+  }
 }
 
 Result<ExchangeCoders> DirectExchange::CodersOf(const ExchangeRequest& request) const {
@@ -245,9 +238,6 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
   RoundPlan& plan = round->plan;
   const std::size_t values = CountOf(request);
   const std::size_t chunk = ChunkOf(request);
-  window_ =
-      std::max(kWindowChunksMin, config_.window_bytes / std::max<std::size_t>(1, size() - 1) /
-                                     (kMessageHeaderBytes + coders_.contribution->BytesMax(chunk)));
   plan.rank = rank();
   plan.layout =
       ShardLayout(values, SharesOf(request.weights, SharesIn(request)), config_.row, chunk);
@@ -286,16 +276,18 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
 void DirectExchange::Expect() {
   const RoundPlan& plan = round_->plan;
   const ShardLayout& layout = plan.layout;
-  encoded_.assign(size(), 0);
-  answered_.assign(size(), 0);
-  last_owner_ = rank();
-  encoding_ = encode_left_ = 0;
   const bool gather = plan.op == CollectiveOp::kAllGather;
-  if (plan.weights[rank()] != 0) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (!gather || r == rank()) encode_left_ += layout.chunks(r);
-    }
-  }
+  ChunkSchedule::Config schedule;
+  for (std::size_t r = 0; r < size(); ++r) schedule.chunks.push_back(layout.chunks(r));
+  schedule.rank = rank();
+  schedule.gather = gather;
+  schedule.sends = plan.weights[rank()] != 0;
+  schedule.window =
+      std::max(kWindowChunksMin,
+               config_.window_bytes / std::max<std::size_t>(1, size() - 1) /
+                   (kMessageHeaderBytes + coders_.contribution->BytesMax(layout.chunk_values())));
+  schedule_ = ChunkSchedule(std::move(schedule));
+  encoding_ = 0;
   const auto contributors =
       static_cast<std::size_t>(size() - std::count(plan.weights.begin(), plan.weights.end(), 0u));
   own_.clear();
@@ -316,69 +308,34 @@ void DirectExchange::Expect() {
   }
 }
 
-// Whether the next chunk of this shard is within the window of every owner that has not answered
-// all of its own yet: whoever goes ahead without one that is behind waits for its shard in the end,
-// with an idle line. In a gather nobody answers; there what counts are each other's chunks that
-// came.
-bool DirectExchange::MayBeSent(std::size_t owner) const {
-  const bool gather = round_->plan.op == CollectiveOp::kAllGather;
-  if (gather && owner != rank()) return false;
-  const ShardLayout& layout = round_->plan.layout;
-  for (std::size_t r = 0; r < size(); ++r) {
-    const std::size_t chunks = layout.chunks(r);
-    if (answered_[r] == chunks || (gather && r == rank())) continue;
-    if (encoded_[owner] * chunks >= (answered_[r] + window_) * layout.chunks(owner)) return false;
-  }
-  return true;
-}
-
-// The next chunk to encode: of the owner whose shard is least advanced, of several such of each in
-// turn, so that all begin early, and members begin with different ones, so that nobody gets all
-// first messages at once.
-std::optional<DirectExchange::ChunkPlace> DirectExchange::NextToEncode() {
-  if (encode_left_ == 0) return std::nullopt;
-  const ShardLayout& layout = round_->plan.layout;
-  std::optional<std::size_t> next;
-  for (std::size_t i = 1; i <= size(); ++i) {
-    const std::size_t owner = (last_owner_ + i) % size();
-    const std::size_t chunks = layout.chunks(owner);
-    if (encoded_[owner] == chunks || !MayBeSent(owner)) continue;
-    if (!next || encoded_[owner] * layout.chunks(*next) < encoded_[*next] * chunks) next = owner;
-  }
-  if (!next) return std::nullopt;
-  last_owner_ = *next;
-  --encode_left_;
-  return ChunkPlace{*next, encoded_[*next]++};
-}
-
 void DirectExchange::Encode() {
   while (encoding_ < kEncodingMax) {
-    const std::optional<ChunkPlace> next = NextToEncode();
+    const std::optional<ChunkId> next = schedule_.Next();
     if (!next) return;
-    const ChunkPlace place = *next;
+    const ChunkId id = *next;
     ++encoding_;
     if (round_->plan.op == CollectiveOp::kAllGather) {
-      Sum(place.chunk);
+      Sum(id.chunk);
       continue;
     }
-    auto encode = [round = round_, place] {
-      const ValueRange chunk = round->plan.layout.chunk(place.owner, place.chunk);
+    auto encode = [round = round_, id] {
+      const ValueRange chunk = round->plan.layout.chunk(id.owner, id.chunk);
       return EncodeContribution(
-          round->plan, place.owner, place.chunk, round->values->floats(),
+          round->plan, id.owner, id.chunk, round->values->floats(),
           {WorkerError(round->memory.get(), chunk), WorkerError(round->fresh.get(), chunk)});
     };
     OnCompute("exchange.encode", std::move(encode),
-              [this, place](Coded coded) { Encoded(place, std::move(coded)); });
+              [this, id](Coded coded) { Encoded(id, std::move(coded)); });
   }
 }
 
-void DirectExchange::Encoded(ChunkPlace place, Coded coded) {
+void DirectExchange::Encoded(ChunkId id, Coded coded) {
   if (!coded.status.ok()) return Finish(coded.status.WithContext("own values"));
   --encoding_;
   Encode();
-  if (place.owner == rank()) {
-    Contributed(place.chunk, rank(), std::move(coded.message));
-  } else if (Status sent = Send(place.owner, std::move(coded.message)); !sent.ok()) {
+  if (id.owner == rank()) {
+    Contributed(id.chunk, rank(), std::move(coded.message));
+  } else if (Status sent = Send(id.owner, std::move(coded.message)); !sent.ok()) {
     return Finish(sent);
   }
   MaybeEnd();
@@ -419,15 +376,15 @@ void DirectExchange::OnSum(Summed summed) {
     if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
   }
   --chunks_left_;
-  ++answered_[rank()];
+  schedule_.Answered(rank());
   if (round_->plan.op == CollectiveOp::kAllGather) --encoding_;
   Encode();
   MaybeEnd();
 }
 
-void DirectExchange::Decode(ChunkPlace place, Buffer message) {
-  auto decode = [round = round_, place, message = std::move(message)] {
-    return DecodeResult(round->plan, place.owner, place.chunk, message, round->result.floats());
+void DirectExchange::Decode(ChunkId id, Buffer message) {
+  auto decode = [round = round_, id, message = std::move(message)] {
+    return DecodeResult(round->plan, id.owner, id.chunk, message, round->result.floats());
   };
   OnCompute("exchange.decode", std::move(decode), [this](Status status) {
     if (!status.ok()) return Finish(status);
@@ -437,7 +394,7 @@ void DirectExchange::Decode(ChunkPlace place, Buffer message) {
 }
 
 void DirectExchange::MaybeEnd() {
-  if (chunks_left_ > 0 || encoding_ > 0 || encode_left_ > 0) return;
+  if (chunks_left_ > 0 || encoding_ > 0 || !schedule_.all_begun()) return;
   if (round_->fresh) memories_.Put(round_->plan.tensor, std::move(round_->fresh));
   Finish(std::move(round_->result));
 }
@@ -482,25 +439,18 @@ void DirectExchange::OnMessage(std::size_t from, Buffer message) {
   if (started_ && (header->round < last_round_ || (header->round == last_round_ && !running))) {
     return;  // late
   }
-  if (!running || header->round > last_round_) return Hold(from, header->round, std::move(message));
-  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
-}
-
-void DirectExchange::Hold(std::size_t from, std::uint64_t round, Buffer message) {
-  early_bytes_.resize(size());
-  const std::size_t bytes = message.size() + kEarlyMessageBytes;
-  if (bytes > config_.early_bytes_max - std::min(early_bytes_[from], config_.early_bytes_max)) {
+  if (!running || header->round > last_round_) {
+    if (early_.Hold(from, std::move(message))) return;
     return Refuse(from, ResourceExhausted("it is ahead by more messages than are held"));
   }
-  early_bytes_[from] += bytes;
-  early_.push_back({from, round, std::move(message)});
+  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
 }
 
 // A message that cannot be put right: something is lost, so no later round could end either.
 void DirectExchange::Refuse(std::size_t from, const Status& status) {
   broken_ =
       status.WithContext("a message of member " + std::to_string(from) + " of the stage group");
-  early_.clear();
+  early_.TakeAll();
   Finish(broken_);
 }
 
@@ -532,7 +482,7 @@ Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffe
   if (is_result) {
     have_result_[from][header.chunk] = true;
     --results_left_[from];
-    ++answered_[from];
+    schedule_.Answered(from);
     Encode();
     Decode({owner, header.chunk}, std::move(message));
   } else {
@@ -551,13 +501,13 @@ std::vector<std::size_t> DirectExchange::Awaited() const {
   std::size_t least = SIZE_MAX;
   for (std::size_t r = 0; r < size(); ++r) {
     if (round_->plan.op != CollectiveOp::kAllGather) break;
-    if (results_left_[r] > 0) least = std::min(least, answered_[r]);
+    if (results_left_[r] > 0) least = std::min(least, schedule_.answered(r));
   }
   std::vector<std::size_t> members;
   for (std::size_t r = 0; r < size(); ++r) {
     const bool behind = first != own_.end()
                             ? round_->plan.weights[r] != 0 && first->contributions[r].empty()
-                            : results_left_[r] > 0 && answered_[r] <= least;
+                            : results_left_[r] > 0 && schedule_.answered(r) <= least;
     if (behind && r != rank()) members.push_back(r);
   }
   return members;

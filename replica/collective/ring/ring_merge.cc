@@ -22,7 +22,7 @@ class SumMerge final : public RingMerge {
   std::size_t element_bytes() const override { return sizeof(float); }
   std::string spec() const override { return "sum"; }
   Status Check(std::size_t, std::span<const std::byte>) const override { return Status::Ok(); }
-  void Merge(const MergePlace&, std::span<const std::byte> received,
+  void Merge(const MergeContext&, std::span<const std::byte> received,
              std::span<std::byte> own) const override {
     const std::span<const float> from = As<float>(received);
     const std::span<float> into = As<float>(own);
@@ -51,16 +51,17 @@ class OneBitMerge final : public RingMerge {
     return InvalidArgument("unused bits behind the vector are set");
   }
 
-  void Merge(const MergePlace& place, std::span<const std::byte> received,
+  void Merge(const MergeContext& context, std::span<const std::byte> received,
              std::span<std::byte> own) const override {
     const std::span<const std::uint64_t> from = As<std::uint64_t>(received);
     const std::span<std::uint64_t> into = As<std::uint64_t>(own);
     const std::size_t sign_words = SignWords(signs_);
     const std::size_t n =
-        place.in_vector < sign_words ? std::min(into.size(), sign_words - place.in_vector) : 0;
-    const MergeNoise noise(seed_, place.round, static_cast<std::uint32_t>(place.segment),
-                           RingDrawOf(place.phase, place.place, place.member));
-    MergeSigns(from.first(n), place.received, place.own, noise, place.in_segment, into.first(n));
+        context.in_vector < sign_words ? std::min(into.size(), sign_words - context.in_vector) : 0;
+    const MergeNoise noise(seed_, context.round, static_cast<std::uint32_t>(context.segment),
+                           RingDrawOf(context.phase, context.hop, context.member));
+    MergeSigns(from.first(n), context.received, context.own, noise, context.in_segment,
+               into.first(n));
     for (std::size_t i = n; i < into.size(); ++i) into[i] |= from[i];
   }
 

@@ -16,10 +16,10 @@
 namespace shoal::collective {
 
 // Which elements of which merge these are.
-struct MergePlace {
+struct MergeContext {
   std::uint64_t round = 0;
   RingPhase phase = RingPhase::kRowReduce;
-  std::size_t place = 0, member = 0;  // of the merging member
+  std::size_t hop = 0, member = 0;  // of the merging member
   std::size_t segment = 0;
   std::size_t in_segment = 0, in_vector = 0;  // first element
   std::uint32_t received = 0, own = 0;        // members in both sides, neither 0
@@ -36,7 +36,7 @@ class RingMerge {
   // OK if `received`, elements from `in_vector` on, may come from a member.
   virtual Status Check(std::size_t in_vector, std::span<const std::byte> received) const = 0;
   // `own` becomes the merge of both. Equal sizes, whole elements, aligned for them; checked before.
-  virtual void Merge(const MergePlace& place, std::span<const std::byte> received,
+  virtual void Merge(const MergeContext& context, std::span<const std::byte> received,
                      std::span<std::byte> own) const = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace shoal::collective {
 namespace {
 
-// Where a member stands on a path that runs once around `size` places from `start`.
-std::size_t PlaceOf(std::size_t at, std::size_t start, std::size_t size) {
+// Where a member stands on a path that runs once around `size` hops from `start`.
+std::size_t HopOf(std::size_t at, std::size_t start, std::size_t size) {
   return (at + size - start) % size;
 }
 
@@ -20,29 +20,29 @@ std::uint32_t ContributorsOfRow(const Torus& torus, std::uint64_t contributors, 
   return count;
 }
 
-// One way around, of which `member` is one place: neighbours of a row or of a column.
+// One way around, of which `member` is one hop: neighbours of a row or of a column.
 struct Circle {
-  std::size_t place, size, before, after;
+  std::size_t hop, size, before, after;
 
   RingStep Step(RingPhase phase) const {
     RingStep step;
     step.phase = phase;
-    step.place = place;
-    if (place > 0) step.from = before;
-    if (place + 1 < size) step.to = after;
+    step.hop = hop;
+    if (hop > 0) step.from = before;
+    if (hop + 1 < size) step.to = after;
     return step;
   }
 };
 
 Circle RowCircle(const Torus& torus, std::size_t member, std::size_t start) {
   const std::size_t n = torus.columns, column = member % n, first = member - column;
-  return {PlaceOf(column, start, n), n, first + (column + n - 1) % n, first + (column + 1) % n};
+  return {HopOf(column, start, n), n, first + (column + n - 1) % n, first + (column + 1) % n};
 }
 
 Circle ColumnCircle(const Torus& torus, std::size_t member, std::size_t start) {
   const std::size_t n = torus.rows, row = member / torus.columns, column = member % torus.columns;
   const auto at = [&](std::size_t r) { return r % n * torus.columns + column; };
-  return {PlaceOf(row, start, n), n, at(row + n - 1), at(row + 1)};
+  return {HopOf(row, start, n), n, at(row + n - 1), at(row + 1)};
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors
   std::vector<RingStep> steps;
   if (C > 1) {
     RingStep step = RowCircle(torus, member, first_column).Step(RingPhase::kRowReduce);
-    for (std::size_t i = 0; i < step.place; ++i) {
+    for (std::size_t i = 0; i < step.hop; ++i) {
       step.received += contributors >> (row * C + (first_column + i) % C) & 1;
     }
     step.own = contributors >> member & 1;
@@ -92,7 +92,7 @@ std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors
   }
   if (R > 1 && in_last_column) {
     RingStep step = ColumnCircle(torus, member, first_row).Step(RingPhase::kColumnReduce);
-    for (std::size_t i = 0; i < step.place; ++i) {
+    for (std::size_t i = 0; i < step.hop; ++i) {
       step.received += ContributorsOfRow(torus, contributors, (first_row + i) % R);
     }
     step.own = ContributorsOfRow(torus, contributors, row);
@@ -107,8 +107,8 @@ std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors
   return steps;
 }
 
-std::uint32_t RingDrawOf(RingPhase phase, std::size_t place, std::size_t member) {
-  return static_cast<std::uint32_t>(phase) << 16 | static_cast<std::uint32_t>(place) << 8 |
+std::uint32_t RingDrawOf(RingPhase phase, std::size_t hop, std::size_t member) {
+  return static_cast<std::uint32_t>(phase) << 16 | static_cast<std::uint32_t>(hop) << 8 |
          static_cast<std::uint32_t>(member);
 }
 

@@ -59,9 +59,9 @@ inline constexpr std::size_t kRingPhases = 4;
 // adopts it (gather); sends the outcome on, if `to`.
 struct RingStep {
   RingPhase phase = RingPhase::kRowReduce;
-  // Place in the phase's path, from 0: the member's message has this hop, the one it receives the
+  // Hop in the phase's path, from 0: the member's message has this hop, the one it receives the
   // hop before. It is not the member's rank.
-  std::size_t place = 0;
+  std::size_t hop = 0;
   std::optional<std::size_t> from, to;
   // Members whose values are in what arrives (with `from`) and in what this member adds to it. In
   // phase 2 the own part is a whole row's. A gather adds nothing.
@@ -79,9 +79,9 @@ struct RingStep {
 std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors,
                                   std::size_t member, std::size_t segment);
 
-// A number that no two merges of one segment share: for the key of a merge's random bits. `place`
+// A number that no two merges of one segment share: for the key of a merge's random bits. `hop`
 // is that of the merging member.
-std::uint32_t RingDrawOf(RingPhase phase, std::size_t place, std::size_t member);
+std::uint32_t RingDrawOf(RingPhase phase, std::size_t hop, std::size_t member);
 
 }  // namespace shoal::collective
 

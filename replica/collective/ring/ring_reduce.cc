@@ -59,7 +59,7 @@ Result<std::uint64_t> TakeMessage(const ChunkTask& task, std::span<std::byte> ow
   } else if (task.step.received != 0) {
     work.merge->Merge({.round = work.round,
                        .phase = task.step.phase,
-                       .place = task.step.place,
+                       .hop = task.step.hop,
                        .member = work.member,
                        .segment = task.segment,
                        .in_segment = task.in_segment,
@@ -89,7 +89,7 @@ Result<Buffer> RunStep(ChunkTask task, Work* work) {
   if (!verbatim) std::memcpy(message.data() + kRingHeaderBytes, own.data(), own.size());
   WriteRingHeader({.kind = work->merge->kind(),
                    .phase = task.step.phase,
-                   .hop = static_cast<std::uint8_t>(task.step.place),
+                   .hop = static_cast<std::uint8_t>(task.step.hop),
                    .segment = static_cast<std::uint32_t>(task.segment),
                    .chunk = static_cast<std::uint32_t>(task.chunk),
                    .contributors = task.step.received + task.step.own,
@@ -374,7 +374,7 @@ Status RingReduceImpl::Place(std::size_t from, const RingHeader& header, Buffer 
   Segment& segment = segments_[header.segment];
   const auto step = std::ranges::find_if(
       segment.steps, [&](const RingStep& s) { return s.phase == header.phase && s.from; });
-  if (step == segment.steps.end() || *step->from != from || step->place != header.hop + 1U) {
+  if (step == segment.steps.end() || *step->from != from || step->hop != header.hop + 1U) {
     return InvalidArgument("nothing is awaited from it for segment " +
                            std::to_string(header.segment) + " in phase " +
                            std::to_string(static_cast<int>(header.phase)) + advice);

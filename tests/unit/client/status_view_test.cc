@@ -93,7 +93,7 @@ constexpr const char* kRunText =
     "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s, 4.2s a step\n"
     "  checkpoint  step 5\n"
     "  loss        █▁\n"
-    "  peer    id        place                state    up        down        sent      ratio\n"
+    "  peer    id        position             state    up        down        sent      ratio\n"
     "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
     "  cellar  fedcba98  spare                gone     -         -           0 B       -\n"
     "  peer   computes  waits for            schedule     most in flight  most W pending  "

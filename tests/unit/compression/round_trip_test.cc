@@ -128,8 +128,8 @@ TEST_P(EveryWidth, DirectIsWithinItsLevels) {
     const std::uint32_t bucket = Divisor(hidden, random);
     const Rule rule{bits, bits == 1 ? kLevels[round % 2 * 2] : kLevels[round % 3],
                     round / 3 % 2 == 1};
-    const std::string stage = round % 16 == 0 ? "+rans" : round % 16 == 1 ? "+zstd" : "";
-    const std::string spec = "direct" + stage + ":bits=" + std::to_string(bits) +
+    const std::string coder = round % 16 == 0 ? "+rans" : round % 16 == 1 ? "+zstd" : "";
+    const std::string spec = "direct" + coder + ":bits=" + std::to_string(bits) +
                              ",bucket=" + std::to_string(bucket) + ",levels=" + rule.levels +
                              (rule.stochastic ? ",rounding=stochastic" : "");
     const auto codec = MakeCodec(spec, hidden).value();

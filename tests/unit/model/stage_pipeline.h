@@ -3,6 +3,9 @@
 #ifndef SHOAL_TESTS_UNIT_MODEL_STAGE_PIPELINE_H_
 #define SHOAL_TESTS_UNIT_MODEL_STAGE_PIPELINE_H_
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +29,11 @@ TestBatch RandomBatch(std::uint32_t rows, std::uint32_t tokens, std::uint32_t vo
 
 std::string MiniModel();                           // directory of gpt2_mini_random
 std::string SharedModel(const std::string& name);  // under hf-tiny; may not exist
+
+// A folder of this process alone.
+inline std::string Scratch(const std::string& name) {
+  return ::testing::TempDir() + "/stage_test." + std::to_string(getpid()) + "." + name;
+}
 
 class StagePipeline {
  public:

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "common/version.h"
+
 namespace shoal::scheduler {
 
 using control::v1::PeerMessage;
@@ -93,7 +95,7 @@ void SimSwarm::Connect(std::size_t index) {
   Feed(PeerConnected{peer.connection, peer.id, "10.0.0." + std::to_string(index % 250)});
   PeerMessage hello;
   hello.mutable_hello()->set_protocol(net::kProtocolVersion);
-  hello.mutable_hello()->set_version("0.1.0");
+  hello.mutable_hello()->set_version(kVersion);
   hello.mutable_hello()->set_name(peer.name);
   hello.mutable_hello()->set_join_secret(kSecret);
   hello.mutable_hello()->set_listen_port(9000);

@@ -283,10 +283,10 @@ TEST(LearnedCodec, BytesAndValuesArePinned) {
 TEST(LearnedCodec, EveryValueBecomesTheNearestPointOfTheTable) {
   const auto x = Normal(8 * kBucket, 12);
   for (int bits = 1; bits <= 5; ++bits) {
-    for (const std::string stage : {"", "+rans"}) {
+    for (const std::string coder : {"", "+rans"}) {
       const LevelTable levels = LearnLevels(NormalHistogram(), bits).value();
       const auto got = RoundTrip(
-          "learned" + stage + ":bits=" + std::to_string(bits) + ",levels=" + LevelText(levels), x);
+          "learned" + coder + ":bits=" + std::to_string(bits) + ",levels=" + LevelText(levels), x);
       for (std::size_t i = 0; i < x.size(); ++i) {
         const auto bucket = std::span(x).subspan(i / kBucket * kBucket, kBucket);
         const double low = *std::min_element(bucket.begin(), bucket.end());

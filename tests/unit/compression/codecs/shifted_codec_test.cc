@@ -80,8 +80,8 @@ TEST(ShiftedCodec, EveryValueBecomesTheNearestPointOfItsBucketsGrid) {
     const std::uint32_t bucket = 1 + static_cast<std::uint32_t>(random() % 60);
     const SampleShape shape{1 + static_cast<std::uint32_t>(random() % 3),
                             bucket * (1 + static_cast<std::uint32_t>(random() % 4))};
-    const char* const stage = round % 5 == 0 ? "+rans" : round % 5 == 1 ? "+zstd" : "";
-    const auto codec = MakeCodec("shifted" + std::string(stage) + ":bits=" + std::to_string(bits) +
+    const char* const coder = round % 5 == 0 ? "+rans" : round % 5 == 1 ? "+zstd" : "";
+    const auto codec = MakeCodec("shifted" + std::string(coder) + ":bits=" + std::to_string(bits) +
                                      ",bucket=" + std::to_string(bucket),
                                  shape.hidden)
                            .value();

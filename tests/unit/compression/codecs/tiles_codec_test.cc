@@ -205,7 +205,7 @@ TEST(Tiles, RelativeErrorsAreBelowThoseOfBuckets) {
   EXPECT_LT(error("tiles:bits=8"), 0.0055);
 }
 
-TEST(Tiles, AnEntropyStageMakesNoDifferenceToTheValues) {
+TEST(Tiles, AnEntropyCoderMakesNoDifferenceToTheValues) {
   const SampleShape shape{32, 128};
   const auto x = reference::Gaussian(shape.values(), 6);
   const Coded plain = Code(OneSample("tiles:bits=4", 128), shape, x);

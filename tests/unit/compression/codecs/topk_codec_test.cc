@@ -196,10 +196,10 @@ TEST(TopK, KeptValuesAreWithinHalfAStepAndTheRestIsZero) {
   std::mt19937_64 random(6);
   for (int bits = 1; bits <= 8; ++bits) {
     for (const char* ratio : {"0.01", "0.2", "0.5", "1"}) {
-      for (const char* stage : {"", "+rans", "+zstd"}) {
+      for (const char* coder : {"", "+rans", "+zstd"}) {
         const SampleShape shape{7, 45};
         const std::size_t n = shape.values();
-        const OneSample codec("topk" + std::string(stage) + ":ratio=" + ratio +
+        const OneSample codec("topk" + std::string(coder) + ":ratio=" + ratio +
                                   ",bits=" + std::to_string(bits) + ",bucket=32",
                               45);
         const auto x = reference::Gaussian(n, random());

@@ -99,12 +99,12 @@ TEST_P(DeviceCodecTest, ModesAndFirstVisits) {
   ASSERT_NO_FATAL_FAILURE(Compare({nested, shape, {}}, Samples(2, shape.values(), 2), &m));
 }
 
-TEST_P(DeviceCodecTest, EntropyStages) {
+TEST_P(DeviceCodecTest, EntropyCoders) {
   const SampleShape shape{3, 86};
-  for (const char* stage : {"+zstd", "+rans"}) {
+  for (const char* coder : {"+zstd", "+rans"}) {
     for (const int bits : {2, 3, 6}) {
       const std::string options =
-          std::string(stage) + ":bits=" + std::to_string(bits) + ",bucket=43";
+          std::string(coder) + ":bits=" + std::to_string(bits) + ",bucket=43";
       std::vector<Bytes> none(3);
       ASSERT_NO_FATAL_FAILURE(
           Compare({"direct" + options, shape, {}}, Samples(3, shape.values(), 1), &none));

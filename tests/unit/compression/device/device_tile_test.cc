@@ -69,10 +69,10 @@ TEST_P(DeviceTileTest, AdaptiveWidths) {
   }
 }
 
-TEST_P(DeviceTileTest, EntropyStages) {
-  for (const char* stage : {"+zstd", "+rans"}) {
+TEST_P(DeviceTileTest, EntropyCoders) {
+  for (const char* coder : {"+zstd", "+rans"}) {
     for (const int bits : {2, 3, 6}) {
-      const std::string spec = "tiles" + std::string(stage) + ":bits=" + std::to_string(bits);
+      const std::string spec = "tiles" + std::string(coder) + ":bits=" + std::to_string(bits);
       ASSERT_NO_FATAL_FAILURE(CompareSpec(spec, {3, 86}, 3, 1));
       ASSERT_NO_FATAL_FAILURE(CompareSpec(spec, {3, 192}, 3, 2));
     }

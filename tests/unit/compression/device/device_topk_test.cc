@@ -32,7 +32,7 @@ TEST_P(DeviceTopKTest, RatiosWidthsAndShapes) {
   }
 }
 
-TEST_P(DeviceTopKTest, BucketsAndEntropyStages) {
+TEST_P(DeviceTopKTest, BucketsAndEntropyCoders) {
   const SampleShape shape{3, 259};
   const auto x = Samples(2, shape.values(), 4);
   for (const char* name : {"topk", "topk+zstd", "topk+rans"}) {

@@ -22,7 +22,7 @@ inline void RunOnHost(const EnergyJob& job) {
         for (std::uint32_t lane = 0; lane < kEnergyLanes; ++lane) partner[lane] = sums[lane ^ by];
         for (std::uint32_t lane = 0; lane < kEnergyLanes; ++lane) sums[lane] += partner[lane];
       }
-      *EnergyPlace(job, job.samples[s], token) = sums[0];
+      *EnergyAddress(job, job.samples[s], token) = sums[0];
     }
   }
 }

@@ -13,9 +13,9 @@ namespace {
 
 constexpr EntropyCoder kStages[] = {EntropyCoder::kNone, EntropyCoder::kZstd, EntropyCoder::kRans};
 
-std::vector<std::byte> Write(EntropyCoder stage, const std::vector<std::uint8_t>& codes, int bits) {
-  std::vector<std::byte> out(SymbolBytesMax(stage, codes.size(), bits));
-  out.resize(WriteSymbols(stage, codes, bits, out));
+std::vector<std::byte> Write(EntropyCoder coder, const std::vector<std::uint8_t>& codes, int bits) {
+  std::vector<std::byte> out(SymbolBytesMax(coder, codes.size(), bits));
+  out.resize(WriteSymbols(coder, codes, bits, out));
   return out;
 }
 
@@ -47,11 +47,11 @@ double Entropy(const std::vector<std::uint8_t>& codes) {
 }
 
 TEST(SymbolStream, EveryStageGivesTheCodesBack) {
-  for (const EntropyCoder stage : kStages) {
+  for (const EntropyCoder coder : kStages) {
     for (int bits = 2; bits <= 8; ++bits) {
       for (const std::size_t n : {0, 1, 7, 8, 9, 63, 100, 1000, 4096, 70001}) {
         const auto codes = BucketCodes(n, bits, n + static_cast<std::size_t>(bits));
-        const auto bytes = Write(stage, codes, bits);
+        const auto bytes = Write(coder, codes, bits);
         std::vector<std::uint8_t> back(n);
         ASSERT_TRUE(ReadSymbols(bytes, bits, back, "test").ok()) << bits << " " << n;
         ASSERT_EQ(back, codes) << bits << " " << n;
@@ -74,8 +74,8 @@ TEST(SymbolStream, WhatDoesNotShrinkStaysPacked) {
   std::mt19937_64 random(5);
   std::vector<std::uint8_t> codes(5000);
   for (auto& code : codes) code = static_cast<std::uint8_t>(random() % 16);
-  for (const EntropyCoder stage : kStages) {
-    const auto bytes = Write(stage, codes, 4);
+  for (const EntropyCoder coder : kStages) {
+    const auto bytes = Write(coder, codes, 4);
     EXPECT_EQ(bytes[0], std::byte{0});
     EXPECT_EQ(bytes.size(), 1U + 2500);
   }
@@ -100,8 +100,8 @@ TEST(SymbolStream, ForeignBytesAreRefused) {
   const auto codes = BucketCodes(1001, 3, 2);
   std::vector<std::uint8_t> back(codes.size());
   EXPECT_FALSE(ReadSymbols({}, 3, back, "test").ok());
-  for (const EntropyCoder stage : kStages) {
-    const auto bytes = Write(stage, codes, 3);
+  for (const EntropyCoder coder : kStages) {
+    const auto bytes = Write(coder, codes, 3);
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
       ASSERT_FALSE(ReadSymbols(std::span(bytes).first(cut), 3, back, "test").ok()) << cut;
     }
@@ -142,13 +142,13 @@ TEST(SymbolStream, CodesBeyondTheWidthAreRefused) {
 }
 
 TEST(SymbolStream, StagesHaveNames) {
-  for (const EntropyCoder stage : kStages) {
-    const std::string_view suffix = EntropySuffix(stage);
-    const auto parsed = ParseEntropyStage(suffix.empty() ? suffix : suffix.substr(1));
+  for (const EntropyCoder coder : kStages) {
+    const std::string_view suffix = EntropySuffix(coder);
+    const auto parsed = ParseEntropyCoder(suffix.empty() ? suffix : suffix.substr(1));
     ASSERT_TRUE(parsed.ok());
-    EXPECT_EQ(*parsed, stage);
+    EXPECT_EQ(*parsed, coder);
   }
-  const auto unknown = ParseEntropyStage("lzma");
+  const auto unknown = ParseEntropyCoder("lzma");
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.status().message().find("+zstd, +rans"), std::string::npos);
 }

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -83,8 +83,7 @@ class LinkContract : public testing::TestWithParam<NewLinkRig> {
     EXPECT_EQ(a.samples[0].sample, b.samples[0].sample);
     EXPECT_EQ(a.samples[0].base_version, b.samples[0].base_version);
     EXPECT_EQ(a.samples[0].base_checksum, b.samples[0].base_checksum);
-    ASSERT_EQ(a.payload.size(), b.payload.size());
-    EXPECT_EQ(std::memcmp(a.payload.data(), b.payload.data(), a.payload.size()), 0);
+    EXPECT_TRUE(std::ranges::equal(a.payload.bytes(), b.payload.bytes()));
   }
 
   LinkHandlers Tell(ToldEnd* end) {

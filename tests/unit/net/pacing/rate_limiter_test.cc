@@ -74,16 +74,16 @@ TEST(RateLimiter, NewRateChangesWaitsInProgress) {
   limiter.SetRate(kMegabytePerSecond);
   clock.now += seconds(1);
   limiter.Take(1'020'000);
-  const RateLimiter::Place place = limiter.Take(1000);
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 1000, 0.01);
+  const RateLimiter::Ticket ticket = limiter.Take(1000);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 1000, 0.01);
   clock.now += milliseconds(500);
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 500, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 500, 0.01);
   limiter.SetRate({16'000'000});
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 250, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 250, 0.01);
   limiter.SetRate({800'000});
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 5000, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 5000, 0.01);
   limiter.SetRate({});
-  EXPECT_EQ(limiter.WaitFor(place), Duration::zero());
+  EXPECT_EQ(limiter.WaitFor(ticket), Duration::zero());
   EXPECT_EQ(limiter.rate().value, 0u);
   // What was sent without a limit leaves no debt behind.
   limiter.Take(1 << 30);
@@ -100,16 +100,16 @@ TEST(RateLimiter, TheLowerOfCapAndPaceCounts) {
   EXPECT_EQ(limiter.cap().value, 0u);
   clock.now += seconds(1);
   limiter.Take(1'020'000);
-  const RateLimiter::Place place = limiter.Take(1000);
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 1000, 0.01);
+  const RateLimiter::Ticket ticket = limiter.Take(1000);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 1000, 0.01);
   limiter.SetRate({4'000'000});
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 2000, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 2000, 0.01);
   limiter.SetRate({80'000'000});
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 1000, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 1000, 0.01);
   EXPECT_EQ(limiter.cap().value, 80'000'000u);
   EXPECT_EQ(limiter.pace(), kMegabytePerSecond);
   limiter.SetPace({});
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 100, 0.01);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 100, 0.01);
 }
 
 TEST(RateLimiter, UrgentPlacesGoFirst) {
@@ -146,7 +146,7 @@ TEST(RateLimiter, PrioritiesKeepTheRate) {
   RateLimiter limiter(&clock);
   limiter.SetRate(kMegabytePerSecond);
   const TimePoint start = clock.now;
-  std::deque<RateLimiter::Place> waiting;
+  std::deque<RateLimiter::Ticket> waiting;
   std::uint64_t sent = 0;
   for (int step = 0; step < 20'000; ++step) {
     clock.now += milliseconds(1);
@@ -154,9 +154,9 @@ TEST(RateLimiter, PrioritiesKeepTheRate) {
       waiting.push_back(limiter.Take(700 + 13 * static_cast<std::uint64_t>(step % 50),
                                      static_cast<std::size_t>((step / 7) % 3)));
     }
-    std::erase_if(waiting, [&](const RateLimiter::Place& place) {
-      if (limiter.WaitFor(place, milliseconds(1)) > Duration::zero()) return false;
-      sent += place.bytes;
+    std::erase_if(waiting, [&](const RateLimiter::Ticket& ticket) {
+      if (limiter.WaitFor(ticket, milliseconds(1)) > Duration::zero()) return false;
+      sent += ticket.bytes;
       return true;
     });
   }
@@ -170,9 +170,9 @@ TEST(RateLimiter, ToleranceIsPaidBackByTheNext) {
   limiter.SetRate(kMegabytePerSecond);
   clock.now += seconds(1);
   limiter.Take(20'900);
-  const auto place = limiter.Take(5'000);
-  EXPECT_NEAR(Ms(limiter.WaitFor(place)), 0.9, 0.01);
-  EXPECT_EQ(limiter.WaitFor(place, milliseconds(1)), Duration::zero());
+  const auto ticket = limiter.Take(5'000);
+  EXPECT_NEAR(Ms(limiter.WaitFor(ticket)), 0.9, 0.01);
+  EXPECT_EQ(limiter.WaitFor(ticket, milliseconds(1)), Duration::zero());
   EXPECT_NEAR(Ms(limiter.WaitFor(limiter.Take(1))), 5.9, 0.01);
 }
 

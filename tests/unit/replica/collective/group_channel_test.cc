@@ -61,7 +61,6 @@ class PartRig final : public MemoryRig {
     }
   }
   GroupChannel* member(std::size_t rank) override { return parts_[rank].get(); }
-  bool holds_early_messages() override { return false; }
 
  private:
   std::vector<std::unique_ptr<PartChannel>> parts_;

@@ -40,7 +40,7 @@ std::vector<MergeOf> MergesOf(const Torus& torus, std::uint64_t contributors, st
     for (std::size_t place = 1; place < torus.members(); ++place) {
       for (std::size_t m = 0; m < steps.size(); ++m) {
         for (const RingStep& step : steps[m]) {
-          if (step.phase != phase || step.place != place) continue;
+          if (step.phase != phase || step.hop != place) continue;
           const bool any = step.received + step.own != 0;
           const std::uint64_t threshold = any ? TakeThreshold(step.received, step.own) : 0;
           merges.push_back({m, *step.from, static_cast<double>(threshold) / 0x1p32});

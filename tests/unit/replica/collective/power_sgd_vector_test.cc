@@ -129,16 +129,16 @@ TEST(PowerSgdVector, SmallTensorsAreExactAndMatricesComeWithTime) {
   for (std::size_t i = 0; i < kValues; ++i) rest[i] = total[i] / kSteps - exact[i];
   EXPECT_LT(reference::Norm(rest), 0.1 * reference::Norm(exact));
   // What is missing is in the residuals, to the last bits.
-  std::size_t place = 0;
+  std::size_t factor = 0;
   for (const auto& tensor : layout.tensors()) {
     if (tensor.rank == 0) continue;
     for (std::size_t i = 0; i < tensor.shape.values(); ++i) {
-      const double kept = double{memories[0][place].residual[i]} + memories[1][place].residual[i];
+      const double kept = double{memories[0][factor].residual[i]} + memories[1][factor].residual[i];
       ASSERT_NEAR(-rest[tensor.at + i] * kSteps, kept, 2e-4);
     }
-    ++place;
+    ++factor;
   }
-  EXPECT_EQ(place, 2u);
+  EXPECT_EQ(factor, 2u);
 }
 
 TEST(PowerSgdVector, AMemberThatListensGetsTheSameAndKeepsItsResiduals) {

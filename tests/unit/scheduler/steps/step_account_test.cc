@@ -64,17 +64,17 @@ TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
   receiver.set_receiver(true);
   sender.set_checksum(8);
   receiver.set_checksum(8);
-  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  EXPECT_TRUE(checks.AddChecksum(1, 0, receiver));
   EXPECT_EQ(checks.m_checks(), 0u);
-  EXPECT_TRUE(checks.AddPlace(1, 0, sender));
-  EXPECT_TRUE(checks.AddPlace(2, 0, sender));
+  EXPECT_TRUE(checks.AddChecksum(1, 0, sender));
+  EXPECT_TRUE(checks.AddChecksum(2, 0, sender));
   receiver.set_checksum(9);
-  EXPECT_TRUE(checks.AddPlace(2, 1, receiver));  // another pipeline: its own comparison
-  EXPECT_FALSE(checks.AddPlace(2, 0, receiver));
+  EXPECT_TRUE(checks.AddChecksum(2, 1, receiver));  // another pipeline: its own comparison
+  EXPECT_FALSE(checks.AddChecksum(2, 0, receiver));
   receiver.set_checksum(8);
   receiver.set_records(1);
-  EXPECT_TRUE(checks.AddPlace(3, 0, sender));
-  EXPECT_FALSE(checks.AddPlace(3, 0, receiver));
+  EXPECT_TRUE(checks.AddChecksum(3, 0, sender));
+  EXPECT_FALSE(checks.AddChecksum(3, 0, receiver));
   EXPECT_EQ(checks.m_checks(), 3u);
   EXPECT_EQ(checks.m_mismatches(), 2u);
 }
@@ -84,9 +84,9 @@ TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
   control::v1::BoundaryChecksum sender, receiver;
   receiver.set_receiver(true);
   receiver.set_checksum(1);
-  checks.AddPlace(1, 0, sender);
-  checks.AddPlace(50, 0, sender);
-  EXPECT_TRUE(checks.AddPlace(1, 0, receiver));
+  checks.AddChecksum(1, 0, sender);
+  checks.AddChecksum(50, 0, sender);
+  EXPECT_TRUE(checks.AddChecksum(1, 0, receiver));
   EXPECT_EQ(checks.m_checks(), 0u);
 }
 

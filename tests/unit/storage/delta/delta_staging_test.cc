@@ -18,16 +18,17 @@ namespace {
 
 class DeltaStaging : public DeltaStoreSuite {
  protected:
-  void Stage(const DeltaUpdate& update, const BoundaryEnd& place = kEnd) {
-    EXPECT_OK(store_->Stage(place, update));
+  void Stage(const DeltaUpdate& update, const BoundaryEnd& boundary_end = kEnd) {
+    EXPECT_OK(store_->Stage(boundary_end, update));
   }
-  std::vector<SegmentId> CommitStaged(std::uint64_t version, const BoundaryEnd& place = kEnd) {
+  std::vector<SegmentId> CommitStaged(std::uint64_t version,
+                                      const BoundaryEnd& boundary_end = kEnd) {
     std::vector<SegmentId> evicted;
-    EXPECT_OK(store_->CommitStaged(place, version, &evicted));
+    EXPECT_OK(store_->CommitStaged(boundary_end, version, &evicted));
     return evicted;
   }
-  std::string Text(std::uint64_t sample, const BoundaryEnd& place = kEnd) {
-    const auto record = Get(place, sample);
+  std::string Text(std::uint64_t sample, const BoundaryEnd& boundary_end = kEnd) {
+    const auto record = Get(boundary_end, sample);
     return record ? TextOf(record->image) : "none";
   }
 };

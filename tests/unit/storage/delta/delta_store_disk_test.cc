@@ -89,9 +89,10 @@ TEST(DeltaStoreIndexBound, RecordsBeyondItAreRefusedAndWhatIsThereStays) {
     store = *NewIndexedDeltaStore(std::make_unique<OpenBackend>(&headers, &values, &broken),
                                   {.records = records_max});
   };
-  const auto refused = [&](const BoundaryEnd& place, std::uint64_t sample, std::uint64_t version) {
+  const auto refused = [&](const BoundaryEnd& boundary_end, std::uint64_t sample,
+                           std::uint64_t version) {
     std::vector<SegmentId> evicted;
-    EXPECT_OK(store->Commit(place, List(Update(sample, version, "m")), &evicted));
+    EXPECT_OK(store->Commit(boundary_end, List(Update(sample, version, "m")), &evicted));
     EXPECT_TRUE(evicted.empty() || evicted == std::vector<SegmentId>{SegmentId{sample}});
     return !evicted.empty();
   };

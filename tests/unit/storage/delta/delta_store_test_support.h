@@ -74,14 +74,14 @@ class DeltaStoreSuite : public ::testing::TestWithParam<Backend> {
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     store_ = std::move(*opened);
   }
-  std::optional<DeltaRecord> Get(const BoundaryEnd& place, std::uint64_t sample) {
-    auto got = store_->Get(place, SegmentId{sample});
+  std::optional<DeltaRecord> Get(const BoundaryEnd& end, std::uint64_t sample) {
+    auto got = store_->Get(end, SegmentId{sample});
     EXPECT_TRUE(got.ok()) << got.status().ToString();
     return std::move(*got);
   }
-  std::vector<SegmentId> Commit(const BoundaryEnd& place, const std::vector<DeltaUpdate>& updates) {
+  std::vector<SegmentId> Commit(const BoundaryEnd& end, const std::vector<DeltaUpdate>& updates) {
     std::vector<SegmentId> evicted;
-    EXPECT_OK(store_->Commit(place, updates, &evicted));
+    EXPECT_OK(store_->Commit(end, updates, &evicted));
     return evicted;
   }
   TemporaryFolder folder_;

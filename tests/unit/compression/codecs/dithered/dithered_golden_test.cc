@@ -95,7 +95,7 @@ TEST(DitheredGolden, SectionsOfOneLaneAndOfManyHaveTheseChecksums) {
   EXPECT_EQ(ChecksumOf(std::as_bytes(std::span(channels.values))), "02160253ab5d2f66");
 }
 
-std::string Stream(EntropyCoder stage, std::size_t n, int bits, bool all) {
+std::string Stream(EntropyCoder coder, std::size_t n, int bits, bool all) {
   std::vector<std::uint8_t> codes(n);
   std::uint32_t state = 1;
   for (auto& code : codes) {
@@ -104,8 +104,8 @@ std::string Stream(EntropyCoder stage, std::size_t n, int bits, bool all) {
     const std::uint32_t middle = draw < 200 ? 1U << bits >> 1 : draw;
     code = static_cast<std::uint8_t>(middle & ((1U << bits) - 1));
   }
-  std::vector<std::byte> out(SymbolBytesMax(stage, n, bits));
-  out.resize(WriteSymbols(stage, codes, bits, out));
+  std::vector<std::byte> out(SymbolBytesMax(coder, n, bits));
+  out.resize(WriteSymbols(coder, codes, bits, out));
   return all ? Hex(out) : std::to_string(out.size()) + " " + ChecksumOf(out);
 }
 

@@ -103,15 +103,15 @@ inline Buffer MergeAround(std::vector<Buffer>& vectors, const RingMerge& merge, 
       return vectors[member].bytes().subspan(extent.begin * size, extent.size() * size);
     };
     std::uint32_t received = 0;
-    for (std::size_t place = 0; place < members; ++place) {
-      const std::size_t member = (s + place) % members;
+    for (std::size_t hop = 0; hop < members; ++hop) {
+      const std::size_t member = (s + hop) % members;
       const std::uint32_t own = contributors >> member & 1;
       const auto before = part((member + members - 1) % members);
-      if (own == 0 && place > 0) std::ranges::copy(before, part(member).begin());
+      if (own == 0 && hop > 0) std::ranges::copy(before, part(member).begin());
       if (own != 0 && received != 0) {
         merge.Merge({.round = round,
                      .phase = RingPhase::kRowReduce,
-                     .place = place,
+                     .hop = hop,
                      .member = member,
                      .segment = s,
                      .in_segment = 0,

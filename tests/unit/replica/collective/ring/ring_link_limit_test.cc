@@ -69,7 +69,7 @@ class Lines {
 
  private:
   struct End final : GroupChannel {
-    End(Lines* of, std::size_t place) : lines(of), own_rank(place) {}
+    End(Lines* of, std::size_t rank) : lines(of), own_rank(rank) {}
     std::size_t size() const override { return lines->ends_.size(); }
     std::size_t rank() const override { return own_rank; }
     Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {

@@ -83,7 +83,7 @@ struct SegmentRun {
   }
   bool Step(std::size_t m, const RingStep& step) {
     if (step.from) {
-      const auto came = sent.find({m, static_cast<int>(step.phase), step.place - 1});
+      const auto came = sent.find({m, static_cast<int>(step.phase), step.hop - 1});
       if (came == sent.end()) return false;
       EXPECT_EQ(came->second.size(), step.received);
       if (step.gathers()) {
@@ -100,7 +100,7 @@ struct SegmentRun {
     if (step.to) {
       ++sends[m];
       EXPECT_TRUE(
-          sent.emplace(std::tuple(*step.to, static_cast<int>(step.phase), step.place), have[m])
+          sent.emplace(std::tuple(*step.to, static_cast<int>(step.phase), step.hop), have[m])
               .second);
     }
     return true;
@@ -148,7 +148,7 @@ TEST_P(RingPlanShapes, NoTwoMergesOfASegmentShareADraw) {
     for (std::size_t m = 0; m < torus.members(); ++m) {
       for (const RingStep& step : RingStepsOf(torus, ~0ull, m, s)) {
         if (step.from && !step.gathers()) {
-          EXPECT_TRUE(draws.insert(RingDrawOf(step.phase, step.place, m)).second);
+          EXPECT_TRUE(draws.insert(RingDrawOf(step.phase, step.hop, m)).second);
         }
       }
     }

@@ -1,0 +1,141 @@
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/stage_time_view-inl.h"
+#include "client/status_text-inl.h"
+#include "client/status_view.h"
+#include "client/terminal.h"
+#include "common/units.h"
+#include "net/http/status_fields.h"
+
+namespace shoal::client {
+namespace {
+
+// What members are called; names are chosen by their owners, so where two are alike, the id tells
+// them apart.
+std::vector<std::string> MemberNames(const Json& run_status) {
+  std::map<std::string, int> count;
+  for (const Json& member : List(run_status, "members")) ++count[Text(member, "name")];
+  std::vector<std::string> names;
+  for (const Json& member : List(run_status, "members")) {
+    std::string name = Text(member, "name");
+    if (count[name] > 1) name += " (" + Text(member, "peer").substr(0, 8) + ")";
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string MemberState(const Json& member) {
+  const bool connected = At(member, "connected") == true;
+  return connected ? StateText(Text(member, "state")) : Red("gone");
+}
+
+std::string MemberPosition(const Json& member) {
+  const Json& stage = At(member, "stage");
+  if (!stage.is_number() || stage.get<double>() < 0) return "spare";
+  const std::string position = "stage " + std::to_string(Whole(member, "stage")) + ", pipeline " +
+                               std::to_string(Whole(member, "pipeline"));
+  const std::string lan = LanText(At(At(member, "status"), "role"));
+  return lan.empty() ? position : position + " (LAN of " + lan + ")";
+}
+
+std::string MemberTable(const Json& run_status) {
+  std::vector<Row> members = {
+      {"  " + net::RunLabel("members[].name"), net::RunLabel("members[].peer"), "position",
+       net::RunLabel("members[].state"), net::PeerLabel("links[].upBps"),
+       net::PeerLabel("links[].downBps"), net::PeerLabel("traffic.sentWireBytes"),
+       net::PeerLabel("links[].ratio")}};
+  for (const Json& member : List(run_status, "members")) {
+    const Json& status = At(member, "status");
+    double up = 0;
+    double down = 0;
+    for (const Json& link : List(status, "links")) {
+      up += Number(link, "upBps");
+      down += Number(link, "downBps");
+    }
+    const Json& traffic = At(status, "traffic");
+    double raw = 0;
+    double wire = 0;
+    for (const char* kind : {"forward", "backward", "replica"}) {
+      raw += Number(At(traffic, kind), "rawSentBytes");
+      wire += Number(At(traffic, kind), "wireSentBytes");
+    }
+    members.push_back({"  " + Text(member, "name"), Text(member, "peer").substr(0, 8),
+                       MemberPosition(member), MemberState(member), RateText(up), RateText(down),
+                       FormatBytes(Whole(traffic, "sentWireBytes")),
+                       wire > 0 ? Decimal("%.1fx", raw / wire) : "-"});
+  }
+  return FormatTable(members);
+}
+
+// Where each stage's time goes, and its schedule; "" before any stage has worked.
+std::string MemberTimeTable(const Json& run_status) {
+  std::vector<Row> rows = {{"  " + net::RunLabel("members[].name"), "computes", "waits for",
+                            net::PeerLabel("work.schedule"), net::PeerLabel("work.inFlightMax"),
+                            net::PeerLabel("work.pendingWeightsMax"),
+                            net::PeerLabel("work.simulatedMs")}};
+  const std::vector<std::string> names = MemberNames(run_status);
+  std::size_t number = 0;
+  for (const Json& member : List(run_status, "members")) {
+    const std::string& name = names[number++];
+    const Json& status = At(member, "status");
+    const StageTime time = StageTimeOf(status);
+    if (time.total_ms <= 0) continue;
+    const Json& work = At(status, "work");
+    const bool known = HasSchedule(status);
+    const std::string simulated = known ? SimulatedText(work) : "";
+    rows.push_back(
+        {"  " + name, WholePercent(ComputePercent(time)), LongestWait(status),
+         known ? Text(work, "schedule") : "-",
+         known ? std::to_string(Whole(work, "inFlightMax")) : "-",
+         known && PutsWeightsOff(work) ? std::to_string(Whole(work, "pendingWeightsMax")) : "-",
+         simulated.empty() ? "-" : simulated});
+  }
+  return rows.size() > 1 ? FormatTable(rows) : "";
+}
+
+}  // namespace
+
+Result<std::string> SwarmView(const std::string& status_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(status_json, "the status"));
+  const Json& run = At(json, "run");
+  std::string text = Bold(Text(run, "name")) + "  " + StateText(Text(run, "state"));
+  if (!Text(run, "reason").empty()) text += ": " + Text(run, "reason");
+  text += "\n";
+  std::vector<Row> rows;
+  std::string progress =
+      "step " + std::to_string(Whole(run, "step")) + " of " + std::to_string(Whole(run, "steps"));
+  if (Number(run, "loss") > 0) progress += ", loss " + Decimal("%.4f", Number(run, "loss"));
+  if (Number(run, "samplesPerSecond") > 0) {
+    progress += ", " + Decimal("%.1f samples/s", Number(run, "samplesPerSecond"));
+  }
+  if (const double seconds = Number(run, "stepSeconds"); seconds > 0) {
+    progress += ", " + MillisecondsText(1e3 * seconds) + " a step";
+  }
+  rows.push_back({"  progress", progress});
+  rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
+                  "step " + std::to_string(Whole(run, "checkpointStep"))});
+  if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
+    rows.push_back({"  " + net::RunLabel("run.losses[]"), curve});
+  }
+  text += FormatTable(rows);
+  text += MemberTable(json) + MemberTimeTable(json);
+  if (const auto wrong = Whole(At(json, "consistency"), "mMismatches"); wrong > 0) {
+    text += "  " + Yellow("warning") + ": the two ends of a boundary differed after " +
+            std::to_string(wrong) + " steps; what differs is sent again in full\n";
+  }
+  std::vector<std::pair<std::string, const Json*>> statuses;
+  const std::vector<std::string> names = MemberNames(json);
+  for (const Json& member : List(json, "members")) {
+    statuses.emplace_back(names[statuses.size()], &At(member, "status"));
+  }
+  return text + HealthLines(statuses);
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,138 @@
+#include "daemon/stage_setup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/stage_messages.h"
+#include "replica/methods/replica_method.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr char kStateFolder[] = "/stage-state";  // beside the checkpoints
+
+net::LinkTarget TargetOf(const control::v1::Plan& plan, std::uint32_t pipeline, std::uint32_t stage,
+                         std::string channel) {
+  net::LinkTarget target;
+  for (const control::v1::Position& position : plan.positions()) {
+    if (position.pipeline() != pipeline || position.stage() != stage) continue;
+    target.peer = ToPeerId(position.peer());
+    target.addresses.assign(position.addresses().begin(), position.addresses().end());
+    target.run = RunId{plan.config().run()};
+    target.generation = plan.generation();
+    target.channel = std::move(channel);
+    break;
+  }
+  return target;
+}
+
+}  // namespace
+
+Result<model::StageOptions> StageOptionsOf(const control::v1::Plan& plan,
+                                           const control::v1::Position& own,
+                                           const DaemonConfig& daemon) {
+  model::StageOptions options;
+  const control::v1::RunConfig& run = plan.config();
+  options.range = {own.first_layer(), own.last_layer()};
+  options.device = daemon.device;
+  options.threads = static_cast<int>(daemon.threads);
+  options.compute = run.compute();
+  options.dropout = run.dropout();
+  options.fresh_masks = run.dropout_masks() == "fresh";
+  options.seed = run.seed();
+  options.recompute = run.recompute();
+  options.optimizer = {run.beta1(), run.beta2(), run.epsilon(), run.weight_decay(),
+                       run.clip_norm()};
+  // A single pipeline has nobody to share with, whatever the method.
+  SHOAL_ASSIGN_OR_RETURN(
+      const auto method,
+      replica::ParseReplicaMethod(run.pipelines() > 1 ? run.replica_method() : "average"));
+  if (method.traits.shards_moments) {
+    options.held =
+        method.traits.shards_parameters ? model::ZeroMode::kZero3 : model::ZeroMode::kZero1;
+    options.state_folder = daemon.directory + kStateFolder;
+  }
+  return options;
+}
+
+Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
+                                              const control::v1::Position& own,
+                                              std::uint32_t hidden, const DaemonConfig& daemon) {
+  const control::v1::RunConfig& run = plan.config();
+  pipeline::RunnerConfig config;
+  config.run = RunId{run.run()};
+  config.seed = run.seed();
+  config.steps = run.steps();
+  config.generation = plan.generation();
+  config.stage = own.stage();
+  config.stages = run.stages();
+  config.pipeline = own.pipeline();
+  config.pipelines = run.pipelines();
+  config.micro_batch_rows = run.micro_batch_rows();
+  config.row_tokens = run.row_tokens();
+  config.hidden = hidden;
+  config.forward_codec = run.forward_codec();
+  config.backward_codec = run.backward_codec();
+  config.replica_method = run.replica_method();
+  config.lans = LansOf(plan, config.stage);
+  config.embedding_lans = EmbeddingLansOf(plan);
+  SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
+  config.in_flight_max = run.in_flight_max();
+  config.activation_memory_bytes = daemon.activation_bytes;
+  // A quarter of the store's memory, for two boundaries.
+  config.prefetch_bytes = daemon.store_memory_bytes / 8;
+  config.resume_step = plan.resume_step();
+  return config;
+}
+
+Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedData* data,
+                 std::uint32_t vocabulary) {
+  const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
+  if (needs_data && data == nullptr) {
+    return InvalidArgument("the plan gives this stage no data");
+  }
+  if (needs_data && data->info().row_tokens != config.row_tokens) {
+    return InvalidArgument("the data's rows have " + std::to_string(data->info().row_tokens) +
+                           " tokens, the run's have " + std::to_string(config.row_tokens));
+  }
+  if (needs_data && data->info().vocabulary > vocabulary) {
+    return InvalidArgument("the data was prepared with another tokenizer: it has token ids up to " +
+                           std::to_string(data->info().vocabulary - 1) + ", the model knows " +
+                           std::to_string(vocabulary) + " tokens");
+  }
+  return Status::Ok();
+}
+
+pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control::v1::Position& own,
+                                    bool tied_head) {
+  pipeline::LinkTargets targets;
+  const std::uint32_t pipeline = own.pipeline();
+  const std::uint32_t stage = own.stage();
+  const std::uint32_t last = plan.config().stages() - 1;
+  const std::string p = std::to_string(pipeline);
+  if (stage < last) {
+    targets.next =
+        TargetOf(plan, pipeline, stage + 1, "boundary/" + p + "/" + std::to_string(stage));
+  }
+  if (stage > 0) {
+    targets.previous =
+        TargetOf(plan, pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
+  }
+  if (last > 0 && (stage == 0 || stage == last) && tied_head) {
+    for (std::uint32_t other = 0; other < plan.config().pipelines(); ++other) {
+      const std::uint32_t low = stage == 0 ? pipeline : other, high = stage == 0 ? other : pipeline;
+      const std::string ends = std::to_string(low) + "-" + std::to_string(high);
+      targets.embedding.push_back(
+          TargetOf(plan, other, stage == 0 ? last : 0, "embedding/" + ends));
+    }
+  }
+  for (std::uint32_t other = 0; other < plan.config().pipelines(); ++other) {
+    const std::string pair =
+        std::to_string(std::min(other, pipeline)) + "-" + std::to_string(std::max(other, pipeline));
+    targets.group.push_back(
+        TargetOf(plan, other, stage, "group/" + std::to_string(stage) + "/" + pair));
+  }
+  return targets;
+}
+
+}  // namespace shoal::daemon

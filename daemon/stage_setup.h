@@ -1,0 +1,35 @@
+// What a stage is made of, as the plan and shoald.toml say it. Pure. Thread: any.
+
+#ifndef SHOAL_DAEMON_STAGE_SETUP_H_
+#define SHOAL_DAEMON_STAGE_SETUP_H_
+
+#include <cstdint>
+
+#include "common/status.h"
+#include "daemon/config.h"
+#include "dataset/prepared_data.h"
+#include "model/stage_model.h"
+#include "pipeline/core/runner_types.h"
+#include "proto/control.pb.h"
+
+namespace shoal::daemon {
+
+// `own`: one of the plan's positions. An error: the run's replica method is not known here.
+Result<model::StageOptions> StageOptionsOf(const control::v1::Plan& plan,
+                                           const control::v1::Position& own,
+                                           const DaemonConfig& daemon);
+// `hidden`: of the model. An error: the run's schedule is not known here.
+Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
+                                              const control::v1::Position& own,
+                                              std::uint32_t hidden, const DaemonConfig& daemon);
+// Invalid argument if the first or last stage has no data (null), or data of another shape or
+// tokenizer.
+Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedData* data,
+                 std::uint32_t vocabulary);
+// The peers with which the stage opens links. `tied_head`: of the model.
+pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control::v1::Position& own,
+                                    bool tied_head);
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_STAGE_SETUP_H_

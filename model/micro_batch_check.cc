@@ -1,0 +1,75 @@
+#include "model/micro_batch_check.h"
+
+#include <algorithm>
+
+namespace shoal::model {
+namespace {
+
+Status CheckRange(std::string_view what, std::span<const std::int32_t> ids,
+                  std::uint32_t vocabulary, bool ignorable) {
+  for (std::int32_t id : ids) {
+    if (ignorable && id == kIgnoredLabel) continue;
+    if (id < 0 || static_cast<std::uint32_t>(id) >= vocabulary) {
+      return InvalidArgument(std::string(what) + " " + std::to_string(id) +
+                             " is outside the vocabulary of " + std::to_string(vocabulary) +
+                             "; was the data prepared with this model's tokenizer?");
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::string NameOf(MicroBatchId id) {
+  return "micro-batch " + std::to_string(id.step) + "/" + std::to_string(id.index);
+}
+
+Status CheckSize(std::string_view what, std::size_t have, std::size_t want) {
+  if (have == want) return Status::Ok();
+  return InvalidArgument(std::string(what) + " has " + std::to_string(have) + " values, wanted " +
+                         std::to_string(want));
+}
+
+Status CheckMicroBatch(const storage::ModelConfig& config, StageEnds ends,
+                       const MicroBatch& micro_batch, bool labels) {
+  const std::string name = NameOf(micro_batch.id);
+  if (micro_batch.rows == 0 || micro_batch.tokens == 0) {
+    return InvalidArgument(name + " is empty");
+  }
+  if (micro_batch.tokens > config.positions) {
+    return InvalidArgument(name + " has rows of " + std::to_string(micro_batch.tokens) +
+                           " tokens, the model has " + std::to_string(config.positions) +
+                           " positions; prepare the data with shorter rows");
+  }
+  const std::size_t tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(name + ": samples", micro_batch.samples.size(), micro_batch.rows));
+  if (ends.first) {
+    SHOAL_RETURN_IF_ERROR(
+        CheckSize(name + ": token ids", micro_batch.token_ids.size(), tokens_in_all));
+    SHOAL_RETURN_IF_ERROR(
+        CheckRange(name + ": token id", micro_batch.token_ids, config.vocabulary, false));
+  } else {
+    SHOAL_RETURN_IF_ERROR(
+        CheckSize(name + ": input", micro_batch.input.size(), tokens_in_all * config.hidden));
+  }
+  if (!ends.last || !labels) return Status::Ok();
+  SHOAL_RETURN_IF_ERROR(CheckSize(name + ": labels", micro_batch.labels.size(), tokens_in_all));
+  return CheckRange(name + ": label", micro_batch.labels, config.vocabulary, true);
+}
+
+Status CheckOutput(const storage::ModelConfig& config, StageEnds ends,
+                   const MicroBatch& micro_batch, std::size_t output_values, const StepLoss* loss) {
+  const std::string name = NameOf(micro_batch.id);
+  if (ends.last && loss == nullptr) return InvalidArgument(name + ": no place for the loss");
+  const std::size_t tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
+  return CheckSize(name + ": output", output_values, ends.last ? 0 : tokens_in_all * config.hidden);
+}
+
+StepLoss LossOf(const MicroBatch& micro_batch, double sum) {
+  const auto ignored =
+      std::count(micro_batch.labels.begin(), micro_batch.labels.end(), kIgnoredLabel);
+  return {sum, micro_batch.labels.size() - static_cast<std::size_t>(ignored)};
+}
+
+}  // namespace shoal::model

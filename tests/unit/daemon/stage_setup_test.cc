@@ -1,0 +1,113 @@
+#include "daemon/stage_setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace shoal::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two pipelines of three stages; the first byte of a peer's key is 16 * pipeline + stage + 1.
+control::v1::Plan TwoByThree() {
+  control::v1::Plan plan;
+  plan.set_generation(7);
+  control::v1::RunConfig* const run = plan.mutable_config();
+  run->set_stages(3);
+  run->set_pipelines(2);
+  run->set_replica_method("average");
+  for (std::uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
+    for (std::uint32_t stage = 0; stage < 3; ++stage) {
+      control::v1::Position* const position = plan.add_positions();
+      position->set_pipeline(pipeline);
+      position->set_stage(stage);
+      std::string key(sizeof(PeerId::key), '\0');
+      key[0] = static_cast<char>(16 * pipeline + stage + 1);
+      position->set_peer(key);
+      position->add_addresses("10.0.0.1:1");
+    }
+  }
+  return plan;
+}
+
+std::vector<int> KeysOf(const std::vector<net::LinkTarget>& targets) {
+  std::vector<int> keys;
+  for (const net::LinkTarget& target : targets) keys.push_back(target.peer.key[0]);
+  return keys;
+}
+
+TEST(StageSetupTest, BothEndsOfALinkNameTheSameChannel) {
+  const control::v1::Plan plan = TwoByThree();
+  const auto of = [&](int index) { return LinkTargetsOf(plan, plan.positions(index), true); };
+  const pipeline::LinkTargets first = of(0), middle = of(1), last = of(2), other_last = of(5);
+  EXPECT_EQ(first.next.channel, "boundary/0/0");
+  EXPECT_EQ(first.next.channel, middle.previous.channel);
+  EXPECT_EQ(middle.next.channel, last.previous.channel);
+  EXPECT_TRUE(first.previous.channel.empty());
+  EXPECT_TRUE(last.next.channel.empty());
+  EXPECT_EQ(first.next.peer.key[0], 2);
+  EXPECT_EQ(first.next.generation, 7u);
+  // Stage 0 of pipeline 0 and the last stage of pipeline 1 exchange the tied embedding.
+  EXPECT_EQ(first.embedding[1].channel, other_last.embedding[0].channel);
+  EXPECT_EQ(first.group[1].channel, of(3).group[0].channel);
+  EXPECT_THAT(KeysOf(first.group), ElementsAre(1, 17));
+  EXPECT_THAT(KeysOf(first.embedding), ElementsAre(3, 19));
+  EXPECT_THAT(middle.embedding, IsEmpty());
+}
+
+TEST(StageSetupTest, AnUntiedHeadNeedsNoLinkOfTheEmbedding) {
+  const control::v1::Plan plan = TwoByThree();
+  EXPECT_THAT(LinkTargetsOf(plan, plan.positions(0), false).embedding, IsEmpty());
+}
+
+TEST(StageSetupTest, OneStageHasNoBoundary) {
+  control::v1::Plan plan = TwoByThree();
+  plan.mutable_config()->set_stages(1);
+  const pipeline::LinkTargets targets = LinkTargetsOf(plan, plan.positions(0), true);
+  EXPECT_TRUE(targets.next.channel.empty());
+  EXPECT_TRUE(targets.previous.channel.empty());
+  EXPECT_THAT(targets.embedding, IsEmpty());
+}
+
+TEST(StageSetupTest, ShardsAreForSeveralPipelinesOnly) {
+  control::v1::Plan plan = TwoByThree();
+  DaemonConfig daemon;
+  daemon.directory = "here";
+  const auto held = [&](const char* method) {
+    plan.mutable_config()->set_replica_method(method);
+    return StageOptionsOf(plan, plan.positions(0), daemon)->held;
+  };
+  EXPECT_EQ(held("average"), model::ZeroMode::kNone);
+  EXPECT_EQ(held("qsdp"), model::ZeroMode::kZero1);
+  EXPECT_EQ(held("qsdp:shard_parameters=true"), model::ZeroMode::kZero3);
+  EXPECT_EQ(StageOptionsOf(plan, plan.positions(0), daemon)->state_folder, "here/stage-state");
+  plan.mutable_config()->set_pipelines(1);
+  EXPECT_EQ(held("qsdp"), model::ZeroMode::kNone);
+}
+
+TEST(StageSetupTest, WhatARunDoesNotKnowIsAnErrorByName) {
+  control::v1::Plan plan = TwoByThree();
+  plan.mutable_config()->set_replica_method("magic");
+  EXPECT_THAT(StageOptionsOf(plan, plan.positions(0), DaemonConfig()).status().message(),
+              HasSubstr("magic"));
+  plan.mutable_config()->set_schedule("backwards");
+  EXPECT_THAT(RunnerConfigOf(plan, plan.positions(0), 8, DaemonConfig()).status().message(),
+              HasSubstr("backwards"));
+}
+
+TEST(StageSetupTest, TheEndsOfAPipelineNeedData) {
+  pipeline::RunnerConfig config;
+  config.stages = 3;
+  for (const std::uint32_t stage : {0u, 1u, 2u}) {
+    config.stage = stage;
+    EXPECT_EQ(CheckData(config, nullptr, 100).ok(), stage == 1) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::daemon
