@@ -19,6 +19,7 @@
 #include "optimizer/adamw.h"
 #include "replica/collective/ring/marsit_exchange.h"
 #include "replica/collective/ring/ring_reduce.h"
+#include "replica/methods/group_limits.h"
 #include "replica/methods/marsit_method.h"
 #include "replica/parameter_slices.h"
 #include "replica/replica_step.h"
@@ -262,10 +263,10 @@ class MarsitStep final : public ReplicaStep {
 Status MarsitStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
     const std::size_t members = part->channel->size();
-    if (members > collective::kRingMembersMax) {
-      return InvalidArgument("marsit takes groups of up to " +
-                             std::to_string(collective::kRingMembersMax) + " members, not " +
-                             std::to_string(members) + "; take fewer pipelines or another method");
+    if (members > kRingMembersMax) {
+      return InvalidArgument("marsit takes groups of up to " + std::to_string(kRingMembersMax) +
+                             " members, not " + std::to_string(members) +
+                             "; take fewer pipelines or another method");
     }
     collective::RingOptions ring;
     ring.columns = ColumnsOf(options_.shape, members);

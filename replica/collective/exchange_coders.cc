@@ -54,8 +54,8 @@ Status CheckShares(std::span<const double> shares, std::size_t members) {
 }
 
 Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members) {
-  if (members == 0 || members > replica::kPipelinesMax) {
-    return InvalidArgument("a stage group has 1 to " + std::to_string(replica::kPipelinesMax) +
+  if (members == 0 || members > replica::kGroupMembersMax) {
+    return InvalidArgument("a group has 1 to " + std::to_string(replica::kGroupMembersMax) +
                            " members, this one has " + std::to_string(members));
   }
   SHOAL_RETURN_IF_ERROR(CheckShares(config.shares, members));

@@ -13,13 +13,21 @@ namespace {
 // Keeps the random numbers of exchanges apart from those of boundaries under the same seed.
 constexpr std::uint64_t kExchangeSeed = 0x7265706c69636173;
 
+// Another number for each pair of members. Pairs below 64 come first and are numbered by 64, so
+// that a small group draws the same numbers whatever the largest group is.
+std::uint32_t PairOf(std::size_t from, std::size_t owner) {
+  constexpr std::size_t kRow = 64;
+  return static_cast<std::uint32_t>(from * kRow + owner % kRow +
+                                    owner / kRow * replica::kGroupMembersMax * kRow);
+}
+
 compression::RandomKey KeyOf(const RoundPlan& plan, Phase phase, std::size_t from,
                              std::size_t owner, std::size_t chunk) {
   compression::RandomKey key;
   key.seed = plan.seed ^ kExchangeSeed;
   key.step = plan.round;
   key.micro_batch = static_cast<std::uint32_t>(chunk);
-  key.boundary = static_cast<std::uint32_t>(from * replica::kPipelinesMax + owner);
+  key.boundary = PairOf(from, owner);
   key.direction = static_cast<std::uint32_t>(phase);
   return key;
 }

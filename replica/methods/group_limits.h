@@ -1,4 +1,4 @@
-// Limits of a stage group, the same for every method.
+// Limits of the groups that exchange gradients.
 
 #ifndef SHOAL_REPLICA_METHODS_GROUP_LIMITS_H_
 #define SHOAL_REPLICA_METHODS_GROUP_LIMITS_H_
@@ -7,9 +7,15 @@
 
 namespace shoal::replica {
 
-// Pipelines of a run, and so members of a stage group: an exchange draws its random numbers by
-// pairs of them.
+// Pipelines of a run, and so members of a stage group.
 inline constexpr std::uint32_t kPipelinesMax = 64;
+
+// Members of any group: the group of a tied embedding has the first and the last stage of each
+// pipeline.
+inline constexpr std::uint32_t kGroupMembersMax = 2 * kPipelinesMax;
+
+// Members of a ring: a message names its contributors by the bits of a 64-bit number.
+inline constexpr std::uint32_t kRingMembersMax = 64;
 
 }  // namespace shoal::replica
 

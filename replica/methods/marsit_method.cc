@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "replica/methods/group_limits.h"
 #include "replica/methods/method_options.h"
 
 namespace shoal::replica {
@@ -36,6 +37,16 @@ std::string SpecOfRun(const ReplicaMethod& method, std::uint64_t run_steps,
   MarsitOptions options = MarsitOptionsOf(method);
   options.warm_up = options.warm_up.OfRun(run_steps, rate_warm_up);
   return options.Spec();
+}
+
+Status CheckRun(const ReplicaMethod& /*method*/, std::uint32_t stages, std::uint32_t pipelines) {
+  // The first and the last stage of every pipeline are one ring for a tied embedding.
+  const std::uint32_t most = stages > 1 ? kRingMembersMax / 2 : kRingMembersMax;
+  if (pipelines <= most) return Status::Ok();
+  return InvalidArgument("replica method marsit takes up to " + std::to_string(most) +
+                         " pipelines of " + std::to_string(stages) +
+                         (stages == 1 ? " stage" : " stages") + ", not " +
+                         std::to_string(pipelines) + "; write method = \"onebit\" for more");
 }
 
 std::vector<std::string> Cautions(const ReplicaMethod& method, std::uint32_t pipelines) {
@@ -75,6 +86,7 @@ const MethodEntry& MarsitEntry() {
                                     .parse = ParseMarsit,
                                     .local_steps = false,
                                     .spec_of_run = SpecOfRun,
+                                    .check_run = CheckRun,
                                     .cautions = Cautions};
   return entry;
 }

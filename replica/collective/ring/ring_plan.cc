@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/status.h"
+#include "replica/methods/group_limits.h"
 
 namespace shoal::collective {
 namespace {
@@ -71,7 +72,7 @@ Extent SegmentOf(std::size_t elements, std::size_t segment, std::size_t segments
 
 std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors,
                                   std::size_t member, std::size_t segment) {
-  SHOAL_CHECK(torus.members() <= kRingMembersMax && member < torus.members() &&
+  SHOAL_CHECK(torus.members() <= replica::kRingMembersMax && member < torus.members() &&
               segment < torus.members());
   const std::size_t R = torus.rows, C = torus.columns;
   const std::size_t first_column = segment / R, first_row = segment % R;

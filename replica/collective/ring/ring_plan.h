@@ -23,8 +23,6 @@
 
 namespace shoal::collective {
 
-inline constexpr std::size_t kRingMembersMax = 64;  // contributors are bits of 64
-
 struct Torus {
   std::size_t rows = 1, columns = 1;
   std::size_t members() const { return rows * columns; }
@@ -75,7 +73,7 @@ struct RingStep {
 
 // The steps of `member` with `segment` in order, at most one a phase; none in a group of one.
 // `contributors`: bit r says that member r has values in this sum; all members take part in the
-// hops. Needs torus.members() <= kRingMembersMax, member and segment below it.
+// hops. Needs torus.members() <= replica::kRingMembersMax, member and segment below it.
 std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors,
                                   std::size_t member, std::size_t segment);
 

@@ -14,6 +14,7 @@
 
 #include "common/checksum.h"
 #include "replica/collective/ring/ring_message.h"
+#include "replica/methods/group_limits.h"
 
 namespace shoal::collective {
 namespace {
@@ -212,9 +213,9 @@ Status RingReduceImpl::CheckStart(const RingRequest& request) const {
     return InvalidArgument("ring round " + std::to_string(request.round) +
                            " does not follow round " + std::to_string(round_));
   }
-  if (members == 0 || members > kRingMembersMax || channel_->rank() >= members) {
-    return InvalidArgument("a stage group has 1 to 64 members, this one has " +
-                           std::to_string(members));
+  if (members == 0 || members > replica::kRingMembersMax || channel_->rank() >= members) {
+    return InvalidArgument("a ring has 1 to " + std::to_string(replica::kRingMembersMax) +
+                           " members, this one has " + std::to_string(members));
   }
   const std::uint64_t all = members == 64 ? ~0ull : (1ull << members) - 1;
   if (request.contributors == 0 || (request.contributors & ~all) != 0) {

@@ -107,8 +107,10 @@ class ExchangeReference {
   }
   compression::RandomKey Key(std::uint64_t round, std::uint32_t phase, std::size_t from,
                              std::size_t owner, std::uint32_t chunk) const {
-    return {config_.seed ^ 0x7265706c69636173u, round, chunk,
-            static_cast<std::uint32_t>(64 * from + owner), phase};
+    // Owners beyond the first 64 come after all pairs of 128 members with those.
+    const std::size_t pair = owner < 64 ? 64 * from + owner : 64 * 128 + 64 * from + owner - 64;
+    return {config_.seed ^ 0x7265706c69636173u, round, chunk, static_cast<std::uint32_t>(pair),
+            phase};
   }
   static std::vector<float> Travel(const ChunkCoder& coder, std::vector<float> values,
                                    bool feedback, std::vector<float>* error, std::size_t at,

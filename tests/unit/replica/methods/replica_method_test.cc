@@ -107,6 +107,19 @@ TEST(ReplicaMethod, VarianceIsFrozenAfterTheWarmUpOfTheRate) {
   }
 }
 
+TEST(ReplicaMethod, MarsitHasARingOfTwoMembersForEachPipelineOfSeveralStages) {
+  const auto marsit = ParseReplicaMethod("marsit");
+  ASSERT_TRUE(marsit.ok()) << marsit.status().ToString();
+  EXPECT_TRUE(marsit->CheckRun(1, 64).ok());
+  EXPECT_TRUE(marsit->CheckRun(2, 32).ok());
+  EXPECT_EQ(marsit->CheckRun(2, 33).message(),
+            "replica method marsit takes up to 32 pipelines of 2 stages, not 33; write method = "
+            "\"onebit\" for more");
+  const auto average = ParseReplicaMethod("average");
+  ASSERT_TRUE(average.ok()) << average.status().ToString();
+  EXPECT_TRUE(average->CheckRun(2, 64).ok());
+}
+
 TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
   const auto method = ParseReplicaMethod("powersgd:local_steps=12,rank=4,outer_rate=0.5");
   ASSERT_TRUE(method.ok()) << method.status().ToString();

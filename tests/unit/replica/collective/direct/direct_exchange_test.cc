@@ -6,6 +6,7 @@
 #include "replica/collective/exchange_coders.h"
 #include "replica/collective/exchange_message.h"
 #include "replica/collective/shard_layout.h"
+#include "replica/methods/group_limits.h"
 #include "tests/unit/replica/collective/exchange_group.h"
 #include "tests/unit/replica/collective/exchange_reference.h"
 
@@ -134,6 +135,20 @@ INSTANTIATE_TEST_SUITE_P(
       for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return text;
     });
+
+// The group of a tied embedding has two members for each pipeline.
+TEST(DirectExchangeTest, TwoMembersForEachOfSixtyFourPipelinesAgree) {
+  const ExchangeConfig config = Small("direct:bits=2,bucket=16,rounding=stochastic");
+  constexpr std::size_t kMembers = 2 * replica::kPipelinesMax;
+  ExchangeGroup group(kMembers, 6, config);
+  ExchangeReference reference(config, kMembers, 48);
+  const ExchangeRequest request{3, 0, Ones(kMembers), Combine::kWeightedMean, nullptr};
+  const std::vector<Values> values = group.RandomOfAll(16 * kMembers);
+  group.Round(request, values);
+  EXPECT_TRUE(SameBits(group.Agreed(), reference.Round(request, values)));
+  EXPECT_EQ(CheckedCoders(config, kMembers + 1).status().message(),
+            "a group has 1 to 128 members, this one has 129");
+}
 
 TEST(DirectExchangeTest, ContributionsAndResultsMayHaveDifferentCodecs) {
   ExchangeConfig config = Small("direct:bits=4,bucket=16", true);
