@@ -1,11 +1,11 @@
 // One GPT-2 transformer layer on ATen, with a backward written by hand in two halves.
 //
-// By hand, because the pipeline wants the gradient of the input (what the upstream peer waits for)
-// apart from the gradients of the weights (what nobody waits for), with sums in a fixed order and
-// without an autograd engine's threads. Pre-LayerNorm as in Radford et al., "Language models are
-// unsupervised multitask learners" (2019), arithmetic as Hugging Face's GPT2Block. The residual
-// stream and the norms are fp32; matrix products run in the dtype of the compute weights.
-// Internal to model/: throws what LibTorch throws. Thread: compute.
+// The backward is written by hand for three reasons. The upstream peer waits for the gradient of
+// the input, and nobody for the gradients of the weights, so the two are computed apart. Sums have
+// a fixed order. No threads of an autograd engine run. Pre-LayerNorm as in Radford et al.,
+// "Language models are unsupervised multitask learners" (2019), arithmetic as Hugging Face's
+// GPT2Block. The residual stream and the norms are fp32; matrix products run in the dtype of the
+// compute weights. Internal to model/: throws what LibTorch throws. Thread: compute.
 
 #ifndef SHOAL_MODEL_GPT2_BLOCK_H_
 #define SHOAL_MODEL_GPT2_BLOCK_H_

@@ -1,9 +1,9 @@
 // AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019) on flat spans.
 //
 // State kept per value: exp_avg and exp_avg_sq. Every operation is one correctly rounded fp32
-// addition, multiplication, division or root, so that two copies of a tensor (the tied embedding
-// on the first and the last stage) stay equal to the bit wherever they lie in memory, on any
-// number of threads. Pure; thread: any.
+// addition, multiplication, division or root. So two copies of a tensor (the tied embedding on the
+// first and the last stage) stay bitwise equal, at any alignment and with any number of threads.
+// Pure; thread: any.
 
 #ifndef SHOAL_OPTIMIZER_ADAMW_H_
 #define SHOAL_OPTIMIZER_ADAMW_H_

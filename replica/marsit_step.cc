@@ -1,12 +1,12 @@
-// The method `marsit`: gradients, exact, while the variance warms up; then every member folds its
-// own gradient into a momentum of its own, and the group passes the signs of the members' updates
-// (that momentum over the frozen variance, plus what signs did not tell before) round a ring, with
-// an exact average from time to time ("Sign Bit is Enough", DAC 2022;
-// replica/collective/ring/marsit.h).
+// The method `marsit` ("Sign Bit is Enough", DAC 2022; replica/collective/ring/marsit.h). While the
+// variance warms up, the group averages gradients exactly. Afterwards every member folds its own
+// gradient into its own momentum. Its update is that momentum over the frozen variance, plus the
+// error of earlier signs. The signs of the updates go round a ring; now and then the updates are
+// averaged exactly.
 //
-// What travels is an update in parameter units, per tensor in units of its scale: the mean
-// magnitude of Adam's directions over tensor and members at the last exact round. A sign is worth
-// `scale` of that, times the learning rate.
+// An update is in parameter units. Each tensor has a scale: the mean magnitude of Adam's directions
+// over the tensor and all members at the last exact round. A sign is worth the option `scale` times
+// that, times the learning rate.
 
 #include <algorithm>
 #include <bit>

@@ -1,16 +1,15 @@
-// The methods that agree on momenta, `qadam` and `onebit`: gradients, exact, while the variance
-// warms up; then every member folds its own gradient into the momentum all have, and the group
-// agrees on the mean of these, quantised with error feedback at both ends, while the variance is
-// frozen (1-bit Adam: Tang et al., ICML 2021; AQ-SGD, section on gradient compression).
+// The methods that agree on momenta, `qadam` and `onebit` (1-bit Adam: Tang et al., ICML 2021;
+// AQ-SGD, section on gradient compression). While the variance warms up, the group sums gradients
+// exactly. Afterwards the variance is frozen: every member folds its own gradient into the common
+// momentum, and the group agrees on the mean of these, quantised with error feedback at both ends.
 //
-// Bucket by bucket, as in gradient_step.cc. A gradient counts by the factor clip x members /
-// labels, which is known at Reduce: the clipping is by the root mean square of the norms of the
-// pipelines' own gradients, as nobody computes that of their mean. Sums of exact steps are scaled
-// in Apply. Momenta are folded with a factor that was right in a step shortly before; all that
-// the exchange makes of them is linear in it, so that Reduce scales the fold behind the exchange,
-// and Apply the change of the error memories, by true / assumed. Where that is too large, and
-// where fewer pipelines count than was believed, what began is rolled back, and a second round of
-// the step has the true factor from its start.
+// Exchanges go bucket by bucket, as in gradient_step.cc. A gradient counts by the factor clip x
+// members / labels, which is known at Reduce. Clipping uses the root mean square of the norms of
+// the pipelines' own gradients, as no member computes the norm of their mean. Sums of exact steps
+// are scaled in Apply. Momenta are folded with the factor of an earlier step. The exchange is
+// linear in that factor, so Reduce scales the result by true / assumed, and Apply the change of the
+// error memories. Where that ratio is too large, or fewer pipelines count than assumed, the round
+// is rolled back, and a second round of the step starts with the true factor.
 
 #include <algorithm>
 #include <cmath>

@@ -2,9 +2,9 @@
 // the pipeline (Song et al., "Optimus-CC: Efficient Large NLP Model Training with 3D Parallelism
 // Aware Communication Compression", ASPLOS 2023, section 5.2).
 //
-// In a step of M micro-batches over S stages, 1F1B without interleaving, the sender s of link
-// s -> s-1 has its last steady backward and its cool-down in the epilogue; by index these are the
-// last min(M, S - s). Both ends can say so without a message. Pure. Thread: any.
+// A step has M micro-batches over S stages, 1F1B without interleaving. On link s -> s-1, the
+// sender's last steady backward and its cool-down are in the epilogue: the last min(M, S - s) by
+// index. Both ends know this without a message. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_API_EPILOGUE_H_
 #define SHOAL_COMPRESSION_API_EPILOGUE_H_

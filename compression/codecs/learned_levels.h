@@ -1,11 +1,10 @@
 // Levels that fit the values: where in a bucket's range the 2^b points of a code should lie.
 //
-// Source: QSDP (Markov, Vladu, Guo, Alistarh, ICML 2023), section 5.2 and appendix C, which moves
-// levels by one pass of stochastic gradient descent over the values; here by Lloyd's algorithm
-// ("Least squares quantization in PCM", IEEE Trans. Inf. Theory, 1982) on a histogram, which comes
-// to the same errors, does not depend on the order of values, and needs no more than histograms
-// that the members of a stage group have added up: all compute the same levels from the same sums.
-// Pure. Thread: any.
+// Source: QSDP (Markov, Vladu, Guo, Alistarh, ICML 2023), section 5.2 and appendix C. The paper
+// moves levels by one pass of stochastic gradient descent over the values. Here Lloyd's algorithm
+// ("Least squares quantization in PCM", IEEE Trans. Inf. Theory, 1982) runs on a histogram: the
+// errors are the same, and the order of values does not matter. The members of a stage group add
+// up their histograms and compute the same levels from the same sums. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_CODECS_LEARNED_LEVELS_H_
 #define SHOAL_COMPRESSION_CODECS_LEARNED_LEVELS_H_

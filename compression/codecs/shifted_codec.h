@@ -1,11 +1,11 @@
 // ShiftedCodec: b-bit codes on a grid that is shifted at random, the same way on both ends.
 //
 // Source: Markov, Vladu, Guo and Alistarh, "Quantized Distributed Training of Large Models with
-// Convergence Guarantees" (QSDP, ICML 2023), definition 1, with buckets as in section 5.1: in a
-// bucket from low to high with d = (high - low) / (2^b - 1) the points are low + d (k + u), u drawn
-// uniformly from [-1/2, 1/2), and a value becomes the nearest one. As u is added again, the error
-// is uniform in half a step either way whatever the value: of mean 0 and variance d^2 / 12, where
-// stochastic rounding has d^2 f (1 - f). One draw a bucket, by counter (message_noise.h), not sent.
+// Convergence Guarantees" (QSDP, ICML 2023), definition 1, with buckets as in section 5.1. In a
+// bucket from low to high let d = (high - low) / (2^b - 1), and draw u uniformly from [-1/2, 1/2).
+// The points are low + d (k + u), and a value becomes the nearest one. The error is uniform within
+// half a step for every value: mean 0 and variance d^2 / 12, where stochastic rounding has
+// d^2 f (1 - f). u is drawn once a bucket, by counter (message_noise.h), and not sent.
 // No value needs a code outside 0 to 2^b - 1, so nothing clips.
 // State kept: none. Bytes on the wire: 16 + 8 per bucket + b bits per value or, with an entropy
 // coder, what its codes need.

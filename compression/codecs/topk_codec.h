@@ -1,12 +1,12 @@
-// TopKCodec: sends the largest fraction of each sample's values by magnitude, quantised, and zeros
-// for the rest (the split-learning setting of AQ-SGD: "Fine-tuning Language Models over Slow
+// TopKCodec: sends the largest fraction of each sample's values by magnitude, quantised; the others
+// decode to zero (the split-learning setting of AQ-SGD: "Fine-tuning Language Models over Slow
 // Networks using Activation Quantization with Guarantees", section 4, 8 bits on the top 20 %; Aji
 // and Heafield, "Sparse communication for distributed gradient descent", 2017).
 //
-// As the delta codec of aqsgd it has error feedback per sample: m moves by what was sent, so that
-// what was not is part of the sample's next change. State kept: none. Bytes on the wire: 24, per
-// sample 1 + at most a bit per value for the positions, a scale per bucket of kept values, b bits
-// per kept value or, with an entropy coder, what their codes need.
+// As the delta codec of aqsgd it has error feedback per sample: m moves by the decoded change, so
+// the sample's next change contains the error. State kept: none. Bytes on the wire: a header of 24;
+// per sample 1 byte, the positions (at most a bit per value), a scale per bucket of kept values,
+// and b bits per kept value, or fewer with an entropy coder.
 
 #ifndef SHOAL_COMPRESSION_CODECS_TOPK_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_TOPK_CODEC_H_

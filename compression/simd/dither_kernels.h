@@ -19,7 +19,7 @@ namespace shoal::compression {
 
 // Writes the words of groups first .. first + groups - 1 of a token, 16 bits a value. Block b of a
 // token is Philox 4x32-10 at counter (b, token low, 7, token high). Value 64 p + 4 b + k of a group
-// takes 16 bits of word 2 p + k / 2 of the group's block b, the low half if k is even.
+// takes half of word 2 p + k / 2 of the group's block b: the low half if k is even.
 void DitherWords(const std::array<std::uint32_t, 2>& key, std::uint64_t token, std::uint32_t first,
                  std::size_t groups, std::uint16_t* words);
 

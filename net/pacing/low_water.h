@@ -1,17 +1,15 @@
-// LowWater: how many bytes are to wait at a receiving socket until gRPC is woken. Pure: time and
-// figures are given to it.
+// LowWater: the low-water mark of a receiving socket (SO_RCVLOWAT): how many bytes must wait before
+// gRPC is woken. Pure: the caller passes time and figures.
 //
-// On a slow line each packet wakes a thread of gRPC, which hands the next wake to another one: most
-// of what a received gigabyte costs. So while a frame is coming, gRPC is woken about every
-// kBatch instead. What must not happen is that the last bytes wait for others that never come. So
-// a low-water mark is only set for bytes that are known to come, by the sizes that the headers of
-// the frames under way told: the mark and what may be taken until the next look together stay
-// before the end of the last of them. It is 1 for the rest.
+// On a slow line each packet wakes a thread of gRPC, which hands the next wake to another thread.
+// That is most of the CPU time per received gigabyte. So while a frame arrives, gRPC is woken about
+// once every kBatch. The last bytes of a frame must not wait for bytes that never come. So the mark
+// covers only bytes that the headers of the current frames have announced: the mark, plus what may
+// be read until the next look, stays before the end of the last frame. Otherwise the mark is 1.
 //
-// A more urgent message between the chunks of a frame waits for the mark at most, which is reached
-// by the bytes behind it. Where these do not come either, since the sender's line or its turn went
-// to others, the mark falls to 1 at the second look that finds something waiting and nothing taken:
-// nothing ever waits longer than 2 * kLook.
+// An urgent message between the chunks of a frame waits until later bytes reach the mark. If these
+// do not come, because the sender's line or turn went to others, the mark falls to 1: at the second
+// look that finds bytes waiting and none read. So no byte waits longer than 2 * kLook.
 
 #ifndef SHOAL_NET_PACING_LOW_WATER_H_
 #define SHOAL_NET_PACING_LOW_WATER_H_

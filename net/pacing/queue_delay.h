@@ -1,11 +1,10 @@
-// QueueDelay: time in the queues of one direction, from stamps of two clocks that know nothing of
-// each other. Pure.
+// QueueDelay: queueing delay of one direction, from time stamps of two unsynchronised clocks. Pure.
 //
-// The time of arrival by the receiver's clock less the time of departure by the sender's has an
-// unknown but constant offset, so, as in LEDBAT (RFC 6817), what is above its least value was spent
-// waiting. What waits in the other direction does not count, unlike in a round trip. Clocks drift
-// by up to 100 parts in a million: by so much the least value grows with its age. A queue of others
-// that is never empty is so remembered for long, and one of ours must be empty now and then.
+// As in LEDBAT (RFC 6817): arrival by the receiver's clock minus departure by the sender's clock is
+// the delay plus an unknown constant offset. What exceeds the least difference seen is queueing
+// delay. Queues of the other direction do not count, unlike in a round trip. Clocks drift by up to
+// 100 parts in a million, so the least value grows by that rate with its age. A standing queue of
+// other traffic is therefore remembered for long. Our own queue must be empty now and then.
 
 #ifndef SHOAL_NET_PACING_QUEUE_DELAY_H_
 #define SHOAL_NET_PACING_QUEUE_DELAY_H_

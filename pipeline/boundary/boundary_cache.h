@@ -1,9 +1,9 @@
 // BoundaryCache: the m of one end (boundary and side) during a run: prefetched, the m' of
 // the running step staged, committed behind it, in agreement with the other end.
 //
-// Reading: as soon as a step is planned, its micro-batches are read, in order and while there is
-// room, but for samples of an earlier step whose commit is still to come: these are read after it.
-// So a step does not wait for the store, nor for the commit of the step before it.
+// Prefetch: once a step is planned, its micro-batches are read, in order and while there is room.
+// Samples of an earlier step that is not committed yet are read after that commit. So a step waits
+// neither for the store nor for the commit of the step before it.
 //
 // Committing, one step after the other, at both ends:
 //   staged --Apply--> queued --store--> stored, own losses told --theirs came--> settled, checksum

@@ -1,9 +1,9 @@
-// Segments: how a micro-batch is divided for its way over a boundary, so that its first part is
-// sent while the next one is being encoded, and decoded while the next one is on the wire.
+// Segments: how a micro-batch is divided for a boundary. One segment is on the wire while the next
+// one is encoded and the one before is decoded.
 //
-// Segment k of P has tokens [k T / P, (k + 1) T / P) of each row and is a message of its own:
-// codec, frame, m, requests to send again. A segment of one micro-batch is called a transfer. Both
-// ends divide alike, because they divide by what both know. Pure. Thread: any.
+// Segment k of P has tokens [k T / P, (k + 1) T / P) of each row and is a message of its own, with
+// its own codec call, frame, m and requests to send again. A segment of one micro-batch is called a
+// transfer. Both ends compute the same division from the run's settings. Pure. Thread: any.
 
 #ifndef SHOAL_PIPELINE_CORE_SEGMENTS_H_
 #define SHOAL_PIPELINE_CORE_SEGMENTS_H_

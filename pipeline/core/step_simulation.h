@@ -1,11 +1,10 @@
 // StepSimulation: how long a training step takes, from compute times, message sizes and rates
 // alone.
 //
-// Discrete events in virtual time: each stage runs one operation at a time in the order of
-// NextOp(), each stage's egress carries one message at a time, and a gradient that waits there goes
-// before an activation that waits: somebody's backward is due now, the activation's forward later.
-// A stage that could do several things at the same instant knows all that arrived at that instant.
-// Pure; any thread.
+// Discrete events in virtual time. Each stage runs one operation at a time, in the order of
+// NextOp(). Each stage's egress carries one message at a time, gradients before activations,
+// because a waiting backward is due earlier than a waiting forward. A stage that is idle takes all
+// arrivals of an instant before it chooses its next operation. Pure; any thread.
 
 #ifndef SHOAL_PIPELINE_CORE_STEP_SIMULATION_H_
 #define SHOAL_PIPELINE_CORE_STEP_SIMULATION_H_

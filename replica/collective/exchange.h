@@ -1,12 +1,11 @@
-// Exchange: the members of a stage group agree on one vector, the (weighted) sum of theirs: the
-// same bits on every member.
+// Exchange: the members of a stage group agree on the (weighted) sum of their vectors. Every member
+// gets the same bits.
 //
 // Transaction: a round reads error memories as of the last Commit (or of the rounds since) and
-// leaves new ones aside. Commit makes those of all finished rounds the memories to build on,
-// Rollback drops them; a round that failed or was aborted leaves nothing. Random numbers depend on
-// (seed, round, member, shard, chunk) alone and inputs are never written, so a round that did not
-// happen leaves no trace, and a retry in a new round, with fewer members too (a member with weight
-// 0, or an Exchange over a smaller channel), gives what a first attempt gives.
+// stages new ones. Commit keeps the memories of all finished rounds, Rollback drops them. A round
+// that failed or was aborted leaves nothing. Random numbers depend on (seed, round, member, shard,
+// chunk) alone, and inputs are never written. So a retry in a new round gives the result of a first
+// attempt. The retry may have fewer members: one with weight 0, or a smaller channel.
 //
 // Error memories (fp32, one value per value of the vector for what this member sends, one per value
 // of its own shard for what it answers) are keyed by (epoch, tensor, shard). A round whose members,
@@ -95,11 +94,11 @@ struct ExchangeConfig {
   // from several members at once queue before the line of their receiver while other lines idle.
   std::size_t chunk_bytes = 192u << 10;
   std::size_t chunk_values = 1u << 17;
-  // Contributions that a member may send beyond those that were answered, in bytes, each owner the
-  // same part of it (four chunks at least), and of no shard more, as a part of it, than of the one
-  // whose owner has answered least: must cover the links' delay. It also bounds by how much one
-  // link can be behind the others, which have nothing to send while they wait for it in the end:
-  // with 16 MiB to each of 3 or 7 owners an exchange took a twentieth longer.
+  // Bytes of contributions that a member may have sent and not yet had answered. The window is
+  // divided evenly among the owners, four chunks each at least, and must cover the links' delay.
+  // All shards advance in step, as fractions of their size: none runs further ahead of the slowest
+  // owner than its part of the window. A larger window lets one link fall behind the others, which
+  // then idle at the end: with 16 MiB to each of 3 or 7 owners an exchange took 5 % longer.
   std::size_t window_bytes = 4u << 20;
   // Keeps the error memory that a Commit replaces, and what Recycle gives, for the next round,
   // instead of giving it to the system and having new pages cleared: with large vectors that is
@@ -148,14 +147,14 @@ class Exchange {
   virtual ExchangeTraffic traffic() const = 0;
 };
 
-// By how much of what a round did it may count. Above 1 memories go further than the round took
-// them, and what is wrong in them grows; the least is far above where fp32 ends.
+// The factors by which a round may count. Above 1, memories move further than the round moved them,
+// and their errors grow. The least factor is far above the smallest fp32 number.
 inline constexpr double kBlendLeast = 0x1p-64, kBlendMost = 1.25;
 inline bool MayBlend(double factor) { return factor >= kBlendLeast && factor <= kBlendMost; }
 
-// An exchange whose rounds may count in part. Everything behind a round's coding is linear in it:
-// if its user takes base + factor x (result - base) for what was agreed, `base` the same on all
-// members, the sum of all that was agreed stays that of the targets less the memories.
+// An exchange whose rounds may count in part. All that follows the coding is linear, so a user may
+// take base + factor x (result - base) as the agreed vector, with the same `base` on all members.
+// The sum of all agreed vectors is then still the sum of the targets less the memories.
 class BlendingExchange : public Exchange {
  public:
   using Exchange::Commit;

@@ -44,10 +44,10 @@ class MergeNoise {
 // n_lo / (n_rx + n_lo) in units of 2^-32, rounded to nearest; at least one of both must not be 0.
 std::uint64_t TakeThreshold(std::uint32_t received, std::uint32_t own);
 
-// words = received xor ((received xor words) and take). Bit j of `take` in word w is 1 if the
-// number whose bits, highest first, are bit j of levels 0 to 31 of word first_word + w is below
-// TakeThreshold. `words`: this member's bits, then the outcome; equal sizes. Without members on one
-// side (count 0) the other side's bits are taken.
+// words = received xor ((received xor words) and take). Bit j of word w of `take` is 1 if a random
+// 32-bit number is below TakeThreshold. That number's bits, highest first, are bit j of levels 0 to
+// 31 of word first_word + w. `words`: this member's bits, then the outcome; equal sizes. Where one
+// side has no members (count 0), the other side's bits are taken.
 void MergeSigns(std::span<const std::uint64_t> received, std::uint32_t received_members,
                 std::uint32_t own_members, const MergeNoise& noise, std::uint64_t first_word,
                 std::span<std::uint64_t> words);

@@ -1,11 +1,12 @@
-// Shares of a reduction for members with uneven links: who has the faster lines owns more.
+// Shares of a reduction for members with uneven links: members with faster lines own more.
 //
-// Model of a direct exchange: a member sends its values to the owners of the other shards and the
-// result of its own shard to all others, while it receives the others' values of its own shard and
-// the results of the others. With d members and share x, per value of the vector and direction:
+// Model of a direct exchange: a member sends its values to the owners of the other shards, and the
+// result of its own shard to all others. Meanwhile it receives the others' values of its own shard,
+// and the results of the other shards. With d members and share x, per value of the vector and
+// direction:
 //   up:   (1 - x) + (d - 1) x = 1 + (d - 2) x       the same down.
-// So it is done after (1 + (d - 2) x) times the vector's bytes over the slower of its two rates,
-// and the exchange when the slowest member is. Pure. Thread: any.
+// So a member needs (1 + (d - 2) x) times the vector's bytes over the slower of its two rates. The
+// exchange takes as long as its slowest member. Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_SHARES_H_
 #define SHOAL_REPLICA_COLLECTIVE_SHARES_H_

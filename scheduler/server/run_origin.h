@@ -1,6 +1,6 @@
-// RunOrigin: what a run's folder keeps of model and data, beside the artefacts made of them, so
-// that the run goes on where the model directory or the data file is gone (docs/STORAGE.md,
-// "Origin").
+// RunOrigin: the facts about model and data that a run's folder keeps, beside the artefacts made of
+// them. With them a run continues after its model directory or data file was deleted
+// (docs/STORAGE.md, "Origin").
 
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_ORIGIN_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_ORIGIN_H_

@@ -1,8 +1,8 @@
 // Plausibility: whether norms and losses that peers report fit what the run saw before.
 //
-// Robust and deaf to honest training: it is silent until it has seen 32 steps, keeps the last 64,
-// and speaks only where a value exceeds their median by a large factor and by ten median absolute
-// deviations of logarithms. Pure; thread: control.
+// Honest training must not trigger it. It judges nothing in the first 32 steps and keeps the last
+// 64. It complains only where a value exceeds their median both by a large factor and by ten median
+// absolute deviations of the logarithms. Pure; thread: control.
 
 #ifndef SHOAL_SCHEDULER_STEPS_PLAUSIBILITY_H_
 #define SHOAL_SCHEDULER_STEPS_PLAUSIBILITY_H_

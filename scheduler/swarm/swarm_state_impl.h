@@ -1,7 +1,11 @@
-// The SwarmState: membership and lifecycle (swarm_state_impl.cc), what it shows (swarm_view.cc),
-// what peers say (swarm_messages.cc), complaints (swarm_complaints.cc), plans, steps and
-// checkpoints (swarm_training.cc), what must be equal or fit (swarm_consistency.cc), what the
-// server lost (swarm_artefacts.cc).
+// The SwarmState, by file:
+//   swarm_state_impl.cc   membership and lifecycle
+//   swarm_view.cc         its status
+//   swarm_messages.cc     messages of peers
+//   swarm_complaints.cc   complaints about peers
+//   swarm_training.cc     plans, steps and checkpoints
+//   swarm_consistency.cc  comparisons of what peers report
+//   swarm_artefacts.cc    artefacts that the server lost
 //
 // State with rules of its own lies in classes beside it: RunHistory, CheckpointRounds,
 // LostArtefacts, FailureBackoff, StepTimes, Members, StepAccount and those of swarm_consistency.cc.

@@ -1,10 +1,11 @@
 // How the delta store divides its memory and how large its image files are. Pure.
 //
 // Training visits all samples once per epoch, so a file of one epoch dies as a whole within the
-// next and is unlinked without copying anything: write amplification stays at 1. While the share x
-// of an epoch is done, in random order, live records are 1, new files hold x, and an old file of k
-// records is still there with probability 1 - x^k. The worst x gives the space amplification
-// 1 + (1/k)^(1/(k-1)) (1 - 1/k): 1.25, 1.38, 1.47, 1.65 for k = 2, 3, 4, 8; 2 at most.
+// next and is unlinked without copying anything: write amplification stays at 1. Let a fraction x
+// of an epoch be done, in random order, with live records taking space 1. New files then take x,
+// and an old file of k records still exists with probability 1 - x^k. The worst x gives the space
+// amplification 1 + (1/k)^(1/(k-1)) (1 - 1/k): 1.25, 1.38, 1.47, 1.65 for k = 2, 3, 4, 8; 2 at
+// most.
 
 #ifndef SHOAL_STORAGE_DELTA_DELTA_TUNING_H_
 #define SHOAL_STORAGE_DELTA_DELTA_TUNING_H_

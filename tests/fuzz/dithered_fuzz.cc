@@ -1,5 +1,5 @@
-// Dithered sections from foreign hands. Input: a byte for the shape, one that says how much of a
-// valid section stands in front, then bytes that take the place of the rest, or are added to it.
+// Decodes damaged dithered sections. Input: a byte for the shape, a byte that says how much of a
+// valid section is kept, then bytes. These replace the rest of the section, or are added to it.
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-// Messages of lowrank from foreign hands. Input: a byte that chooses codec and shape, one for how
-// the bytes are used, then bytes that replace what stands behind the header or are spread over a
-// message that was right.
+// Decodes damaged messages of lowrank. Input: a byte that chooses codec and shape, a byte that
+// chooses the kind of damage, then bytes. These replace the message behind its header, or are
+// spread over a valid message.
 
 #include <algorithm>
 #include <cmath>

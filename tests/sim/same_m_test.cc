@@ -1,5 +1,5 @@
-// m is the same on both ends of every boundary, to the bit, through 100 steps in which records are
-// lost, evicted and damaged on either end and the swarm is restarted, also from an older step.
+// m stays bitwise equal on both ends of every boundary through 100 steps. Meanwhile records are
+// lost, evicted and damaged on either end, and the swarm is restarted, also from an older step.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// SimWorld: virtual time. Executors of one world run their tasks one at a time on the calling
-// thread, in order of virtual time, so that a whole swarm is one deterministic sequence of events.
+// SimWorld: virtual time. All executors of one world run their tasks on the calling thread, one at
+// a time, in order of virtual time. So a whole swarm is one deterministic sequence of events.
 //
 // A task runs at the end of the time it costs, and its executor starts the next one only then.
 

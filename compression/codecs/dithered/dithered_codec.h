@@ -1,6 +1,6 @@
-// DitheredCodec: entropy-coded dithered quantisation. One uniform step for a whole message, a
-// dither that both ends draw and nobody sends, and an entropy coder that gives the bits to the few
-// tokens that hold the energy.
+// DitheredCodec: entropy-coded dithered quantisation. A message has one uniform step. Both ends
+// draw the same dither, which is not sent. The entropy coder spends the bits on the few tokens that
+// hold the energy.
 //
 // Sources: Ziv, "On universal quantization" (1985); Zamir and Feder, "On universal quantization by
 // randomized uniform/lattice quantizers" (1992). The error of each value is uniform within half a

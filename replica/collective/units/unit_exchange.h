@@ -1,10 +1,10 @@
-// UnitExchange: how the members of a group gather parameters that they own in shards, piece by
-// piece and whenever one of them needs a piece, and how their gradients reach the owners.
+// UnitExchange: the all-gather and reduce-scatter of ZeRO-3. The members of a group own shards of
+// the parameters, gather each piece when they need it, and send its gradients to the owners.
 //
 // Source: FSDP as in Markov et al., "Quantized Distributed Training of Large Models
 // with Convergence Guarantees" (QSDP, ICML 2023), section 3. There members move in step, layer by
-// layer; here nobody waits for another but at a step's end: members pull, and owners serve what
-// they have coded once per step. Everybody, the owner too, gets what the same bytes decode to.
+// layer. Here members pull, owners serve what they have coded once per step, and members wait for
+// each other only at a step's end. All members, owners too, decode the same bytes.
 //
 // A step: any number of Pull and Push, then End; `on_complete` when all members' gradients were
 // added up. The owners make their step and call SetStep. Messages of a step that an owner has not

@@ -147,8 +147,8 @@ void Train(MomentumMembers* members, const StepFacts& facts) {
   ASSERT_NO_FATAL_FAILURE(members->Step(facts, [](std::size_t) { return 0; }));
 }
 
-// 100 / D rounds to an exact one, a sign worth eight mean magnitudes, one clipping for all, and an
-// own direction, which counts for 1 / D, may be D times as long.
+// Every (100 / D)th round is exact, a sign is worth eight mean magnitudes, and all members share
+// one clipping. A member's own direction counts for 1 / D and may be D times as long.
 TEST(MarsitStepTest, UpdatesFollowTheSlowReferenceOfSoManyMembers) {
   for (const std::uint32_t pipelines : {2U, 4U, 8U}) {
     SCOPED_TRACE(testing::Message() << pipelines << " pipelines");

@@ -17,9 +17,9 @@ using model::StateVector;
 constexpr std::uint64_t kStart = 3;  // exact steps
 constexpr std::uint64_t kSteps = 30;
 
-// Norms above the clipping in exact steps, then above and below it, labels that differ, one wild
-// gradient, one step of a third of the labels, one without a pipeline (and so with other owners),
-// and some in which nothing changes.
+// Norms are above the clipping in exact steps, later above and below it, and labels differ. One
+// step has a wild gradient, one a third of the labels, one lacks a pipeline (and so has other
+// owners). In some steps nothing changes.
 StepFacts FactsOf(const GroupShape& shape, std::uint64_t step, std::size_t values) {
   std::mt19937 random(static_cast<unsigned>(step));
   const bool calm = step >= 5 && step < 14;

@@ -64,10 +64,10 @@ TEST(SwarmStateTest, StagesOfPowerSgdAreDecidedOncePerGeneration) {
       if (i == 0 || reduce.generation() != peer->reduces[i - 1].generation()) first = reduce.step();
       const std::vector<std::uint32_t> exact(reduce.exact_stages().begin(),
                                              reduce.exact_stages().end());
-      // Stages 0, 1 and 2 have their gradients after 1000, 600 and 300 ms, and exchange them in
-      // 900, 450 and 300 ms, which factors would make 360, 180 and 120. With factors in all, stage
-      // 0 is the last one, after 1360 ms. Exactly it would take until 1900, stages 1 and 2 until
-      // 1050 and 600, so that only stage 0 gains.
+      // Stages 0, 1 and 2 have their gradients after 1000, 600 and 300 ms. An exact exchange takes
+      // them 900, 450 and 300 ms, factors 360, 180 and 120 ms. With factors everywhere stage 0 is
+      // the last one, after 1360 ms. Exact exchanges end at 1900, 1050 and 600 ms, so only stage 0
+      // gains by factors.
       const bool decided = reduce.step() >= std::max<std::uint64_t>(12, first + 3);
       EXPECT_EQ(exact, decided ? (std::vector<std::uint32_t>{1, 2})
                                : (std::vector<std::uint32_t>{0, 1, 2}))

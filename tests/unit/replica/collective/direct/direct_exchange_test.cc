@@ -386,8 +386,8 @@ TEST(DirectExchangeTest, ContributionsStayWithinTheWindow) {
   }
 }
 
-// Of an owner whose shard is larger a member sends as much more at a time, so that all shards are
-// done together, and of none it sends more than a window beyond what any owner has answered.
+// A member sends larger shards in proportionally larger portions, so that all shards finish
+// together. It sends no shard more than a window beyond the answers of the slowest owner.
 TEST(DirectExchangeTest, AllShardsAdvanceInStep) {
   ExchangeConfig config = Small("raw:dtype=fp32");
   config.window_bytes = 0;  // four chunks
