@@ -14,9 +14,9 @@ struct PeerLooks {
   std::optional<std::string> first, second;
 };
 
-// One line: peers that do not answer, then by stage what each one spent the time between the looks
-// on, which of its links are down and what waits to be sent. `peers` in the order of their names,
-// peer-0 first; `scheduler` as they.
+// One line: the peers that do not answer, then each peer by stage. A peer has its activity between
+// the two looks, its links that are down and its bytes that wait to be sent. `peers` in the order
+// of their names, peer-0 first. `scheduler`: its status, as text.
 std::string DescribeStall(const std::optional<std::string>& scheduler,
                           const std::vector<PeerLooks>& peers);
 

@@ -51,7 +51,7 @@ ExitCode Delivered(ExitCode code) {
   const int cause = errno;
   return Fail(ExitCode::kFailure, std::string("standard output cannot be written") +
                                       (cause == 0 ? "" : std::string(": ") + std::strerror(cause)) +
-                                      "; what this command did stays done");
+                                      "; the command itself took effect");
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ CLI::App* Add(CLI::App* app, Parsed* parsed, const char* name, const char* help,
 void PeerOptions(CLI::App* command, Parsed* parsed, bool json) {
   command->add_option("--dir", parsed->peer.directory, "Folder of shoald's state")
       ->capture_default_str();
-  if (json) command->add_flag("--json", parsed->peer.json, "Print JSON");
+  if (json)
+    command->add_flag("--json", parsed->peer.json, "Print one JSON object to standard output");
 }
 
 ExitCode JoinNow(Parsed* p) {
@@ -212,7 +213,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
   AddSwarmInit(swarm, p);
   const auto of_run = [p](CLI::App* command) {
     command->add_option("--dir", p->swarm.directory, "Folder of the run")->required();
-    command->add_flag("--json", p->swarm.json, "Print JSON");
+    command->add_flag("--json", p->swarm.json, "Print one JSON object to standard output");
   };
   of_run(Add(swarm, p, "status", "Show what the run and its peers do",
              [p] { return SwarmStatus(p->swarm); }));
@@ -245,8 +246,9 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_option("--pipelines", o.pipelines, "Pipelines that train side by side")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
-  demo->add_option("--forward", o.forward, "Forward codec")->capture_default_str();
-  demo->add_option("--backward", o.backward, "Backward codec")->capture_default_str();
+  demo->add_option("--forward", o.forward, "Codec of activations")->capture_default_str();
+  demo->add_option("--backward", o.backward, "Codec of gradients of activations")
+      ->capture_default_str();
   demo->add_option("--replica", o.replica,
                    "How pipelines agree: average, qadam:bits=4, onebit, powersgd:rank=16, "
                    "qsdp:weights=8,gradients=8, marsit, cocktail and others")
@@ -256,8 +258,8 @@ void AddDemo(CLI::App* app, Parsed* p) {
       ->capture_default_str();
   demo->add_option("--link", o.link, "Cap of each peer's line, or off")->capture_default_str();
   demo->add_option("--model", o.model, "Hugging Face directory to fine-tune");
-  demo->add_option("--data", o.data, "Text, or file made by `shoal prepare`");
-  demo->add_option("--dir", o.directory, "Where everything goes (must be empty)");
+  demo->add_option("--data", o.data, "Text to train on, or a file made by `shoal prepare`");
+  demo->add_option("--dir", o.directory, "Empty folder for everything that the demo makes");
   demo->add_option("--seed", o.seed, "Seed of weights and order")->capture_default_str();
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
@@ -287,9 +289,9 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
     if (p->json) arguments.push_back("--json");
     return RunProgram(arguments);
   });
-  attempt->add_option("prompt", p->prompt, "How the text begins")->required();
-  attempt->add_option("--model", p->model, "Model directory")->required();
-  attempt->add_flag("--json", p->json, "Print JSON");
+  attempt->add_option("prompt", p->prompt, "Text to continue")->required();
+  attempt->add_option("--model", p->model, "Hugging Face model directory")->required();
+  attempt->add_flag("--json", p->json, "Print one JSON object to standard output");
 }
 
 // `shoal help swarm init` is `shoal swarm init --help`.
@@ -335,6 +337,6 @@ int main(int argc, char** argv) {
   AddHelp(&app, &parsed);
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);
-  })->add_flag("--json", parsed.json, "Print JSON");
+  })->add_flag("--json", parsed.json, "Print one JSON object to standard output");
   return static_cast<int>(RunCommandLine(&app, argc, argv, &parsed.run));
 }

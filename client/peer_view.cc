@@ -102,8 +102,8 @@ std::string LowRankText(const Json& low_rank) {
                      " bits a value, others " +
                      Decimal("%.2f", Number(low_rank, "otherBitsPerValue")) + ")";
   if (!At(low_rank, "lazy").is_boolean()) return text;
-  text += At(low_rank, "lazy").get<bool>() ? ", what they leave out goes on with the next one"
-                                           : ", what they leave out is dropped";
+  text += At(low_rank, "lazy").get<bool>() ? ", their error is added to the next one"
+                                           : ", their error is dropped";
   if (!At(low_rank, "correlation").is_number()) return text;
   return text + Decimal(" (activations alike by %.2f)", Number(low_rank, "correlation"));
 }

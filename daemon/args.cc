@@ -28,26 +28,36 @@ struct Flags {
 void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--config", flags->config, "Settings file (TOML)")->envname("SHOAL_CONFIG");
   app->add_option("--join", flags->join, "Invite line, or file:PATH")->envname("SHOAL_INVITE");
-  app->add_option("--dir", flags->directory, "Folder of all state")->envname("SHOAL_DIR");
-  app->add_option("--name", flags->name, "Name shown to the organiser")->envname("SHOAL_NAME");
-  app->add_option("--listen", flags->listen, "host:port for neighbours")->envname("SHOAL_LISTEN");
-  app->add_option("--advertise", flags->advertise, "Host that neighbours can reach")
+  app->add_option("--dir", flags->directory,
+                  "Folder of identity, delta store, checkpoints and cache")
+      ->envname("SHOAL_DIR");
+  app->add_option("--name", flags->name, "Name of this peer, shown to the organiser")
+      ->envname("SHOAL_NAME");
+  app->add_option("--listen", flags->listen,
+                  "host:port where neighbours connect; port 0: any free one")
+      ->envname("SHOAL_LISTEN");
+  app->add_option("--advertise", flags->advertise, "Host or host:port that neighbours can reach")
       ->envname("SHOAL_ADVERTISE");
   app->add_option("--upload", flags->upload, "Cap on uploads, like 20mbit")
       ->envname("SHOAL_UPLOAD");
-  app->add_option("--download", flags->download, "Cap on downloads")->envname("SHOAL_DOWNLOAD");
-  app->add_option("--device", flags->device, "cpu, cuda, cuda:N or auto")->envname("SHOAL_DEVICE");
+  app->add_option("--download", flags->download, "Cap on downloads, like 80mbit")
+      ->envname("SHOAL_DOWNLOAD");
+  app->add_option("--device", flags->device, "Device of the model: cpu, cuda, cuda:N or auto")
+      ->envname("SHOAL_DEVICE");
   app->add_option("--threads", flags->threads, "Threads of the model; 0: one per core")
       ->envname("SHOAL_THREADS");
   app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
       ->envname("SHOAL_STATUS_LISTEN");
   app->add_flag("--status-allow-remote", flags->status_allow_remote,
-                "Let --status-listen be other than loopback")
+                "Let --status-listen be an address other than loopback")
       ->envname("SHOAL_STATUS_ALLOW_REMOTE");
-  app->add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
+  app->add_option("--log-level", flags->log_level,
+                  "Level of the log: trace, debug, info, warning, error or off")
       ->envname("SHOAL_LOG_LEVEL");
-  app->add_option("--trace", flags->trace, "Record micro-batch events; written on stop (Perfetto)");
-  app->add_option("--synthetic-stage", flags->synthetic, "Stages compute nothing, as a file says")
+  app->add_option("--trace", flags->trace,
+                  "File for a trace of micro-batches (Perfetto), written when shoald stops");
+  app->add_option("--synthetic-stage", flags->synthetic,
+                  "File with the times that a stage waits instead of computing (benches)")
       ->group("");  // not for people
   app->add_flag("--print-config", flags->print_config, "Print the effective settings and end");
   app->add_flag("--print-devices", flags->print_devices,

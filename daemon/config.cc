@@ -197,17 +197,18 @@ Status CheckLogLevel(const DaemonConfig& config) {
 const std::vector<Key>& Keys() {
   using C = DaemonConfig;
   static const std::vector<Key> keys = {
-      Text("peer", "name", &C::name, "Shown to the organiser; empty: the machine's name.",
-           CheckName),
+      Text("peer", "name", &C::name,
+           "Name of this peer, shown to the organiser; empty: the machine's name.", CheckName),
       Text("peer", "directory", &C::directory,
            "Identity, delta store, checkpoints and cache; empty: $XDG_STATE_HOME/shoal."),
       Text("peer", "invite", &C::invite,
            "The organiser's invite line, or file:PATH; empty: wait for `shoal join`."),
       Text("network", "listen", &C::listen, "Where neighbours connect; port 0: any free one."),
       List("network", "advertise", &C::advertise,
-           "Names or addresses that neighbours can reach; empty: found."),
+           "Names or addresses that neighbours can reach; empty: shoald finds them."),
       Rate("network", "upload", &C::upload, "Cap on all uploads, like \"20mbit\"; \"off\": none."),
-      Rate("network", "download", &C::download, "Cap on all downloads."),
+      Rate("network", "download", &C::download,
+           "Cap on all downloads, like \"80mbit\"; \"off\": none."),
       Text("network", "pacing", &C::pacing,
            "auto: find out what the line takes and fill no router's queue; off: only the cap.",
            CheckPacing),

@@ -51,20 +51,24 @@ double StepSeconds(const Simulated& request) {
 ExitCode RunSimulate(int argc, const char* const* argv) {
   CLI::App app{"Time of a training step by simulation, all stages alike", "shoald simulate"};
   Simulated request;
-  app.add_option("--stages", request.stages, "Stages")->check(CLI::Range(1, 1024));
-  app.add_option("--micro-batches", request.options.micro_batches, "Per step")
+  app.add_option("--stages", request.stages, "Stages of the pipeline")->check(CLI::Range(1, 1024));
+  app.add_option("--micro-batches", request.options.micro_batches, "Micro-batches per step")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--schedule", request.schedule, "Order of work")
+  app.add_option("--schedule", request.schedule, "Order of forwards and backwards")
       ->check(CLI::IsMember({"1f1b", "zero-bubble"}));
-  app.add_option("--forward-ms", request.stage.forward_ms, "Per micro-batch");
-  app.add_option("--backward-ms", request.stage.backward_input_ms, "Of the whole backward");
-  app.add_option("--weight-ms", request.weight_ms, "Of these, gradients of the weights");
-  app.add_option("--weight-parts", request.stage.weight_parts, "In which these are computed")
+  app.add_option("--forward-ms", request.stage.forward_ms, "Time of a micro-batch's forward");
+  app.add_option("--backward-ms", request.stage.backward_input_ms,
+                 "Time of a micro-batch's whole backward");
+  app.add_option("--weight-ms", request.weight_ms,
+                 "Part of --backward-ms that computes gradients of weights");
+  app.add_option("--weight-parts", request.stage.weight_parts,
+                 "Parts that the gradients of weights are computed in")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--forward-bytes", request.stage.forward_bytes, "Of an activation's message");
-  app.add_option("--backward-bytes", request.stage.backward_bytes, "Of a gradient's message");
-  app.add_option("--link-bps", request.stage.egress_bps, "Bits per second; 0: unlimited");
-  app.add_option("--latency-ms", request.stage.latency_ms, "From last bit sent to received");
+  app.add_option("--forward-bytes", request.stage.forward_bytes, "Size of an activation's message");
+  app.add_option("--backward-bytes", request.stage.backward_bytes, "Size of a gradient's message");
+  app.add_option("--link-bps", request.stage.egress_bps,
+                 "Rate of each line in bit/s; 0: unlimited");
+  app.add_option("--latency-ms", request.stage.latency_ms, "One-way delay of a line");
   app.add_option("--in-flight", request.stage.in_flight, "Micro-batches in flight; 0: no bound");
   if (const auto code = Parse(&app, argc, argv)) return *code;
   std::cout

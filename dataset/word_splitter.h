@@ -58,8 +58,8 @@ class WordSplitter {
 // Length of the well-formed UTF-8 character at the start of `text`, 0 if there is none.
 std::size_t Utf8Length(std::string_view text);
 
-// The smallest position p >= `from` at which every text certainly breaks between two words, so that
-// the halves, split apart, give the words of the whole; text.size() if there is none.
+// The smallest position p >= `from` that is certainly between two words. So the halves, split
+// separately, give the words of the whole text. text.size() if there is no such position.
 //
 // Two kinds of positions qualify. (1) A space between two ASCII letters: a space only ever begins a
 // word, or stands in a run of white space, and here it is no such run. (2) Behind a line feed that

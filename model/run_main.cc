@@ -21,22 +21,25 @@ struct InitOptions {
 
 void AddRunOptions(CLI::App* command, RunOptions* options) {
   command->add_option("--model", options->model, "Hugging Face model directory")->required();
-  command->add_option("--device", options->device, "cpu, cuda, cuda:N or auto");
-  command->add_option("--compute", options->compute, "fp32 or bf16")
+  command->add_option("--device", options->device,
+                      "device of the model: cpu, cuda, cuda:N or auto");
+  command
+      ->add_option("--compute", options->compute,
+                   "number format of the layers' arithmetic: fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}));
-  command->add_option("--threads", options->threads, "threads; 0: one per core")
+  command->add_option("--threads", options->threads, "number of threads; 0: one per core")
       ->check(CLI::Range(0, 1024));
-  command->add_flag("--json", options->json, "one JSON object on standard output");
+  command->add_flag("--json", options->json, "print one JSON object to standard output");
 }
 
 CLI::App* AddEval(CLI::App* app, shoal::model::EvalOptions* options) {
   CLI::App* command = app->add_subcommand("eval", "mean loss and perplexity on prepared data");
   AddRunOptions(command, &options->run);
   command->add_option("--data", options->data, "file made by shoal prepare")->required();
-  command->add_option("--split", options->split, "validation or train")
+  command->add_option("--split", options->split, "rows to evaluate: validation or train")
       ->check(CLI::IsMember({"validation", "train"}));
   command->add_option("--rows", options->rows, "rows per forward")->check(CLI::Range(1, 65536));
-  command->add_option("--max-rows", options->max_rows, "evaluate only the first N; 0: all");
+  command->add_option("--max-rows", options->max_rows, "evaluate only the first N rows; 0: all");
   return command;
 }
 
@@ -46,17 +49,20 @@ CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
   command->add_option("--prompt", options->prompt, "text to continue")->required();
   command->add_option("--tokens", options->tokens, "most tokens to add")
       ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--temperature", options->temperature, "0: the most probable token")
+  command
+      ->add_option("--temperature", options->temperature,
+                   "temperature of sampling; 0: always the most probable token")
       ->check(CLI::Range(0.0, 1000.0));
-  command->add_option("--top-k", options->top_k, "of the k most probable; 0: of all");
-  command->add_option("--seed", options->seed, "of the random choice");
+  command->add_option("--top-k", options->top_k,
+                      "sample from the k most probable tokens; 0: from all");
+  command->add_option("--seed", options->seed, "seed of the sampling");
   return command;
 }
 
 CLI::App* AddLogits(CLI::App* app, shoal::model::LogitsOptions* options) {
   CLI::App* command = app->add_subcommand("logits", "ids of a text and logits at each position");
   AddRunOptions(command, &options->run);
-  command->add_option("--text", options->text, "the text")->required();
+  command->add_option("--text", options->text, "text to compute logits for")->required();
   return command;
 }
 
@@ -68,7 +74,7 @@ CLI::App* AddInit(CLI::App* app, InitOptions* options) {
                    "copied")
       ->required();
   command->add_option("--out", options->output, "model directory to make")->required();
-  command->add_option("--seed", options->seed, "of the weights");
+  command->add_option("--seed", options->seed, "seed of the weights");
   return command;
 }
 
@@ -81,16 +87,17 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
       ->add_option("--text", options.text_files,
                    "text files in UTF-8; of JSON lines, the field \"text\" of each")
       ->required();
-  prepare->add_option("--validation", options.validation_files, "held-out text files");
+  prepare->add_option("--validation", options.validation_files,
+                      "held-out text files, in the same formats");
   prepare
       ->add_option("--validation-fraction", options.validation_fraction,
-                   "held-out share of the rows where no file is given")
+                   "share of the rows that is held out if --validation names no file")
       ->check(CLI::Range(0.0, 0.9));
   prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
   prepare->add_option("--out", options.output, "file to make")->required();
-  prepare->add_option("--threads", options.threads, "threads; 0: one per core")
+  prepare->add_option("--threads", options.threads, "number of threads; 0: one per core")
       ->check(CLI::Range(0, 1024));
-  prepare->add_flag("--json", command->json, "one JSON object on standard output");
+  prepare->add_flag("--json", command->json, "print one JSON object to standard output");
   return prepare;
 }
 

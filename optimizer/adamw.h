@@ -64,17 +64,18 @@ AdamWStep MakeFrozenStep(const AdamWOptions& options, std::uint64_t updates);
 
 // m = beta1 m + (1-beta1) g factor; spans of one length.
 void FoldMomentum(const AdamWStep& step, std::span<const float> gradient, std::span<float> exp_avg);
-// agreed = beta1 m + factor (agreed - beta1 m): what a fold of gradients added, times so much.
+// agreed = beta1 m + factor (agreed - beta1 m): scales the part that a fold of gradients added.
 void ScaleFold(const AdamWStep& step, float factor, std::span<const float> exp_avg,
                std::span<float> agreed);
-// The parameters' half of AdamWUpdate, with m and v as they are, but for two bounds that what is
-// lost in an agreed m makes necessary: a value whose v is 0 (a row that no gradient has touched)
-// stays, apart from its decay, and |m / sqrt(v)| is (1-beta1) / sqrt(1-beta2) at most, as far as
-// Adam's own gets (Kingma and Ba, ICLR 2015, section 2.1).
+// The parameters' half of AdamWUpdate, with m and v unchanged. The coding error of an agreed m
+// makes two bounds necessary. A value whose v is 0 (a row that no gradient has touched) only
+// decays. And |m / sqrt(v)| is at most (1-beta1) / sqrt(1-beta2), the bound of Adam itself (Kingma
+// and Ba, ICLR 2015, section 2.1).
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
-// What of it is not the learning rate's, m / (sqrt(v) * inverse_root_correction2 + epsilon), with
-// the same bounds, the second one `times` as far: an m that counts 1 / times may get there.
+// The direction of FrozenUpdate, without the learning rate: m / (sqrt(v) * inverse_root_correction2
+// + epsilon). The bounds are the same, but the second one is `times` as large, for an m that counts
+// 1 / times in an average.
 void AdamDirection(const AdamWStep& step, std::span<const float> exp_avg,
                    std::span<const float> exp_avg_sq, std::span<float> direction, float times = 1);
 

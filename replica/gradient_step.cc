@@ -1,10 +1,9 @@
-// The methods that agree on gradients: `average`, `powersgd`. The model's optimizer does the rest.
+// The methods that agree on gradients: `average`, `powersgd`. The model's optimizer makes the step.
 //
-// Bucket by bucket: a bucket's exchange begins when the last micro-batch's backward is through with
-// it, as if all pipelines counted in the step, and in the way of the step before (which stages
-// exchange exactly: powersgd with stages=auto). Reduce confirms that, or else the exchanges that
-// began are rolled back and begin again, in a second round of the step, from the gradients that
-// were kept for it.
+// A bucket's exchange begins when the last micro-batch's backward has finished the bucket. It
+// assumes that all pipelines count in the step, and that the same stages exchange exactly as in the
+// step before (powersgd with stages=auto). Reduce confirms this. Otherwise the exchanges are rolled
+// back, and a second round of the step repeats them from the kept gradients.
 
 #include <algorithm>
 #include <numeric>

@@ -1,9 +1,8 @@
-// MomentGather: the moments that the members of a group own in shards, given to all members' models
-// a slice at a time, so that nobody holds all of them; for checkpoints.
+// MomentGather: an all-gather, for checkpoints, of the moments that the members of a group own in
+// shards. It goes slice by slice, so that no member holds all moments.
 //
-// A slice is a piece of every owner's shard, from the same place on, filled with zeros where shards
-// differ in length: so the owners of a slice's values, too, are those that the exchange's equal
-// shares say. Thread: control.
+// A slice has the same range of every owner's shard, padded with zeros where shards differ in
+// length. So the exchange's equal shares name the owners of a slice's values, too. Thread: control.
 
 #ifndef SHOAL_REPLICA_MOMENT_GATHER_H_
 #define SHOAL_REPLICA_MOMENT_GATHER_H_

@@ -41,8 +41,8 @@ struct Values {
   Buffer gradient, momentum;
 };
 
-// The new parameters of a part from its agreed momentum, or, if there is none, from the agreed
-// gradients, by which momentum and variance move on, too. `memory` is worked in. Thread: compute,
+// Updates the parameters of a part from its agreed momentum. Without one, updates momentum,
+// variance and parameters from the agreed gradients. `memory` is working memory. Thread: compute,
 // helped by `codec`.
 Status ApplyPart(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                  const Buffer* agreed, const optimizer::AdamWOptions& options,
@@ -274,10 +274,10 @@ void MomentumStep::Believe(const ReduceOrder& order) {
   }
 }
 
-// Gradients are summed over the members; of momenta the mean is taken, so a member's own stands for
-// all of them there, and one of two ends for both. Only the model is compute's: what is made of its
-// values is made of all buckets at once beside it, value by value and so the same on any number of
-// threads.
+// Gradients are summed over the members. Momenta are averaged: the group's momentum takes the place
+// of a member's own, and one of two ends stands for both. The compute thread only reads and writes
+// the model. Codec threads do the arithmetic of all buckets at once, value by value, so the result
+// does not depend on the number of threads.
 void MomentumStep::Read(Bucket* bucket) {
   bucket->begun = true;
   auto read = [model = member_->model, from = bucket->layout.part, exact = exact_,

@@ -1,10 +1,10 @@
-// ReplicaStep: what the peers of a stage group do between the end of a step's micro-batches and its
-// Apply, so that all of them go on with the same parameters; one implementation per kind of method
+// ReplicaStep: the work of a stage group between the end of a step's micro-batches and its Apply.
+// Afterwards all members have the same parameters. One implementation per kind of method
 // (replica/methods/replica_method.h).
 //
-// Part of the step's transaction: until Apply nothing of the stage's weights and moments has
-// changed, and destroying the object is an abort. Memories that a method keeps between steps
-// (errors to be fed back, factors) belong to a generation: a new one begins without them.
+// It is part of the step's transaction: until Apply the stage's weights and moments are unchanged,
+// and destroying the object aborts. State that a method keeps between steps (error feedback,
+// factors) belongs to a generation: a new generation begins without it.
 
 #ifndef SHOAL_REPLICA_REPLICA_STEP_H_
 #define SHOAL_REPLICA_REPLICA_STEP_H_

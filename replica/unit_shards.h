@@ -26,8 +26,8 @@ struct UnitPart {
   std::shared_ptr<const ParameterGroup> part;
 };
 
-// Counts, as fp32, what a member sends and receives when all members gather a vector that is cut
-// so, and, the other way round, when all scatter one.
+// Add the fp32 bytes that a member sends and receives in an all-gather (CountGathered) or in a
+// reduce-scatter (CountScattered) of a vector with this layout.
 void CountGathered(const collective::ShardLayout& layout, std::size_t rank, KindBytes* replica);
 void CountScattered(const collective::ShardLayout& layout, std::size_t rank, KindBytes* replica);
 

@@ -1,13 +1,13 @@
-// The method whose members hold neither all optimizer state nor all parameters, `qsdp` with
-// `shard_parameters=true` (Markov et al., QSDP, ICML 2023): FSDP with quantised gathers of weights
-// and a quantised scatter of gradients.
+// ZeRO-3: `qsdp` with `shard_parameters=true` (Markov et al., QSDP, ICML 2023), which is FSDP with
+// a quantised all-gather of weights and a quantised reduce-scatter of gradients. No member holds
+// all parameters or all optimizer state.
 //
-// While micro-batches run, a UnitPrefetcher gathers the units of parameters that a part needs, by a
-// UnitExchange per group, and sends each part's gradients to their owners. Reduce waits until those
-// of all members have been added up; Apply makes the owners' step with the norm of the whole
-// gradient. Nothing of weights or moments changes before Apply, and none are exchanged in it: the
-// next step's parts gather the new ones. For a checkpoint, exact weights and moments are
-// gathered piece by piece into the model's files.
+// While micro-batches run, a UnitPrefetcher gathers the units of parameters that a part needs, by
+// one UnitExchange per group, and sends each part's gradients to their owners. Reduce waits until
+// the gradients of all members are added up. Apply makes the owners' step with the norm of the
+// whole gradient. Weights and moments change in Apply only, and Apply exchanges none: the parts of
+// the next step gather the new weights. For a checkpoint, exact weights and moments are gathered
+// piece by piece into the model's files.
 
 #include <algorithm>
 #include <cmath>

@@ -73,9 +73,8 @@ Result<int> ExponentFor(std::uint32_t magnitude_bits, std::string_view spec);
 // Error unless every magnitude up to `magnitude_bits` is finite and at most `most`.
 Status CheckMagnitude(std::uint32_t magnitude_bits, float most, std::string_view spec);
 
-// Checks the tokens and hidden limits of SampleShape, that there are 1 to 65536 samples of less
-// than 2^40 values in all, and that each has shape.values() of them (or, where `empty_allowed`,
-// none).
+// Checks the limits of SampleShape, and that there are 1 to 65536 samples of less than 2^40 values
+// in all. Each sample must have shape.values() values, or none where `empty_allowed`.
 Status CheckSamples(SampleShape shape, std::span<const std::size_t> given, bool empty_allowed,
                     std::string_view spec);
 template <typename Spans>

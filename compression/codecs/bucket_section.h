@@ -1,5 +1,5 @@
-// BucketSection: the bytes of a section of bucket codes, written and read block by block, so that
-// aqsgd subtracts, codes and adds while a block is in the L1 cache.
+// BucketSection: writes and reads a section of bucket codes block by block, so that aqsgd
+// subtracts, codes and adds while a block is in the L1 cache.
 //
 // header | scales of all samples | codes: of each sample packed, or of all one code stream
 // (symbol_stream.h). Internal to compression/. Thread: any, one object at a time.

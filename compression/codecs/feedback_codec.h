@@ -9,10 +9,10 @@
 // sender only. Bytes on the wire: those of the inner codec, which also decodes.
 //
 // The image has fp16 values with one power-of-two exponent per sample that puts the largest just
-// below fp16's limit (docs/WIRE.md, "Residual image"): half of what fp32 takes on disk, as much as
-// m. Its rounding loses at most 2^-11 of a value, or 2^-39 of the sample's largest one, for values
-// that are themselves only what an 8-bit or coarser code left over. Plain fp16 would underflow on
-// gradients, bf16 keeps three bits less.
+// below fp16's limit (docs/WIRE.md, "Residual image"). So it takes half of fp32's space, as much as
+// m. Its rounding error is at most 2^-11 of a value, or 2^-39 of the sample's largest one. That is
+// small, as the values are errors of an 8-bit or coarser code. Plain fp16 would underflow on
+// gradients; bf16 keeps three bits less.
 
 #ifndef SHOAL_COMPRESSION_CODECS_FEEDBACK_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_FEEDBACK_CODEC_H_

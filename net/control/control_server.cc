@@ -75,7 +75,7 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::
     Status status = peer.status();
     std::shared_ptr<ControlStream> displaced;
     if (peer.ok()) status = Register(*peer, &displaced);
-    if (displaced) displaced->End(Aborted("the peer has newer connections"));
+    if (displaced) displaced->End(Aborted("the peer opened a newer connection"));
     if (!status.ok()) {
       End(status);
       return;

@@ -214,7 +214,7 @@ constexpr StatusField kFields[] = {
            "Correlation of consecutive micro-batches' activations, recent average.")
         .Metric("shoal_boundary_activation_correlation"),
     Flag("boundaries[].lowRank.lazy",
-         "Whether what the newest message left out goes on with the next one."),
+         "Whether the error of the newest low-rank message is added to the next one."),
 
     Object("traffic", "Bytes over all generations."),
     Object("traffic.forward", "Bytes of activations."),

@@ -1,6 +1,6 @@
-// Join ticket: proof, inside a certificate, that the owner of its key has the join secret of a run,
-// so that the scheduler's port can refuse everybody else in the TLS handshake. Layout:
-// docs/WIRE.md, "Join ticket".
+// Join ticket: proof, inside a certificate, that the owner of its key has the join secret of a run.
+// The scheduler's port refuses everybody else in the TLS handshake. Layout: docs/WIRE.md, "Join
+// ticket".
 
 #ifndef SHOAL_NET_IDENTITY_JOIN_TICKET_H_
 #define SHOAL_NET_IDENTITY_JOIN_TICKET_H_

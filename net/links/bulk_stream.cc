@@ -78,7 +78,7 @@ class StreamBase : public Reactor,
     const std::shared_ptr<StreamSink> sink = this->sink();
     std::vector<grpc::Slice> slices;
     if (!sink || !read_buffer_.Dump(&slices).ok()) {
-      Close(Internal("a message could not be taken apart"));
+      Close(Internal("a message could not be parsed"));
       return;
     }
     ByteSlices views;
@@ -201,8 +201,8 @@ class ClientStream final
     if (!broken) context_.TryCancel();
     this->RemoveHold();
   }
-  // gRPC gives the end of the call only to who has read all that came before it, so reading goes on
-  // and finds that end, with the other end's reason.
+  // gRPC reports the end of a call only after all earlier messages were read. Reading goes on and
+  // finds that end, with the other end's reason.
   void WriteFailed() override {}
 
  private:

@@ -116,9 +116,10 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
   caller->hello = chunk->header.hello();
   for (const auto& slice : message) caller->hello_bytes += slice.size();
   if (caller->hello.protocol() != kProtocolVersion) {
-    Refuse(caller, FailedPrecondition("your shoal speaks link protocol " +
-                                      std::to_string(caller->hello.protocol()) + ", here it is " +
-                                      std::to_string(kProtocolVersion) + "; use the same version"));
+    Refuse(caller,
+           FailedPrecondition("the calling peer speaks link protocol " +
+                              std::to_string(caller->hello.protocol()) + ", the called one " +
+                              std::to_string(kProtocolVersion) + "; use the same version"));
     return;
   }
   const Status status = stopped_ ? Aborted("this peer is stopping") : Match(*caller);

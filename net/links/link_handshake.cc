@@ -62,7 +62,8 @@ bulk::v1::LinkHello LinkHandshake::Hello() const {
 }
 
 Status LinkHandshake::CheckAnswer(const bulk::v1::ChunkHeader& answer) {
-  if (!answer.has_accept()) return InvalidArgument("no answer to our hello, but something else");
+  if (!answer.has_accept())
+    return InvalidArgument("the first answer is not an answer to our hello");
   const bulk::v1::LinkAccept& accept = answer.accept();
   if (accept.code() == 0) return Status::Ok();
   const bool known = accept.code() > 0 && accept.code() <= 16;

@@ -1,5 +1,5 @@
-// SendQueue: the frames a link still has to send, cut into chunks at the moment of sending, so
-// that an urgent frame overtakes the rest of a large one.
+// SendQueue: the frames that a link still has to send. They are cut into chunks at the moment of
+// sending, so that an urgent frame overtakes the rest of a large one.
 
 #ifndef SHOAL_NET_LINKS_SEND_QUEUE_H_
 #define SHOAL_NET_LINKS_SEND_QUEUE_H_

@@ -124,7 +124,7 @@ void StripedStream::OnAnswer(Stripe* stripe, bool accepted) {
     if (owed_) PostWritten();
   } else {
     refused_ = true;
-    stripe->stream->Close(Cancelled("one connection less will do"));
+    stripe->stream->Close(Cancelled("the link needs one connection less"));
   }
 }
 

@@ -41,22 +41,20 @@ struct PathSample {
   Duration round_trip_least{};            // as LinkPulse says
 };
 
-// What all ways tell of the line out of the house that they have in common: the least that waited
-// on any of them. Ways within the house do not count, which are those that are much shorter than
-// others; their packets wait for no line. Pure.
+// Queueing delay of the uplink that all paths share: the least over the paths. Paths that are much
+// shorter than others are inside the LAN and do not use the uplink, so they do not count. Pure.
 void JoinPaths(std::span<const PathSample> paths, PaceSample* sample);
 
 // Thread: the executor's.
 class PacingLoop : public std::enable_shared_from_this<PacingLoop> {
  public:
-  // One per open link; nullopt: there is no link, the loop stops until Start. `probe`: packets
-  // wait somewhere, so links that send nothing are to ping, too, for only what all wait for is our
-  // own line's queue and not another house's.
+  // One per open link; nullopt: there is no link, the loop stops until Start. `probe`: also ping
+  // idle links. Delay on every path is our uplink's queue; delay on one path is the remote side's.
   using Pulses = std::function<std::optional<std::vector<LinkPulse>>(bool probe)>;
 
   using Figures = std::function<std::optional<TcpFigures>(const TcpSocket& socket)>;
 
-  // `pace`: set the limiter's pace, too. `figures`: the kernel's.
+  // `pace`: whether to set the limiter's pace. `figures`: reads those of the kernel.
   PacingLoop(Executor* executor, std::shared_ptr<RateLimiter> upload, bool pace, Pulses pulses,
              Figures figures = ReadTcpFigures)
       : executor_(executor),

@@ -28,8 +28,8 @@ struct TcpSocket {
 // an address. Thread: any; takes about 50 us.
 std::vector<TcpSocket> FindTcpSockets(const std::string& address);
 
-// The kernel takes more bytes for a socket only while fewer than this many wait unsent, so that
-// what is more urgent, but was written later, waits behind no more. False: not possible.
+// The kernel accepts more bytes for a socket only while fewer than `bytes` are unsent. So an urgent
+// message waits behind at most that many. False: not possible.
 bool LimitUnsentBytes(const TcpSocket& socket, std::uint32_t bytes);
 
 // Lets a connection have more bytes under way than the kernel would let it grow to by itself, where

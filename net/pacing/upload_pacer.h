@@ -1,21 +1,21 @@
-// UploadPacer: finds the rate at which our uploads just fill the line, from how long packets take
-// and how many arrive. Pure: time and figures are given to it.
+// UploadPacer: finds the rate at which our uploads just fill the line, from the delay and the
+// delivery rate of packets. Pure: the caller passes time and figures.
 //
-// TCP fills the queue of a home router until that drops packets, often a fifth of a second of data,
-// and everything else that leaves the house waits behind it: our control messages, the neighbours'
-// gradients, the volunteer's own calls. Here, as in LEDBAT (RFC 6817), the growth of a packet's
-// delay over its minimum is taken as time in that queue, and a small target of it is kept: enough
-// that the line never idles, too little to be felt. Where the queue is above the target, the pace
-// is what was delivered meanwhile, that is the line's rate, less what empties the queue; where it
-// is below, the pace grows slowly, as long as it is what holds us back.
+// TCP fills the queue of a home router until the router drops packets, often 200 ms of data. All
+// other traffic that leaves the house waits in that queue: our control messages, the neighbours'
+// gradients, the volunteer's own calls. As in LEDBAT (RFC 6817), a packet's delay above its minimum
+// counts as queueing delay, and the pacer keeps it at a small target: enough that the line never
+// idles, too little to be felt. Above the target, the pace is the delivery rate (the line's rate)
+// less a part that empties the queue. Below the target, the pace grows slowly while it is the
+// limit.
 //
-// What the line takes is what arrived while the queue was not empty, or more than that where more
-// arrived. A sender of short bursts sees no queue, whatever their pace, since a router lets the
-// first bytes through: its pace stays near the most that arrived, and says nothing of the line.
+// The line's rate is estimated by the delivery rate while the queue is not empty; a higher delivery
+// rate raises it. Short bursts see no queue at any pace, since a router passes the first bytes. The
+// pace of such a sender stays near its highest delivery rate and tells nothing about the line.
 //
-// The delay is seen twice. The round trip that TCP measures has the other direction's queue, too.
-// The time that our pings take one way has not, but what they wait for processors, and our clock's
-// drift against the other end's. Neither is below the truth, so the lesser one counts.
+// There are two measures of the delay. TCP's round trip contains the queue of the other direction.
+// The one-way time of our pings contains waits for processors and the drift of the two clocks. Both
+// are upper bounds, so the smaller one counts.
 
 #ifndef SHOAL_NET_PACING_UPLOAD_PACER_H_
 #define SHOAL_NET_PACING_UPLOAD_PACER_H_

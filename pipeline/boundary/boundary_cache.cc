@@ -343,7 +343,7 @@ Status BoundaryCache::OnTheirLosses(std::uint64_t step, std::vector<SegmentId> i
                            std::to_string(their_next_) + " are next");
   }
   if (theirs_.size() >= kTheirStepsMax) {
-    return ResourceExhausted("losses of too many steps ahead");
+    return ResourceExhausted("losses of m for too many later steps");
   }
   ++their_next_;
   theirs_[step] = std::move(ids);

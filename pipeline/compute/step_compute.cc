@@ -364,10 +364,10 @@ void StepCompute::NoteSent(net::FrameKind kind, double elapsed_ms) {
 std::string StepCompute::Awaited(const PeerId** peer) const {
   SHOAL_ASSERT_ON(generation_->control());
   *peer = nullptr;
-  if (running_) return "an operation of the own model";
+  if (running_) return "an operation of this peer's model";
   const bool input = HasRoom(progress_);
   Boundary* const boundary = input ? previous_ : next_;
-  if (boundary == nullptr) return "the own store or codec";
+  if (boundary == nullptr) return "this peer's store or codec";
   *peer = &boundary->peer();
   return (input ? "the activation of " : "the gradient of ") +
          Describe(Id(input ? progress_.forwards : progress_.backwards)) + " from " +

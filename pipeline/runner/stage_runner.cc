@@ -517,7 +517,8 @@ std::string Runner::Awaited(const PeerId** peer) const {
   }
   std::string awaited = replica_->Awaited(peer);
   if (!awaited.empty()) return awaited;
-  return state_ == RunnerState::kReducing ? "the own model" : "the own optimizer or delta store";
+  return state_ == RunnerState::kReducing ? "this peer's model"
+                                          : "this peer's optimizer or delta store";
 }
 
 std::string Runner::AwaitedInStep(const PeerId** peer) const {
@@ -531,7 +532,7 @@ std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
     *peer = &boundary->peer();
     return boundary->Missing();
   }
-  return group_ && !group_->up() ? group_->Missing(peer) : "the own model";
+  return group_ && !group_->up() ? group_->Missing(peer) : "this peer's model";
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class ChannelMux::Channel final : public GroupChannel {
   void Deliver(std::size_t from, std::uint64_t tag, Buffer payload) {
     if (receiver_) return receiver_(from, tag, std::move(payload));
     if (!mux_->MayHold(from, payload.size() + kHeldMessageBytes)) {
-      return mux_->Fail(from, ResourceExhausted("more messages than are held wait for channel " +
+      return mux_->Fail(from, ResourceExhausted("too many messages wait for channel " +
                                                 std::to_string(number_) + " to be used here"));
     }
     held_.push_back({from, tag, std::move(payload)});

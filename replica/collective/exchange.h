@@ -100,9 +100,9 @@ struct ExchangeConfig {
   // owner than its part of the window. A larger window lets one link fall behind the others, which
   // then idle at the end: with 16 MiB to each of 3 or 7 owners an exchange took 5 % longer.
   std::size_t window_bytes = 4u << 20;
-  // Keeps the error memory that a Commit replaces, and what Recycle gives, for the next round,
-  // instead of giving it to the system and having new pages cleared: with large vectors that is
-  // most of the processor time, at the price of as many bytes as the vector between rounds.
+  // Keeps the memory that a Commit replaces, and that of Recycle, for the next round. Otherwise it
+  // returns to the system, and clearing new pages takes most of the CPU time of large vectors. The
+  // price is as many bytes as the vector between rounds.
   bool reuse_memory = false;
   // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
   // equal ones.

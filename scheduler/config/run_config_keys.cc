@@ -40,27 +40,29 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
                        std::string_view allowed, std::string_view help) {
     keys->push_back({"run", name, target, min, max, allowed, help});
   };
-  add("name", &c->name, 0, 0, "", "what people call this run");
+  add("name", &c->name, 0, 0, "", "name of the run, shown to its peers");
   add("model", &c->model, 0, 0, "", "Hugging Face model directory to start from");
   add("data", &c->data, 0, 0, "", "prepared file, made by: shoal prepare");
   add("directory", &c->directory, 0, 0, "",
       "where the scheduler keeps its event log, artefacts, key and socket");
   add("steps", &c->steps, 1, kCountMax, "", "optimizer steps of the whole run");
-  add("seed", &c->seed, 0, 9e18, "", "of the order of samples and of dropout");
-  add("stages", &c->stages, 1, 256, "", "stages the layers are cut into");
+  add("seed", &c->seed, 0, 9e18, "", "seed of the order of samples and of dropout");
+  add("stages", &c->stages, 1, 256, "",
+      "stages of each pipeline: peers that the layers are divided among");
   add("pipelines", &c->pipelines, 1, replica::kPipelinesMax, "",
-      "chains of peers that train side by side");
+      "pipelines that train side by side");
   add("cuts", &c->cuts, 1, 100000, "",
-      "first layer of each stage but the first; empty: even by estimated cost");
-  add("micro_batches", &c->micro_batches, 1, 65536, "", "per step, over all pipelines");
+      "first layer of each stage after the first; empty: stages of equal estimated cost");
+  add("micro_batches", &c->micro_batches, 1, 65536, "",
+      "micro-batches per step, over all pipelines");
   add("micro_batch_rows", &c->micro_batch_rows, 1, 65536, "", "samples per micro-batch");
   add("compute", &c->compute, 0, 0, "fp32|bf16", "number format of the layers' arithmetic");
-  add("dropout", &c->dropout, 0, 0.99, "", "probability; 0 switches it off");
+  add("dropout", &c->dropout, 0, 0.99, "", "probability of dropout; 0: no dropout");
   add("dropout_masks", &c->dropout_masks, 0, 0, "keyed|fresh",
       "keyed: one mask per sample, so that aqsgd's changes stay small; fresh: another at each "
       "visit");
   add("recompute", &c->recompute, 0, 0, "",
-      "run the forward again in backward: less memory, more time");
+      "recompute activations in the backward: less memory, more time");
   add("checkpoint_every", &c->checkpoint_every, 1, kCountMax, "", "steps between checkpoints");
   add("checkpoint_keep", &c->checkpoint_keep, 1, 1000, "", "checkpoints a peer keeps");
   add("weight_check_every", &c->weight_check_every, 1, kCountMax, "",
@@ -75,20 +77,25 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
                        double min, double max, std::string_view allowed, std::string_view help) {
     keys->push_back({section, name, target, min, max, allowed, help});
   };
-  add("codecs", "forward", &c->forward, 0, 0, "", "compresses activations");
-  add("codecs", "backward", &c->backward, 0, 0, "", "compresses activation gradients");
+  add("codecs", "forward", &c->forward, 0, 0, "", "codec of activations");
+  add("codecs", "backward", &c->backward, 0, 0, "", "codec of gradients of activations");
   add("replica", "method", &c->replica_method, 0, 0, "",
       "how pipelines agree: average, average:dtype=bf16, average:codec=dithered:step=0.3, "
       "qadam:bits=4, onebit, powersgd:rank=16, qsdp:weights=8,gradients=8, marsit or "
       "cocktail; most take local_steps=16, too");
-  add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "", "highest rate");
-  add("optimizer", "decay", &c->decay, 0, 0, "linear|cosine|none", "after the warm-up");
-  add("optimizer", "warmup_steps", &c->warmup_steps, 0, kCountMax, "", "of linear growth");
-  add("optimizer", "beta1", &c->beta1, 0, 0.999999, "", "AdamW, first moment");
-  add("optimizer", "beta2", &c->beta2, 0, 0.9999999, "", "AdamW, second moment");
-  add("optimizer", "epsilon", &c->epsilon, 1e-16, 1, "", "AdamW, added to the root");
-  add("optimizer", "weight_decay", &c->weight_decay, 0, 10, "", "AdamW, decoupled");
-  add("optimizer", "clip_norm", &c->clip_norm, 0, 1e6, "", "global gradient norm; 0: no clipping");
+  add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "",
+      "learning rate after the warm-up, the highest");
+  add("optimizer", "decay", &c->decay, 0, 0, "linear|cosine|none",
+      "course of the learning rate after the warm-up");
+  add("optimizer", "warmup_steps", &c->warmup_steps, 0, kCountMax, "",
+      "steps in which the learning rate grows linearly");
+  add("optimizer", "beta1", &c->beta1, 0, 0.999999, "", "AdamW: decay of the first moment");
+  add("optimizer", "beta2", &c->beta2, 0, 0.9999999, "", "AdamW: decay of the second moment");
+  add("optimizer", "epsilon", &c->epsilon, 1e-16, 1, "",
+      "AdamW: added to the root of the second moment");
+  add("optimizer", "weight_decay", &c->weight_decay, 0, 10, "", "AdamW: decoupled weight decay");
+  add("optimizer", "clip_norm", &c->clip_norm, 0, 1e6, "",
+      "gradients are clipped to this global norm; 0: no clipping");
   add("schedule", "kind", &c->schedule, 0, 0, "auto|1f1b|zero-bubble",
       "order of work in a pipeline; auto: zero-bubble where memory allows");
   add("schedule", "in_flight_max", &c->in_flight_max, 0, 65536, "",

@@ -24,9 +24,9 @@ inline constexpr double kLanNearMs = 2;
 inline constexpr double kLanWidthMs = 4;
 
 // By member: the number of its LAN, from 1 in the order of their first members; 0: it shares none.
-// `ms`: members x members, row by row, [i][j] as i measured it; negative or NaN: not known. Of the
-// pairs that are near (the larger of both times counts), the nearest is joined first, and two LANs
-// if all of their members are within the width of each other. What is not known is far.
+// `ms`: members x members, row by row, [i][j] as i measured it; negative or NaN: not known, which
+// counts as far. A pair is near by the larger of its two times. Near pairs are joined from the
+// nearest on, and with them their LANs, if all members are then within the width of each other.
 std::vector<std::uint32_t> LansByRoundTrip(std::span<const double> ms, std::size_t members);
 
 // What members said, by direction. The least counts: a busy machine only adds.

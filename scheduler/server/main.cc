@@ -41,7 +41,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
                "shoal-scheduler");
   app.add_option("--config", flags->config, "Settings of the run (run.toml)")
       ->envname("SHOAL_RUN_CONFIG");
-  app.add_option("--dir", flags->directory, "Folder of all state, instead of run.directory");
+  app.add_option("--dir", flags->directory, "Folder of the run's state, instead of run.directory");
   app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen");
   app.add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
       ->capture_default_str();

@@ -164,7 +164,7 @@ Result<std::uint64_t> RunStore::Write(const PeerId& peer, const std::string& has
   uploads_.insert(parsed);
   if (content_->Has(parsed)) return size;
   if (data.size() > size || offset > size - data.size()) {
-    return InvalidArgument("an upload is longer than it said");
+    return InvalidArgument("an upload is longer than announced");
   }
   const std::uint64_t have = content_->PartialSize(parsed);
   // Two peers may send the same blob: what is here already counts, the hash is checked at the end.

@@ -175,8 +175,8 @@ void SchedulerServer::Keep() const {
   SHOAL_LOG(kWarning, "scheduler", "origin.not_kept", {"error", kept.message()});
 }
 
-// What a disk did to the newest checkpoint since it was written is found before anybody can ask for
-// it, or for the state of the run. Thread: main; store and control have nothing to do yet.
+// Verifies the files of the newest checkpoint before anybody can ask for them, or for the state of
+// the run. Thread: main; store and control have nothing to do yet.
 void SchedulerServer::FindLost() {
   disk_->SetRepair({[this](const storage::ContentHash& hash) {
                       return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());

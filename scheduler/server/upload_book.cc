@@ -41,7 +41,7 @@ Result<std::vector<storage::ContentHash>> UploadBook::Enter(const PeerId& peer,
                                   [&](const Upload& upload) { return upload.hash == hash; });
   if (known != uploads.end()) {
     if (known->size == size) return std::vector<storage::ContentHash>{};
-    return InvalidArgument("an upload says another size than when it began");
+    return InvalidArgument("an upload changed its announced size");
   }
   std::uint64_t bytes = size;
   for (const Upload& upload : uploads) bytes += upload.size;

@@ -146,7 +146,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       }
       if (std::max(message.heartbeat().line().upload_bps(),
                    message.heartbeat().line().download_bps()) > kLineBpsMax) {
-        return InvalidArgument("malformed message: a line of more than a petabit a second");
+        return InvalidArgument("malformed message: a line rate above one petabit per second");
       }
       return Status::Ok();
     case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);

@@ -1,5 +1,5 @@
-// What a peer says of itself in its heartbeats, held against the table of fields that shoald's
-// status has (net/http/peer_status_fields.cc), before it is kept or shown to anybody. Pure.
+// Checks the status that a peer sends in its heartbeats against the table of shoald's status fields
+// (net/http/peer_status_fields.cc), before it is kept or shown. Pure.
 
 #ifndef SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
 #define SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_

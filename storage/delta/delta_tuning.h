@@ -31,8 +31,8 @@ struct DeltaMemory {
 };
 DeltaMemory DivideDeltaMemory(std::uint64_t memory_bytes);
 
-// The size at which an image file is closed, for records of `record_bytes` of which `live_bytes`
-// are held, so that there are about `files_max` files at most.
+// The size at which an image file is closed, so that there are about `files_max` files at most.
+// Records have `record_bytes` each, `live_bytes` together.
 std::uint64_t ImageFileBytes(StoreSpace space, std::uint64_t record_bytes, std::uint64_t live_bytes,
                              std::uint64_t files_max);
 

@@ -135,6 +135,14 @@ def check_includes(tree):
                 check_foreign_include(tree, path, line, header)
             else:
                 check_own_include(tree, path, line, header)
+                check_exists(tree, path, line, header)
+
+
+def check_exists(tree, path, line, header):
+    """Compilers do not see the includes of a file that no target of theirs builds."""
+    generated = re.sub(r"\.pb\.h$", ".proto", header)
+    if header not in tree.texts and generated not in tree.texts and module_of(header):
+        tree.report(path, line, f'"{header}" does not exist')
 
 
 def check_guards(tree):

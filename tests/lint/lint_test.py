@@ -37,13 +37,15 @@ class LintTest(unittest.TestCase):
         """The errors of the clean tree with `files` (path with '/' and '.') changed."""
         return self.errors_of({**clean_tree(), **files})
 
-    def errors_of(self, files):
+    def errors_of(self, files, absent=False):
+        """`absent`: with those of absent headers; most tests do not write what they include."""
         with tempfile.TemporaryDirectory() as folder:
             for path, text in files.items():
                 target = Path(folder, path)
                 os.makedirs(target.parent, exist_ok=True)
                 target.write_text(text, encoding="utf-8")
-            return lint.lint(folder).errors
+            errors = lint.lint(folder).errors
+            return errors if absent else [e for e in errors if "does not exist" not in e]
 
     def expect_one(self, files, path, part):
         errors = self.errors_of({**clean_tree(), **files})
@@ -86,6 +88,13 @@ class LintTest(unittest.TestCase):
     def test_include_from_nowhere(self):
         self.expect_one(self.with_source("net/links/a.cc", '#include "link.h"\n'), "net/links/a.cc",
                         "lies in no module")
+
+    def test_include_of_an_absent_file(self):
+        text = '#include "net/links/gone.h"\n#include "proto/bulk.pb.h"\n'
+        files = {**clean_tree(), **self.with_source("net/links/a.cc", text),
+                 "proto/bulk.proto": ""}
+        self.assertEqual(self.errors_of(files, absent=True),
+                         ['net/links/a.cc:1: "net/links/gone.h" does not exist'])
 
     def test_third_party_in_the_wrong_folder(self):
         for path, include in [

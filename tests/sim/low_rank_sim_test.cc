@@ -1,5 +1,5 @@
-// Gradients as low-rank factors in whole swarms: every message builds on what the one before it on
-// its link left, steps that do not count leave nothing, and both ends agree which ones they are.
+// Gradients as low-rank factors in whole swarms. Every message builds on the error that the message
+// before it on its link left. Steps that do not count leave nothing, and both ends agree on them.
 
 #include <gtest/gtest.h>
 

@@ -1,18 +1,18 @@
 // DeltaGuard: notices when AQ-SGD's premise fails and changes how a link sends.
 //
 // The premise is that a sample's activation changes little between visits (AQ-SGD paper, section
-// 3). With too high a learning rate changes grow with the steps, their coding error with them, and
-// `aqsgd` ends worse than `direct`. The sender watches the relative change ||x - m|| / ||x||,
-// averaged over its messages, and steps DeltaMode up where it is large and down where it is small
-// again; every message says its mode, so both ends agree. Pure. Thread: one at a time.
+// 3). With too high a learning rate changes and their coding errors grow, and `aqsgd` ends worse
+// than `direct`. The sender averages the relative change ||x - m|| / ||x|| over its messages. It
+// raises DeltaMode where the average is large, and lowers it when it is small again. Every message
+// contains its mode, so both ends agree. Pure. Thread: one at a time.
 //
 // The thresholds. Fine-tuning that ends within 1 % of fp32 has relative changes of .10 to .12 in
 // its second epoch, .02 to .06 in its last (docs/quality); runs that went wrong (scales shared by
-// tokens, fresh dropout masks, too high a rate) stayed above .18, mostly above .3. So .3 calls no
-// good run bad, and twice the bits undo what a change this large costs: a delta's coding error is
-// its size times a constant per width (.43 at 2 bits, about .1 at 4). At 1 the change is as large
-// as the activation, and coding the activation itself is no worse. Going back at half of what led
-// up keeps a link from alternating.
+// tokens, fresh dropout masks, too high a rate) stayed above .18, mostly above .3. So a threshold
+// of .3 never triggers in a good run. Doubling the bits compensates for such a change: a delta's
+// coding error is its size times a constant per width (.43 at 2 bits, about .1 at 4). At 1 the
+// change is as large as the activation, and coding the activation itself is no worse. Going back
+// only at half of a threshold keeps a link from alternating.
 
 #ifndef SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_
 #define SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_

@@ -38,7 +38,7 @@ Status CheckRequest(const ExchangeRequest& request, std::size_t members,
     if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
     all += weight;
   }
-  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  if (all == 0) return InvalidArgument("no member of the exchange has a weight above 0");
   const bool made = request.op == CollectiveOp::kAllGather && request.transform != nullptr;
   if (request.values == nullptr ? !made : request.values->size() % sizeof(float) != 0) {
     return InvalidArgument("an exchange takes fp32 values");
@@ -441,7 +441,7 @@ void DirectExchange::OnMessage(std::size_t from, Buffer message) {
   }
   if (!running || header->round > last_round_) {
     if (early_.Hold(from, std::move(message))) return;
-    return Refuse(from, ResourceExhausted("it is ahead by more messages than are held"));
+    return Refuse(from, ResourceExhausted("it is ahead by more messages than are buffered"));
   }
   if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
 }

@@ -120,7 +120,7 @@ Status HierarchicalExchange::CheckStart(const ExchangeRequest& request) const {
     if (weight > UINT64_MAX - all) return InvalidArgument("the weights of an exchange overflow");
     all += weight;
   }
-  if (all == 0) return InvalidArgument("no member of the exchange has a weight, so nothing to sum");
+  if (all == 0) return InvalidArgument("no member of the exchange has a weight above 0");
   if (!request.shares.empty()) {
     return InvalidArgument("an exchange in two levels takes shares from its config only");
   }
@@ -301,7 +301,7 @@ void HierarchicalExchange::OnMessage(std::size_t from, std::uint64_t tag, Buffer
   const std::size_t bytes = message.size() + kEarlyMessageBytes;
   const std::size_t most = config_.exchange.early_bytes_max;
   if (bytes > most - std::min(early_bytes_[from], most)) {
-    return Refuse(from, ResourceExhausted("it is ahead by more messages than are held"));
+    return Refuse(from, ResourceExhausted("it is ahead by more messages than are buffered"));
   }
   early_bytes_[from] += bytes;
   early_.push_back({from, tag, std::move(message)});

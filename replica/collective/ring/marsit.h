@@ -3,10 +3,9 @@
 // Source: "Sign Bit is Enough" (DAC 2022), algorithm 1. With input x, memory c of this member and
 // the rates eta_l, eta_s of the round, y = eta_l x + c. One-bit round: the merged sign of all
 // members' y gives the update g = eta_s x sign, and c <- y - g. Exact round: g is the average of
-// all members' y, and c <- 0. All members get the same bits of g; parameters then lose g. Masked
-// rows (of embeddings, say): a one-bit round leaves out those rows in which no member's x has a
-// value other than 0, which would else be pushed by eta_s for ever; their c stays. Pure. Thread:
-// any.
+// all members' y, and c <- 0. All members get the same bits of g and subtract it from the
+// parameters. Masked rows (of embeddings, say): a one-bit round skips rows in which every member's
+// x is 0, since eta_s would push them without end; their c stays. Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_RING_MARSIT_H_
 #define SHOAL_REPLICA_COLLECTIVE_RING_MARSIT_H_

@@ -33,11 +33,11 @@ class MarsitExchange {
  public:
   virtual ~MarsitExchange() = default;  // a running round ends without its callback
 
-  // Begins a round: `input`, n fp32 values, is only read, and may be null if this member is not
-  // among `contributors` (bit r: member r). `done` gets the update, n fp32 values to be subtracted
-  // from the parameters and the same bits on all members, or an error after which nothing has
-  // changed; never from inside Start. `round` grows with every Start on the same ring, also after a
-  // failure. Arguments (but for `input`) are equal on all members, and so is NextIsExact().
+  // Begins a round. `input`, n fp32 values, is only read. It may be null if this member is not
+  // among `contributors` (bit r: member r). `done` gets the update, never from inside Start: n fp32
+  // values to subtract from the parameters, the same bits on all members. After an error nothing
+  // has changed. `round` grows with every Start on the same ring, also after a failure. Arguments
+  // other than `input` are equal on all members, and so is NextIsExact().
   virtual void Start(std::uint64_t round, std::uint64_t contributors, const MarsitRates& rates,
                      std::shared_ptr<const Buffer> input,
                      std::function<void(Result<Buffer>)> done) = 0;

@@ -1,5 +1,5 @@
-// RingEnds: what a member does to its vector before the hops of a ring and behind them, chunk by
-// chunk, so that this work goes on while other chunks travel.
+// RingEnds: a member's work on its vector before the first hop of a ring and after the last. It is
+// done chunk by chunk, so that it overlaps with the transfer of other chunks.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_RING_RING_ENDS_H_
 #define SHOAL_REPLICA_COLLECTIVE_RING_RING_ENDS_H_

@@ -44,11 +44,12 @@ Coded Seal(const ChunkCoder& coder, const UnitHeader& header, const compression:
 Status CheckConfig(const UnitExchangeConfig& config, const std::vector<UnitPiece>& pieces) {
   if (config.row == 0 || config.chunk_values == 0 || config.chunk_values % config.row != 0 ||
       config.chunk_values > UINT32_MAX || config.ahead_max == 0) {
-    return InvalidArgument("units of parameters: chunks are whole rows, and one at least is ahead");
+    return InvalidArgument(
+        "zero-3: chunk_values must be a multiple of row, and ahead_max at least 1");
   }
   const auto empty = [](const UnitPiece& piece) { return piece.values == 0; };
   if (pieces.size() > UINT32_MAX || std::any_of(pieces.begin(), pieces.end(), empty)) {
-    return InvalidArgument("units of parameters: a piece has no values");
+    return InvalidArgument("zero-3: a piece of parameters has no values");
   }
   return Status::Ok();
 }
@@ -144,10 +145,10 @@ void UnitExchange::Fail(std::size_t from, const Status& status) {
 // ---- messages ----
 
 Status UnitExchange::CheckHeader(std::size_t from, const UnitHeader& header) const {
-  if (from >= size() || from == rank()) return InvalidArgument("it is no other member");
+  if (from >= size() || from == rank()) return InvalidArgument("the sender is not another member");
   if (header.method != method_ || header.epoch != config_.epoch) {
     return InvalidArgument(
-        "it is of another plan or codes parameters otherwise; are all members "
+        "it is of another plan or has other codecs; are all members "
         "of one version?");
   }
   if (header.piece >= pieces_.size()) {
@@ -159,7 +160,7 @@ Status UnitExchange::CheckHeader(std::size_t from, const UnitHeader& header) con
   const ShardLayout& layout = layouts_[header.piece];
   if (header.chunk >= layout.chunks(owner) ||
       header.values != layout.chunk(owner, header.chunk).size()) {
-    return InvalidArgument("it has a chunk that its shard does not have");
+    return InvalidArgument("it names a chunk beyond its shard");
   }
   return Status::Ok();
 }
@@ -176,7 +177,8 @@ void UnitExchange::OnMessage(std::size_t from, Buffer message) {
   if (ready_ && header->step == step_) return Take(from, *header, std::move(message));
   Held held{from, *header, std::move(message)};
   if (!MayHold(held)) {
-    return Fail(from, ResourceExhausted("more of it than is held comes for a later step"));
+    return Fail(from,
+                ResourceExhausted("messages for a later step exceed the limit of held bytes"));
   }
   held_.push_back(std::move(held));
 }
@@ -194,14 +196,16 @@ void UnitExchange::Take(std::size_t from, const UnitHeader& header, Buffer messa
     case UnitKind::kWanted: return Serve(from, header.vector, header.piece);
     case UnitKind::kValues: return OnValues(from, header, std::move(message));
     case UnitKind::kGradients:
-      if (ended_[from]) return Fail(from, InvalidArgument("gradients behind the last ones"));
+      if (ended_[from])
+        return Fail(from, InvalidArgument("gradients after the member's last ones"));
       return AddGradients(from, header, std::move(message));
     case UnitKind::kTaken:
-      if (ahead_ == 0) return Fail(from, InvalidArgument("nothing was sent that it took"));
+      if (ahead_ == 0)
+        return Fail(from, InvalidArgument("it acknowledges gradients that were not sent"));
       if (ahead_-- == config_.ahead_max) handlers_.on_room();
       return MaybeEnd();
     case UnitKind::kEnd:
-      if (ended_[from]) return Fail(from, InvalidArgument("a second end of its gradients"));
+      if (ended_[from]) return Fail(from, InvalidArgument("the member ended its gradients twice"));
       ended_[from] = true;
       return MaybeEnd();
   }
@@ -280,7 +284,7 @@ void UnitExchange::Serve(std::size_t to, UnitVector which, std::size_t piece) {
     auto& waiting = waiting_[piece];
     const auto asked = std::count(waiting.begin(), waiting.end(), to);
     if (static_cast<std::size_t>(asked) >= kWantedMax) {
-      return Fail(to, ResourceExhausted("it asks for the same weights again and again"));
+      return Fail(to, ResourceExhausted("it asks for the same weights repeatedly"));
     }
     return waiting.push_back(to);
   }
@@ -348,7 +352,7 @@ void UnitExchange::OnValues(std::size_t from, const UnitHeader& header, Buffer m
   const PullKey key{header.vector, header.piece};
   const auto found = pulls_.find(key);
   if (found == pulls_.end() || found->second.have[from][header.chunk]) {
-    return Fail(from, InvalidArgument("values that were not asked for"));
+    return Fail(from, InvalidArgument("values that were not requested"));
   }
   Pulling& pulling = found->second;
   pulling.have[from][header.chunk] = true;

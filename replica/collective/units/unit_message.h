@@ -51,9 +51,9 @@ struct UnitHeader {
 // Writes the header of `message`, whose payload is in place behind it; the payload's checksum is
 // computed here.
 void SealUnitMessage(const UnitHeader& header, std::span<std::byte> message);
-// The header of a foreign message, whose payload is as sealed. An error if it is too short, of
-// another version, has a field out of its range, a payload where none belongs or none where one
-// does; data loss if the checksum does not match.
+// The header of a foreign message. An error if the message is too short or of another version, has
+// a field out of range, or has a payload although its kind has none, or the reverse. Data loss if
+// the checksum does not match.
 Result<UnitHeader> ParseUnitMessage(std::span<const std::byte> message);
 
 }  // namespace shoal::collective

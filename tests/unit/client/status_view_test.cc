@@ -171,10 +171,10 @@ TEST(StatusView, SaysHowManyGradientsAreLowRank) {
                              R"("otherBitsPerValue":2.7)";
   EXPECT_THAT(view("{" + counts + R"(,"correlation":0.913,"lazy":true})"),
               HasSubstr("boundary 1   25 % of 80 gradients low rank (0.75 bits a value, others "
-                        "2.70), what they leave out goes on with the next one (activations alike "
+                        "2.70), their error is added to the next one (activations alike "
                         "by 0.91)\n"));
   EXPECT_THAT(view("{" + counts + R"(,"correlation":null,"lazy":false})"),
-              HasSubstr("others 2.70), what they leave out is dropped\n"));
+              HasSubstr("others 2.70), their error is dropped\n"));
   EXPECT_THAT(view("{" + counts + R"(,"correlation":null,"lazy":null})"),
               HasSubstr("others 2.70)\n"));
   EXPECT_THAT(view("null"), Not(HasSubstr("low rank")));

@@ -1,5 +1,5 @@
-// Momenta that are agreed on while the backward goes on, next to what the method says in double,
-// and to an exchange that knows all from its beginning.
+// Momenta that are exchanged during the backward, compared with a reference in double, and with an
+// exchange that knows all factors from its beginning.
 
 #include <gtest/gtest.h>
 

@@ -293,7 +293,7 @@ TEST_F(RawStreamTest, OtherProtocolVersionIsNamed) {
   bulk::v1::ChunkHeader hello = Hello();
   hello.mutable_hello()->set_protocol(99);
   Write(hello);
-  ExpectRefused("your shoal speaks link protocol 99, here it is " +
+  ExpectRefused("the calling peer speaks link protocol 99, the called one " +
                 std::to_string(kProtocolVersion));
 }
 

@@ -461,9 +461,9 @@ TEST(DirectExchangeTest, WireBytesAreWithinTwoPercentOfTheory) {
   }
 }
 
-// The tied embedding's copies at both ends of D pipelines: one group of 2D members sends a third
-// less at most than a sum over each stage group and a swap of the two ends' sums (Optimus-CC,
-// section 6).
+// The tied embedding has copies at both ends of D pipelines. One group of 2D members sends up to a
+// third less than a sum over each stage group and a swap of the two ends' sums (Optimus-CC, section
+// 6).
 TEST(DirectExchange, OneGroupOfBothEndsSendsLessThanTwoSteps) {
   constexpr std::size_t kValues = 16 * 840;  // shards of one size for 2 to 8 members
   for (const std::size_t pipelines : {2, 4}) {

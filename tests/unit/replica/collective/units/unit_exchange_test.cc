@@ -201,12 +201,12 @@ TEST_F(UnitExchangeTest, ForeignMessagesEndItOnce) {
       {[](UnitHeader* h) { ++h->epoch; }, "another plan"},
       {[](UnitHeader* h) { h->piece = 3; }, "piece 3 of 3"},
       {[](UnitHeader* h) { h->step = 1; }, "is over"},
-      {[](UnitHeader* h) { h->kind = UnitKind::kTaken; }, "nothing was sent"},
+      {[](UnitHeader* h) { h->kind = UnitKind::kTaken; }, "were not sent"},
       {[](UnitHeader* h) {
          h->kind = UnitKind::kValues;
          h->values = 32;
        },
-       "not asked for"},
+       "not requested"},
       {[](UnitHeader* h) {
          h->kind = UnitKind::kGradients;
          h->values = 33;
@@ -253,7 +253,7 @@ TEST_F(UnitExchangeTest, WhatComesTooEarlyIsHeldWithinLimits) {
   for (std::uint32_t i = 0; i < 8; ++i) exchanges_[1]->Push(i, 0, 0, gradients);
   Settle();
   ASSERT_FALSE(errors_.empty());
-  EXPECT_THAT(errors_[0], HasSubstr("more of it than is held"));
+  EXPECT_THAT(errors_[0], HasSubstr("limit of held bytes"));
 }
 
 TEST_F(UnitExchangeTest, AConfigThatCannotBeIsRefused) {
@@ -264,7 +264,7 @@ TEST_F(UnitExchangeTest, AConfigThatCannotBeIsRefused) {
         .message();
   };
   config_.chunk_values = 33;
-  EXPECT_THAT(make(), HasSubstr("whole rows"));
+  EXPECT_THAT(make(), HasSubstr("multiple of row"));
   config_.chunk_values = 32;
   config_.weight_codec = "nothing";
   EXPECT_THAT(make(), HasSubstr("nothing"));
