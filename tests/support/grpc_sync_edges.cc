@@ -1,15 +1,22 @@
-// Shows the thread sanitizer the locks of gRPC. Linked into tests of the preset tsan only.
+// Shows the thread sanitizer how gRPC orders its threads. Linked into tests of the preset tsan
+// alone.
 //
 // The libraries of gRPC are built without the sanitizer, which so does not see that a callback on
-// one of gRPC's threads comes after the call that caused it. gRPC 1.51 locks with absl::Mutex of a
-// shared library. The functions here take the place of its functions (a program's symbols come
-// before those of libraries), call them, and tell the sanitizer what was acquired or released.
+// one of gRPC's threads comes after the call that caused it. The functions here take the place of
+// functions of those libraries (a program's symbols come before those of libraries), call them, and
+// tell the sanitizer what was acquired or released:
 //
-// The names are those of Debian 12's abseil. Functions of another version are not replaced, and the
-// sanitizer reports races inside of gRPC again.
+// - the locks: gRPC 1.51 locks with absl::Mutex of a shared library;
+// - the completion queue, which hands a tag from the thread that started an operation to the thread
+//   that runs its callback, by atomics.
+//
+// The names of the locks are those of Debian 12's abseil. Functions of another version are not
+// replaced, and the sanitizer reports races inside of gRPC again.
 
 #include <dlfcn.h>
+#include <grpc/grpc.h>
 
+#include <cstddef>
 #include <cstdint>
 
 extern "C" {
@@ -77,4 +84,19 @@ bool _ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE(void* 
   const bool timed_out = real(condition, mutex, duration);
   __tsan_acquire(mutex);
   return timed_out;
+}
+
+grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, std::size_t count,
+                                      void* tag, void* reserved) {
+  static const auto real = SHOAL_REAL(grpc_call_start_batch);
+  if (tag != nullptr) __tsan_release(tag);
+  return real(call, ops, count, tag, reserved);
+}
+
+grpc_event grpc_completion_queue_next(grpc_completion_queue* queue, gpr_timespec deadline,
+                                      void* reserved) {
+  static const auto real = SHOAL_REAL(grpc_completion_queue_next);
+  const grpc_event event = real(queue, deadline, reserved);
+  if (event.type == GRPC_OP_COMPLETE) __tsan_acquire(event.tag);
+  return event;
 }
