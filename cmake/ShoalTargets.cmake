@@ -84,12 +84,21 @@ function(shoal_cold target)
 endfunction()
 
 # shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ... [COLD])
+# The target all_verify_interface_header_sets compiles each header alone that has no source of its
+# name. The others are the first include of that source, which the step tidy of ./x check compiles
+# without precompiled headers.
 function(shoal_library name)
   cmake_parse_arguments(ARG "COLD" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(shoal_${name} STATIC ${ARG_SRCS})
   add_library(shoal::${name} ALIAS shoal_${name})
-  target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${CMAKE_SOURCE_DIR}"
-                 FILES ${ARG_HDRS})
+  set(without_source ${ARG_HDRS})
+  string(REGEX REPLACE "\\.cc" ".h" with_source "${ARG_SRCS}")
+  list(REMOVE_ITEM without_source ${with_source})
+  target_sources(
+    shoal_${name}
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${CMAKE_SOURCE_DIR}" FILES ${without_source}
+           FILE_SET with_source TYPE HEADERS BASE_DIRS "${CMAKE_SOURCE_DIR}" FILES ${ARG_HDRS})
+  set_target_properties(shoal_${name} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
   target_link_libraries(shoal_${name} PUBLIC shoal_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   set_target_properties(shoal_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
   if(ARG_COLD)

@@ -138,6 +138,17 @@ def check_includes(tree):
                 check_exists(tree, path, line, header)
 
 
+def check_first_include(tree):
+    """A source includes its own header first, so that compiling it shows what the header lacks."""
+    for path in tree.cxx():
+        own = re.sub(r"\.cc$", ".h", path)
+        if own == path or own not in tree.texts or module_of(path) is None:
+            continue
+        first = next(iter(cxx.includes(tree.texts[path])), (1, "", False))
+        if first[1] != own:
+            tree.report(path, first[0], f'the first include must be "{own}"')
+
+
 def check_exists(tree, path, line, header):
     """Compilers do not see the includes of a file that no target of theirs builds."""
     generated = re.sub(r"\.pb\.h$", ".proto", header)
@@ -322,8 +333,9 @@ def check_format(tree):
         tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
 
 
-CHECKS = [check_includes, check_guards, check_namespaces, check_folders, check_unit_cycles,
-          check_lengths, check_words, check_dead_files, check_locks, check_format]
+CHECKS = [check_includes, check_first_include, check_guards, check_namespaces, check_folders,
+          check_unit_cycles, check_lengths, check_words, check_dead_files, check_locks,
+          check_format]
 
 
 def lint(root):

@@ -89,6 +89,11 @@ class LintTest(unittest.TestCase):
         self.expect_one(self.with_source("net/links/a.cc", '#include "link.h"\n'), "net/links/a.cc",
                         "lies in no module")
 
+    def test_a_source_includes_its_own_header_first(self):
+        text = '// clang-format off\n#include <vector>\n\n#include "net/links/link.h"\n'
+        self.expect_one({"net/links/link.cc": text}, "net/links/link.cc",
+                        'the first include must be "net/links/link.h"')
+
     def test_include_of_an_absent_file(self):
         text = '#include "net/links/gone.h"\n#include "proto/bulk.pb.h"\n'
         files = {**clean_tree(), **self.with_source("net/links/a.cc", text),
