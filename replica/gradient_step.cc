@@ -91,6 +91,7 @@ class GradientStep final : public ReplicaStep {
 };
 
 Status GradientStep::Init() {
+  SHOAL_ASSERT_ON(*member_->control);
   if (factors_ != nullptr && factors_->stages == "auto" && member_->config.pipelines > 1) {
     exact_stages_.resize(member_->config.stages);  // so a generation begins
     std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
@@ -143,6 +144,7 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
 }
 
 void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  SHOAL_ASSERT_ON(*member_->control);
   step_ = step;
   for (Bucket& bucket : buckets_) {
     if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
@@ -161,6 +163,7 @@ bool GradientStep::exact() const {
 }
 
 void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
@@ -226,6 +229,7 @@ void GradientStep::Exchange(Bucket* bucket) {
 }
 
 void GradientStep::OnSum(Bucket* bucket, Result<Buffer> sum) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!sum.ok()) return Finish(sum.status());
   member_->progress();
   // A second round is no measure of a first one.
@@ -271,6 +275,7 @@ void GradientStep::Finish(Result<double> norm) {
 }
 
 void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   for (Bucket& bucket : buckets_) {
     bucket.exchange->Commit();
     bucket.begun = false;
@@ -292,6 +297,7 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 }
 
 std::string GradientStep::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const Bucket& bucket : buckets_) {
     std::string text =
         AwaitedText(*links_, *bucket.group, bucket.exchange->Awaited(), "gradients", peer);

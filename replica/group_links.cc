@@ -22,12 +22,14 @@ class GroupLinks::Group final : public collective::GroupChannel {
   std::size_t size() const override { return peers_.size(); }
   std::size_t rank() const override { return rank_; }
   Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
+    SHOAL_ASSERT_ON(*links_->member_->control);
     if (to >= peers_.size() || to == rank_) {
       return InvalidArgument("the group has no other member " + std::to_string(to));
     }
     return links_->Send(peers_[to], number_, tag, std::move(payload));
   }
   void SetReceiver(Receiver receiver) override {
+    SHOAL_ASSERT_ON(*links_->member_->control);
     receiver_ = std::move(receiver);
     if (!receiver_) return;
     for (Held& held : std::exchange(held_, {})) {
@@ -35,8 +37,12 @@ class GroupLinks::Group final : public collective::GroupChannel {
     }
   }
 
-  std::size_t peer(std::size_t member) const { return peers_[member]; }
+  std::size_t peer(std::size_t member) const {
+    SHOAL_ASSERT_ON(*links_->member_->control);
+    return peers_[member];
+  }
   Status Receive(std::size_t peer, std::uint64_t tag, Buffer payload) {
+    SHOAL_ASSERT_ON(*links_->member_->control);
     const auto found = std::find(peers_.begin(), peers_.end(), peer);
     if (found == peers_.end()) return InvalidArgument("a message of a group it is not in");
     const auto from = static_cast<std::size_t>(found - peers_.begin());
@@ -106,11 +112,16 @@ GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
 
 GroupLinks::~GroupLinks() = default;
 
-collective::GroupChannel* GroupLinks::stage_group() const { return groups_[kStageGroup].get(); }
+collective::GroupChannel* GroupLinks::stage_group() const {
+  SHOAL_ASSERT_ON(*member_->control);
+  return groups_[kStageGroup].get();
+}
 collective::GroupChannel* GroupLinks::embedding_group() const {
+  SHOAL_ASSERT_ON(*member_->control);
   return groups_[kEmbeddingGroup].get();
 }
 collective::GroupChannel* GroupLinks::embedding_ends() const {
+  SHOAL_ASSERT_ON(*member_->control);
   return groups_[kEmbeddingEnds].get();
 }
 
@@ -124,14 +135,17 @@ std::string GroupLinks::Name(const Peer& peer) const {
 }
 
 std::string GroupLinks::Name(const collective::GroupChannel& group, std::size_t member) const {
+  SHOAL_ASSERT_ON(*member_->control);
   return Name(peers_[static_cast<const Group&>(group).peer(member)]);
 }
 
 const PeerId& GroupLinks::peer(const collective::GroupChannel& group, std::size_t member) const {
+  SHOAL_ASSERT_ON(*member_->control);
   return peers_[static_cast<const Group&>(group).peer(member)].target.peer;
 }
 
 void GroupLinks::Open() {
+  SHOAL_ASSERT_ON(*member_->control);
   for (Peer& peer : peers_) {
     if (!Skipped(peer)) OpenTo(&peer);
   }
@@ -140,6 +154,7 @@ void GroupLinks::Open() {
 void GroupLinks::OpenTo(Peer* peer) {
   net::LinkHandlers handlers;
   handlers.on_open = [this, peer] {
+    SHOAL_ASSERT_ON(*member_->control);
     peer->open = true;
     ++open_;
     member_->progress();
@@ -147,6 +162,7 @@ void GroupLinks::OpenTo(Peer* peer) {
   };
   handlers.on_frame = [this, peer](net::Frame frame) { OnFrame(peer, std::move(frame)); };
   handlers.on_closed = [this, peer](Status status) {
+    SHOAL_ASSERT_ON(*member_->control);
     if (status.ok()) status = Unavailable("it was closed");
     member_->fail(status.WithContext("the link to " + Name(*peer) + " broke"), &peer->target.peer);
   };
@@ -156,6 +172,7 @@ void GroupLinks::OpenTo(Peer* peer) {
 }
 
 std::string GroupLinks::Missing(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const Peer& candidate : peers_) {
     if (Skipped(candidate) || candidate.open) continue;
     *peer = &candidate.target.peer;
@@ -165,6 +182,7 @@ std::string GroupLinks::Missing(const PeerId** peer) const {
 }
 
 std::vector<net::LinkStats> GroupLinks::link_stats() const {
+  SHOAL_ASSERT_ON(*member_->control);
   std::vector<net::LinkStats> stats;
   for (const Peer& peer : peers_) {
     if (peer.link != nullptr) stats.push_back(peer.link->stats());
@@ -184,6 +202,7 @@ Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag
 }
 
 void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (member_->ended()) return;
   member_->progress();
   Status status = links_.CheckFrame(frame);

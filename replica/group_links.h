@@ -32,7 +32,10 @@ class GroupLinks {
   ~GroupLinks();
 
   void Open();
-  bool up() const { return open_ == links_wanted_; }
+  bool up() const {
+    SHOAL_ASSERT_ON(*member_->control);
+    return open_ == links_wanted_;
+  }
   std::string Missing(const PeerId** peer) const;  // names a peer whose link is not open
   std::vector<net::LinkStats> link_stats() const;
 

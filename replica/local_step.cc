@@ -122,6 +122,7 @@ class LocalStep final : public ReplicaStep {
 };
 
 Status LocalStep::Init(const ReplicaContext& context) {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const auto& part : context.parts) {
     LocalPart made;
     made.part = part;
@@ -158,6 +159,7 @@ OwnStep LocalStep::OwnStepOf(double learning_rate) const {
 }
 
 void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
@@ -216,6 +218,7 @@ void LocalStep::ExchangeEnds() {
 }
 
 void LocalStep::OnEnds(const std::shared_ptr<const ParameterGroup>& part, Result<Buffer> sum) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!sum.ok()) return Finish(sum.status());
   member_->progress();
   auto write = [model = member_->model, part, sum = std::move(*sum)] {
@@ -259,6 +262,7 @@ void LocalStep::Agree(LocalPart* part) {
 }
 
 void LocalStep::OnMean(LocalPart* part, Result<Buffer> mean) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!mean.ok()) return Finish(mean.status());
   member_->progress();
   auto move = [common = part->common, mean = std::move(*mean), local = local_] {
@@ -288,6 +292,7 @@ void LocalStep::Finish(Result<double> norm) {
 }
 
 void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   std::vector<std::pair<std::shared_ptr<const ParameterGroup>, SharedVector>> agreed;
   for (LocalPart& part : parts_) {
     if (part.next.values == nullptr) continue;
@@ -313,6 +318,7 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
 }
 
 std::string LocalStep::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   std::string text;
   if (ends_ != nullptr) {
     text = AwaitedText(*links_, *links_->embedding_ends(), ends_->Awaited(),

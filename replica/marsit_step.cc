@@ -261,6 +261,7 @@ class MarsitStep final : public ReplicaStep {
 };
 
 Status MarsitStep::Init(const ReplicaContext& context) {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const auto& part : context.parts) {
     const std::size_t members = part->channel->size();
     if (members > kRingMembersMax) {
@@ -304,6 +305,7 @@ optimizer::AdamWStep MarsitStep::StepOf(double learning_rate, double gradient_fa
 }
 
 void MarsitStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
@@ -452,6 +454,7 @@ void MarsitStep::Fail(const Status& status) {
 }
 
 void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (warming_up()) {
     auto apply = [model = member_->model, order] {  // clipped already
       return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), 0,
@@ -497,6 +500,7 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
 }
 
 std::string MarsitStep::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const MarsitPart& part : parts_) {
     std::string text =
         AwaitedText(*links_, *part.part->channel, part.ring->Awaited(), "update", peer);

@@ -47,6 +47,7 @@ void MomentGather::AddSlices(std::shared_ptr<const ShardedVector> vector) {
 }
 
 void MomentGather::Start(std::vector<ShardedVector> vectors, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   done_ = std::move(done);
   for (ShardedVector& vector : vectors) {

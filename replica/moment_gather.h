@@ -44,7 +44,10 @@ class MomentGather {
   // Writes both moments of all of `vectors` into the model, each value once. `vectors` are the same
   // on all members but for the own shard, which nobody writes meanwhile. One at a time.
   void Start(std::vector<ShardedVector> vectors, std::function<void(Status)> done);
-  std::vector<std::size_t> Awaited() const { return exchange_->Awaited(); }
+  std::vector<std::size_t> Awaited() const {
+    SHOAL_ASSERT_ON(*member_->control);
+    return exchange_->Awaited();
+  }
 
  private:
   struct Slice {

@@ -166,6 +166,7 @@ class MomentumStep final : public ReplicaStep {
 };
 
 Status MomentumStep::Init(const ReplicaContext& context) {
+  SHOAL_ASSERT_ON(*member_->control);
   final_after_ = context.final_after;
   for (const auto& part : context.parts) SHOAL_RETURN_IF_ERROR(AddBuckets(part));
   return Status::Ok();
@@ -223,6 +224,7 @@ void MomentumStep::BeginStep(std::uint64_t step) {
 }
 
 void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  SHOAL_ASSERT_ON(*member_->control);
   BeginStep(step);
   if (!exact_ && assumed_ == 0) return;
   for (Bucket& bucket : buckets_) {
@@ -231,6 +233,7 @@ void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
 }
 
 void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   BeginStep(order.step);
   order_ = order;
@@ -430,6 +433,7 @@ void MomentumStep::Finish(Result<double> norm) {
 // ---- Apply ----
 
 void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   applied_ = std::move(done);
   tasks_left_ = 1;
   for (const auto& queue : queues_) queue->Restart();
@@ -492,6 +496,7 @@ void MomentumStep::FinishApply(const Status& status) {
 }
 
 std::string MomentumStep::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const Bucket& bucket : buckets_) {
     std::string text =
         AwaitedText(*links_, *bucket.group, ExchangeOf(bucket)->Awaited(), "momentum", peer);

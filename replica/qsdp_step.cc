@@ -96,6 +96,7 @@ class QsdpStep final : public ReplicaStep {
 };
 
 Status QsdpStep::Init(const ReplicaContext& context) {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const auto& part : context.parts) {
     QsdpGroup* const group = &groups_.emplace_back(options_);
     SHOAL_RETURN_IF_ERROR(
@@ -147,6 +148,7 @@ void QsdpStep::BeginStep(std::uint64_t step) {
 }
 
 void QsdpStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
+  SHOAL_ASSERT_ON(*member_->control);
   BeginStep(step);
   for (QsdpGroup& group : groups_) {
     for (QsdpBucket& bucket : group.buckets) {
@@ -156,6 +158,7 @@ void QsdpStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
 }
 
 void QsdpStep::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!Enter(QsdpEvent::kReduce)) {
     return scope_.Post("gradients.failed", [this, done = std::move(done)] { done(error_); });
   }
@@ -308,6 +311,7 @@ OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
 }
 
 void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!Enter(QsdpEvent::kApply)) {
     return scope_.Post("gradients.failed", [this, done = std::move(done)] { done(error_); });
   }
@@ -421,6 +425,7 @@ void QsdpStep::GatherMoments() {
 }
 
 std::uint64_t QsdpStep::StateBytes() const {
+  SHOAL_ASSERT_ON(*member_->control);
   std::uint64_t bytes = 0;
   for (const QsdpGroup& group : groups_) {
     for (const QsdpBucket& bucket : group.buckets) bytes += bucket.shard->bytes();
@@ -429,6 +434,7 @@ std::uint64_t QsdpStep::StateBytes() const {
 }
 
 std::string QsdpStep::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const QsdpGroup& group : groups_) {
     std::vector<std::size_t> members = group.small->Awaited();
     for (const QsdpBucket& bucket : group.buckets) {

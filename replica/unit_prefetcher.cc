@@ -23,6 +23,7 @@ UnitPrefetcher::UnitPrefetcher(Member* member, UnitFacts facts)
 
 void UnitPrefetcher::AddGroup(collective::UnitExchange* exchange,
                               const std::vector<UnitPart>& pieces) {
+  SHOAL_ASSERT_ON(*member_->control);
   exchanges_.push_back(exchange);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     units_[pieces[i].unit].pieces.push_back({exchange, i, pieces[i].part});
@@ -30,12 +31,14 @@ void UnitPrefetcher::AddGroup(collective::UnitExchange* exchange,
 }
 
 void UnitPrefetcher::Open() {
+  SHOAL_ASSERT_ON(*member_->control);
   open_ = true;
   Prepare();
   MaybeGo();
 }
 
 void UnitPrefetcher::Reset() {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!current_);
   needed_.clear();
   ahead_.clear();
@@ -74,6 +77,7 @@ bool UnitPrefetcher::Wanted(std::size_t unit) const {
 // ---- parts ----
 
 void UnitPrefetcher::Before(Pass pass, std::uint32_t micro_batch, std::function<void()> go) {
+  SHOAL_ASSERT_ON(*member_->control);
   Stopped();  // the part before it
   std::size_t& done = parts_done_[{pass, micro_batch}];
   current_ = PassPart{pass, micro_batch, done++};
@@ -92,6 +96,7 @@ void UnitPrefetcher::Before(Pass pass, std::uint32_t micro_batch, std::function<
 }
 
 void UnitPrefetcher::Stopped() {
+  SHOAL_ASSERT_ON(*member_->control);
   if (!current_) return;
   const PassPart of = *std::exchange(current_, std::nullopt);
   for (const std::size_t unit : UsesOf(of.pass)[of.part].gradients) {

@@ -39,11 +39,17 @@ class UnitPrefetcher final : public OperationGate {
   // Weights have changed: everything is released. While no operation runs.
   void Reset();
   // Some exchange can take gradients again.
-  void OnRoom() { MaybeGo(); }
+  void OnRoom() {
+    SHOAL_ASSERT_ON(*member_->control);
+    MaybeGo();
+  }
 
   void Before(model::Pass pass, std::uint32_t micro_batch, std::function<void()> go) override;
   void Stopped() override;
-  bool waiting() const { return go_ != nullptr; }
+  bool waiting() const {
+    SHOAL_ASSERT_ON(*member_->control);
+    return go_ != nullptr;
+  }
 
  private:
   enum class State : std::uint8_t { kAbsent, kFetching, kPresent };

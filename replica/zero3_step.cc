@@ -51,7 +51,10 @@ class Zero3Step final : public ReplicaStep {
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::uint64_t StateBytes() const override;
   std::string Awaited(const PeerId** peer) const override;
-  OperationGate* gate() override { return &gate_; }
+  OperationGate* gate() override {
+    SHOAL_ASSERT_ON(*member_->control);
+    return &gate_;
+  }
 
  private:
   struct Group {
@@ -99,6 +102,7 @@ class Zero3Step final : public ReplicaStep {
 };
 
 Status Zero3Step::Init(const ReplicaContext& context) {
+  SHOAL_ASSERT_ON(*member_->control);
   if (context.units.units.empty()) {
     return FailedPrecondition("shard_parameters=true needs a stage that holds them unit by unit");
   }
@@ -191,6 +195,7 @@ void Zero3Step::Load() {
 }
 
 void Zero3Step::Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
@@ -211,6 +216,7 @@ void Zero3Step::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
 
 // Every member knows the norm of its shards only.
 void Zero3Step::ExchangeNorms(Group* group) {
+  SHOAL_ASSERT_ON(*member_->control);
   member_->progress();
   auto square = [shards = group->shards] { return shards->SquaredNorm(); };
   scope_.Run(member_->compute, "gradients.norm", std::move(square), [this, group](double sum) {
@@ -242,6 +248,7 @@ void Zero3Step::Fail(const Status& status) {
 }
 
 void Zero3Step::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*member_->control);
   applied_ = std::move(done);
   optimizer::AdamWOptions options = OptimizerOptionsOf(*member_, order.step);
   options.learning_rate = order.learning_rate;
@@ -335,12 +342,14 @@ void Zero3Step::FinishApply(const Status& status) {
 }
 
 std::uint64_t Zero3Step::StateBytes() const {
+  SHOAL_ASSERT_ON(*member_->control);
   std::uint64_t bytes = 0;
   for (const Group& group : groups_) bytes += group.shards->bytes();
   return bytes;
 }
 
 std::string Zero3Step::Awaited(const PeerId** peer) const {
+  SHOAL_ASSERT_ON(*member_->control);
   for (const Group& group : groups_) {
     std::vector<std::size_t> members = group.units->Awaited();
     if (members.empty()) members = group.small->Awaited();

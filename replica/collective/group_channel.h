@@ -18,8 +18,10 @@ class GroupChannel {
   using Receiver = std::function<void(std::size_t from, std::uint64_t tag, Buffer payload)>;
 
   virtual ~GroupChannel() = default;
+  // Constant. Thread: any.
   virtual std::size_t size() const = 0;  // members
   virtual std::size_t rank() const = 0;  // own place in the order, the same list on all members
+
   // Queues a message to a member (not oneself). Order per pair is kept.
   virtual Status Send(std::size_t to, std::uint64_t tag, Buffer payload) = 0;
   // Messages that came before a receiver was set are delivered when it is. One receiver at a time.

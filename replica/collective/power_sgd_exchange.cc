@@ -64,10 +64,17 @@ class PowerSgdExchange final : public Exchange {
   void Commit() override;
   void Rollback() override;
   void Recycle(Buffer result) override {
+    SHOAL_ASSERT_ON(*control_);
     if (config_.reuse_memory) spare_gradient_ = std::move(result);
   }
-  std::vector<std::size_t> Awaited() const override { return exact_->Awaited(); }
-  ExchangeTraffic traffic() const override { return traffic_; }
+  std::vector<std::size_t> Awaited() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return exact_->Awaited();
+  }
+  ExchangeTraffic traffic() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return traffic_;
+  }
 
  private:
   // What a stage of a round does to one tensor; on `compute`.
@@ -230,6 +237,7 @@ void PowerSgdExchange::Finish(Result<Buffer> result) {
 }
 
 void PowerSgdExchange::Abort() {
+  SHOAL_ASSERT_ON(*control_);
   if (done_ == nullptr) return;
   scope_->Cancel();
   ++operation_;
@@ -242,6 +250,7 @@ void PowerSgdExchange::Abort() {
 }
 
 void PowerSgdExchange::Commit() {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_CHECK(done_ == nullptr);
   exact_->Commit();
   if (pending_ == nullptr) return;
@@ -251,6 +260,7 @@ void PowerSgdExchange::Commit() {
 }
 
 void PowerSgdExchange::Rollback() {
+  SHOAL_ASSERT_ON(*control_);
   Abort();
   exact_->Rollback();
   pending_.reset();

@@ -74,24 +74,33 @@ class DirectExchange final : public BlendingExchange {
   }
 
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
-  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Abort() override {
+    SHOAL_ASSERT_ON(*control_);
+    Finish(Aborted("the exchange inside the stage group was aborted"));
+  }
   void Commit() override {
+    SHOAL_ASSERT_ON(*control_);
     SHOAL_CHECK(round_ == nullptr && !blending_);
     memories_.Commit();
   }
   void CommitPart(double factor, std::function<void(Status)> done) override;
   void Rollback() override {
+    SHOAL_ASSERT_ON(*control_);
     SHOAL_CHECK(!blending_);
     Abort();
     memories_.Rollback();
   }
   void Recycle(Buffer result) override {
+    SHOAL_ASSERT_ON(*control_);
     if (!config_.reuse_memory) return;
     spare_results_.push_back(std::move(result));
     if (spare_results_.size() > kSparesMax) spare_results_.pop_front();
   }
   std::vector<std::size_t> Awaited() const override;
-  ExchangeTraffic traffic() const override { return traffic_; }
+  ExchangeTraffic traffic() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return traffic_;
+  }
 
  private:
   // What tasks on `compute` share. Each writes its own chunk of `result` and `fresh` only.
@@ -400,6 +409,7 @@ void DirectExchange::MaybeEnd() {
 }
 
 void DirectExchange::CommitPart(double factor, std::function<void(Status)> done) {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_CHECK(round_ == nullptr && !blending_);
   if (!MayBlend(factor)) {
     return replies_.Post("exchange.refuse", [factor, done = std::move(done)] {
@@ -426,6 +436,7 @@ Status DirectExchange::Send(std::size_t to, Buffer message) {
 }
 
 void DirectExchange::OnMessage(std::size_t from, Buffer message) {
+  SHOAL_ASSERT_ON(*control_);
   if (from >= size() || from == rank()) return Refuse(from, InvalidArgument("it is no member"));
   const Result<MessageHeader> header = ParseMessageHeader(std::as_const(message).bytes());
   if (!header.ok()) return Refuse(from, header.status());
@@ -495,6 +506,7 @@ Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffe
 // waiting for the answer to it. In a gather, whose members wait for each other, the one that is
 // furthest behind.
 std::vector<std::size_t> DirectExchange::Awaited() const {
+  SHOAL_ASSERT_ON(*control_);
   if (round_ == nullptr || encoding_ > 0) return {};
   const auto first =
       std::find_if(own_.begin(), own_.end(), [](const OwnChunk& own) { return own.missing > 0; });

@@ -43,14 +43,21 @@ class HierarchicalExchange final : public Exchange {
   }
 
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
-  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Abort() override {
+    SHOAL_ASSERT_ON(*control_);
+    Finish(Aborted("the exchange inside the stage group was aborted"));
+  }
   void Commit() override;
   void Rollback() override;
   void Recycle(Buffer result) override {
+    SHOAL_ASSERT_ON(*control_);
     if (lan_) lan_->exchange->Recycle(std::move(result));
   }
   std::vector<std::size_t> Awaited() const override;
-  ExchangeTraffic traffic() const override { return traffic_; }
+  ExchangeTraffic traffic() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return traffic_;
+  }
 
  private:
   using Leaders = std::vector<std::size_t>;
@@ -293,6 +300,7 @@ void HierarchicalExchange::GatherLan(std::shared_ptr<const Buffer> values) {
 }
 
 void HierarchicalExchange::OnMessage(std::size_t from, std::uint64_t tag, Buffer message) {
+  SHOAL_ASSERT_ON(*control_);
   if (!broken_.ok()) return;
   if (from >= size() || from == rank()) return Refuse(from, InvalidArgument("it is no member"));
   const std::uint64_t round = config_.groups[from] == own_lan() ? tag / 2 : tag;
@@ -326,6 +334,7 @@ void HierarchicalExchange::Refuse(std::size_t from, const Status& status) {
 }
 
 std::vector<std::size_t> HierarchicalExchange::Awaited() const {
+  SHOAL_ASSERT_ON(*control_);
   if (running_ == nullptr) return {};
   std::vector<std::size_t> members;
   for (const std::size_t r : running_->exchange->Awaited()) {
@@ -335,6 +344,7 @@ std::vector<std::size_t> HierarchicalExchange::Awaited() const {
 }
 
 void HierarchicalExchange::Commit() {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_CHECK(!request_);
   // Memories of other leaders' rounds are of no use from now on.
   std::erase_if(between_, [this](const auto& part) { return part.first != leaders_; });
@@ -342,6 +352,7 @@ void HierarchicalExchange::Commit() {
 }
 
 void HierarchicalExchange::Rollback() {
+  SHOAL_ASSERT_ON(*control_);
   Abort();
   for (auto& [leaders, part] : between_) part.exchange->Rollback();
 }

@@ -44,22 +44,32 @@ class MarsitExchangeImpl final : public MarsitExchange {
              std::function<void(Result<Buffer>)> done) override;
   void Commit() override;
   void Rollback() override {
+    SHOAL_ASSERT_ON(*control_);
     if (state_ == State::kStaged) Reset();
   }
   void Abort() override;
   void Recycle(Buffer update) override {
+    SHOAL_ASSERT_ON(*control_);
     if (options_->reuse_memory) spare_update_ = std::move(update);
   }
 
   bool NextIsExact() const override {
+    SHOAL_ASSERT_ON(*control_);
     return exact_requested_ || one_bit_rounds_ >= options_->every - 1;
   }
-  void RequestExact() override { exact_requested_ = true; }
+  void RequestExact() override {
+    SHOAL_ASSERT_ON(*control_);
+    exact_requested_ = true;
+  }
 
   std::span<const float> compensation() const override {
+    SHOAL_ASSERT_ON(*control_);
     return std::as_const(*compensation_).floats();
   }
-  std::uint64_t one_bit_rounds() const override { return one_bit_rounds_; }
+  std::uint64_t one_bit_rounds() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return one_bit_rounds_;
+  }
   Status Restore(Buffer compensation, std::uint64_t one_bit_rounds) override;
 
  private:
@@ -109,6 +119,7 @@ Status MarsitExchangeImpl::CheckStart(std::uint64_t contributors, const MarsitRa
 void MarsitExchangeImpl::Start(std::uint64_t round, std::uint64_t contributors,
                                const MarsitRates& rates, std::shared_ptr<const Buffer> input,
                                std::function<void(Result<Buffer>)> done) {
+  SHOAL_ASSERT_ON(*control_);
   if (Status status = CheckStart(contributors, rates, input.get()); !status.ok()) {
     control_->Post("marsit.refused", [status, done = std::move(done)] { done(status); });
     return;
@@ -138,6 +149,7 @@ void MarsitExchangeImpl::Start(std::uint64_t round, std::uint64_t contributors,
 }
 
 void MarsitExchangeImpl::OnExchanged(Result<Buffer> exchanged) {
+  SHOAL_ASSERT_ON(*control_);
   if (!exchanged.ok()) return Fail(exchanged.status());
   state_ = State::kStaged;
   // Last: it may destroy this.
@@ -145,6 +157,7 @@ void MarsitExchangeImpl::OnExchanged(Result<Buffer> exchanged) {
 }
 
 void MarsitExchangeImpl::Commit() {
+  SHOAL_ASSERT_ON(*control_);
   if (state_ != State::kStaged) return;
   // A listener of an exact round keeps its c, so the round was none to it; but the count is common.
   if (round_->exact()) {
@@ -162,6 +175,7 @@ void MarsitExchangeImpl::Commit() {
 }
 
 void MarsitExchangeImpl::Abort() {
+  SHOAL_ASSERT_ON(*control_);
   if (state_ == State::kStaged) return Reset();
   if (state_ != State::kIdle) Fail(Aborted("the exchange inside the stage group was aborted"));
 }
@@ -179,6 +193,7 @@ void MarsitExchangeImpl::Reset() {
 }
 
 Status MarsitExchangeImpl::Restore(Buffer compensation, std::uint64_t one_bit_rounds) {
+  SHOAL_ASSERT_ON(*control_);
   if (state_ != State::kIdle) return FailedPrecondition("a marsit round is under way");
   if (compensation.size() != values_ * sizeof(float)) {
     return InvalidArgument("marsit's memory has " + std::to_string(values_) + " values, not " +

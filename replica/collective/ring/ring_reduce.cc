@@ -126,10 +126,19 @@ class RingReduceImpl final : public RingReduce {
   }
 
   void Start(RingRequest request, std::function<void(Result<Buffer>)> done) override;
-  void Abort() override { Finish(Aborted("the exchange inside the stage group was aborted")); }
+  void Abort() override {
+    SHOAL_ASSERT_ON(*control_);
+    Finish(Aborted("the exchange inside the stage group was aborted"));
+  }
   std::vector<std::size_t> Awaited() const override;
-  std::size_t rank() const override { return channel_->rank(); }
-  RingTraffic traffic() const override { return traffic_; }
+  std::size_t rank() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return channel_->rank();
+  }
+  RingTraffic traffic() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return traffic_;
+  }
 
  private:
   struct Chunk {
@@ -277,6 +286,7 @@ std::uint64_t RingReduceImpl::MethodOf(const RingRequest& request) const {
 }
 
 void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer>)> done) {
+  SHOAL_ASSERT_ON(*control_);
   if (Status status = CheckStart(request); !status.ok()) {
     control_->Post("ring.refused", [status, done = std::move(done)] { done(status); });
     return;
@@ -321,6 +331,7 @@ void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer
 }
 
 void RingReduceImpl::OnMessage(std::size_t from, std::uint64_t tag, Buffer message) {
+  SHOAL_ASSERT_ON(*control_);
   const Result<RingHeader> header = ReadRingHeader(std::as_const(message).bytes());
   Status status = header.ok() ? Status::Ok() : header.status();
   if (status.ok() && header->epoch < options_.epoch) return;  // late
@@ -473,6 +484,7 @@ void RingReduceImpl::Close() {
 }
 
 std::vector<std::size_t> RingReduceImpl::Awaited() const {
+  SHOAL_ASSERT_ON(*control_);
   std::vector<bool> awaited(channel_->size(), false);
   for (const Segment& segment : segments_) {
     for (const Chunk& chunk : segment.chunks) {

@@ -86,6 +86,7 @@ UnitExchange::UnitExchange(const UnitExchangeConfig& config, std::vector<UnitPie
       coders_(std::move(coders)),
       method_(method),
       channel_(channel),
+      control_(control),
       compute_(compute),
       codec_(codec),
       owner_(std::move(owner)),
@@ -166,6 +167,7 @@ Status UnitExchange::CheckHeader(std::size_t from, const UnitHeader& header) con
 }
 
 void UnitExchange::OnMessage(std::size_t from, Buffer message) {
+  SHOAL_ASSERT_ON(*control_);
   if (failed_) return;
   const Result<UnitHeader> header = ParseUnitMessage(message.bytes());
   if (!header.ok()) return Fail(from, header.status());
@@ -218,11 +220,13 @@ Status UnitExchange::Send(std::size_t to, const UnitHeader& header) {
 }
 
 Status UnitExchange::SetWeightCodec(const std::string& spec) {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_ASSIGN_OR_RETURN(coders_.weights, MakeChunkCoder(spec, config_.row));
   return Status::Ok();
 }
 
 void UnitExchange::SetStep(std::uint64_t step) {
+  SHOAL_ASSERT_ON(*control_);
   step_ = step;
   ready_ = true;
   ending_ = end_sent_ = false;
@@ -324,6 +328,7 @@ void UnitExchange::SendValues(std::size_t to, const UnitHeader& header) {
 }
 
 void UnitExchange::Pull(UnitVector which, std::size_t piece, std::function<void(Buffer)> done) {
+  SHOAL_ASSERT_ON(*control_);
   const ShardLayout& layout = layouts_[piece];
   Pulling pulling;
   pulling.values = std::make_shared<Buffer>(layout.values() * sizeof(float));
@@ -384,6 +389,7 @@ void UnitExchange::Decoded(const PullKey& key) {
 
 void UnitExchange::Push(std::uint32_t micro_batch, std::uint32_t part, std::size_t piece,
                         std::shared_ptr<const Buffer> gradients) {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_CHECK(ready_ && !ending_ && gradients->floats().size() == pieces_[piece].values);
   const ShardLayout& layout = layouts_[piece];
   for (std::size_t member = 0; member < size(); ++member) {
@@ -449,6 +455,7 @@ void UnitExchange::AddGradients(std::size_t from, const UnitHeader& header, Buff
 }
 
 void UnitExchange::End() {
+  SHOAL_ASSERT_ON(*control_);
   SHOAL_CHECK(ready_ && !ending_);
   ending_ = true;
   MaybeEnd();
@@ -470,6 +477,7 @@ void UnitExchange::MaybeEnd() {
 }
 
 std::vector<std::size_t> UnitExchange::Awaited() const {
+  SHOAL_ASSERT_ON(*control_);
   std::vector<std::size_t> members;
   for (std::size_t member = 0; member < size(); ++member) {
     bool awaited = end_sent_ && !ended_[member];

@@ -91,7 +91,10 @@ class UnitExchange {
   UnitExchange& operator=(const UnitExchange&) = delete;
 
   // Of a piece, by member.
-  const ShardLayout& layout(std::size_t piece) const { return layouts_[piece]; }
+  const ShardLayout& layout(std::size_t piece) const {
+    SHOAL_ASSERT_ON(*control_);
+    return layouts_[piece];
+  }
 
   // The own shards are those after `step` steps; first call: ready to serve.
   void SetStep(std::uint64_t step);
@@ -100,7 +103,10 @@ class UnitExchange {
   // All of a piece as fp32, of the running step. `done` in a task of its own. One at a time for
   // each piece and vector.
   void Pull(UnitVector which, std::size_t piece, std::function<void(Buffer)> done);
-  bool CanPush() const { return ahead_ < config_.ahead_max; }
+  bool CanPush() const {
+    SHOAL_ASSERT_ON(*control_);
+    return ahead_ < config_.ahead_max;
+  }
   // A micro-batch's gradients of a piece, fp32, each (micro_batch, part, piece) once per step.
   void Push(std::uint32_t micro_batch, std::uint32_t part, std::size_t piece,
             std::shared_ptr<const Buffer> gradients);
@@ -157,6 +163,7 @@ class UnitExchange {
   Coders coders_;
   const std::uint64_t method_;
   GroupChannel* const channel_;
+  Executor* const control_;
   Executor* const compute_;
   Executor* const codec_;
   const std::shared_ptr<UnitOwner> owner_;
