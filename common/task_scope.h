@@ -20,13 +20,19 @@ namespace shoal {
 class TaskScope {
  public:
   explicit TaskScope(Executor* control) : control_(control) {}
-  ~TaskScope() { Cancel(); }
+  ~TaskScope() { *cancelled_ = true; }
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
 
   // Tasks that have not begun will not; no result handler runs any more.
-  void Cancel() { *cancelled_ = true; }
-  bool cancelled() const { return *cancelled_; }
+  void Cancel() {
+    SHOAL_ASSERT_ON(*control_);
+    *cancelled_ = true;
+  }
+  bool cancelled() const {
+    SHOAL_ASSERT_ON(*control_);
+    return *cancelled_;
+  }
   // For work that is posted otherwise: true from Cancel() on. Thread: any.
   std::shared_ptr<const std::atomic<bool>> token() const { return cancelled_; }
 

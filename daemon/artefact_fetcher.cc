@@ -96,6 +96,7 @@ void ArtefactFetcher::Fetch(const std::shared_ptr<State>& state, std::uint64_t o
   state->client->Fetch(
       state->wire_hash(), offset,
       [state, position, hash, size](std::string chunk) -> Status {
+        SHOAL_ASSERT_ON(*state->control);
         if (state->stopped) return Cancelled("the fetch was stopped");
         if (state->write_failed) return Aborted("the chunk could not be written");
         if (chunk.size() > size - *position) {
@@ -116,6 +117,7 @@ void ArtefactFetcher::Fetch(const std::shared_ptr<State>& state, std::uint64_t o
         return Status::Ok();
       },
       [state](Status status) {
+        SHOAL_ASSERT_ON(*state->control);
         if (state->stopped) return;
         if (!status.ok() && !state->write_failed) {
           Done(state, status.WithContext("fetching artefact " + state->artefact().name));

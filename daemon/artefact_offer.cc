@@ -70,6 +70,7 @@ void ArtefactOffer::Next(const std::shared_ptr<State>& state) {
             return std::string(reinterpret_cast<const char*>(part.data()), part.size());
           },
           [state, name = artefact.name](const Status& status) {
+            SHOAL_ASSERT_ON(*state->control);
             if (!status.ok()) {
               SHOAL_LOG(kWarning, "daemon", "artefact.offer", {"name", name},
                         {"error", status.message()});

@@ -139,6 +139,7 @@ Status PeerDaemon::OpenDoors() {
       std::make_unique<SchedulerConnection>(control_.get(), identity_, upload_, download_, owner);
   net::LocalHandlers handlers;
   handlers.on_status = [this](std::function<void(std::string)> reply) {
+    SHOAL_ASSERT_ON(*control_);
     reply(StatusJson(Snapshot()));
   };
   handlers.on_command = [this](const std::string& name,

@@ -43,6 +43,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   // Thread: main.
   void HandOver();
 
+  // Constant. Thread: main.
   std::string status_address() const;  // host:port of the status page
   const PeerId& id() const { return identity_->id; }
 
@@ -63,10 +64,19 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   void OnRefused(const Status& status) override;
 
   // StageHost::Owner
-  net::ControlClient* client() override { return connection_->client(); }
-  void Tell(control::v1::PeerMessage message) override { connection_->Tell(std::move(message)); }
+  net::ControlClient* client() override {
+    SHOAL_ASSERT_ON(*control_);
+    return connection_->client();
+  }
+  void Tell(control::v1::PeerMessage message) override {
+    SHOAL_ASSERT_ON(*control_);
+    connection_->Tell(std::move(message));
+  }
   void OnStageState(PeerState state, const std::string& reason) override;
-  void OnLinkTrouble(const std::string& text) override { link_trouble_ = text; }
+  void OnLinkTrouble(const std::string& text) override {
+    SHOAL_ASSERT_ON(*control_);
+    link_trouble_ = text;
+  }
 
   void OnPlan(const control::v1::Plan& plan);
   void OnApply(const control::v1::Apply& apply);

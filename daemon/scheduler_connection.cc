@@ -94,6 +94,7 @@ void SchedulerConnection::Dial() {
 }
 
 void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {
+  SHOAL_ASSERT_ON(*control_);
   if (message.has_refused()) {
     Refused(RefusalOf(message.refused()));
     return;
@@ -119,6 +120,7 @@ void SchedulerConnection::Refused(const Status& status) {
 }
 
 void SchedulerConnection::OnClosed(const Status& status) {
+  SHOAL_ASSERT_ON(*control_);
   Duration wait = kRetryFirst * (1u << std::min(failures_, kRetryDoublings));
   wait = std::min(wait, kRetryMax);
   ++failures_;

@@ -98,6 +98,7 @@ void StageHost::Start() {
 }
 
 void StageHost::OnFetched(Status status) {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!status.ok()) return FailPlan(status);
   owner_->OnStageState(PeerState::kSyncing, "loading the stage");
   Run<Result<std::shared_ptr<Loaded>>>(
@@ -188,11 +189,13 @@ void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
 }
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
   runner_->OnReduce(ToReduceOrder(reduce));
 }
 
 void StageHost::OnApply(const control::v1::Apply& apply) {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
   steps_.OnOrder(apply);
   runner_->OnApply({apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels()});
@@ -205,10 +208,12 @@ void StageHost::OnFinished() {
 }
 
 pipeline::RunnerStats StageHost::stats() const {
+  SHOAL_ASSERT_ON(*resources_.control);
   return runner_ ? runner_->stats() : pipeline::RunnerStats{};
 }
 
 std::vector<net::LinkStats> StageHost::link_stats() const {
+  SHOAL_ASSERT_ON(*resources_.control);
   return runner_ ? runner_->link_stats() : std::vector<net::LinkStats>{};
 }
 
@@ -219,6 +224,7 @@ std::optional<double> StageHost::synthetic_cpu_ms() const {
 }
 
 void StageHost::OnReady() {
+  SHOAL_ASSERT_ON(*resources_.control);
   const auto method = replica::ParseReplicaMethod(plan_.config().replica_method());
   const bool lans = method.ok() && method->traits.measures_lans && plan_.config().pipelines() > 1;
   if (!lans) return TellReady();
@@ -251,21 +257,25 @@ void StageHost::TellReady() {
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
+  SHOAL_ASSERT_ON(*resources_.control);
   owner_->Tell(StepReadyMessage(plan_.generation(), ready));
 }
 
 void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
+  SHOAL_ASSERT_ON(*resources_.control);
   owner_->Tell(SyncDoneMessage(plan_.generation(), step, squared_norm, runner_->stats().exchange));
 }
 
 void StageHost::OnApplied(std::uint64_t step,
                           const std::vector<pipeline::BoundaryChecksum>& boundaries) {
+  SHOAL_ASSERT_ON(*resources_.control);
   boundaries_ = boundaries;
   steps_.OnApplied(step, AppliedMessage(plan_.generation(), step, boundaries));
 }
 
 // Tasks of compute run in order, so that both see the weights before a further step changes them.
 void StageHost::OnModelApplied(std::uint64_t step) {
+  SHOAL_ASSERT_ON(*resources_.control);
   const control::v1::Apply* const order = steps_.Find(step);
   if (order == nullptr) return;
   Run<std::uint64_t>(
@@ -353,6 +363,7 @@ void StageHost::UploadNext(std::shared_ptr<Saved> saved) {
       },
       [this, alive = alive_, saved](Status status) {
         if (!*alive) return;
+        SHOAL_ASSERT_ON(*resources_.control);
         if (!status.ok()) return TellCheckpoint(*saved, status);
         ++saved->uploaded;
         UploadNext(saved);
@@ -380,6 +391,7 @@ void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
 }
 
 void StageHost::OnFailed(Status status, const PeerId* peer) {
+  SHOAL_ASSERT_ON(*resources_.control);
   if (peer == nullptr) return FailPlan(status);
   if (std::exchange(failed_, true)) return;
   SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer->ToShort()},

@@ -64,16 +64,34 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // The run is over; destroy the host a moment later, when the neighbours have heard it, too.
   void OnFinished();
 
-  const control::v1::Plan& plan() const { return plan_; }
-  const control::v1::Position& position() const { return own_; }
+  const control::v1::Plan& plan() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return plan_;
+  }
+  const control::v1::Position& position() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return own_;
+  }
   pipeline::RunnerStats stats() const;
   std::vector<net::LinkStats> link_stats() const;
-  FetchProgress fetch_progress() const { return fetcher_.progress(); }
-  StageBudget budget() const { return budget_; }
+  FetchProgress fetch_progress() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return fetcher_.progress();
+  }
+  StageBudget budget() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return budget_;
+  }
   // In a bench: CPU time spent on making values, which is no part of what it measures.
   std::optional<double> synthetic_cpu_ms() const;
-  const std::string& device_name() const { return device_name_; }
-  const std::vector<pipeline::BoundaryChecksum>& boundaries() const { return boundaries_; }
+  const std::string& device_name() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return device_name_;
+  }
+  const std::vector<pipeline::BoundaryChecksum>& boundaries() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return boundaries_;
+  }
 
  private:
   struct Loaded;

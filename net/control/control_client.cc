@@ -319,12 +319,14 @@ class GrpcControlClient final : public ControlClient {
   void Fetch(const std::string& hash, std::uint64_t offset,
              std::function<Status(std::string chunk)> on_chunk,
              std::function<void(Status)> on_done) override {
+    SHOAL_ASSERT_ON(*executor_);
     StartFetch(artefacts_, Channel(), hash, offset, std::move(on_chunk), std::move(on_done));
   }
 
   void Upload(const std::string& hash, std::uint64_t size,
               std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
               std::function<void(Status)> on_done) override {
+    SHOAL_ASSERT_ON(*executor_);
     StartUpload(artefacts_, Channel(), hash, size, std::move(read), std::move(on_done));
   }
 
@@ -340,7 +342,6 @@ class GrpcControlClient final : public ControlClient {
  private:
   // A connection of its own, so that control messages never queue behind artefacts.
   const std::shared_ptr<grpc::Channel>& Channel() {
-    SHOAL_ASSERT_ON(*executor_);
     const std::string& address =
         state_->address.empty() ? state_->options.addresses.at(0) : state_->address;
     if (!channel_ || channel_address_ != address) {

@@ -110,6 +110,7 @@ void Boundary::MakeCaches(const BoundaryCache::Resources& resources) {
 }
 
 std::string Boundary::peer_name() const {
+  SHOAL_ASSERT_ON(generation_->control());
   const std::uint32_t stage = sender() ? config_.stage + 1 : config_.stage - 1;
   return "peer " + target_.peer.ToShort() + " (stage " + std::to_string(stage) + ")";
 }
@@ -159,6 +160,7 @@ void Boundary::Open() {
 }
 
 void Boundary::OnLinkOpen() {
+  SHOAL_ASSERT_ON(generation_->control());
   Go(BoundaryEvent::kLinkOpen);
   generation_->Progress();
   if (own_inventory_) SendInventory(*own_inventory_);
@@ -299,6 +301,7 @@ void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {
 }
 
 void Boundary::OnSent(net::FrameKind kind, double elapsed_ms) {
+  SHOAL_ASSERT_ON(generation_->control());
   // The wire was busy with this frame since it was queued or since the frame before was done.
   const TimePoint now = generation_->clock().Now();
   const double busy = std::min(elapsed_ms, Milliseconds(now - last_sent_));

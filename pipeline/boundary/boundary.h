@@ -69,8 +69,14 @@ class Boundary {
 
   // Dials or waits. The store has been rolled back before (calls to it are in order).
   void Open();
-  bool up() const { return state_ == BoundaryState::kUp || state_ == BoundaryState::kStepping; }
-  const PeerId& peer() const { return target_.peer; }
+  bool up() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return state_ == BoundaryState::kUp || state_ == BoundaryState::kStepping;
+  }
+  const PeerId& peer() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return target_.peer;
+  }
   std::string peer_name() const;
   // What has not happened yet during link-up.
   std::string Missing() const;
@@ -79,8 +85,14 @@ class Boundary {
   void PlanPrefetch(const StepPlan& plan);
   // Failed precondition before up(); other errors are those of the directions.
   Status StartStep(const StepPlan& plan);
-  BoundarySender& out() { return *out_; }
-  BoundaryReceiver& in() { return *in_; }
+  BoundarySender& out() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return *out_;
+  }
+  BoundaryReceiver& in() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return *in_;
+  }
 
   // The step's m' do not count.
   void DropStaged();
@@ -89,8 +101,14 @@ class Boundary {
   // to 2.
   std::size_t Commit(std::uint64_t step, const std::function<void(BoundaryChecksum)>& done);
 
-  net::LinkStats link_stats() const { return link_->stats(); }
-  const BoundaryStats& stats() const { return seen_; }
+  net::LinkStats link_stats() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return link_->stats();
+  }
+  const BoundaryStats& stats() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return seen_;
+  }
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }

@@ -51,7 +51,10 @@ class BoundaryReceiver {
   // A frame of the running step from the other end; an error is its fault.
   Status OnFrame(net::Frame frame);
   // Micro-batches 0 .. Ready() - 1 are decoded (or taken).
-  std::uint32_t Ready() const { return ready_; }
+  std::uint32_t Ready() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return ready_;
+  }
   // What holds up a micro-batch that is not decoded: nothing if not all of it has arrived.
   std::optional<Activity> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden fp32.

@@ -40,7 +40,10 @@ class BoundarySender {
   BoundarySender(const TransferResources& resources, DirectionConfig direction,
                  BoundaryCache* delta, LinkMemory* memory, BoundaryStats* seen, Send send);
 
-  std::uint32_t segments() const { return direction_.segments.count; }
+  std::uint32_t segments() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return direction_.segments.count;
+  }
 
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);

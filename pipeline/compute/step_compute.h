@@ -52,16 +52,27 @@ class StepCompute {
               Handlers handlers);
 
   // What lets parts run from now on; null: nothing keeps them. It outlives their use.
-  void set_gate(replica::OperationGate* gate) { gate_ = gate; }
+  void set_gate(replica::OperationGate* gate) {
+    SHOAL_ASSERT_ON(generation_->control());
+    gate_ = gate;
+  }
 
   void StartStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
   void Pump();
 
-  const model::StepLoss& loss() const { return loss_; }  // of the step; last stage only
-  const StageTimes& times() const { return times_; }
+  // Of the step; last stage only.
+  const model::StepLoss& loss() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return loss_;
+  }
+  const StageTimes& times() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return times_;
+  }
   // Bytes of a micro-batch in flight, and of one whose weight gradients are pending.
   void set_memory(std::uint64_t in_flight, std::uint64_t pending) {
+    SHOAL_ASSERT_ON(generation_->control());
     times_.micro_batch_bytes = in_flight;
     times_.pending_weights_bytes = pending;
   }

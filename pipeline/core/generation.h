@@ -22,17 +22,28 @@ class Generation {
   Generation(Executor* control, OnFailed on_failed)
       : control_(control), on_failed_(std::move(on_failed)), scope_(control) {}
 
+  // Thread: any.
   const Executor& control() const { return *control_; }  // for asserts
   const Clock& clock() const { return control_->clock(); }
-  TaskScope& scope() { return scope_; }
-  bool ended() const { return scope_.cancelled(); }
+
+  TaskScope& scope() {
+    SHOAL_ASSERT_ON(*control_);
+    return scope_;
+  }
+  bool ended() const {
+    SHOAL_ASSERT_ON(*control_);
+    return scope_.cancelled();
+  }
 
   // Something came or was done, so that the watchdog waits again.
   void Progress() {
     SHOAL_ASSERT_ON(*control_);
     last_progress_ = clock().Now();
   }
-  TimePoint last_progress() const { return last_progress_; }
+  TimePoint last_progress() const {
+    SHOAL_ASSERT_ON(*control_);
+    return last_progress_;
+  }
 
   // No task of the scope begins any more, and none reports.
   void End() {

@@ -258,6 +258,7 @@ Status SchedulerServer::WriteFiles() {
 net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   net::ControlServerHandlers handlers;
   handlers.on_connect = [this](net::ConnectionId id, PeerId peer, const std::string& address) {
+    SHOAL_ASSERT_ON(*control_);
     connections_[id] = peer;
     const auto seen = net::ParseHostPort(address);
     Feed(PeerConnected{id, peer, seen.ok() ? seen->host : address});

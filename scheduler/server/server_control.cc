@@ -45,6 +45,7 @@ void SchedulerServer::Feed(const Event& event) {
 }
 
 void SchedulerServer::Admit(net::ConnectionId connection) {
+  SHOAL_ASSERT_ON(*control_);
   const auto found = connections_.find(connection);
   if (found == connections_.end() || !state_->IsMember(found->second)) return;
   MutexLock lock(members_mutex_);
@@ -59,6 +60,7 @@ void SchedulerServer::Forget(net::ConnectionId connection) {
 }
 
 void SchedulerServer::Carry(const Action& action) {
+  SHOAL_ASSERT_ON(*control_);
   if (const auto* send = std::get_if<SendTo>(&action)) {
     peers_->Send(send->connection, send->message);
   } else if (const auto* drop = std::get_if<Disconnect>(&action)) {
@@ -99,6 +101,7 @@ void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerM
 }
 
 void SchedulerServer::Append(std::string event) {
+  SHOAL_ASSERT_ON(*control_);
   store_->Post("event.append", [this, event = std::move(event)] {
     const auto number = disk_->log().Append(event);
     if (number.ok()) return;
@@ -126,6 +129,7 @@ std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
 
 // Before the plan's members can upload: the store does what comes in order.
 void SchedulerServer::BeginPlan(const PlanOut& plan) {
+  SHOAL_ASSERT_ON(*control_);
   UploadBounds bounds;
   for (const auto& pipeline : plan.positions) {
     for (std::uint32_t stage = 0; stage < pipeline.size(); ++stage) {
