@@ -29,8 +29,8 @@ class Executor {
   // Forgets a timer that has not run; no effect on one that has. Thread: the executor's own.
   virtual void CancelTimer(TimerId timer) = 0;
 
-  virtual bool InThread() const = 0;
-  virtual const Clock& clock() const = 0;
+  virtual bool InThread() const = 0;       // Thread: any.
+  virtual const Clock& clock() const = 0;  // Thread: any.
 };
 
 namespace internal {

@@ -61,8 +61,8 @@ struct ControlServerOptions {
 
 class ControlServer {
  public:
-  virtual ~ControlServer() = default;  // closes all streams
-  virtual std::uint16_t port() const = 0;
+  virtual ~ControlServer() = default;      // closes all streams
+  virtual std::uint16_t port() const = 0;  // Thread: any.
   // Queues a message; a peer that does not read is disconnected. Thread: executor.
   virtual void Send(ConnectionId connection, control::v1::SchedulerMessage message) = 0;
   // Lets what is queued leave first. Thread: executor.

@@ -295,6 +295,7 @@ class GrpcControlServer final : public ControlServer {
     backend_->gate.Close();
   }
 
+  // Once, before anything else. Thread: any.
   Status Start(const ControlServerOptions& options) {
     SHOAL_ASSIGN_OR_RETURN(table_->gate,
                            ConnectionGate::Listen(options.listen, options.connections));

@@ -74,6 +74,7 @@ class GrpcLinkHub final : public LinkHub {
     streams_->WaitForNone();
   }
 
+  // Once, before anything else. Thread: any.
   Status Start() {
     SHOAL_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(options_.listen, options_.connections));
     const auto accept = [greeter = greeter_, gate = gate_](

@@ -106,7 +106,7 @@ class LinkHub {
   virtual BitsPerSecond upload_cap() const = 0;
   virtual BitsPerSecond download_cap() const = 0;
   // What the line out of here was measured to take, and what uploads keep to so that it is not
-  // exceeded; 0: not known, or not looked for.
+  // exceeded; 0: not known, or not looked for. Thread: any.
   virtual BitsPerSecond upload_line() const { return {}; }
   virtual BitsPerSecond upload_pace() const { return {}; }
   virtual std::uint16_t port() const = 0;

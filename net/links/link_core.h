@@ -42,6 +42,7 @@ struct LinkContext {
   std::shared_ptr<LowWaterLoop> low_water;
 };
 
+// Thread: any, unless noted.
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
  public:
   // Opens a stream to an address whose events go to the given sink.

@@ -39,11 +39,12 @@ class SchedulerServer {
                                                        History history = History::kKeep);
   ~SchedulerServer();  // ordered stop; not on a thread of the server
 
+  // Constant. Thread: main.
   std::uint16_t port() const;  // for peers
   const std::string& status_address() const;
   const std::string& invite() const { return invite_; }
   const RunConfig& config() const { return config_; }
-  // How much m the run will keep.
+  // How much m the run will keep. Thread: main.
   storage::DeltaSize delta_size() const;
 
  private:

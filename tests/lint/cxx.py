@@ -1,4 +1,4 @@
-"""Just enough C++ reading for the linter: code without comments, and where functions lie."""
+"""Just enough C++ reading for the linter: code without comments, functions, classes."""
 
 import re
 
@@ -80,3 +80,81 @@ def includes(text):
         if match:
             found.append((number, match.group(2), match.group(1) == '"'))
     return found
+
+
+_CLASS = re.compile(r"\b(class|struct)\s+(?:SHOAL_\w+(?:\([^()]*\))?\s+)?([\w:]+)"
+                    r"(?:\s+final)?\s*(?::[^;{}()]*)?\{")
+_BASE = re.compile(r"\b(?:public|protected|private)\s+(?:\w+::)*(\w+)")
+_METHOD = re.compile(r"(~?\w+)\s*\(")
+_DEFINED = re.compile(r"\b(\w+)::(~?\w+)\s*\(")
+
+
+def _end_of(code, start, opening, closing):
+    """The offset behind what closes the bracket at `start`."""
+    depth = 0
+    for i in range(start, len(code)):
+        depth += (code[i] == opening) - (code[i] == closing)
+        if depth == 0:
+            return i + 1
+    return len(code)
+
+
+class Class:
+    """A class or struct of `code`, which is without comments and directives."""
+
+    def __init__(self, code, found):
+        self.name = found[2].rpartition("::")[2]
+        self.offset = found.start()
+        self.bases = _BASE.findall(found[0])
+        self.members = list(_members(code, found.end(), found[1] == "struct"))
+
+
+class Member:
+    def __init__(self, offset, head, body, public):
+        self.offset = offset + len(head) - len(head.lstrip())
+        self.head = head.strip()  # its text up to '{' or ';'
+        self.body = body          # of a method that is defined here; else empty
+        self.public = public
+        self.method = _method_name(self.head)  # None: it is none
+
+
+def classes(code):
+    """Each Class that is defined in `code`, inner ones, too."""
+    return [Class(code, found) for found in _CLASS.finditer(code)
+            if not code[:found.start()].rstrip().endswith("enum")]
+
+
+def _members(code, first, public):
+    last = _end_of(code, first - 1, "{", "}") - 1
+    start = i = first
+    while i < last:
+        head = code[start:i]
+        if code[i] == ":" and _access(code, start, i):
+            public = head.strip() == "public"
+            start = i + 1
+        elif code[i] == ";":
+            yield Member(start, head, "", public)
+            start = i + 1
+        elif code[i] == "{":
+            end = _end_of(code, i, "{", "}")
+            # After a member initialiser a constructor goes on, and a value up to its ';'.
+            if _opens_function(head) and code[end:last].lstrip()[:1] not in (*",{;)", ""):
+                yield Member(start, head, code[i:end], public)
+                start = end
+            i = end - 1
+        i += 1
+
+
+def _method_name(head):
+    head = _collapse(_ANGLES, head)
+    found = _METHOD.search(head)
+    return found and not re.search(r"=|\boperator\b", head[:found.start()]) and found[1] or None
+
+
+def definitions(code):
+    """(class, method, body) of each method that is defined outside of its class."""
+    for found in _DEFINED.finditer(code):
+        end = _end_of(code, found.end() - 1, "(", ")")
+        brace = re.compile(r"[\w\s]*(?:\([^()]*\)\s*)?\{").match(code, end)
+        if brace:
+            yield found[1], found[2], code[end:_end_of(code, brace.end() - 1, "{", "}")]

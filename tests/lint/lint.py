@@ -319,6 +319,79 @@ def check_locks(tree):
             tree.report(LOCKS_PAGE, 1, f"the lock {lock} of {name} is not in the table")
 
 
+OTHER_THREAD = re.compile(r"Thread: (?:any|main)\b")
+THREAD_ASSERT = "SHOAL_ASSERT_ON("
+
+
+def is_of_other_threads(text, code, offset):
+    """Whether the comment above a declaration, or above the ones before it in its block, or the one
+    on its line says so."""
+    above = list(zip(text[:offset].split("\n"), code[:offset].split("\n")))[:-1]
+    while above and above[-1][1].rstrip().endswith((";", "}")):
+        above.pop()
+    said = [text[text.rfind("\n", 0, offset) + 1:].split("\n", 1)[0]]
+    while above and above[-1][0].lstrip().startswith("//"):
+        said.append(above.pop()[0])
+    return any(OTHER_THREAD.search(line) for line in said)
+
+
+class ThreadsOfClasses:
+    """Which classes belong to a thread, and which of their methods do not assert it."""
+
+    def __init__(self, tree):
+        self.codes = {p: cxx.without_directives(cxx.without_comments(tree.texts[p]))
+                      for p in tree.cxx() if module_of(p) is not None}
+        self.tree = tree
+        self.classes, self.bodies, self.free = [], {}, set()
+        for path, code in self.codes.items():
+            folder = path.rpartition("/")[0]
+            for name, method, body in cxx.definitions(code):
+                self.bodies.setdefault((folder, name, method), []).append(body)
+            for one in cxx.classes(code):
+                self.classes.append((path, one))
+                self.free |= {(one.name, m.method) for m in one.members
+                              if m.method and self.said_free(path, m.offset)}
+
+    def said_free(self, path, offset):
+        return is_of_other_threads(self.tree.texts[path], self.codes[path], offset)
+
+    def bodies_of(self, path, one, method):
+        return ([m.body for m in one.members if m.method == method and m.body] +
+                self.bodies.get((path.rpartition("/")[0], one.name, method), []))
+
+    def belongs(self, path, one):
+        if self.said_free(path, one.offset):
+            return False
+        return any(rules.THREAD_OWNER.search(m.head) if m.method is None else
+                   any(THREAD_ASSERT in body for body in self.bodies_of(path, one, m.method))
+                   for m in one.members)
+
+    def silent(self, path, one):
+        """The first declaration of each method that ought to assert and does not."""
+        methods = {}
+        for member in one.members:
+            name = member.method
+            if name is None or name.lstrip("~") == one.name or member.head.startswith("static "):
+                continue
+            free = any((base, name) in self.free for base in [one.name, *one.bases])
+            if not free and (member.public or re.search(r"\boverride$", member.head)):
+                methods.setdefault(name, []).append(member)
+        for name, declared in methods.items():
+            bodies = self.bodies_of(path, one, name)
+            if sum(THREAD_ASSERT in b for b in bodies) < min(len(declared), len(bodies)):
+                yield declared[0]
+
+
+def check_threads(tree):
+    """A class that knows its executor asserts it in each method that others call."""
+    threads = ThreadsOfClasses(tree)
+    for path, one in threads.classes:
+        for member in threads.silent(path, one) if threads.belongs(path, one) else ():
+            tree.report(path, line_at(tree.texts[path], member.offset),
+                        f"{one.name}::{member.method} must begin with SHOAL_ASSERT_ON, as its "
+                        "class belongs to a thread, or say `Thread: any` or `Thread: main`")
+
+
 def check_format(tree):
     paths = tree.cxx()
     if not paths:
@@ -335,7 +408,7 @@ def check_format(tree):
 
 CHECKS = [check_includes, check_first_include, check_guards, check_namespaces, check_folders,
           check_unit_cycles, check_lengths, check_words, check_dead_files, check_locks,
-          check_format]
+          check_threads, check_format]
 
 
 def lint(root):

@@ -247,6 +247,41 @@ class LintTest(unittest.TestCase):
                 self.expect_one({**self.with_source("net/links/a.cc", source),
                                  "docs/THREADS.md": "\n"}, "net/links/a.cc:3", "common/mutex.h")
 
+    def threads_of(self, **changes):
+        """A class of the control thread in good order, with pieces of it changed."""
+        pieces = {
+            "doc": "", "inline": "    SHOAL_ASSERT_ON(*control_);\n    return 1;\n",
+            "outside": "  SHOAL_ASSERT_ON(*control_);\n", "any": "  // Constant. Thread: any.\n",
+            "base": "", "owner": "  Executor* const control_;\n", **changes}
+        return self.with_source("net/links/a.cc", (
+            "class Base {{\n public:\n  virtual void Free() = 0;  // Thread: any.\n"
+            "  virtual void Bound() = 0;\n}};\n\n{doc}class A final : public Base {{\n public:\n"
+            "  explicit A(Executor* control) : control_(control) {{}}\n  ~A() {{ Close(); }}\n"
+            "  A& operator=(const A&) = delete;\n\n{any}  int size() const {{ return 1; }}\n"
+            "  int rank() const {{ return size(); }}\n\n  void Free() override {{}}\n"
+            "  int Count() {{\n{inline}  }}\n  void Act();\n\n private:\n{base}"
+            "  void Own() {{ Act(); }}\n"
+            "  std::function<void(int)> done_ = nullptr;\n{owner}}};\n\n"
+            "void A::Act() {{\n{outside}  Own();\n  done_();\n}}\n").format(**pieces))
+
+    def test_methods_assert_their_thread(self):
+        self.assertEqual(self.errors(**self.threads_of()), [])
+        for changes, method in (({"inline": "    Act();\n    return 1;\n"}, "Count"),
+                                ({"outside": ""}, "Act"), ({"any": ""}, "size"),
+                                ({"base": "  void Bound() override {}\n"}, "Bound")):
+            with self.subTest(method=method):
+                errors = self.errors(**self.threads_of(**changes))
+                self.assertTrue(errors[0].startswith("net/links/a.cc:"), errors)
+                self.assertIn(f"A::{method} must begin with SHOAL_ASSERT_ON", errors[0])
+
+    def test_other_classes_assert_no_thread(self):
+        silent = {"inline": "    Act();\n    return 1;\n", "outside": ""}
+        self.assertIn("A::", self.errors(**self.threads_of(**silent))[0])
+        for changes in ({"owner": "  Executor* control_;\n"},
+                        {"doc": "// Thread: any, unless noted.\n"}):
+            with self.subTest(changes=changes):
+                self.assertEqual(self.errors(**self.threads_of(**silent, **changes)), [])
+
     def test_format(self):
         self.expect_one(self.with_source("net/links/a.cc", "int  a;\n"), "net/links/a.cc",
                         "not formatted")

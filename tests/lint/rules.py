@@ -117,6 +117,10 @@ SYSTEM_HEADER = re.compile(
     r"|(dirent|dlfcn|errno|fcntl|fnmatch|glob|grp|ifaddrs|immintrin|langinfo|malloc|netdb|poll|"
     r"pthread|pty|pwd|sched|signal|spawn|termios|time|ucontext|unistd|wordexp|x86intrin|cpuid)\.h$")
 
+# A data member of a class that belongs to the thread which this knows.
+THREAD_OWNER = re.compile(
+    r"\b(Executor\* const control_|Member\* const member_|Generation\* const generation_)$")
+
 FOLDER_FILES_MAX = 45
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
