@@ -52,10 +52,11 @@ void AddSwitch(CLI::App* app, Parsed* p) {
   CLI::App* lines =
       Add(app, p, "switch", "Carry frames between network devices, each after a delay (benches do)",
           [p] { return BenchSwitch(p->devices, p->delay); });
-  lines->add_option("devices", p->devices, "Devices of this namespace, without addresses")
+  lines->add_option("devices", p->devices, "Network devices to connect, up and without addresses")
       ->required()
       ->expected(2, 1024);
-  lines->add_option("--delay", p->delay, "From any device to any other, like 20ms")->required();
+  lines->add_option("--delay", p->delay, "Delay of each frame between two devices, like 20ms")
+      ->required();
   lines->footer(kSwitchHelp);
 }
 
@@ -66,36 +67,40 @@ void AddPipeline(CLI::App* app, Parsed* p) {
   const auto option = [&](const char* name, auto& value, const char* help) {
     pipeline->add_option(name, value, help)->capture_default_str();
   };
-  option("--stages", b.stages, "Stages, a peer each");
-  option("--micro-batches", b.micro_batches, "Per step");
-  option("--shape", b.shape, "ROWSxTOKENSxHIDDEN of a micro-batch");
-  option("--forward-ms", b.forward_ms, "Time of a forward");
-  option("--backward-ms", b.backward_ms, "Time of a whole backward");
+  option("--stages", b.stages, "Stages of the pipeline, one peer each");
+  option("--micro-batches", b.micro_batches, "Micro-batches per step");
+  option("--shape", b.shape, "Shape of a micro-batch: ROWSxTOKENSxHIDDEN");
+  option("--forward-ms", b.forward_ms, "Time of a micro-batch's forward");
+  option("--backward-ms", b.backward_ms, "Time of a micro-batch's whole backward");
   pipeline->add_option("--weight-ms", b.weight_ms,
-                       "Of these, gradients of the weights (default: half)");
-  option("--weight-parts", b.weight_parts, "In which these are computed: layers of a stage");
-  option("--links", b.links, "Rates, or off: 500mbit,100mbit");
-  option("--codecs", b.codecs, "FORWARD/BACKWARD, several behind commas or semicolons");
-  option("--schedules", b.schedules, "1f1b, zero-bubble");
-  option("--rtt", b.rtt, "Round trip added between any two machines; takes namespaces");
-  option("--epoch-steps", b.epoch_steps, "Steps until all samples were visited once");
-  option("--warmup", b.warmup, "Steps before the measured ones; the first visits are the first");
-  option("--steps", b.steps, "Measured steps");
-  pipeline->add_option("--step-limit", b.step_limit,
-                       "A row fails when no step ended for so long (default: by its simulation)");
+                       "Part of --backward-ms that computes weight gradients (default: half)");
+  option("--weight-parts", b.weight_parts,
+         "Pieces in which a stage computes weight gradients, one per layer");
+  option("--links", b.links, "Line rates to measure, comma-separated; off: unlimited");
+  option("--codecs", b.codecs, "FORWARD/BACKWARD codec pairs, separated by commas or semicolons");
+  option("--schedules", b.schedules, "Schedules to measure, comma-separated: 1f1b, zero-bubble");
+  option("--rtt", b.rtt, "Round trip added between machines, like 40ms; needs root");
+  option("--epoch-steps", b.epoch_steps,
+         "Steps in which every sample is visited once, from the first step on");
+  option("--warmup", b.warmup, "Steps before the measured ones, including --epoch-steps");
+  option("--steps", b.steps, "Steps that are measured");
+  pipeline->add_option(
+      "--step-limit", b.step_limit,
+      "Time without a finished step after which a row fails (default: from simulation)");
   option("--in-flight", b.in_flight, "Micro-batches in flight per stage; 0: the peers choose");
   option("--change", b.change, "Relative change of activations between visits");
-  option("--change-decay", b.change_decay, "By which it shrinks at each visit");
+  option("--change-decay", b.change_decay, "Factor on --change at each further visit");
   option("--dilation", b.dilation,
-         "Everything in slow motion, and figures converted back: with 4, eight peers on two "
+         "Run everything N times slower and convert figures back: with 4, eight peers on two "
          "cores have a core each");
   pipeline->add_flag("--no-reference", b.no_reference,
-                     "Fractions of the simulated raw run, not of a measured one");
-  pipeline->add_flag("--no-namespaces", b.no_namespaces, "Shape by the peers' own caps");
-  pipeline->add_option("--plot", b.plot, "SVG to write");
-  pipeline->add_option("--trace", b.trace, "One step of the last row, for Perfetto");
-  pipeline->add_option("--dir", b.directory, "Where the swarms live (must be empty)");
-  pipeline->add_flag("--keep", b.keep, "Keep that folder");
+                     "Compare with a simulated raw run instead of a measured one");
+  pipeline->add_flag("--no-namespaces", b.no_namespaces,
+                     "Shape lines by the peers' own caps, not by network namespaces");
+  pipeline->add_option("--plot", b.plot, "File for an SVG plot");
+  pipeline->add_option("--trace", b.trace, "File for a Perfetto trace of one step of the last row");
+  pipeline->add_option("--dir", b.directory, "Empty folder for the swarms' files");
+  pipeline->add_flag("--keep", b.keep, "Keep the folder of --dir afterwards");
   pipeline->add_flag("--json", b.json,
                      "Print one JSON object on standard output, and nothing else");
   pipeline->footer(kPipelineHelp);

@@ -163,14 +163,16 @@ void AddStoreCommands(CLI::App* app, Parsed* p) {
         Add(store, p, name, help, [p, name = name] { return StoreCommand(p->peer, name, {}); }), p,
         true);
   }
-  CLI::App* drop = Add(store, p, "drop", "Drop the records of one run, or of all runs",
+  CLI::App* drop = Add(store, p, "drop", "Drop records and checkpoints of one run, or of all runs",
                        [p] { return DropNow(p); });
-  CLI::Option* all = drop->add_flag("--all", p->store_all, "Drop the records of all runs");
-  drop->add_option("--run", p->store_run,
-                   "Id of the run whose records to drop: 16 hexadecimal digits")
+  CLI::Option* all = drop->add_flag("--all", p->store_all, "Drop all runs");
+  drop->add_option("--run", p->store_run, "Id of the run to drop: 16 hexadecimal digits")
       ->excludes(all);
   PeerOptions(drop, p, true);
 }
+
+// As run.toml takes them.
+constexpr int kStagesMax = 256, kPipelinesMax = 64;
 
 // Of steps, micro-batches and rows on the command line.
 const CLI::Range kCount(std::uint64_t{1}, std::uint64_t{1'000'000'000});
@@ -185,9 +187,9 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   init->add_option("--name", p->init.name, "Name of the run, shown to its peers");
   init->add_option("--stages", p->init.stages,
                    "Stages of each pipeline: peers that the layers are divided among")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, kStagesMax));
   init->add_option("--pipelines", p->init.pipelines, "Pipelines that train side by side")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, kPipelinesMax));
   init->add_option("--steps", p->init.steps, "Optimizer steps of the run")->check(kCount);
   init->add_option("--micro-batches", p->init.micro_batches,
                    "Micro-batches per step, over all pipelines")
@@ -249,9 +251,10 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_option("--forward", o.forward, "Codec of activations")->capture_default_str();
   demo->add_option("--backward", o.backward, "Codec of gradients of activations")
       ->capture_default_str();
-  demo->add_option("--replica", o.replica,
-                   "How pipelines agree: average, qadam:bits=4, onebit, powersgd:rank=16, "
-                   "qsdp:weights=8,gradients=8, marsit, cocktail and others")
+  demo->add_option(
+          "--replica", o.replica,
+          "How pipelines combine gradients: average, qadam:bits=4, onebit, powersgd:rank=16, "
+          "qsdp:weights=8,gradients=8, marsit, cocktail and others")
       ->capture_default_str();
   demo->add_option("--steps", o.steps, "Optimizer steps of the run")
       ->check(CLI::Range(1, 1000000))
@@ -260,7 +263,8 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_option("--model", o.model, "Hugging Face directory to fine-tune");
   demo->add_option("--data", o.data, "Text to train on, or a file made by `shoal prepare`");
   demo->add_option("--dir", o.directory, "Empty folder for everything that the demo makes");
-  demo->add_option("--seed", o.seed, "Seed of weights and order")->capture_default_str();
+  demo->add_option("--seed", o.seed, "Seed of fresh weights and of the order of samples")
+      ->capture_default_str();
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
 
@@ -269,8 +273,8 @@ void AddDemo(CLI::App* app, Parsed* p) {
 void AddRunCommands(CLI::App* app, Parsed* p) {
   const std::pair<const char*, const char*> names[] = {
       {"prepare", "Turn a text into token rows"},
-      {"init-model", "Fresh weights for a config.json"},
-      {"eval", "Perplexity of a model directory on a prepared file"}};
+      {"init-model", "Make a model directory with fresh weights from a config.json"},
+      {"eval", "Measure the perplexity of a model directory on a prepared file"}};
   for (const auto& [name, help] : names) {
     CLI::App* command = app->add_subcommand(name, help);
     command->prefix_command();

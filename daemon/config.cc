@@ -199,11 +199,14 @@ const std::vector<Key>& Keys() {
   static const std::vector<Key> keys = {
       Text("peer", "name", &C::name,
            "Name of this peer, shown to the organiser; empty: the machine's name.", CheckName),
-      Text("peer", "directory", &C::directory,
-           "Identity, delta store, checkpoints and cache; empty: $XDG_STATE_HOME/shoal."),
+      Text(
+          "peer", "directory", &C::directory,
+          "Folder of identity, delta store, checkpoints and cache; empty: $XDG_STATE_HOME/shoal or "
+          "~/.local/state/shoal."),
       Text("peer", "invite", &C::invite,
            "The organiser's invite line, or file:PATH; empty: wait for `shoal join`."),
-      Text("network", "listen", &C::listen, "Where neighbours connect; port 0: any free one."),
+      Text("network", "listen", &C::listen,
+           "host:port where neighbours connect; port 0: any free one."),
       List("network", "advertise", &C::advertise,
            "Names or addresses that neighbours can reach; empty: shoald finds them."),
       Rate("network", "upload", &C::upload, "Cap on all uploads, like \"20mbit\"; \"off\": none."),
@@ -213,23 +216,26 @@ const std::vector<Key>& Keys() {
            "auto: find out what the line takes and fill no router's queue; off: only the cap.",
            CheckPacing),
       Size("limits", "delta_store", &C::delta_store_bytes,
-           "Most bytes of m in the delta store; its files may take up to store.space times that."),
+           "Most bytes of m in the delta store. Files take up to 2.2 times that, 1.5 with "
+           "store.space = \"tight\"."),
       Size("limits", "activations", &C::activation_bytes,
            "Most memory for micro-batches in flight and for those whose weight gradients are "
            "pending (schedule zero-bubble), together."),
       Size("store", "memory", &C::store_memory_bytes,
            "Memory of the delta store: its index, buffers, and m read ahead."),
       Text("store", "space", &C::store_space,
-           "default: files below 2.2 times the m they hold; tight: below 1.5, more of them.",
+           "Disk space of the delta store: default, below 2.2 times the bytes of m; tight, below "
+           "1.5, in more files.",
            CheckStoreSpace),
-      Text("compute", "device", &C::device, "cpu, cuda, cuda:N or auto.", CheckDevice),
+      Text("compute", "device", &C::device, "Device of the model: cpu, cuda, cuda:N or auto.",
+           CheckDevice),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),
-      Text("status", "listen", &C::status_listen, "Status page, JSON and metrics."),
+      Text("status", "listen", &C::status_listen, "host:port of status page, JSON and metrics."),
       Flag("status", "allow_remote", &C::status_allow_remote,
            "Let status.listen be other than loopback; nothing asks for a password."),
-      Text("log", "level", &C::log_level, "trace, debug, info, warning, error or off.",
-           CheckLogLevel),
+      Text("log", "level", &C::log_level,
+           "Level of the log: trace, debug, info, warning, error or off.", CheckLogLevel),
   };
   return keys;
 }

@@ -163,12 +163,13 @@ void AddCommands(CLI::App* app, Request* request) {
     command->final_callback([request, work] { request->work = work; });
     return command;
   };
-  add("stats", "m by run and boundary, checkpoints by run", Stats);
-  add("verify", "Read every record; drop what is damaged", Verify);
-  add("compact", "Copy together what is live", Compact);
-  CLI::App* drop = add("drop", "Forget m and checkpoints of a run, or all", nullptr);
-  CLI::Option* run = drop->add_option("--run", request->run, "Run, 16 hexadecimal digits");
-  CLI::Option* all = drop->add_flag("--all", request->all, "All runs");
+  add("stats", "Print what the delta store holds, by run and boundary", Stats);
+  add("verify", "Read every record of the delta store and drop damaged ones", Verify);
+  add("compact", "Free the disk space that no record uses", Compact);
+  CLI::App* drop = add("drop", "Drop records and checkpoints of one run, or of all runs", nullptr);
+  CLI::Option* run =
+      drop->add_option("--run", request->run, "Id of the run to drop: 16 hexadecimal digits");
+  CLI::Option* all = drop->add_flag("--all", request->all, "Drop all runs");
   run->excludes(all);
   drop->final_callback([request] {
     if (request->run.empty() && !request->all) throw CLI::RequiredError("--run RUN or --all");
@@ -180,7 +181,9 @@ void AddCommands(CLI::App* app, Request* request) {
 
 ExitCode RunStoreTool(int argc, const char* const* argv) {
   SetLogLevel(LogLevel::kError);
-  CLI::App app{"What a peer that does not run keeps: m and checkpoints", "shoal store"};
+  CLI::App app{
+      "Looks into the delta store and checkpoints of this machine's peer while shoald is stopped",
+      "shoal store"};
   app.require_subcommand(1);
   Request request;
   AddCommands(&app, &request);

@@ -80,8 +80,9 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("codecs", "forward", &c->forward, 0, 0, "", "codec of activations");
   add("codecs", "backward", &c->backward, 0, 0, "", "codec of gradients of activations");
   add("replica", "method", &c->replica_method, 0, 0, "",
-      "how pipelines agree: average, average:dtype=bf16, average:codec=dithered:step=0.3, "
-      "qadam:bits=4, onebit, powersgd:rank=16, qsdp:weights=8,gradients=8, marsit or "
+      "how pipelines combine gradients: average, average:dtype=bf16, "
+      "average:codec=dithered:step=0.3, qadam:bits=4, onebit, powersgd:rank=16, "
+      "qsdp:weights=8,gradients=8, marsit or "
       "cocktail; most take local_steps=16, too");
   add("optimizer", "learning_rate", &c->learning_rate, 0, 1e3, "",
       "learning rate after the warm-up, the highest");
@@ -99,7 +100,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("schedule", "kind", &c->schedule, 0, 0, "auto|1f1b|zero-bubble",
       "order of work in a pipeline; auto: zero-bubble where memory allows");
   add("schedule", "in_flight_max", &c->in_flight_max, 0, 65536, "",
-      "micro-batches in flight per stage; 0: from measured times");
+      "most micro-batches in flight per stage; 0: chosen from measured times");
   add("network", "listen", &c->listen, 0, 0, "", "host:port for peers; port 0: any free one");
   add("network", "advertise", &c->advertise, 0, 0, "",
       "host or host:port put into the invite; empty: this machine's addresses");

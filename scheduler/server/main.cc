@@ -43,11 +43,13 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       ->envname("SHOAL_RUN_CONFIG");
   app.add_option("--dir", flags->directory, "Folder of the run's state, instead of run.directory");
   app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen");
-  app.add_option("--log-level", flags->log_level, "trace, debug, info, warning, error or off")
+  app.add_option("--log-level", flags->log_level,
+                 "Level of the log: trace, debug, info, warning, error or off")
       ->capture_default_str();
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
-  app.add_flag("--print-config", flags->print_config, "Print the effective settings and end");
-  app.add_flag("--print-size", flags->print_size, "Print how much m the run will keep and end");
+  app.add_flag("--print-config", flags->print_config, "Print the effective settings, then end");
+  app.add_flag("--print-size", flags->print_size,
+               "Print the size of m and what exchanges take, then end");
   app.add_flag(
       "--forget-history", flags->forget_history,
       "Start anew from the model's weights: history and artefacts in the run's folder move "

@@ -40,21 +40,27 @@ def arguments():
         "link", __doc__, needs="root, for network namespaces; iproute2.",
         takes="--warm-up and --seconds per row: with all 18 rows some eight minutes.",
         bounds="all rows say good: their fractions, latencies and CPU times hold")
-    parser.add_argument("--mbit", type=numbers, default=[50, 100, 500], help="rates of the line")
-    parser.add_argument("--rtt", type=numbers, default=[0, 40, 100], help="delays, both ways, ms")
+    parser.add_argument("--mbit", type=numbers, default=[50, 100, 500],
+                        help="rates of the line in Mbit/s, comma-separated (default: 50,100,500)")
+    parser.add_argument("--rtt", type=numbers, default=[0, 40, 100],
+                        help="round trips added to the line, ms, comma-separated (default: "
+                             "0,40,100)")
     parser.add_argument("--queue", type=numbers, default=[20, 200],
-                        help="queues of the router, ms at its rate")
+                        help="queues of the router, ms at its rate, comma-separated (default: "
+                             "20,200)")
     parser.add_argument("--congestion", default="cubic",
                         help="the kernel's congestion control: cubic,bbr (default: cubic)")
     parser.add_argument("--shaper", choices=("router", "peer"), default="router",
                         help="where the queue is; peer: the sender's kernel sees it (default: "
                              "router)")
     parser.add_argument("--both", action="store_true",
-                        help="both ends send; the rows tell of the first")
-    parser.add_argument("--seconds", type=float, default=10, help="measured, per row")
-    parser.add_argument("--warm-up", type=float, default=15, help="seconds before, per row")
-    parser.add_argument("--sender", default="", help="more options of link_peer send")
-    parser.add_argument("--receiver", default="", help="more options of link_peer receive")
+                        help="send from both ends at once; rows show the first end")
+    parser.add_argument("--seconds", type=float, default=10,
+                        help="seconds measured per row (default: 10)")
+    parser.add_argument("--warm-up", type=float, default=15,
+                        help="seconds before the measured ones, per row (default: 15)")
+    parser.add_argument("--sender", default="", help="more options for `link_peer send`")
+    parser.add_argument("--receiver", default="", help="more options for `link_peer receive`")
     parser.add_argument("--build", default=str(SOURCE / "build/release"), help="build folder")
     return parser.parse_args()
 

@@ -70,14 +70,20 @@ def arguments():
         "replica", __doc__, needs="root, for network namespaces; else upload caps stand for lines.",
         takes="some 40 minutes; --members, --mbit, --values and --methods pick; --quick a minute.",
         bounds="all results agreed, and bytes and fractions of all rows held")
-    parser.add_argument("--members", type=numbers, default=[2, 4, 8])
-    parser.add_argument("--mbit", type=numbers, default=[100, 500], help="rates of the lines")
-    parser.add_argument("--values", type=numbers, default=[10_000_000, LARGE])
-    parser.add_argument("--rtt", type=float, default=0, help="between any two members, ms")
-    parser.add_argument("--methods", default="*", help="patterns of names, ';' between them")
+    parser.add_argument("--members", type=numbers, default=[2, 4, 8],
+                        help="members of the group, comma-separated (default: 2,4,8)")
+    parser.add_argument("--mbit", type=numbers, default=[100, 500],
+                        help="rates of the lines in Mbit/s, comma-separated (default: 100,500)")
+    parser.add_argument("--values", type=numbers, default=[10_000_000, LARGE],
+                        help="fp32 values of the vector, comma-separated (default: 1e7,1e8)")
+    parser.add_argument("--rtt", type=float, default=0,
+                        help="round trip added between any two members, ms (default: 0)")
+    parser.add_argument("--methods", default="*",
+                        help="patterns of method names, ';' between them (default: all)")
     parser.add_argument("--seconds", type=float, default=5,
-                        help="measured per row, at least one exchange")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of a member")
+                        help="seconds measured per row, at least one exchange (default: 5)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(),
+                        help="compute threads of each member (default: one per core)")
     parser.add_argument("--dilation", type=replica_dilation.factor, default=1, metavar="K",
                         help="lines and delays K times as slow, all seconds (those of options, "
                              "too) a K-th of this machine's: members then have K times the "
@@ -89,7 +95,7 @@ def arguments():
     parser.add_argument("--tune", type=json.loads, default={},
                         help="more settings of direct exchanges, as OptionsOf in replica_peer.cc "
                              "reads them, JSON")
-    parser.add_argument("--member", default="", help="more options of replica_peer")
+    parser.add_argument("--member", default="", help="more options for each replica_peer")
     parser.add_argument("--python", default=os.environ.get("SHOAL_TORCH_PYTHON", sys.executable),
                         help="a Python with torch, for gloo (default: $SHOAL_TORCH_PYTHON, else "
                              "this one)")

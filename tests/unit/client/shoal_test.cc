@@ -76,6 +76,28 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
               AllOf(HasSubstr("init"), HasSubstr("start"), HasSubstr("export")));
 }
 
+// The most that deploy/run.toml says of a setting: "# ... (a whole number, 1 to 256)".
+int MostInRunFile(const std::string& setting) {
+  const std::string path = std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/deploy/run.toml";
+  const std::string text = ReadFile(path, 1 << 20).value();
+  const std::size_t end = text.find(")\n" + setting + " = ");
+  if (end == std::string::npos) return -1;
+  return std::atoi(text.c_str() + text.rfind(' ', end) + 1);
+}
+
+TEST_F(Shoal, InitTakesAsManyStagesAndPipelinesAsARunFile) {
+  for (const char* setting : {"stages", "pipelines"}) {
+    const int most = MostInRunFile(setting);
+    ASSERT_GT(most, 1) << setting;
+    const auto start = [&](int value) {
+      return Start("swarm init --model none --data none --dir " + At("run") + " --" + setting +
+                   " " + std::to_string(value));
+    };
+    EXPECT_NE(start(most).exit, 2) << setting;
+    EXPECT_EQ(start(most + 1).exit, 2) << setting;
+  }
+}
+
 TEST_F(Shoal, WrongUsageExitsWithTwo) {
   for (const char* arguments : {"", "fly", "status --fly", "demo --stages 0", "demo --link 5",
                                 "set", "set upload", "join", "swarm", "swarm status", "store",
