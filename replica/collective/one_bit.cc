@@ -12,7 +12,7 @@ namespace shoal::collective {
 namespace {
 
 // Lanes of `open` whose number is below `threshold` (1 to 2^32 - 1). The comparison goes from the
-// highest bit down and ends when no lane is left whose bits equal the threshold's so far: after
+// highest bit down. It ends when no lane is left whose bits equal the threshold's so far: after
 // some 8 of 32 levels, or at once where the threshold has no more ones.
 std::uint64_t TakeMask(const MergeNoise& noise, std::uint64_t word, std::uint32_t threshold,
                        std::uint64_t open) {
@@ -33,10 +33,10 @@ std::uint64_t TakeMask(const MergeNoise& noise, std::uint64_t word, std::uint32_
 
 }  // namespace
 
-MergeNoise::MergeNoise(std::uint64_t seed, std::uint64_t round, std::uint32_t segment,
+MergeNoise::MergeNoise(std::uint64_t seed, std::uint64_t round, std::uint32_t slice,
                        std::uint32_t draw) {
   const auto block = r123::Philox4x32()(
-      {{static_cast<std::uint32_t>(round), static_cast<std::uint32_t>(round >> 32), segment, draw}},
+      {{static_cast<std::uint32_t>(round), static_cast<std::uint32_t>(round >> 32), slice, draw}},
       {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}});
   key_ = {block[0], block[1]};
 }

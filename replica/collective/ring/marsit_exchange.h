@@ -1,7 +1,7 @@
 // MarsitExchange: a member's Marsit memory of one vector and its rounds over a ring or torus.
 //
-// The vectors of a stage (its buckets, say) have a MarsitExchange each and share a RingReduce;
-// their rounds run one after the other, in an order that is the same on all members.
+// The vectors of a stage (its buckets, say) have a MarsitExchange each and share a RingReduce.
+// Their rounds run one after the other, in the same order on all members.
 //
 // A round is a transaction: Start, then the update comes, then Commit or Rollback. Until Commit the
 // memory (c and the count towards the next exact round) is that of before; an abort or an error at

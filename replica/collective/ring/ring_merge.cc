@@ -58,9 +58,9 @@ class OneBitMerge final : public RingMerge {
     const std::size_t sign_words = SignWords(signs_);
     const std::size_t n =
         context.in_vector < sign_words ? std::min(into.size(), sign_words - context.in_vector) : 0;
-    const MergeNoise noise(seed_, context.round, static_cast<std::uint32_t>(context.segment),
+    const MergeNoise noise(seed_, context.round, static_cast<std::uint32_t>(context.slice),
                            RingDrawOf(context.phase, context.hop, context.member));
-    MergeSigns(from.first(n), context.received, context.own, noise, context.in_segment,
+    MergeSigns(from.first(n), context.received, context.own, noise, context.in_slice,
                into.first(n));
     for (std::size_t i = n; i < into.size(); ++i) into[i] |= from[i];
   }

@@ -20,9 +20,9 @@ struct MergeContext {
   std::uint64_t round = 0;
   RingPhase phase = RingPhase::kRowReduce;
   std::size_t hop = 0, member = 0;  // of the merging member
-  std::size_t segment = 0;
-  std::size_t in_segment = 0, in_vector = 0;  // first element
-  std::uint32_t received = 0, own = 0;        // members in both sides, neither 0
+  std::size_t slice = 0;
+  std::size_t in_slice = 0, in_vector = 0;  // first element
+  std::uint32_t received = 0, own = 0;      // members in both sides, neither 0
 };
 
 // Immutable. Thread: any; different chunks are merged at the same time.

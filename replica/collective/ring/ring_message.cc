@@ -18,7 +18,7 @@ void WriteRingHeader(const RingHeader& header, std::span<std::byte> message) {
   StoreLittle(at + 1, static_cast<std::uint8_t>(header.kind));
   StoreLittle(at + 2, static_cast<std::uint8_t>(header.phase));
   StoreLittle(at + 3, header.hop);
-  StoreLittle(at + 4, header.segment);
+  StoreLittle(at + 4, header.slice);
   StoreLittle(at + 8, header.chunk);
   StoreLittle(at + 12, header.contributors);
   StoreLittle(at + 16, header.round);
@@ -49,7 +49,7 @@ Result<RingHeader> ReadRingHeader(std::span<const std::byte> message) {
   return RingHeader{.kind = static_cast<RingKind>(kind),
                     .phase = static_cast<RingPhase>(phase),
                     .hop = LoadLittle<std::uint8_t>(at + 3),
-                    .segment = LoadLittle<std::uint32_t>(at + 4),
+                    .slice = LoadLittle<std::uint32_t>(at + 4),
                     .chunk = LoadLittle<std::uint32_t>(at + 8),
                     .contributors = LoadLittle<std::uint32_t>(at + 12),
                     .round = LoadLittle<std::uint64_t>(at + 16),

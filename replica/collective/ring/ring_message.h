@@ -19,7 +19,7 @@ struct RingHeader {
   RingKind kind = RingKind::kSum;
   RingPhase phase = RingPhase::kRowReduce;
   std::uint8_t hop = 0;
-  std::uint32_t segment = 0, chunk = 0;
+  std::uint32_t slice = 0, chunk = 0;
   std::uint32_t contributors = 0;  // members whose values are in the payload
   std::uint64_t round = 0;
   std::uint64_t epoch = 0;   // of the membership: the plan's generation

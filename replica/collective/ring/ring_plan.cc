@@ -63,19 +63,19 @@ Torus SquarestTorusOf(std::size_t members) {
   return {rows, members / rows};
 }
 
-Extent SegmentOf(std::size_t elements, std::size_t segment, std::size_t segments) {
-  // No product of elements and segments, so no overflow.
-  const std::size_t base = elements / segments, extra = elements % segments;
-  const std::size_t begin = segment * base + std::min(segment, extra);
-  return {begin, begin + base + (segment < extra ? 1 : 0)};
+Extent SliceOf(std::size_t elements, std::size_t slice, std::size_t slices) {
+  // No product of elements and slices, so no overflow.
+  const std::size_t base = elements / slices, extra = elements % slices;
+  const std::size_t begin = slice * base + std::min(slice, extra);
+  return {begin, begin + base + (slice < extra ? 1 : 0)};
 }
 
 std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors,
-                                  std::size_t member, std::size_t segment) {
+                                  std::size_t member, std::size_t slice) {
   SHOAL_CHECK(torus.members() <= replica::kRingMembersMax && member < torus.members() &&
-              segment < torus.members());
+              slice < torus.members());
   const std::size_t R = torus.rows, C = torus.columns;
-  const std::size_t first_column = segment / R, first_row = segment % R;
+  const std::size_t first_column = slice / R, first_row = slice % R;
   const std::size_t last_column = (first_column + C - 1) % C, last_row = (first_row + R - 1) % R;
   const std::size_t row = member / C;
   const bool in_last_column = member % C == last_column;

@@ -1,17 +1,17 @@
-// The hops of a ring and of a 2-D torus: which segment goes from whom to whom, and whose values it
+// The hops of a ring and of a 2-D torus: which slice goes from whom to whom, and whose values it
 // carries by then.
 //
 // A group of D = rows x columns members, member r in row r / columns and column r % columns; a ring
-// is a torus of one row. A vector is cut into D segments; segment s belongs to column s / rows and,
-// inside it, to row s % rows. Every segment travels, in four phases:
+// is a torus of one row. A vector is cut into D slices; slice s belongs to column s / rows and,
+// inside it, to row s % rows. Every slice travels, in four phases:
 //   1. along each row, from its column once around, collecting the row's members;
 //   2. down the column where phase 1 ended, from its row once around, collecting rows;
-//   3. on down that column: the finished segment goes to the other rows;
+//   3. on down that column: the finished slice goes to the other rows;
 //   4. along each row, to the other columns.
 // A member sends 2 (D-1)/D of the vector, as with direct messages, and only to its right and its
-// lower neighbour. Sources: ring as in Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
-// for clusters of workstations" (JPDC 2009); torus as in Mikami et al., "Massively distributed SGD"
-// (2018), which Marsit (DAC 2022) builds on. Pure. Thread: any.
+// lower neighbour. Source of the ring: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
+// for clusters of workstations" (JPDC 2009). Of the torus: Mikami et al., "Massively distributed
+// SGD" (2018), which Marsit (DAC 2022) builds on. Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_RING_RING_PLAN_H_
 #define SHOAL_REPLICA_COLLECTIVE_RING_RING_PLAN_H_
@@ -42,8 +42,8 @@ struct Extent {
   std::size_t size() const { return end - begin; }
   bool operator==(const Extent&) const = default;
 };
-// Segment `segment` of `segments` nearly equal ones; the first ones are one element longer.
-Extent SegmentOf(std::size_t elements, std::size_t segment, std::size_t segments);
+// Slice `slice` of `slices` nearly equal ones; the first ones are one element longer.
+Extent SliceOf(std::size_t elements, std::size_t slice, std::size_t slices);
 
 enum class RingPhase : std::uint8_t {
   kRowReduce = 0,
@@ -53,7 +53,7 @@ enum class RingPhase : std::uint8_t {
 };
 inline constexpr std::size_t kRingPhases = 4;
 
-// What a member does with a segment: waits for it, if `from`; merges it with its own (reduce) or
+// What a member does with a slice: waits for it, if `from`; merges it with its own (reduce) or
 // adopts it (gather); sends the outcome on, if `to`.
 struct RingStep {
   RingPhase phase = RingPhase::kRowReduce;
@@ -71,13 +71,13 @@ struct RingStep {
   bool operator==(const RingStep&) const = default;
 };
 
-// The steps of `member` with `segment` in order, at most one a phase; none in a group of one.
+// The steps of `member` with `slice` in order, at most one a phase; none in a group of one.
 // `contributors`: bit r says that member r has values in this sum; all members take part in the
-// hops. Needs torus.members() <= replica::kRingMembersMax, member and segment below it.
+// hops. Needs torus.members() <= replica::kRingMembersMax, member and slice below it.
 std::vector<RingStep> RingStepsOf(const Torus& torus, std::uint64_t contributors,
-                                  std::size_t member, std::size_t segment);
+                                  std::size_t member, std::size_t slice);
 
-// A number that no two merges of one segment share: for the key of a merge's random bits. `hop`
+// A number that no two merges of one slice share: for the key of a merge's random bits. `hop`
 // is that of the merging member.
 std::uint32_t RingDrawOf(RingPhase phase, std::size_t hop, std::size_t member);
 

@@ -1,4 +1,4 @@
-// The engine of ring_reduce.h. Every chunk of every segment walks through the steps of the plan by
+// The engine of ring_reduce.h. Every chunk of every slice walks through the steps of the plan by
 // itself: wait for a message, work on `compute`, send. `control` looks at headers only.
 
 #include "replica/collective/ring/ring_reduce.h"
@@ -36,8 +36,8 @@ struct Work {
 struct ChunkTask {
   RingStep step;
   bool first = false;  // of the chunk's steps
-  std::size_t segment = 0, chunk = 0;
-  std::size_t in_segment = 0, in_vector = 0, elements = 0;
+  std::size_t slice = 0, chunk = 0;
+  std::size_t in_slice = 0, in_vector = 0, elements = 0;
   Buffer message;  // what arrived; empty without step.from
 };
 
@@ -46,8 +46,8 @@ Result<std::uint64_t> TakeMessage(const ChunkTask& task, std::span<std::byte> ow
                                   const Work& work) {
   SHOAL_ASSIGN_OR_RETURN(const RingHeader header, ReadRingHeader(task.message.bytes()));
   const std::span<const std::byte> received = task.message.bytes().subspan(kRingHeaderBytes);
-  const std::string who = "chunk " + std::to_string(task.chunk) + " of segment " +
-                          std::to_string(task.segment) + " from member " +
+  const std::string who = "chunk " + std::to_string(task.chunk) + " of slice " +
+                          std::to_string(task.slice) + " from member " +
                           std::to_string(*task.step.from) + " of the stage group";
   if (Checksum64(received) != header.hash) {
     return DataLoss(who + " was damaged on its way; the exchange is tried again");
@@ -62,8 +62,8 @@ Result<std::uint64_t> TakeMessage(const ChunkTask& task, std::span<std::byte> ow
                        .phase = task.step.phase,
                        .hop = task.step.hop,
                        .member = work.member,
-                       .segment = task.segment,
-                       .in_segment = task.in_segment,
+                       .slice = task.slice,
+                       .in_slice = task.in_slice,
                        .in_vector = task.in_vector,
                        .received = task.step.received,
                        .own = task.step.own},
@@ -91,7 +91,7 @@ Result<Buffer> RunStep(ChunkTask task, Work* work) {
   WriteRingHeader({.kind = work->merge->kind(),
                    .phase = task.step.phase,
                    .hop = static_cast<std::uint8_t>(task.step.hop),
-                   .segment = static_cast<std::uint32_t>(task.segment),
+                   .slice = static_cast<std::uint32_t>(task.slice),
                    .chunk = static_cast<std::uint32_t>(task.chunk),
                    .contributors = task.step.received + task.step.own,
                    .round = work->round,
@@ -147,7 +147,7 @@ class RingReduceImpl final : public RingReduce {
     std::array<bool, kRingPhases> arrived{};  // by phase; never reset
     std::array<Buffer, kRingPhases> held;     // arrived and not yet used
   };
-  struct Segment {
+  struct Slice {
     Extent extent;  // elements of the vector
     std::vector<RingStep> steps;
     std::vector<Chunk> chunks;
@@ -165,12 +165,12 @@ class RingReduceImpl final : public RingReduce {
   void HoldEarly(Early early);
   void Refuse(std::size_t from, const Status& status);
   Status Place(std::size_t from, const RingHeader& header, Buffer message);
-  void Advance(std::size_t segment, std::size_t chunk);
-  void AfterStep(std::size_t segment, std::size_t chunk, Result<Buffer> message);
+  void Advance(std::size_t slice, std::size_t chunk);
+  void AfterStep(std::size_t slice, std::size_t chunk, Result<Buffer> message);
   void OnOutcome(Extent chunk);
   void Close();
-  Extent ChunkExtent(const Segment& segment, std::size_t chunk) const;  // in the segment
-  bool IsSettledFirst(Extent chunk) const;                              // in the vector
+  Extent ChunkExtent(const Slice& slice, std::size_t chunk) const;  // in the slice
+  bool IsSettledFirst(Extent chunk) const;                          // in the vector
   void Finish(Result<Buffer> result);
   // Runs `work` on compute, then `then` with its result here, unless the operation ended.
   template <typename Task, typename Then>
@@ -191,7 +191,7 @@ class RingReduceImpl final : public RingReduce {
   std::function<void(Result<Buffer>)> done_;
   std::shared_ptr<Work> work_;
   std::size_t chunk_elements_ = 1;
-  std::vector<Segment> segments_;
+  std::vector<Slice> slices_;
   std::size_t open_ = 0;                            // chunks with steps to do, or to be closed
   std::size_t unsettled_ = 0;                       // chunks that closing the others waits for
   std::deque<Extent> outcomes_;                     // of the vector, to be closed
@@ -239,9 +239,9 @@ Status RingReduceImpl::CheckStart(const RingRequest& request) const {
   return Status::Ok();
 }
 
-Extent RingReduceImpl::ChunkExtent(const Segment& segment, std::size_t chunk) const {
+Extent RingReduceImpl::ChunkExtent(const Slice& slice, std::size_t chunk) const {
   const std::size_t begin = chunk * chunk_elements_;
-  return {begin, std::min(begin + chunk_elements_, segment.extent.size())};
+  return {begin, std::min(begin + chunk_elements_, slice.extent.size())};
 }
 
 bool RingReduceImpl::IsSettledFirst(Extent chunk) const {
@@ -254,21 +254,21 @@ void RingReduceImpl::Plan(std::uint64_t contributors) {
   const std::size_t elements = work_->vector.size() / size;
   const Torus torus = TorusOf(members, options_.columns);
   chunk_elements_ = std::max<std::size_t>(1, options_.chunk_bytes / size);
-  segments_ = std::vector<Segment>(members);
+  slices_ = std::vector<Slice>(members);
   open_ = unsettled_ = closing_ = 0;
   outcomes_.clear();
   for (std::size_t s = 0; s < members; ++s) {
-    Segment& segment = segments_[s];
-    segment.extent = SegmentOf(elements, s, members);
-    segment.steps = RingStepsOf(torus, contributors, channel_->rank(), s);
-    const std::size_t n = segment.extent.size();
+    Slice& slice = slices_[s];
+    slice.extent = SliceOf(elements, s, members);
+    slice.steps = RingStepsOf(torus, contributors, channel_->rank(), s);
+    const std::size_t n = slice.extent.size();
     const std::size_t chunks = n / chunk_elements_ + (n % chunk_elements_ == 0 ? 0 : 1);
-    segment.chunks = std::vector<Chunk>(chunks);
-    if (segment.steps.empty()) continue;
+    slice.chunks = std::vector<Chunk>(chunks);
+    if (slice.steps.empty()) continue;
     open_ += chunks;
     for (std::size_t c = 0; c < chunks; ++c) {
-      const Extent chunk = ChunkExtent(segment, c);
-      const Extent in_vector{segment.extent.begin + chunk.begin, segment.extent.begin + chunk.end};
+      const Extent chunk = ChunkExtent(slice, c);
+      const Extent in_vector{slice.extent.begin + chunk.begin, slice.extent.begin + chunk.end};
       unsettled_ += IsSettledFirst(in_vector) ? 1 : 0;
     }
   }
@@ -312,9 +312,9 @@ void RingReduceImpl::Start(RingRequest request, std::function<void(Result<Buffer
           Finish(std::move(work_->vector));
         });
   }
-  for (std::size_t s = 0; s < segments_.size(); ++s) {
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
     // From the end, where the elements are that closing the others waits for.
-    for (std::size_t c = segments_[s].chunks.size(); c-- > 0;) Advance(s, c);
+    for (std::size_t c = slices_[s].chunks.size(); c-- > 0;) Advance(s, c);
   }
   early_bytes_.clear();
   for (Early& early : std::exchange(early_, {})) {
@@ -343,12 +343,12 @@ void RingReduceImpl::OnMessage(std::size_t from, std::uint64_t tag, Buffer messa
   if (!status.ok()) return Refuse(from, status);
   if (!started_ || tag > round_) return HoldEarly({from, tag, std::move(message)});
   if (!running_ || tag < round_) return;  // late
-  const std::size_t segment = header->segment, chunk = header->chunk;
+  const std::size_t slice = header->slice, chunk = header->chunk;
   if (Status placed = Place(from, *header, std::move(message)); !placed.ok()) {
     return Finish(placed.WithContext("a message from member " + std::to_string(from) +
                                      " of the stage group"));
   }
-  Advance(segment, chunk);
+  Advance(slice, chunk);
 }
 
 // A message that cannot be put right: something is lost, so no later operation could end either.
@@ -378,30 +378,28 @@ Status RingReduceImpl::Place(std::size_t from, const RingHeader& header, Buffer 
   if (header.method != work_->method || header.kind != work_->merge->kind()) {
     return InvalidArgument("it has another vector, method or contributors than here" + advice);
   }
-  if (header.segment >= segments_.size() ||
-      header.chunk >= segments_[header.segment].chunks.size()) {
-    return InvalidArgument("it has chunk " + std::to_string(header.chunk) + " of segment " +
-                           std::to_string(header.segment) + ", which does not exist" + advice);
+  if (header.slice >= slices_.size() || header.chunk >= slices_[header.slice].chunks.size()) {
+    return InvalidArgument("it has chunk " + std::to_string(header.chunk) + " of slice " +
+                           std::to_string(header.slice) + ", which does not exist" + advice);
   }
-  Segment& segment = segments_[header.segment];
+  Slice& slice = slices_[header.slice];
   const auto step = std::ranges::find_if(
-      segment.steps, [&](const RingStep& s) { return s.phase == header.phase && s.from; });
-  if (step == segment.steps.end() || *step->from != from || step->hop != header.hop + 1U) {
-    return InvalidArgument("nothing is awaited from it for segment " +
-                           std::to_string(header.segment) + " in phase " +
-                           std::to_string(static_cast<int>(header.phase)) + advice);
+      slice.steps, [&](const RingStep& s) { return s.phase == header.phase && s.from; });
+  if (step == slice.steps.end() || *step->from != from || step->hop != header.hop + 1U) {
+    return InvalidArgument("nothing is awaited from it for slice " + std::to_string(header.slice) +
+                           " in phase " + std::to_string(static_cast<int>(header.phase)) + advice);
   }
   if (header.contributors != step->received) {
     return InvalidArgument("it stands for " + std::to_string(header.contributors) +
                            " members instead of " + std::to_string(step->received) + advice);
   }
   const std::size_t expected =
-      ChunkExtent(segment, header.chunk).size() * work_->merge->element_bytes();
+      ChunkExtent(slice, header.chunk).size() * work_->merge->element_bytes();
   if (message.size() - kRingHeaderBytes != expected) {
     return InvalidArgument("its payload has " + std::to_string(message.size() - kRingHeaderBytes) +
                            " bytes instead of " + std::to_string(expected) + advice);
   }
-  Chunk& chunk = segment.chunks[header.chunk];
+  Chunk& chunk = slice.chunks[header.chunk];
   const auto phase = static_cast<std::size_t>(header.phase);
   if (std::exchange(chunk.arrived[phase], true)) return InvalidArgument("it came twice");
   traffic_.received_bytes += message.size();
@@ -410,21 +408,21 @@ Status RingReduceImpl::Place(std::size_t from, const RingHeader& header, Buffer 
   return Status::Ok();
 }
 
-void RingReduceImpl::Advance(std::size_t segment_index, std::size_t chunk_index) {
-  Segment& segment = segments_[segment_index];
-  Chunk& chunk = segment.chunks[chunk_index];
-  if (chunk.busy || chunk.next == segment.steps.size()) return;
-  const RingStep& step = segment.steps[chunk.next];
+void RingReduceImpl::Advance(std::size_t slice_index, std::size_t chunk_index) {
+  Slice& slice = slices_[slice_index];
+  Chunk& chunk = slice.chunks[chunk_index];
+  if (chunk.busy || chunk.next == slice.steps.size()) return;
+  const RingStep& step = slice.steps[chunk.next];
   const auto phase = static_cast<std::size_t>(step.phase);
   if (step.from && !chunk.arrived[phase]) return;
   chunk.busy = true;
-  const Extent extent = ChunkExtent(segment, chunk_index);
+  const Extent extent = ChunkExtent(slice, chunk_index);
   ChunkTask task{.step = step,
                  .first = chunk.next == 0,
-                 .segment = segment_index,
+                 .slice = slice_index,
                  .chunk = chunk_index,
-                 .in_segment = extent.begin,
-                 .in_vector = segment.extent.begin + extent.begin,
+                 .in_slice = extent.begin,
+                 .in_vector = slice.extent.begin + extent.begin,
                  .elements = extent.size(),
                  .message = std::move(chunk.held[phase])};
   OnCompute(
@@ -432,17 +430,17 @@ void RingReduceImpl::Advance(std::size_t segment_index, std::size_t chunk_index)
       [task = std::move(task), work = work_]() mutable {
         return RunStep(std::move(task), work.get());
       },
-      [this, segment_index, chunk_index](Result<Buffer> message) {
-        AfterStep(segment_index, chunk_index, std::move(message));
+      [this, slice_index, chunk_index](Result<Buffer> message) {
+        AfterStep(slice_index, chunk_index, std::move(message));
       });
 }
 
-void RingReduceImpl::AfterStep(std::size_t segment_index, std::size_t chunk_index,
+void RingReduceImpl::AfterStep(std::size_t slice_index, std::size_t chunk_index,
                                Result<Buffer> message) {
   if (!message.ok()) return Finish(message.status());
-  Segment& segment = segments_[segment_index];
-  Chunk& chunk = segment.chunks[chunk_index];
-  const RingStep& step = segment.steps[chunk.next];
+  Slice& slice = slices_[slice_index];
+  Chunk& chunk = slice.chunks[chunk_index];
+  const RingStep& step = slice.steps[chunk.next];
   if (step.to) {
     traffic_.sent_bytes += message->size();
     ++traffic_.sent_messages;
@@ -451,9 +449,9 @@ void RingReduceImpl::AfterStep(std::size_t segment_index, std::size_t chunk_inde
     }
   }
   chunk.busy = false;
-  if (++chunk.next < segment.steps.size()) return Advance(segment_index, chunk_index);
-  const Extent extent = ChunkExtent(segment, chunk_index);
-  OnOutcome({segment.extent.begin + extent.begin, segment.extent.begin + extent.end});
+  if (++chunk.next < slice.steps.size()) return Advance(slice_index, chunk_index);
+  const Extent extent = ChunkExtent(slice, chunk_index);
+  OnOutcome({slice.extent.begin + extent.begin, slice.extent.begin + extent.end});
 }
 
 void RingReduceImpl::OnOutcome(Extent chunk) {
@@ -486,10 +484,10 @@ void RingReduceImpl::Close() {
 std::vector<std::size_t> RingReduceImpl::Awaited() const {
   SHOAL_ASSERT_ON(*control_);
   std::vector<bool> awaited(channel_->size(), false);
-  for (const Segment& segment : segments_) {
-    for (const Chunk& chunk : segment.chunks) {
-      if (chunk.busy || chunk.next == segment.steps.size()) continue;
-      awaited[*segment.steps[chunk.next].from] = true;
+  for (const Slice& slice : slices_) {
+    for (const Chunk& chunk : slice.chunks) {
+      if (chunk.busy || chunk.next == slice.steps.size()) continue;
+      awaited[*slice.steps[chunk.next].from] = true;
     }
   }
   std::vector<std::size_t> members;
@@ -504,7 +502,7 @@ void RingReduceImpl::Finish(Result<Buffer> result) {
   running_ = false;
   ++*epoch_;
   work_.reset();
-  segments_.clear();
+  slices_.clear();
   outcomes_.clear();
   std::exchange(done_, nullptr)(std::move(result));  // last: it may destroy this
 }

@@ -1,7 +1,7 @@
 // RingReduce: one vector out of those of all members of a group, by hops around a ring or torus
-// (ring_plan.h): for members that reach few of the others, and for merges that work by hops.
+// (ring_plan.h). It serves members that reach few of the others, and merges that work by hops.
 //
-// Segments are cut into chunks, each a message: a chunk goes on as soon as it is merged, while the
+// Slices are cut into chunks, each a message: a chunk goes on as soon as it is merged, while the
 // next one arrives. What a member does to its values before and after that (RingEnds) is done by
 // chunk, too. The finished chunks are sent round verbatim, so all members end with the same
 // bits. The order of a sum is that of the hops, fixed by the plan. Latencies: 2 (D-1) in a ring,

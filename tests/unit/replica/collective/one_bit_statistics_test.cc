@@ -1,5 +1,5 @@
-// The outcome of the one-bit merge over whole rings and tori: for every pattern of members' bits
-// and every segment, so every rotation, the probability of a 1 is the share of ones.
+// The outcome of the one-bit merge over whole rings and tori. For every pattern of members' bits
+// and every slice, so every rotation, the probability of a 1 is the share of ones.
 
 #include <gtest/gtest.h>
 
@@ -29,11 +29,11 @@ struct MergeOf {
   double take;  // probability that the member's own bit is taken
 };
 
-// The merges of a segment in order; the last one makes the outcome.
-std::vector<MergeOf> MergesOf(const Torus& torus, std::uint64_t contributors, std::size_t segment) {
+// The merges of a slice in order; the last one makes the outcome.
+std::vector<MergeOf> MergesOf(const Torus& torus, std::uint64_t contributors, std::size_t slice) {
   std::vector<std::vector<RingStep>> steps;
   for (std::size_t m = 0; m < torus.members(); ++m) {
-    steps.push_back(RingStepsOf(torus, contributors, m, segment));
+    steps.push_back(RingStepsOf(torus, contributors, m, slice));
   }
   std::vector<MergeOf> merges;
   for (const RingPhase phase : {RingPhase::kRowReduce, RingPhase::kColumnReduce}) {
@@ -73,7 +73,7 @@ TEST_P(OneBitShapes, TheExactProbabilityIsTheShareOfOnes) {
   }
 }
 
-// Bits of a member: in every segment, for every pattern of members' bits, `words` words of its own.
+// Bits of a member: in every slice, for every pattern of members' bits, `words` words of its own.
 Words PatternBits(std::size_t members, std::size_t member, std::size_t words) {
   Words bits;
   for (std::size_t s = 0; s < members; ++s) {
@@ -84,7 +84,7 @@ Words PatternBits(std::size_t members, std::size_t member, std::size_t words) {
   return bits;
 }
 
-TEST_P(OneBitShapes, HundredThousandDrawsPerPatternAndSegment) {
+TEST_P(OneBitShapes, HundredThousandDrawsPerPatternAndSlice) {
   constexpr std::size_t kWords = 1563;  // 100032 draws
   constexpr double kSigmas = 4.5;  // in some 1700 cases of all shapes: by chance in 1 of 80 runs
   const std::size_t members = torus.members();

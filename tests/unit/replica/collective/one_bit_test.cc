@@ -30,9 +30,9 @@ TEST(MergeNoiseTest, DrawsOfTheFirstVersion) {
 }
 
 TEST(MergeNoiseTest, EveryPartOfTheKeyCounts) {
-  const auto draw = [](std::uint64_t seed, std::uint64_t round, std::uint32_t segment,
+  const auto draw = [](std::uint64_t seed, std::uint64_t round, std::uint32_t slice,
                        std::uint32_t number, std::uint64_t word) {
-    return MergeNoise(seed, round, segment, number).Pair(word, 0)[0];
+    return MergeNoise(seed, round, slice, number).Pair(word, 0)[0];
   };
   const std::vector<std::uint64_t> draws = {
       draw(1, 1, 1, 1, 1), draw(2, 1, 1, 1, 1),          draw(1, 2, 1, 1, 1),

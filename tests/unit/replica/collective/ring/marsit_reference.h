@@ -91,14 +91,14 @@ inline Closed Close(const MarsitOptions& options, const MarsitRates& rates, bool
   return closed;
 }
 
-// The ring in one place: every segment's members merged in the order of its hops. `contributors`:
+// The ring in one place: every slice's members merged in the order of its hops. `contributors`:
 // bit r, member r counts.
 inline Buffer MergeAround(std::vector<Buffer>& vectors, const RingMerge& merge, std::uint64_t round,
                           std::uint64_t contributors) {
   const std::size_t members = vectors.size(), size = merge.element_bytes();
   Buffer all(vectors[0].size());
   for (std::size_t s = 0; s < members; ++s) {
-    const Extent extent = SegmentOf(all.size() / size, s, members);
+    const Extent extent = SliceOf(all.size() / size, s, members);
     const auto part = [&](std::size_t member) {
       return vectors[member].bytes().subspan(extent.begin * size, extent.size() * size);
     };
@@ -113,8 +113,8 @@ inline Buffer MergeAround(std::vector<Buffer>& vectors, const RingMerge& merge, 
                      .phase = RingPhase::kRowReduce,
                      .hop = hop,
                      .member = member,
-                     .segment = s,
-                     .in_segment = 0,
+                     .slice = s,
+                     .in_slice = 0,
                      .in_vector = extent.begin,
                      .received = received,
                      .own = 1},

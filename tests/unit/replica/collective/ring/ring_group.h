@@ -19,14 +19,14 @@
 
 namespace shoal::collective {
 
-// The obvious sum of a torus: along each row from the segment's column, then down the rows.
+// The obvious sum of a torus: along each row from the slice's column, then down the rows.
 inline std::vector<float> SumInHopOrder(const Torus& torus,
                                         const std::vector<std::vector<float>>& values,
                                         std::uint64_t contributors) {
   const std::size_t R = torus.rows, C = torus.columns, n = values[0].size();
   std::vector<float> sum(n);
   for (std::size_t s = 0; s < R * C; ++s) {
-    const Extent extent = SegmentOf(n, s, R * C);
+    const Extent extent = SliceOf(n, s, R * C);
     for (std::size_t i = extent.begin; i < extent.end; ++i) {
       std::optional<float> total;
       for (std::size_t row = 0; row < R; ++row) {

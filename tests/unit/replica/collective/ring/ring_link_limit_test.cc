@@ -1,5 +1,5 @@
 // Rings and tori over lines of limited rates, in virtual time: how near they come to what the lines
-// allow, a hundredth of a vector of 100 M values on lines of a hundredth of 100 Mbit/s.
+// allow. The vector is a hundredth of 100 M values, the lines a hundredth of 100 Mbit/s.
 
 #include <gtest/gtest.h>
 

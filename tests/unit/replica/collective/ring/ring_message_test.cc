@@ -12,7 +12,7 @@ namespace {
 constexpr RingHeader kExample = {.kind = RingKind::kOneBit,
                                  .phase = RingPhase::kColumnReduce,
                                  .hop = 5,
-                                 .segment = 0x01020304,
+                                 .slice = 0x01020304,
                                  .chunk = 0x11121314,
                                  .contributors = 0x21222324,
                                  .round = 0x3132333435363738,

@@ -22,11 +22,11 @@ TEST(RingPlanTest, RaggedGroupsAreRings) {
   EXPECT_EQ(SquarestTorusOf(1), (Torus{1, 1}));
 }
 
-TEST(RingPlanTest, SegmentsCoverTheVector) {
+TEST(RingPlanTest, SlicesCoverTheVector) {
   for (const std::size_t n : {0u, 1u, 5u, 64u, 1001u}) {
     std::size_t at = 0;
     for (std::size_t s = 0; s < 7; ++s) {
-      const Extent extent = SegmentOf(n, s, 7);
+      const Extent extent = SliceOf(n, s, 7);
       EXPECT_EQ(extent.begin, at);
       EXPECT_LE(extent.size(), n / 7 + 1);
       at = extent.end;
@@ -36,7 +36,7 @@ TEST(RingPlanTest, SegmentsCoverTheVector) {
 }
 
 TEST(RingPlanTest, CountsFollowTheHopsAndNotTheRank) {
-  // Ring of 4, segment 2 starts at member 2: member 0 is the third on its way, member 1 the last.
+  // Ring of 4, slice 2 starts at member 2: member 0 is the third on its way, member 1 the last.
   const std::vector<RingStep> third = RingStepsOf(RingOf(4), 0b1111, 0, 2);
   ASSERT_EQ(third.size(), 2u);
   EXPECT_EQ(third[0], (RingStep{RingPhase::kRowReduce, 2, 3, 1, 2, 1}));
@@ -54,18 +54,18 @@ class RingPlanShapes : public testing::TestWithParam<TorusCase> {
               static_cast<std::size_t>(std::get<1>(GetParam()))};
 };
 
-// Runs one segment's steps on sets of members until nothing moves any more.
-struct SegmentRun {
+// Runs one slice's steps on sets of members until nothing moves any more.
+struct SliceRun {
   std::size_t members;
   std::vector<std::vector<RingStep>> steps;
-  std::vector<std::set<std::size_t>> have;  // by member: whose values its segment holds
+  std::vector<std::set<std::size_t>> have;  // by member: whose values its slice holds
   std::map<std::tuple<std::size_t, int, std::size_t>, std::set<std::size_t>> sent;  // to phase hop
   std::vector<std::size_t> next, sends;
 
-  SegmentRun(const Torus& torus, std::uint64_t contributors, std::size_t segment)
+  SliceRun(const Torus& torus, std::uint64_t contributors, std::size_t slice)
       : members(torus.members()), have(members), next(members), sends(members) {
     for (std::size_t m = 0; m < members; ++m) {
-      steps.push_back(RingStepsOf(torus, contributors, m, segment));
+      steps.push_back(RingStepsOf(torus, contributors, m, slice));
       if ((contributors >> m & 1) != 0) have[m] = {m};
     }
     while (Move()) {
@@ -107,17 +107,17 @@ struct SegmentRun {
   }
 };
 
-TEST_P(RingPlanShapes, EverySegmentCollectsEachContributorOnceAndReachesAll) {
+TEST_P(RingPlanShapes, EverySliceCollectsEachContributorOnceAndReachesAll) {
   const std::size_t members = torus.members();
   for (const std::uint64_t contributors :
        {(1ull << members) - 1, 1ull, 0xaaull & ((1ull << members) - 1), 1ull << (members - 1)}) {
     if (contributors == 0) continue;
     std::vector<std::size_t> sends(members);
     for (std::size_t s = 0; s < members; ++s) {
-      SegmentRun run(torus, contributors, s);
+      SliceRun run(torus, contributors, s);
       EXPECT_TRUE(run.sent.empty()) << "a message that nobody awaits";
       for (std::size_t m = 0; m < members; ++m) {
-        EXPECT_EQ(run.next[m], run.steps[m].size()) << "member " << m << " segment " << s;
+        EXPECT_EQ(run.next[m], run.steps[m].size()) << "member " << m << " slice " << s;
         EXPECT_EQ(run.have[m].size(), static_cast<std::size_t>(std::popcount(contributors)));
         sends[m] += run.sends[m];
       }
@@ -142,7 +142,7 @@ TEST_P(RingPlanShapes, MembersSendRightAndDownOnly) {
   }
 }
 
-TEST_P(RingPlanShapes, NoTwoMergesOfASegmentShareADraw) {
+TEST_P(RingPlanShapes, NoTwoMergesOfASliceShareADraw) {
   for (std::size_t s = 0; s < torus.members(); ++s) {
     std::set<std::uint32_t> draws;
     for (std::size_t m = 0; m < torus.members(); ++m) {

@@ -80,8 +80,8 @@ TEST(RingReduceTest, AChunkGoesAllTheWayWithoutWaitingForTheNextOne) {
   group.links->tap = [&](MemoryGroup::Message* message) {
     const RingHeader header = *ReadRingHeader(message->payload.bytes());
     if (header.phase == RingPhase::kRowGather) ++gathers;
-    // The last chunk of member 0's segment is lost at its first hop.
-    return header.segment != 0 || header.chunk != 99 || header.hop != 0;
+    // The last chunk of member 0's slice is lost at its first hop.
+    return header.slice != 0 || header.chunk != 99 || header.hop != 0;
   };
   group.Round(1, 0b111, std::vector(3, Floats(3 * 16 * 100, 1.0f)), NewSumMerge());
   EXPECT_EQ(gathers, 2u * (3 * 100 - 1));
