@@ -53,10 +53,10 @@ std::string Normal(std::string_view spec) {
   const std::size_t colon = text.find(':');
   const std::size_t plus = text.rfind('+');
   if (colon == std::string::npos || plus == std::string::npos || plus < colon) return text;
-  const std::string stage = text.substr(plus);
-  if (stage.find_first_of(":/,=") != std::string::npos) return text;  // a nested spec's own
+  const std::string coder = text.substr(plus);
+  if (coder.find_first_of(":/,=") != std::string::npos) return text;  // a nested spec's own
   text.erase(plus);
-  return text.insert(colon, stage);
+  return text.insert(colon, coder);
 }
 
 Result<std::uint32_t> Whole(std::string_view text, const std::string& what) {

@@ -70,16 +70,16 @@ struct BenchOptions {
 Result<BenchOptions> ReadBenchOptions(const BenchArguments& arguments);
 
 // Time dilation (Gupta et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006,
-// section 2). Compute times and round trips that are `dilation` times longer, and lines that carry
-// as much less: the same swarm in slow motion, to which the machine's processors look `dilation`
-// times as fast. Steps and statuses go by the clock of the machine; who compares them with what was
-// asked for divides them by `dilation`.
+// section 2). Compute times and round trips become `dilation` times longer, and lines carry as much
+// less. To the slowed swarm the machine's processors look `dilation` times as fast. Steps and
+// statuses use the machine's clock; divide their times by `dilation` to compare them with these
+// options.
 BenchOptions Slowed(const BenchOptions& options);
 BitsPerSecond Slowed(BitsPerSecond rate, double dilation);  // 0 stays: unlimited
 
-// "FORWARD/BACKWARD", several of them behind commas or semicolons. A comma or slash belongs to a
-// spec where key=value follows it, else it ends the spec. "raw" is raw:dtype=fp32, and an entropy
-// stage may stand at the end: aqsgd:bits=2+zstd is aqsgd+zstd:bits=2.
+// "FORWARD/BACKWARD" pairs, separated by commas or semicolons. A comma or slash belongs to a spec
+// where key=value follows it, else it ends the spec. "raw" is raw:dtype=fp32. An entropy coder may
+// stand at the end: aqsgd:bits=2+zstd is aqsgd+zstd:bits=2.
 Result<std::vector<CodecPair>> ParseCodecPairs(const std::string& text);
 
 }  // namespace shoal::bench

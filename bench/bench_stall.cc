@@ -47,30 +47,34 @@ std::map<std::string, double> TimeOf(const Json& status) {
   return time;
 }
 
-// The use that most of the time between two statuses went to; "" if none grew.
-std::string MainUse(const Json& first, const Json& second) {
+// The activity that took most of the time between two statuses; "" if none grew.
+std::string MainActivity(const Json& first, const Json& second) {
   const std::map<std::string, double> before = TimeOf(first);
   std::string most;
   double most_ms = 0;
-  for (const auto& [use, ms] : TimeOf(second)) {
-    const auto found = before.find(use);
+  for (const auto& [activity, ms] : TimeOf(second)) {
+    const auto found = before.find(activity);
     const double grown = ms - (found == before.end() ? 0 : found->second);
     if (grown <= most_ms) continue;
-    most = use;
+    most = activity;
     most_ms = grown;
   }
   return most;
 }
 
-std::string Describe(const std::string& use, std::int64_t stage) {
-  if (use == "wait_input") return "waits for an activation of stage " + std::to_string(stage - 1);
-  if (use == "wait_gradient") return "waits for a gradient of stage " + std::to_string(stage + 1);
-  if (use == "wait_codec") return "waits for its codec";
-  if (use == "wait_store") return "waits for its delta store";
-  if (use == "wait_step") return "waits for the step to end";
-  if (use == "exchange") return "exchanges gradients";
-  if (use.empty()) return "does nothing";
-  return "computes (" + use + ")";
+std::string Describe(const std::string& activity, std::int64_t stage) {
+  if (activity == "wait_input") {
+    return "waits for an activation of stage " + std::to_string(stage - 1);
+  }
+  if (activity == "wait_gradient") {
+    return "waits for a gradient of stage " + std::to_string(stage + 1);
+  }
+  if (activity == "wait_codec") return "waits for its codec";
+  if (activity == "wait_store") return "waits for its delta store";
+  if (activity == "wait_step") return "waits for the step to end";
+  if (activity == "exchange") return "exchanges gradients";
+  if (activity.empty()) return "does nothing";
+  return "computes (" + activity + ")";
 }
 
 std::string DescribeLinks(const Json& status) {
@@ -126,7 +130,7 @@ std::string DescribeStall(const std::optional<std::string>& scheduler,
     }
     const auto stage = static_cast<std::int64_t>(NumberIn(role, "stage"));
     told.emplace(stage, "; stage " + std::to_string(stage) + " (" + name + ") " +
-                            Describe(MainUse(first, second), stage) + DescribeLinks(second));
+                            Describe(MainActivity(first, second), stage) + DescribeLinks(second));
   }
   std::string text = DescribeRun(scheduler) + silent;
   for (const auto& [stage, line] : told) text += line;

@@ -32,9 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::uint8_t code : codes) {
     if (code >> bits != 0) abort();
   }
-  for (const EntropyCoder stage : {EntropyCoder::kNone, EntropyCoder::kZstd, EntropyCoder::kRans}) {
-    std::vector<std::byte> out(SymbolBytesMax(stage, n, bits));
-    out.resize(WriteSymbols(stage, codes, bits, out));
+  for (const EntropyCoder coder : {EntropyCoder::kNone, EntropyCoder::kZstd, EntropyCoder::kRans}) {
+    std::vector<std::byte> out(SymbolBytesMax(coder, n, bits));
+    out.resize(WriteSymbols(coder, codes, bits, out));
     std::vector<std::uint8_t> again(n);
     if (!ReadSymbols(out, bits, again, "fuzz").ok() || again != codes) abort();
   }
