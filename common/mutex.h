@@ -49,7 +49,6 @@ class ConditionVariable {
     condition_.wait(lock);
     lock.release();
   }
-  void NotifyOne() { condition_.notify_one(); }
   void NotifyAll() { condition_.notify_all(); }
 
  private:

@@ -3,9 +3,8 @@
 //
 // All stages exchange exactly until the method starts and a few steps of the generation have been
 // measured; what is decided then holds until the generation ends. A stage's backward ends when the
-// last of its members reports it (StepReady), counted from the step's beginning: early where the
-// pipeline ends early, and what an exchange needs beyond it is what compression can save. Pure.
-// Thread: control.
+// last of its members reports it (StepReady), counted from the step's beginning. Compression can
+// save what an exchange needs beyond that end. Pure. Thread: control.
 
 #ifndef SHOAL_SCHEDULER_STEPS_STAGE_CHOICE_H_
 #define SHOAL_SCHEDULER_STEPS_STAGE_CHOICE_H_
@@ -34,7 +33,6 @@ class StageChoice {
   void EndStep();
   // The stages that exchange exactly in `step`, in order; decides if it is time to.
   std::vector<std::uint32_t> ExactStages(std::uint64_t step);
-  bool decided() const { return decided_.has_value(); }
 
  private:
   struct Measured {

@@ -33,7 +33,7 @@ TEST(ConditionVariableTest, HandsTheMutexOverAndBack) {
       MutexLock lock(mutex);
       while (next % 2 != own) turn.Wait(mutex);
       ++next;
-      turn.NotifyOne();
+      turn.NotifyAll();
     }
   };
   std::thread other(player, 1);
