@@ -165,8 +165,8 @@ Status BenchNetwork::Shape(BitsPerSecond rate, Duration queue) {
       text += in + "ip link set dev line gso_max_size 65536\n";
       continue;
     }
-    // What may leave at once after a pause stays far below a message; smaller bursts of segments
-    // would cost more CPU than all the rest, for each wakes the program at the other end.
+    // What may leave at once after a pause stays far below a message. Smaller bursts of packets
+    // would cost more CPU than all the rest: each wakes the program at the other end.
     const auto half_ms = static_cast<std::uint64_t>(rate.bytes_per_second() / 2000);
     const std::uint64_t burst = std::clamp<std::uint64_t>(half_ms, 22 * kPacketBytes, 65536);
     const std::uint64_t bucket = std::max(burst + kPacketBytes, half_ms);

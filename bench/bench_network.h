@@ -2,10 +2,10 @@
 //
 // Each peer and the scheduler have a network namespace with one line to a hub in a namespace of its
 // own. What leaves a peer is shaped by tbf on its end of the line. The hub is the kernel, which
-// routes, or, where a round trip time is asked for, a process that switches frames after half of
-// it (packet_switch.h): so any two machines are that far apart, peers and scheduler, too. Nothing
-// outside these namespaces is touched. Without the right to make them all processes share the
-// loopback.
+// routes. Where a round trip time is asked for, the hub is a process that switches frames after
+// half of it (packet_switch.h). So any two machines, peers and scheduler, are that far apart.
+// Nothing outside these namespaces is touched. Without the right to make them all processes share
+// the loopback.
 // Thread: main.
 
 #ifndef SHOAL_BENCH_BENCH_NETWORK_H_

@@ -36,8 +36,8 @@ using client::RunAndCapture;
 
 constexpr std::size_t kOutputBytesMax = 1 << 20;
 // Bytes that count against a line's rate for one of payload. Of each packet of 1514 bytes, as tbf
-// counts them, 66 are headers; TLS, HTTP/2 and gRPC add 0.35 %, and a cap counts some headers of
-// the whole segment (docs/WIRE.md, "Counting bytes").
+// counts them, 66 are headers. TLS, HTTP/2 and gRPC add 0.35 %. A cap counts some headers of the
+// whole segment (docs/WIRE.md, "Counting bytes").
 constexpr double kBytesOfPackets = 1514.0 / 1448 * 1.0035;
 constexpr double kBytesOfCaps = 1.003;
 constexpr auto kInterrupted = static_cast<ExitCode>(130);

@@ -11,9 +11,9 @@
 
 namespace shoal::bench {
 
-// Reads what shoald --trace wrote (peers of one machine, whose clocks are one), keeps what belongs
-// to `step`, and writes it as one file in Chrome's trace format: a process per peer, in the order
-// of stages, times since the step's first event. Blocks on disk.
+// Reads what shoald --trace wrote for peers of one machine, whose clocks are one. Writes the events
+// of `step` to one file in Chrome's trace format. The file has a process per peer, in the order of
+// stages, and times since the step's first event. Blocks on disk.
 Status MergeTraces(const std::vector<std::string>& files, std::uint64_t step,
                    const std::string& output);
 

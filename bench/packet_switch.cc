@@ -93,8 +93,8 @@ DelaySwitch::Address AddressAt(std::span<const std::byte, ETH_ALEN> bytes) {
 bool IsGone(int error) { return error == ENETDOWN || error == ENXIO || error == ENODEV; }
 
 // Waking up costs more than a frame does. So after each round comes a pause, and under load frames
-// go in bunches. What came during a pause counts as come in its middle, and what is due in the
-// first half of the next one leaves before it: on average the delay is right.
+// go in bunches. Frames that came during a pause count as come in its middle. Frames due in the
+// first half of the next pause leave before it. So the delay is right on average.
 constexpr Duration kPauseMax = std::chrono::microseconds(500);
 constexpr int kPausesPerDelay = 40;
 

@@ -72,8 +72,8 @@ class AsioExecutor final : public Executor {
   const Clock& clock() const override { return SystemClock(); }
 
  private:
-  // With the hint 1, Asio queues what the thread posts to itself behind what other threads post
-  // while the task runs; any other hint keeps one queue, in order of posting.
+  // With the hint 1, Asio queues a thread's own posts behind those of other threads that come while
+  // the task runs. Any other hint keeps one queue, in order of posting.
   static int ConcurrencyHint(int threads) { return std::max(threads, 2); }
 
   // Whether the timer was still waited for; forgets it. Its destruction wakes the handler, which

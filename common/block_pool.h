@@ -1,6 +1,6 @@
 // BlockPool: memory for large buffers, kept for the next buffer of the same size class. The buffers
-// of micro-batches are megabytes large and live for milliseconds; given back to the system each
-// time, they would cost a page fault and a cleared page per 4 KiB anew.
+// of micro-batches are megabytes large and live for milliseconds. Given back to the system each
+// time, they would cost a page fault and a cleared page per 4 KiB.
 
 #ifndef SHOAL_COMMON_BLOCK_POOL_H_
 #define SHOAL_COMMON_BLOCK_POOL_H_

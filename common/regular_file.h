@@ -12,9 +12,9 @@ struct stat;  // of <sys/stat.h>
 
 namespace shoal {
 
-// As open(2), to read unless `flags` say more, O_CLOEXEC included, for regular files alone: a
-// folder, a pipe and a device are invalid arguments, and nobody waits for the other end of a pipe.
-// The caller closes the descriptor.
+// As open(2) with O_CLOEXEC, to read unless `flags` say more, for regular files alone. A folder, a
+// pipe and a device are invalid arguments; nobody waits for the other end of a pipe. The caller
+// closes the descriptor.
 Result<int> OpenRegularFile(const std::string& path, int flags = 0, unsigned mode = 0644);
 // What fstat says of it, too.
 Result<int> OpenRegularFile(const std::string& path, struct stat* info, int flags = 0,

@@ -5,9 +5,9 @@
 
 namespace shoal {
 
-// By default waiting OpenMP threads spin: on a machine that does something else, too, that takes
-// the cores from the very threads they wait for (measured: 5 times fewer samples per second with
-// two peers on two busy cores). The runtime reads its settings before main, so this starts the
+// By default waiting OpenMP threads spin. On a machine that does something else, too, spinning
+// takes the cores from the very threads that are waited for. Two peers on two busy cores made 5
+// times fewer samples per second. The runtime reads its settings before main, so this starts the
 // program anew with OMP_WAIT_POLICY=passive, unless the variable is set already. Call first in
 // main.
 void LetWaitingThreadsSleep(char** argv);

@@ -1,9 +1,9 @@
 // AppliedSteps: what is still to be told of steps that were ordered to be applied.
 //
 // A step's model is done before its m are in the store, and the next Apply may come in between.
-// What is compared and saved of the weights is taken when the model is done, before the next step
-// can change them; the scheduler hears of the step once its m are kept, too, and of its checkpoint
-// behind that. Thread: control.
+// Weights are compared and saved when the model is done, before the next step can change them. The
+// scheduler hears of the step once its m are kept, too, and after that of its checkpoint. Thread:
+// control.
 
 #ifndef SHOAL_DAEMON_APPLIED_STEPS_H_
 #define SHOAL_DAEMON_APPLIED_STEPS_H_

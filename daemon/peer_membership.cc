@@ -43,8 +43,8 @@ std::string KeptSettings(const DaemonConfig& config,
 
 }  // namespace
 
-// What says the most recent will: a flag or the settings, then what `shoal join` told this or an
-// earlier shoald, then the file that `shoal join` wrote before it started one.
+// The most recent will counts: a flag or the settings, then what `shoal join` told this or an
+// earlier shoald. Last comes the file that `shoal join` wrote before it started one.
 void PeerDaemon::Begin() {
   SHOAL_ASSERT_ON(*control_);
   paused_ = overlay_.paused;

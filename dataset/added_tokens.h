@@ -1,11 +1,11 @@
 // AddedTokens: the tokens of a tokenizer that are found in a text as a whole, before words are cut
-// and merged: special tokens such as <|endoftext|>, chat markers, and words that were added to a
-// vocabulary later.
+// and merged. They are special tokens such as <|endoftext|>, chat markers, and words that were
+// added to a vocabulary later.
 //
-// The rules are those of Hugging Face's `tokenizers` (added_vocabulary.rs), so that ids are the
-// same: of tokens that begin at the first position where any begins, the longest counts; then the
-// search goes on behind it. Tokens that are found in raw text ("normalized": false) come first, the
-// others are searched in what these leave.
+// The rules are those of Hugging Face's `tokenizers` (added_vocabulary.rs), so ids are the same. Of
+// the tokens that begin at the first position where any begins, the longest counts. The search then
+// goes on behind it. Tokens that are found in raw text ("normalized": false) come first, the others
+// are searched in what these leave.
 
 #ifndef SHOAL_DATASET_ADDED_TOKENS_H_
 #define SHOAL_DATASET_ADDED_TOKENS_H_

@@ -40,9 +40,9 @@ Result<BpeModel> ParseTokenizerJson(std::string_view json);
 Result<BpeModel> ParseVocabAndMerges(std::string_view vocab_json, std::string_view merges);
 
 // From whichever files `directory` has: tokenizer.json, else vocab.json + merges.txt, else
-// encoder.json + vocab.bpe; with what tokenizer_config.json and added_tokens.json beside them add.
-// <|endoftext|> counts as a special token wherever the vocabulary has it, as transformers' own
-// GPT-2 tokenizer has it.
+// encoder.json + vocab.bpe. tokenizer_config.json and added_tokens.json beside them add their
+// tokens. <|endoftext|> counts as a special token wherever the vocabulary has it, as transformers'
+// own GPT-2 tokenizer has it.
 Result<BpeModel> LoadBpeModel(const std::string& directory);
 
 // SHA-256 (hex) over names and merges.

@@ -1,6 +1,6 @@
-// Byte-level BPE (Sennrich et al. 2016, on bytes as in GPT-2): inside each word, the adjacent pair
-// whose merge comes first in the list is merged, the leftmost where it occurs twice, until no pair
-// is in the list.
+// Byte-level BPE (Sennrich et al. 2016, on bytes as in GPT-2). Inside each word the adjacent pair
+// whose merge comes first in the list is merged, until no pair is in the list. Of equal pairs the
+// leftmost is merged.
 
 #include <algorithm>
 #include <array>
@@ -142,8 +142,8 @@ class WordMerger {
     s.resize(count);
   }
 
-  // The same for long words in n log n: a linked list of symbols and a heap of pairs, of which
-  // those that a merge destroyed are skipped when they come up.
+  // The same for long words in n log n, with a linked list of symbols and a heap of pairs. Pairs
+  // that a merge destroyed are skipped when they come up.
   void MergeByHeap(std::vector<std::int32_t>* symbols) {
     std::vector<std::int32_t>& s = *symbols;
     const std::size_t end = s.size();

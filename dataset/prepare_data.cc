@@ -164,8 +164,8 @@ class Preparer {
     header_.validation.tokens = tokens - header_.train.tokens;
   }
 
-  // Encodes a file, many batches at once; their ids are appended in order, and batches begin only
-  // where words do, so that the ids do not depend on the number of threads.
+  // Encodes a file, many batches at once. Ids are appended in order, and batches begin only where
+  // words do. So the ids do not depend on the number of threads.
   Status AddFile(TextReader* reader, bool* first, DataSplit* split) {
     for (;;) {
       std::vector<TextBatch> batches;

@@ -1,5 +1,5 @@
-// The order of a class is a Fisher-Yates shuffle whose draws are Philox4x32-10 (Salmon et al.,
-// "Parallel random numbers: as easy as 1, 2, 3", SC 2011) at a counter of their own.
+// The order of a class is a Fisher-Yates shuffle. Its draws are Philox4x32-10 (Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011), each at a counter of its own.
 
 #include "dataset/sampler.h"
 

@@ -3,9 +3,9 @@
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// Text need not be UTF-8: every byte that starts no well-formed character (RFC 3629) is a word of
-// its own, and the text before and after it is split as if it stood alone. The words, joined, are
-// always the text.
+// Text need not be UTF-8. Every byte that starts no well-formed character (RFC 3629) is a word of
+// its own. The text before it and the text after it are split as if they stood alone. The words,
+// joined, are always the text.
 
 #ifndef SHOAL_DATASET_WORD_SPLITTER_H_
 #define SHOAL_DATASET_WORD_SPLITTER_H_

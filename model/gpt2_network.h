@@ -32,8 +32,8 @@ class Gpt2Network {
   // Writes the output, or returns the loss on the last stage. `keep`: for backward.
   double Forward(Kept* kept, bool keep, std::span<float> output) const;
   // The same part by part, for weights that are not all there: parts 0 .. forward_parts() - 1 in
-  // order, and each part of the backward, which begin with those of the forward if nothing was
-  // kept.
+  // order, then each part of the backward. If nothing was kept, the backward begins with the parts
+  // of the forward.
   std::size_t forward_parts() const;
   double ForwardPart(Kept* kept, std::size_t part, bool keep, std::span<float> output) const;
   std::size_t backward_parts() const { return (head_ ? 1u : 0u) + blocks_.size(); }

@@ -41,8 +41,8 @@ enum class ZeroMode : std::uint8_t {
   kNone,
   // Weights and gradients: the moments are in shards with the members of a stage group
   // (replica/qsdp_step.cc). Read of a moment gives what Load found in files, zeros where it found
-  // none; Write of one goes to files in `state_folder`, each value once before Save, which moves
-  // them; Apply is an error.
+  // none. Write of a moment goes to files in `state_folder`, each value once before Save, which
+  // moves them. Apply is an error.
   kZero1,
   // What HoldUnit gave memory to, unit by unit: all else is in shards (replica/zero3_step.cc).
   // Weights that are not held are read and written as moments are above. Save wants them written,

@@ -1,5 +1,5 @@
-// StateFiles: state of a stage that it does not hold in memory, as files: those it was loaded from
-// are read in place, and what is to be saved is collected piece by piece.
+// StateFiles: state that a stage keeps in files instead of memory. The files that it was loaded
+// from are read in place. State to be saved is collected piece by piece.
 //
 // So a stage whose optimizer state lives in shards elsewhere loads and saves all of it without ever
 // holding it. Thread: compute.

@@ -222,8 +222,9 @@ class SyntheticStage final : public StageModel {
   bool first() const { return stage_.range.first_layer == 0; }
   bool last() const { return stage_.range.last_layer == config_.layers; }
 
-  // Until `ms` after `start`. What a sleep takes too long the next operation makes up for, so that
-  // the sum is right; but only if it follows at once: who waits was not held up by it.
+  // Until `ms` after `start`. If a sleep takes too long, the next operation is shorter by that
+  // time, so that the sum is right. This holds only if it follows at once: a stage that waits was
+  // not held up by the sleep.
   void Pass(TimePoint start, double ms) {
     const TimePoint whole =
         start + std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));

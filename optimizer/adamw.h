@@ -48,8 +48,8 @@ void AdamWUpdate(const AdamWStep& step, std::span<const float> gradient, std::sp
 // AQ-SGD).
 //
 // Which of a run's steps update the variance, as a function of the step alone: the first `start`
-// ones; with `refresh` also single ones at intervals that begin with one step and double after
-// every 16 (0/1 Adam: Lu et al., ICLR 2023).
+// steps. With `refresh` single later steps do, too, at intervals that begin with one step and
+// double after every 16 (0/1 Adam: Lu et al., ICLR 2023).
 struct VarianceSchedule {
   std::uint64_t start = 0;
   bool refresh = false;

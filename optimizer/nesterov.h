@@ -1,6 +1,6 @@
-// Gradient descent with heavy-ball momentum and Nesterov's look ahead, on flat spans (Nesterov
-// 1983, in the form of Sutskever et al., "On the importance of initialization and momentum in deep
-// learning", ICML 2013): the outer step of local steps (DiLoCo: Douillard et al., 2023).
+// Gradient descent with heavy-ball momentum and Nesterov's look ahead, on flat spans: the outer
+// step of local steps (DiLoCo: Douillard et al., 2023). Source: Nesterov 1983, in the form of
+// Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013.
 //
 // State kept per value: momentum. Each operation is one correctly rounded fp32 operation, in the
 // order given, so that replicas stay equal to the bit. Pure; thread: any.

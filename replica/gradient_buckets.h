@@ -20,7 +20,7 @@ inline constexpr std::size_t kBucketsMax = 64;
 
 struct GradientBucket {
   std::shared_ptr<const ParameterGroup> part;  // of the same group
-  // Its gradient is final behind so many parts of the last micro-batch's weight gradients.
+  // The bucket's gradient is final behind so many parts of the last micro-batch's weight gradients.
   std::size_t final_after = 0;
 };
 
@@ -30,26 +30,28 @@ struct GradientBucket {
 std::vector<GradientBucket> CutBuckets(const std::shared_ptr<const ParameterGroup>& part,
                                        const FinalParts& final_after, std::uint64_t values_min);
 
-// Says which of a part's buckets are exchanged at a time: in their order, which is the same on all
-// members, and no more at once than keep a line busy. Each exchange has a window of its own, so all
-// at once would queue as many, and let some links fall behind others (ExchangeConfig).
+// Says which of a part's buckets are exchanged at a time. Buckets start in their order, which is
+// the same on all members, and no more at once than keep a line busy. Each exchange has a window of
+// its own, so exchanges of all buckets at once would let some links fall behind others
+// (ExchangeConfig).
 class BucketQueue {
  public:
-  // Bytes that the running ones send in all, about; two may always run, so that one fills the line
-  // while another waits for its last answers.
+  // About how many bytes the running exchanges send in all. Two may always run, so that one fills
+  // the line while another waits for its last answers.
   static constexpr double kBytesAtOnce = 8 << 20;
   static constexpr std::size_t kAlwaysAtOnce = 2;
 
   // `start`: begins the exchange of a bucket, which ends later.
   explicit BucketQueue(std::function<void(std::size_t bucket)> start) : start_(std::move(start)) {}
 
-  // The next one, of so many values; returns its number.
+  // Adds the next bucket, of so many values; returns its number.
   std::size_t Add(std::uint64_t values);
-  // From the first one again: none is ready, and those that ran were ended by their owner.
+  // Begins with the first bucket again: none is ready, and the owner has ended the exchanges that
+  // ran.
   void Restart();
-  // What this member has to say in it is there.
+  // This member's contribution to the bucket is there.
   void Ready(std::size_t bucket);
-  // Its exchange, which sent so many bytes, is over. Others may start.
+  // The bucket's exchange, which sent so many bytes, is over. Others may start.
   void Ended(std::size_t bucket, std::uint64_t sent_bytes);
 
  private:

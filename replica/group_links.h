@@ -1,6 +1,6 @@
 // GroupLinks: links to the peers that hold the same parameters, and the groups that these links
-// carry: the stage group, and for a tied embedding the peers of the first and the last stage, of
-// all pipelines and of the own one.
+// carry. The groups are the stage group and, for a tied embedding, the peers of the first and the
+// last stage, of all pipelines and of the own one.
 //
 // Stage group: ordered by pipeline. Embedding group: first stages by pipeline, then last stages by
 // pipeline; it uses the stage group's links and one to each peer at the other end. Ends: first,

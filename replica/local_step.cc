@@ -1,12 +1,12 @@
 // Local steps with any method (DiLoCo: Douillard et al., "DiLoCo: distributed low-communication
 // training of language models", 2023): every pipeline steps with its own gradients and keeps its
-// own moments. In a sync step the group agrees on the mean of how far the members have moved from
-// the parameters they had in common; Nesterov momentum on that mean moves the common parameters,
+// own moments. In a sync step the group agrees on the mean distance of the members from the
+// parameters that they had in common. Nesterov momentum on that mean moves the common parameters,
 // and everybody goes on from there.
 //
-// The two copies of a tied embedding that one pipeline has see both gradients in every step, so
-// they move alike: these two agree on one sum, by a codec that is right on average if differences
-// are not exact either.
+// The two copies of a tied embedding in one pipeline must move alike, so in every step they agree
+// on the sum of their gradients. If differences are not exact, the sum's codec need only be right
+// on average.
 
 #include <algorithm>
 #include <utility>

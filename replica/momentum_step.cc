@@ -1,7 +1,8 @@
 // The methods that agree on momenta, `qadam` and `onebit` (1-bit Adam: Tang et al., ICML 2021;
 // AQ-SGD, section on gradient compression). While the variance warms up, the group sums gradients
-// exactly. Afterwards the variance is frozen: every member folds its own gradient into the common
-// momentum, and the group agrees on the mean of these, quantised with error feedback at both ends.
+// exactly. Afterwards the variance is frozen. Every member folds its own gradient into the common
+// momentum. The group agrees on the mean of these momenta, quantised with error feedback at both
+// ends.
 //
 // Exchanges go bucket by bucket, as in gradient_step.cc. A gradient counts by the factor clip x
 // members / labels, which is known at Reduce. Clipping uses the root mean square of the norms of

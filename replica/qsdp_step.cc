@@ -1,19 +1,19 @@
-// The method with sharded optimizer state, `qsdp` (Markov, Vladu, Guo and Alistarh, ICML 2023):
-// every member owns a shard of the stage's values: their fp32 weights and moments. Gradients travel
-// to the owners, quantised without bias; an owner makes AdamW's step of their sum, and its new
+// The method with sharded optimizer state, `qsdp` (Markov, Vladu, Guo and Alistarh, ICML 2023).
+// Every member owns a shard of the stage's values: their fp32 weights and moments. Gradients travel
+// to the owners, quantised without bias. An owner makes AdamW's step of their sum, and its new
 // weights travel to all, quantised with a random shift. Everybody, the owner too, goes on with what
 // these bytes decode to. Tensors that are few or sensitive (norms, biases) travel in fp32, by
 // exchanges of their own.
 //
-// Bucket by bucket: gradients travel as soon as the last micro-batch's backward is through with
-// them, as if all pipelines counted in the step. Reduce confirms that, or else what began is rolled
-// back and begins again from the gradients that were kept for it. Owners tell the norms of their
-// sums; Apply brings the norm of the whole gradient, by which they clip, and only then do they make
+// Gradients travel bucket by bucket, as soon as the last micro-batch's backward is through with
+// them, as if all pipelines counted in the step. If Reduce does not confirm that, the exchanges are
+// rolled back and begin again from the gradients that were kept. Owners tell the norms of their
+// sums. Apply brings the norm of the whole gradient, by which owners clip; only then do they make
 // their step and send weights. So a step that is aborted before Apply has changed nothing.
 //
 // Shards are cut when a generation begins, from what the model was loaded with. A step that is
-// saved sends exact weights, and its Apply gives all moments to the model, slice by slice, which
-// need not hold them (model::ZeroMode): so a checkpoint has all of the state and any number of
+// saved sends exact weights. Its Apply gives all moments to the model, slice by slice; the model
+// need not hold them (model::ZeroMode). So a checkpoint has all of the state, and any number of
 // members goes on from it.
 
 #include <algorithm>

@@ -15,8 +15,8 @@ struct LineRate {
 };
 
 // By member, for ExchangeRequest::shares; empty: equal ones. A line whose upload is not known
-// counts as the fastest of those that are, since nothing has slowed it down yet; a download that is
-// not known as no limit. The same for the same rates on every machine.
+// counts as the fastest known one, since nothing has slowed it down yet. A download that is not
+// known counts as no limit. The same for the same rates on every machine.
 std::vector<double> SharesByRates(std::span<const LineRate> rates);
 
 }  // namespace shoal::replica

@@ -33,8 +33,9 @@
 
 namespace shoal::replica {
 
-// Values of a stage that one group agrees on, as a vector of their own: all, or all but the tied
-// embedding, or that alone, whose group has two members per pipeline.
+// Values of a stage that one group agrees on, as a vector of their own: all, all but the tied
+// embedding, or the tied embedding alone. The group of the tied embedding has two members per
+// pipeline.
 struct ParameterGroup {
   struct Range {
     std::size_t first = 0, values = 0;  // of the stage's flat vectors
@@ -57,7 +58,7 @@ ParameterGroups MakeParameterGroups(const GroupLinks& links,
 std::shared_ptr<const ParameterGroup> MakeParameterGroup(
     const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
     bool embedding);
-// Those of a part's tensors that `wanted` takes, as a part of their own with the same group.
+// The tensors of `part` that `wanted` takes, as a part of their own with the same group.
 std::shared_ptr<const ParameterGroup> Select(
     const ParameterGroup& part, const std::function<bool(const model::TensorLayout&)>& wanted);
 
@@ -66,7 +67,7 @@ Status ReadParameters(model::StageModel* model, model::StateVector which,
                       const ParameterGroup& part, std::span<float> values);
 Status WriteParameters(model::StageModel* model, model::StateVector which,
                        const ParameterGroup& part, std::span<const float> values);
-// The same of its values from `first` on.
+// The same of the part's values from `first` on.
 Status ReadParameters(model::StageModel* model, model::StateVector which,
                       const ParameterGroup& part, std::size_t first, std::span<float> values);
 Status WriteParameters(model::StageModel* model, model::StateVector which,
@@ -100,7 +101,7 @@ optimizer::AdamWOptions OptimizerOptionsOf(const Member& member, std::uint64_t s
 // count less than in the mean, the more so the more members there are.
 double ClipOf(const Member& member, const ReduceOrder& order);
 
-// Counts what an exchange of `values` fp32 values without a codec sends and receives: those who
+// Counts what an exchange of `values` fp32 values without a codec sends and receives. Members that
 // count own the shards among themselves, by `shares` (by member; empty: equal ones).
 void CountRaw(const ParameterGroup& part, const std::vector<std::uint64_t>& weights,
               std::uint64_t values, KindBytes* replica, const std::vector<double>& shares = {});
@@ -140,9 +141,10 @@ class ReplicaStep {
     static_cast<void>(step);
     static_cast<void>(parts);
   }
-  // Agrees with the groups on what the step's Apply will do. `done` gets the squared norm of the
-  // agreed gradient sum (what a method has in its place, in the same unit), the same number on all
-  // members of a stage, or why there is none; in a task of its own, once. One at a time.
+  // Agrees with the groups on what the step's Apply will do. `done` runs once, in a task of its
+  // own. It gets the squared norm of the agreed gradient sum, or of what the method has in its
+  // place in the same unit, or why there is none. The number is the same on all members of a stage.
+  // One at a time.
   virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
   // Does it: weights and moments move on, gradients are zero. `done` as above.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;

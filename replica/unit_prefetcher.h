@@ -1,6 +1,5 @@
 // UnitPrefetcher: gathers the units of parameters that the parts of a stage's operations need, one
-// part ahead, and releases them again; takes the weight gradients of each part and sends them to
-// their owners.
+// part ahead, and releases them again. It sends the weight gradients of each part to their owners.
 //
 // So a stage holds the weights of the units of two parts at most, and the gradients of one part.
 // Thread: control.

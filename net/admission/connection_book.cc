@@ -105,8 +105,8 @@ ConnectionBook::LineState* ConnectionBook::StateOf(const Line& line, TimePoint n
   return &state;
 }
 
-// Half of those without a connection, the ones that were not heard of for longest: whoever has many
-// lines gains a few handshakes, nobody is shut out, and the table stays bounded.
+// Forgets half of the lines without a connection, those not heard of for longest. Whoever has many
+// lines gains a few handshakes by it. Nobody is shut out, and the table stays bounded.
 void ConnectionBook::ForgetLines(TimePoint now) {
   std::vector<TimePoint> times;
   for (const auto& [line, state] : lines_) times.push_back(state.counted_at);

@@ -1,8 +1,8 @@
 // ConnectionBook: which accepted connections may stay, before anybody has said a word on them.
 //
 // Whoever connects is a stranger until a stream with an admitted key came over the connection
-// (Prove). Strangers are few: in all, per line (tcp_endpoint.h) and in handshakes per second; the
-// one that waits longest makes room for a new one, so that silent connections hold nobody up.
+// (Prove). Strangers are limited in all, per line (tcp_endpoint.h) and in handshakes per second.
+// The stranger that waits longest makes room for a new one, so silent connections hold nobody up.
 
 #ifndef SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_
 #define SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_
@@ -44,16 +44,16 @@ class ConnectionBook {
 
   struct Arrival {
     std::optional<ConnectionNumber> number;  // null: refused, close it
-    std::optional<ConnectionNumber> ended;   // make it end: it gives way
+    std::optional<ConnectionNumber> ended;   // make this one end: it gives way
   };
   Arrival Arrive(const TcpEndpoint& other_end, TimePoint now);
 
-  // A stream with an admitted key came over it. False: this key has too many connections, or there
-  // is no such connection.
+  // A stream with an admitted key came over the connection from `other_end`. False: this key has
+  // too many connections, or there is no such connection.
   bool Prove(const TcpEndpoint& other_end, const PeerId& key);
-  // Who has not proved anything in time: make them end.
+  // Connections that proved nothing in time: make them end.
   std::vector<ConnectionNumber> TakeOverdue(TimePoint now);
-  // Its descriptor is closed.
+  // The connection's descriptor is closed.
   void Gone(ConnectionNumber number);
 
   std::size_t size() const { return connections_.size(); }
@@ -68,7 +68,7 @@ class ConnectionBook {
     std::optional<PeerId> key;
   };
   struct LineState {
-    double handshakes = 0;  // that it may still begin now
+    double handshakes = 0;  // that the line may still begin now
     TimePoint counted_at;
     std::size_t strangers = 0;
   };

@@ -237,8 +237,8 @@ void ConnectionGate::Sweep(TimePoint now) {
   }
 }
 
-// The descriptor is gRPC's, which may close it at any moment: what is shut down is a copy, and only
-// if that is still the same socket. gRPC then finds the connection ended. Done again until it has.
+// The descriptor is gRPC's, which may close it at any moment. So a copy is shut down, and only if
+// it is still the same socket. gRPC then finds the connection ended. Done again until it has.
 void ConnectionGate::End(ConnectionNumber number) {
   Socket& socket = sockets_.at(number);
   socket.ending = true;

@@ -1,9 +1,9 @@
 // ConnectionGate: a listening port of shoal, in front of gRPC's TLS.
 //
 // gRPC 1.51 accepts without bound, and stops accepting for good where descriptors run out. So shoal
-// accepts itself, on one thread, keeps the book of who may stay (connection_book.h), and hands the
-// sockets of the others to gRPC. gRPC does not tell when it closes one: a descriptor is looked at
-// once a second, and is gone where it is no longer the same socket.
+// accepts itself, on one thread. It keeps the book of who may stay (connection_book.h) and hands
+// those sockets to gRPC. gRPC does not tell when it closes a socket. So each descriptor is looked
+// at once a second; it is gone if it is no longer the same socket.
 
 #ifndef SHOAL_NET_ADMISSION_CONNECTION_GATE_H_
 #define SHOAL_NET_ADMISSION_CONNECTION_GATE_H_

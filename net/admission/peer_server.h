@@ -1,5 +1,6 @@
-// PeerServer: a gRPC server that only admitted keys get to speak to: behind a ConnectionGate, with
-// the right to connect checked in the TLS handshake, and bounds on what a connection may hold.
+// PeerServer: a gRPC server that only admitted keys get to speak to. It stands behind a
+// ConnectionGate. The TLS handshake checks the right to connect, and limits bound what a connection
+// may hold.
 
 #ifndef SHOAL_NET_ADMISSION_PEER_SERVER_H_
 #define SHOAL_NET_ADMISSION_PEER_SERVER_H_

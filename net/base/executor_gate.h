@@ -1,8 +1,8 @@
 // ExecutorGate: an executor as calls of gRPC see it, which may end after their owner and after the
 // executor itself: once the gate is closed, what they post is dropped.
 //
-// So an owner goes without waiting for its calls: it cancels them and closes the gate; they end in
-// the background, on gRPC's threads, and touch nothing but what they own.
+// So an owner goes without waiting for its calls: it cancels them and closes the gate. The calls
+// end in the background, on gRPC's threads, and touch nothing but what they own.
 
 #ifndef SHOAL_NET_BASE_EXECUTOR_GATE_H_
 #define SHOAL_NET_BASE_EXECUTOR_GATE_H_

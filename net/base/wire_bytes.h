@@ -9,10 +9,10 @@
 
 namespace shoal::net {
 
-// `message_bytes` plus the gRPC prefix (5), HTTP/2 frame headers (9 per 16 KiB), TLS records (22
-// per 16 KiB: header, content type, tag) and an estimate for TCP, IP and link headers: 66 per
-// 64 KiB segment, as the kernel counts them where it leaves the cutting into packets to the
-// device (loopback, virtual and most real interfaces).
+// `message_bytes` plus the gRPC prefix (5), HTTP/2 frame headers (9 per 16 KiB) and TLS records (22
+// per 16 KiB: header, content type, tag). TCP, IP and link headers are estimated as 66 per 64 KiB
+// segment. The kernel counts them so where the device cuts segments into packets (loopback, virtual
+// and most real interfaces).
 inline std::uint64_t WireBytes(std::uint64_t message_bytes) {
   constexpr std::uint64_t kRecord = 16384;
   constexpr std::uint64_t kSegment = 65536;

@@ -195,8 +195,8 @@ class UploadReactor final : public SharedReactor<grpc::ServerReadReactor<pb::Upl
     return Status::Ok();
   }
 
-  // A call that broke may still write its last chunk after the next call has asked where to go on;
-  // what it wrote then comes twice, and is the same bytes. `refused`: why the chunk does not fit.
+  // A call that broke may still write its last chunk after the next call has asked where to go on.
+  // That chunk then comes twice, with the same bytes. `refused`: why the chunk does not fit.
   Result<std::uint64_t> AlreadyHeld(const Status& refused) const {
     const auto held = backend_->handlers.upload_offset(*peer_, chunk_.hash(), chunk_.size());
     if (held.ok() && chunk_.offset() + chunk_.data().size() <= *held) return *held;

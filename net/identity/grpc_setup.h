@@ -28,9 +28,9 @@ inline constexpr int kKeepaliveMs = 20'000;
 inline constexpr int kKeepaliveTimeoutMs = 20'000;
 inline constexpr int kMetadataBytesMax = 16 * 1024;
 
-// Before the first use of gRPC: its and protobuf's own log lines become debug lines of categories
-// "grpc" and "protobuf", and its callback threads stay for the life of the process. Idempotent.
-// Thread: any.
+// Call before the first use of gRPC. Log lines of gRPC and protobuf become debug lines of
+// categories "grpc" and "protobuf". The callback threads of gRPC stay for the life of the process.
+// Idempotent. Thread: any.
 void PrepareGrpc();
 
 // A connection of its own to `address` (never shared with another channel), pinned to `peer`. Sets

@@ -1,5 +1,5 @@
-// Mutual TLS with pinned keys, for every connection between machines: who the other end is, is
-// decided by its Ed25519 key alone; there are no authorities and no host names to check.
+// Mutual TLS with pinned keys, for every connection between machines. The Ed25519 key alone decides
+// who the other end is; there are no authorities and no host names to check.
 
 #ifndef SHOAL_NET_IDENTITY_TLS_H_
 #define SHOAL_NET_IDENTITY_TLS_H_

@@ -1,6 +1,6 @@
-// FrameIntake: the frames that one direction of a link brings, from chunk to whole frame, and what
-// those that are under way may hold: so many bytes per link and in all links of a hub, and not for
-// ever.
+// FrameIntake: the frames that one direction of a link brings, from chunk to whole frame. Frames
+// under way may hold a limited number of bytes, per link and in all links of a hub, for a limited
+// time.
 
 #ifndef SHOAL_NET_LINKS_FRAME_INTAKE_H_
 #define SHOAL_NET_LINKS_FRAME_INTAKE_H_

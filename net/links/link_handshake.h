@@ -1,5 +1,5 @@
-// LinkHandshake: how a link comes to be open: its phase, the attempts of the end that dials, what
-// the ends say to each other, and what is said where that fails. Pure.
+// LinkHandshake: how a link comes to be open. It has the phase, the attempts of the end that dials,
+// the messages of the ends, and the errors where that fails. Pure.
 
 #ifndef SHOAL_NET_LINKS_LINK_HANDSHAKE_H_
 #define SHOAL_NET_LINKS_LINK_HANDSHAKE_H_

@@ -10,8 +10,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration kPingInterval = std::chrono::seconds(2);
-// While chunks go out, pings measure how long they wait on their way: so often, but on a slow line
-// not more than one in so many bytes, or in so much time.
+// While chunks go out, pings measure how long packets wait on their way. Pings go at this interval;
+// on a slow line at most one in so many bytes, or in so much time.
 constexpr Duration kProbeInterval = milliseconds(25);
 constexpr std::uint64_t kProbeBytes = 64 * 1024;
 constexpr Duration kProbeIntervalMax = milliseconds(100);

@@ -239,8 +239,8 @@ StripedStream::Stripe* StripedStream::HoldsNext() {
   return nullptr;
 }
 
-// Each stripe's messages are in order, so one of the stripes must have the next: also one whose
-// answer is not here yet, since who accepts a stripe may send by it at once.
+// Each stripe's messages are in order, so one of the stripes must have the next message. That may
+// be a stripe whose answer is not here yet: the end that accepts a stripe may send by it at once.
 bool StripedStream::Misses() const {
   const auto too_early = [](const Stripe& stripe) {
     return stripe.state == StripeState::kDialling || stripe.state == StripeState::kGone ||

@@ -1,11 +1,11 @@
 // StripedStream: one to four connections to the same peer that look like one BulkStream.
 //
-// A single TCP connection does not always fill a fast and long line: a loss halves its window for
+// A single TCP connection does not always fill a fast and long line. A loss halves its window for
 // many seconds, and the kernel's send buffer may be smaller than what is under way. A message goes
 // out on the first connection ("stripe") that takes one, so that a second stripe is used only while
 // the first one is held up. Messages with a sequence number reach the sink in its order, the others
-// (hello, accept, ping) as they come; a stripe whose message is too early is not read further, so
-// that at most one message per stripe waits here.
+// (hello, accept, ping) as they come. A stripe whose message is too early is not read further, so
+// at most one message per stripe waits here.
 //
 // The first stripe is the stream itself. The dialling end adds the others (Grow); a stripe that
 // cannot be had changes nothing, one that breaks later ends the stream.

@@ -4,7 +4,7 @@
 // On a slow line each packet wakes a thread of gRPC, which hands the next wake to another thread.
 // That is most of the CPU time per received gigabyte. So while a frame arrives, gRPC is woken about
 // once every kBatch. The last bytes of a frame must not wait for bytes that never come. So the mark
-// covers only bytes that the headers of the current frames have announced: the mark, plus what may
+// covers only bytes that the headers of the current frames have announced. The mark, plus what may
 // be read until the next look, stays before the end of the last frame. Otherwise the mark is 1.
 //
 // An urgent message between the chunks of a frame waits until later bytes reach the mark. If these

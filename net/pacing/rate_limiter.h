@@ -42,10 +42,10 @@ class RateLimiter {
     Ticket end() const { return {priority, before + bytes, 0}; }
   };
 
-  // Take queues `bytes` (the bucket may go into debt, so that a chunk larger than the burst passes
-  // whole) and returns their ticket; WaitFor tells how long that ticket still has to wait before it
-  // is sent, at the present rate and with what is queued now; up to `tolerance` (not worth a timer)
-  // counts as zero. Zero: go; the bytes count as sent.
+  // Take queues `bytes` and returns their ticket. The bucket may go into debt, so that a chunk
+  // larger than the burst passes whole. WaitFor tells how long that ticket still waits, at the
+  // present rate and with the present queue. A wait up to `tolerance`, not worth a timer, counts as
+  // zero. Zero: go; the bytes count as sent.
   Ticket Take(std::uint64_t bytes, std::size_t priority = kPriorities - 1);
   Duration WaitFor(const Ticket& ticket, Duration tolerance = Duration::zero());
 

@@ -24,8 +24,8 @@ struct TcpSocket {
 };
 
 // The connected TCP sockets of this process whose other end is `address` (host:port in digits, IPv6
-// in brackets): one, or one per link if several go to the same listening port. Empty: none, or not
-// an address. Thread: any; takes about 50 us.
+// in brackets). There is one, or one per link if several go to the same listening port. Empty:
+// none, or not an address. Thread: any; takes about 50 us.
 std::vector<TcpSocket> FindTcpSockets(const std::string& address);
 
 // The kernel accepts more bytes for a socket only while fewer than `bytes` are unsent. So an urgent
@@ -44,8 +44,8 @@ bool LimitPacingRate(const TcpSocket& socket, std::uint64_t bytes_per_second);
 // packets wait for a processor there, and neither pacing nor probing helps anybody.
 std::vector<TcpSocket> TuneForBulk(const std::vector<std::string>& addresses);
 
-// Whoever polls the socket is woken when so many bytes wait at it, not at each packet; also when
-// the connection ends or the kernel's buffer is full. 1: at each packet. Takes effect on what waits
+// Whoever polls the socket is woken when so many bytes wait at it, not at each packet. The end of
+// the connection and a full kernel buffer wake, too. 1: at each packet. Takes effect on what waits
 // already. False: not possible.
 bool SetReceiveLowWater(const TcpSocket& socket, std::uint32_t bytes);
 
@@ -59,8 +59,8 @@ std::optional<ReceiveFigures> ReadReceiveFigures(const TcpSocket& socket);
 struct TcpFigures {
   double rtt_ms = 0;      // smoothed
   double min_rtt_ms = 0;  // of the last minutes; 0: not measured yet
-  // Since the connection was made, what the other end has, behind gaps that losses made too: what
-  // is acknowledged in order stands still until a gap is closed, while the line goes on.
+  // Bytes that the other end has since the connection was made, also behind gaps that losses made.
+  // Bytes acknowledged in order would stand still until a gap is closed, while the line goes on.
   std::uint64_t delivered_bytes = 0;
   std::uint64_t unacked_segments = 0;
 };

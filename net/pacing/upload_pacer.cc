@@ -54,8 +54,8 @@ constexpr double kLineWeightUp = 0.1;
 constexpr double kLineWeightDown = 0.4;
 constexpr double kSureTargets = 5;
 constexpr double kSureMin = 0.1;
-// Others may fill the queue for ever; we keep a trickle, of so many packets that what becomes of
-// them is seen (pacing_loop.cc): a pace below that would never rise again.
+// Others may fill the queue for ever. We keep a trickle of enough packets to see what becomes of
+// them (pacing_loop.cc). A pace below that would never rise again.
 constexpr double kRateMin = 128 * 1024;
 constexpr double kSeenRate = 2 * kRateMin;
 // A faster line's queue is short, and what seems one is often the processors.

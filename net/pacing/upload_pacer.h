@@ -4,9 +4,9 @@
 // TCP fills the queue of a home router until the router drops packets, often 200 ms of data. All
 // other traffic that leaves the house waits in that queue: our control messages, the neighbours'
 // gradients, the volunteer's own calls. As in LEDBAT (RFC 6817), a packet's delay above its minimum
-// counts as queueing delay, and the pacer keeps it at a small target: enough that the line never
-// idles, too little to be felt. Above the target, the pace is the delivery rate (the line's rate)
-// less a part that empties the queue. Below the target, the pace grows slowly while it is the
+// counts as queueing delay. The pacer keeps that delay at a small target: enough that the line
+// never idles, too little to be felt. Above the target, the pace is the delivery rate (the line's
+// rate) less a part that empties the queue. Below the target, the pace grows slowly while it is the
 // limit.
 //
 // The line's rate is estimated by the delivery rate while the queue is not empty; a higher delivery
@@ -31,9 +31,9 @@ namespace shoal::net {
 
 // What was seen since the sample before, over all connections that the pace is for.
 struct PaceSample {
-  // Of the busy connection (bytes under way, some delivered) whose packets waited least, since the
-  // line out of the house is common to all: how long they waited, and their shortest round trip.
-  // Nullopt: none was busy.
+  // How long packets waited, and their shortest round trip. Both are of the busy connection (bytes
+  // under way, some delivered) whose packets waited least, since all share the line out of the
+  // house. Nullopt: none was busy.
   std::optional<Duration> queue;
   Duration round_trip{};
   // Of all pings that were answered, the least that one waited on its way there (queue_delay.h).

@@ -1,20 +1,20 @@
 // The way of tensors over one boundary: activations forward, their gradients backward.
 //
-// A micro-batch travels in segments (segments.h). Per transfer, that is per segment of a
-// micro-batch, and direction there is one ActivationSend at one end and one ActivationReceive at
-// the other; each is an enum state and one transition function. A direction holds those of the
-// running step; whoever uses it counts in micro-batches. Gradients go the same way as activations,
-// with a codec that keeps no m; it may keep a residual, which the sender reads and stages as it
-// does m, and of which the receiver knows nothing. A codec that remembers the link (link_memory.h)
-// takes whole micro-batches, one after the other in the order in which they are put.
+// A micro-batch travels in segments (segments.h). A transfer is a segment of a micro-batch in one
+// direction. It has one ActivationSend at one end and one ActivationReceive at the other. Each is
+// an enum state and one transition function. A direction holds those of the running step; whoever
+// uses it counts in micro-batches. Gradients go the same way as activations, with a codec that
+// keeps no m. The codec may keep a residual, which the sender reads and stages as it does m. The
+// receiver knows nothing of residuals. A codec that remembers the link (link_memory.h) takes whole
+// micro-batches, one after the other in the order in which they are put.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
 //                        \-> fetching, values there -/     \-> encoding again (resend)
 //   receive  idle -> fetching -> fetched -> matching -> decoding -> decoded -> taken
 //              \-> frame held -> fetching, frame there -/  \-> resend asked -> matching
 //
-// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends: every sample of a frame
-// names version and checksum of the m it builds on, and what does not match is sent in full.
+// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends. Every sample of a frame
+// names version and checksum of the m it builds on. A sample that does not match is sent in full.
 // Thread: control; coding runs on `codec`, m comes from `store` through BoundaryCache.
 
 #ifndef SHOAL_PIPELINE_BOUNDARY_ACTIVATION_LINK_H_

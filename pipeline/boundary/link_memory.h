@@ -2,10 +2,10 @@
 // (compression/api/stateful_codec.h).
 //
 // A generation begins without any: then nothing but the error of the last messages is missing,
-// whoever left or came. Messages of a step build on each other; what the last one left is kept when
-// the step is applied, and what was before the step when this pipeline does not count in it. An
-// aborted step ends the generation and takes the memory with it. Thread: control; states are never
-// changed once they are here, so that tasks may read them anywhere.
+// whoever left or came. Messages of a step build on each other. When the step is applied, the state
+// after the last message is kept. When this pipeline does not count in it, the state before the
+// step is kept. An aborted step ends the generation and takes the memory with it. Thread: control;
+// states are never changed once they are here, so that tasks may read them anywhere.
 
 #ifndef SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_
 #define SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_

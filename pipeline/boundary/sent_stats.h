@@ -1,5 +1,5 @@
-// SentStats: what a direction of a boundary measured of the messages that it sent, and the mode
-// that follows from it: how the samples of the next step are sent that have an m.
+// SentStats: what a direction of a boundary measured of the messages that it sent. The mode follows
+// from that: how samples of the next step that have an m are sent.
 // Thread: control.
 
 #ifndef SHOAL_PIPELINE_BOUNDARY_SENT_STATS_H_

@@ -1,6 +1,6 @@
 // ActivityTimes: where a stage's time goes. The compute thread does one thing at a time, or waits
-// for one thing; the account has no gaps, so its parts add up to the time since the links opened.
-// What happens beside it (coding, sending, reading m) is no part of it unless compute waits for it.
+// for one thing. The account has no gaps: its parts add up to the time since the links opened. What
+// happens beside it (coding, sending, reading m) is no part of it unless compute waits for it.
 
 #ifndef SHOAL_PIPELINE_CORE_ACTIVITY_H_
 #define SHOAL_PIPELINE_CORE_ACTIVITY_H_

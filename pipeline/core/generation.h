@@ -1,5 +1,5 @@
-// Generation: the life of one StageRunner, for the objects that work in it: tasks that end with it,
-// the signs of progress that its watchdog waits for, and the way to end it. Thread: control.
+// Generation: the life of one StageRunner, for the objects that work in it. It has the tasks that
+// end with it, the signs of progress for its watchdog, and the way to end it. Thread: control.
 
 #ifndef SHOAL_PIPELINE_CORE_GENERATION_H_
 #define SHOAL_PIPELINE_CORE_GENERATION_H_

@@ -1,10 +1,10 @@
 // Schedule: which operation a stage does next. Pure.
 //
 // Three operations per micro-batch: F (forward), B (gradient of the input) and W (gradients of the
-// weights). `in_flight` bounds the micro-batches whose forward is done and whose backward is not:
-// S - s at stage s in the plain schedule (PipeDream-flush), more on slow links, where S - s starves
-// (Little's law). F, B and W are each done in micro-batch order, so that sums run in a fixed order:
-// every schedule gives the same bits.
+// weights). `in_flight` bounds the micro-batches whose forward is done and whose backward is not.
+// The plain schedule (PipeDream-flush) has S - s at stage s. Slow links need more, since S - s
+// starves there (Little's law). F, B and W are each done in micro-batch order, so that sums run in
+// a fixed order: every schedule gives the same bits.
 
 #ifndef SHOAL_PIPELINE_CORE_SCHEDULE_H_
 #define SHOAL_PIPELINE_CORE_SCHEDULE_H_

@@ -1,7 +1,7 @@
 // Segments: how a micro-batch is divided for a boundary. One segment is on the wire while the next
 // one is encoded and the one before is decoded.
 //
-// Segment k of P has tokens [k T / P, (k + 1) T / P) of each row and is a message of its own, with
+// Segment k of P has tokens [k T / P, (k + 1) T / P) of each row. It is a message of its own, with
 // its own codec call, frame, m and requests to send again. A segment of one micro-batch is called a
 // transfer. Both ends compute the same division from the run's settings. Pure. Thread: any.
 
@@ -27,8 +27,8 @@ struct Segments {
   std::uint32_t MicroBatch(std::uint32_t transfer) const { return transfer / count; }
   std::uint32_t Segment(std::uint32_t transfer) const { return transfer % count; }
 
-  // Under what a store keeps m of a sample's segment, and inventories and losses name it: a record
-  // of its own, so that versions, checksums and losses mean segments and need no second key. With
+  // The id of a sample's segment in the delta store, inventories and losses. Each segment is a
+  // record of its own, so versions, checksums and losses mean segments and need no second key. With
   // one segment it is the sample's number. Records of another division have other tokens and are
   // not used. Nothing else makes the id of a segment of that of a sample.
   SegmentId IdOf(SampleId sample, std::uint32_t segment) const {

@@ -79,8 +79,8 @@ class Trial {
   ScheduleKind kind() const { return kind_; }
   SimulatedStage& stage(std::size_t s) { return stages_[s]; }
 
-  // Per stage: `factor` times the round trip of a micro-batch from there to the last stage and
-  // back, divided by the time between two micro-batches; at least the plain S - s.
+  // Per stage s: `factor` times the round trip of a micro-batch to the last stage and back, divided
+  // by the time between two micro-batches. At least the plain S - s.
   void BoundByRoundTrip(double factor) {
     double period = 0;  // of the slowest stage or link, which sets the pace of all
     for (const SimulatedStage& stage : stages_) {

@@ -56,15 +56,15 @@ struct BoundsRequest {
 };
 
 // Bounds at `request.stage`. In flight, by Little's law: the round trip of a micro-batch from the
-// stage to the last one and back, over the time between two micro-batches in the steady state, and
-// at least the plain S - stage. One factor for all stages grows it until a simulated step is within
-// 1 % of one with unlimited bounds, whether the directions share their line or not. Pending: as
-// many as that step had, at least stages + stage. Times vary, and too few cost more than too many.
-// So in flight is doubled and at least twice the plain bound, pending gets a quarter more, and
-// neither falls by more than an eighth below `previous`. Bounds that exceed memory_bytes are cut to
-// the simulated best that fits; one micro-batch always fits. A time that is not finite or is
-// negative counts as 0. Takes milliseconds: some tens of simulated steps of O(stages x
-// micro-batches), at most 64 of these.
+// stage to the last one and back, over the time between two micro-batches in the steady state. At
+// least the plain S - stage. One factor for all stages grows it until a simulated step is within 1
+// % of one with unlimited bounds, whether the directions share their line or not. Pending: as many
+// as that step had, at least stages + stage. Times vary, and too few cost more than too many. So in
+// flight is doubled and at least twice the plain bound, pending gets a quarter more, and neither
+// falls by more than an eighth below `previous`. Bounds that exceed memory_bytes are cut to the
+// simulated best that fits; one micro-batch always fits. A time that is not finite or is negative
+// counts as 0. Takes milliseconds: some tens of simulated steps of O(stages x micro-batches), at
+// most 64 of these.
 StepBounds ChooseBounds(const std::vector<StageTimes>& stages, const BoundsRequest& request);
 
 }  // namespace shoal::pipeline

@@ -7,11 +7,11 @@
 // chunk) alone, and inputs are never written. So a retry in a new round gives the result of a first
 // attempt. The retry may have fewer members: one with weight 0, or a smaller channel.
 //
-// Error memories (fp32, one value per value of the vector for what this member sends, one per value
-// of its own shard for what it answers) are keyed by (epoch, tensor, shard). A round whose members,
-// shares or number of values differ from the tensor's last one starts with memories of zero: what
-// was not sent to an owner that has changed is dropped. Tensors whose rounds have different flows
-// need different numbers.
+// Error memories are fp32 and keyed by (epoch, tensor, shard). What this member sends needs one
+// value per value of the vector; what it answers, one per value of its own shard. A round whose
+// members, shares or number of values differ from the tensor's last one starts with memories of
+// zero. What was not sent to an owner that has changed is dropped. Tensors whose rounds have
+// different flows need different numbers.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
 #define SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
@@ -46,9 +46,9 @@ enum class CollectiveOp : std::uint8_t {
 };
 
 // What an owner does to `values`, which begin at `first` of the vector, before they are encoded.
-// Runs on `compute`, chunk by chunk, in any order and several at once on a pool; on each value of
-// the own shard exactly once in a round that ends well, and at most once in one that does not. What
-// it changes beside `values` is its owner's to keep apart until the round counts. It may run, or be
+// Runs on `compute`, chunk by chunk, in any order and several at once on a pool. A round that ends
+// well runs it on each value of the own shard exactly once, another round at most once. What it
+// changes beside `values` is its owner's to keep apart until the round counts. It may run, or be
 // kept, until `compute` is done with what was posted, also after Abort and destruction. An error
 // ends the round.
 using Transform = std::function<Status(std::size_t first, std::span<float> values)>;
@@ -61,7 +61,7 @@ struct ExchangeRequest {
   // shard, and gets the result. At least one is not 0; their sum fits 64 bits.
   std::vector<std::uint64_t> weights;
   Combine combine = Combine::kSum;
-  // fp32, as many on all members; kept, never written. Null only in a gather with a transform,
+  // fp32, as many on all members; kept, never written. Null only in an all-gather with a transform,
   // which is then given zeros, of a vector of `count` values.
   std::shared_ptr<const Buffer> values = nullptr;
   std::size_t count = 0;
@@ -80,8 +80,8 @@ struct ExchangeRequest {
 // Equal on all members.
 struct ExchangeConfig {
   // What the contributions and the sums travel as: `raw:dtype=fp32` (exact, whatever the values),
-  // `onebit` or `onebit:bucket=N`, or the spec of any codec without memory of its own, applied to a
-  // chunk seen as rows of `row` values (the last one filled with zeros). Empty result codec: the
+  // `onebit` or `onebit:bucket=N`, or the spec of any codec without memory of its own. Such a codec
+  // sees a chunk as rows of `row` values, the last one filled with zeros. Empty result codec: the
   // same.
   std::string codec = "raw:dtype=fp32";
   std::string result_codec;
@@ -98,7 +98,7 @@ struct ExchangeConfig {
   // divided evenly among the owners, four chunks each at least, and must cover the links' delay.
   // All shards advance in step, as fractions of their size: none runs further ahead of the slowest
   // owner than its part of the window. A larger window lets one link fall behind the others, which
-  // then idle at the end: with 16 MiB to each of 3 or 7 owners an exchange took 5 % longer.
+  // then idle at the end. With 16 MiB to each of 3 or 7 owners an exchange took 5 % longer.
   std::size_t window_bytes = 4u << 20;
   // Keeps the memory that a Commit replaces, and that of Recycle, for the next round. Otherwise it
   // returns to the system, and clearing new pages takes most of the CPU time of large vectors. The
@@ -126,9 +126,9 @@ class Exchange {
  public:
   virtual ~Exchange() = default;  // a running round ends without its callback
 
-  // One round at a time. `done` gets the agreed vector (kReduceScatter: the own shard), or why
-  // there is none (a wrong message, values that are not finite, an abort), in a task of its own on
-  // control.
+  // One round at a time. `done` runs in a task of its own on control. It gets the agreed vector
+  // (kReduceScatter: the own shard), or why there is none: a wrong message, values that are not
+  // finite, an abort.
   virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
   // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;
@@ -158,10 +158,10 @@ inline bool MayBlend(double factor) { return factor >= kBlendLeast && factor <= 
 class BlendingExchange : public Exchange {
  public:
   using Exchange::Commit;
-  // Commit of memories on a part of the way from those of the last Commit to what the rounds since
-  // then left: before + factor x (after - before), on all members the same factor; 1 is Commit.
-  // `done` comes in a task of its own, and nothing else may be called before it; an error, for a
-  // factor that is out of bounds, leaves things as they were.
+  // Commits memories on a part of the way: before + factor x (after - before). Before: at the last
+  // Commit; after: as the rounds since then left them. All members give the same factor; 1 is
+  // Commit. `done` comes in a task of its own, and nothing else may be called before it. An error,
+  // for a factor that is out of bounds, leaves things as they were.
   virtual void CommitPart(double factor, std::function<void(Status)> done) = 0;
 };
 

@@ -32,15 +32,16 @@ Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const st
 // Empty, or one from 0 to 1e15 per member.
 Status CheckShares(std::span<const double> shares, std::size_t members);
 
-// Those that the config names. An error if anything in it is wrong for so many members.
+// Coders of the codecs that the config names. An error if anything in it is wrong for so many
+// members.
 Result<ExchangeCoders> CheckedCoders(const ExchangeConfig& config, std::size_t members);
 
-// The most values, a multiple of `row`, that fit a message; 0 if not even a row.
+// Most values, a multiple of `row`, that fit a message; 0 if not even a row does.
 std::size_t ChunkValues(const ExchangeConfig& config, const ExchangeCoders& coders);
 
-// The values of a chunk of a vector: `chunk_values` of them (above), or two or four times as many
-// where they fit a message and a shard has chunks enough for all that overlaps. What a message
-// costs beside its bytes (calls, records of TLS, wake-ups) is most of the cost of few bits.
+// The number of values of a chunk of a vector: `chunk_values`, or two or four times as many. More
+// than `chunk_values` must fit a message, and leave a shard chunks enough for all that overlaps.
+// With few bits, most of a message's cost is not its bytes but calls, records of TLS and wake-ups.
 std::size_t ChunkValuesOf(const ExchangeConfig& config, const ExchangeCoders& coders,
                           std::size_t chunk_values, std::size_t values, std::size_t members);
 

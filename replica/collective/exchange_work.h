@@ -60,14 +60,16 @@ struct ChunkErrors {
 // Own values (all of the vector) of one chunk, plus errors.before, to its owner.
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                          std::span<const float> values, ChunkErrors errors);
-// What counts for a chunk of the own shard, transformed: the sum of the decoded contributions by
-// member in rank order (messages whose header is checked; unused for members of weight 0), or, in a
-// gather, own `values` (all of the vector; empty: zeros). `result` gets that plus errors.before as
-// the message decodes it; in a scatter it gets it as it is, and the message is empty. `result` has
-// the values plan.Wanted().
+// Makes the values of a chunk of the own shard, transforms them, and codes them as the answer. The
+// values are the sum of the decoded `contributions`, by member in rank order; in an all-gather, own
+// `values` (all of the vector; empty: zeros). The headers of contributions are checked; those of
+// members of weight 0 are not used. `result` gets these values plus errors.before as the message
+// decodes them. In a reduce-scatter it gets the values as they are, and the message is empty.
+// `result` has the values plan.Wanted().
 Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
                std::span<const float> values, ChunkErrors errors, std::span<float> result);
-// Puts what `owner` sent (a message whose header is checked) into `result`; nothing in a scatter.
+// Puts what `owner` sent (a message whose header is checked) into `result`; nothing in a
+// reduce-scatter.
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result);
 

@@ -1,15 +1,16 @@
 // PowerSGD: a tensor's gradients as two thin factors that a stage group averages in place of the
-// tensor, with error feedback (Vogels et al., "PowerSGD: Practical Low-Rank Gradient Compression
-// for Distributed Optimization", NeurIPS 2019, algorithms 1 and 2).
+// tensor, with error feedback. Source: Vogels et al., "PowerSGD: Practical Low-Rank Gradient
+// Compression for Distributed Optimization", NeurIPS 2019, algorithms 1 and 2.
 //
 // A step of one tensor, on every member, w_i being the members' weights (sum 1):
 //   1. Begin:    G_i = gradient_i + residual_i, P_i = G_i Q          -> the group averages P
 //   2. Continue: P made orthonormal, Q_i = G_i^T P, residual_i = G_i - P Q_i^T  -> averages Q
 //   3. Finish:   the mean gradient is P Q^T, and Q is where the next step begins
-// All of it is linear in the weights: a group that adds up (gradients that are sums over labels
-// already) in place of averaging gets the sum of the gradients.
+//
+// All of it is linear in the weights. So a group that adds up instead of averaging (gradients that
+// are sums over labels already) gets the sum of the gradients.
 // As P Q^T is linear in Q, the mean of what was decoded is the mean of all G_i less the mean of the
-// residuals: a residual is what its own member did not send, whoever the others are. That holds
+// residuals. So a residual is what its own member did not send, whoever the others are. That holds
 // when the group changes between steps, which a residual against the averaged product would not.
 //
 // All members must average the same bytes (collective/ does: owners adopt what they send); then
@@ -32,9 +33,10 @@
 
 namespace shoal::collective {
 
-// Whether a step's tensor goes as factors: a matrix, (first dimension) x (the rest), of which they
-// are less than half, in a step behind the warm-up (`step` counts from 0). Everything else is
-// exchanged exactly, without residual. `dimensions` as the tensor has them, 1 and 0 included.
+// Whether a step's tensor goes as factors: a matrix, (first dimension) x (the rest), whose factors
+// have less than half its values, in a step behind the warm-up. `step` counts from 0. Everything
+// else is exchanged exactly, without residual. `dimensions` as the tensor has them, 1 and 0
+// included.
 bool UsesFactors(const replica::PowerSgdOptions& options, std::span<const std::size_t> dimensions,
                  std::uint64_t step);
 // The matrix that a tensor of two or more dimensions is taken as.
@@ -48,9 +50,9 @@ struct FactorKey {
 };
 
 // A tensor's memory between steps: Q equal on all members, the residual each member's own. Keyed by
-// (generation, tensor). When the group changes, every member calls AtGeneration: Q starts anew from
-// the key, so that nobody must be sent one, and residuals stay with who has them; that of a member
-// who leaves is lost, a newcomer has none.
+// (generation, tensor). When the group changes, every member calls AtGeneration. Q starts anew from
+// the key, so nobody must be sent one. Members keep their residuals; a leaving member's residual is
+// lost, and a newcomer has none.
 struct PowerSgdState {
   compression::MatrixShape shape;
   std::uint32_t rank = 0;  // min(rank, rows, columns)

@@ -1,5 +1,5 @@
-// All gradients of a stage, one vector, by PowerSGD (power_sgd.h) in two exchanges of a group:
-// first the tensors that stay exact and the P of the others, then the Q.
+// All gradients of a stage, as one vector, by PowerSGD (power_sgd.h) in two exchanges of a group.
+// The first has the tensors that stay exact and the P of the others, the second the Q.
 //
 // Pure. Thread: any.
 
@@ -62,8 +62,8 @@ struct PowerSgdStepKey {
   std::uint64_t step = 0;
 };
 
-// A member's way through a step. The calls of one stage (Begin, Continue, Finish) are one per
-// tensor, in any order and on any thread, several at once; a stage begins when the one before is
+// A member's way through a step. Begin, Continue and Finish are three rounds of calls, one call per
+// tensor, in any order and on any thread, several at once. A round begins when the one before is
 // through. What is returned by Begin or Continue as an error ends the round.
 class PowerSgdRound {
  public:

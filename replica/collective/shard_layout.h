@@ -23,8 +23,8 @@ class ShardLayout {
  public:
   ShardLayout() = default;
   // Cuts `values` values among members in proportion to `shares` (finite, >= 0, at least one
-  // positive), in rank order, at multiples of `row`: each border is the nearest multiple to the
-  // exact one, equal on all machines. Chunks have `chunk_values` values (a multiple of `row`), the
+  // positive), in rank order. Each border is the multiple of `row` that is nearest to the exact
+  // border, equal on all machines. Chunks have `chunk_values` values (a multiple of `row`), the
   // last of a shard the rest.
   ShardLayout(std::size_t values, std::span<const double> shares, std::size_t row,
               std::size_t chunk_values);

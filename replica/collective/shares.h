@@ -22,12 +22,12 @@ struct MemberRates {
   double up = 0, down = 0;  // bytes a second that the member's line carries, each way
 };
 
-// Shares (>= 0, sum 1) for which the exchange ends soonest, by bisection on its end: by time t a
-// member can have moved what a share x(t) needs, which grows with t, and all shares together must
-// be the whole. Members too slow for a share have 0. Where only the slowest member's own values
-// count, the others share as if it were not there; two members, whose shares do not matter, have
-// halves. Equal rates give equal shares. Rates must be positive and finite (1e-3 to 1e15). All
-// members must call it with the same rates. Borders come to multiples of a row by ShardLayout.
+// Shares (>= 0, sum 1) for which the exchange ends soonest, by bisection on its end t. By t a
+// member can have moved what a share x(t) needs. x(t) grows with t, and all shares together must be
+// the whole. Members too slow for a share have 0. Where only the slowest member's own values count,
+// the others share as if it were not there; two members, whose shares do not matter, have halves.
+// Equal rates give equal shares. Rates must be positive and finite (1e-3 to 1e15). All members must
+// call it with the same rates. Borders come to multiples of a row by ShardLayout.
 Result<std::vector<double>> BalanceShares(std::span<const MemberRates> rates);
 
 }  // namespace shoal::collective

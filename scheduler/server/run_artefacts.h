@@ -1,5 +1,5 @@
-// RunArtefacts: what peers fetch: the parts of the model and the prepared data, made from what
-// run.toml names and checked against each other; and the way back into a model directory.
+// RunArtefacts: what peers fetch, the parts of the model and the prepared data, and the way back
+// into a model directory. They are made from what run.toml names and checked against each other.
 
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_
@@ -44,8 +44,8 @@ RunOrigin OriginOf(const RunArtefacts& artefacts);
 Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
                          const storage::ContentHash& hash, storage::ContentStore* content);
 
-// Invalid argument for stages that the model does not have, or a codec that no peer could make; ok
-// where the model cannot be read, which is said when the run starts. Blocks on disk.
+// Invalid argument for stages that the model does not have, or a codec that no peer could make. Ok
+// where the model cannot be read: the start of the run says so. Blocks on disk.
 Status CheckAgainstModel(const RunConfig& config);
 
 // How much m the run will keep. A codec that no peer could make, and data that do not fit the model

@@ -26,9 +26,8 @@ class LineRates {
 
   // A new generation knows nothing.
   void Reset() { told_.clear(); }
-  // `known`: by pipeline, then stage. What to tell with the plan of `step`, which grows: all rates,
-  // or nothing (empty) where what was told still holds, or where the members of each group are
-  // alike and never were not.
+  // `known`: by pipeline, then stage. Rates to tell with the plan of `step`, which grows. Empty:
+  // those told before still hold, or the members of each group have always been alike.
   std::vector<LineRate> Tell(std::uint64_t step, const std::vector<LineRate>& known);
 
  private:

@@ -22,9 +22,9 @@ struct StepDecision {
   bool checkpoint = false;
 };
 
-// Replicas are equal, so that one can speak for all in a checkpoint, after sync steps only: every
-// local_steps-th step of the run, its last, and one that a pause waits for. A checkpoint that is
-// due in between waits for the next.
+// Replicas are equal, so that one can speak for all in a checkpoint, after sync steps only. Sync
+// steps are every local_steps-th step of the run, its last, and one that a pause waits for. A
+// checkpoint that is due in between waits for the next.
 StepDecision DecideStep(const StepFacts& facts);
 
 }  // namespace shoal::scheduler

@@ -5,7 +5,7 @@
 // then deleted. Thread: one at a time.
 //
 // A peer takes part in one run after the other. Each save keeps the checkpoints of the run that is
-// saved and of the kOtherRunsKept runs saved last before it; where the disk is full, those of the
+// saved and of the kOtherRunsKept runs saved last before it. Where the disk is full, checkpoints of
 // other runs go first, the oldest run before the others.
 
 #ifndef SHOAL_STORAGE_CHECKPOINTS_CHECKPOINT_STORE_H_
@@ -44,10 +44,10 @@ class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
 
-  // Calls `write` with a fresh folder; on success hashes its files, writes the manifest last and
-  // deletes all but the newest `keep` checkpoints of the run, and runs by the rule above. On
-  // failure nothing is left; `write` is called again where the disk was full and another run could
-  // go.
+  // Calls `write` with a fresh folder. On success hashes its files and writes the manifest last.
+  // Then deletes all but the newest `keep` checkpoints of the run, and other runs by the rule
+  // above. On failure nothing is left; `write` is called again where the disk was full and another
+  // run could go.
   virtual Result<Checkpoint> Save(RunId run, std::uint64_t step,
                                   const std::function<Status(const std::string& folder)>& write,
                                   int keep) = 0;

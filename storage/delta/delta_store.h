@@ -1,10 +1,10 @@
 // DeltaStore: keeps m, the activation that both ends of a boundary last agreed on, per segment of a
 // sample.
 //
-// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends; every record carries the
-// version (the step whose Apply made it) and an XXH3-64 checksum, so that a mismatch is found and
-// becomes a first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or
-// gone), never be wrong: a failing disk makes records missing, it does not fail the calls.
+// AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends. Every record has a version
+// (the step whose Apply made it) and an XXH3-64 checksum. So a mismatch is found and becomes a
+// first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or gone), never
+// be wrong: a failing disk makes records missing, it does not fail the calls.
 // What a step makes is staged image by image and becomes records once the step is applied.
 // Thread: store (calls block on disk); safe from one thread at a time.
 
@@ -26,9 +26,9 @@
 
 namespace shoal::storage {
 
-// Which end of boundary i this store is: stage i sends, stage i + 1 receives. kResidual, at stage
-// i + 1: no m, but what that stage left out of the gradients it sent back. Only that stage has it,
-// so nobody has to agree on it, and it makes room for m.
+// Which end of boundary i this store is. Stage i sends, stage i + 1 receives. kResidual, at stage i
+// + 1, holds no m, but what that stage left out of the gradients it sent back. Only that stage has
+// it, so nobody has to agree on it, and it makes room for m.
 enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1, kResidual = 2 };
 std::string_view BoundarySideName(BoundarySide side);  // "sender", "receiver", "residual"
 
@@ -77,8 +77,8 @@ struct DeltaUpdate {
   DeltaRecord record;
 };
 
-// What the files may take beyond the live records while an epoch rewrites all of them in random
-// order: default below 2.2 times, tight below 1.5 times, for a larger number of files.
+// Space of the files while an epoch rewrites all records in random order: default below 2.2 times
+// the live bytes; tight below 1.5 times, in more files.
 enum class StoreSpace : std::uint8_t { kDefault, kTight };
 
 struct DeltaStoreOptions {

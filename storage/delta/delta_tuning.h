@@ -1,6 +1,6 @@
 // How the delta store divides its memory and how large its image files are. Pure.
 //
-// Training visits all samples once per epoch, so a file of one epoch dies as a whole within the
+// Training visits all samples once per epoch. So a file of one epoch dies as a whole within the
 // next and is unlinked without copying anything: write amplification stays at 1. Let a fraction x
 // of an epoch be done, in random order, with live records taking space 1. New files then take x,
 // and an old file of k records still exists with probability 1 - x^k. The worst x gives the space
@@ -41,8 +41,8 @@ std::uint64_t ImageFileBytes(StoreSpace space, std::uint64_t record_bytes, std::
 double GarbageShareMax(StoreSpace space);
 
 // Dead files are kept, to be written anew, while all files take no more than this share beyond the
-// live bytes: below the worst that an epoch leaves at its middle, so the folder does not grow by
-// it.
+// live bytes. The share is below the worst that an epoch leaves at its middle, so the folder does
+// not grow by it.
 double KeptShareMax(StoreSpace space);
 
 // Dead files that may wait for the flush of headers that lets them be unlinked, in bytes.

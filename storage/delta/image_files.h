@@ -2,8 +2,8 @@
 //
 // Images are large, so they are written straight from the caller's memory and read straight into
 // the result. A record that is replaced is only forgotten. A file whose last record is forgotten
-// waits until the caller says that nothing durable refers to it; then it is written anew in place,
-// which keeps its blocks and its pages in the cache (about half the cost of a write), or unlinked.
+// waits until the caller says that nothing durable refers to it. Then it is written anew in place,
+// or unlinked. Writing in place keeps its blocks and cached pages, about half the cost of a write.
 // Layout of a file: docs/STORAGE.md "Delta store". Thread: one at a time; usage() any.
 
 #ifndef SHOAL_STORAGE_DELTA_IMAGE_FILES_H_

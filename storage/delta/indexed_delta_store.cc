@@ -38,11 +38,11 @@ struct Staged {
 };
 using StagedStep = std::map<SegmentId, Staged>;
 
-// Whether records of `end` go where those of `by` need room: those of other runs, and residuals
-// before m: a lost m costs bytes at both ends, a lost residual is only not fed back.
+// Whether records of `end` go where those of `by` need room: records of other runs, and residuals
+// before m. A lost m costs bytes at both ends; a lost residual is only not fed back.
 //
-// Nothing else goes. An epoch visits every sample once, in a new order, so a record just made is
-// the one that will be visited last: refusing it gives as many hits as any policy can.
+// Nothing else goes. An epoch visits every sample once, in a new order, so a record just made will
+// be visited last. Refusing it gives as many hits as any policy can.
 bool GivesWayTo(const BoundaryEnd& end, const BoundaryEnd& by) {
   return end.run != by.run ||
          (end.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);

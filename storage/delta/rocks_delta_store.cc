@@ -1,9 +1,9 @@
 // The delta store on disk: RocksDB holds the headers and where the images are, ImageFiles hold the
 // images.
 //
-// RocksDB's own blob files were measured first (docs/BENCHMARKS.md "Store"): they copy every value
-// three times and compute its CRC in software in Debian's build, for values that have a checksum of
-// their own; random reads were half as fast.
+// RocksDB's own blob files gave half the speed in random reads (docs/BENCHMARKS.md "Store"). They
+// copy every value three times. In Debian's build they compute its CRC in software, for values that
+// have a checksum of their own.
 
 #include <errno.h>
 #include <rocksdb/cache.h>

@@ -101,7 +101,7 @@ class FileContentStore final : public ContentStore {
   mutable std::map<ContentHash, FileStamp> verified_;
 };
 
-// They may be deleted while the program runs.
+// Called before each use: both folders may be deleted while the program runs.
 Status FileContentStore::MakeFolders() {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(blobs_));
   return MakeDirectories(partials_);
@@ -119,7 +119,7 @@ void FileContentStore::SetVerified(const ContentHash& hash) const {
 
 bool FileContentStore::Has(const ContentHash& hash) const {
   const std::string path = BlobPath(hash);
-  // Of before the bytes are read: what is written meanwhile is read again.
+  // Taken before the bytes are read: bytes written meanwhile are read again.
   const std::optional<FileStamp> stamp = StampAt(path);
   if (Verified(hash, stamp)) return true;
   verified_.erase(hash);

@@ -2,8 +2,9 @@
 //
 // --json prints one JSON object on standard output, schemaVersion first, and nothing else there.
 // --help says what the bench measures, what it needs, how long it takes and what its exit code
-// says: 0 its bounds held (or it has none), 1 a bound was missed or the bench failed, 2 the command
-// line was wrong, as common/exit_code.h. tests/bench/bench_command.py is the same in Python.
+// says. The code is 0 if its bounds held or it has none, 1 if a bound was missed or the bench
+// failed, 2 if the command line was wrong, as in common/exit_code.h. tests/bench/bench_command.py
+// is the same in Python.
 
 #ifndef SHOAL_TESTS_BENCH_BENCH_COMMAND_H_
 #define SHOAL_TESTS_BENCH_BENCH_COMMAND_H_

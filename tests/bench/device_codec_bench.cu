@@ -1,10 +1,10 @@
 // Speed of codecs on a CUDA device: ./x bench device_codec
 //
 // of_copy is the rate at which a pass reads and writes device memory, over that of a copy on the
-// device, in one run: 1 is as fast as the memory allows. Where there are several passes, together
-// they count the bytes that one fused pass would read and write. call_of_copy takes the whole
-// Encode with the packed bytes' way to page-locked memory of the host (of dithered also what the
-// CPU does to entropy-code them), counting the same bytes; stats_of_copy is such a call with
+// device in the same run. 1 is as fast as the memory allows. Where there are several passes,
+// together they count the bytes that one fused pass would read and write. call_of_copy takes the
+// whole Encode with the packed bytes' way to page-locked memory of the host, counting the same
+// bytes. For dithered it includes the CPU's entropy coding. stats_of_copy is such a call with
 // CodingStats. Values are 16 samples of GPT2-XL's shape, more than the caches hold; the best of
 // several rounds counts.
 

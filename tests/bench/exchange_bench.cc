@@ -1,5 +1,5 @@
-// What a member of a stage group computes in a direct exchange, by codec and number of members, on
-// one core and without a network: its contributions, the sum of its shard, the others' results.
+// What a member of a stage group computes in a direct exchange: its contributions, the sum of its
+// shard, the others' results. By codec and number of members, on one core and without a network.
 // Bytes per second are those of the vector as fp32; half of it is common to all members.
 
 #include <benchmark/benchmark.h>
@@ -198,8 +198,8 @@ void Momentum(benchmark::State& state, Around what) {
   state.SetBytesProcessed(static_cast<std::int64_t>(kValues * sizeof(float)) * state.iterations());
 }
 
-// What `marsit` does with all values of a stage around its exchange: on the calling thread alone
-// with new memory in every step, or with a helper and the memory of the step before.
+// What `marsit` does with all values of a stage around its exchange. It runs on the calling thread
+// alone with new memory in every step, or with a helper and the memory of the step before.
 enum class MarsitPart { kFold, kUpdate };
 constexpr std::size_t kStageValues = 1 << 25;  // more than the block pool keeps
 

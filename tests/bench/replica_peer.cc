@@ -4,11 +4,14 @@
 //   replica_peer --dir DIR --listen HOST --rank R --members D [--threads N] [--upload BIT_PER_S]
 //                [--pacing 0]
 //
-// Prints where it listens as one line of JSON. Then every line of JSON on its standard input is
-// answered by one: {"connect": [{"peer", "link"} by member]} opens the links; {"prepare": {...}}
-// makes a vector and a method (OptionsOf below); {"run": ROUNDS} runs rounds, begun together on all
-// members; {"check": true} tells of the last result; {"drop": true} frees everything; {"leave":
-// true} says that all are about to go. Ends with its standard input.
+// Prints where it listens as one line of JSON. Then it answers every line of JSON on its standard
+// input by one, and ends with its standard input:
+//   {"connect": [{"peer", "link"} by member]}  opens the links
+//   {"prepare": {...}}                         makes a vector and a method (OptionsOf below)
+//   {"run": ROUNDS}                            runs rounds, begun together on all members
+//   {"check": true}                            tells of the last result
+//   {"drop": true}                             frees everything
+//   {"leave": true}                            says that all are about to go
 
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
-// Rounds of the replica bench that are steps of a run: gradients are read from a model and folded,
-// the group agrees, and weights and moments are written, by the code that peers run. Only the model
-// is none: vectors in memory, and no optimizer of its own.
+// Rounds of the replica bench that are steps of a run, by the code that peers run. Gradients are
+// read from a model and folded, the group agrees, and weights and moments are written. Only the
+// model is none: vectors in memory, and no optimizer of its own.
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,6 @@
-// Time of one micro-batch through a whole GPT-2 of the demo's shape, and of its optimizer step;
-// time of F, B and W in stages of several models, weights zero or random: the time is the same.
+// Time of one micro-batch through a whole GPT-2 of the demo's shape, and of its optimizer step.
+// Time of F, B and W in stages of several models; weights are zero or random, which take the same
+// time.
 
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 // Codec specs, payloads and m images from foreign hands. Input: a byte that chooses the codec, one
 // for the shape, one for the samples (how many, which are changes, which are wanted), one for where
-// m comes from; then m and payload. What Encode makes of zeros is put in front of two thirds of the
-// payloads, so that the bodies are reached too.
+// m comes from. Then come m and payload. What Encode makes of zeros is put in front of two thirds
+// of the payloads, so that the bodies are reached too.
 
 #include <algorithm>
 #include <cmath>

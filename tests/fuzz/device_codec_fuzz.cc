@@ -1,5 +1,5 @@
 // Payloads and m images from foreign hands, decoded by the CPU codec and by a device codec whose
-// lanes run on the host: both refuse, or both give the same bits. Input: a byte each for the codec,
+// lanes run on the host. Both refuse, or both give the same bits. Input: a byte each for the codec,
 // the shape and the samples; then m and payload, which are xored into what Encode makes of a few
 // values.
 

@@ -1,4 +1,4 @@
-// [replica] method, as a plan from the scheduler has it: whatever is accepted must read back as
+// [replica] method, as a plan from the scheduler has it. Whatever is accepted must read back as
 // itself, and what it says of codecs, stages, LANs and steps must be fit for use.
 
 #include <cstdint>

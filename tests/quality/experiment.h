@@ -1,5 +1,5 @@
 // The experiment of `./x bench quality`: a small GPT-2 over bytes is trained on one text, then
-// fine-tuned on another by a pipeline of real StageRunners whose links lie in this process.
+// fine-tuned on another. A pipeline of real StageRunners does this, with links in this process.
 //
 // One thread, virtual time (tests/support/sim_swarm.h): equal specs on equal machines give equal
 // figures. Set-up: docs/quality/README.md.

@@ -1,6 +1,6 @@
-// Swarms in virtual time whose replica method keeps state of its own, and one peer of which dies
-// where that could tear replicas apart: in an exchange, in the midst of the others' Apply, in a
-// step that is saved. The run goes on from the checkpoint before, as one that was closed there.
+// Swarms in virtual time whose replica method keeps state of its own. One peer dies where that
+// could tear replicas apart: in an exchange, in the midst of the others' Apply, in a step that is
+// saved. The run goes on from the checkpoint before, as one that was closed there.
 
 #include <gtest/gtest.h>
 

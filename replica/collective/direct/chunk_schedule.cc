@@ -16,8 +16,8 @@ ChunkSchedule::ChunkSchedule(Config config)
 }
 
 // Whether the next chunk of this shard is within the window of every owner that has not answered
-// all of its own yet: whoever goes ahead without one that is behind waits for its shard in the end,
-// with an idle line.
+// all of its own yet. A member that goes ahead of an owner behind waits for that owner's shard in
+// the end, with an idle line.
 bool ChunkSchedule::MayBeSent(std::size_t owner) const {
   if (config_.gather && owner != config_.rank) return false;
   for (std::size_t r = 0; r < config_.chunks.size(); ++r) {

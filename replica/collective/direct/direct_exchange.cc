@@ -503,8 +503,8 @@ Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffe
 }
 
 // Members behind with the first chunk that is not complete: those without a later one may only be
-// waiting for the answer to it. In a gather, whose members wait for each other, the one that is
-// furthest behind.
+// waiting for the answer to it. In an all-gather, whose members wait for each other, the one that
+// is furthest behind.
 std::vector<std::size_t> DirectExchange::Awaited() const {
   SHOAL_ASSERT_ON(*control_);
   if (round_ == nullptr || encoding_ > 0) return {};

@@ -1,7 +1,7 @@
-// Three rounds of direct exchanges: everybody to the leader of the LAN (a scatter of which the
-// leader owns all), the leaders, the leader to everybody (a gather); a gather has only the last
-// two, a scatter the first two. Rounds inside a LAN are twice the round and, for the gather, one
-// more; tags are the parts' rounds.
+// An all-reduce is three direct exchanges: a reduce-scatter in each LAN, whose leader owns all; the
+// exchange of the leaders; an all-gather from the leader in each LAN. An all-gather has only the
+// last two, a reduce-scatter the first two. Inside a LAN the number of a round is doubled, plus one
+// for the all-gather. Tags are the rounds of these exchanges.
 
 #include "replica/collective/direct/hierarchical_exchange.h"
 
@@ -274,7 +274,8 @@ void HierarchicalExchange::ReduceLeaders(std::shared_ptr<const Buffer> values) {
   });
 }
 
-// What is left for a member that does not lead: a scatter has nothing for it, as it owns nothing.
+// What is left for a member that does not lead: a reduce-scatter has nothing for it, as it owns
+// nothing.
 void HierarchicalExchange::Listen() {
   request_->op == CollectiveOp::kReduceScatter ? Finish(Buffer()) : GatherLan(nullptr);
 }

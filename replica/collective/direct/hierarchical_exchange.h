@@ -1,14 +1,15 @@
 // The exchange of exchange.h in two levels, for groups of which some members share a LAN and its
-// line to the others: each LAN adds up first, one member of each exchanges with those of the other
-// LANs, and gives its LAN the result.
+// line to the others. Each LAN adds up first. Its leader exchanges with the leaders of the other
+// LANs and gives its LAN the result.
 //
-// As a round of the direct exchange, but: codec, result codec, feedback, shares and error memories
-// are those of the leaders' exchange (LanLeaders), whose contributions are the sums of their LANs;
-// a round whose leaders differ from those of the last committed one starts with memories of zero.
-// Inside a LAN contributions travel as `lan_codec` and results as fp32, both without feedback.
-// Owners of shards are the leaders (HierarchicalShards): a transform runs there, and in a scatter
-// the others get an empty vector. A LAN whose members all only listen needs its first one. Awaited
-// names the member whose message is missing here, which may itself wait for one of another LAN.
+// A round is as one of the direct exchange, with these differences. Codec, result codec, feedback,
+// shares and error memories are those of the leaders' exchange (LanLeaders). Its contributions are
+// the sums of the LANs. A round whose leaders differ from those of the last committed one starts
+// with memories of zero. Inside a LAN contributions travel as `lan_codec` and results as fp32, both
+// without feedback. Owners of shards are the leaders (HierarchicalShards). A transform runs there;
+// in a reduce-scatter the other members get an empty vector. A LAN whose members all only listen
+// needs its first one. Awaited names the member whose message is missing here. That member may
+// itself wait for one of another LAN.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_DIRECT_HIERARCHICAL_EXCHANGE_H_
 #define SHOAL_REPLICA_COLLECTIVE_DIRECT_HIERARCHICAL_EXCHANGE_H_

@@ -1,6 +1,6 @@
-// Messages by which the members of a group gather and release units of their parameters: a header
-// of 56 bytes and, in some, the coded values of one chunk (docs/WIRE.md, "Units of parameters").
-// Pure. Thread: any.
+// Messages by which the members of a group gather and release units of their parameters. Each has a
+// header of 56 bytes and may have the coded values of one chunk (docs/WIRE.md, "Units of
+// parameters"). Pure. Thread: any.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_UNITS_UNIT_MESSAGE_H_
 #define SHOAL_REPLICA_COLLECTIVE_UNITS_UNIT_MESSAGE_H_

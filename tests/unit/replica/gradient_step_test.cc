@@ -277,8 +277,8 @@ TEST(GradientStepTest, BucketsDrawNumbersOfTheirOwn) {
   }
 }
 
-// Whatever had begun in the belief that all count: the sum is that of those who do, and errors that
-// are fed back are those of a group that never believed it.
+// Exchanges may have begun in the belief that all members count. The sum is that of the members who
+// do. Errors that are fed back are those of a group that never believed it.
 TEST(GradientStepTest, AWrongGuessLeavesNoTrace) {
   for (const char* method : {"average", "average:codec=direct:bits=4/bucket=64,feedback=true",
                              "powersgd:rank=2,start=2"}) {

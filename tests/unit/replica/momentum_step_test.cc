@@ -202,8 +202,9 @@ TEST_P(MomentumMethods, EveryStepHasTheBitsOfTheReference) {
   EXPECT_GT(reference.more_, 0);
 }
 
-// Members may be anywhere in their backward when others are through, and Reduce brings the rest:
-// also where what had begun was in vain, because fewer count or by a much larger factor.
+// Members may be anywhere in their backward when others are through, and Reduce brings the rest.
+// This holds also where exchanges had begun in vain, because fewer members count or by a much
+// larger factor.
 TEST_P(MomentumMethods, ResultsDoNotDependOnWhatWasEarly) {
   for (const GroupShape shape : {GroupShape{3, 1, 256}, GroupShape{2, 2, 600}}) {
     for (const char* refresh : {"", ",refresh=on"}) {

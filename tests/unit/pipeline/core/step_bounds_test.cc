@@ -26,8 +26,8 @@ std::vector<SimulatedStage> Stages(double mbps, double forward_bits, double back
   return std::vector<SimulatedStage>(kStages, stage);
 }
 
-// What stages would measure of these: transfers as they are without the other direction, and the
-// first round trip of a step, with `codec_ms` for encoding, distance and decoding each way.
+// What stages would measure of these: transfers without the other direction, and the first round
+// trip of a step. `codec_ms` is for encoding, distance and decoding each way.
 std::vector<StageTimes> MeasuredTimes(const std::vector<SimulatedStage>& stages, double codec_ms) {
   std::vector<StageTimes> times(stages.size());
   double round_trip = 0;
@@ -103,8 +103,8 @@ TEST(ChooseBoundsTest, ChosenBoundsKeepThePaceOfUnlimitedOnesOnSharedLines) {
 }
 
 TEST(ChooseBoundsTest, LittlesLawOnALineWithoutContention) {
-  // Two stages, F + B + W = 30 ms, 20 ms of line each way: the first stage's micro-batch is away
-  // for 30 + 20 + 30 + 20 = 100 ms, so 3.3 must be in flight to start one each 30 ms; twice that,
+  // Two stages, F + B + W = 30 ms, 20 ms of line each way. The first stage's micro-batch is away
+  // for 30 + 20 + 30 + 20 = 100 ms. So 3.3 must be in flight to start one each 30 ms; twice that,
   // since times vary. The last stage never has more than one.
   StageTimes stage;
   stage.forward_ms = 10;

@@ -164,8 +164,8 @@ TEST(StepSimulationTest, OneInFlightByHand) {
   EXPECT_EQ(Timeline(step, 1, false), "F0 16-26 B0 26-46 W0 46-61 F1 91-101 B1 101-121 W1 121-136");
 }
 
-// Stage 1's egress carries both directions: g0, queued at 120 while a2 is on the line, goes at 140
-// before a3; so does g1, which is ready at the instant g0 is gone.
+// Stage 1's egress carries both directions. g0, queued at 120 while a2 is on the line, goes at 140
+// before a3. So does g1, which is ready at the instant g0 is gone.
 TEST(StepSimulationTest, GradientsLeaveFirstByHand) {
   SimulatedStage stage;
   stage.forward_ms = 10;

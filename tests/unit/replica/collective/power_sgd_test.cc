@@ -118,7 +118,7 @@ TEST(PowerSgd, AMeanOfLowRankArrivesAsItIsAlthoughTheMembersDiffer) {
 }
 
 // Over the steps of one group the sum of what was decoded is that of the mean gradients, less the
-// growth of the mean residual; a group that shrinks goes on from what is left.
+// growth of the mean residual. A group that shrinks goes on from what is left.
 TEST(PowerSgd, NothingIsLostOverTheStepsNorWhenAMemberLeaves) {
   for (const float size : {1.0F, 1e-7F, 1e7F}) {
     Group group(3);
