@@ -1,5 +1,5 @@
-// PeerDaemon: the composition root of shoald: opens stores and ports, keeps the connection to the
-// scheduler, hosts the stage that the plan gives, answers the CLI and the status page.
+// PeerDaemon: the composition root of shoald. It opens stores and ports, keeps the connection to
+// the scheduler, hosts the stage that the plan gives, and answers the CLI and the status page.
 
 #ifndef SHOAL_DAEMON_PEER_DAEMON_H_
 #define SHOAL_DAEMON_PEER_DAEMON_H_

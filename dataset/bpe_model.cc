@@ -313,7 +313,7 @@ Result<BpeModel> Assemble(const NameToId& ids, const std::vector<NamePair>& pair
 }
 
 // Has the tokenizer find `token` in texts. It stands for its own UTF-8, also where all its letters
-// are of the printable alphabet; but a name that is a byte's keeps that byte, which BPE needs.
+// are of the printable alphabet. But a name that is a byte's keeps that byte, which BPE needs.
 void Recognise(AddedToken token, BpeModel* model) {
   const auto& bytes = model->byte_ids;
   if (std::find(bytes.begin(), bytes.end(), token.id) == bytes.end()) {

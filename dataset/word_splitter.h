@@ -61,8 +61,8 @@ std::size_t Utf8Length(std::string_view text);
 // The smallest position p >= `from` that is certainly between two words. So the halves, split
 // separately, give the words of the whole text. text.size() if there is no such position.
 //
-// Two kinds of positions qualify. (1) A space between two ASCII letters: a space only ever begins a
-// word, or stands in a run of white space, and here it is no such run. (2) Behind a line feed that
+// Two kinds of positions qualify. (1) A space between two ASCII letters. A space only ever begins a
+// word, or stands in a run of white space; here it is no such run. (2) Behind a line feed that
 // stands alone between printable ASCII characters: it is a word whether or not text follows it.
 std::size_t FindWordBreak(std::string_view text, std::size_t from);
 

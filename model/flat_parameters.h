@@ -81,8 +81,8 @@ class FlatParameters {
   // Sum of squares of the gradients in fp64, without entry `skip` (-1: none).
   double SquaredGradientNorm(std::ptrdiff_t skip) const;
   // One AdamW update; `options.weight_decay` counts only where the entry decays. On the CPU it is
-  // one pass over memory; without `fused`, and on other devices, the same roundings in the same
-  // order as tensor operations: equal to the bit.
+  // one pass over memory. Without `fused`, and on other devices, tensor operations make the same
+  // roundings in the same order: equal to the bit.
   void Apply(const optimizer::AdamWOptions& options, bool fused = true);
   // XXH3-64 over all weights in layout order.
   std::uint64_t WeightChecksum() const;

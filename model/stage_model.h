@@ -135,7 +135,7 @@ class StageModel {
   virtual std::vector<std::vector<std::size_t>> weight_parts() const = 0;
 
   // Forward and BackwardInput part by part, for stages that do not hold all of their weights
-  // (ZeroMode::kZero3): the same arguments in all calls until the last one, which returns false.
+  // (ZeroMode::kZero3). All calls have the same arguments until the last one, which returns false.
   // Others do all in one call.
   virtual Result<bool> ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
                                    StepLoss* loss) {

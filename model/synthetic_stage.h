@@ -1,10 +1,10 @@
 // SyntheticStage: a stage for benches. It computes nothing, takes the time that it is told to, and
 // puts out values that behave like activations and their gradients.
 //
-// Activations: per (sample, stage, token) fixed Gaussian values times a scale per token and one per
-// channel, plus a change that is new at each visit of the sample. Gradients: new at each visit,
-// Gaussian, with few tokens that hold much of the energy. All from counters: the same visits give
-// the same bits. Time passes asleep, so that many stages fit on few cores.
+// Activations are fixed Gaussian values per (sample, stage, token), times a scale per token and one
+// per channel. Each visit of the sample adds a new change. Gradients: new at each visit, Gaussian,
+// with few tokens that hold much of the energy. All from counters: the same visits give the same
+// bits. Time passes asleep, so that many stages fit on few cores.
 
 #ifndef SHOAL_MODEL_SYNTHETIC_STAGE_H_
 #define SHOAL_MODEL_SYNTHETIC_STAGE_H_

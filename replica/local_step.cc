@@ -1,5 +1,5 @@
 // Local steps with any method (DiLoCo: Douillard et al., "DiLoCo: distributed low-communication
-// training of language models", 2023): every pipeline steps with its own gradients and keeps its
+// training of language models", 2023). Every pipeline steps with its own gradients and keeps its
 // own moments. In a sync step the group agrees on the mean distance of the members from the
 // parameters that they had in common. Nesterov momentum on that mean moves the common parameters,
 // and everybody goes on from there.

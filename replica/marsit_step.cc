@@ -196,9 +196,8 @@ Result<Update> MakeUpdate(model::StageModel* model, Executor* codec, const Param
   return update;
 }
 
-// `first`: the model's first moment, which all members have, ends here; what follows is each
-// member's own and is in no checkpoint, so zeros are what a checkpoint says. `weights` is worked
-// in.
+// `first`: the model's first moment, which all members have, ends here. Later moments are each
+// member's own and in no checkpoint, so a checkpoint has zeros. `weights` is worked in.
 Status ApplyUpdate(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                    std::span<const float> update, double decay, bool first, Buffer* weights) {
   *weights = Sized(std::move(*weights), part.values * sizeof(float));

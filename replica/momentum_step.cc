@@ -10,7 +10,7 @@
 // are scaled in Apply. Momenta are folded with the factor of an earlier step. The exchange is
 // linear in that factor, so Reduce scales the result by true / assumed, and Apply the change of the
 // error memories. Where that ratio is too large, or fewer pipelines count than assumed, the round
-// is rolled back, and a second round of the step starts with the true factor.
+// is rolled back. A second round of the step then starts with the true factor.
 
 #include <algorithm>
 #include <cmath>
@@ -33,8 +33,8 @@ using model::StateVector;
 
 // A step's first round, and the one behind a wrong guess.
 constexpr std::uint64_t kRoundsPerStep = 2;
-// The factor assumed is the largest of so many steps before: one that is too large costs some
-// accuracy of the step, one that is too small a second round.
+// The factor assumed is the largest of so many steps before. Too large a factor costs some accuracy
+// of the step, too small a factor a second round.
 constexpr std::size_t kFactorsKept = 4;
 
 // Of a bucket, as the model has them.

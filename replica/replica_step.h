@@ -74,8 +74,8 @@ Status WriteParameters(model::StageModel* model, model::StateVector which,
                        const ParameterGroup& part, std::size_t first,
                        std::span<const float> values);
 
-// A buffer of that many bytes, the given one if it is: steps keep theirs for the next one, as new
-// pages cost more than what is done in them.
+// A buffer of `bytes` bytes: the given one if it has that size. Steps keep their buffers for the
+// next step, as new pages cost more than the work in them.
 inline Buffer Sized(Buffer given, std::size_t bytes) {
   return given.size() == bytes ? std::move(given) : Buffer(bytes);
 }

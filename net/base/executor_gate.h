@@ -1,5 +1,5 @@
-// ExecutorGate: an executor as calls of gRPC see it, which may end after their owner and after the
-// executor itself: once the gate is closed, what they post is dropped.
+// ExecutorGate: an executor for calls of gRPC, which may end after their owner and after the
+// executor itself. Once the gate is closed, their posts are dropped.
 //
 // So an owner goes without waiting for its calls: it cancels them and closes the gate. The calls
 // end in the background, on gRPC's threads, and touch nothing but what they own.

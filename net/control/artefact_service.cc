@@ -31,8 +31,8 @@ Status CheckHash(const std::string& hash) {
   return InvalidArgument("an artefact's hash must have 32 bytes");
 }
 
-// A server reactor of which other threads hold a reference: they may call gRPC only until Finish,
-// and the object lives until both gRPC and they let go of it.
+// A server reactor of which other threads hold a reference. They may call gRPC only until Finish.
+// The object lives until both gRPC and these threads let go of it.
 template <typename Reactor>
 class SharedReactor : public Reactor, public std::enable_shared_from_this<SharedReactor<Reactor>> {
  public:

@@ -1,5 +1,5 @@
-// LinkGreeter: what stands between an accepted stream and the link that expects it: reads the
-// hello, finds the link, keeps early callers waiting, and refuses the others with a reason.
+// LinkGreeter stands between an accepted stream and the link that expects it. It reads the hello,
+// finds the link, keeps early callers waiting, and refuses the others with a reason.
 
 #ifndef SHOAL_NET_LINKS_LINK_GREETER_H_
 #define SHOAL_NET_LINKS_LINK_GREETER_H_

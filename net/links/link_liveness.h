@@ -1,5 +1,6 @@
-// LinkLiveness: the pings of a link: which are under way, what their answers tell of the line, when
-// the next one is due, and whether the other end still lives. Pure: times come from outside.
+// LinkLiveness: the pings of a link. It knows which are under way, what their answers tell of the
+// line, when the next one is due, and whether the other end still lives. Pure: times come from
+// outside.
 
 #ifndef SHOAL_NET_LINKS_LINK_LIVENESS_H_
 #define SHOAL_NET_LINKS_LINK_LIVENESS_H_

@@ -14,7 +14,7 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 void LowWater::OnMessage(const ReceiveFigures& figures, std::uint64_t bytes,
                          std::optional<std::uint64_t> more) {
   const std::uint64_t taken = figures.taken_bytes;
-  // TLS and HTTP/2 add bytes, so this grows from message to message; but what was taken before the
+  // TLS and HTTP/2 add bytes, so this grows from message to message. But bytes taken before the
   // last look cannot be beyond a message that was not whole then.
   const std::uint64_t grown = beyond_ + (taken - message_taken_);
   beyond_ = std::min(grown - std::min(grown, bytes), taken - looked_.taken_bytes);

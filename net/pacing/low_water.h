@@ -8,8 +8,8 @@
 // be read until the next look, stays before the end of the last frame. Otherwise the mark is 1.
 //
 // An urgent message between the chunks of a frame waits until later bytes reach the mark. If these
-// do not come, because the sender's line or turn went to others, the mark falls to 1: at the second
-// look that finds bytes waiting and none read. So no byte waits longer than 2 * kLook.
+// do not come, because the sender's line or turn went to others, the mark falls to 1. It falls at
+// the second look that finds bytes waiting and none read. So no byte waits longer than 2 * kLook.
 
 #ifndef SHOAL_NET_PACING_LOW_WATER_H_
 #define SHOAL_NET_PACING_LOW_WATER_H_

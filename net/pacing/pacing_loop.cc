@@ -17,8 +17,8 @@ constexpr double kUnsentBytesMin = 64 * 1024;
 constexpr double kUnsentBytesMax = 2 << 20;
 // A connection's rate is its highest of the last seconds.
 constexpr double kRateKept = 0.98;
-// One connection may go faster than the pace for all, so that the limiter is what counts; but what
-// it sends at once goes out spread, and makes no queue.
+// One connection may go faster than the pace for all, so that the limiter is what counts. But a
+// burst of one connection goes out spread, and makes no queue.
 constexpr double kConnectionAhead = 1.2;
 // A way that is shorter than this and this many times shorter than another busy one does not leave
 // the house: hardly a home line takes less.

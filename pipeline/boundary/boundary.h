@@ -1,5 +1,5 @@
-// Boundary: one end of the link between two neighbouring stages: link-up with exchange of
-// inventories, a direction out and a direction in, this end's records of the delta store,
+// Boundary: one end of the link between two neighbouring stages. It has the link-up with its
+// exchange of inventories, a direction out and one in, this end's records of the delta store, and
 // evictions.
 //
 // The lower stage's end sends activations and receives gradients, the upper stage's end the

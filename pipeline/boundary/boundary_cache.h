@@ -1,5 +1,5 @@
-// BoundaryCache: the m of one end (boundary and side) during a run: prefetched, the m' of
-// the running step staged, committed behind it, in agreement with the other end.
+// BoundaryCache: the m of one end (boundary and side) during a run. It prefetches m, stages the m'
+// of the running step and commits it behind the step, in agreement with the other end.
 //
 // Prefetch: once a step is planned, its micro-batches are read, in order and while there is room.
 // Samples of an earlier step that is not committed yet are read after that commit. So a step waits

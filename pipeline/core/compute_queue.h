@@ -45,8 +45,8 @@ class ComputeQueue {
   // Only while nothing runs.
   void Start(std::shared_ptr<Operation> operation);
   // What begins when the running operation is over, or, if `urgent`, as soon as a part of it is.
-  // Takes the place of an earlier offer (null: takes it back), unless that one has begun: then
-  // false, nothing changes, and the running operation's `ended` is on its way.
+  // Takes the place of an earlier offer (null: takes it back). False if that offer has begun:
+  // nothing changes, and the running operation's `ended` is on its way.
   bool Offer(std::shared_ptr<Operation> operation, bool urgent);
 
  private:

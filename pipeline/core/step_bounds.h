@@ -28,8 +28,8 @@ struct StageTimes {
   double backward_weights_ms = 0;  // after that
   double send_forward_ms = 0;      // that the line to the next stage is busy
   double send_backward_ms = 0;     // to the previous stage
-  // From an output to its gradient, both outside of codec and network, for the first micro-batch of
-  // a step, which meets no queue. 0: not measured, or the last stage.
+  // From an output to its gradient, both outside of codec and network. It is of the first
+  // micro-batch of a step, which meets no queue. 0: not measured, or the last stage.
   double round_trip_ms = 0;
   std::uint64_t micro_batch_bytes = 0;      // of a micro-batch in flight
   std::uint64_t pending_weights_bytes = 0;  // of one whose W is pending; 0: as in flight
@@ -55,16 +55,16 @@ struct BoundsRequest {
   std::uint64_t memory_bytes = 0;   // for micro-batches in flight and pending together; 0: any
 };
 
-// Bounds at `request.stage`. In flight, by Little's law: the round trip of a micro-batch from the
-// stage to the last one and back, over the time between two micro-batches in the steady state. At
-// least the plain S - stage. One factor for all stages grows it until a simulated step is within 1
-// % of one with unlimited bounds, whether the directions share their line or not. Pending: as many
-// as that step had, at least stages + stage. Times vary, and too few cost more than too many. So in
-// flight is doubled and at least twice the plain bound, pending gets a quarter more, and neither
-// falls by more than an eighth below `previous`. Bounds that exceed memory_bytes are cut to the
-// simulated best that fits; one micro-batch always fits. A time that is not finite or is negative
-// counts as 0. Takes milliseconds: some tens of simulated steps of O(stages x micro-batches), at
-// most 64 of these.
+// Bounds at `request.stage`. In flight follows from Little's law: a micro-batch's round trip from
+// the stage to the last one and back, over the time between two micro-batches in the steady state.
+// At least the plain S - stage. One factor for all stages grows it until a simulated step is within
+// 1 % of one with unlimited bounds, whether the directions share their line or not. Pending: as
+// many as that step had, at least stages + stage. Times vary, and too few cost more than too many.
+// So in flight is doubled and at least twice the plain bound, pending gets a quarter more, and
+// neither falls by more than an eighth below `previous`. Bounds that exceed memory_bytes are cut to
+// the simulated best that fits; one micro-batch always fits. A time that is not finite or is
+// negative counts as 0. Takes milliseconds: some tens of simulated steps of O(stages x
+// micro-batches), at most 64 of these.
 StepBounds ChooseBounds(const std::vector<StageTimes>& stages, const BoundsRequest& request);
 
 }  // namespace shoal::pipeline

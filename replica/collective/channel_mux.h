@@ -30,7 +30,7 @@ struct MuxLimits {
 class ChannelMux {
  public:
   // `channels`: 1 to 256, equal on all members. `on_error` is called once, when a message has no
-  // channel here, or when more wait than the limits allow: as something is lost, nothing is
+  // channel here, or when more wait than the limits allow. As something is lost, nothing is
   // delivered from then on. It may destroy the mux. `group` outlives it and has no other user.
   ChannelMux(GroupChannel* group, std::size_t channels, std::function<void(Status)> on_error,
              MuxLimits limits = {});

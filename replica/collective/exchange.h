@@ -152,7 +152,7 @@ class Exchange {
 inline constexpr double kBlendLeast = 0x1p-64, kBlendMost = 1.25;
 inline bool MayBlend(double factor) { return factor >= kBlendLeast && factor <= kBlendMost; }
 
-// An exchange whose rounds may count in part. All that follows the coding is linear, so a user may
+// An exchange whose rounds may count in part. All that follows the coding is linear. So a user may
 // take base + factor x (result - base) as the agreed vector, with the same `base` on all members.
 // The sum of all agreed vectors is then still the sum of the targets less the memories.
 class BlendingExchange : public Exchange {

@@ -50,8 +50,8 @@ struct Coded {
   Buffer message;
 };
 
-// What was not sent of a chunk: before (empty: nothing), and, written, from now on (empty: nothing
-// is kept, for the coder is exact or there is no feedback). They do not overlap.
+// What was not sent of a chunk. `before`: so far; empty: nothing. `next` gets the rest from now on;
+// empty: nothing is kept, for the coder is exact or there is no feedback. They do not overlap.
 struct ChunkErrors {
   std::span<const float> before;
   std::span<float> next;

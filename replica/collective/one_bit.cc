@@ -12,8 +12,8 @@ namespace shoal::collective {
 namespace {
 
 // Lanes of `open` whose number is below `threshold` (1 to 2^32 - 1). The comparison goes from the
-// highest bit down. It ends when no lane is left whose bits equal the threshold's so far: after
-// some 8 of 32 levels, or at once where the threshold has no more ones.
+// highest bit down. It ends when no lane is left whose bits equal the threshold's so far, after
+// some 8 of 32 levels. It ends at once where the threshold has no more ones.
 std::uint64_t TakeMask(const MergeNoise& noise, std::uint64_t word, std::uint32_t threshold,
                        std::uint64_t open) {
   std::uint64_t take = 0;

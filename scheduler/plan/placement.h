@@ -1,5 +1,5 @@
 // Placement: who hosts what. A pure function of peers, measured links, the run's needs and the
-// previous plan; this one goes by memory and order of joining and does not look at links.
+// previous plan. It goes by memory and order of joining and does not look at links.
 
 #ifndef SHOAL_SCHEDULER_PLAN_PLACEMENT_H_
 #define SHOAL_SCHEDULER_PLAN_PLACEMENT_H_

@@ -11,8 +11,8 @@
 
 namespace shoal::scheduler {
 
-// For the invite: `advertise` with the port added where it is missing; if that is empty, the host
-// listened on, or all of the machine's addresses where that is any.
+// Addresses for the invite: `advertise` with the port added where it is missing. If `advertise` is
+// empty: the host listened on, or all of the machine's addresses where that host is any.
 Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>& advertise,
                                                  const std::string& listen, std::uint16_t port);
 

@@ -121,7 +121,7 @@ Status SchedulerServer::Prepare(History history) {
 }
 
 // Without its history the blobs of checkpoints have no names, and peers keep checkpoints of a run
-// that nobody serves: a run that begins anew here must be wanted.
+// that nobody serves. So a run that begins anew here must be wanted.
 Status SchedulerServer::CheckHistory(std::uint64_t events) const {
   if (events > 0) return Status::Ok();
   std::set<storage::ContentHash> fresh;

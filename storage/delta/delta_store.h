@@ -4,7 +4,7 @@
 // AQ-SGD (paper section 3, algorithm 1) needs the same m on both ends. Every record has a version
 // (the step whose Apply made it) and an XXH3-64 checksum. So a mismatch is found and becomes a
 // first visit. Values may be lost (no write-ahead log, a disk that is full, damaged or gone), never
-// be wrong: a failing disk makes records missing, it does not fail the calls.
+// be wrong. A failing disk makes records missing, it does not fail the calls.
 // What a step makes is staged image by image and becomes records once the step is applied.
 // Thread: store (calls block on disk); safe from one thread at a time.
 
@@ -115,8 +115,8 @@ class DeltaStore {
   // Everything held for a end, in order of segment; headers only are read.
   virtual Result<std::vector<DeltaInventoryEntry>> Inventory(const BoundaryEnd& end) = 0;
 
-  // Forgets the records of a run whose version is above `version` (rollback to a checkpoint), and
-  // all that is staged, of any run: no step runs during a rollback.
+  // Forgets the records of a run whose version is above `version` (rollback to a checkpoint). All
+  // that is staged goes, too, of any run: no step runs during a rollback.
   virtual Status DropNewerThan(RunId run, std::uint64_t version) = 0;
   // Forgets single records up to a version (the other end no longer has them).
   virtual Status Drop(const BoundaryEnd& end, std::span<const SegmentId> segments,

@@ -269,8 +269,8 @@ bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
          (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
 }
 
-// Takes records that matter less than those of `by` out until `size` bytes fit, or there are none
-// left: first those of other runs, then residuals where m needs room.
+// Takes out records that matter less than those of `by`, until `size` bytes fit or none are left.
+// Records of other runs go first, then residuals where m needs room.
 void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room* used,
                                  Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;

@@ -24,7 +24,7 @@ struct ReplicaBenchOptions {
   std::string codec;         // direct: of contributions
   std::string result_codec;  // direct: of sums; empty: the same
   bool feedback = false;     // direct
-  bool owners_keep = false;  // direct: a scatter, then a gather of those sums
+  bool owners_keep = false;  // direct: a reduce-scatter, then an all-gather of those sums
   bool mean = false;         // direct, ring: the weighted mean in place of the sum
   std::size_t columns = 0;   // marsit: of a torus; 0: a ring
   std::uint32_t rank = 32;   // powersgd: of the factors of matrices of 2048 columns

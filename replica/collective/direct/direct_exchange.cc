@@ -1,7 +1,7 @@
 // The direct exchange of exchange.h: encode, send, sum, send sums, decode, chunk by chunk.
 //
 // Every pass over values runs on `compute` (a thread or a pool), a few encodings ahead of the
-// sending, so that sums find their turn; `control` only counts messages. Tag of a message: its
+// sending, so that sums find their turn. `control` only counts messages. Tag of a message: its
 // round.
 
 #include <algorithm>

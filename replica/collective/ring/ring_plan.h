@@ -62,7 +62,7 @@ struct RingStep {
   std::size_t hop = 0;
   std::optional<std::size_t> from, to;
   // Members whose values are in what arrives (with `from`) and in what this member adds to it. In
-  // phase 2 the own part is a whole row's. A gather adds nothing.
+  // phase 2 the own part is a whole row's. A step that gathers adds nothing.
   std::uint32_t received = 0, own = 0;
 
   bool gathers() const {

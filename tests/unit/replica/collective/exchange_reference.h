@@ -24,7 +24,7 @@ class ExchangeReference {
     result_ = MakeChunkCoder(result, config_.row).value();
   }
 
-  // The values of all shards, also of a scatter.
+  // The values of all shards, also of a reduce-scatter.
   std::vector<float> Round(const ExchangeRequest& request,
                            const std::vector<std::vector<float>>& values) {
     const std::size_t n = values[0].size(), members = values.size();

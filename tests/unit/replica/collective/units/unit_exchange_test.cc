@@ -1,4 +1,4 @@
-// Members that gather pieces from their owners and scatter gradients to them.
+// Members that gather pieces from their owners and send gradients to them.
 
 #include "replica/collective/units/unit_exchange.h"
 
