@@ -53,6 +53,16 @@ class XTest(unittest.TestCase):
         shown = re.search(r"  check \[STEP\.\.\.\](.*?)\n  demo", run_x("help").stdout, re.DOTALL)
         self.assertEqual(steps, re.findall(r"\b([a-z]+):", shown.group(1)))
 
+    def test_every_fuzzer_has_a_small_corpus(self):
+        fuzz = ROOT / "tests/fuzz"
+        fuzzers = re.findall(r"^ *shoal_fuzz\((\w+)", (fuzz / "CMakeLists.txt").read_text(),
+                             re.MULTILINE)
+        self.assertEqual(sorted(fuzzers), sorted(path.name for path in (fuzz / "corpus").iterdir()))
+        for name in fuzzers:
+            sizes = [path.stat().st_size for path in (fuzz / "corpus" / name).iterdir()]
+            self.assertTrue(sizes, name)
+            self.assertLess(max(sizes), 8192, name)
+
     def test_every_check_of_clang_tidy_is_explained(self):
         text = (ROOT / ".clang-tidy").read_text()
         explained = re.findall(r"^# ((?:bugprone|performance)-\S+) +\S", text, re.MULTILINE)
