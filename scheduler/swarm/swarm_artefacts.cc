@@ -27,7 +27,7 @@ void SwarmStateImpl::On(const ArtefactsLost& event) {
   // Whoever is preparing could not fetch it; training goes on with what is loaded.
   if (state_ == RunState::kPreparing) {
     EndGeneration("an artefact is damaged or gone at the scheduler", nullptr);
-    backoff_.PlanAtOnce(now_);
+    backoff_.PlanAtOnce(reaction_.now());
   }
 }
 
@@ -36,7 +36,7 @@ void SwarmStateImpl::Want(const ArtefactMap& by_hash) {
   SHOAL_LOG(kWarning, "scheduler", "artefacts.lost", {"which", LostText()});
   WantArtefacts wanted;
   for (const auto& [hash, file] : by_hash) wanted.files.push_back(file);
-  out_.push_back(std::move(wanted));
+  reaction_.Add(std::move(wanted));
   for (const auto& [peer, member] : members_.all()) {
     if (member.connected) AskFor(member);
   }
@@ -48,13 +48,13 @@ void SwarmStateImpl::AskFor(const Member& member) {
   control::v1::SchedulerMessage message;
   for (const auto& [hash, file] : lost_.by_hash())
     *message.mutable_want_artefacts()->add_files() = file;
-  Send(member, std::move(message));
+  reaction_.Send(member, std::move(message));
 }
 
 void SwarmStateImpl::On(const ArtefactHere& event) {
   if (!lost_.Found(event.hash)) return;
   SHOAL_LOG(kInfo, "scheduler", "artefacts.whole");
-  backoff_.PlanAtOnce(now_);
+  backoff_.PlanAtOnce(reaction_.now());
 }
 
 bool SwarmStateImpl::NobodyElseToAsk() const {
@@ -76,7 +76,7 @@ bool SwarmStateImpl::ArtefactsWhole() {
            ", so the run goes back to step " + std::to_string(older.step);
   CheckpointMade made{older.step, {}};
   for (const auto& [name, file] : older.files) made.files.push_back(file);
-  Record(made);
+  journal_.Record(made);
   ArtefactMap by_hash;
   for (const control::v1::ArtefactRef& file : made.files) by_hash[file.hash()] = file;
   lost_.KeepOnly(NeededByHash());

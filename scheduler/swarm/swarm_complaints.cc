@@ -86,10 +86,10 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
     return;
   }
   if (!active()) return;
-  const std::size_t before = complaints_.CountBy(member->peer, now_);
-  complaints_.Add(member->peer, other->peer, history_.generation(), now_);
+  const std::size_t before = complaints_.CountBy(member->peer, reaction_.now());
+  complaints_.Add(member->peer, other->peer, history_.generation(), reaction_.now());
   const std::string alone = cause + "; only " + member->Label() + " says so";
-  if (const auto blamed = complaints_.ToBlame(member->peer, other->peer, now_)) {
+  if (const auto blamed = complaints_.ToBlame(member->peer, other->peer, reaction_.now())) {
     Member* const end = members_.Find(*blamed);
     if (ASpareCouldReplace(*end)) {
       complaints_.Forget(*blamed);
@@ -101,7 +101,7 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   }
   if (before < kUnconfirmedMax) return InterruptUncounted(alone);
   SHOAL_LOG(kWarning, "scheduler", "link.doubted", {"cause", alone}, {"complaints", before});
-  if (!doubt_) doubt_ = Doubt{alone, history_.step(), now_};
+  if (!doubt_) doubt_ = Doubt{alone, history_.step(), reaction_.now()};
 }
 
 // A complaint was not believed, but the step does not end either: then something is broken.
@@ -110,7 +110,7 @@ void SwarmStateImpl::DoubtedForLong() {
   if (history_.step() > doubt_->step) return doubt_.reset();
   const auto usual = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(4 * step_times_.seconds()));
-  if (now_ - doubt_->since <= std::max(kDoubtLimit, usual)) return;
+  if (reaction_.now() - doubt_->since <= std::max(kDoubtLimit, usual)) return;
   const std::string cause = doubt_->cause + ", and the step did not end";
   Interrupt(cause, nullptr);
 }

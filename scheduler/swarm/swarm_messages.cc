@@ -18,13 +18,9 @@ std::uint32_t HeartbeatMs(Duration peer_timeout) {
 
 }  // namespace
 
-void SwarmStateImpl::Send(const Member& member, control::v1::SchedulerMessage message) {
-  out_.push_back(SendTo{member.connection, std::move(message)});
-}
-
 void SwarmStateImpl::SendToPlan(const control::v1::SchedulerMessage& message) {
   for (const Member* member : PlanMembers()) {
-    if (member->connected) Send(*member, message);
+    if (member->connected) reaction_.Send(*member, message);
   }
 }
 
@@ -32,7 +28,7 @@ void SwarmStateImpl::Drop(ConnectionId connection, Status reason) {
   Member* member = members_.Of(connection);
   members_.Close(connection);
   if (member != nullptr) Lost(member, reason.message());
-  out_.push_back(Disconnect{connection, std::move(reason)});
+  reaction_.Add(Disconnect{connection, std::move(reason)});
 }
 
 void SwarmStateImpl::Lost(Member* member, const std::string& why) {
@@ -53,7 +49,7 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
     control::v1::SchedulerMessage message;
     message.mutable_refused()->set_code(static_cast<int>(admission.code()));
     message.mutable_refused()->set_error(admission.message());
-    out_.push_back(SendTo{connection, std::move(message)});
+    reaction_.Add(SendTo{connection, std::move(message)});
     Drop(connection, std::move(admission));
     return;
   }
@@ -63,7 +59,7 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
     Drop(known->connection, AlreadyExists("the same peer connected again"));
   }
   const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
-  Member* member = members_.Admit(connection, hello, now_);
+  Member* member = members_.Admit(connection, hello, reaction_.now());
   // It may be in another house: what was measured counts no more.
   if (member->addresses != before) round_trips_.Forget(member->peer);
   Welcome(member);
@@ -77,14 +73,14 @@ void SwarmStateImpl::Welcome(Member* member) {
   message.mutable_welcome()->set_run(config_.run.value);
   message.mutable_welcome()->set_run_name(config_.name);
   message.mutable_welcome()->set_heartbeat_ms(HeartbeatMs(config_.peer_timeout));
-  Send(*member, message);
+  reaction_.Send(*member, message);
   *message.mutable_run_status() = StatusMessage();
-  Send(*member, message);
+  reaction_.Send(*member, message);
   AskFor(*member);
   if (state_ == RunState::kFinished) {
     message.mutable_finished()->set_generation(history_.generation());
     message.mutable_finished()->set_steps(history_.step());
-    Send(*member, message);
+    reaction_.Send(*member, message);
   }
 }
 
@@ -145,7 +141,7 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
   if (placed) return;
   members_.Remove(peer);
   round_trips_.Forget(peer);
-  out_.push_back(Disconnect{connection, Cancelled("it left")});
+  reaction_.Add(Disconnect{connection, Cancelled("it left")});
 }
 
 void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
@@ -158,7 +154,7 @@ void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
     if (!ending_) ending_ = Ending{cause, history_.step(), false};
   } else {  // no step began since the checkpoint
     EndGeneration(cause, nullptr);
-    backoff_.PlanAtOnce(now_);
+    backoff_.PlanAtOnce(reaction_.now());
   }
 }
 

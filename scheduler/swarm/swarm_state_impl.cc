@@ -28,7 +28,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       initial_(std::move(initial)),
       join_secret_(std::move(join_secret)),
       local_steps_(LocalSteps(config)),
-      history_(ConfigHash(config, initial_)),
+      journal_(ConfigHash(config, initial_), &reaction_),
+      history_(journal_.history()),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -44,25 +45,24 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
 }
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
-  now_ = now;
-  out_.clear();
-  if (!history_.began()) Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
+  reaction_.Begin(now);
+  if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   const RunState before = state_;
   std::visit([this](const auto& e) { On(e); }, event);
   TryPlan();
   if (state_ != before || std::holds_alternative<Tick>(event)) ShowStatus(state_ != before);
-  return std::move(out_);
+  return reaction_.Take();
 }
 
 void SwarmStateImpl::On(const PeerConnected& event) {
   if (members_.connections() >= net::kControlConnectionsMax) {
-    out_.push_back(Disconnect{
+    reaction_.Add(Disconnect{
         event.connection,
         ResourceExhausted("the scheduler serves " + std::to_string(net::kControlConnectionsMax) +
                           " connections and takes no more; try again later")});
     return;
   }
-  members_.Open(event.connection, event.peer, event.address, now_);
+  members_.Open(event.connection, event.peer, event.address, reaction_.now());
 }
 
 void SwarmStateImpl::On(const PeerMessageReceived& event) {
@@ -80,7 +80,7 @@ void SwarmStateImpl::On(const PeerMessageReceived& event) {
     Drop(event.connection, FailedPrecondition("the first message must be a hello"));
     return;
   }
-  member->last_heard = now_;
+  member->last_heard = reaction_.now();
   OnMember(member, event.message);
 }
 
@@ -93,7 +93,7 @@ void SwarmStateImpl::On(const PeerDisconnected& event) {
 void SwarmStateImpl::On(const AdminCommand& event) {
   switch (event.kind) {
     case AdminCommand::Kind::kStart:
-      if (!history_.started()) Record(RunStarted{});
+      if (!history_.started()) journal_.Record(RunStarted{});
       if (history_.held()) OrderResume();
       break;
     case AdminCommand::Kind::kPause: OrderPause(); break;
@@ -109,7 +109,7 @@ void SwarmStateImpl::OrderPause() {
     // first.
     if (ending_ && ending_->hold) return;
     ending_ = Ending{cause, ending_ ? ending_->from : history_.step(), true};
-    Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
+    journal_.Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
     return;
   }
   Hold(cause, nullptr);
@@ -118,29 +118,30 @@ void SwarmStateImpl::OrderPause() {
 void SwarmStateImpl::OrderResume() {
   if (ending_ && ending_->hold) {
     ending_.reset();
-    Record(RunReleased{});
+    journal_.Record(RunReleased{});
     for (const Member* member : PlanMembers()) {  // who wants to go still does
       if (!member->wants_stage) ending_ = Ending{HandsOver(*member), history_.step(), false};
     }
     MaybeReduce();
   }
-  backoff_.Reset(now_);
+  backoff_.Reset(reaction_.now());
   refusals_.clear();
   replaced_.clear();
   complaints_.Clear();
   weight_repairs_.clear();
   if (!history_.held()) return;
   cause_ = "the organiser ordered to resume";
-  Record(RunReleased{});
+  journal_.Record(RunReleased{});
 }
 
 void SwarmStateImpl::On(const Tick&) {
-  for (const ConnectionId id : members_.Silent(now_, config_.peer_timeout, kHelloTimeout)) {
+  for (const ConnectionId id :
+       members_.Silent(reaction_.now(), config_.peer_timeout, kHelloTimeout)) {
     Drop(id, DeadlineExceeded("nothing was heard of it for " +
                               FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
                                                                         : kHelloTimeout)));
   }
-  for (const PeerId& peer : members_.ForgetAway(now_, kAwayLimit, kAbsentMax)) {
+  for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
     round_trips_.Forget(peer);
   }
   DoubtedForLong();
@@ -162,9 +163,9 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(cause_);
   for (const Member* member : PlanMembers()) {
-    if (member != lost && member->connected) Send(*member, message);
+    if (member != lost && member->connected) reaction_.Send(*member, message);
   }
-  StoreLosses();
+  journal_.StoreLosses();
   ready_.clear();
   rounds_.Clear();
   doubt_.reset();
@@ -187,11 +188,11 @@ void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
 }
 
 void SwarmStateImpl::InterruptUncounted(const std::string& cause) {
-  if (EndOrHold(cause, nullptr)) backoff_.Wait(now_);
+  if (EndOrHold(cause, nullptr)) backoff_.Wait(reaction_.now());
 }
 
 void SwarmStateImpl::CountFailure(const std::string& cause) {
-  backoff_.CountFailure(history_.step(), now_);
+  backoff_.CountFailure(history_.step(), reaction_.now());
   if (backoff_.exhausted()) {
     Hold(cause + "; this was interruption " + std::to_string(backoff_.failures()) +
              " in a row without progress, so the run stays paused: mend the cause, then " +
@@ -203,7 +204,7 @@ void SwarmStateImpl::CountFailure(const std::string& cause) {
 void SwarmStateImpl::Hold(const std::string& cause, const Member* lost) {
   if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
   EndGeneration(cause, lost);
-  Record(RunHeld{cause_});
+  journal_.Record(RunHeld{cause_});
 }
 
 void SwarmStateImpl::Fail(const std::string& cause) {
@@ -213,23 +214,8 @@ void SwarmStateImpl::Fail(const std::string& cause) {
   }
 }
 
-void SwarmStateImpl::Store(const StoredEvent& event) {
-  out_.push_back(Persist{EncodeEvent(event)});
-}
-
-void SwarmStateImpl::Record(const StoredEvent& event) {
-  const Status applied = history_.Apply(event);
-  SHOAL_CHECK(applied.ok());
-  Store(event);
-}
-
-void SwarmStateImpl::StoreLosses() {
-  if (const auto known = history_.TakeNewLosses()) Store(*known);
-}
-
 Status SwarmStateImpl::Restore(std::string_view event) {
-  SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, DecodeEvent(event));
-  SHOAL_RETURN_IF_ERROR(history_.Apply(stored));
+  SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
   if (const auto* const began = std::get_if<RunBegan>(&stored)) {
     config_.run = began->run;
   } else if (std::holds_alternative<PlanMade>(stored)) {

@@ -7,7 +7,7 @@
 //   swarm_consistency.cc  comparisons of what peers report
 //   swarm_artefacts.cc    artefacts that the server lost
 //
-// State with rules of its own lies in classes beside it: RunHistory, CheckpointRounds,
+// State with rules of its own lies in classes beside it: RunJournal, CheckpointRounds,
 // LostArtefacts, FailureBackoff, StepTimes, Members, StepAccount and those of swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -38,6 +38,8 @@
 #include "scheduler/swarm/complaints.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/plan_messages.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -74,11 +76,6 @@ class SwarmStateImpl final : public SwarmState {
   void OrderPause();
   void OrderResume();
 
-  // To the log; Record also makes the change that the event stands for.
-  void Record(const StoredEvent& event);
-  void Store(const StoredEvent& event);
-  void StoreLosses();
-
   bool Enter(RunEvent event);
   // Pauses; a generation in progress is aborted on every peer but `lost`.
   void EndGeneration(const std::string& cause, const Member* lost);
@@ -112,7 +109,6 @@ class SwarmStateImpl final : public SwarmState {
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
   static std::string HandsOver(const Member& member);
-  void Send(const Member& member, control::v1::SchedulerMessage message);
   void SendToPlan(const control::v1::SchedulerMessage& message);
 
   // ---- complaints (swarm_complaints.cc) ----
@@ -183,10 +179,9 @@ class SwarmStateImpl final : public SwarmState {
   const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 
-  TimePoint now_{};
-  std::vector<Action> out_;
-
-  RunHistory history_;
+  Reaction reaction_;
+  RunJournal journal_;
+  const RunHistory& history_;  // of the journal
 
   // Lifecycle.
   RunState state_ = RunState::kWaiting;

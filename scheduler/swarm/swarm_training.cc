@@ -27,7 +27,7 @@ bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) con
 void SwarmStateImpl::TryPlan() {
   if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return;
   if (history_.held() || (!history_.started() && !config_.auto_start)) return;
-  if (!backoff_.MayPlan(now_)) return;
+  if (!backoff_.MayPlan(reaction_.now())) return;
   if (history_.checkpoint().step >= config_.steps) {
     Finish();
     return;
@@ -40,12 +40,12 @@ void SwarmStateImpl::TryPlan() {
 }
 
 void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
-  if (!history_.started()) Record(RunStarted{});
+  if (!history_.started()) journal_.Record(RunStarted{});
   plan_ = std::move(plan);
   members_.SetPositions(plan_);
   lans_ = LansOfPlan(config_, plan_, round_trips_);
-  StoreLosses();
-  Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
+  journal_.StoreLosses();
+  journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
   ready_.clear();
   consistency_.Reset();
   std::vector<std::uint32_t> uploaders;
@@ -58,7 +58,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
-  out_.push_back(PlanOut{plan_});
+  reaction_.Add(PlanOut{plan_});
   const control::v1::Plan common =
       CommonPlan(config_, history_.generation(), history_.step(), plan_, lans_, members_);
   const ArtefactMap weights = CurrentWeights();
@@ -72,7 +72,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
         *message.mutable_plan()->add_artefacts() = std::move(artefact);
       }
     }
-    Send(member, std::move(message));
+    reaction_.Send(member, std::move(message));
   }
 }
 
@@ -99,13 +99,13 @@ void SwarmStateImpl::PlanAgainForLans() {
   SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", history_.generation()});
   EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
                 nullptr);
-  backoff_.PlanAtOnce(now_);
+  backoff_.PlanAtOnce(reaction_.now());
   planned_again_ = history_.generation() + 1;
 }
 
 void SwarmStateImpl::BeginSteps() {
   refusals_.clear();
-  account_.Begin(history_.step(), now_);
+  account_.Begin(history_.step(), reaction_.now());
   reduced_ = false;
   for (std::uint64_t step = history_.step(); step < history_.step() + kStepPlansAhead; ++step)
     SendStepPlan(step);
@@ -158,7 +158,8 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
     return;
   }
   if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
-  if (!LossFits(member, ready) || !account_.AddReady(pipeline, stage, ready, now_)) return;
+  if (!LossFits(member, ready) || !account_.AddReady(pipeline, stage, ready, reaction_.now()))
+    return;
   if (!account_.all_ready() || LossesFit()) MaybeReduce();
 }
 
@@ -201,7 +202,7 @@ void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& don
   if (!NormFits(member, done.squared_norm())) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (!account_.AddSynced(pipeline, stage, done.squared_norm(), now_)) return;
+  if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
   if (!account_.all_synced()) return;
   stage_choice_.EndStep();
@@ -234,15 +235,14 @@ void SwarmStateImpl::FinishStep() {
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
   SendApply(loss, norm, labels);
-  step_times_.Add(account_.elapsed(now_), account_.between_ready_and_synced());
-  history_.AddLoss(loss);
+  step_times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
+  journal_.AddLoss(loss);
   plausibility_.AddLoss(loss);
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     plausibility_.AddNorm(stage, decision_.sync, account_.squared_norm_of(stage));
   }
   if (decision_.checkpoint) rounds_.Begin(history_.step());
-  if (history_.new_losses() >= kLossesPerEvent) StoreLosses();
-  account_.Begin(history_.step(), now_);
+  account_.Begin(history_.step(), reaction_.now());
   reduced_ = false;
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
 }
@@ -263,7 +263,7 @@ void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
     const auto stage = static_cast<std::uint32_t>(member->stage);
     apply->set_upload(decision_.checkpoint &&
                       rounds_.uploader(stage) == static_cast<std::uint32_t>(member->pipeline));
-    Send(*member, message);
+    reaction_.Send(*member, message);
   }
 }
 
@@ -358,11 +358,11 @@ void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
   const auto files = rounds_.TakeWhole(step, needed());
   if (!files) return;
   replaced_.clear();
-  StoreLosses();
+  journal_.StoreLosses();
   CheckpointMade made{step, {}};
   for (const auto& [name, file] : *files) made.files.push_back(file);
-  Record(made);
-  out_.push_back(CheckpointComplete{step});
+  journal_.Record(made);
+  reaction_.Add(CheckpointComplete{step});
   if (step >= config_.steps) {
     Finish();
   } else if (ending_ && step > ending_->from) {
@@ -379,18 +379,18 @@ void SwarmStateImpl::EndAfterCheckpoint() {
 void SwarmStateImpl::EndNow(const std::string& cause) {
   if (ending_ && ending_->hold) return Hold(cause, nullptr);
   EndGeneration(cause, nullptr);
-  backoff_.PlanAtOnce(now_);
+  backoff_.PlanAtOnce(reaction_.now());
 }
 
 void SwarmStateImpl::Finish() {
   if (!Enter(RunEvent::kCompleted)) return;
   ending_.reset();
-  Store(RunFinished{history_.checkpoint().step});
+  journal_.Store(RunFinished{history_.checkpoint().step});
   control::v1::SchedulerMessage message;
   message.mutable_finished()->set_generation(history_.generation());
   message.mutable_finished()->set_steps(history_.checkpoint().step);
   for (const auto& [peer, member] : members_.all()) {
-    if (member.connected) Send(member, message);
+    if (member.connected) reaction_.Send(member, message);
   }
 }
 

@@ -101,7 +101,7 @@ void SwarmStateImpl::ShowStatus(bool even_if_equal) {
   control::v1::SchedulerMessage message;
   *message.mutable_run_status() = status;
   for (const auto& [peer, member] : members_.all()) {
-    if (member.connected) Send(member, message);
+    if (member.connected) reaction_.Send(member, message);
   }
 }
 

@@ -1,0 +1,30 @@
+#include "scheduler/swarm/run_journal.h"
+
+#include "scheduler/config/swarm_limits.h"
+
+namespace shoal::scheduler {
+
+void RunJournal::Store(const StoredEvent& event) { reaction_.Add(Persist{EncodeEvent(event)}); }
+
+void RunJournal::Record(const StoredEvent& event) {
+  const Status applied = history_.Apply(event);
+  SHOAL_CHECK(applied.ok());
+  Store(event);
+}
+
+void RunJournal::AddLoss(double loss) {
+  history_.AddLoss(loss);
+  if (history_.new_losses() >= kLossesPerEvent) StoreLosses();
+}
+
+void RunJournal::StoreLosses() {
+  if (const auto known = history_.TakeNewLosses()) Store(*known);
+}
+
+Result<StoredEvent> RunJournal::Restore(std::string_view event) {
+  SHOAL_ASSIGN_OR_RETURN(StoredEvent stored, DecodeEvent(event));
+  SHOAL_RETURN_IF_ERROR(history_.Apply(stored));
+  return stored;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,43 @@
+// RunJournal: the run's history, and every change of it as an event to persist.
+// Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_RUN_JOURNAL_H_
+#define SHOAL_SCHEDULER_SWARM_RUN_JOURNAL_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/status.h"
+#include "scheduler/history/run_history.h"
+#include "scheduler/history/stored_event.h"
+#include "scheduler/swarm/reaction.h"
+
+namespace shoal::scheduler {
+
+class RunJournal {
+ public:
+  // `reaction` gets the events; it outlives the journal.
+  RunJournal(std::uint64_t config_hash, Reaction* reaction)
+      : reaction_(*reaction), history_(config_hash) {}
+
+  const RunHistory& history() const { return history_; }
+
+  // Makes the change that an event stands for, and stores the event. It must be possible.
+  void Record(const StoredEvent& event);
+  // Stores an event whose change comes later, or is none.
+  void Store(const StoredEvent& event);
+  // The next step is applied. Losses are stored several at once.
+  void AddLoss(double loss);
+  // Stores the losses that no event holds yet.
+  void StoreLosses();
+  // Replays one stored event, before the first change.
+  Result<StoredEvent> Restore(std::string_view event);
+
+ private:
+  Reaction& reaction_;
+  RunHistory history_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_RUN_JOURNAL_H_
