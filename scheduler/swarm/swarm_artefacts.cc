@@ -58,7 +58,7 @@ void SwarmStateImpl::On(const ArtefactHere& event) {
 }
 
 bool SwarmStateImpl::NobodyElseToAsk() const {
-  if (members_.candidates() < needed()) return false;
+  if (members_.candidates() < plan_.needed()) return false;
   for (const auto& [peer, member] : members_.all()) {
     if (member.connected && !lost_.HasOffered(peer)) return false;
   }

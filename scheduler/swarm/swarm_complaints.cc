@@ -25,44 +25,21 @@ void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed&
 
 bool SwarmStateImpl::AllRefuse() const {
   const std::vector<PlacementPeer> candidates = members_.Candidates();
-  return candidates.size() >= needed() &&
+  return candidates.size() >= plan_.needed() &&
          std::all_of(candidates.begin(), candidates.end(),
                      [&](const PlacementPeer& peer) { return refusals_.contains(peer.peer); });
-}
-
-bool SwarmStateImpl::ASpareCouldReplace(const Member& member) const {
-  std::vector<PlacementPeer> others = members_.Candidates();
-  std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
-  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
-  return others.size() >= needed() && Place(others, {}, run, &plan_).has_value();
 }
 
 // A spare, if there is one, tries in its position. That a peer makes room for one is no failure of
 // the run, unless it had its turn since the last checkpoint.
 void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
   const bool first = replaced_.insert(member->peer).second;
-  if (first && ASpareCouldReplace(*member)) {
+  if (first && plan_.SpareCouldReplace(*member)) {
     InterruptUncounted(cause);
   } else {
     Interrupt(cause, nullptr);
   }
-  GiveUpPosition(member);
-}
-
-void SwarmStateImpl::GiveUpPosition(Member* member) {
-  plan_[static_cast<std::size_t>(member->pipeline)][static_cast<std::size_t>(member->stage)] =
-      PeerId{};
-  members_.MoveToBack(member->peer);
-}
-
-// Whether the plan has a link between them: to the stage before or after, in the stage group, or
-// between the ends of a tied embedding.
-bool SwarmStateImpl::Neighbours(const Member& a, const Member& b) const {
-  if (a.peer == b.peer) return false;
-  if (a.stage == b.stage) return true;
-  if (a.pipeline == b.pipeline && std::abs(a.stage - b.stage) == 1) return true;
-  return std::min(a.stage, b.stage) == 0 &&
-         std::max(a.stage, b.stage) + 1 == static_cast<std::int32_t>(config_.stages);
+  plan_.GiveUpPosition(*member);
 }
 
 void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken& broken) {
@@ -71,7 +48,7 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
   Member* other = members_.Find(other_id);
   if (other == nullptr || !other->placed()) return;
-  if (!Neighbours(*member, *other)) {
+  if (!plan_.Linked(*member, *other)) {
     SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member->LabelWithPosition()},
               {"complains_of", other->LabelWithPosition()});
     return;
@@ -91,12 +68,12 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
   const std::string alone = cause + "; only " + member->Label() + " says so";
   if (const auto blamed = complaints_.ToBlame(member->peer, other->peer, reaction_.now())) {
     Member* const end = members_.Find(*blamed);
-    if (ASpareCouldReplace(*end)) {
+    if (plan_.SpareCouldReplace(*end)) {
       complaints_.Forget(*blamed);
       InterruptUncounted(
           alone + ", and a spare takes the position of " + end->Label() +
           (end == member ? ", whose complaints nobody confirms" : ", of whom several complain"));
-      return GiveUpPosition(end);
+      return plan_.GiveUpPosition(*end);
     }
   }
   if (before < kUnconfirmedMax) return InterruptUncounted(alone);

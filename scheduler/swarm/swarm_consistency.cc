@@ -46,28 +46,18 @@ void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& appli
   if (verdict && !verdict->equal) OnWeightsDiffer(applied.step(), stage, *verdict);
 }
 
-std::string SwarmStateImpl::NamesOf(std::uint32_t stage,
-                                    const std::vector<std::uint32_t>& pipelines) const {
-  std::string names;
-  for (const std::uint32_t pipeline : pipelines) {
-    const Member* member = members_.Find(plan_[pipeline][stage]);
-    if (member == nullptr) continue;
-    names += (names.empty() ? "" : ", ") + member->LabelWithPosition();
-  }
-  return names;
-}
-
 void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                                      const WeightVerdict& verdict) {
   // A checkpoint must not hold weights that differ from the group's.
   const bool dropped = rounds_.DropUploadedBy(stage, verdict.differing);
   if (dropped && ending_) ending_->from = history_.step();
-  const bool known =
-      verdict.majority && std::all_of(verdict.differing.begin(), verdict.differing.end(),
-                                      [&](auto p) { return repairing_.contains(plan_[p][stage]); });
+  const bool known = verdict.majority &&
+                     std::all_of(verdict.differing.begin(), verdict.differing.end(), [&](auto p) {
+                       return repairing_.contains(plan_.positions()[p][stage]);
+                     });
   if (known && history_.step() < config_.steps)
     return MaybeReduce();  // until a checkpoint is whole
-  const std::string names = NamesOf(stage, verdict.differing);
+  const std::string names = plan_.NamesOf(stage, verdict.differing);
   SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
             {"majority", verdict.majority}, {"peers", names});
   const std::string what = "the weights of " + names + " differ after step " + std::to_string(step);
@@ -79,7 +69,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
   std::uint32_t repairs = 0;
   for (const std::uint32_t pipeline : verdict.differing) {
-    const PeerId& peer = plan_[pipeline][stage];
+    const PeerId& peer = plan_.positions()[pipeline][stage];
     if (repairing_.insert(peer).second) repairs = std::max(repairs, ++weight_repairs_[peer]);
   }
   if (repairs > kWeightRepairsMax) {
@@ -130,7 +120,7 @@ bool SwarmStateImpl::LossesFit() {
       if (q != p && losses[q] >= 0) others.push_back(losses[q]);
     }
     if (losses[p] < 0 || plausibility_.LossFits(losses[p], std::move(others))) continue;
-    Member* const member = members_.Find(plan_[p][config_.stages - 1]);
+    Member* const member = plan_.At(p, config_.stages - 1);
     RefuseValue(member, member->LabelWithPosition() + " reports a loss of " +
                             FormatDouble(losses[p]) + " a label at step " +
                             std::to_string(history_.step()) +
@@ -157,9 +147,9 @@ void SwarmStateImpl::OnDisagreement(std::uint32_t stage) {
   const std::vector<std::uint32_t> odd = account_.disagreeing(stage);
   const std::string cause = "the peers of stage " + std::to_string(stage) +
                             " have different gradients after their exchange at step " +
-                            std::to_string(history_.step()) + ": " + NamesOf(stage, odd) +
+                            std::to_string(history_.step()) + ": " + plan_.NamesOf(stage, odd) +
                             (odd.size() > 1 ? " differ" : " differs from the others");
-  if (odd.size() == 1) return RefuseValue(members_.Find(plan_[odd.front()][stage]), cause);
+  if (odd.size() == 1) return RefuseValue(plan_.At(odd.front(), stage), cause);
   plausibility_.Refused(cause);
   Interrupt(cause, nullptr);
 }

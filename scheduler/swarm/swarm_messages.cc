@@ -18,12 +18,6 @@ std::uint32_t HeartbeatMs(Duration peer_timeout) {
 
 }  // namespace
 
-void SwarmStateImpl::SendToPlan(const control::v1::SchedulerMessage& message) {
-  for (const Member* member : PlanMembers()) {
-    if (member->connected) reaction_.Send(*member, message);
-  }
-}
-
 void SwarmStateImpl::Drop(ConnectionId connection, Status reason) {
   Member* member = members_.Of(connection);
   members_.Close(connection);
@@ -61,7 +55,7 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
   const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
   Member* member = members_.Admit(connection, hello, reaction_.now());
   // It may be in another house: what was measured counts no more.
-  if (member->addresses != before) round_trips_.Forget(member->peer);
+  if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
   Welcome(member);
   if (active() && member->placed() && !member->wants_stage) {
     Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it", nullptr);
@@ -140,7 +134,7 @@ void SwarmStateImpl::OnLeaving(Member* member, const std::string& reason) {
   // A member with a position stays known, so that the reason can go on naming it.
   if (placed) return;
   members_.Remove(peer);
-  round_trips_.Forget(peer);
+  plan_.ForgetRoundTrips(peer);
   reaction_.Add(Disconnect{connection, Cancelled("it left")});
 }
 

@@ -28,6 +28,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       initial_(std::move(initial)),
       join_secret_(std::move(join_secret)),
       local_steps_(LocalSteps(config)),
+      plan_(config_, &members_),
       journal_(ConfigHash(config, initial_), &reaction_),
       history_(journal_.history()),
       account_(config.stages, config.pipelines),
@@ -119,7 +120,7 @@ void SwarmStateImpl::OrderResume() {
   if (ending_ && ending_->hold) {
     ending_.reset();
     journal_.Record(RunReleased{});
-    for (const Member* member : PlanMembers()) {  // who wants to go still does
+    for (const Member* member : plan_.Hosts()) {  // who wants to go still does
       if (!member->wants_stage) ending_ = Ending{HandsOver(*member), history_.step(), false};
     }
     MaybeReduce();
@@ -142,7 +143,7 @@ void SwarmStateImpl::On(const Tick&) {
                                                                         : kHelloTimeout)));
   }
   for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
-    round_trips_.Forget(peer);
+    plan_.ForgetRoundTrips(peer);
   }
   DoubtedForLong();
 }
@@ -162,11 +163,10 @@ void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost)
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(cause_);
-  for (const Member* member : PlanMembers()) {
+  for (const Member* member : plan_.Hosts()) {
     if (member != lost && member->connected) reaction_.Send(*member, message);
   }
   journal_.StoreLosses();
-  ready_.clear();
   rounds_.Clear();
   doubt_.reset();
   step_times_.Reset();

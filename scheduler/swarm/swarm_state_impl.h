@@ -7,7 +7,7 @@
 //   swarm_consistency.cc  comparisons of what peers report
 //   swarm_artefacts.cc    artefacts that the server lost
 //
-// State with rules of its own lies in classes beside it: RunJournal, CheckpointRounds,
+// State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, CheckpointRounds,
 // LostArtefacts, FailureBackoff, StepTimes, Members, StepAccount and those of swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -28,7 +28,6 @@
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/run_lifecycle.h"
 #include "scheduler/history/stored_event.h"
-#include "scheduler/plan/lan_plan.h"
 #include "scheduler/steps/consistency.h"
 #include "scheduler/steps/plausibility.h"
 #include "scheduler/steps/stage_choice.h"
@@ -40,6 +39,7 @@
 #include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -109,20 +109,15 @@ class SwarmStateImpl final : public SwarmState {
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
   static std::string HandsOver(const Member& member);
-  void SendToPlan(const control::v1::SchedulerMessage& message);
 
   // ---- complaints (swarm_complaints.cc) ----
   void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
   bool AllRefuse() const;
   void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
-  bool Neighbours(const Member& a, const Member& b) const;
   void DoubtedForLong();
-  bool ASpareCouldReplace(const Member& member) const;
   void Replace(Member* member, const std::string& cause);
-  void GiveUpPosition(Member* member);
 
   // ---- training (swarm_training.cc) ----
-  std::uint32_t needed() const { return config_.stages * config_.pipelines; }
   void TryPlan();
   void BeginGeneration(PlacementPlan plan);
   void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
@@ -156,7 +151,6 @@ class SwarmStateImpl final : public SwarmState {
   void OnApplied(Member* member, const control::v1::Applied& applied);
   bool ChecksWeights() const;
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
-  std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
 
   // ---- artefacts that the server lost (swarm_artefacts.cc) ----
   ArtefactMap NeededByHash() const;
@@ -168,8 +162,6 @@ class SwarmStateImpl final : public SwarmState {
   bool NobodyElseToAsk() const;
   std::string LostText() const;
 
-  // The members of the plan, by pipeline, then stage.
-  std::vector<Member*> PlanMembers();
   // Whether this message is of the generation in progress, from one of its members.
   bool Current(const Member& member, std::uint64_t generation) const;
 
@@ -179,6 +171,8 @@ class SwarmStateImpl final : public SwarmState {
   const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 
+  Members members_;
+  SwarmPlan plan_;  // the newest
   Reaction reaction_;
   RunJournal journal_;
   const RunHistory& history_;  // of the journal
@@ -188,7 +182,6 @@ class SwarmStateImpl final : public SwarmState {
   std::string cause_;  // why it is paused or failed
   std::optional<Ending> ending_;
   FailureBackoff backoff_;
-  bool too_small_ = false;     // enough peers were here, but not enough memory
   std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
   std::set<PeerId> replaced_;  // who lost its place since the last checkpoint
   ComplaintBook complaints_;
@@ -198,12 +191,6 @@ class SwarmStateImpl final : public SwarmState {
   LostArtefacts lost_;
 
   // Of the generation.
-  Members members_;
-  PlacementPlan plan_;  // the newest
-  RoundTripBook round_trips_;
-  PlanLans lans_;                    // of plan_
-  std::uint64_t planned_again_ = 0;  // the generation that came of measured LANs; 0: none
-  std::set<PeerId> ready_;
   StepAccount account_;
   StageChoice stage_choice_;
   LineRates line_rates_;

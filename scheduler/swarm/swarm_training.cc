@@ -10,16 +10,6 @@
 
 namespace shoal::scheduler {
 
-std::vector<Member*> SwarmStateImpl::PlanMembers() {
-  std::vector<Member*> members;
-  for (const auto& pipeline : plan_) {
-    for (const PeerId& peer : pipeline) {
-      if (Member* member = members_.Find(peer)) members.push_back(member);
-    }
-  }
-  return members;
-}
-
 bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) const {
   return active() && generation == history_.generation() && member.placed();
 }
@@ -32,21 +22,15 @@ void SwarmStateImpl::TryPlan() {
     Finish();
     return;
   }
-  if (!ArtefactsWhole() || members_.candidates() < needed()) return;
-  const PlacementRun run{config_.stages, config_.pipelines, config_.stage_bytes};
-  auto plan = Place(members_.Candidates(), {}, run, plan_.empty() ? nullptr : &plan_);
-  too_small_ = !plan;
-  if (plan) BeginGeneration(*std::move(plan));
+  if (!ArtefactsWhole()) return;
+  if (auto plan = plan_.Propose()) BeginGeneration(*std::move(plan));
 }
 
 void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   if (!history_.started()) journal_.Record(RunStarted{});
-  plan_ = std::move(plan);
-  members_.SetPositions(plan_);
-  lans_ = LansOfPlan(config_, plan_, round_trips_);
+  plan_.Adopt(std::move(plan));
   journal_.StoreLosses();
   journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
-  ready_.clear();
   consistency_.Reset();
   std::vector<std::uint32_t> uploaders;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
@@ -58,9 +42,9 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   line_rates_.Reset();
   const bool entered = Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
-  reaction_.Add(PlanOut{plan_});
-  const control::v1::Plan common =
-      CommonPlan(config_, history_.generation(), history_.step(), plan_, lans_, members_);
+  reaction_.Add(PlanOut{plan_.positions()});
+  const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
+                                              plan_.positions(), plan_.lans(), members_);
   const ArtefactMap weights = CurrentWeights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
@@ -78,19 +62,9 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
 
 void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& ready) {
   if (state_ != RunState::kPreparing) return;
-  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
-    PeerId to;
-    std::copy(trip.peer().begin(), trip.peer().end(), to.key.begin());
-    const Member* other = members_.Find(to);
-    if (other != nullptr && other->placed()) round_trips_.Add(member->peer, to, trip.ms());
-  }
-  ready_.insert(member->peer);
-  if (ready_.size() < needed()) return;
-  // Once: what is measured differently then counts for the next generation.
-  if (history_.generation() != planned_again_ &&
-      lans_ != LansOfPlan(config_, plan_, round_trips_)) {
-    return PlanAgainForLans();
-  }
+  plan_.AddReady(*member, ready);
+  if (plan_.ready() < plan_.needed()) return;
+  if (plan_.LansMoved()) return PlanAgainForLans();
   if (Enter(RunEvent::kAllReady)) BeginSteps();
 }
 
@@ -100,7 +74,7 @@ void SwarmStateImpl::PlanAgainForLans() {
   EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
                 nullptr);
   backoff_.PlanAtOnce(reaction_.now());
-  planned_again_ = history_.generation() + 1;
+  plan_.PlanAgainForLans();
 }
 
 void SwarmStateImpl::BeginSteps() {
@@ -121,14 +95,14 @@ void SwarmStateImpl::SendStepPlan(std::uint64_t step) {
     told->set_upload_bps(line.upload_bps);
     told->set_download_bps(line.download_bps);
   }
-  SendToPlan(message);
+  reaction_.SendEach(plan_.Hosts(), message);
 }
 
 std::vector<LineRate> SwarmStateImpl::KnownLines() const {
   std::vector<LineRate> lines;
-  for (const auto& pipeline : plan_) {
-    for (const PeerId& peer : pipeline) {
-      const Member* const member = members_.Find(peer);
+  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+    for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+      const Member* const member = plan_.At(pipeline, stage);
       lines.push_back(member != nullptr ? member->line : LineRate{});
     }
   }
@@ -185,7 +159,7 @@ void SwarmStateImpl::MaybeReduce() {
   for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
     message.mutable_reduce()->add_exact_stages(exact);
   }
-  SendToPlan(message);
+  reaction_.SendEach(plan_.Hosts(), message);
 }
 
 void SwarmStateImpl::HoldOnGradient(const Member& member) {
@@ -259,7 +233,7 @@ void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
   // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(ChecksWeights());
-  for (const Member* member : PlanMembers()) {
+  for (const Member* member : plan_.Hosts()) {
     const auto stage = static_cast<std::uint32_t>(member->stage);
     apply->set_upload(decision_.checkpoint &&
                       rounds_.uploader(stage) == static_cast<std::uint32_t>(member->pipeline));
@@ -297,7 +271,7 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
 // The first member of a stage that can save, if any.
 std::optional<std::uint32_t> SwarmStateImpl::UploaderFor(std::uint32_t stage) const {
   for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
-    const Member* member = members_.Find(plan_[pipeline][stage]);
+    const Member* member = plan_.At(pipeline, stage);
     if (member != nullptr && member->save_error.empty()) return pipeline;
   }
   return std::nullopt;
@@ -327,7 +301,7 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
   if (!other && !member->wants_stage) {  // to wait longer for its disk would help nobody
     return EndNow(HandsOver(*member) + ", and cannot save: " + member->save_error);
   }
-  const bool replaceable = !other && !ending_ && ASpareCouldReplace(*member);
+  const bool replaceable = !other && !ending_ && plan_.SpareCouldReplace(*member);
   if (replaceable && member->saves_failed >= kSavesFailedMax) {
     return Replace(member, CannotSave(*member) + "; a spare takes its place");
   }
@@ -342,20 +316,17 @@ std::string SwarmStateImpl::CannotSave(const Member& member) {
 }
 
 std::string SwarmStateImpl::WhoCannotSave() const {
-  for (const auto& pipeline : plan_) {
-    for (const PeerId& peer : pipeline) {
-      const Member* member = members_.Find(peer);
-      if (member == nullptr || member->save_error.empty()) continue;
-      return CannotSave(*member) + "; the newest that is whole is of step " +
-             std::to_string(history_.checkpoint().step) +
-             ". Free disk space there, or let that peer leave";
-    }
+  for (const Member* member : plan_.Hosts()) {
+    if (member->save_error.empty()) continue;
+    return CannotSave(*member) + "; the newest that is whole is of step " +
+           std::to_string(history_.checkpoint().step) +
+           ". Free disk space there, or let that peer leave";
   }
   return "";
 }
 
 void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
-  const auto files = rounds_.TakeWhole(step, needed());
+  const auto files = rounds_.TakeWhole(step, plan_.needed());
   if (!files) return;
   replaced_.clear();
   journal_.StoreLosses();

@@ -26,7 +26,7 @@ std::string SwarmStateImpl::StepsUndone() const {
 std::string SwarmStateImpl::WaitingFor() const {
   if (!lost_.empty()) return LostText();
   const std::size_t here = members_.candidates();
-  if (here >= needed() && too_small_) {
+  if (here >= plan_.needed() && plan_.too_little_memory()) {
     std::string text =
         "the peers that are here have too little memory for all positions: parameters "
         "and optimizer of a stage need";
@@ -37,19 +37,16 @@ std::string SwarmStateImpl::WaitingFor() const {
            "; waiting for a peer with more, or take more stages or [replica] method = "
            "\"qsdp\"";
   }
-  if (here >= needed()) return "it continues in a moment";
-  std::string text = "waiting for " + std::to_string(needed() - here) +
-                     (needed() - here == 1 ? " more peer (" : " more peers (") +
-                     std::to_string(here) + " of " + std::to_string(needed()) + " are here)";
+  if (here >= plan_.needed()) return "it continues in a moment";
+  std::string text = "waiting for " + std::to_string(plan_.needed() - here) +
+                     (plan_.needed() - here == 1 ? " more peer (" : " more peers (") +
+                     std::to_string(here) + " of " + std::to_string(plan_.needed()) + " are here)";
   constexpr int kNamed = 4;
   int named = 0;
-  for (const auto& pipeline : plan_) {
-    for (const PeerId& peer : pipeline) {
-      const Member* member = members_.Find(peer);
-      if (member == nullptr || (member->connected && member->wants_stage)) continue;
-      if (++named > kNamed) continue;
-      text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPosition();
-    }
+  for (const Member* member : plan_.Hosts()) {
+    if (member->connected && member->wants_stage) continue;
+    if (++named > kNamed) continue;
+    text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPosition();
   }
   return text;
 }
@@ -57,13 +54,13 @@ std::string SwarmStateImpl::WaitingFor() const {
 std::string SwarmStateImpl::Reason() const {
   switch (state_) {
     case RunState::kWaiting:
-      if (members_.candidates() >= needed() && !history_.started() && !config_.auto_start) {
+      if (members_.candidates() >= plan_.needed() && !history_.started() && !config_.auto_start) {
         return "enough peers are here (" + std::to_string(members_.candidates()) +
                "); start the run with: shoal swarm start";
       }
       return WaitingFor();
     case RunState::kPreparing:
-      return std::to_string(ready_.size()) + " of " + std::to_string(needed()) +
+      return std::to_string(plan_.ready()) + " of " + std::to_string(plan_.needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
       if (!ending_ && !WhoCannotSave().empty()) return WhoCannotSave();
@@ -90,7 +87,7 @@ control::v1::RunStatus SwarmStateImpl::StatusMessage() const {
   status.set_steps(config_.steps);
   status.set_loss(history_.losses().empty() ? 0 : history_.losses().back());
   status.set_peers(static_cast<std::uint32_t>(members_.connected()));
-  status.set_peers_needed(needed());
+  status.set_peers_needed(plan_.needed());
   return status;
 }
 
@@ -146,7 +143,7 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.last_refused = plausibility_.last_refused();
   view.warning = Warning();
   view.timings = timings_;
-  view.lans = lans_.stages;
+  view.lans = plan_.lans().stages;
   return view;
 }
 

@@ -1,0 +1,90 @@
+#include "scheduler/swarm/swarm_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace shoal::scheduler {
+
+SwarmPlan::SwarmPlan(const RunConfig& config, Members* members)
+    : config_(config), members_(*members) {}
+
+std::optional<PlacementPlan> SwarmPlan::Propose() {
+  if (members_.candidates() < needed()) return std::nullopt;
+  auto plan = Place(members_.Candidates(), {}, Run(), positions_.empty() ? nullptr : &positions_);
+  too_little_memory_ = !plan;
+  return plan;
+}
+
+void SwarmPlan::Adopt(PlacementPlan positions) {
+  positions_ = std::move(positions);
+  members_.SetPositions(positions_);
+  lans_ = LansOfPlan(config_, positions_, round_trips_);
+  lans_final_ = std::exchange(lans_final_next_, false);
+  ready_.clear();
+}
+
+Member* SwarmPlan::At(std::uint32_t pipeline, std::uint32_t stage) {
+  return members_.Find(positions_[pipeline][stage]);
+}
+
+const Member* SwarmPlan::At(std::uint32_t pipeline, std::uint32_t stage) const {
+  return members_.Find(positions_[pipeline][stage]);
+}
+
+std::vector<const Member*> SwarmPlan::Hosts() const {
+  std::vector<const Member*> hosts;
+  for (const auto& pipeline : positions_) {
+    for (const PeerId& peer : pipeline) {
+      if (const Member* const member = members_.Find(peer)) hosts.push_back(member);
+    }
+  }
+  return hosts;
+}
+
+std::string SwarmPlan::NamesOf(std::uint32_t stage,
+                               const std::vector<std::uint32_t>& pipelines) const {
+  std::string names;
+  for (const std::uint32_t pipeline : pipelines) {
+    const Member* const member = At(pipeline, stage);
+    if (member == nullptr) continue;
+    names += (names.empty() ? "" : ", ") + member->LabelWithPosition();
+  }
+  return names;
+}
+
+bool SwarmPlan::Linked(const Member& a, const Member& b) const {
+  if (a.peer == b.peer) return false;
+  if (a.stage == b.stage) return true;
+  if (a.pipeline == b.pipeline && std::abs(a.stage - b.stage) == 1) return true;
+  return std::min(a.stage, b.stage) == 0 &&
+         std::max(a.stage, b.stage) + 1 == static_cast<std::int32_t>(config_.stages);
+}
+
+bool SwarmPlan::SpareCouldReplace(const Member& member) const {
+  std::vector<PlacementPeer> others = members_.Candidates();
+  std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
+  return others.size() >= needed() && Place(others, {}, Run(), &positions_).has_value();
+}
+
+void SwarmPlan::GiveUpPosition(const Member& member) {
+  positions_[static_cast<std::size_t>(member.pipeline)][static_cast<std::size_t>(member.stage)] =
+      PeerId{};
+  members_.MoveToBack(member.peer);
+}
+
+void SwarmPlan::AddReady(const Member& member, const control::v1::PlanReady& ready) {
+  for (const control::v1::RoundTrip& trip : ready.round_trips()) {
+    PeerId to;
+    std::copy(trip.peer().begin(), trip.peer().end(), to.key.begin());
+    const Member* const other = members_.Find(to);
+    if (other != nullptr && other->placed()) round_trips_.Add(member.peer, to, trip.ms());
+  }
+  ready_.insert(member.peer);
+}
+
+bool SwarmPlan::LansMoved() const {
+  return !lans_final_ && lans_ != LansOfPlan(config_, positions_, round_trips_);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,79 @@
+// SwarmPlan: the newest plan of a run: who hosts what, which of them share a LAN, and who is ready.
+// Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_SWARM_PLAN_H_
+#define SHOAL_SCHEDULER_SWARM_SWARM_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scheduler/config/run_config.h"
+#include "scheduler/plan/lan_plan.h"
+#include "scheduler/plan/placement.h"
+#include "scheduler/swarm/members.h"
+
+namespace shoal::scheduler {
+
+class SwarmPlan {
+ public:
+  // Both outlive it.
+  SwarmPlan(const RunConfig& config, Members* members);
+
+  // Members that a plan places.
+  std::uint32_t needed() const { return config_.stages * config_.pipelines; }
+  // A plan for the members that are here; they keep their positions where they can. Nothing: they
+  // are too few, or have too little memory.
+  std::optional<PlacementPlan> Propose();
+  // Whether memory was too little when there were enough members last.
+  bool too_little_memory() const { return too_little_memory_; }
+  // The newest plan from now on. Nobody is ready.
+  void Adopt(PlacementPlan positions);
+
+  const PlacementPlan& positions() const { return positions_; }
+  const PlanLans& lans() const { return lans_; }
+  // The member that hosts a stage; null: the plan, if there is one, has nobody known there.
+  Member* At(std::uint32_t pipeline, std::uint32_t stage);
+  const Member* At(std::uint32_t pipeline, std::uint32_t stage) const;
+  // All of them, by pipeline, then stage.
+  std::vector<const Member*> Hosts() const;
+  // Those of some pipelines, for people.
+  std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
+  // Whether the plan has a link between two of its members: to the stage before or after, in the
+  // stage group, or between the ends of a tied embedding.
+  bool Linked(const Member& a, const Member& b) const;
+
+  // Whether the members that are here without this one are enough for a plan.
+  bool SpareCouldReplace(const Member& member) const;
+  // The next plan gives the member's position to another one, if there is any.
+  void GiveUpPosition(const Member& member);
+
+  // A member has its layers and links, and measured round trips.
+  void AddReady(const Member& member, const control::v1::PlanReady& ready);
+  std::size_t ready() const { return ready_.size(); }
+  // Whether the plan, by what was measured, has other LANs than it says. A plan that was made
+  // because of that keeps its LANs: what is measured differently then counts for the next.
+  bool LansMoved() const;
+  // The next plan is made because of that.
+  void PlanAgainForLans() { lans_final_next_ = true; }
+  // The peer may be elsewhere, or is gone.
+  void ForgetRoundTrips(const PeerId& peer) { round_trips_.Forget(peer); }
+
+ private:
+  PlacementRun Run() const { return {config_.stages, config_.pipelines, config_.stage_bytes}; }
+
+  const RunConfig& config_;
+  Members& members_;
+  PlacementPlan positions_;
+  RoundTripBook round_trips_;
+  PlanLans lans_;  // of positions_
+  bool lans_final_ = false, lans_final_next_ = false;
+  bool too_little_memory_ = false;
+  std::set<PeerId> ready_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_SWARM_PLAN_H_
