@@ -41,6 +41,14 @@ std::string Member::LabelWithPosition() const {
   return label + " of stage " + std::to_string(stage) + ", pipeline " + std::to_string(pipeline);
 }
 
+std::string Member::HandsOver() const {
+  return LabelWithPosition() + " hands its stage over: " + going;
+}
+
+std::string Member::CannotSave() const {
+  return LabelWithPosition() + " cannot save checkpoints: " + save_error;
+}
+
 void Members::Open(ConnectionId connection, const PeerId& peer, const std::string& address,
                    TimePoint now) {
   connections_[connection] = Connection{peer, address, now, false};

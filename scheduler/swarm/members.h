@@ -38,6 +38,9 @@ struct Member {
   std::string Label() const;
   // "peer anna (1f00a2b3) of stage 1, pipeline 0", or "... (spare)".
   std::string LabelWithPosition() const;
+  // Why the run goes on without it, or without its checkpoints.
+  std::string HandsOver() const;
+  std::string CannotSave() const;
 };
 
 // A connection before its hello, or a member's.

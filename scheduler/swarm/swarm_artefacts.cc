@@ -25,9 +25,8 @@ void SwarmStateImpl::On(const ArtefactsLost& event) {
   if (lost.empty()) return;
   Want(lost);
   // Whoever is preparing could not fetch it; training goes on with what is loaded.
-  if (state_ == RunState::kPreparing) {
-    EndGeneration("an artefact is damaged or gone at the scheduler", nullptr);
-    backoff_.PlanAtOnce(reaction_.now());
+  if (lifecycle_.state() == RunState::kPreparing) {
+    lifecycle_.PlanAgain("an artefact is damaged or gone at the scheduler");
   }
 }
 
@@ -54,7 +53,7 @@ void SwarmStateImpl::AskFor(const Member& member) {
 void SwarmStateImpl::On(const ArtefactHere& event) {
   if (!lost_.Found(event.hash)) return;
   SHOAL_LOG(kInfo, "scheduler", "artefacts.whole");
-  backoff_.PlanAtOnce(reaction_.now());
+  lifecycle_.PlanAtOnce();
 }
 
 bool SwarmStateImpl::NobodyElseToAsk() const {
@@ -72,8 +71,9 @@ bool SwarmStateImpl::ArtefactsWhole() {
   if (lost_.empty() || older.step == 0 || !NobodyElseToAsk()) return lost_.empty();
   SHOAL_LOG(kWarning, "scheduler", "checkpoint.older", {"step", older.step},
             {"instead_of", history_.checkpoint().step}, {"reason", LostText()});
-  cause_ = "no peer has all artefacts of step " + std::to_string(history_.checkpoint().step) +
-           ", so the run goes back to step " + std::to_string(older.step);
+  lifecycle_.SetCause("no peer has all artefacts of step " +
+                      std::to_string(history_.checkpoint().step) +
+                      ", so the run goes back to step " + std::to_string(older.step));
   CheckpointMade made{older.step, {}};
   for (const auto& [name, file] : older.files) made.files.push_back(file);
   journal_.Record(made);

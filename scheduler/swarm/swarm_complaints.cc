@@ -18,8 +18,8 @@ void SwarmStateImpl::OnPlanFailed(Member* member, const control::v1::PlanFailed&
   const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
                        error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
   if (invalid) refusals_.insert(member->peer);
-  if (history_.losses().empty() && AllRefuse()) return Fail(cause);
-  if (!active()) return;
+  if (history_.losses().empty() && AllRefuse()) return lifecycle_.Fail(cause);
+  if (!lifecycle_.active()) return;
   Replace(member, cause);
 }
 
@@ -35,9 +35,9 @@ bool SwarmStateImpl::AllRefuse() const {
 void SwarmStateImpl::Replace(Member* member, const std::string& cause) {
   const bool first = replaced_.insert(member->peer).second;
   if (first && plan_.SpareCouldReplace(*member)) {
-    InterruptUncounted(cause);
+    lifecycle_.InterruptUncounted(cause);
   } else {
-    Interrupt(cause, nullptr);
+    lifecycle_.Interrupt(cause);
   }
   plan_.GiveUpPosition(*member);
 }
@@ -58,11 +58,9 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
                             " broke: " + CleanText(broken.error(), kReasonCharactersMax);
   if (complaints_.Confirms(member->peer, other->peer, history_.generation())) {
     // Both say so. The first alone did not count, or was not believed.
-    if (active()) return Interrupt(cause, nullptr);
-    if (state_ == RunState::kPaused && !history_.held()) CountFailure(cause);
-    return;
+    return lifecycle_.Confirm(cause);
   }
-  if (!active()) return;
+  if (!lifecycle_.active()) return;
   const std::size_t before = complaints_.CountBy(member->peer, reaction_.now());
   complaints_.Add(member->peer, other->peer, history_.generation(), reaction_.now());
   const std::string alone = cause + "; only " + member->Label() + " says so";
@@ -70,26 +68,26 @@ void SwarmStateImpl::OnLinkBroken(Member* member, const control::v1::LinkBroken&
     Member* const end = members_.Find(*blamed);
     if (plan_.SpareCouldReplace(*end)) {
       complaints_.Forget(*blamed);
-      InterruptUncounted(
+      lifecycle_.InterruptUncounted(
           alone + ", and a spare takes the position of " + end->Label() +
           (end == member ? ", whose complaints nobody confirms" : ", of whom several complain"));
       return plan_.GiveUpPosition(*end);
     }
   }
-  if (before < kUnconfirmedMax) return InterruptUncounted(alone);
+  if (before < kUnconfirmedMax) return lifecycle_.InterruptUncounted(alone);
   SHOAL_LOG(kWarning, "scheduler", "link.doubted", {"cause", alone}, {"complaints", before});
   if (!doubt_) doubt_ = Doubt{alone, history_.step(), reaction_.now()};
 }
 
 // A complaint was not believed, but the step does not end either: then something is broken.
 void SwarmStateImpl::DoubtedForLong() {
-  if (!doubt_ || !active()) return;
+  if (!doubt_ || !lifecycle_.active()) return;
   if (history_.step() > doubt_->step) return doubt_.reset();
   const auto usual = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(4 * step_times_.seconds()));
   if (reaction_.now() - doubt_->since <= std::max(kDoubtLimit, usual)) return;
   const std::string cause = doubt_->cause + ", and the step did not end";
-  Interrupt(cause, nullptr);
+  lifecycle_.Interrupt(cause);
 }
 
 }  // namespace shoal::scheduler

@@ -26,7 +26,7 @@ bool SwarmStateImpl::ChecksWeights() const {
 }
 
 void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
-  if (state_ != RunState::kTraining || applied.step() >= history_.step()) return;
+  if (lifecycle_.state() != RunState::kTraining || applied.step() >= history_.step()) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
   for (const control::v1::BoundaryChecksum& end : applied.boundaries()) {
@@ -50,7 +50,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                                      const WeightVerdict& verdict) {
   // A checkpoint must not hold weights that differ from the group's.
   const bool dropped = rounds_.DropUploadedBy(stage, verdict.differing);
-  if (dropped && ending_) ending_->from = history_.step();
+  if (dropped) lifecycle_.PostponeEnding();
   const bool known = verdict.majority &&
                      std::all_of(verdict.differing.begin(), verdict.differing.end(), [&](auto p) {
                        return repairing_.contains(plan_.positions()[p][stage]);
@@ -64,7 +64,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   if (!verdict.majority) {
     last_difference_ = what + ", and no majority says which are right: all go back to step " +
                        std::to_string(history_.checkpoint().step) + ", where they were equal";
-    return Interrupt(last_difference_, nullptr);
+    return lifecycle_.Interrupt(last_difference_);
   }
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
   std::uint32_t repairs = 0;
@@ -73,18 +73,17 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
     if (repairing_.insert(peer).second) repairs = std::max(repairs, ++weight_repairs_[peer]);
   }
   if (repairs > kWeightRepairsMax) {
-    return Hold(what + " from those that most peers of the stage hold, for the " +
-                    std::to_string(repairs) +
-                    "th time: its memory or processor computes something else. Let that peer "
-                    "leave, then continue with: shoal swarm resume",
-                nullptr);
+    return lifecycle_.Hold(
+        what + " from those that most peers of the stage hold, for the " + std::to_string(repairs) +
+        "th time: its memory or processor computes something else. Let that peer "
+        "leave, then continue with: shoal swarm resume");
   }
   rounds_.SetUploader(stage, verdict.speaker);
   if (history_.step() < config_.steps) {
-    if (!ending_) ending_ = Ending{last_difference_, history_.step(), false};
+    lifecycle_.EndSoon(last_difference_);
     MaybeReduce();
   } else if (dropped) {  // too late for a further checkpoint
-    Interrupt(last_difference_, nullptr);
+    lifecycle_.Interrupt(last_difference_);
   }
 }
 
@@ -151,7 +150,7 @@ void SwarmStateImpl::OnDisagreement(std::uint32_t stage) {
                             (odd.size() > 1 ? " differ" : " differs from the others");
   if (odd.size() == 1) return RefuseValue(plan_.At(odd.front(), stage), cause);
   plausibility_.Refused(cause);
-  Interrupt(cause, nullptr);
+  lifecycle_.Interrupt(cause);
 }
 
 }  // namespace shoal::scheduler

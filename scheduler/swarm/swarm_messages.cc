@@ -29,12 +29,7 @@ void SwarmStateImpl::Lost(Member* member, const std::string& why) {
   if (!member->placed()) return;
   const std::string cause =
       "lost " + member->LabelWithPosition() + ": " + CleanText(why, kReasonCharactersMax);
-  if (active()) {
-    Interrupt(cause, member);
-  } else if (state_ == RunState::kPaused && !history_.held()) {
-    // Often a neighbour reports its broken link first; who is gone says more than that.
-    cause_ = cause + StepsUndone();
-  }
+  lifecycle_.Lost(cause);
 }
 
 void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& hello) {
@@ -57,8 +52,8 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
   // It may be in another house: what was measured counts no more.
   if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
   Welcome(member);
-  if (active() && member->placed() && !member->wants_stage) {
-    Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it", nullptr);
+  if (lifecycle_.active() && member->placed() && !member->wants_stage) {
+    lifecycle_.Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it");
   }
 }
 
@@ -71,7 +66,7 @@ void SwarmStateImpl::Welcome(Member* member) {
   *message.mutable_run_status() = StatusMessage();
   reaction_.Send(*member, message);
   AskFor(*member);
-  if (state_ == RunState::kFinished) {
+  if (lifecycle_.state() == RunState::kFinished) {
     message.mutable_finished()->set_generation(history_.generation());
     message.mutable_finished()->set_steps(history_.step());
     reaction_.Send(*member, message);
@@ -142,18 +137,13 @@ void SwarmStateImpl::OnHandingOver(Member* member, const std::string& reason) {
   member->wants_stage = false;
   member->going = CleanText(reason, kReasonCharactersMax);
   // Else its abort is on the way, or the end of the run.
-  if (!member->placed() || !active() || history_.step() >= config_.steps) return;
-  const std::string cause = HandsOver(*member);
-  if (state_ == RunState::kTraining) {
-    if (!ending_) ending_ = Ending{cause, history_.step(), false};
+  if (!member->placed() || !lifecycle_.active() || history_.step() >= config_.steps) return;
+  const std::string cause = member->HandsOver();
+  if (lifecycle_.state() == RunState::kTraining) {
+    lifecycle_.EndSoon(cause);
   } else {  // no step began since the checkpoint
-    EndGeneration(cause, nullptr);
-    backoff_.PlanAtOnce(reaction_.now());
+    lifecycle_.PlanAgain(cause);
   }
-}
-
-std::string SwarmStateImpl::HandsOver(const Member& member) {
-  return member.LabelWithPosition() + " hands its stage over: " + member.going;
 }
 
 }  // namespace shoal::scheduler

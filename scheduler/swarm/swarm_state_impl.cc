@@ -12,9 +12,6 @@
 namespace shoal::scheduler {
 namespace {
 
-constexpr const char* kHowToResume = "continue with: shoal swarm resume";
-constexpr const char* kStartedAgain = "the scheduler was started again";
-
 std::uint32_t LocalSteps(const RunConfig& config) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
   return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
@@ -31,6 +28,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       plan_(config_, &members_),
       journal_(ConfigHash(config, initial_), &reaction_),
       history_(journal_.history()),
+      lifecycle_(config_, &journal_, reaction_, this),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -41,17 +39,18 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
   if (sampler.ok()) {
     sampler_ = std::move(sampler).value();
   } else {
-    Fail(sampler.status().message());
+    lifecycle_.Fail(sampler.status().message());
   }
 }
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
-  const RunState before = state_;
+  const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
   TryPlan();
-  if (state_ != before || std::holds_alternative<Tick>(event)) ShowStatus(state_ != before);
+  if (lifecycle_.state() != before || std::holds_alternative<Tick>(event))
+    ShowStatus(lifecycle_.state() != before);
   return reaction_.Take();
 }
 
@@ -97,42 +96,25 @@ void SwarmStateImpl::On(const AdminCommand& event) {
       if (!history_.started()) journal_.Record(RunStarted{});
       if (history_.held()) OrderResume();
       break;
-    case AdminCommand::Kind::kPause: OrderPause(); break;
+    case AdminCommand::Kind::kPause: lifecycle_.OrderPause(); break;
     case AdminCommand::Kind::kResume: OrderResume(); break;
   }
 }
 
-void SwarmStateImpl::OrderPause() {
-  if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
-  const std::string cause = std::string("paused by the organiser; ") + kHowToResume;
-  if (state_ == RunState::kTraining && history_.step() < config_.steps) {
-    // The next step ends with a checkpoint, so that no work is lost; a second order joins the
-    // first.
-    if (ending_ && ending_->hold) return;
-    ending_ = Ending{cause, ending_ ? ending_->from : history_.step(), true};
-    journal_.Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
-    return;
-  }
-  Hold(cause, nullptr);
-}
-
 void SwarmStateImpl::OrderResume() {
-  if (ending_ && ending_->hold) {
-    ending_.reset();
-    journal_.Record(RunReleased{});
-    for (const Member* member : plan_.Hosts()) {  // who wants to go still does
-      if (!member->wants_stage) ending_ = Ending{HandsOver(*member), history_.step(), false};
+  if (lifecycle_.CancelPause()) {
+    const Member* going = nullptr;
+    for (const Member* member : plan_.Hosts()) {
+      if (!member->wants_stage) going = member;
     }
+    if (going != nullptr) lifecycle_.EndSoon(going->HandsOver());  // who wants to go still does
     MaybeReduce();
   }
-  backoff_.Reset(reaction_.now());
   refusals_.clear();
   replaced_.clear();
   complaints_.Clear();
   weight_repairs_.clear();
-  if (!history_.held()) return;
-  cause_ = "the organiser ordered to resume";
-  journal_.Record(RunReleased{});
+  lifecycle_.OrderResume();
 }
 
 void SwarmStateImpl::On(const Tick&) {
@@ -148,87 +130,21 @@ void SwarmStateImpl::On(const Tick&) {
   DoubtedForLong();
 }
 
-bool SwarmStateImpl::Enter(RunEvent event) {
-  const auto next = NextState(state_, event);
-  if (next) state_ = *next;
-  return next.has_value();
-}
-
-void SwarmStateImpl::EndGeneration(const std::string& cause, const Member* lost) {
-  const bool was_active = active();
-  if (!Enter(RunEvent::kInterrupted)) return;
-  cause_ = cause + StepsUndone();
-  ending_.reset();
-  if (!was_active) return;
+void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
-  message.mutable_abort()->set_reason(cause_);
-  for (const Member* member : plan_.Hosts()) {
-    if (member != lost && member->connected) reaction_.Send(*member, message);
-  }
+  message.mutable_abort()->set_reason(reason);
+  reaction_.SendEach(plan_.Hosts(), message);
   journal_.StoreLosses();
   rounds_.Clear();
   doubt_.reset();
   step_times_.Reset();
 }
 
-// Whether it is to try again: an order to pause that came before holds the run.
-bool SwarmStateImpl::EndOrHold(const std::string& cause, const Member* lost) {
-  if (!active()) return false;
-  const bool ordered = ending_ && ending_->hold;
-  EndGeneration(cause, lost);
-  if (ordered) {
-    Hold(cause + "; a pause was ordered before that: " + kHowToResume, nullptr);
-  }
-  return !ordered;
-}
-
-void SwarmStateImpl::Interrupt(const std::string& cause, const Member* lost) {
-  if (EndOrHold(cause, lost)) CountFailure(cause);
-}
-
-void SwarmStateImpl::InterruptUncounted(const std::string& cause) {
-  if (EndOrHold(cause, nullptr)) backoff_.Wait(reaction_.now());
-}
-
-void SwarmStateImpl::CountFailure(const std::string& cause) {
-  backoff_.CountFailure(history_.step(), reaction_.now());
-  if (backoff_.exhausted()) {
-    Hold(cause + "; this was interruption " + std::to_string(backoff_.failures()) +
-             " in a row without progress, so the run stays paused: mend the cause, then " +
-             kHowToResume,
-         nullptr);
-  }
-}
-
-void SwarmStateImpl::Hold(const std::string& cause, const Member* lost) {
-  if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
-  EndGeneration(cause, lost);
-  journal_.Record(RunHeld{cause_});
-}
-
-void SwarmStateImpl::Fail(const std::string& cause) {
-  if (active()) EndGeneration(cause, nullptr);
-  if (Enter(RunEvent::kImpossible)) {
-    cause_ = cause + "; correct run.toml and start shoal-scheduler again";
-  }
-}
-
 Status SwarmStateImpl::Restore(std::string_view event) {
   SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
-  if (const auto* const began = std::get_if<RunBegan>(&stored)) {
-    config_.run = began->run;
-  } else if (std::holds_alternative<PlanMade>(stored)) {
-    if (Enter(RunEvent::kInterrupted) && !history_.held()) cause_ = kStartedAgain;
-  } else if (const auto* const held = std::get_if<RunHeld>(&stored)) {
-    Enter(RunEvent::kInterrupted);
-    cause_ = held->reason;
-  } else if (std::holds_alternative<RunReleased>(stored)) {
-    cause_ = kStartedAgain;
-  } else if (const auto* const finished = std::get_if<RunFinished>(&stored)) {
-    // With more steps in run.toml than before, the run goes on from its last checkpoint.
-    if (finished->steps >= config_.steps) Enter(RunEvent::kCompleted);
-  }
+  if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
+  lifecycle_.Restore(stored);
   return Status::Ok();
 }
 

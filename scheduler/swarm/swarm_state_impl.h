@@ -1,5 +1,5 @@
 // The SwarmState, by file:
-//   swarm_state_impl.cc   membership and lifecycle
+//   swarm_state_impl.cc   events, membership
 //   swarm_view.cc         its status
 //   swarm_messages.cc     messages of peers
 //   swarm_complaints.cc   complaints about peers
@@ -7,8 +7,9 @@
 //   swarm_consistency.cc  comparisons of what peers report
 //   swarm_artefacts.cc    artefacts that the server lost
 //
-// State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, CheckpointRounds,
-// LostArtefacts, FailureBackoff, StepTimes, Members, StepAccount and those of swarm_consistency.cc.
+// State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
+// CheckpointRounds, LostArtefacts, StepTimes, Members, StepAccount and those of
+// swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -23,10 +24,8 @@
 #include "dataset/sampler.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/checkpoint_rounds.h"
-#include "scheduler/history/failure_backoff.h"
 #include "scheduler/history/lost_artefacts.h"
 #include "scheduler/history/run_history.h"
-#include "scheduler/history/run_lifecycle.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/steps/consistency.h"
 #include "scheduler/steps/plausibility.h"
@@ -35,6 +34,7 @@
 #include "scheduler/steps/step_decision.h"
 #include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/complaints.h"
+#include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
@@ -44,27 +44,19 @@
 
 namespace shoal::scheduler {
 
-class SwarmStateImpl final : public SwarmState {
+class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
  public:
   SwarmStateImpl(const RunConfig& config, ArtefactMap initial, std::string join_secret);
 
   std::vector<Action> Handle(const Event& event, TimePoint now) override;
   Status Restore(std::string_view event) override;
-  RunState run_state() const override { return state_; }
+  RunState run_state() const override { return lifecycle_.state(); }
   RunView View(TimePoint now) const override;
   const RunConfig& config() const override { return config_; }
   ArtefactMap CurrentWeights() const override;
   bool IsMember(const PeerId& peer) const override;
 
  private:
-  // Why the generation ends as soon as a checkpoint of more than `from` applied steps is whole, so
-  // that no work is lost.
-  struct Ending {
-    std::string cause;
-    std::uint64_t from = 0;
-    bool hold = false;  // then wait for an order to resume; else plan again at once
-  };
-
   // ---- events (swarm_state_impl.cc) ----
   void On(const PeerConnected& event);
   void On(const PeerMessageReceived& event);
@@ -73,29 +65,14 @@ class SwarmStateImpl final : public SwarmState {
   void On(const Tick& event);
   void On(const ArtefactsLost& event);
   void On(const ArtefactHere& event);
-  void OrderPause();
   void OrderResume();
 
-  bool Enter(RunEvent event);
-  // Pauses; a generation in progress is aborted on every peer but `lost`.
-  void EndGeneration(const std::string& cause, const Member* lost);
-  // The same to a generation in progress, and tries again after a while.
-  void Interrupt(const std::string& cause, const Member* lost);
-  // The same on the word of one peer alone: it does not count as a failure.
-  void InterruptUncounted(const std::string& cause);
-  bool EndOrHold(const std::string& cause, const Member* lost);
-  void CountFailure(const std::string& cause);
-  // Pauses until an order to resume.
-  void Hold(const std::string& cause, const Member* lost);
-  void Fail(const std::string& cause);
-  bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
+  void GenerationEnded(const std::string& reason) override;
 
   // ---- what it shows (swarm_view.cc) ----
   std::string Reason() const;
   std::string Warning() const;
   std::string WaitingFor() const;
-  // What ending the generation now undoes, to stand behind its cause; empty: nothing.
-  std::string StepsUndone() const;
   void ShowStatus(bool even_if_equal);
   control::v1::RunStatus StatusMessage() const;
 
@@ -108,7 +85,6 @@ class SwarmStateImpl final : public SwarmState {
   void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
-  static std::string HandsOver(const Member& member);
 
   // ---- complaints (swarm_complaints.cc) ----
   void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
@@ -135,11 +111,8 @@ class SwarmStateImpl final : public SwarmState {
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
   std::optional<std::uint32_t> UploaderFor(std::uint32_t stage) const;
-  static std::string CannotSave(const Member& member);
   std::string WhoCannotSave() const;
   void MaybeCompleteCheckpoint(std::uint64_t step);
-  void EndAfterCheckpoint();
-  void EndNow(const std::string& cause);
   void Finish();
 
   // ---- what must be equal or fit (swarm_consistency.cc) ----
@@ -176,12 +149,8 @@ class SwarmStateImpl final : public SwarmState {
   Reaction reaction_;
   RunJournal journal_;
   const RunHistory& history_;  // of the journal
+  Lifecycle lifecycle_;
 
-  // Lifecycle.
-  RunState state_ = RunState::kWaiting;
-  std::string cause_;  // why it is paused or failed
-  std::optional<Ending> ending_;
-  FailureBackoff backoff_;
   std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
   std::set<PeerId> replaced_;  // who lost its place since the last checkpoint
   ComplaintBook complaints_;

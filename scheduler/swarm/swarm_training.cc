@@ -11,13 +11,11 @@
 namespace shoal::scheduler {
 
 bool SwarmStateImpl::Current(const Member& member, std::uint64_t generation) const {
-  return active() && generation == history_.generation() && member.placed();
+  return lifecycle_.active() && generation == history_.generation() && member.placed();
 }
 
 void SwarmStateImpl::TryPlan() {
-  if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return;
-  if (history_.held() || (!history_.started() && !config_.auto_start)) return;
-  if (!backoff_.MayPlan(reaction_.now())) return;
+  if (!lifecycle_.MayPlan()) return;
   if (history_.checkpoint().step >= config_.steps) {
     Finish();
     return;
@@ -40,7 +38,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
-  const bool entered = Enter(RunEvent::kPlanned);
+  const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
   reaction_.Add(PlanOut{plan_.positions()});
   const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
@@ -61,19 +59,18 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
 }
 
 void SwarmStateImpl::OnPlanReady(Member* member, const control::v1::PlanReady& ready) {
-  if (state_ != RunState::kPreparing) return;
+  if (lifecycle_.state() != RunState::kPreparing) return;
   plan_.AddReady(*member, ready);
   if (plan_.ready() < plan_.needed()) return;
   if (plan_.LansMoved()) return PlanAgainForLans();
-  if (Enter(RunEvent::kAllReady)) BeginSteps();
+  if (lifecycle_.Enter(RunEvent::kAllReady)) BeginSteps();
 }
 
 // LANs are constant for a generation, and a stage knows its own when it is loaded.
 void SwarmStateImpl::PlanAgainForLans() {
   SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", history_.generation()});
-  EndGeneration("the links are measured, and some peers share a LAN: they get a plan that says so",
-                nullptr);
-  backoff_.PlanAtOnce(reaction_.now());
+  lifecycle_.PlanAgain(
+      "the links are measured, and some peers share a LAN: they get a plan that says so");
   plan_.PlanAgainForLans();
 }
 
@@ -110,25 +107,25 @@ std::vector<LineRate> SwarmStateImpl::KnownLines() const {
 }
 
 void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& ready) {
-  if (state_ != RunState::kTraining || ready.step() != history_.step() ||
+  if (lifecycle_.state() != RunState::kTraining || ready.step() != history_.step() ||
       history_.step() >= config_.steps)
     return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
   const auto stage = static_cast<std::uint32_t>(member->stage);
   if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
-    Interrupt(member->LabelWithPosition() + " finished " + std::to_string(ready.micro_batches()) +
-                  " of " + std::to_string(MicroBatchesOf(config_, pipeline)) +
-                  " micro-batches of step " + std::to_string(history_.step()),
-              nullptr);
+    lifecycle_.Interrupt(member->LabelWithPosition() + " finished " +
+                         std::to_string(ready.micro_batches()) + " of " +
+                         std::to_string(MicroBatchesOf(config_, pipeline)) +
+                         " micro-batches of step " + std::to_string(history_.step()));
     return;
   }
   if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
-    Hold("the loss is not finite at step " + std::to_string(history_.step()) + " (" +
-             member->LabelWithPosition() +
-             "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
-             "again; or try from step " +
-             std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume",
-         nullptr);
+    lifecycle_.Hold(
+        "the loss is not finite at step " + std::to_string(history_.step()) + " (" +
+        member->LabelWithPosition() +
+        "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
+        "again; or try from step " +
+        std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume");
     return;
   }
   if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
@@ -138,9 +135,9 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
 }
 
 void SwarmStateImpl::MaybeReduce() {
-  if (state_ != RunState::kTraining || reduced_ || !account_.all_ready()) return;
+  if (lifecycle_.state() != RunState::kTraining || reduced_ || !account_.all_ready()) return;
   // The generation ends with the checkpoint that is under way: a further step would be lost.
-  if (ending_ && rounds_.asked() > ending_->from) return;
+  if (lifecycle_.EndsWith(rounds_.asked())) return;
   reduced_ = true;
   timings_ = account_.timings();
   control::v1::SchedulerMessage message;
@@ -163,15 +160,16 @@ void SwarmStateImpl::MaybeReduce() {
 }
 
 void SwarmStateImpl::HoldOnGradient(const Member& member) {
-  Hold("the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
-           member.LabelWithPosition() +
-           "): lower learning_rate or take more backward codec bits in run.toml and start the "
-           "scheduler again; or try once more with: shoal swarm resume",
-       nullptr);
+  lifecycle_.Hold(
+      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
+      member.LabelWithPosition() +
+      "): lower learning_rate or take more backward codec bits in run.toml and start the "
+      "scheduler again; or try once more with: shoal swarm resume");
 }
 
 void SwarmStateImpl::OnSyncDone(Member* member, const control::v1::SyncDone& done) {
-  if (state_ != RunState::kTraining || done.step() != history_.step() || !reduced_) return;
+  if (lifecycle_.state() != RunState::kTraining || done.step() != history_.step() || !reduced_)
+    return;
   if (!std::isfinite(done.squared_norm())) return HoldOnGradient(*member);
   if (!NormFits(member, done.squared_norm())) return;
   const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
@@ -190,7 +188,7 @@ StepDecision SwarmStateImpl::Decide() const {
   facts.checkpoint_every = config_.checkpoint_every;
   facts.checkpoint_asked = rounds_.asked();
   facts.checkpoints_pending = rounds_.full();
-  facts.pausing = ending_ && rounds_.asked() <= ending_->from;
+  facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(rounds_.asked());
   facts.local_steps = local_steps_;
   return DecideStep(facts);
 }
@@ -201,9 +199,8 @@ void SwarmStateImpl::FinishStep() {
   }
   const std::uint64_t labels = account_.labels();
   if (labels == 0) {
-    Hold("step " + std::to_string(history_.step()) +
-             " has no labels: the data seems to hold only padding; prepare it again",
-         nullptr);
+    lifecycle_.Hold("step " + std::to_string(history_.step()) +
+                    " has no labels: the data seems to hold only padding; prepare it again");
     return;
   }
   const double loss = account_.loss_sum() / static_cast<double>(labels);
@@ -255,9 +252,8 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
       for (const std::string& name : {part, part + ".optimizer"}) {
         const auto file = files.find(name);
         if (file == files.end()) {
-          Interrupt(member->LabelWithPosition() + " did not upload " + name +
-                        " of the checkpoint of step " + std::to_string(done.step()),
-                    nullptr);
+          lifecycle_.Interrupt(member->LabelWithPosition() + " did not upload " + name +
+                               " of the checkpoint of step " + std::to_string(done.step()));
           return;
         }
         rounds_.AddFile(done.step(), name, file->second);
@@ -295,30 +291,26 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
   rounds_.Drop(done.step());
   const auto other = UploaderFor(stage);
   if (history_.step() >= config_.steps) {  // no step is left in which to save again
-    if (other) return Interrupt(WhoCannotSave(), nullptr);
-    return Hold(WhoCannotSave() + "; then continue with: shoal swarm resume", nullptr);
+    if (other) return lifecycle_.Interrupt(WhoCannotSave());
+    return lifecycle_.Hold(WhoCannotSave() + "; then continue with: shoal swarm resume");
   }
   if (!other && !member->wants_stage) {  // to wait longer for its disk would help nobody
-    return EndNow(HandsOver(*member) + ", and cannot save: " + member->save_error);
+    return lifecycle_.EndNow(member->HandsOver() + ", and cannot save: " + member->save_error);
   }
-  const bool replaceable = !other && !ending_ && plan_.SpareCouldReplace(*member);
+  const bool replaceable = !other && !lifecycle_.ending() && plan_.SpareCouldReplace(*member);
   if (replaceable && member->saves_failed >= kSavesFailedMax) {
-    return Replace(member, CannotSave(*member) + "; a spare takes its place");
+    return Replace(member, member->CannotSave() + "; a spare takes its place");
   }
   if (other) rounds_.SetUploader(stage, *other);
   if (other || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
-  if (ending_) ending_->from = history_.step();
+  lifecycle_.PostponeEnding();
   MaybeReduce();
-}
-
-std::string SwarmStateImpl::CannotSave(const Member& member) {
-  return member.LabelWithPosition() + " cannot save checkpoints: " + member.save_error;
 }
 
 std::string SwarmStateImpl::WhoCannotSave() const {
   for (const Member* member : plan_.Hosts()) {
     if (member->save_error.empty()) continue;
-    return CannotSave(*member) + "; the newest that is whole is of step " +
+    return member->CannotSave() + "; the newest that is whole is of step " +
            std::to_string(history_.checkpoint().step) +
            ". Free disk space there, or let that peer leave";
   }
@@ -336,27 +328,13 @@ void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
   reaction_.Add(CheckpointComplete{step});
   if (step >= config_.steps) {
     Finish();
-  } else if (ending_ && step > ending_->from) {
-    EndAfterCheckpoint();
+  } else {
+    lifecycle_.CheckpointWhole(step);
   }
 }
 
-void SwarmStateImpl::EndAfterCheckpoint() {
-  const std::string cause = ending_->cause;
-  EndNow(cause);
-}
-
-// A generation that was to end does so, whatever it waited for.
-void SwarmStateImpl::EndNow(const std::string& cause) {
-  if (ending_ && ending_->hold) return Hold(cause, nullptr);
-  EndGeneration(cause, nullptr);
-  backoff_.PlanAtOnce(reaction_.now());
-}
-
 void SwarmStateImpl::Finish() {
-  if (!Enter(RunEvent::kCompleted)) return;
-  ending_.reset();
-  journal_.Store(RunFinished{history_.checkpoint().step});
+  if (!lifecycle_.Complete()) return;
   control::v1::SchedulerMessage message;
   message.mutable_finished()->set_generation(history_.generation());
   message.mutable_finished()->set_steps(history_.checkpoint().step);

@@ -13,16 +13,6 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
-std::string SwarmStateImpl::StepsUndone() const {
-  if (history_.step() <= history_.checkpoint().step) return "";
-  const std::uint64_t steps = history_.step() - history_.checkpoint().step;
-  return "; " + (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
-         (history_.checkpoint().step == 0
-              ? "the start"
-              : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
-         (steps == 1 ? " is" : " are") + " trained again";
-}
-
 std::string SwarmStateImpl::WaitingFor() const {
   if (!lost_.empty()) return LostText();
   const std::size_t here = members_.candidates();
@@ -52,7 +42,7 @@ std::string SwarmStateImpl::WaitingFor() const {
 }
 
 std::string SwarmStateImpl::Reason() const {
-  switch (state_) {
+  switch (lifecycle_.state()) {
     case RunState::kWaiting:
       if (members_.candidates() >= plan_.needed() && !history_.started() && !config_.auto_start) {
         return "enough peers are here (" + std::to_string(members_.candidates()) +
@@ -63,13 +53,14 @@ std::string SwarmStateImpl::Reason() const {
       return std::to_string(plan_.ready()) + " of " + std::to_string(plan_.needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
-      if (!ending_ && !WhoCannotSave().empty()) return WhoCannotSave();
-      if (!ending_) return doubt_ ? doubt_->cause + "; the run goes on" : Warning();
-      return (ending_->hold ? "pausing" : ending_->cause + ",") +
+      if (!lifecycle_.ending() && !WhoCannotSave().empty()) return WhoCannotSave();
+      if (!lifecycle_.ending()) return doubt_ ? doubt_->cause + "; the run goes on" : Warning();
+      return (lifecycle_.ending()->hold ? "pausing" : lifecycle_.ending()->cause + ",") +
              std::string(" as soon as the next checkpoint is whole") +
              (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());
-    case RunState::kPaused: return history_.held() ? cause_ : cause_ + "; " + WaitingFor();
-    case RunState::kFailed: return cause_;
+    case RunState::kPaused:
+      return history_.held() ? lifecycle_.cause() : lifecycle_.cause() + "; " + WaitingFor();
+    case RunState::kFailed: return lifecycle_.cause();
     case RunState::kFinished: return "";
   }
   return "";
@@ -81,7 +72,7 @@ std::string SwarmStateImpl::Warning() const {
 
 control::v1::RunStatus SwarmStateImpl::StatusMessage() const {
   control::v1::RunStatus status;
-  status.set_state(std::string(RunStateName(state_)));
+  status.set_state(std::string(RunStateName(lifecycle_.state())));
   status.set_reason(Reason());
   status.set_step(history_.step());
   status.set_steps(config_.steps);
@@ -104,7 +95,7 @@ void SwarmStateImpl::ShowStatus(bool even_if_equal) {
 
 RunView SwarmStateImpl::View(TimePoint now) const {
   RunView view;
-  view.state = state_;
+  view.state = lifecycle_.state();
   view.reason = Reason();
   view.generation = history_.generation();
   view.step = history_.step();

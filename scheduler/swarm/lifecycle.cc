@@ -1,0 +1,180 @@
+#include "scheduler/swarm/lifecycle.h"
+
+#include <utility>
+#include <variant>
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr const char* kHowToResume = "continue with: shoal swarm resume";
+constexpr const char* kStartedAgain = "the scheduler was started again";
+
+}  // namespace
+
+Lifecycle::Lifecycle(const RunConfig& config, RunJournal* journal, const Reaction& reaction,
+                     Owner* owner)
+    : config_(config),
+      journal_(*journal),
+      history_(journal->history()),
+      reaction_(reaction),
+      owner_(*owner) {}
+
+void Lifecycle::Restore(const StoredEvent& event) {
+  if (std::holds_alternative<PlanMade>(event)) {
+    if (Enter(RunEvent::kInterrupted) && !history_.held()) cause_ = kStartedAgain;
+  } else if (const auto* const held = std::get_if<RunHeld>(&event)) {
+    Enter(RunEvent::kInterrupted);
+    cause_ = held->reason;
+  } else if (std::holds_alternative<RunReleased>(event)) {
+    cause_ = kStartedAgain;
+  } else if (const auto* const finished = std::get_if<RunFinished>(&event)) {
+    // With more steps in run.toml than before, the run goes on from its last checkpoint.
+    if (finished->steps >= config_.steps) Enter(RunEvent::kCompleted);
+  }
+}
+
+bool Lifecycle::EndsWith(std::uint64_t checkpoint_step) const {
+  return ending_ && checkpoint_step > ending_->from;
+}
+
+bool Lifecycle::MayPlan() const {
+  if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return false;
+  if (history_.held() || (!history_.started() && !config_.auto_start)) return false;
+  return backoff_.MayPlan(reaction_.now());
+}
+
+bool Lifecycle::Enter(RunEvent event) {
+  const auto next = NextState(state_, event);
+  if (next) state_ = *next;
+  return next.has_value();
+}
+
+bool Lifecycle::Complete() {
+  if (!Enter(RunEvent::kCompleted)) return false;
+  ending_.reset();
+  journal_.Store(RunFinished{history_.checkpoint().step});
+  return true;
+}
+
+void Lifecycle::EndGeneration(const std::string& cause) {
+  const bool was_active = active();
+  if (!Enter(RunEvent::kInterrupted)) return;
+  cause_ = cause + StepsUndone();
+  ending_.reset();
+  if (was_active) owner_.GenerationEnded(cause_);
+}
+
+// Whether it is to try again: an order to pause that came before holds the run.
+bool Lifecycle::EndOrHold(const std::string& cause) {
+  if (!active()) return false;
+  const bool ordered = ending_ && ending_->hold;
+  EndGeneration(cause);
+  if (ordered) Hold(cause + "; a pause was ordered before that: " + kHowToResume);
+  return !ordered;
+}
+
+void Lifecycle::Interrupt(const std::string& cause) {
+  if (EndOrHold(cause)) CountFailure(cause);
+}
+
+void Lifecycle::InterruptUncounted(const std::string& cause) {
+  if (EndOrHold(cause)) backoff_.Wait(reaction_.now());
+}
+
+void Lifecycle::PlanAgain(const std::string& cause) {
+  EndGeneration(cause);
+  PlanAtOnce();
+}
+
+void Lifecycle::Lost(const std::string& cause) {
+  if (active()) {
+    Interrupt(cause);
+  } else if (state_ == RunState::kPaused && !history_.held()) {
+    cause_ = cause + StepsUndone();
+  }
+}
+
+void Lifecycle::Confirm(const std::string& cause) {
+  if (active()) return Interrupt(cause);
+  if (state_ == RunState::kPaused && !history_.held()) CountFailure(cause);
+}
+
+void Lifecycle::CountFailure(const std::string& cause) {
+  backoff_.CountFailure(history_.step(), reaction_.now());
+  if (!backoff_.exhausted()) return;
+  Hold(cause + "; this was interruption " + std::to_string(backoff_.failures()) +
+       " in a row without progress, so the run stays paused: mend the cause, then " + kHowToResume);
+}
+
+void Lifecycle::Hold(const std::string& cause) {
+  if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
+  EndGeneration(cause);
+  journal_.Record(RunHeld{cause_});
+}
+
+void Lifecycle::Fail(const std::string& cause) {
+  if (active()) EndGeneration(cause);
+  if (Enter(RunEvent::kImpossible)) {
+    cause_ = cause + "; correct run.toml and start shoal-scheduler again";
+  }
+}
+
+void Lifecycle::EndSoon(const std::string& cause) {
+  if (!ending_) ending_ = Ending{cause, history_.step(), false};
+}
+
+void Lifecycle::PostponeEnding() {
+  if (ending_) ending_->from = history_.step();
+}
+
+void Lifecycle::CheckpointWhole(std::uint64_t step) {
+  if (!EndsWith(step)) return;
+  const std::string cause = ending_->cause;
+  EndNow(cause);
+}
+
+void Lifecycle::EndNow(const std::string& cause) {
+  if (ending_ && ending_->hold) return Hold(cause);
+  PlanAgain(cause);
+}
+
+void Lifecycle::OrderPause() {
+  if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
+  const std::string cause = std::string("paused by the organiser; ") + kHowToResume;
+  if (state_ == RunState::kTraining && history_.step() < config_.steps) {
+    // The next step ends with a checkpoint, so that no work is lost; a second order joins the
+    // first.
+    if (ending_ && ending_->hold) return;
+    ending_ = Ending{cause, ending_ ? ending_->from : history_.step(), true};
+    journal_.Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
+    return;
+  }
+  Hold(cause);
+}
+
+bool Lifecycle::CancelPause() {
+  if (!ending_ || !ending_->hold) return false;
+  ending_.reset();
+  journal_.Record(RunReleased{});
+  return true;
+}
+
+void Lifecycle::OrderResume() {
+  backoff_.Reset(reaction_.now());
+  if (!history_.held()) return;
+  cause_ = "the organiser ordered to resume";
+  journal_.Record(RunReleased{});
+}
+
+// What ending the generation now undoes, to stand behind its cause; empty: nothing.
+std::string Lifecycle::StepsUndone() const {
+  if (history_.step() <= history_.checkpoint().step) return "";
+  const std::uint64_t steps = history_.step() - history_.checkpoint().step;
+  return "; " + (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
+         (history_.checkpoint().step == 0
+              ? "the start"
+              : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
+         (steps == 1 ? " is" : " are") + " trained again";
+}
+
+}  // namespace shoal::scheduler
