@@ -91,7 +91,7 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
 void SwarmStateImpl::RefuseValue(Member* member, const std::string& cause) {
   SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()}, {"cause", cause});
   plausibility_.Refused(cause);
-  Replace(member, cause);
+  faults_.Replace(*member, cause);
 }
 
 bool SwarmStateImpl::LossFits(Member* member, const control::v1::StepReady& ready) {

@@ -81,7 +81,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       if (Current(*member, message.plan_ready().generation()))
         OnPlanReady(member, message.plan_ready());
       return;
-    case PeerMessage::kPlanFailed: OnPlanFailed(member, message.plan_failed()); return;
+    case PeerMessage::kPlanFailed: faults_.OnPlanFailed(*member, message.plan_failed()); return;
     case PeerMessage::kStepReady:
       if (Current(*member, message.step_ready().generation())) {
         OnStepReady(member, message.step_ready());
@@ -102,7 +102,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
         OnCheckpointDone(member, message.checkpoint_done());
       }
       return;
-    case PeerMessage::kLinkBroken: OnLinkBroken(member, message.link_broken()); return;
+    case PeerMessage::kLinkBroken: faults_.OnLinkBroken(*member, message.link_broken()); return;
     case PeerMessage::kArtefactsOffered: lost_.Offered(member->peer); return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
     case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;

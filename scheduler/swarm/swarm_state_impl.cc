@@ -29,6 +29,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       journal_(ConfigHash(config, initial_), &reaction_),
       history_(journal_.history()),
       lifecycle_(config_, &journal_, reaction_, this),
+      faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -110,9 +111,7 @@ void SwarmStateImpl::OrderResume() {
     if (going != nullptr) lifecycle_.EndSoon(going->HandsOver());  // who wants to go still does
     MaybeReduce();
   }
-  refusals_.clear();
-  replaced_.clear();
-  complaints_.Clear();
+  faults_.Forgive();
   weight_repairs_.clear();
   lifecycle_.OrderResume();
 }
@@ -127,7 +126,7 @@ void SwarmStateImpl::On(const Tick&) {
   for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
     plan_.ForgetRoundTrips(peer);
   }
-  DoubtedForLong();
+  faults_.EndDoubtfulStep(step_times_.seconds());
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {
@@ -137,7 +136,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   reaction_.SendEach(plan_.Hosts(), message);
   journal_.StoreLosses();
   rounds_.Clear();
-  doubt_.reset();
+  faults_.GenerationEnded();
   step_times_.Reset();
 }
 

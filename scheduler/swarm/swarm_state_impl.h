@@ -2,13 +2,12 @@
 //   swarm_state_impl.cc   events, membership
 //   swarm_view.cc         its status
 //   swarm_messages.cc     messages of peers
-//   swarm_complaints.cc   complaints about peers
 //   swarm_training.cc     plans, steps and checkpoints
 //   swarm_consistency.cc  comparisons of what peers report
 //   swarm_artefacts.cc    artefacts that the server lost
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// CheckpointRounds, LostArtefacts, StepTimes, Members, StepAccount and those of
+// MemberFaults, CheckpointRounds, LostArtefacts, StepTimes, Members, StepAccount and those of
 // swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -33,8 +32,8 @@
 #include "scheduler/steps/step_account.h"
 #include "scheduler/steps/step_decision.h"
 #include "scheduler/steps/step_times.h"
-#include "scheduler/swarm/complaints.h"
 #include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
@@ -85,13 +84,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
   void OnLeaving(Member* member, const std::string& reason);
   void OnHandingOver(Member* member, const std::string& reason);
-
-  // ---- complaints (swarm_complaints.cc) ----
-  void OnPlanFailed(Member* member, const control::v1::PlanFailed& failed);
-  bool AllRefuse() const;
-  void OnLinkBroken(Member* member, const control::v1::LinkBroken& broken);
-  void DoubtedForLong();
-  void Replace(Member* member, const std::string& cause);
 
   // ---- training (swarm_training.cc) ----
   void TryPlan();
@@ -150,11 +142,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   RunJournal journal_;
   const RunHistory& history_;  // of the journal
   Lifecycle lifecycle_;
+  MemberFaults faults_;
 
-  std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
-  std::set<PeerId> replaced_;  // who lost its place since the last checkpoint
-  ComplaintBook complaints_;
-  std::optional<Doubt> doubt_;    // about a complaint, in this generation
   control::v1::RunStatus shown_;  // last sent to the peers
 
   LostArtefacts lost_;

@@ -75,7 +75,7 @@ void SwarmStateImpl::PlanAgainForLans() {
 }
 
 void SwarmStateImpl::BeginSteps() {
-  refusals_.clear();
+  faults_.PlanWorked();
   account_.Begin(history_.step(), reaction_.now());
   reduced_ = false;
   for (std::uint64_t step = history_.step(); step < history_.step() + kStepPlansAhead; ++step)
@@ -299,7 +299,7 @@ void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointD
   }
   const bool replaceable = !other && !lifecycle_.ending() && plan_.SpareCouldReplace(*member);
   if (replaceable && member->saves_failed >= kSavesFailedMax) {
-    return Replace(member, member->CannotSave() + "; a spare takes its place");
+    return faults_.Replace(*member, member->CannotSave() + "; a spare takes its place");
   }
   if (other) rounds_.SetUploader(stage, *other);
   if (other || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
@@ -320,7 +320,7 @@ std::string SwarmStateImpl::WhoCannotSave() const {
 void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
   const auto files = rounds_.TakeWhole(step, plan_.needed());
   if (!files) return;
-  replaced_.clear();
+  faults_.CheckpointWhole();
   journal_.StoreLosses();
   CheckpointMade made{step, {}};
   for (const auto& [name, file] : *files) made.files.push_back(file);

@@ -54,7 +54,8 @@ std::string SwarmStateImpl::Reason() const {
              " peers have their layers and links";
     case RunState::kTraining:
       if (!lifecycle_.ending() && !WhoCannotSave().empty()) return WhoCannotSave();
-      if (!lifecycle_.ending()) return doubt_ ? doubt_->cause + "; the run goes on" : Warning();
+      if (!lifecycle_.ending())
+        return faults_.doubt() ? faults_.doubt()->cause + "; the run goes on" : Warning();
       return (lifecycle_.ending()->hold ? "pausing" : lifecycle_.ending()->cause + ",") +
              std::string(" as soon as the next checkpoint is whole") +
              (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());

@@ -1,0 +1,111 @@
+#include "scheduler/swarm/member_faults.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/swarm/peer_message_check.h"
+
+namespace shoal::scheduler {
+
+MemberFaults::MemberFaults(const Members& members, const RunHistory& history,
+                           const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle)
+    : members_(members),
+      history_(history),
+      reaction_(reaction),
+      plan_(*plan),
+      lifecycle_(*lifecycle) {}
+
+void MemberFaults::OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed) {
+  if (failed.generation() != history_.generation() || !member.placed()) return;
+  const std::string error = CleanText(failed.error(), kReasonCharactersMax);
+  const std::string cause = member.LabelWithPosition() + " cannot do its part: " + error;
+  // Some peers may be ill, or lie; if all that are here call the plan invalid, the configuration
+  // is. Only before the first step: what has trained once is not invalid.
+  const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
+                       error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
+  if (invalid) refusals_.insert(member.peer);
+  if (history_.losses().empty() && AllRefuse()) return lifecycle_.Fail(cause);
+  if (lifecycle_.active()) Replace(member, cause);
+}
+
+bool MemberFaults::AllRefuse() const {
+  const std::vector<PlacementPeer> candidates = members_.Candidates();
+  return candidates.size() >= plan_.needed() &&
+         std::all_of(candidates.begin(), candidates.end(),
+                     [&](const PlacementPeer& peer) { return refusals_.contains(peer.peer); });
+}
+
+// That a peer makes room for a spare is no failure of the run, unless it had its turn since the
+// last checkpoint.
+void MemberFaults::Replace(const Member& member, const std::string& cause) {
+  const bool first = replaced_.insert(member.peer).second;
+  if (first && plan_.SpareCouldReplace(member)) {
+    lifecycle_.InterruptUncounted(cause);
+  } else {
+    lifecycle_.Interrupt(cause);
+  }
+  plan_.GiveUpPosition(member);
+}
+
+void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken) {
+  if (broken.generation() != history_.generation() || !member.placed()) return;
+  PeerId other_id;
+  std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
+  const Member* const other = members_.Find(other_id);
+  if (other == nullptr || !other->placed()) return;
+  if (!plan_.Linked(member, *other)) {
+    SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member.LabelWithPosition()},
+              {"complains_of", other->LabelWithPosition()});
+    return;
+  }
+  const std::string cause = "the link between " + member.LabelWithPosition() + " and " +
+                            other->LabelWithPosition() +
+                            " broke: " + CleanText(broken.error(), kReasonCharactersMax);
+  if (complaints_.Confirms(member.peer, other->peer, history_.generation())) {
+    // Both say so. The first alone did not count, or was not believed.
+    return lifecycle_.Confirm(cause);
+  }
+  if (lifecycle_.active()) Judge(member, *other, cause);
+}
+
+// A complaint that the other end does not share, so far.
+void MemberFaults::Judge(const Member& by, const Member& of, const std::string& cause) {
+  const TimePoint now = reaction_.now();
+  const std::size_t before = complaints_.CountBy(by.peer, now);
+  complaints_.Add(by.peer, of.peer, history_.generation(), now);
+  const std::string alone = cause + "; only " + by.Label() + " says so";
+  if (const auto blamed = complaints_.ToBlame(by.peer, of.peer, now)) {
+    const bool complainer = *blamed == by.peer;
+    const Member& end = complainer ? by : of;
+    if (plan_.SpareCouldReplace(end)) {
+      complaints_.Forget(*blamed);
+      lifecycle_.InterruptUncounted(
+          alone + ", and a spare takes the position of " + end.Label() +
+          (complainer ? ", whose complaints nobody confirms" : ", of whom several complain"));
+      return plan_.GiveUpPosition(end);
+    }
+  }
+  if (before < kUnconfirmedMax) return lifecycle_.InterruptUncounted(alone);
+  SHOAL_LOG(kWarning, "scheduler", "link.doubted", {"cause", alone}, {"complaints", before});
+  if (!doubt_) doubt_ = Doubt{alone, history_.step(), now};
+}
+
+void MemberFaults::EndDoubtfulStep(double usual_step_seconds) {
+  if (!doubt_ || !lifecycle_.active()) return;
+  if (history_.step() > doubt_->step) return doubt_.reset();
+  const auto usual =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(4 * usual_step_seconds));
+  if (reaction_.now() - doubt_->since <= std::max(kDoubtLimit, usual)) return;
+  const std::string cause = doubt_->cause + ", and the step did not end";
+  lifecycle_.Interrupt(cause);
+}
+
+void MemberFaults::Forgive() {
+  refusals_.clear();
+  replaced_.clear();
+  complaints_.Clear();
+}
+
+}  // namespace shoal::scheduler

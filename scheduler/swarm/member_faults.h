@@ -1,0 +1,60 @@
+// MemberFaults: members that cannot do their part, or say that another cannot, and what follows:
+// the generation ends, a spare takes a position, or the run fails. Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_MEMBER_FAULTS_H_
+#define SHOAL_SCHEDULER_SWARM_MEMBER_FAULTS_H_
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "proto/control.pb.h"
+#include "scheduler/swarm/complaints.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class MemberFaults {
+ public:
+  // All outlive it. `reaction` is asked for the time only.
+  MemberFaults(const Members& members, const RunHistory& history, const Reaction& reaction,
+               SwarmPlan* plan, Lifecycle* lifecycle);
+
+  void OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed);
+  void OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken);
+  // Ends the generation: a spare, if there is one, takes the member's position.
+  void Replace(const Member& member, const std::string& cause);
+  // A complaint was not believed, but the step does not end either: then something is broken.
+  void EndDoubtfulStep(double usual_step_seconds);
+
+  // The complaint that is not believed, if there is one in this generation.
+  const std::optional<Doubt>& doubt() const { return doubt_; }
+
+  // ---- what others must tell
+  void PlanWorked() { refusals_.clear(); }
+  void CheckpointWhole() { replaced_.clear(); }
+  void GenerationEnded() { doubt_.reset(); }
+  // The organiser ordered to try again.
+  void Forgive();
+
+ private:
+  bool AllRefuse() const;
+  void Judge(const Member& by, const Member& of, const std::string& cause);
+
+  const Members& members_;
+  const RunHistory& history_;
+  const Reaction& reaction_;
+  SwarmPlan& plan_;
+  Lifecycle& lifecycle_;
+  std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
+  std::set<PeerId> replaced_;  // who lost its position since the last checkpoint
+  ComplaintBook complaints_;
+  std::optional<Doubt> doubt_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_MEMBER_FAULTS_H_
