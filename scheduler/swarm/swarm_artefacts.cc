@@ -1,24 +1,42 @@
-// Artefacts of which the server has no whole copy: peers are asked for theirs, and no plan is made
-// before all are here.
+#include "scheduler/swarm/swarm_artefacts.h"
+
+#include <utility>
 
 #include "common/log.h"
-#include "scheduler/swarm/swarm_state_impl.h"
 
 namespace shoal::scheduler {
 
+SwarmArtefacts::SwarmArtefacts(const ArtefactMap& initial, const Members& members,
+                               const SwarmPlan& plan, RunJournal* journal, Lifecycle* lifecycle,
+                               Reaction* reaction)
+    : initial_(initial),
+      members_(members),
+      plan_(plan),
+      journal_(*journal),
+      history_(journal->history()),
+      lifecycle_(*lifecycle),
+      reaction_(*reaction) {}
+
+ArtefactMap SwarmArtefacts::Weights() const {
+  if (history_.checkpoint().step > 0) return history_.checkpoint().files;
+  ArtefactMap weights = initial_;
+  weights.erase("data");
+  return weights;
+}
+
 // What the run may still hand out.
-ArtefactMap SwarmStateImpl::NeededByHash() const {
+ArtefactMap SwarmArtefacts::NeededByHash() const {
   ArtefactMap needed;
-  for (const ArtefactMap& artefacts : {initial_, CurrentWeights()}) {
+  for (const ArtefactMap& artefacts : {initial_, Weights()}) {
     for (const auto& [name, artefact] : artefacts) needed[artefact.hash()] = artefact;
   }
   return needed;
 }
 
-void SwarmStateImpl::On(const ArtefactsLost& event) {
+void SwarmArtefacts::OnLost(const std::vector<std::string>& hashes) {
   const ArtefactMap needed = NeededByHash();
   ArtefactMap lost;
-  for (const std::string& hash : event.hashes) {
+  for (const std::string& hash : hashes) {
     const auto found = needed.find(hash);
     if (found != needed.end() && !lost_.Contains(hash)) lost.insert(*found);
   }
@@ -30,9 +48,9 @@ void SwarmStateImpl::On(const ArtefactsLost& event) {
   }
 }
 
-void SwarmStateImpl::Want(const ArtefactMap& by_hash) {
+void SwarmArtefacts::Want(const ArtefactMap& by_hash) {
   lost_.Add(by_hash);
-  SHOAL_LOG(kWarning, "scheduler", "artefacts.lost", {"which", LostText()});
+  SHOAL_LOG(kWarning, "scheduler", "artefacts.lost", {"which", Describe()});
   WantArtefacts wanted;
   for (const auto& [hash, file] : by_hash) wanted.files.push_back(file);
   reaction_.Add(std::move(wanted));
@@ -41,7 +59,7 @@ void SwarmStateImpl::Want(const ArtefactMap& by_hash) {
   }
 }
 
-void SwarmStateImpl::AskFor(const Member& member) {
+void SwarmArtefacts::AskFor(const Member& member) {
   if (lost_.empty()) return;
   lost_.Asked(member.peer);
   control::v1::SchedulerMessage message;
@@ -50,13 +68,13 @@ void SwarmStateImpl::AskFor(const Member& member) {
   reaction_.Send(member, std::move(message));
 }
 
-void SwarmStateImpl::On(const ArtefactHere& event) {
-  if (!lost_.Found(event.hash)) return;
+void SwarmArtefacts::OnFound(const std::string& hash) {
+  if (!lost_.Found(hash)) return;
   SHOAL_LOG(kInfo, "scheduler", "artefacts.whole");
   lifecycle_.PlanAtOnce();
 }
 
-bool SwarmStateImpl::NobodyElseToAsk() const {
+bool SwarmArtefacts::NobodyElseToAsk() const {
   if (members_.candidates() < plan_.needed()) return false;
   for (const auto& [peer, member] : members_.all()) {
     if (member.connected && !lost_.HasOffered(peer)) return false;
@@ -64,13 +82,13 @@ bool SwarmStateImpl::NobodyElseToAsk() const {
   return true;
 }
 
-bool SwarmStateImpl::ArtefactsWhole() {
+bool SwarmArtefacts::MakeWhole() {
   // A checkpoint made since may have replaced what was lost.
   lost_.KeepOnly(NeededByHash());
   const RunHistory::Checkpoint older = history_.older();
   if (lost_.empty() || older.step == 0 || !NobodyElseToAsk()) return lost_.empty();
   SHOAL_LOG(kWarning, "scheduler", "checkpoint.older", {"step", older.step},
-            {"instead_of", history_.checkpoint().step}, {"reason", LostText()});
+            {"instead_of", history_.checkpoint().step}, {"reason", Describe()});
   lifecycle_.SetCause("no peer has all artefacts of step " +
                       std::to_string(history_.checkpoint().step) +
                       ", so the run goes back to step " + std::to_string(older.step));
@@ -85,7 +103,9 @@ bool SwarmStateImpl::ArtefactsWhole() {
   return false;
 }
 
-std::string SwarmStateImpl::LostText() const {
+std::string SwarmArtefacts::LostText() const { return lost_.empty() ? "" : Describe(); }
+
+std::string SwarmArtefacts::Describe() const {
   std::string text = lost_.Describe();
   if (history_.checkpoint().step > 0)
     text += " of the checkpoint of step " + std::to_string(history_.checkpoint().step);

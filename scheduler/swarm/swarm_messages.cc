@@ -65,7 +65,7 @@ void SwarmStateImpl::Welcome(Member* member) {
   reaction_.Send(*member, message);
   *message.mutable_run_status() = StatusMessage();
   reaction_.Send(*member, message);
-  AskFor(*member);
+  artefacts_.AskFor(*member);
   if (lifecycle_.state() == RunState::kFinished) {
     message.mutable_finished()->set_generation(history_.generation());
     message.mutable_finished()->set_steps(history_.step());
@@ -103,7 +103,7 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       }
       return;
     case PeerMessage::kLinkBroken: faults_.OnLinkBroken(*member, message.link_broken()); return;
-    case PeerMessage::kArtefactsOffered: lost_.Offered(member->peer); return;
+    case PeerMessage::kArtefactsOffered: artefacts_.OnOffered(*member); return;
     case PeerMessage::kLeaving: OnLeaving(member, message.leaving().reason()); return;
     case PeerMessage::kHandingOver: OnHandingOver(member, message.handing_over().reason()); return;
     case PeerMessage::kHello:

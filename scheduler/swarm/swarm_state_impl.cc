@@ -30,6 +30,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       history_(journal_.history()),
       lifecycle_(config_, &journal_, reaction_, this),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
+      artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -145,13 +146,6 @@ Status SwarmStateImpl::Restore(std::string_view event) {
   if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
   lifecycle_.Restore(stored);
   return Status::Ok();
-}
-
-ArtefactMap SwarmStateImpl::CurrentWeights() const {
-  if (history_.checkpoint().step > 0) return history_.checkpoint().files;
-  ArtefactMap weights = initial_;
-  weights.erase("data");
-  return weights;
 }
 
 bool SwarmStateImpl::IsMember(const PeerId& peer) const { return members_.Find(peer) != nullptr; }

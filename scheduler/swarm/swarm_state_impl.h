@@ -4,10 +4,9 @@
 //   swarm_messages.cc     messages of peers
 //   swarm_training.cc     plans, steps and checkpoints
 //   swarm_consistency.cc  comparisons of what peers report
-//   swarm_artefacts.cc    artefacts that the server lost
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, CheckpointRounds, LostArtefacts, StepTimes, Members, StepAccount and those of
+// MemberFaults, SwarmArtefacts, CheckpointRounds, StepTimes, Members, StepAccount and those of
 // swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -23,7 +22,6 @@
 #include "dataset/sampler.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/checkpoint_rounds.h"
-#include "scheduler/history/lost_artefacts.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/steps/consistency.h"
@@ -38,6 +36,7 @@
 #include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
 
@@ -52,7 +51,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   RunState run_state() const override { return lifecycle_.state(); }
   RunView View(TimePoint now) const override;
   const RunConfig& config() const override { return config_; }
-  ArtefactMap CurrentWeights() const override;
+  ArtefactMap CurrentWeights() const override { return artefacts_.Weights(); }
   bool IsMember(const PeerId& peer) const override;
 
  private:
@@ -62,8 +61,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const PeerDisconnected& event);
   void On(const AdminCommand& event);
   void On(const Tick& event);
-  void On(const ArtefactsLost& event);
-  void On(const ArtefactHere& event);
+  void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
+  void On(const ArtefactHere& event) { artefacts_.OnFound(event.hash); }
   void OrderResume();
 
   void GenerationEnded(const std::string& reason) override;
@@ -117,16 +116,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   bool ChecksWeights() const;
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
 
-  // ---- artefacts that the server lost (swarm_artefacts.cc) ----
-  ArtefactMap NeededByHash() const;
-  void Want(const ArtefactMap& by_hash);
-  void AskFor(const Member& member);
-  // Whether a plan can name artefacts that peers can fetch; goes back to the checkpoint before
-  // where nobody has what the newest lost.
-  bool ArtefactsWhole();
-  bool NobodyElseToAsk() const;
-  std::string LostText() const;
-
   // Whether this message is of the generation in progress, from one of its members.
   bool Current(const Member& member, std::uint64_t generation) const;
 
@@ -143,10 +132,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   const RunHistory& history_;  // of the journal
   Lifecycle lifecycle_;
   MemberFaults faults_;
+  SwarmArtefacts artefacts_;
 
   control::v1::RunStatus shown_;  // last sent to the peers
-
-  LostArtefacts lost_;
 
   // Of the generation.
   StepAccount account_;

@@ -20,7 +20,7 @@ void SwarmStateImpl::TryPlan() {
     Finish();
     return;
   }
-  if (!ArtefactsWhole()) return;
+  if (!artefacts_.MakeWhole()) return;
   if (auto plan = plan_.Propose()) BeginGeneration(*std::move(plan));
 }
 
@@ -43,7 +43,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   reaction_.Add(PlanOut{plan_.positions()});
   const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
                                               plan_.positions(), plan_.lans(), members_);
-  const ArtefactMap weights = CurrentWeights();
+  const ArtefactMap weights = artefacts_.Weights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
     control::v1::SchedulerMessage message;

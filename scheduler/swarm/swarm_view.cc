@@ -14,7 +14,7 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 }  // namespace
 
 std::string SwarmStateImpl::WaitingFor() const {
-  if (!lost_.empty()) return LostText();
+  if (std::string lost = artefacts_.LostText(); !lost.empty()) return lost;
   const std::size_t here = members_.candidates();
   if (here >= plan_.needed() && plan_.too_little_memory()) {
     std::string text =
