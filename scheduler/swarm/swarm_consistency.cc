@@ -49,14 +49,13 @@ void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& appli
 void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                                      const WeightVerdict& verdict) {
   // A checkpoint must not hold weights that differ from the group's.
-  const bool dropped = rounds_.DropUploadedBy(stage, verdict.differing);
+  const bool dropped = uploads_.DropUploadedBy(stage, verdict.differing);
   if (dropped) lifecycle_.PostponeEnding();
   const bool known = verdict.majority &&
                      std::all_of(verdict.differing.begin(), verdict.differing.end(), [&](auto p) {
                        return repairing_.contains(plan_.positions()[p][stage]);
                      });
-  if (known && history_.step() < config_.steps)
-    return MaybeReduce();  // until a checkpoint is whole
+  if (known && history_.step() < config_.steps) return;  // until a checkpoint is whole
   const std::string names = plan_.NamesOf(stage, verdict.differing);
   SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
             {"majority", verdict.majority}, {"peers", names});
@@ -78,10 +77,9 @@ void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
         "th time: its memory or processor computes something else. Let that peer "
         "leave, then continue with: shoal swarm resume");
   }
-  rounds_.SetUploader(stage, verdict.speaker);
+  uploads_.SetUploader(stage, verdict.speaker);
   if (history_.step() < config_.steps) {
     lifecycle_.EndSoon(last_difference_);
-    MaybeReduce();
   } else if (dropped) {  // too late for a further checkpoint
     lifecycle_.Interrupt(last_difference_);
   }
@@ -108,7 +106,7 @@ bool SwarmStateImpl::LossFits(Member* member, const control::v1::StepReady& read
   return false;
 }
 
-bool SwarmStateImpl::LossesFit() {
+void SwarmStateImpl::CheckLosses() {
   std::vector<double> losses(config_.pipelines, -1);  // below 0: without labels
   for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
     if (account_.local_labels(p) > 0) losses[p] = account_.local_loss(p);
@@ -125,9 +123,8 @@ bool SwarmStateImpl::LossesFit() {
                             std::to_string(history_.step()) +
                             ", far above the run's: its values are wrong, or training diverges and "
                             "learning_rate is too high");
-    return false;
+    return;
   }
-  return true;
 }
 
 bool SwarmStateImpl::NormFits(Member* member, double squared_norm) {

@@ -31,6 +31,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       lifecycle_(config_, &journal_, reaction_, this),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
+      uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -50,6 +51,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
+  MaybeReduce();  // with any event what it waited for may be over
   TryPlan();
   if (lifecycle_.state() != before || std::holds_alternative<Tick>(event))
     ShowStatus(lifecycle_.state() != before);
@@ -110,7 +112,6 @@ void SwarmStateImpl::OrderResume() {
       if (!member->wants_stage) going = member;
     }
     if (going != nullptr) lifecycle_.EndSoon(going->HandsOver());  // who wants to go still does
-    MaybeReduce();
   }
   faults_.Forgive();
   weight_repairs_.clear();
@@ -136,7 +137,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   message.mutable_abort()->set_reason(reason);
   reaction_.SendEach(plan_.Hosts(), message);
   journal_.StoreLosses();
-  rounds_.Clear();
+  uploads_.EndGeneration();
   faults_.GenerationEnded();
   step_times_.Reset();
 }

@@ -6,7 +6,7 @@
 //   swarm_consistency.cc  comparisons of what peers report
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, SwarmArtefacts, CheckpointRounds, StepTimes, Members, StepAccount and those of
+// MemberFaults, SwarmArtefacts, CheckpointUploads, StepTimes, Members, StepAccount and those of
 // swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -21,7 +21,6 @@
 
 #include "dataset/sampler.h"
 #include "scheduler/config/swarm_limits.h"
-#include "scheduler/history/checkpoint_rounds.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/steps/consistency.h"
@@ -30,6 +29,7 @@
 #include "scheduler/steps/step_account.h"
 #include "scheduler/steps/step_decision.h"
 #include "scheduler/steps/step_times.h"
+#include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
@@ -100,15 +100,11 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void SendApply(double loss, double norm, std::uint64_t labels);
   StepDecision Decide() const;
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
-  void OnSaveFailed(Member* member, const control::v1::CheckpointDone& done);
-  std::optional<std::uint32_t> UploaderFor(std::uint32_t stage) const;
-  std::string WhoCannotSave() const;
-  void MaybeCompleteCheckpoint(std::uint64_t step);
   void Finish();
 
   // ---- what must be equal or fit (swarm_consistency.cc) ----
   bool LossFits(Member* member, const control::v1::StepReady& ready);
-  bool LossesFit();
+  void CheckLosses();
   bool NormFits(Member* member, double squared_norm);
   void RefuseValue(Member* member, const std::string& cause);
   void OnDisagreement(std::uint32_t stage);
@@ -133,6 +129,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   Lifecycle lifecycle_;
   MemberFaults faults_;
   SwarmArtefacts artefacts_;
+  CheckpointUploads uploads_;
 
   control::v1::RunStatus shown_;  // last sent to the peers
 
@@ -141,7 +138,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   StageChoice stage_choice_;
   LineRates line_rates_;
   std::vector<control::v1::StageTiming> timings_;
-  CheckpointRounds rounds_;
   bool reduced_ = false;   // Reduce of the step in progress is out
   StepDecision decision_;  // of that step
   ConsistencyChecks consistency_;

@@ -30,11 +30,7 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   journal_.StoreLosses();
   journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
   consistency_.Reset();
-  std::vector<std::uint32_t> uploaders;
-  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-    uploaders.push_back(UploaderFor(stage).value_or(0));
-  }
-  rounds_.Reset(history_.checkpoint().step, std::move(uploaders));
+  uploads_.BeginGeneration();
   repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
@@ -131,13 +127,13 @@ void SwarmStateImpl::OnStepReady(Member* member, const control::v1::StepReady& r
   if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(*member);
   if (!LossFits(member, ready) || !account_.AddReady(pipeline, stage, ready, reaction_.now()))
     return;
-  if (!account_.all_ready() || LossesFit()) MaybeReduce();
+  if (account_.all_ready()) CheckLosses();
 }
 
 void SwarmStateImpl::MaybeReduce() {
   if (lifecycle_.state() != RunState::kTraining || reduced_ || !account_.all_ready()) return;
   // The generation ends with the checkpoint that is under way: a further step would be lost.
-  if (lifecycle_.EndsWith(rounds_.asked())) return;
+  if (lifecycle_.EndsWith(uploads_.asked())) return;
   reduced_ = true;
   timings_ = account_.timings();
   control::v1::SchedulerMessage message;
@@ -186,9 +182,9 @@ StepDecision SwarmStateImpl::Decide() const {
   facts.applied = history_.step() + 1;
   facts.steps = config_.steps;
   facts.checkpoint_every = config_.checkpoint_every;
-  facts.checkpoint_asked = rounds_.asked();
-  facts.checkpoints_pending = rounds_.full();
-  facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(rounds_.asked());
+  facts.checkpoint_asked = uploads_.asked();
+  facts.checkpoints_pending = uploads_.full();
+  facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(uploads_.asked());
   facts.local_steps = local_steps_;
   return DecideStep(facts);
 }
@@ -212,7 +208,7 @@ void SwarmStateImpl::FinishStep() {
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     plausibility_.AddNorm(stage, decision_.sync, account_.squared_norm_of(stage));
   }
-  if (decision_.checkpoint) rounds_.Begin(history_.step());
+  if (decision_.checkpoint) uploads_.Begin();
   account_.Begin(history_.step(), reaction_.now());
   reduced_ = false;
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
@@ -231,105 +227,18 @@ void SwarmStateImpl::SendApply(double loss, double norm, std::uint64_t labels) {
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(ChecksWeights());
   for (const Member* member : plan_.Hosts()) {
-    const auto stage = static_cast<std::uint32_t>(member->stage);
-    apply->set_upload(decision_.checkpoint &&
-                      rounds_.uploader(stage) == static_cast<std::uint32_t>(member->pipeline));
+    apply->set_upload(decision_.checkpoint && uploads_.Uploads(*member));
     reaction_.Send(*member, message);
   }
 }
 
 void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
-  if (!rounds_.Has(done.step())) return;
-  if (!done.error().empty()) return OnSaveFailed(member, done);
-  member->save_error.clear();
-  member->saves_failed = 0;
-  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
-  const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (rounds_.Uploads(done.step(), pipeline, stage)) {
-    ArtefactMap files;
-    for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
-    for (const std::string& part : StageParts(config_, stage)) {
-      for (const std::string& name : {part, part + ".optimizer"}) {
-        const auto file = files.find(name);
-        if (file == files.end()) {
-          lifecycle_.Interrupt(member->LabelWithPosition() + " did not upload " + name +
-                               " of the checkpoint of step " + std::to_string(done.step()));
-          return;
-        }
-        rounds_.AddFile(done.step(), name, file->second);
-      }
-    }
-  }
-  rounds_.AddReport(done.step(), pipeline, stage);
-  MaybeCompleteCheckpoint(done.step());
-}
-
-// The first member of a stage that can save, if any.
-std::optional<std::uint32_t> SwarmStateImpl::UploaderFor(std::uint32_t stage) const {
-  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
-    const Member* member = plan_.At(pipeline, stage);
-    if (member != nullptr && member->save_error.empty()) return pipeline;
-  }
-  return std::nullopt;
-}
-
-// A peer that cannot save costs no step: another member of its stage uploads for the group from
-// now on. If there is none, a spare takes its position when it has failed twice, which costs the
-// steps since the last checkpoint once; without a spare the next checkpoint tries again, and the
-// status names the peer.
-void SwarmStateImpl::OnSaveFailed(Member* member, const control::v1::CheckpointDone& done) {
-  member->save_error = CleanText(done.error(), kReasonCharactersMax);
-  ++member->saves_failed;
-  SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPosition()},
-            {"step", done.step()}, {"error", member->save_error});
-  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
-  const auto stage = static_cast<std::uint32_t>(member->stage);
-  if (!rounds_.Uploads(done.step(), pipeline, stage)) {
-    rounds_.AddReport(done.step(), pipeline, stage);  // it fetches what it lacks another time
-    return MaybeCompleteCheckpoint(done.step());
-  }
-  rounds_.Drop(done.step());
-  const auto other = UploaderFor(stage);
-  if (history_.step() >= config_.steps) {  // no step is left in which to save again
-    if (other) return lifecycle_.Interrupt(WhoCannotSave());
-    return lifecycle_.Hold(WhoCannotSave() + "; then continue with: shoal swarm resume");
-  }
-  if (!other && !member->wants_stage) {  // to wait longer for its disk would help nobody
-    return lifecycle_.EndNow(member->HandsOver() + ", and cannot save: " + member->save_error);
-  }
-  const bool replaceable = !other && !lifecycle_.ending() && plan_.SpareCouldReplace(*member);
-  if (replaceable && member->saves_failed >= kSavesFailedMax) {
-    return faults_.Replace(*member, member->CannotSave() + "; a spare takes its place");
-  }
-  if (other) rounds_.SetUploader(stage, *other);
-  if (other || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
-  lifecycle_.PostponeEnding();
-  MaybeReduce();
-}
-
-std::string SwarmStateImpl::WhoCannotSave() const {
-  for (const Member* member : plan_.Hosts()) {
-    if (member->save_error.empty()) continue;
-    return member->CannotSave() + "; the newest that is whole is of step " +
-           std::to_string(history_.checkpoint().step) +
-           ". Free disk space there, or let that peer leave";
-  }
-  return "";
-}
-
-void SwarmStateImpl::MaybeCompleteCheckpoint(std::uint64_t step) {
-  const auto files = rounds_.TakeWhole(step, plan_.needed());
-  if (!files) return;
+  if (!uploads_.OnDone(member, done)) return;
   faults_.CheckpointWhole();
-  journal_.StoreLosses();
-  CheckpointMade made{step, {}};
-  for (const auto& [name, file] : *files) made.files.push_back(file);
-  journal_.Record(made);
-  reaction_.Add(CheckpointComplete{step});
-  if (step >= config_.steps) {
+  if (done.step() >= config_.steps) {
     Finish();
   } else {
-    lifecycle_.CheckpointWhole(step);
+    lifecycle_.CheckpointWhole(done.step());
   }
 }
 

@@ -53,12 +53,13 @@ std::string SwarmStateImpl::Reason() const {
       return std::to_string(plan_.ready()) + " of " + std::to_string(plan_.needed()) +
              " peers have their layers and links";
     case RunState::kTraining:
-      if (!lifecycle_.ending() && !WhoCannotSave().empty()) return WhoCannotSave();
+      if (!lifecycle_.ending() && !uploads_.WhoCannotSave().empty())
+        return uploads_.WhoCannotSave();
       if (!lifecycle_.ending())
         return faults_.doubt() ? faults_.doubt()->cause + "; the run goes on" : Warning();
       return (lifecycle_.ending()->hold ? "pausing" : lifecycle_.ending()->cause + ",") +
              std::string(" as soon as the next checkpoint is whole") +
-             (WhoCannotSave().empty() ? "" : "; " + WhoCannotSave());
+             (uploads_.WhoCannotSave().empty() ? "" : "; " + uploads_.WhoCannotSave());
     case RunState::kPaused:
       return history_.held() ? lifecycle_.cause() : lifecycle_.cause() + "; " + WaitingFor();
     case RunState::kFailed: return lifecycle_.cause();

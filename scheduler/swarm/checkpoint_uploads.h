@@ -1,0 +1,73 @@
+// CheckpointUploads: who saves and uploads the checkpoints of a generation, and what follows where
+// a member cannot. Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_CHECKPOINT_UPLOADS_H_
+#define SHOAL_SCHEDULER_SWARM_CHECKPOINT_UPLOADS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/history/checkpoint_rounds.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/member_faults.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class CheckpointUploads {
+ public:
+  // All outlive it.
+  CheckpointUploads(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
+                    Lifecycle* lifecycle, MemberFaults* faults, Reaction* reaction);
+
+  // Of the newest plan, which resumes from the newest checkpoint.
+  void BeginGeneration();
+  void EndGeneration() { rounds_.Clear(); }
+
+  // Steps applied at the newest checkpoint that was asked for, or resumed from.
+  std::uint64_t asked() const { return rounds_.asked(); }
+  // As many are under way as may be.
+  bool full() const { return rounds_.full(); }
+  // Whether this member of the plan uploads for its stage group, from the next checkpoint on.
+  bool Uploads(const Member& member) const;
+  void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
+  // The members save what they have after the newest step.
+  void Begin() { rounds_.Begin(history_.step()); }
+
+  // A member of the plan has saved and uploaded its part, or failed to. True: with that the
+  // checkpoint is whole, and the run's newest.
+  bool OnDone(Member* member, const control::v1::CheckpointDone& done);
+  // These members of a stage group hold wrong weights: what they upload does not count. True: they
+  // were uploading.
+  bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
+
+  // A member of the plan whose last checkpoint failed, for people; empty: there is none.
+  std::string WhoCannotSave() const;
+
+ private:
+  std::optional<std::uint32_t> UploaderFor(std::uint32_t stage) const;
+  bool AddFiles(const Member& member, const control::v1::CheckpointDone& done);
+  bool OnFailed(Member* member, const control::v1::CheckpointDone& done);
+  void OnUploadFailed(const Member& member, std::uint64_t step);
+  bool CompleteIfWhole(std::uint64_t step);
+
+  const RunConfig& config_;
+  const SwarmPlan& plan_;
+  RunJournal& journal_;
+  const RunHistory& history_;
+  Lifecycle& lifecycle_;
+  MemberFaults& faults_;
+  Reaction& reaction_;
+  CheckpointRounds rounds_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_CHECKPOINT_UPLOADS_H_
