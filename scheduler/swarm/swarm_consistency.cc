@@ -1,5 +1,4 @@
-// What must be equal: m on both ends of a boundary, and the weights of a stage group; what must fit
-// the run's history: losses and norms.
+// What must fit the run's history: losses and norms.
 
 #include <algorithm>
 #include <cstdio>
@@ -23,66 +22,6 @@ bool SwarmStateImpl::ChecksWeights() const {
   if (config_.pipelines < 2 || !decision_.sync) return false;
   return decision_.checkpoint || (history_.step() + 1) % config_.weight_check_every == 0 ||
          local_steps_ > 0;
-}
-
-void SwarmStateImpl::OnApplied(Member* member, const control::v1::Applied& applied) {
-  if (lifecycle_.state() != RunState::kTraining || applied.step() >= history_.step()) return;
-  const auto pipeline = static_cast<std::uint32_t>(member->pipeline);
-  const auto stage = static_cast<std::uint32_t>(member->stage);
-  for (const control::v1::BoundaryChecksum& end : applied.boundaries()) {
-    const std::uint32_t own = end.receiver() ? end.boundary() + 1 : end.boundary();
-    if (own != stage || end.boundary() + 1 >= config_.stages) {
-      Drop(member->connection, InvalidArgument("malformed message: boundary of another stage"));
-      return;
-    }
-    if (!consistency_.AddChecksum(applied.step(), pipeline, end)) {
-      SHOAL_LOG(kWarning, "scheduler", "m.mismatch", {"step", applied.step()},
-                {"pipeline", pipeline}, {"boundary", end.boundary()});
-    }
-  }
-  if (applied.weight_checksum() == 0) return;
-  const auto verdict =
-      consistency_.AddWeights(applied.step(), stage, pipeline, applied.weight_checksum());
-  if (verdict && !verdict->equal) OnWeightsDiffer(applied.step(), stage, *verdict);
-}
-
-void SwarmStateImpl::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
-                                     const WeightVerdict& verdict) {
-  // A checkpoint must not hold weights that differ from the group's.
-  const bool dropped = uploads_.DropUploadedBy(stage, verdict.differing);
-  if (dropped) lifecycle_.PostponeEnding();
-  const bool known = verdict.majority &&
-                     std::all_of(verdict.differing.begin(), verdict.differing.end(), [&](auto p) {
-                       return repairing_.contains(plan_.positions()[p][stage]);
-                     });
-  if (known && history_.step() < config_.steps) return;  // until a checkpoint is whole
-  const std::string names = plan_.NamesOf(stage, verdict.differing);
-  SHOAL_LOG(kWarning, "scheduler", "weights.differ", {"step", step}, {"stage", stage},
-            {"majority", verdict.majority}, {"peers", names});
-  const std::string what = "the weights of " + names + " differ after step " + std::to_string(step);
-  if (!verdict.majority) {
-    last_difference_ = what + ", and no majority says which are right: all go back to step " +
-                       std::to_string(history_.checkpoint().step) + ", where they were equal";
-    return lifecycle_.Interrupt(last_difference_);
-  }
-  last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
-  std::uint32_t repairs = 0;
-  for (const std::uint32_t pipeline : verdict.differing) {
-    const PeerId& peer = plan_.positions()[pipeline][stage];
-    if (repairing_.insert(peer).second) repairs = std::max(repairs, ++weight_repairs_[peer]);
-  }
-  if (repairs > kWeightRepairsMax) {
-    return lifecycle_.Hold(
-        what + " from those that most peers of the stage hold, for the " + std::to_string(repairs) +
-        "th time: its memory or processor computes something else. Let that peer "
-        "leave, then continue with: shoal swarm resume");
-  }
-  uploads_.SetUploader(stage, verdict.speaker);
-  if (history_.step() < config_.steps) {
-    lifecycle_.EndSoon(last_difference_);
-  } else if (dropped) {  // too late for a further checkpoint
-    lifecycle_.Interrupt(last_difference_);
-  }
 }
 
 // A value that cannot be, or does not fit: the step is not applied, a spare takes the position.

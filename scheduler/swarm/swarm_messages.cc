@@ -94,7 +94,8 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
       return;
     case PeerMessage::kApplied:
       if (Current(*member, message.applied().generation())) {
-        OnApplied(member, message.applied());
+        const Status checked = applied_.OnApplied(*member, message.applied());
+        if (!checked.ok()) Drop(member->connection, checked);
       }
       return;
     case PeerMessage::kCheckpointDone:

@@ -32,10 +32,10 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
+      applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       account_(config.stages, config.pipelines),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
-      consistency_(config.pipelines),
       plausibility_(config.stages) {
   auto sampler = dataset::Sampler::Make(
       {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
@@ -114,7 +114,7 @@ void SwarmStateImpl::OrderResume() {
     if (going != nullptr) lifecycle_.EndSoon(going->HandsOver());  // who wants to go still does
   }
   faults_.Forgive();
-  weight_repairs_.clear();
+  applied_.Forgive();
   lifecycle_.OrderResume();
 }
 

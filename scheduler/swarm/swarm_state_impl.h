@@ -6,8 +6,8 @@
 //   swarm_consistency.cc  comparisons of what peers report
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, SwarmArtefacts, CheckpointUploads, StepTimes, Members, StepAccount and those of
-// swarm_consistency.cc.
+// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, StepTimes, Members, StepAccount
+// and those of swarm_consistency.cc.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -23,12 +23,12 @@
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
-#include "scheduler/steps/consistency.h"
 #include "scheduler/steps/plausibility.h"
 #include "scheduler/steps/stage_choice.h"
 #include "scheduler/steps/step_account.h"
 #include "scheduler/steps/step_decision.h"
 #include "scheduler/steps/step_times.h"
+#include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
@@ -102,15 +102,13 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void Finish();
 
-  // ---- what must be equal or fit (swarm_consistency.cc) ----
+  // ---- what must fit (swarm_consistency.cc) ----
   bool LossFits(Member* member, const control::v1::StepReady& ready);
   void CheckLosses();
   bool NormFits(Member* member, double squared_norm);
   void RefuseValue(Member* member, const std::string& cause);
   void OnDisagreement(std::uint32_t stage);
-  void OnApplied(Member* member, const control::v1::Applied& applied);
   bool ChecksWeights() const;
-  void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
 
   // Whether this message is of the generation in progress, from one of its members.
   bool Current(const Member& member, std::uint64_t generation) const;
@@ -130,6 +128,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   MemberFaults faults_;
   SwarmArtefacts artefacts_;
   CheckpointUploads uploads_;
+  AppliedChecks applied_;
 
   control::v1::RunStatus shown_;  // last sent to the peers
 
@@ -140,11 +139,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   std::vector<control::v1::StageTiming> timings_;
   bool reduced_ = false;   // Reduce of the step in progress is out
   StepDecision decision_;  // of that step
-  ConsistencyChecks consistency_;
   Plausibility plausibility_;
-  std::string last_difference_;  // of weights, for people; empty: never
-  std::set<PeerId> repairing_;   // peers that take the majority's weights with the next plan
-  std::map<PeerId, std::uint32_t> weight_repairs_;  // how often a peer did
   StepTimes step_times_;
 };
 

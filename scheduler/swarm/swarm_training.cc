@@ -29,9 +29,8 @@ void SwarmStateImpl::BeginGeneration(PlacementPlan plan) {
   plan_.Adopt(std::move(plan));
   journal_.StoreLosses();
   journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
-  consistency_.Reset();
+  applied_.BeginGeneration();
   uploads_.BeginGeneration();
-  repairing_.clear();
   stage_choice_.Reset();
   line_rates_.Reset();
   const bool entered = lifecycle_.Enter(RunEvent::kPlanned);

@@ -127,11 +127,11 @@ RunView SwarmStateImpl::View(TimePoint now) const {
     shown.status_json = member.status_json;
     view.members.push_back(std::move(shown));
   }
-  view.m_checks = consistency_.m_checks();
-  view.m_mismatches = consistency_.m_mismatches();
-  view.weight_checks = consistency_.weight_checks();
-  view.weight_mismatches = consistency_.weight_mismatches();
-  view.last_difference = last_difference_;
+  view.m_checks = applied_.counts().m_checks();
+  view.m_mismatches = applied_.counts().m_mismatches();
+  view.weight_checks = applied_.counts().weight_checks();
+  view.weight_mismatches = applied_.counts().weight_mismatches();
+  view.last_difference = applied_.last_difference();
   view.refused_values = plausibility_.refused();
   view.last_refused = plausibility_.last_refused();
   view.warning = Warning();
