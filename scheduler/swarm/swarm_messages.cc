@@ -84,12 +84,12 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
     case PeerMessage::kPlanFailed: faults_.OnPlanFailed(*member, message.plan_failed()); return;
     case PeerMessage::kStepReady:
       if (Current(*member, message.step_ready().generation())) {
-        OnStepReady(member, message.step_ready());
+        steps_.OnReady(*member, message.step_ready());
       }
       return;
     case PeerMessage::kSyncDone:
       if (Current(*member, message.sync_done().generation())) {
-        OnSyncDone(member, message.sync_done());
+        steps_.OnSynced(*member, message.sync_done());
       }
       return;
     case PeerMessage::kApplied:

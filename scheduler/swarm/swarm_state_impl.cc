@@ -1,30 +1,18 @@
 #include "scheduler/swarm/swarm_state_impl.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "common/units.h"
 #include "net/control/control.h"
-#include "replica/methods/replica_method.h"
 #include "scheduler/swarm/peer_message_check.h"
 
 namespace shoal::scheduler {
-namespace {
-
-std::uint32_t LocalSteps(const RunConfig& config) {
-  const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
-}
-
-}  // namespace
 
 SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
                                std::string join_secret)
     : config_(config),
       initial_(std::move(initial)),
       join_secret_(std::move(join_secret)),
-      local_steps_(LocalSteps(config)),
       plan_(config_, &members_),
       journal_(ConfigHash(config, initial_), &reaction_),
       history_(journal_.history()),
@@ -33,25 +21,14 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
-      account_(config.stages, config.pipelines),
-      stage_choice_(config.replica_method, config.stages, config.pipelines),
-      line_rates_(config.pipelines, config.stages),
-      plausibility_(config.stages) {
-  auto sampler = dataset::Sampler::Make(
-      {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
-  if (sampler.ok()) {
-    sampler_ = std::move(sampler).value();
-  } else {
-    lifecycle_.Fail(sampler.status().message());
-  }
-}
+      steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_) {}
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
-  MaybeReduce();  // with any event what it waited for may be over
+  steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
   if (lifecycle_.state() != before || std::holds_alternative<Tick>(event))
     ShowStatus(lifecycle_.state() != before);
@@ -128,7 +105,7 @@ void SwarmStateImpl::On(const Tick&) {
   for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
     plan_.ForgetRoundTrips(peer);
   }
-  faults_.EndDoubtfulStep(step_times_.seconds());
+  faults_.EndDoubtfulStep(steps_.times().seconds());
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {
@@ -139,7 +116,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   journal_.StoreLosses();
   uploads_.EndGeneration();
   faults_.GenerationEnded();
-  step_times_.Reset();
+  steps_.EndGeneration();
 }
 
 Status SwarmStateImpl::Restore(std::string_view event) {

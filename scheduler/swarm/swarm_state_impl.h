@@ -2,12 +2,10 @@
 //   swarm_state_impl.cc   events, membership
 //   swarm_view.cc         its status
 //   swarm_messages.cc     messages of peers
-//   swarm_training.cc     plans, steps and checkpoints
-//   swarm_consistency.cc  comparisons of what peers report
+//   swarm_training.cc     plans and checkpoints
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, StepTimes, Members, StepAccount
-// and those of swarm_consistency.cc.
+// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, TrainingSteps and Members.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -19,15 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "dataset/sampler.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
-#include "scheduler/steps/plausibility.h"
-#include "scheduler/steps/stage_choice.h"
-#include "scheduler/steps/step_account.h"
-#include "scheduler/steps/step_decision.h"
-#include "scheduler/steps/step_times.h"
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/lifecycle.h"
@@ -39,6 +31,7 @@
 #include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "scheduler/swarm/training_steps.h"
 
 namespace shoal::scheduler {
 
@@ -89,26 +82,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void BeginGeneration(PlacementPlan plan);
   void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
   void PlanAgainForLans();
-  void SendStepPlan(std::uint64_t step);
-  std::vector<LineRate> KnownLines() const;
-  void BeginSteps();
-  void OnStepReady(Member* member, const control::v1::StepReady& ready);
-  void MaybeReduce();
-  void OnSyncDone(Member* member, const control::v1::SyncDone& done);
-  void HoldOnGradient(const Member& member);
-  void FinishStep();
-  void SendApply(double loss, double norm, std::uint64_t labels);
-  StepDecision Decide() const;
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
   void Finish();
-
-  // ---- what must fit (swarm_consistency.cc) ----
-  bool LossFits(Member* member, const control::v1::StepReady& ready);
-  void CheckLosses();
-  bool NormFits(Member* member, double squared_norm);
-  void RefuseValue(Member* member, const std::string& cause);
-  void OnDisagreement(std::uint32_t stage);
-  bool ChecksWeights() const;
 
   // Whether this message is of the generation in progress, from one of its members.
   bool Current(const Member& member, std::uint64_t generation) const;
@@ -116,8 +91,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   RunConfig config_;
   const ArtefactMap initial_;
   const std::string join_secret_;
-  const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
-  std::optional<dataset::Sampler> sampler_;
 
   Members members_;
   SwarmPlan plan_;  // the newest
@@ -129,18 +102,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   SwarmArtefacts artefacts_;
   CheckpointUploads uploads_;
   AppliedChecks applied_;
+  TrainingSteps steps_;
 
   control::v1::RunStatus shown_;  // last sent to the peers
-
-  // Of the generation.
-  StepAccount account_;
-  StageChoice stage_choice_;
-  LineRates line_rates_;
-  std::vector<control::v1::StageTiming> timings_;
-  bool reduced_ = false;   // Reduce of the step in progress is out
-  StepDecision decision_;  // of that step
-  Plausibility plausibility_;
-  StepTimes step_times_;
 };
 
 }  // namespace shoal::scheduler

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/units.h"
+#include "scheduler/steps/plausibility.h"
 #include "scheduler/swarm/swarm_state_impl.h"
 
 namespace shoal::scheduler {
@@ -105,9 +106,9 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.checkpoint_step = history_.checkpoint().step;
   view.losses = history_.losses();
   view.loss = history_.losses().empty() ? 0 : history_.losses().back();
-  view.step_seconds = step_times_.seconds();
-  view.last_step_seconds = step_times_.last();
-  view.seconds_in_control = step_times_.control_seconds();
+  view.step_seconds = steps_.times().seconds();
+  view.last_step_seconds = steps_.times().last();
+  view.seconds_in_control = steps_.times().control_seconds();
   if (view.step_seconds > 0) {
     view.samples_per_second =
         static_cast<double>(config_.micro_batches) * config_.micro_batch_rows / view.step_seconds;
@@ -132,10 +133,10 @@ RunView SwarmStateImpl::View(TimePoint now) const {
   view.weight_checks = applied_.counts().weight_checks();
   view.weight_mismatches = applied_.counts().weight_mismatches();
   view.last_difference = applied_.last_difference();
-  view.refused_values = plausibility_.refused();
-  view.last_refused = plausibility_.last_refused();
+  view.refused_values = steps_.values().refused();
+  view.last_refused = steps_.values().last_refused();
   view.warning = Warning();
-  view.timings = timings_;
+  view.timings = steps_.timings();
   view.lans = plan_.lans().stages;
   return view;
 }

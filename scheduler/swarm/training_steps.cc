@@ -1,0 +1,224 @@
+#include "scheduler/swarm/training_steps.h"
+
+#include <cmath>
+#include <utility>
+
+#include "common/log.h"
+#include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/swarm/plan_messages.h"
+
+namespace shoal::scheduler {
+namespace {
+
+std::uint32_t LocalSteps(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
+}
+
+}  // namespace
+
+TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
+                             Lifecycle* lifecycle, MemberFaults* faults, CheckpointUploads* uploads,
+                             Reaction* reaction)
+    : config_(config),
+      plan_(plan),
+      journal_(*journal),
+      history_(journal->history()),
+      lifecycle_(*lifecycle),
+      faults_(*faults),
+      uploads_(*uploads),
+      reaction_(*reaction),
+      local_steps_(LocalSteps(config)),
+      account_(config.stages, config.pipelines),
+      stage_choice_(config.replica_method, config.stages, config.pipelines),
+      line_rates_(config.pipelines, config.stages),
+      values_(config, plan) {
+  auto sampler = dataset::Sampler::Make(
+      {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows});
+  if (sampler.ok()) {
+    sampler_ = std::move(sampler).value();
+  } else {
+    lifecycle_.Fail(sampler.status().message());
+  }
+}
+
+void TrainingSteps::BeginGeneration() {
+  stage_choice_.Reset();
+  line_rates_.Reset();
+}
+
+void TrainingSteps::Begin() {
+  BeginStep();
+  for (std::uint64_t step = history_.step(); step < history_.step() + kStepPlansAhead; ++step) {
+    SendStepPlan(step);
+  }
+}
+
+void TrainingSteps::BeginStep() {
+  account_.Begin(history_.step(), reaction_.now());
+  reduced_ = false;
+}
+
+void TrainingSteps::SendStepPlan(std::uint64_t step) {
+  if (step >= config_.steps) return;
+  control::v1::SchedulerMessage message;
+  *message.mutable_step_plan() =
+      MakeStepPlan(config_, *sampler_, history_.generation(), step, timings_);
+  for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
+    control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
+    told->set_upload_bps(line.upload_bps);
+    told->set_download_bps(line.download_bps);
+  }
+  reaction_.SendEach(plan_.Hosts(), message);
+}
+
+std::vector<LineRate> TrainingSteps::KnownLines() const {
+  std::vector<LineRate> lines;
+  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+    for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+      const Member* const member = plan_.At(pipeline, stage);
+      lines.push_back(member != nullptr ? member->line : LineRate{});
+    }
+  }
+  return lines;
+}
+
+bool TrainingSteps::InProgress(std::uint64_t step) const {
+  return lifecycle_.state() == RunState::kTraining && step == history_.step() &&
+         step < config_.steps;
+}
+
+void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& ready) {
+  if (!InProgress(ready.step())) return;
+  const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
+  const auto stage = static_cast<std::uint32_t>(member.stage);
+  if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
+    lifecycle_.Interrupt(member.LabelWithPosition() + " finished " +
+                         std::to_string(ready.micro_batches()) + " of " +
+                         std::to_string(MicroBatchesOf(config_, pipeline)) +
+                         " micro-batches of step " + std::to_string(history_.step()));
+    return;
+  }
+  if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
+    lifecycle_.Hold(
+        "the loss is not finite at step " + std::to_string(history_.step()) + " (" +
+        member.LabelWithPosition() +
+        "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
+        "again; or try from step " +
+        std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume");
+    return;
+  }
+  if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(member);
+  if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
+  if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
+  if (const auto misfit = values_.Losses(account_)) Refuse(*misfit);
+}
+
+void TrainingSteps::ReduceIfReady() {
+  if (lifecycle_.state() != RunState::kTraining || reduced_ || !account_.all_ready()) return;
+  // The generation ends with the checkpoint that is under way: a further step would be lost.
+  if (lifecycle_.EndsWith(uploads_.asked())) return;
+  reduced_ = true;
+  timings_ = account_.timings();
+  decision_ = Decide();
+  control::v1::SchedulerMessage message;
+  message.mutable_reduce()->set_generation(history_.generation());
+  message.mutable_reduce()->set_step(history_.step());
+  message.mutable_reduce()->set_labels(account_.labels());
+  message.mutable_reduce()->set_learning_rate(LearningRate(config_, history_.step()));
+  message.mutable_reduce()->set_checkpoint(decision_.checkpoint);
+  message.mutable_reduce()->set_sync(decision_.sync);
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    message.mutable_reduce()->add_pipelines(p);
+    message.mutable_reduce()->add_local_norms(account_.local_norm(p));
+    message.mutable_reduce()->add_local_labels(account_.local_labels(p));
+  }
+  for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
+    message.mutable_reduce()->add_exact_stages(exact);
+  }
+  reaction_.SendEach(plan_.Hosts(), message);
+}
+
+StepDecision TrainingSteps::Decide() const {
+  StepFacts facts;
+  facts.applied = history_.step() + 1;
+  facts.steps = config_.steps;
+  facts.pipelines = config_.pipelines;
+  facts.checkpoint_every = config_.checkpoint_every;
+  facts.checkpoint_asked = uploads_.asked();
+  facts.checkpoints_pending = uploads_.full();
+  facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(uploads_.asked());
+  facts.weight_check_every = config_.weight_check_every;
+  facts.local_steps = local_steps_;
+  return DecideStep(facts);
+}
+
+void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& done) {
+  if (!InProgress(done.step()) || !reduced_) return;
+  if (!std::isfinite(done.squared_norm())) return HoldOnGradient(member);
+  if (const auto misfit = values_.Norm(member, decision_.sync, done)) return Refuse(*misfit);
+  const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
+  const auto stage = static_cast<std::uint32_t>(member.stage);
+  if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
+  stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
+  if (!account_.all_synced()) return;
+  stage_choice_.EndStep();
+  FinishStep();
+}
+
+void TrainingSteps::FinishStep() {
+  if (const auto misfit = values_.Norms(account_)) return Refuse(*misfit);
+  const std::uint64_t labels = account_.labels();
+  if (labels == 0) {
+    lifecycle_.Hold("step " + std::to_string(history_.step()) +
+                    " has no labels: the data seems to hold only padding; prepare it again");
+    return;
+  }
+  const double loss = account_.loss_sum() / static_cast<double>(labels);
+  const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
+  SendApply(loss, norm, labels);
+  times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
+  journal_.AddLoss(loss);
+  values_.AddStep(account_, decision_.sync, loss);
+  if (decision_.checkpoint) uploads_.Begin();
+  BeginStep();
+  SendStepPlan(history_.step() - 1 + kStepPlansAhead);
+}
+
+void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
+  control::v1::SchedulerMessage message;
+  control::v1::Apply* apply = message.mutable_apply();
+  apply->set_generation(history_.generation());
+  apply->set_step(history_.step());
+  apply->set_global_norm(norm);
+  apply->set_learning_rate(LearningRate(config_, history_.step()));
+  apply->set_labels(labels);
+  apply->set_loss(loss);
+  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
+  apply->set_checkpoint(decision_.checkpoint);
+  apply->set_check_weights(decision_.check_weights);
+  for (const Member* const member : plan_.Hosts()) {
+    apply->set_upload(decision_.checkpoint && uploads_.Uploads(*member));
+    reaction_.Send(*member, message);
+  }
+}
+
+void TrainingSteps::HoldOnGradient(const Member& member) {
+  lifecycle_.Hold(
+      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
+      member.LabelWithPosition() +
+      "): lower learning_rate or take more backward codec bits in run.toml and start the "
+      "scheduler again; or try once more with: shoal swarm resume");
+}
+
+// The step is not applied. A spare takes the position of the member, where it is one.
+void TrainingSteps::Refuse(const Misfit& misfit) {
+  values_.Refused(misfit.cause);
+  if (misfit.member == nullptr) return lifecycle_.Interrupt(misfit.cause);
+  SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()},
+            {"cause", misfit.cause});
+  faults_.Replace(*misfit.member, misfit.cause);
+}
+
+}  // namespace shoal::scheduler

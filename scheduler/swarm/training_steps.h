@@ -1,0 +1,90 @@
+// TrainingSteps: the steps of a generation: plans ahead, reports, Reduce and Apply.
+// Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_TRAINING_STEPS_H_
+#define SHOAL_SCHEDULER_SWARM_TRAINING_STEPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dataset/sampler.h"
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/steps/line_rates.h"
+#include "scheduler/steps/stage_choice.h"
+#include "scheduler/steps/step_account.h"
+#include "scheduler/steps/step_decision.h"
+#include "scheduler/steps/step_times.h"
+#include "scheduler/swarm/checkpoint_uploads.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/member_faults.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/reported_values.h"
+#include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class TrainingSteps {
+ public:
+  // All outlive it. A run whose samples cannot be drawn fails at once.
+  TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
+                Lifecycle* lifecycle, MemberFaults* faults, CheckpointUploads* uploads,
+                Reaction* reaction);
+
+  // What was measured in the generation before counts no more.
+  void BeginGeneration();
+  void EndGeneration() { times_.Reset(); }
+  // All members are ready: the first step.
+  void Begin();
+  // Reports of a member of the plan.
+  void OnReady(const Member& member, const control::v1::StepReady& ready);
+  void OnSynced(const Member& member, const control::v1::SyncDone& done);
+  // Lets the members exchange their gradients, once they all have them and nothing holds it up.
+  void ReduceIfReady();
+
+  const StepTimes& times() const { return times_; }
+  // Of the newest step that was reduced, by stage.
+  const std::vector<control::v1::StageTiming>& timings() const { return timings_; }
+  const ReportedValues& values() const { return values_; }
+
+ private:
+  // Whether a report is of the step in progress.
+  bool InProgress(std::uint64_t step) const;
+  void BeginStep();
+  void SendStepPlan(std::uint64_t step);
+  std::vector<LineRate> KnownLines() const;
+  StepDecision Decide() const;
+  void FinishStep();
+  void SendApply(double loss, double norm, std::uint64_t labels);
+  void HoldOnGradient(const Member& member);
+  void Refuse(const Misfit& misfit);
+
+  const RunConfig& config_;
+  const SwarmPlan& plan_;
+  RunJournal& journal_;
+  const RunHistory& history_;
+  Lifecycle& lifecycle_;
+  MemberFaults& faults_;
+  CheckpointUploads& uploads_;
+  Reaction& reaction_;
+  const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
+  std::optional<dataset::Sampler> sampler_;
+
+  // Of the step in progress.
+  StepAccount account_;
+  bool reduced_ = false;  // its Reduce is out
+  StepDecision decision_;
+
+  StageChoice stage_choice_;
+  LineRates line_rates_;
+  ReportedValues values_;
+  StepTimes times_;
+  std::vector<control::v1::StageTiming> timings_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_TRAINING_STEPS_H_
