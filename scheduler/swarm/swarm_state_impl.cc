@@ -2,21 +2,18 @@
 
 #include <utility>
 
-#include "common/units.h"
-#include "net/control/control.h"
-#include "scheduler/swarm/peer_message_check.h"
-
 namespace shoal::scheduler {
 
 SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
                                std::string join_secret)
     : config_(config),
       initial_(std::move(initial)),
-      join_secret_(std::move(join_secret)),
       plan_(config_, &members_),
       journal_(ConfigHash(config, initial_), &reaction_),
       history_(journal_.history()),
       lifecycle_(config_, &journal_, reaction_, this),
+      membership_(config_, std::move(join_secret), history_, &members_, &plan_, &lifecycle_,
+                  &reaction_),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
@@ -35,40 +32,10 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   return reaction_.Take();
 }
 
-void SwarmStateImpl::On(const PeerConnected& event) {
-  if (members_.connections() >= net::kControlConnectionsMax) {
-    reaction_.Add(Disconnect{
-        event.connection,
-        ResourceExhausted("the scheduler serves " + std::to_string(net::kControlConnectionsMax) +
-                          " connections and takes no more; try again later")});
-    return;
-  }
-  members_.Open(event.connection, event.peer, event.address, reaction_.now());
-}
-
 void SwarmStateImpl::On(const PeerMessageReceived& event) {
-  if (members_.FindConnection(event.connection) == nullptr) return;  // dropped meanwhile
-  if (Status checked = CheckPeerMessage(event.message, config_); !checked.ok()) {
-    Drop(event.connection, std::move(checked));
-    return;
-  }
-  if (event.message.has_hello()) {
-    OnHello(event.connection, event.message.hello());
-    return;
-  }
-  Member* member = members_.Of(event.connection);
-  if (member == nullptr) {
-    Drop(event.connection, FailedPrecondition("the first message must be a hello"));
-    return;
-  }
-  member->last_heard = reaction_.now();
-  OnMember(member, event.message);
-}
-
-void SwarmStateImpl::On(const PeerDisconnected& event) {
-  Member* member = members_.Of(event.connection);
-  members_.Close(event.connection);
-  if (member != nullptr) Lost(member, event.reason);
+  if (!membership_.MayTake(event)) return;
+  if (event.message.has_hello()) return OnHello(event.connection, event.message.hello());
+  if (Member* member = membership_.Heard(event.connection)) OnMember(member, event.message);
 }
 
 void SwarmStateImpl::On(const AdminCommand& event) {
@@ -96,15 +63,7 @@ void SwarmStateImpl::OrderResume() {
 }
 
 void SwarmStateImpl::On(const Tick&) {
-  for (const ConnectionId id :
-       members_.Silent(reaction_.now(), config_.peer_timeout, kHelloTimeout)) {
-    Drop(id, DeadlineExceeded("nothing was heard of it for " +
-                              FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
-                                                                        : kHelloTimeout)));
-  }
-  for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
-    plan_.ForgetRoundTrips(peer);
-  }
+  membership_.DropSilent();
   faults_.EndDoubtfulStep(steps_.times().seconds());
 }
 

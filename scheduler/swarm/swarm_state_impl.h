@@ -1,11 +1,11 @@
 // The SwarmState, by file:
-//   swarm_state_impl.cc   events, membership
+//   swarm_state_impl.cc   events
 //   swarm_view.cc         its status
 //   swarm_messages.cc     messages of peers
 //   swarm_training.cc     plans and checkpoints
 //
 // State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, TrainingSteps and Members.
+// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, TrainingSteps and Membership.
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/swarm/applied_checks.h"
@@ -25,6 +24,7 @@
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
+#include "scheduler/swarm/membership.h"
 #include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
@@ -49,9 +49,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
 
  private:
   // ---- events (swarm_state_impl.cc) ----
-  void On(const PeerConnected& event);
+  void On(const PeerConnected& event) { membership_.OnConnected(event); }
   void On(const PeerMessageReceived& event);
-  void On(const PeerDisconnected& event);
+  void On(const PeerDisconnected& event) { membership_.OnDisconnected(event); }
   void On(const AdminCommand& event);
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
@@ -68,14 +68,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   control::v1::RunStatus StatusMessage() const;
 
   // ---- connections (swarm_messages.cc) ----
-  void Drop(ConnectionId connection, Status reason);
-  void Lost(Member* member, const std::string& why);
   void OnHello(ConnectionId connection, const control::v1::Hello& hello);
-  void Welcome(Member* member);
+  void Welcome(const Member& member);
   void OnMember(Member* member, const control::v1::PeerMessage& message);
-  void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
-  void OnLeaving(Member* member, const std::string& reason);
-  void OnHandingOver(Member* member, const std::string& reason);
 
   // ---- training (swarm_training.cc) ----
   void TryPlan();
@@ -90,7 +85,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
 
   RunConfig config_;
   const ArtefactMap initial_;
-  const std::string join_secret_;
 
   Members members_;
   SwarmPlan plan_;  // the newest
@@ -98,6 +92,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   RunJournal journal_;
   const RunHistory& history_;  // of the journal
   Lifecycle lifecycle_;
+  Membership membership_;
   MemberFaults faults_;
   SwarmArtefacts artefacts_;
   CheckpointUploads uploads_;

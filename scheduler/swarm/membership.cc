@@ -1,0 +1,142 @@
+#include "scheduler/swarm/membership.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "net/control/control.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/swarm/peer_status.h"
+
+namespace shoal::scheduler {
+
+Membership::Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
+                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction)
+    : config_(config),
+      join_secret_(std::move(join_secret)),
+      history_(history),
+      members_(*members),
+      plan_(*plan),
+      lifecycle_(*lifecycle),
+      reaction_(*reaction) {}
+
+void Membership::OnConnected(const PeerConnected& event) {
+  if (members_.connections() >= net::kControlConnectionsMax) {
+    reaction_.Add(Disconnect{
+        event.connection,
+        ResourceExhausted("the scheduler serves " + std::to_string(net::kControlConnectionsMax) +
+                          " connections and takes no more; try again later")});
+    return;
+  }
+  members_.Open(event.connection, event.peer, event.address, reaction_.now());
+}
+
+void Membership::OnDisconnected(const PeerDisconnected& event) {
+  const Member* const member = members_.Of(event.connection);
+  members_.Close(event.connection);
+  if (member != nullptr) Lost(*member, event.reason);
+}
+
+void Membership::Drop(ConnectionId connection, Status reason) {
+  const Member* const member = members_.Of(connection);
+  members_.Close(connection);
+  if (member != nullptr) Lost(*member, reason.message());
+  reaction_.Add(Disconnect{connection, std::move(reason)});
+}
+
+void Membership::Lost(const Member& member, const std::string& why) {
+  if (!member.placed()) return;
+  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " +
+                  CleanText(why, kReasonCharactersMax));
+}
+
+void Membership::DropSilent() {
+  for (const ConnectionId id :
+       members_.Silent(reaction_.now(), config_.peer_timeout, kHelloTimeout)) {
+    Drop(id, DeadlineExceeded("nothing was heard of it for " +
+                              FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
+                                                                        : kHelloTimeout)));
+  }
+  for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
+    plan_.ForgetRoundTrips(peer);
+  }
+}
+
+bool Membership::MayTake(const PeerMessageReceived& event) {
+  if (members_.FindConnection(event.connection) == nullptr) return false;  // dropped meanwhile
+  Status checked = CheckPeerMessage(event.message, config_);
+  if (checked.ok()) return true;
+  Drop(event.connection, std::move(checked));
+  return false;
+}
+
+Member* Membership::Admit(ConnectionId connection, const control::v1::Hello& hello) {
+  const Connection* const open = members_.FindConnection(connection);
+  if (Status admission = CheckAdmission(hello, config_, join_secret_); !admission.ok()) {
+    control::v1::SchedulerMessage message;
+    message.mutable_refused()->set_code(static_cast<int>(admission.code()));
+    message.mutable_refused()->set_error(admission.message());
+    reaction_.Add(SendTo{connection, std::move(message)});
+    Drop(connection, std::move(admission));
+    return nullptr;
+  }
+  const Member* const known = members_.Find(open->peer);
+  if (known != nullptr && known->connected && known->connection != connection) {
+    // The newest connection counts: the older one may hang in a dead network path.
+    Drop(known->connection, AlreadyExists("the same peer connected again"));
+  }
+  const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
+  Member* const member = members_.Admit(connection, hello, reaction_.now());
+  // It may be in another house: what was measured counts no more.
+  if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
+  return member;
+}
+
+Member* Membership::Heard(ConnectionId connection) {
+  Member* const member = members_.Of(connection);
+  if (member == nullptr) {
+    Drop(connection, FailedPrecondition("the first message must be a hello"));
+    return nullptr;
+  }
+  member->last_heard = reaction_.now();
+  return member;
+}
+
+void Membership::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
+  member->state = CleanText(heartbeat.state(), kNameCharactersMax);
+  member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};
+  if (heartbeat.status_json().empty()) return;
+  Result<std::string> status = FitPeerStatus(heartbeat.status_json());
+  if (!status.ok()) return Drop(member->connection, status.status());
+  members_.KeepStatus(member, *std::move(status), kStatusBytesInAll);
+}
+
+void Membership::OnLeaving(const Member& member, const std::string& reason) {
+  const ConnectionId connection = member.connection;
+  const PeerId peer = member.peer;
+  const bool placed = member.placed();
+  members_.Close(connection);
+  Lost(member, "it leaves" + (reason.empty() ? "" : ", " + reason));
+  // A member with a position stays known, so that the reason can go on naming it.
+  if (placed) return;
+  members_.Remove(peer);
+  plan_.ForgetRoundTrips(peer);
+  reaction_.Add(Disconnect{connection, Cancelled("it left")});
+}
+
+void Membership::OnHandingOver(Member* member, const std::string& reason) {
+  member->wants_stage = false;
+  member->going = CleanText(reason, kReasonCharactersMax);
+  // Else its abort is on the way, or the end of the run.
+  if (!member->placed() || !lifecycle_.active() || history_.step() >= config_.steps) return;
+  const std::string cause = member->HandsOver();
+  if (lifecycle_.state() == RunState::kTraining) {
+    lifecycle_.EndSoon(cause);
+  } else {  // no step began since the checkpoint
+    lifecycle_.PlanAgain(cause);
+  }
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,57 @@
+// Membership: connections and the members behind them: who is admitted, silent, on the way out or
+// gone. Members only keeps the books. Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_MEMBERSHIP_H_
+#define SHOAL_SCHEDULER_SWARM_MEMBERSHIP_H_
+
+#include <string>
+
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class Membership {
+ public:
+  // All outlive it.
+  Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
+             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction);
+
+  void OnConnected(const PeerConnected& event);
+  void OnDisconnected(const PeerDisconnected& event);
+  // Closes a connection: whoever is behind it is lost.
+  void Drop(ConnectionId connection, Status reason);
+  // Drops connections that say nothing, and forgets members that are away for long.
+  void DropSilent();
+
+  // ---- messages
+  // False: it is malformed, or its connection is not open any more.
+  bool MayTake(const PeerMessageReceived& event);
+  // Null: the peer may not attend.
+  Member* Admit(ConnectionId connection, const control::v1::Hello& hello);
+  // The member that was heard. Null: no hello came before.
+  Member* Heard(ConnectionId connection);
+  void OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat);
+  void OnLeaving(const Member& member, const std::string& reason);
+  void OnHandingOver(Member* member, const std::string& reason);
+
+ private:
+  void Lost(const Member& member, const std::string& why);
+
+  const RunConfig& config_;
+  const std::string join_secret_;
+  const RunHistory& history_;
+  Members& members_;
+  SwarmPlan& plan_;
+  Lifecycle& lifecycle_;
+  Reaction& reaction_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_MEMBERSHIP_H_
