@@ -157,6 +157,12 @@ std::size_t Members::connected() const {
       members_.begin(), members_.end(), [](const auto& entry) { return entry.second.connected; }));
 }
 
+std::vector<const Member*> Members::Everybody() const {
+  std::vector<const Member*> everybody;
+  for (const auto& [peer, member] : members_) everybody.push_back(&member);
+  return everybody;
+}
+
 std::vector<ConnectionId> Members::Silent(TimePoint now, Duration limit,
                                           Duration hello_limit) const {
   std::vector<ConnectionId> silent;

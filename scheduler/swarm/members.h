@@ -85,8 +85,8 @@ class Members {
   // shown without if such have `most` bytes in all.
   void KeepStatus(Member* member, std::string status, std::size_t most);
 
-  std::map<PeerId, Member>& all() { return members_; }
   const std::map<PeerId, Member>& all() const { return members_; }
+  std::vector<const Member*> Everybody() const;
 
  private:
   std::map<PeerId, Member> members_;

@@ -1,16 +1,40 @@
 #include "scheduler/swarm/swarm_state_impl.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "common/log.h"
+#include "scheduler/swarm/plan_messages.h"
+
 namespace shoal::scheduler {
+namespace {
+
+// A silent peer is found dead after peer_timeout; it shall speak several times within that.
+std::uint32_t HeartbeatMs(Duration peer_timeout) {
+  const auto third = std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout / 3);
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(third.count(), 50, 2000));
+}
+
+// The generation that a message is of; nothing: it is of none, or its reader looks at that itself.
+std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& message) {
+  if (message.has_plan_ready()) return message.plan_ready().generation();
+  if (message.has_step_ready()) return message.step_ready().generation();
+  if (message.has_sync_done()) return message.sync_done().generation();
+  if (message.has_applied()) return message.applied().generation();
+  if (message.has_checkpoint_done()) return message.checkpoint_done().generation();
+  return std::nullopt;
+}
+
+}  // namespace
 
 SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
                                std::string join_secret)
     : config_(config),
       initial_(std::move(initial)),
-      plan_(config_, &members_),
-      journal_(ConfigHash(config, initial_), &reaction_),
+      journal_(ConfigHash(config_, initial_), &reaction_),
       history_(journal_.history()),
+      plan_(config_, &members_),
       lifecycle_(config_, &journal_, reaction_, this),
       membership_(config_, std::move(join_secret), history_, &members_, &plan_, &lifecycle_,
                   &reaction_),
@@ -18,7 +42,9 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
-      steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_) {}
+      steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
+      view_({config_, history_, members_, plan_, lifecycle_, faults_, artefacts_, uploads_,
+             applied_, steps_}) {}
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
@@ -27,15 +53,24 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   std::visit([this](const auto& e) { On(e); }, event);
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
-  if (lifecycle_.state() != before || std::holds_alternative<Tick>(event))
-    ShowStatus(lifecycle_.state() != before);
+  const bool changed = lifecycle_.state() != before;
+  if (changed || std::holds_alternative<Tick>(event)) ShowStatus(changed);
   return reaction_.Take();
 }
+
+Status SwarmStateImpl::Restore(std::string_view event) {
+  SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
+  if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
+  lifecycle_.Restore(stored);
+  return Status::Ok();
+}
+
+// ---- what comes in
 
 void SwarmStateImpl::On(const PeerMessageReceived& event) {
   if (!membership_.MayTake(event)) return;
   if (event.message.has_hello()) return OnHello(event.connection, event.message.hello());
-  if (Member* member = membership_.Heard(event.connection)) OnMember(member, event.message);
+  if (Member* const member = membership_.Heard(event.connection)) OnMember(member, event.message);
 }
 
 void SwarmStateImpl::On(const AdminCommand& event) {
@@ -49,10 +84,15 @@ void SwarmStateImpl::On(const AdminCommand& event) {
   }
 }
 
+void SwarmStateImpl::On(const Tick&) {
+  membership_.DropSilent();
+  faults_.EndDoubtfulStep(steps_.times().seconds());
+}
+
 void SwarmStateImpl::OrderResume() {
   if (lifecycle_.CancelPause()) {
     const Member* going = nullptr;
-    for (const Member* member : plan_.Hosts()) {
+    for (const Member* const member : plan_.Hosts()) {
       if (!member->wants_stage) going = member;
     }
     if (going != nullptr) lifecycle_.EndSoon(going->HandsOver());  // who wants to go still does
@@ -62,9 +102,125 @@ void SwarmStateImpl::OrderResume() {
   lifecycle_.OrderResume();
 }
 
-void SwarmStateImpl::On(const Tick&) {
-  membership_.DropSilent();
-  faults_.EndDoubtfulStep(steps_.times().seconds());
+void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& hello) {
+  const Member* const member = membership_.Admit(connection, hello);
+  if (member == nullptr) return;
+  Welcome(*member);
+  if (lifecycle_.active() && member->placed() && !member->wants_stage) {
+    lifecycle_.Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it");
+  }
+}
+
+void SwarmStateImpl::Welcome(const Member& member) {
+  control::v1::SchedulerMessage message;
+  message.mutable_welcome()->set_run(config_.run.value);
+  message.mutable_welcome()->set_run_name(config_.name);
+  message.mutable_welcome()->set_heartbeat_ms(HeartbeatMs(config_.peer_timeout));
+  reaction_.Send(member, message);
+  *message.mutable_run_status() = view_.Message();
+  reaction_.Send(member, message);
+  artefacts_.AskFor(member);
+  if (lifecycle_.state() == RunState::kFinished) {
+    message.mutable_finished()->set_generation(history_.generation());
+    message.mutable_finished()->set_steps(history_.step());
+    reaction_.Send(member, message);
+  }
+}
+
+void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& message) {
+  if (const auto generation = GenerationOf(message)) {
+    const bool current =
+        lifecycle_.active() && *generation == history_.generation() && member->placed();
+    if (current) OnPlanMember(member, message);
+    return;
+  }
+  using control::v1::PeerMessage;
+  switch (message.kind_case()) {
+    case PeerMessage::kHeartbeat: membership_.OnHeartbeat(member, message.heartbeat()); break;
+    case PeerMessage::kPlanFailed: faults_.OnPlanFailed(*member, message.plan_failed()); break;
+    case PeerMessage::kLinkBroken: faults_.OnLinkBroken(*member, message.link_broken()); break;
+    case PeerMessage::kArtefactsOffered: artefacts_.OnOffered(*member); break;
+    case PeerMessage::kLeaving: membership_.OnLeaving(*member, message.leaving().reason()); break;
+    case PeerMessage::kHandingOver:
+      membership_.OnHandingOver(member, message.handing_over().reason());
+      break;
+    default: break;  // taken or refused before
+  }
+}
+
+void SwarmStateImpl::OnPlanMember(Member* member, const control::v1::PeerMessage& message) {
+  if (message.has_plan_ready()) OnPlanReady(*member, message.plan_ready());
+  if (message.has_step_ready()) steps_.OnReady(*member, message.step_ready());
+  if (message.has_sync_done()) steps_.OnSynced(*member, message.sync_done());
+  if (message.has_checkpoint_done()) OnCheckpointDone(member, message.checkpoint_done());
+  if (message.has_applied()) {
+    Status checked = applied_.OnApplied(*member, message.applied());
+    if (!checked.ok()) membership_.Drop(member->connection, std::move(checked));
+  }
+}
+
+void SwarmStateImpl::OnPlanReady(const Member& member, const control::v1::PlanReady& ready) {
+  if (lifecycle_.state() != RunState::kPreparing) return;
+  plan_.AddReady(member, ready);
+  if (plan_.ready() < plan_.needed()) return;
+  if (plan_.LansMoved()) {
+    // LANs are constant for a generation, and a stage knows its own when it is loaded.
+    SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", history_.generation()});
+    lifecycle_.PlanAgain(
+        "the links are measured, and some peers share a LAN: they get a plan that says so");
+    return plan_.PlanAgainForLans();
+  }
+  if (!lifecycle_.Enter(RunEvent::kAllReady)) return;
+  faults_.PlanWorked();
+  steps_.Begin();
+}
+
+void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
+  if (!uploads_.OnDone(member, done)) return;
+  faults_.CheckpointWhole();
+  if (done.step() >= config_.steps) return Finish();
+  lifecycle_.CheckpointWhole(done.step());
+}
+
+// ---- generations
+
+void SwarmStateImpl::TryPlan() {
+  if (!lifecycle_.MayPlan()) return;
+  if (history_.checkpoint().step >= config_.steps) return Finish();
+  if (!artefacts_.MakeWhole()) return;
+  if (auto positions = plan_.Propose()) BeginGeneration(*std::move(positions));
+}
+
+void SwarmStateImpl::BeginGeneration(PlacementPlan positions) {
+  if (!history_.started()) journal_.Record(RunStarted{});
+  plan_.Adopt(std::move(positions));
+  journal_.StoreLosses();
+  journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
+  uploads_.BeginGeneration();
+  applied_.BeginGeneration();
+  steps_.BeginGeneration();
+  const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
+  SHOAL_CHECK(entered);
+  SendPlan();
+}
+
+void SwarmStateImpl::SendPlan() {
+  reaction_.Add(PlanOut{plan_.positions()});
+  const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
+                                              plan_.positions(), plan_.lans(), members_);
+  const ArtefactMap weights = artefacts_.Weights();
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.connected) continue;
+    control::v1::SchedulerMessage message;
+    *message.mutable_plan() = common;
+    if (member.placed()) {
+      const auto stage = static_cast<std::uint32_t>(member.stage);
+      for (auto& artefact : StageArtefacts(config_, stage, weights, initial_)) {
+        *message.mutable_plan()->add_artefacts() = std::move(artefact);
+      }
+    }
+    reaction_.Send(member, std::move(message));
+  }
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {
@@ -78,14 +234,22 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   steps_.EndGeneration();
 }
 
-Status SwarmStateImpl::Restore(std::string_view event) {
-  SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
-  if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
-  lifecycle_.Restore(stored);
-  return Status::Ok();
+void SwarmStateImpl::Finish() {
+  if (!lifecycle_.Complete()) return;
+  control::v1::SchedulerMessage message;
+  message.mutable_finished()->set_generation(history_.generation());
+  message.mutable_finished()->set_steps(history_.checkpoint().step);
+  reaction_.SendEach(members_.Everybody(), message);
 }
 
-bool SwarmStateImpl::IsMember(const PeerId& peer) const { return members_.Find(peer) != nullptr; }
+void SwarmStateImpl::ShowStatus(bool even_if_equal) {
+  const control::v1::RunStatus status = view_.Message();
+  if (!even_if_equal && status.SerializeAsString() == shown_.SerializeAsString()) return;
+  shown_ = status;
+  control::v1::SchedulerMessage message;
+  *message.mutable_run_status() = status;
+  reaction_.SendEach(members_.Everybody(), message);
+}
 
 std::unique_ptr<SwarmState> NewSwarmState(const RunConfig& config,
                                           std::map<std::string, control::v1::ArtefactRef> initial,

@@ -1,36 +1,38 @@
-// The SwarmState, by file:
-//   swarm_state_impl.cc   events
-//   swarm_view.cc         its status
-//   swarm_messages.cc     messages of peers
-//   swarm_training.cc     plans and checkpoints
-//
-// State with rules of its own lies in classes beside it: RunJournal, SwarmPlan, Lifecycle,
-// MemberFaults, SwarmArtefacts, CheckpointUploads, AppliedChecks, TrainingSteps and Membership.
+// The SwarmState: which part of it takes which event, in which order. Each part has state and rules
+// of its own, and knows only the parts above it:
+//   Reaction           the time of the event, and the actions so far
+//   RunJournal         the run's history, and what of it is stored
+//   Members            who attends, by key and by connection
+//   SwarmPlan          who hosts what
+//   Lifecycle          the run's state, and what ends a generation
+//   Membership         connections, and who is lost
+//   MemberFaults       complaints, and who loses its position
+//   SwarmArtefacts     what the run hands out, and what of it is lost
+//   CheckpointUploads  who saves
+//   AppliedChecks      what must be equal after a step
+//   TrainingSteps      the steps
+//   SwarmView          what the run shows
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 #define SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
 
-#include <map>
-#include <optional>
-#include <set>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "scheduler/history/run_history.h"
-#include "scheduler/history/stored_event.h"
+#include "scheduler/history/artefact_map.h"
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/membership.h"
-#include "scheduler/swarm/plan_messages.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "scheduler/swarm/swarm_view.h"
 #include "scheduler/swarm/training_steps.h"
 
 namespace shoal::scheduler {
@@ -42,13 +44,12 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   std::vector<Action> Handle(const Event& event, TimePoint now) override;
   Status Restore(std::string_view event) override;
   RunState run_state() const override { return lifecycle_.state(); }
-  RunView View(TimePoint now) const override;
+  RunView View(TimePoint now) const override { return view_.At(now); }
   const RunConfig& config() const override { return config_; }
   ArtefactMap CurrentWeights() const override { return artefacts_.Weights(); }
-  bool IsMember(const PeerId& peer) const override;
+  bool IsMember(const PeerId& peer) const override { return members_.Find(peer) != nullptr; }
 
  private:
-  // ---- events (swarm_state_impl.cc) ----
   void On(const PeerConnected& event) { membership_.OnConnected(event); }
   void On(const PeerMessageReceived& event);
   void On(const PeerDisconnected& event) { membership_.OnDisconnected(event); }
@@ -56,41 +57,31 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
   void On(const ArtefactHere& event) { artefacts_.OnFound(event.hash); }
-  void OrderResume();
 
-  void GenerationEnded(const std::string& reason) override;
-
-  // ---- what it shows (swarm_view.cc) ----
-  std::string Reason() const;
-  std::string Warning() const;
-  std::string WaitingFor() const;
-  void ShowStatus(bool even_if_equal);
-  control::v1::RunStatus StatusMessage() const;
-
-  // ---- connections (swarm_messages.cc) ----
   void OnHello(ConnectionId connection, const control::v1::Hello& hello);
   void Welcome(const Member& member);
   void OnMember(Member* member, const control::v1::PeerMessage& message);
-
-  // ---- training (swarm_training.cc) ----
-  void TryPlan();
-  void BeginGeneration(PlacementPlan plan);
-  void OnPlanReady(Member* member, const control::v1::PlanReady& ready);
-  void PlanAgainForLans();
+  // A message of the generation in progress, from a member of its plan.
+  void OnPlanMember(Member* member, const control::v1::PeerMessage& message);
+  void OnPlanReady(const Member& member, const control::v1::PlanReady& ready);
   void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
-  void Finish();
+  void OrderResume();
 
-  // Whether this message is of the generation in progress, from one of its members.
-  bool Current(const Member& member, std::uint64_t generation) const;
+  void TryPlan();
+  void BeginGeneration(PlacementPlan positions);
+  void SendPlan();
+  void GenerationEnded(const std::string& reason) override;
+  void Finish();
+  void ShowStatus(bool even_if_equal);
 
   RunConfig config_;
   const ArtefactMap initial_;
 
-  Members members_;
-  SwarmPlan plan_;  // the newest
   Reaction reaction_;
   RunJournal journal_;
   const RunHistory& history_;  // of the journal
+  Members members_;
+  SwarmPlan plan_;
   Lifecycle lifecycle_;
   Membership membership_;
   MemberFaults faults_;
@@ -98,7 +89,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   CheckpointUploads uploads_;
   AppliedChecks applied_;
   TrainingSteps steps_;
-
+  const SwarmView view_;
   control::v1::RunStatus shown_;  // last sent to the peers
 };
 
