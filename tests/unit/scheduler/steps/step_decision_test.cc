@@ -64,5 +64,26 @@ TEST(StepDecisionTest, WhileCheckpointsArePendingNoneIsAskedForButTheLast) {
   EXPECT_TRUE(DecideStep(facts).checkpoint);
 }
 
+TEST(StepDecisionTest, WeightsAreComparedWhereReplicasShouldBeEqual) {
+  StepFacts facts{
+      .applied = 4, .steps = 32, .pipelines = 2, .checkpoint_every = 100, .weight_check_every = 4};
+  EXPECT_TRUE(DecideStep(facts).check_weights);
+  facts.applied = 5;
+  EXPECT_FALSE(DecideStep(facts).check_weights);
+  facts.pausing = true;
+  EXPECT_TRUE(DecideStep(facts).check_weights) << "before each checkpoint";
+  facts.pipelines = 1;
+  EXPECT_FALSE(DecideStep(facts).check_weights) << "with nobody";
+  facts = {.applied = 4,
+           .steps = 32,
+           .pipelines = 2,
+           .checkpoint_every = 100,
+           .weight_check_every = 4,
+           .local_steps = 5};
+  EXPECT_FALSE(DecideStep(facts).check_weights) << "replicas differ between exchanges";
+  facts.applied = 5;
+  EXPECT_TRUE(DecideStep(facts).check_weights) << "after each exchange";
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

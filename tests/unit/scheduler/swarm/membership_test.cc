@@ -1,0 +1,109 @@
+#include "scheduler/swarm/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scheduler/config/swarm_limits.h"
+#include "unit/scheduler/swarm/swarm_parts.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+control::v1::Hello HelloOf(const std::string& secret) {
+  control::v1::Hello hello;
+  hello.set_protocol(net::kProtocolVersion);
+  hello.set_join_secret(secret);
+  hello.set_listen_port(1);
+  return hello;
+}
+
+struct Hall : SwarmParts {
+  Hall() : SwarmParts(1, 1) {}
+  Member* Come(ConnectionId connection, std::uint32_t number) {
+    membership.OnConnected({connection, SimPeerId(number), "10.0.0.1"});
+    return membership.Admit(connection, HelloOf(kSecret));
+  }
+};
+
+TEST(Membership, WithoutTheSecretNobodyIsAdmitted) {
+  Hall parts;
+  parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
+  parts.reaction.Take();
+  EXPECT_EQ(parts.membership.Admit(1, HelloOf("guessed")), nullptr);
+  const auto actions = parts.reaction.Take();
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_TRUE(std::get<SendTo>(actions[0]).message.has_refused());
+  EXPECT_FALSE(std::get<Disconnect>(actions[1]).reason.ok());
+  EXPECT_TRUE(parts.members.all().empty());
+}
+
+TEST(Membership, TheNewestConnectionOfAPeerCounts) {
+  Hall parts;
+  Member* const member = parts.Come(1, 1);
+  parts.Train();
+  parts.reaction.Take();
+  EXPECT_EQ(parts.Come(2, 1), member);
+  const auto dropped = parts.Take<Disconnect>();
+  ASSERT_EQ(dropped.size(), 1u);
+  EXPECT_EQ(dropped[0].connection, 1u);
+  EXPECT_FALSE(parts.lifecycle.active()) << "the one before was lost";
+  parts.membership.OnDisconnected({1, "late"});
+  EXPECT_TRUE(member->connected);
+  EXPECT_EQ(parts.membership.Heard(2), member);
+}
+
+TEST(Membership, WhoSaysNothingIsDropped) {
+  Hall parts;
+  parts.Come(1, 1);
+  parts.membership.OnConnected({2, SimPeerId(2), "10.0.0.2"});  // without a hello
+  parts.Train();
+  parts.Wait(parts.config.peer_timeout);
+  parts.Wait(Duration(1));
+  parts.membership.DropSilent();
+  EXPECT_EQ(parts.Take<Disconnect>().size(), 1u);
+  EXPECT_FALSE(parts.lifecycle.active());
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("lost"));
+  parts.Wait(kHelloTimeout);
+  parts.membership.DropSilent();
+  EXPECT_EQ(parts.Take<Disconnect>().size(), 1u);
+}
+
+TEST(Membership, WithoutAHelloNothingIsHeard) {
+  Hall parts;
+  parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
+  EXPECT_EQ(parts.membership.Heard(1), nullptr);
+  EXPECT_FALSE(parts.membership.MayTake({1, {}})) << "it was dropped";
+}
+
+TEST(Membership, ASpareThatLeavesIsForgottenAndAHostIsNot) {
+  Hall parts;
+  Member* const host = parts.Come(1, 1);
+  const Member* const spare = parts.Come(2, 2);
+  parts.Train();
+  parts.membership.OnLeaving(*spare, "");
+  EXPECT_EQ(parts.members.all().size(), 1u);
+  EXPECT_TRUE(parts.lifecycle.active());
+  parts.membership.OnLeaving(*host, "enough");
+  EXPECT_EQ(parts.members.all().size(), 1u);
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("it leaves, enough"));
+}
+
+TEST(Membership, AHandOverWaitsForACheckpointIfStepsWereTrained) {
+  Hall parts;
+  Member* const host = parts.Come(1, 1);
+  parts.Prepare();
+  parts.membership.OnHandingOver(host, "its owner needs it");
+  EXPECT_FALSE(parts.lifecycle.active()) << "nothing is lost";
+  EXPECT_FALSE(parts.plan.Propose()) << "it wants no stage";
+  host->wants_stage = true;
+  parts.Train();
+  parts.membership.OnHandingOver(host, "its owner needs it");
+  EXPECT_TRUE(parts.lifecycle.active());
+  ASSERT_TRUE(parts.lifecycle.ending());
+  EXPECT_THAT(parts.lifecycle.ending()->cause, HasSubstr("its owner needs it"));
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

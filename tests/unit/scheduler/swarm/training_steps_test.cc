@@ -1,0 +1,181 @@
+#include "scheduler/swarm/training_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "scheduler/config/swarm_limits.h"
+#include "unit/scheduler/swarm/swarm_parts.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Steps : SwarmParts {
+  Steps(std::uint32_t stages, std::uint32_t pipelines) : SwarmParts(stages, pipelines) {
+    JoinAll(stages * pipelines);
+    Train();
+    reaction.Take();
+    steps.Begin();
+  }
+  control::v1::StepReady Report(std::uint32_t pipeline) const {
+    control::v1::StepReady ready;
+    ready.set_step(history.step());
+    ready.set_micro_batches(MicroBatchesOf(config, pipeline));
+    ready.set_labels(10);
+    ready.set_loss_sum(20);
+    return ready;
+  }
+  void Ready(std::uint32_t pipeline, std::uint32_t stage) {
+    steps.OnReady(At(pipeline, stage), Report(pipeline));
+  }
+  void Synced(std::uint32_t pipeline, std::uint32_t stage) {
+    control::v1::SyncDone done;
+    done.set_step(history.step());
+    done.set_squared_norm(100);
+    steps.OnSynced(At(pipeline, stage), done);
+  }
+  template <typename Each>
+  void All(Each each) {
+    for (std::uint32_t p = 0; p < config.pipelines; ++p) {
+      for (std::uint32_t s = 0; s < config.stages; ++s) each(p, s);
+    }
+  }
+  void Step() {
+    All([&](auto p, auto s) { Ready(p, s); });
+    steps.ReduceIfReady();
+    All([&](auto p, auto s) { Synced(p, s); });
+  }
+};
+
+TEST(TrainingSteps, PlansAreSentAhead) {
+  Steps parts(2, 1);
+  const auto sent = parts.Take<SendTo>();
+  ASSERT_EQ(sent.size(), 2 * kStepPlansAhead);
+  EXPECT_EQ(sent.back().message.step_plan().step(), kStepPlansAhead - 1);
+  parts.Step();
+  const auto later = parts.Take<SendTo>();
+  EXPECT_EQ(later.back().message.step_plan().step(), kStepPlansAhead);
+}
+
+TEST(TrainingSteps, AStepIsReducedAndAppliedOnceWhenAllHaveReported) {
+  Steps parts(2, 2);
+  parts.reaction.Take();
+  parts.Ready(0, 0);
+  parts.Ready(0, 1);
+  parts.Ready(1, 0);
+  parts.Synced(0, 0);  // too early
+  parts.steps.ReduceIfReady();
+  EXPECT_TRUE(parts.reaction.Take().empty());
+  parts.Ready(1, 1);
+  parts.steps.ReduceIfReady();
+  parts.steps.ReduceIfReady();
+  const auto reduces = parts.Take<SendTo>();
+  ASSERT_EQ(reduces.size(), 4u);
+  EXPECT_EQ(reduces[0].message.reduce().labels(), 20u);
+  parts.All([&](auto p, auto s) { parts.Synced(p, s); });
+  EXPECT_EQ(parts.history.step(), 1u);
+  const auto applies = parts.Take<SendTo>();
+  ASSERT_EQ(applies.size(), 8u) << "and the next plan";
+  EXPECT_EQ(applies[0].message.apply().loss(), 2);
+  EXPECT_DOUBLE_EQ(applies[0].message.apply().global_norm(), std::sqrt(200.0) / 20);
+  EXPECT_FALSE(applies[0].message.apply().checkpoint());
+  parts.Ready(0, 0);
+  parts.steps.ReduceIfReady();
+  EXPECT_TRUE(parts.reaction.Take().empty()) << "of the next step not all are ready";
+}
+
+TEST(TrainingSteps, OneMemberOfAStageUploadsADueCheckpoint) {
+  Steps parts(1, 2);
+  parts.config.checkpoint_every = 2;
+  parts.Step();
+  EXPECT_EQ(parts.uploads.asked(), 0u);
+  parts.reaction.Take();
+  parts.Step();
+  EXPECT_EQ(parts.uploads.asked(), 2u);
+  std::vector<bool> uploads;
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    if (!sent.message.has_apply()) continue;
+    EXPECT_TRUE(sent.message.apply().checkpoint());
+    EXPECT_TRUE(sent.message.apply().check_weights());
+    uploads.push_back(sent.message.apply().upload());
+  }
+  EXPECT_EQ(uploads, (std::vector<bool>{true, false}));
+}
+
+TEST(TrainingSteps, NoStepBeginsWhileTheEndingsCheckpointIsUnderWay) {
+  Steps parts(1, 1);
+  parts.lifecycle.EndSoon("anna hands over");
+  parts.Step();
+  EXPECT_EQ(parts.uploads.asked(), 1u) << "the step ends with a checkpoint";
+  parts.Ready(0, 0);
+  parts.reaction.Take();
+  parts.steps.ReduceIfReady();
+  EXPECT_TRUE(parts.reaction.Take().empty());
+  parts.lifecycle.PostponeEnding();  // it failed
+  parts.steps.ReduceIfReady();
+  const auto reduces = parts.Take<SendTo>();
+  ASSERT_EQ(reduces.size(), 1u);
+  EXPECT_TRUE(reduces[0].message.reduce().checkpoint());
+}
+
+TEST(TrainingSteps, WhatCannotBeAppliedEndsTheGeneration) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  {
+    Steps parts(2, 1);
+    auto ready = parts.Report(0);
+    ready.set_micro_batches(1);
+    parts.steps.OnReady(parts.At(0, 0), ready);
+    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("finished 1 of 6 micro-batches"));
+    EXPECT_FALSE(parts.history.held());
+  }
+  {
+    Steps parts(2, 1);
+    auto ready = parts.Report(0);
+    ready.set_loss_sum(kNan);
+    parts.steps.OnReady(parts.At(0, 0), ready);
+    EXPECT_TRUE(parts.lifecycle.active()) << "only the last stage has a loss";
+    parts.steps.OnReady(parts.At(0, 1), ready);
+    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the loss is not finite at step 0"));
+    EXPECT_TRUE(parts.history.held());
+  }
+  {
+    Steps parts(2, 1);
+    auto ready = parts.Report(0);
+    ready.set_squared_norm(kNan);
+    parts.steps.OnReady(parts.At(0, 0), ready);
+    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the gradient is not finite"));
+  }
+  {
+    Steps parts(1, 1);
+    auto ready = parts.Report(0);
+    ready.set_labels(0);
+    ready.set_loss_sum(0);
+    parts.steps.OnReady(parts.At(0, 0), ready);
+    parts.steps.ReduceIfReady();
+    parts.Synced(0, 0);
+    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("has no labels"));
+  }
+  {
+    Steps parts(1, 1);
+    auto ready = parts.Report(0);
+    ready.set_loss_sum(-5);
+    parts.steps.OnReady(parts.At(0, 0), ready);
+    EXPECT_FALSE(parts.lifecycle.active());
+    EXPECT_EQ(parts.steps.values().refused(), 1u);
+  }
+}
+
+TEST(TrainingSteps, WithoutSamplesTheRunFails) {
+  SwarmParts parts(1, 1);
+  parts.config.train_rows = 0;
+  const TrainingSteps steps(parts.config, parts.plan, &parts.journal, &parts.lifecycle,
+                            &parts.faults, &parts.uploads, &parts.reaction);
+  EXPECT_EQ(parts.lifecycle.state(), RunState::kFailed);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
