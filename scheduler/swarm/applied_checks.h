@@ -31,7 +31,7 @@ class AppliedChecks {
   // A report of a member of the plan, while the run trains. Invalid argument: the report is of a
   // boundary that the member does not have.
   Status OnApplied(const Member& member, const control::v1::Applied& applied);
-  // The organiser ordered to try again: how often peers were repaired before counts no more.
+  // The organiser ordered to resume: earlier repairs of a peer do not count any more.
   void Forgive() { repairs_.clear(); }
 
   const ConsistencyChecks& counts() const { return consistency_; }

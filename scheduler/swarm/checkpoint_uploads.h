@@ -38,14 +38,14 @@ class CheckpointUploads {
   // Whether this member of the plan uploads for its stage group, from the next checkpoint on.
   bool Uploads(const Member& member) const;
   void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
-  // The members save what they have after the newest step.
+  // The members save what they hold after the newest step.
   void Begin() { rounds_.Begin(history_.step()); }
 
   // A member of the plan has saved and uploaded its part, or failed to. True: with that the
   // checkpoint is whole, and the run's newest.
   bool OnDone(Member* member, const control::v1::CheckpointDone& done);
-  // These members of a stage group hold wrong weights: what they upload does not count. True: they
-  // were uploading.
+  // These members of a stage group hold wrong weights: checkpoints that they upload are dropped.
+  // True: there were some.
   bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
 
   // A member of the plan whose last checkpoint failed, for people; empty: there is none.

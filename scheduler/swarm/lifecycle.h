@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/failure_backoff.h"
@@ -47,37 +48,38 @@ class Lifecycle {
   bool EndsWith(std::uint64_t checkpoint_step) const;
 
   bool MayPlan() const;
-  // The next plan does not wait for what was interrupted before.
+  // The next plan does not wait for the time after an interruption.
   void PlanAtOnce() { backoff_.PlanAtOnce(reaction_.now()); }
   // False: the event has no meaning in this state.
   bool Enter(RunEvent event);
-  // Enters the state of a run that has all its steps.
+  // The run has all its steps. False: it had them before.
   bool Complete();
 
-  // ---- ends a generation at once; in other states most do nothing
-  // And tries again after a while.
+  // ---- the generation in progress ends at once
+  // The run tries again after a while. Without progress it is held at last.
   void Interrupt(const std::string& cause);
   // The same on the word of one peer alone: it does not count as a failure.
   void InterruptUncounted(const std::string& cause);
-  // And tries again at once.
-  void PlanAgain(const std::string& cause);
-  // A member of the plan is gone. Between generations only the cause changes: often a neighbour
-  // reports its broken link first, and who is gone says more than that.
-  void Lost(const std::string& cause);
-  // The cause of an uncounted interruption was real: it counts.
+  // The cause of an uncounted interruption is confirmed: it counts.
   void Confirm(const std::string& cause);
-  // And waits for an order to resume.
+  // A member of the plan is gone. Between generations this changes only the cause: often a
+  // neighbour reports its broken link first, and who is gone says more than that.
+  void Lost(const std::string& cause);
+  // The run tries again at once.
+  void PlanAgain(const std::string& cause);
+  // The run waits for an order to resume.
   void Hold(const std::string& cause);
-  // For good.
+  // The run ends for good.
   void Fail(const std::string& cause);
 
-  // ---- ends a generation with a checkpoint
-  // The next checkpoint; an ending that was ordered before stays.
+  // ---- the generation in progress ends with a checkpoint
+  // Of more steps than now. An ending that was ordered before stays.
   void EndSoon(const std::string& cause);
-  // The checkpoints until now do not count: the one after does.
+  // The checkpoint that was to end it cannot: the next one does.
   void PostponeEnding();
+  // May be the one that ends it.
   void CheckpointWhole(std::uint64_t step);
-  // One that was to end does so, whatever it waited for.
+  // Ends it without its checkpoint.
   void EndNow(const std::string& cause);
 
   // ---- orders

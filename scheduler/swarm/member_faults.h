@@ -27,17 +27,18 @@ class MemberFaults {
   void OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken);
   // Ends the generation: a spare, if there is one, takes the member's position.
   void Replace(const Member& member, const std::string& cause);
-  // A complaint was not believed, but the step does not end either: then something is broken.
+  // A complaint was not believed, but the step does not end either: something is broken. A step
+  // may take four times as long as usual.
   void EndDoubtfulStep(double usual_step_seconds);
 
   // The complaint that is not believed, if there is one in this generation.
   const std::optional<Doubt>& doubt() const { return doubt_; }
 
-  // ---- what others must tell
+  // ---- what is forgotten when
   void PlanWorked() { refusals_.clear(); }
   void CheckpointWhole() { replaced_.clear(); }
   void GenerationEnded() { doubt_.reset(); }
-  // The organiser ordered to try again.
+  // The organiser ordered to resume.
   void Forgive();
 
  private:
