@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = re.compile(r"(README|CONTRIBUTING)\.md$|docs/.*\.md$")
 FENCE = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1 *$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
-FILE = re.compile(r"([\w.-]+)/(?:[\w.-]+/)*[\w.-]+\.[A-Za-z]\w*$")
+# "folder/file.cc", or one of its functions: "folder/file.cc: Function".
+FILE = re.compile(r"(?P<path>(?P<folder>[\w.-]+)/(?:[\w.-]+/)*[\w.-]+\.[A-Za-z]\w*)"
+                  r"(?:: *(?:\w+::)*(?P<function>\w+)(?:\(\))?)?$")
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 GENERATED = re.compile(r"\.pb\.(h|cc)$")
 
@@ -40,17 +42,22 @@ def slugs_of(text):
 
 
 def check_files(tree):
-    """A path in backticks that begins with a folder of the tree is that of a file in it."""
+    """A path in backticks that begins with a folder of the tree is that of a file in it, and the
+    file has the function that is named behind it."""
     folders = {path.split("/", 1)[0] for path in tree.paths if "/" in path}
     files = set(tree.paths)
     for page, text in pages_of(tree).items():
         plain = without_fences(text)
         for match in CODE.finditer(plain):
             named = FILE.match(match.group(1))
-            if not named or named.group(1) not in folders or GENERATED.search(match.group(1)):
+            if not named or named["folder"] not in folders or GENERATED.search(named["path"]):
                 continue
-            if match.group(1) not in files:
-                tree.report(page, line_of(plain, match.start()), f"no such file: {match.group(1)}")
+            path, function = named["path"], named["function"]
+            line = line_of(plain, match.start())
+            if path not in files:
+                tree.report(page, line, f"no such file: {path}")
+            elif function and not re.search(rf"\b{function}\(", tree.texts.get(path, "")):
+                tree.report(page, line, f"{path} has no function {function}")
 
 
 def check_links(tree):
@@ -127,7 +134,8 @@ class DocsTest(unittest.TestCase):
 
     def errors(self, page, words_max=1000, path="docs/page.md"):
         """Of a tree with this page and a few files."""
-        files = {"net/link.h": "", "docs/OTHER.md": "# Other page\n\n## Bytes, on `wire`\n",
+        files = {"net/link.h": "int Open();\n",
+                 "docs/OTHER.md": "# Other page\n\n## Bytes, on `wire`\n",
                  path: page}
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
@@ -168,6 +176,12 @@ class DocsTest(unittest.TestCase):
         self.expect_one("One.\n\nSee `net/lane.h`.\n", 3, "no such file: net/lane.h")
         self.expect_one("`docs/gone.md`\n", 1, "docs/gone.md", path="README.md")
         self.expect_one("`docs/gone.md`\n", 1, "docs/gone.md", path="docs/deep/page.md")
+
+    def test_function(self):
+        self.assertEqual(self.errors("`net/link.h: Open` `net/link.h: Link::Open()`\n"), [])
+        self.expect_one("\n`net/lane.h: Open`\n", 2, "no such file: net/lane.h")
+        self.expect_one("`net/link.h: Close`\n", 1, "net/link.h has no function Close")
+        self.expect_one("`net/link.h: Op`\n", 1, "net/link.h has no function Op")
 
     def test_no_file_of_the_tree(self):
         for text in ["`net/`", "`net/*.h`", "`link.h`", "`state/log.json`", "`cat net/lane.h`",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import cxx
 import lint
+import rules
 
 STYLE = "BasedOnStyle: Google\nColumnLimit: 100\n"
 
@@ -160,12 +161,16 @@ class LintTest(unittest.TestCase):
         self.expect_one(self.with_source("compression/a.cc", ""), "compression/a.cc", "is divided")
 
     def test_crowded_folder(self):
-        files = {}
-        for i in range(46):
-            files.update(self.with_source(f"compression/api/a{i}.cc", ""))
-        cmake = "".join(f"a{i}.cc " for i in range(46))
-        files["compression/CMakeLists.txt"] = f"shoal_library(compression SRCS {cmake})\n"
-        self.expect_one(files, "compression/api/a0.cc", "46 sources, the limit is 45")
+        # In a folder of a divided module, in a module without folders, and beside the modules.
+        for folder in ("compression/api", "daemon", "tests/unit/daemon"):
+            files = {}
+            for i in range(rules.FOLDER_FILES_MAX + 1):
+                files.update(self.with_source(f"{folder}/a{i}.cc", ""))
+            cmake = "".join(f"a{i}.cc " for i in range(rules.FOLDER_FILES_MAX + 1))
+            files[f"{folder.split('/')[0]}/CMakeLists.txt"] = f"shoal_library(x SRCS {cmake})\n"
+            self.expect_one(files, f"{folder}/a0.cc", "42 sources, the limit is 41")
+            del files[f"{folder}/a0.cc"]
+            self.assertEqual(self.errors(**files), [])
 
     def test_guard(self):
         body = clean_tree()["net/links/link.h"].replace("SHOAL_NET_LINKS_LINK_H_", "NET_LINK_H")

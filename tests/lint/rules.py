@@ -121,7 +121,7 @@ SYSTEM_HEADER = re.compile(
 THREAD_OWNER = re.compile(
     r"\b(Executor\* const control_|Member\* const member_|Generation\* const generation_)$")
 
-FOLDER_FILES_MAX = 45
+FOLDER_FILES_MAX = 41
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 HEADER_LINES_MAX = 250
