@@ -151,26 +151,6 @@ TEST(SegmentsSimTest, OtherCodecsTrainAndRepeatBitForBit) {
   EXPECT_EQ(again.SaveWeights(), swarm.SaveWeights());
 }
 
-// A pool of two: what is posted later may be done earlier.
-class TwoThreads final : public Executor {
- public:
-  TwoThreads(std::unique_ptr<Executor> first, std::unique_ptr<Executor> second)
-      : threads_{std::move(first), std::move(second)} {}
-  void Post(const char* name, std::function<void()> task) override {
-    threads_[next_++ % 2]->Post(name, std::move(task));
-  }
-  TimerId PostAfter(const char* name, Duration delay, std::function<void()> task) override {
-    return threads_[0]->PostAfter(name, delay, std::move(task));
-  }
-  void CancelTimer(TimerId timer) override { threads_[0]->CancelTimer(timer); }
-  bool InThread() const override { return threads_[0]->InThread() || threads_[1]->InThread(); }
-  const Clock& clock() const override { return threads_[0]->clock(); }
-
- private:
-  std::unique_ptr<Executor> threads_[2];
-  std::size_t next_ = 0;
-};
-
 TEST(SegmentsSimTest, TheOrderInWhichTheyComeDoesNotMatter) {
   const auto expected = Weights(Quantised());
   SimSwarm swarm(Quantised());
@@ -178,8 +158,7 @@ TEST(SegmentsSimTest, TheOrderInWhichTheyComeDoesNotMatter) {
     return std::chrono::microseconds(swarm.random_() % 5000);
   };
   for (const auto& peer : swarm.peers()) {
-    peer->codec_ = std::make_unique<TwoThreads>(swarm.world_.NewExecutor("codec-0", cost),
-                                                swarm.world_.NewExecutor("codec-1", cost));
+    peer->codec_ = swarm.world_.NewPool("codec", 2, cost);
   }
   std::map<std::pair<FrameKind, MicroBatchId>, std::uint64_t> last;
   int overtaken = 0;

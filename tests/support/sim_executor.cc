@@ -8,23 +8,24 @@ namespace {
 
 class SimExecutor final : public Executor {
  public:
-  SimExecutor(SimWorld* world, std::string name, SimWorld::Cost cost)
-      : world_(world), name_(std::move(name)), cost_(std::move(cost)) {}
+  SimExecutor(SimWorld* world, std::string name, std::size_t threads, SimWorld::Cost cost)
+      : world_(world), name_(std::move(name)), cost_(std::move(cost)), free_(threads) {}
   ~SimExecutor() override {
     for (std::uint64_t event : waiting_) world_->Cancel(event);
   }
 
   void Post(const char* name, std::function<void()> task) override {
     const Duration cost = cost_ ? cost_(name) : Duration::zero();
-    free_ = std::max(free_, world_->Now()) + cost;
-    Schedule(free_, std::move(task));
+    TimePoint& free = *std::ranges::min_element(free_);
+    free = std::max(free, world_->Now()) + cost;
+    Schedule(free, std::move(task));
   }
   TimerId PostAfter(const char*, Duration delay, std::function<void()> task) override {
     return Schedule(world_->Now() + std::max(delay, Duration::zero()), std::move(task));
   }
   void CancelTimer(TimerId timer) override {
-    world_->Cancel(timer);
-    waiting_.erase(timer);
+    SHOAL_ASSERT_ON(*this);
+    if (waiting_.erase(timer) > 0) world_->Cancel(timer);
   }
   // Between two tasks the test itself runs, which stands for any thread.
   bool InThread() const override { return current_ == this || current_ == nullptr; }
@@ -47,7 +48,7 @@ class SimExecutor final : public Executor {
   SimWorld* const world_;
   const std::string name_;
   const SimWorld::Cost cost_;
-  TimePoint free_{};
+  std::vector<TimePoint> free_;  // by thread: when it is done with what was posted
   std::set<std::uint64_t> waiting_;
 };
 
@@ -89,7 +90,11 @@ bool SimWorld::RunUntil(const std::function<bool()>& done, Duration limit) {
 }
 
 std::unique_ptr<Executor> SimWorld::NewExecutor(std::string name, Cost cost) {
-  return std::make_unique<SimExecutor>(this, std::move(name), std::move(cost));
+  return NewPool(std::move(name), 1, std::move(cost));
+}
+
+std::unique_ptr<Executor> SimWorld::NewPool(std::string name, std::size_t threads, Cost cost) {
+  return std::make_unique<SimExecutor>(this, std::move(name), threads, std::move(cost));
 }
 
 }  // namespace shoal::test_support

@@ -34,8 +34,11 @@ class SimWorld final : public Clock {
   bool RunUntil(const std::function<bool()>& done, Duration limit);
   std::size_t pending() const { return events_.size(); }
 
-  // `cost`: virtual time a task takes; null: none.
+  // `cost`: virtual time a task takes; null: none. The destructor drops what was posted, as the end
+  // of a process does. Between two tasks the test itself runs, which stands for any thread.
   std::unique_ptr<Executor> NewExecutor(std::string name, Cost cost = nullptr);
+  // Of several threads: a task starts on the first that is free.
+  std::unique_ptr<Executor> NewPool(std::string name, std::size_t threads, Cost cost = nullptr);
 
  private:
   TimePoint now_{std::chrono::seconds(1000)};

@@ -6,31 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "common/executor.h"
+#include "tests/support/sim_executor.h"
+
 namespace shoal {
 namespace {
-
-// Nothing that is posted runs before RunAll.
-class Idle final : public Executor {
- public:
-  void Post(const char* /*name*/, std::function<void()> task) override {
-    tasks_.push_back(std::move(task));
-  }
-  TimerId PostAfter(const char* /*name*/, Duration /*delay*/,
-                    std::function<void()> /*task*/) override {
-    return 0;
-  }
-  void CancelTimer(TimerId /*timer*/) override {}
-  bool InThread() const override { return false; }
-  const Clock& clock() const override { return SystemClock(); }
-
-  void RunAll() {
-    for (const auto& task : tasks_) task();
-  }
-  std::size_t posted() const { return tasks_.size(); }
-
- private:
-  std::vector<std::function<void()>> tasks_;
-};
 
 TEST(ParallelForTest, EverySliceIsDoneOnce) {
   for (const int threads : {1, 4}) {
@@ -44,12 +24,14 @@ TEST(ParallelForTest, EverySliceIsDoneOnce) {
 }
 
 TEST(ParallelForTest, HelpersThatComeLateDoNothing) {
-  Idle idle;
+  test_support::SimWorld world;
+  const auto helper = world.NewExecutor("helper");
   int done = 0;
-  ParallelFor(&idle, "work", 5, [&](std::size_t) { ++done; });
+  ParallelFor(helper.get(), "work", 5, [&](std::size_t) { ++done; });
   EXPECT_EQ(done, 5);
-  EXPECT_GT(idle.posted(), 0u);
-  idle.RunAll();
+  EXPECT_GT(world.pending(), 0u);
+  while (world.Step()) {
+  }
   EXPECT_EQ(done, 5);
 }
 
