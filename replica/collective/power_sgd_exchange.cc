@@ -112,8 +112,9 @@ class PowerSgdExchange final : public Exchange {
 
 Status PowerSgdExchange::Check(const ExchangeRequest& request) const {
   if (done_ != nullptr) return FailedPrecondition("an exchange is still running");
-  if (request.round == 0 || request.combine != Combine::kSum) {
-    return InvalidArgument("powersgd adds up gradients, in rounds from 1 on");
+  if (request.round == 0 || request.combine != Combine::kSum ||
+      request.op != CollectiveOp::kAllReduce || request.transform != nullptr) {
+    return InvalidArgument("powersgd adds up gradients of all for all, in rounds from 1 on");
   }
   if (config_.rank >= request.weights.size())
     return InvalidArgument("a weight per member is needed");

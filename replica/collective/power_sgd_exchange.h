@@ -3,7 +3,8 @@
 // Steps before options.start go through the exact exchange as they are.
 //
 // Memory (a residual per member, Q equal on all) is of the epoch: it starts from zero with the
-// object. Commit adopts that of the finished round, Rollback drops it. Only kSum is possible.
+// object. Commit adopts that of the finished round, Rollback drops it. Only an all-reduce by kSum
+// without a transform is possible; a request for anything else is refused.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_POWER_SGD_EXCHANGE_H_
 #define SHOAL_REPLICA_COLLECTIVE_POWER_SGD_EXCHANGE_H_
