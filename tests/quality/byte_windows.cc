@@ -38,7 +38,7 @@ ByteWindows::ByteWindows(std::vector<Window> train, const std::vector<Window>& h
 
 Status ByteWindows::AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
                               std::vector<std::int32_t>* labels) const {
-  if (sample.value >= windows_.size()) return InvalidArgument("there is no such window");
+  if (sample.value >= windows_.size()) return OutOfRange("there is no such window");
   const Window& window = windows_[sample.value];
   for (std::uint32_t i = 0; i < kRowTokens; ++i) {
     tokens->push_back(static_cast<unsigned char>((*window.text)[window.offset + i]));

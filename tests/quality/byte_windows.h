@@ -39,7 +39,9 @@ class ByteWindows final : public dataset::PreparedData {
   const dataset::DataInfo& info() const override { return info_; }
   Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
                    std::vector<std::int32_t>* labels) const override;
-  std::uint32_t LabelCount(SampleId) const override { return kRowTokens; }
+  std::uint32_t LabelCount(SampleId sample) const override {
+    return sample.value < windows_.size() ? kRowTokens : 0;
+  }
 
  private:
   dataset::DataInfo info_;

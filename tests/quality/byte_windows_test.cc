@@ -4,6 +4,22 @@
 
 #include <set>
 
+#include "tests/unit/dataset/prepared_data_contract.h"
+
+namespace shoal::dataset {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(ByteWindows, PreparedDataContract,
+                         testing::Values(+[]() -> std::shared_ptr<const PreparedData> {
+                           const auto text = std::make_shared<const std::string>(4000, 'a');
+                           return std::make_shared<quality::ByteWindows>(
+                               quality::RandomWindows(text, 0, 4000, 20, 1),
+                               quality::RandomWindows(text, 0, 4000, 3, 2));
+                         }));
+
+}  // namespace
+}  // namespace shoal::dataset
+
 namespace shoal::quality {
 namespace {
 
@@ -29,8 +45,6 @@ TEST(ByteWindows, ARowIsItsBytesAndEachLabelTheNextByte) {
       EXPECT_EQ(labels[i], static_cast<std::int32_t>((offsets[row] + i + 1) * 31 % 251));
     }
   }
-  std::vector<std::int32_t> tokens, labels;
-  EXPECT_FALSE(data.AppendRow({3}, &tokens, &labels).ok());
 }
 
 TEST(ByteWindows, SpacedWindowsReachBothEndsAndNoFurther) {

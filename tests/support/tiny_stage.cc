@@ -428,6 +428,7 @@ class TinyData final : public dataset::PreparedData {
     return Status::Ok();
   }
   std::uint32_t LabelCount(SampleId sample) const override {
+    if (sample.value >= info_.train_rows) return 0;
     return info_.row_tokens - (sample.value % 3 == 0 ? 1 : 0);
   }
 
