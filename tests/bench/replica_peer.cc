@@ -15,6 +15,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -32,8 +33,10 @@
 #include "common/checksum.h"
 #include "common/executor.h"
 #include "net/identity/identity.h"
+#include "net/links/generation_links.h"
 #include "net/links/grpc_link_hub.h"
 #include "net/pacing/rate_limiter.h"
+#include "replica/group_links.h"
 #include "tests/bench/replica_methods.h"
 #include "tests/support/on_executor.h"
 
@@ -128,59 +131,6 @@ class Values {
   std::array<float, kTable> table_{};
 };
 
-// A group over one link per other member; the lower rank dials. Thread: control.
-class LinkGroup final : public collective::GroupChannel {
- public:
-  LinkGroup(net::LinkHub* hub, std::size_t rank, std::size_t members)
-      : hub_(hub), rank_(rank), links_(members) {}
-
-  void Open(std::size_t member, const PeerId& peer, const std::string& address) {
-    net::LinkHandlers handlers;
-    handlers.on_open = [this] { ++open_; };
-    handlers.on_frame = [this, member](net::Frame frame) {
-      if (receiver_) return receiver_(member, frame.tag, std::move(frame.payload));
-      Die("member " + std::to_string(member) + " sends before all are prepared");
-    };
-    handlers.on_closed = [this, member](const Status& status) {
-      if (!closing_) Die("the link to " + std::to_string(member) + ": " + status.ToString());
-    };
-    const std::string channel = "group/" + std::to_string(std::min(rank_, member)) + "/" +
-                                std::to_string(std::max(rank_, member));
-    const net::LinkTarget target{peer, {address}, kRun, 1, channel};
-    links_[member] = rank_ < member ? hub_->Dial(target, std::move(handlers))
-                                    : hub_->Accept(target, std::move(handlers));
-  }
-  bool up() const { return open_ + 1 == links_.size(); }
-  // From now on a link that another member closes is no failure.
-  void Leave() { closing_ = true; }
-  std::uint64_t sent_wire_bytes() const {
-    std::uint64_t bytes = 0;
-    for (const auto& link : links_) bytes += link ? link->stats().sent_wire_bytes : 0;
-    return bytes;
-  }
-
-  std::size_t size() const override { return links_.size(); }
-  std::size_t rank() const override { return rank_; }
-  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
-    net::Frame frame;
-    frame.kind = net::FrameKind::kGroup;
-    frame.run = kRun;
-    frame.generation = 1;
-    frame.tag = tag;
-    frame.payload = std::move(payload);
-    return links_[to]->Send(std::move(frame));
-  }
-  void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
-
- private:
-  net::LinkHub* const hub_;
-  const std::size_t rank_;
-  Receiver receiver_;
-  std::size_t open_ = 0;
-  bool closing_ = false;
-  std::vector<std::unique_ptr<net::Link>> links_;
-};
-
 class Member {
  public:
   explicit Member(const std::map<std::string, std::string>& options)
@@ -198,9 +148,16 @@ class Member {
     RunOn(executor_.get(), [&] {
       hub_ = Need(net::NewGrpcLinkHub(hub, executor_.get()));
       hub_->SetCaps({std::stoull(options.at("--upload"))}, {});
-      group_ = std::make_unique<LinkGroup>(hub_.get(), rank_, members_);
       return 0;
     });
+    peer_.config.generation = 1;
+    peer_.config.pipeline = static_cast<std::uint32_t>(rank_);
+    peer_.config.pipelines = static_cast<std::uint32_t>(members_);
+    peer_.control = executor_.get();
+    peer_.ended = [this] { return leaving_; };
+    peer_.fail = [this](const Status& status, const PeerId*) {
+      if (!leaving_) Die(status.ToString());
+    };
     Answer({{"peer", identity->id.ToHex()},
             {"link", options.at("--listen") + ":" + std::to_string(hub_->port())}});
   }
@@ -217,7 +174,7 @@ class Member {
     }
     RunOn(executor_.get(), [this] {
       method_.reset();
-      group_.reset();
+      links_.reset();
       hub_.reset();
       return 0;
     });
@@ -230,18 +187,36 @@ class Member {
   }
 
   void Connect(const json& members) {
+    std::vector<net::LinkTarget> group(members_);
+    for (std::size_t r = 0; r < members_; ++r) {
+      if (r == rank_) continue;
+      const std::string channel =
+          "group/" + std::to_string(std::min(rank_, r)) + "/" + std::to_string(std::max(rank_, r));
+      group[r] = {Need(PeerId::FromHex(members[r]["peer"].get<std::string>())),
+                  {members[r]["link"].get<std::string>()},
+                  kRun,
+                  1,
+                  channel};
+    }
     RunOn(executor_.get(), [&] {
-      for (std::size_t r = 0; r < members_; ++r) {
-        if (r == rank_) continue;
-        group_->Open(r, Need(PeerId::FromHex(members[r]["peer"].get<std::string>())),
-                     members[r]["link"]);
-      }
+      links_ =
+          std::make_unique<replica::GroupLinks>(&peer_, net::GenerationLinks(hub_.get(), kRun, 1),
+                                                group, std::vector<net::LinkTarget>(), [] {});
+      links_->Open();
       return 0;
     });
-    if (!test_support::WaitUntil(executor_.get(), [this] { return group_->up(); })) {
+    if (!test_support::WaitUntil(executor_.get(), [this] { return links_->up(); })) {
       Die("the links did not open");
     }
     Answer({{"connected", true}});
+  }
+
+  std::uint64_t SentWireBytes() {
+    return RunOn(executor_.get(), [this] {
+      std::uint64_t bytes = 0;
+      for (const net::LinkStats& stats : links_->link_stats()) bytes += stats.sent_wire_bytes;
+      return bytes;
+    });
   }
 
   ReplicaBenchOptions OptionsOf(const json& from) {
@@ -267,7 +242,8 @@ class Member {
     mean_ = options.mean;
     round_ = 0;
     RunOn(executor_.get(), [&] {
-      method_ = Need(NewReplicaBenchMethod(options, group_.get(), executor_.get(), compute_.get()));
+      method_ = Need(
+          NewReplicaBenchMethod(options, links_->stage_group(), executor_.get(), compute_.get()));
       return 0;
     });
     Answer({{"prepared", true}});
@@ -278,7 +254,7 @@ class Member {
     ::getrusage(RUSAGE_SELF, &usage);
     const auto faults = usage.ru_minflt;
     const double cpu = CpuSeconds();
-    const std::uint64_t wire = RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); });
+    const std::uint64_t wire = SentWireBytes();
     const std::uint64_t begin = Nanoseconds();
     std::promise<void> end;
     executor_->Post("run", [this, rounds, &end] { Next(rounds, &end); });
@@ -289,8 +265,7 @@ class Member {
     Answer({{"begin", begin},
             {"end", ended},
             {"cpuSeconds", used},
-            {"sentWireBytes",
-             RunOn(executor_.get(), [this] { return group_->sent_wire_bytes(); }) - wire},
+            {"sentWireBytes", SentWireBytes() - wire},
             {"paceBps", hub_->upload_pace().value},
             {"newPages", usage.ru_minflt - faults},
             {"peakBytes", usage.ru_maxrss * 1024}});
@@ -327,7 +302,7 @@ class Member {
 
   void Leave() {
     RunOn(executor_.get(), [this] {
-      group_->Leave();
+      leaving_ = true;
       return 0;
     });
     Answer({{"left", true}});
@@ -337,8 +312,10 @@ class Member {
   const Values values_;
   const std::unique_ptr<Executor> executor_;
   const std::unique_ptr<Executor> compute_;
+  replica::Member peer_;  // what the group's links know of it
+  bool leaving_ = false;  // from now on a link that another member closes is no failure
   std::unique_ptr<net::LinkHub> hub_;
-  std::unique_ptr<LinkGroup> group_;
+  std::unique_ptr<replica::GroupLinks> links_;
   std::unique_ptr<ReplicaBenchMethod> method_;
   bool mean_ = false;
   std::uint64_t round_ = 0;

@@ -11,6 +11,7 @@
 
 #include "replica/collective/exchange.h"
 #include "replica/collective/power_sgd_exchange.h"
+#include "tests/support/executor_group.h"
 #include "tests/support/on_executor.h"
 
 namespace shoal::collective {
@@ -21,32 +22,15 @@ using test_support::WaitUntil;
 
 class ThreadGroup {
  public:
-  struct Peer final : GroupChannel {
-    Peer(ThreadGroup* of, std::size_t place)
-        : group(of), own_rank(place), compute(NewThreadPool("compute", 2)) {
-      control = NewThreadExecutor("control");
-    }
-    std::size_t size() const override { return group->peers_.size(); }
-    std::size_t rank() const override { return own_rank; }
-    Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
-      auto held = std::make_shared<Buffer>(std::move(payload));
-      Peer* const peer = group->peers_[to].get();
-      peer->control->Post("deliver", [peer, from = own_rank, tag, held] {
-        if (peer->receiver) peer->receiver(from, tag, std::move(*held));
-      });
-      return Status::Ok();
-    }
-    void SetReceiver(Receiver next) override { receiver = std::move(next); }
-
-    ThreadGroup* const group;
-    const std::size_t own_rank;
-    Receiver receiver;  // control only, as the rest
+  struct Peer {
+    std::size_t rank = 0;
+    // Control only, as the rest.
     std::unique_ptr<Exchange> exchange;
     BlendingExchange* blending = nullptr;  // it, or what it uses
     int rounds_done = 0, aborted = 0;
     std::vector<float> last;
-    std::unique_ptr<Executor> control;  // before compute: tasks there post to it
-    std::unique_ptr<Executor> compute;
+    std::unique_ptr<Executor> control = NewThreadExecutor("control");
+    std::unique_ptr<Executor> compute = NewThreadPool("compute", 2);  // its tasks post to control
   };
 
   // `late` counts callbacks that come when their exchange is gone.
@@ -56,19 +40,21 @@ class ThreadGroup {
               const std::vector<std::vector<std::size_t>>& tensors = {})
       : late_(std::move(late)), combine_(tensors.empty() ? Combine::kWeightedMean : Combine::kSum) {
     for (std::size_t r = 0; r < members; ++r) {
-      peers_.push_back(std::make_unique<Peer>(this, r));
+      peers_.push_back(std::make_unique<Peer>());
+      peers_[r]->rank = r;
+      links_.Add(peers_[r]->control.get());
     }
     for (auto& peer : peers_) {
       RunOn(peer->control.get(), [&] {
-        auto made =
-            NewBlendingExchange(config, peer.get(), peer->control.get(), peer->compute.get())
-                .value();
+        auto made = NewBlendingExchange(config, links_.member(peer->rank), peer->control.get(),
+                                        peer->compute.get())
+                        .value();
         peer->blending = made.get();
         peer->exchange = std::move(made);
         if (tensors.empty()) return 0;
         PowerSgdExchangeConfig factors;
         factors.options = {.rank = 2, .start = 2, .stages = ""};
-        factors.rank = peer->own_rank;
+        factors.rank = peer->rank;
         factors.tensors = tensors;
         factors.reuse_memory = true;
         peer->exchange = NewPowerSgdExchange(factors, std::move(peer->exchange),
@@ -115,6 +101,7 @@ class ThreadGroup {
 
   const std::shared_ptr<std::atomic<int>> late_;
   const Combine combine_;
+  test_support::ExecutorGroup links_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
 
@@ -137,7 +124,7 @@ TEST(ExchangeThreadsTest, RoundsAgreeAndAbortsInBetweenHarmNobody) {
   int rounds = 0;
   for (std::uint64_t round = 1; round <= 20; ++round) {
     for (auto& peer : group.peers_) {
-      group.Start(peer.get(), round, Ramp(20000, static_cast<float>(1 + peer->own_rank)));
+      group.Start(peer.get(), round, Ramp(20000, static_cast<float>(1 + peer->rank)));
     }
     ++rounds;
     const bool abort = round % 3 == 0;
@@ -166,8 +153,7 @@ TEST(ExchangeThreadsTest, RoundsThatCountInPartDependOnNothingElse) {
     for (int round = 1; round <= 12; ++round) {
       for (auto& peer : group.peers_) {
         group.Start(peer.get(), static_cast<std::uint64_t>(round),
-                    Ramp(20000, static_cast<float>(1 + peer->own_rank)),
-                    round % 2 == 0 ? 0.3 : 1.2);
+                    Ramp(20000, static_cast<float>(1 + peer->rank)), round % 2 == 0 ? 0.3 : 1.2);
       }
       for (auto& peer : group.peers_) {
         ASSERT_TRUE(WaitUntil(peer->control.get(), [&] { return peer->rounds_done == round; }));
@@ -204,7 +190,7 @@ TEST(ExchangeThreadsTest, FactorsOfManyTasksAgreeAndAbortsInBetweenHarmNobody) {
   int rounds = 0;
   const auto run = [&](std::uint64_t round, bool abort) {
     for (auto& peer : group.peers_) {
-      group.Start(peer.get(), round, Ramp(kTensorValues, static_cast<float>(1 + peer->own_rank)));
+      group.Start(peer.get(), round, Ramp(kTensorValues, static_cast<float>(1 + peer->rank)));
     }
     ++rounds;
     if (abort) {

@@ -2,6 +2,7 @@
 
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/part_channel.h"
+#include "tests/support/executor_group.h"
 #include "tests/support/memory_group.h"
 #include "tests/unit/replica/collective/group_channel_contract.h"
 
@@ -66,12 +67,26 @@ class PartRig final : public MemoryRig {
   std::vector<std::unique_ptr<PartChannel>> parts_;
 };
 
+// That of tests with threads, here on an executor in virtual time.
+class ExecutorRig final : public GroupRig {
+ public:
+  ExecutorRig() {
+    for (std::size_t r = 0; r < size(); ++r) group_.Add(executor_.get());
+  }
+  std::size_t size() override { return 3; }
+  GroupChannel* member(std::size_t rank) override { return group_.member(rank); }
+
+ private:
+  test_support::ExecutorGroup group_;
+};
+
 template <typename Rig>
 std::unique_ptr<GroupRig> New() {
   return std::make_unique<Rig>();
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, GroupChannelContract, testing::Values(&New<MemoryRig>));
+INSTANTIATE_TEST_SUITE_P(Executors, GroupChannelContract, testing::Values(&New<ExecutorRig>));
 INSTANTIATE_TEST_SUITE_P(Mux, GroupChannelContract, testing::Values(&New<MuxRig>));
 INSTANTIATE_TEST_SUITE_P(Part, GroupChannelContract, testing::Values(&New<PartRig>));
 

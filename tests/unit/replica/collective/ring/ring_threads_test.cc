@@ -7,6 +7,7 @@
 #include <random>
 
 #include "replica/collective/ring/marsit_exchange.h"
+#include "tests/support/executor_group.h"
 #include "tests/support/on_executor.h"
 #include "tests/unit/replica/collective/ring/ring_group.h"
 
@@ -23,12 +24,17 @@ class ThreadGroup {
  public:
   ThreadGroup() : control_(NewThreadExecutor("control")) {
     for (std::size_t r = 0; r < kMembers; ++r) {
-      channels_.push_back(std::make_unique<Channel>(this, r));
+      group_.Add(control_.get());
       compute_.push_back(NewThreadPool("compute", 2));
     }
+    group_.before_delivery = [this] {
+      if (--abort_after_ != 0) return;
+      for (const auto& marsit : marsits) marsit->Abort();
+      for (const auto& ring : rings) ring->Abort();
+    };
     RunOn(control_.get(), [&] {
       for (std::size_t r = 0; r < kMembers; ++r) {
-        rings.push_back(NewRingReduce(channels_[r].get(), control_.get(), compute_[r].get(),
+        rings.push_back(NewRingReduce(group_.member(r), control_.get(), compute_[r].get(),
                                       {.columns = 2, .chunk_bytes = 256}));
         marsits.push_back(*NewMarsitExchange(
             {.every = 3, .seed = 4, .masked = {{99, 50, 20}}, .reuse_memory = true}, 2000,
@@ -72,37 +78,9 @@ class ThreadGroup {
   std::vector<std::unique_ptr<MarsitExchange>> marsits;
 
  private:
-  class Channel final : public GroupChannel {
-   public:
-    Channel(ThreadGroup* group, std::size_t rank) : group_(group), rank_(rank) {}
-    std::size_t size() const override { return kMembers; }
-    std::size_t rank() const override { return rank_; }
-    Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
-      group_->control_->Post("deliver", [group = group_, from = rank_, to, tag,
-                                         held = std::make_shared<Buffer>(std::move(payload))] {
-        group->Deliver(from, to, tag, std::move(*held));
-      });
-      return Status::Ok();
-    }
-    void SetReceiver(Receiver receiver) override { receiver_ = std::move(receiver); }
-    Receiver receiver_;
-
-   private:
-    ThreadGroup* const group_;
-    const std::size_t rank_;
-  };
-
-  void Deliver(std::size_t from, std::size_t to, std::uint64_t tag, Buffer payload) {
-    if (--abort_after_ == 0) {
-      for (const auto& marsit : marsits) marsit->Abort();
-      for (const auto& ring : rings) ring->Abort();
-    }
-    if (channels_[to]->receiver_) channels_[to]->receiver_(from, tag, std::move(payload));
-  }
-
+  test_support::ExecutorGroup group_;
   std::unique_ptr<Executor> control_;
   std::vector<std::unique_ptr<Executor>> compute_;
-  std::vector<std::unique_ptr<Channel>> channels_;
   int abort_after_ = 0;  // control only
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "replica/collective/units/unit_exchange.h"
+#include "tests/support/executor_group.h"
 #include "tests/support/on_executor.h"
 
 namespace shoal::collective {
@@ -52,19 +53,7 @@ class PlainOwner final : public UnitOwner {
   std::vector<std::vector<double>> sums;
 };
 
-struct Member final : GroupChannel {
-  std::size_t size() const override { return kMembers; }
-  std::size_t rank() const override { return own_rank; }
-  Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
-    auto held = std::make_shared<Buffer>(std::move(payload));
-    Member* const peer = (*all)[to].get();
-    peer->control->Post("deliver", [peer, from = own_rank, tag, held] {
-      if (peer->receiver) peer->receiver(from, tag, std::move(*held));
-    });
-    return Status::Ok();
-  }
-  void SetReceiver(Receiver next) override { receiver = std::move(next); }
-
+struct Member {
   // Gathers, scatters the ones that it got plus one, and ends the step.
   void Step() {
     pulls = kMicroBatches * kPieces.size();
@@ -97,11 +86,9 @@ struct Member final : GroupChannel {
     });
   }
 
-  std::vector<std::unique_ptr<Member>>* all = nullptr;
-  std::size_t own_rank = 0, pulls = 0;
+  std::size_t rank = 0, pulls = 0;
   std::uint64_t step = 0;
   std::atomic<std::uint64_t> steps_done = 0, wrong = 0, errors = 0;
-  Receiver receiver;
   std::shared_ptr<PlainOwner> owner = std::make_shared<PlainOwner>();
   std::unique_ptr<UnitExchange> exchange;
   std::unique_ptr<Executor> control, compute, codec;  // the last ones post to the first
@@ -112,9 +99,9 @@ class Members {
   Members() {
     for (std::size_t r = 0; r < kMembers; ++r) {
       auto member = std::make_unique<Member>();
-      member->all = &members;
-      member->own_rank = r;
+      member->rank = r;
       member->control = NewThreadExecutor("control");
+      links.Add(member->control.get());
       member->compute = NewThreadExecutor("compute");
       member->codec = NewThreadPool("codec", 2);
       members.push_back(std::move(member));
@@ -131,7 +118,7 @@ class Members {
         handlers.on_room = [] {};
         handlers.on_error = [at = member.get()](const Status&) { ++at->errors; };
         member->exchange =
-            UnitExchange::Make(config, kPieces, member.get(), member->control.get(),
+            UnitExchange::Make(config, kPieces, links.member(member->rank), member->control.get(),
                                member->compute.get(), member->codec.get(), member->owner, handlers)
                 .value();
         return 0;
@@ -151,6 +138,7 @@ class Members {
     }
     for (auto& member : members) RunOn(member->control.get(), [] { return 0; });
   }
+  test_support::ExecutorGroup links;
   std::vector<std::unique_ptr<Member>> members;
 };
 
@@ -163,8 +151,8 @@ TEST(UnitExchangeThreads, AllSeeTheSameWeightsInEveryStep) {
     EXPECT_EQ(member->wrong, 0u);
   }
   for (auto& member : group.members) {
-    const ValueRange own = RunOn(
-        member->control.get(), [&] { return member->exchange->layout(0).shard(member->own_rank); });
+    const ValueRange own = RunOn(member->control.get(),
+                                 [&] { return member->exchange->layout(0).shard(member->rank); });
     const float weight =
         RunOn(member->compute.get(), [&] { return member->owner->weights[0][own.begin]; });
     // Every member's ones, of every micro-batch.
