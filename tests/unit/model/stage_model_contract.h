@@ -1,4 +1,5 @@
-// What every StageModel does: the fixture of a suite that runs on all kinds.
+// What every StageModel does: the fixture of a suite that runs on all kinds, and a suite of what
+// they do with their flat vectors alone, which runs on those that compute nothing, too.
 
 #ifndef SHOAL_TESTS_UNIT_MODEL_STAGE_MODEL_CONTRACT_H_
 #define SHOAL_TESTS_UNIT_MODEL_STAGE_MODEL_CONTRACT_H_
@@ -29,12 +30,83 @@ class StageRig {
 
 using NewStageRig = std::unique_ptr<StageRig> (*)();
 
-class StageModelContract : public testing::TestWithParam<NewStageRig> {
+class StageStateContract : public testing::TestWithParam<NewStageRig> {
  protected:
-  static constexpr std::uint32_t kLayers = 4, kRows = 2, kTokens = 5;
+  static constexpr std::uint32_t kLayers = 4;
   static constexpr StageRange kFirst{0, 1}, kMiddle{1, 3}, kLast{3, 4}, kWhole{0, 4};
   static constexpr StateVector kVectors[] = {StateVector::kWeights, StateVector::kGradients,
                                              StateVector::kFirstMoment, StateVector::kSecondMoment};
+
+  static std::vector<float> ReadAll(StageModel* stage, StateVector which) {
+    std::vector<float> values(stage->state_size());
+    EXPECT_TRUE(stage->Read(which, 0, values).ok());
+    return values;
+  }
+  static bool AllZero(const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+  }
+
+  const std::unique_ptr<StageRig> rig_ = GetParam()();
+};
+
+TEST_P(StageStateContract, TheLayoutCoversTheStateWithoutGaps) {
+  for (const StageRange range : {kFirst, kMiddle, kLast, kWhole}) {
+    const auto stage = rig_->Make(range);
+    EXPECT_EQ(stage->options().range, range);
+    std::size_t end = 0;
+    for (const TensorLayout& tensor : stage->layout()) {
+      EXPECT_EQ(tensor.offset, end) << tensor.name;
+      std::size_t size = 1;
+      for (const std::size_t extent : tensor.shape) size *= extent;
+      EXPECT_EQ(tensor.size, size) << tensor.name;
+      end += tensor.size;
+    }
+    EXPECT_EQ(end, stage->state_size());
+    std::vector<int> named(stage->layout().size());
+    for (const auto& part : stage->weight_parts()) {
+      for (const std::size_t tensor : part) ++named.at(tensor);
+    }
+    EXPECT_EQ(named, std::vector<int>(named.size(), 1));
+  }
+}
+
+TEST_P(StageStateContract, StateIsReadAndWrittenByRange) {
+  const auto stage = rig_->Make(kMiddle);
+  const std::size_t size = stage->state_size();
+  for (const StateVector which : kVectors) {
+    std::vector<float> values(size + 1);
+    EXPECT_FALSE(stage->Read(which, 0, values).ok());
+    EXPECT_FALSE(stage->Write(which, 0, values).ok());
+    EXPECT_FALSE(stage->Read(which, size, std::span(values).first(1)).ok());
+    EXPECT_FALSE(stage->Read(which, ~std::size_t{0}, std::span(values).first(2)).ok());
+    EXPECT_TRUE(stage->Read(which, size, {}).ok());
+    if (!rig_->has_weights()) continue;
+    const std::vector<float> written = {1.5f, -2.25f, 3};
+    std::vector<float> expected = ReadAll(stage.get(), which);
+    ASSERT_TRUE(stage->Write(which, size / 2, written).ok());
+    std::copy(written.begin(), written.end(), expected.begin() + std::ptrdiff_t(size / 2));
+    EXPECT_EQ(ReadAll(stage.get(), which), expected);
+  }
+}
+
+TEST_P(StageStateContract, GradientsThatWereWrittenAreZeroedAlone) {
+  const auto stage = rig_->Make(kMiddle);
+  std::vector<std::vector<float>> before;
+  for (const StateVector which : kVectors) before.push_back(ReadAll(stage.get(), which));
+  const std::vector<float> gradients(stage->state_size(), 3.5f);
+  ASSERT_TRUE(stage->Write(StateVector::kGradients, 0, gradients).ok());
+  EXPECT_EQ(ReadAll(stage.get(), StateVector::kGradients) == gradients, rig_->has_weights());
+  stage->ZeroGradients();
+  EXPECT_TRUE(AllZero(ReadAll(stage.get(), StateVector::kGradients)));
+  for (const StateVector which : kVectors) {
+    if (which == StateVector::kGradients) continue;
+    EXPECT_EQ(ReadAll(stage.get(), which), before[static_cast<std::size_t>(which)]);
+  }
+}
+
+class StageModelContract : public StageStateContract {
+ protected:
+  static constexpr std::uint32_t kRows = 2, kTokens = 5;
 
   // A micro-batch as a stage gets it, and what it makes of it.
   struct Work {
@@ -96,16 +168,6 @@ class StageModelContract : public testing::TestWithParam<NewStageRig> {
     ASSERT_TRUE(BackwardInput(stage, work).ok());
     EXPECT_EQ(BackwardWeights(stage, *work), stage->weight_parts().size());
   }
-  static std::vector<float> ReadAll(StageModel* stage, StateVector which) {
-    std::vector<float> values(stage->state_size());
-    EXPECT_TRUE(stage->Read(which, 0, values).ok());
-    return values;
-  }
-  static bool AllZero(const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
-  }
-
-  const std::unique_ptr<StageRig> rig_ = GetParam()();
 };
 
 }  // namespace shoal::model
