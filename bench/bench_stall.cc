@@ -2,12 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
 
 #include "common/nesting.h"
 #include "common/units.h"
+#include "net/http/status_fields.h"
 
 namespace shoal::bench {
 namespace {
@@ -63,18 +65,15 @@ std::string MainActivity(const Json& first, const Json& second) {
 }
 
 std::string Describe(const std::string& activity, std::int64_t stage) {
-  if (activity == "wait_input") {
-    return "waits for an activation of stage " + std::to_string(stage - 1);
-  }
-  if (activity == "wait_gradient") {
-    return "waits for a gradient of stage " + std::to_string(stage + 1);
-  }
-  if (activity == "wait_codec") return "waits for its codec";
-  if (activity == "wait_store") return "waits for its delta store";
-  if (activity == "wait_step") return "waits for the step to end";
-  if (activity == "exchange") return "exchanges gradients";
   if (activity.empty()) return "does nothing";
-  return "computes (" + activity + ")";
+  const std::string label = net::PeerLabel("work.time[].activity", activity);
+  if (activity == "wait_input") return label + " of stage " + std::to_string(stage - 1);
+  if (activity == "wait_gradient") return label + " of stage " + std::to_string(stage + 1);
+  const auto& activities = net::ActivityLabels();
+  const bool waits = std::any_of(activities.begin(), activities.end(), [&](const auto& one) {
+    return one.name == activity && !one.awaited.empty();
+  });
+  return waits ? label : net::PeerLabel("work.computes") + " (" + label + ")";
 }
 
 std::string DescribeLinks(const Json& status) {

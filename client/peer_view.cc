@@ -65,17 +65,19 @@ std::string RoleText(const Json& role) {
 }
 
 std::string TrafficTable(const Json& traffic) {
-  std::vector<Row> rows = {{"  traffic", "sent", "received", "as fp32", "ratio"}};
+  const auto of = [](const char* name) { return net::PeerLabel(std::string("traffic.") + name); };
+  std::vector<Row> rows = {{RowName("traffic"), of("sentWireBytes"), of("receivedWireBytes"),
+                            of("forward.rawSentBytes"), of("forward.ratio")}};
   for (const char* kind : {"forward", "backward", "replica"}) {
     const Json& bytes = At(traffic, kind);
     const std::uint64_t raw = Whole(bytes, "rawSentBytes") + Whole(bytes, "rawReceivedBytes");
     if (raw == 0) continue;
-    rows.push_back({std::string("  ") + kind, FormatBytes(Whole(bytes, "wireSentBytes")),
+    rows.push_back({"  " + of(kind), FormatBytes(Whole(bytes, "wireSentBytes")),
                     FormatBytes(Whole(bytes, "wireReceivedBytes")), FormatBytes(raw),
                     Decimal("%.1fx", Number(bytes, "ratio"))});
   }
   const Json& control = At(traffic, "control");
-  rows.push_back({"  control", FormatBytes(Whole(control, "wireSentBytes")),
+  rows.push_back({"  " + of("control"), FormatBytes(Whole(control, "wireSentBytes")),
                   FormatBytes(Whole(control, "wireReceivedBytes")), "", ""});
   return FormatTable(rows);
 }
@@ -112,16 +114,18 @@ std::string LowRankText(const Json& low_rank) {
 std::string BoundaryText(const Json& end) {
   const std::string mode = Text(end, "mode");
   std::vector<std::string> parts;
-  if (mode == "full") parts.push_back("whole activations, as changes are too large");
-  if (mode == "wide delta") parts.push_back("changes with twice the bits, as they are large");
+  if (mode == "full" || mode == "wide delta") {
+    parts.push_back(net::PeerLabel("boundaries[].mode", mode));
+  }
   if (At(end, "relativeDelta").is_number()) {
     parts.push_back("samples change by " + PercentText(end, "relativeDelta") + " (last " +
                     PercentText(end, "lastRelativeDelta") + ")");
   }
-  for (const auto& [key, what] :
-       {std::pair{"forwardError", "activations"}, std::pair{"backwardError", "gradients"}}) {
+  for (const auto& [key, side] :
+       {std::pair{"forwardError", "sender"}, std::pair{"backwardError", "receiver"}}) {
     if (!At(end, key).is_number()) continue;
-    parts.push_back(std::string(what) + " sent with error " + PercentText(end, key));
+    parts.push_back(net::PeerLabel("boundaries[].side", side) + " sent with error " +
+                    PercentText(end, key));
   }
   if (const std::string low_rank = LowRankText(At(end, "lowRank")); !low_rank.empty()) {
     parts.push_back(low_rank);
@@ -145,7 +149,7 @@ std::string LinkTable(const Json& status) {
   if (!links.is_array() || links.empty()) return "";
   const auto of = [](const char* name) { return net::PeerLabel(std::string("links[].") + name); };
   std::vector<Row> rows = {{RowName("links[]"), of("name"), of("upBps"), of("downBps"), of("ratio"),
-                            of("sentWireBytes"), of("receivedWireBytes"), of("rttMs"), "busy",
+                            of("sentWireBytes"), of("receivedWireBytes"), of("rttMs"), of("busy"),
                             of("queueBytes")}};
   for (const Json& link : links) {
     rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
@@ -171,7 +175,7 @@ Result<std::string> PeerView(const std::string& status_json) {
     std::string run = Text(swarm, "name") + ", " + StateText(Text(swarm, "state"));
     if (!Text(swarm, "reason").empty()) run += ": " + Text(swarm, "reason");
     rows.push_back({RowName("swarm"), run});
-    rows.push_back({"  progress", TrainingLine(swarm, At(json, "work"))});
+    rows.push_back({RowName("swarm.progress"), TrainingLine(swarm, At(json, "work"))});
   }
   rows.push_back({RowName("role"), RoleText(At(json, "role"))});
   if (const std::string lan = LanText(At(json, "role")); !lan.empty()) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/status_text-inl.h"
@@ -16,7 +17,7 @@ struct StageTime {
   std::map<std::string, double> ms;  // by activity
   double total_ms = 0;
 
-  double Percent(const std::string& activity) const;
+  double Percent(std::string_view activity) const;
 };
 
 StageTime StageTimeOf(const Json& status);

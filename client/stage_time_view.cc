@@ -21,19 +21,21 @@ std::string NeighbourName(const Json& status, std::int64_t boundary, const char*
   return otherwise;
 }
 
-std::string Awaited(const Json& status, const std::string& activity) {
+// Whose work is awaited; empty: its own, or that of all.
+std::string AwaitedPeer(const Json& status, std::string_view activity) {
   const auto stage = static_cast<std::int64_t>(Whole(At(status, "role"), "stage"));
   if (activity == "wait_input") return NeighbourName(status, stage - 1, "the stage before");
   if (activity == "wait_gradient") return NeighbourName(status, stage, "the next stage");
-  if (activity == "wait_codec") return "own codec";
-  if (activity == "wait_store") return "own store";
-  if (activity == "exchange") return "exchange of gradients";
-  return "end of step";
+  return "";
 }
 
-constexpr const char* kComputes[] = {"forward", "backward_input", "backward_weights", "optimizer"};
-constexpr const char* kWaits[] = {"wait_input", "wait_gradient", "wait_codec",
-                                  "wait_store", "exchange",      "wait_step"};
+std::vector<net::ActivityLabel> Activities(bool computing) {
+  std::vector<net::ActivityLabel> activities;
+  for (const net::ActivityLabel& activity : net::ActivityLabels()) {
+    if (activity.awaited.empty() == computing) activities.push_back(activity);
+  }
+  return activities;
+}
 
 std::string Plural(std::uint64_t count, const char* one, const char* ending) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : ending);
@@ -41,8 +43,8 @@ std::string Plural(std::uint64_t count, const char* one, const char* ending) {
 
 }  // namespace
 
-double StageTime::Percent(const std::string& activity) const {
-  const auto found = ms.find(activity);
+double StageTime::Percent(std::string_view activity) const {
+  const auto found = ms.find(std::string(activity));
   return found == ms.end() || total_ms <= 0 ? 0 : 100 * found->second / total_ms;
 }
 
@@ -58,29 +60,29 @@ StageTime StageTimeOf(const Json& status) {
 
 double ComputePercent(const StageTime& time) {
   double percent = 0;
-  for (const char* activity : kComputes) percent += time.Percent(activity);
+  for (const auto& activity : Activities(true)) percent += time.Percent(activity.name);
   return percent;
 }
 
 std::vector<Row> TimeRows(const Json& status) {
   const StageTime time = StageTimeOf(status);
   if (time.total_ms <= 0) return {};
-  std::string computes = WholePercent(ComputePercent(time)) + " of the time:";
-  for (const char* activity : kComputes) {
-    computes += (activity == kComputes[0] ? " " : ", ") +
-                net::PeerLabel("work.time[].activity", activity) + " " +
-                Decimal("%.0f", time.Percent(activity));
+  std::string computes;
+  for (const auto& activity : Activities(true)) {
+    computes += (computes.empty() ? " " : ", ") + std::string(activity.label) + " " +
+                Decimal("%.0f", time.Percent(activity.name));
   }
   std::string waits;
-  for (const std::string activity : kWaits) {
-    if (time.Percent(activity) < 0.5) continue;
-    const char* const what = activity == "wait_input"      ? "activations of "
-                             : activity == "wait_gradient" ? "gradients of "
-                                                           : "";
-    waits += (waits.empty() ? "" : ", ") + (what + Awaited(status, activity)) + " " +
-             WholePercent(time.Percent(activity));
+  for (const auto& activity : Activities(false)) {
+    const double percent = time.Percent(activity.name);
+    if (percent < 0.5) continue;
+    const std::string peer = AwaitedPeer(status, activity.name);
+    waits += (waits.empty() ? "" : ", ") + std::string(activity.awaited) +
+             (peer.empty() ? "" : " of " + peer) + " " + WholePercent(percent);
   }
-  return {{"  computes", computes}, {"  waits for", waits.empty() ? "nothing" : waits}};
+  return {
+      {RowName("work.computes"), WholePercent(ComputePercent(time)) + " of the time:" + computes},
+      {RowName("work.waitsFor"), waits.empty() ? "nothing" : waits}};
 }
 
 // The simulation of a step leaves the micro-batches out that are more than `kSimulated`.
@@ -126,12 +128,16 @@ std::vector<Row> ScheduleRows(const Json& status) {
 
 std::string LongestWait(const Json& status) {
   const StageTime time = StageTimeOf(status);
-  const char* longest = kWaits[0];
-  for (const char* activity : kWaits) {
-    if (time.Percent(activity) > time.Percent(longest)) longest = activity;
+  net::ActivityLabel longest;
+  double percent = 0;
+  for (const auto& activity : Activities(false)) {
+    if (time.Percent(activity.name) <= percent) continue;
+    longest = activity;
+    percent = time.Percent(activity.name);
   }
-  if (time.Percent(longest) < 0.5) return "-";
-  return Awaited(status, longest) + " " + WholePercent(time.Percent(longest));
+  if (percent < 0.5) return "-";
+  const std::string peer = AwaitedPeer(status, longest.name);
+  return (peer.empty() ? std::string(longest.awaited) : peer) + " " + WholePercent(percent);
 }
 
 std::string LinkBusy(const Json& link, const StageTime& time) {

@@ -47,10 +47,10 @@ std::string MemberPosition(const Json& member) {
 
 std::string MemberTable(const Json& run_status) {
   std::vector<Row> members = {
-      {"  " + net::RunLabel("members[].name"), net::RunLabel("members[].peer"), "position",
-       net::RunLabel("members[].state"), net::PeerLabel("links[].upBps"),
-       net::PeerLabel("links[].downBps"), net::PeerLabel("traffic.sentWireBytes"),
-       net::PeerLabel("links[].ratio")}};
+      {"  " + net::RunLabel("members[].name"), net::RunLabel("members[].peer"),
+       net::RunLabel("members[].position"), net::RunLabel("members[].state"),
+       net::PeerLabel("links[].upBps"), net::PeerLabel("links[].downBps"),
+       net::PeerLabel("traffic.sentWireBytes"), net::PeerLabel("links[].ratio")}};
   for (const Json& member : List(run_status, "members")) {
     const Json& status = At(member, "status");
     double up = 0;
@@ -76,8 +76,9 @@ std::string MemberTable(const Json& run_status) {
 
 // Where each stage's time goes, and its schedule; "" before any stage has worked.
 std::string MemberTimeTable(const Json& run_status) {
-  std::vector<Row> rows = {{"  " + net::RunLabel("members[].name"), "computes", "waits for",
-                            net::PeerLabel("work.schedule"), net::PeerLabel("work.inFlightMax"),
+  std::vector<Row> rows = {{"  " + net::RunLabel("members[].name"), net::PeerLabel("work.computes"),
+                            net::PeerLabel("work.waitsFor"), net::PeerLabel("work.schedule"),
+                            net::PeerLabel("work.inFlightMax"),
                             net::PeerLabel("work.pendingWeightsMax"),
                             net::PeerLabel("work.simulatedMs")}};
   const std::vector<std::string> names = MemberNames(run_status);
@@ -118,7 +119,7 @@ Result<std::string> SwarmView(const std::string& status_json) {
   if (const double seconds = Number(run, "stepSeconds"); seconds > 0) {
     progress += ", " + MillisecondsText(1e3 * seconds) + " a step";
   }
-  rows.push_back({"  progress", progress});
+  rows.push_back({RowName("swarm.progress"), progress});
   rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
                   "step " + std::to_string(Whole(run, "checkpointStep"))});
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {

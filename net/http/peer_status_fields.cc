@@ -26,7 +26,7 @@ constexpr StatusField kFields[] = {
     Text("peerId", "Public key of the peer, 64 hexadecimal digits."),
     Text("name", "Name of the peer, as the organiser sees it."),
     Text("state", "State that the peer is in.")
-        .Values("starting, idle, joining, waiting, syncing, training, paused, draining, stopped")
+        .Values("starting; idle; joining; waiting; syncing; training; paused; draining; stopped")
         .Metric("shoal_peer_state", "", "1 for the state the peer is in."),
     Text("stateReasons[]", "Why the peer waits; empty while it trains."),
     Number("since", kMilliseconds, "Time of the last change of state, since 1970."),
@@ -115,10 +115,10 @@ constexpr StatusField kFields[] = {
     Object("work.time[]", "Time since the links opened by activity, without gaps.")
         .ItemLabels("activity"),
     Text("work.time[].activity", "What the stage's compute did or waited for.")
-        .Values("forward, backward_input=input gradients, backward_weights=weight gradients, "
-                "optimizer, wait_input=waits for activations, wait_gradient=waits for gradients, "
-                "wait_codec=waits for its codec, wait_store=waits for its store, "
-                "exchange=exchanges gradients, wait_step=end of step"),
+        .Values("forward; backward_input=input gradients; backward_weights=weight gradients; "
+                "optimizer; wait_input=waits for activations; wait_gradient=waits for gradients; "
+                "wait_codec=waits for its codec; wait_store=waits for its store; "
+                "exchange=waits for exchange of gradients; wait_step=waits for end of step"),
     Number("work.time[].ms", kMilliseconds, "Time of the activity.")
         .Metric("shoal_stage_seconds_total", "",
                 "What the stage's compute did or waited for in this generation, without gaps."),
@@ -166,10 +166,13 @@ constexpr StatusField kFields[] = {
         .ItemLabels("boundary side"),
     Number("boundaries[].boundary", kNone, "Number of the boundary, that of the stage below it.")
         .Label("boundary"),
-    Text("boundaries[].side", "sender of activations (below) or their receiver (above)."),
+    Text("boundaries[].side", "sender of activations (below) or their receiver (above).")
+        .Label("sends")
+        .Values("sender=activations; receiver=gradients"),
     Text("boundaries[].mode", "How samples with an m are sent.")
         .Label("mode")
-        .Values("delta, wide delta, full")
+        .Values("delta; wide delta=changes with twice the bits, as they are large; "
+                "full=whole activations, as changes are too large")
         .Metric("shoal_boundary_mode", "", "1 for the way that samples with m are sent."),
     Number("boundaries[].relativeDelta", kNone,
            "Size of a sample's change since its last visit against the sample, recent average.")
@@ -180,6 +183,7 @@ constexpr StatusField kFields[] = {
         .Label("last"),
     Number("boundaries[].forwardError", kNone,
            "Relative coding error of sent activations, recent average.")
+        .Label("error of what is sent")
         .Metric("shoal_boundary_forward_error"),
     Number("boundaries[].lastForwardError", kNone,
            "Relative coding error of sent activations, in the last message."),
@@ -221,6 +225,7 @@ constexpr StatusField kFields[] = {
     Number("traffic.forward.wireSentBytes", kBytes, kSentPayload)
         .Metric("shoal_sent_payload_bytes_total", "kind=activation"),
     Number("traffic.forward.rawSentBytes", kBytes, kSentUncompressed)
+        .Label("as fp32")
         .Metric("shoal_sent_uncompressed_bytes_total", "kind=activation"),
     Number("traffic.forward.wireReceivedBytes", kBytes, kReceivedPayload)
         .Metric("shoal_received_payload_bytes_total", "kind=activation"),
@@ -259,7 +264,8 @@ constexpr StatusField kFields[] = {
     Number("traffic.sentWireBytes", kBytes, "Wire bytes sent on links and to the scheduler.")
         .Label("sent"),
     Number("traffic.receivedWireBytes", kBytes,
-           "Wire bytes received on links and from the scheduler."),
+           "Wire bytes received on links and from the scheduler.")
+        .Label("received"),
 
     Object("limits", "Caps in force.").Label("limits"),
     Number("limits.upBps", kBitsPerSecond, "Cap on all uploads; 0: none.").Label("cap"),
@@ -331,8 +337,25 @@ constexpr StatusField kFields[] = {
     Text("health[].fix", "What to do about it."),
 };
 
+constexpr ViewLabel kViews[] = {
+    {"swarm.progress", "progress"},
+    {"work.computes", "computes"},
+    {"work.waitsFor", "waits for"},  // labels of activities that wait begin with it
+    {"links[].from", "from"},
+    {"links[].to", "to"},
+    {"links[].stalled", "stalled"},
+    {"links[].busy", "busy"},
+    {"traffic.kind", "kind"},
+    {"traffic.payload", "on the wire"},
+    {"traffic.payloadBothWays", "sent and received"},
+    {"traffic.payloadSent", "sent, compressed"},
+    {"traffic.compression", "compression"},
+    {"deltaStore.ofAll", "delta stores"},
+};
+
 }  // namespace
 
 std::span<const StatusField> PeerStatusFields() { return kFields; }
+std::span<const ViewLabel> PeerViewLabels() { return kViews; }
 
 }  // namespace shoal::net

@@ -22,7 +22,7 @@ constexpr StatusField kFields[] = {
     Text("run.name", "Name of the run."),
     Flag("run.withoutWeights", "Whether a bench runs, whose stages compute nothing."),
     Text("run.state", "State that the run is in.")
-        .Values("waiting, preparing, training, paused, finished, failed")
+        .Values("waiting; preparing; training; paused; finished; failed")
         .Metric("shoal_run_state", "", "1 for the state the run is in."),
     Text("run.reason", "Why the run waits, is paused or failed."),
     Number("run.generation", kNone, "Number of the newest plan.").Metric("shoal_generation"),
@@ -116,8 +116,13 @@ constexpr StatusField kFields[] = {
         .Metric("shoal_uptime_seconds"),
 };
 
+constexpr ViewLabel kViews[] = {
+    {"members[].position", "position"},
+};
+
 }  // namespace
 
 std::span<const StatusField> RunStatusFields() { return kFields; }
+std::span<const ViewLabel> RunViewLabels() { return kViews; }
 
 }  // namespace shoal::net

@@ -42,8 +42,8 @@ FieldNode MakeTree(std::span<const StatusField> fields) {
   return root;
 }
 
-std::string LabelOf(std::span<const StatusField> fields, std::string_view path,
-                    std::string_view value) {
+std::string LabelOf(std::span<const StatusField> fields, std::span<const ViewLabel> views,
+                    std::string_view path, std::string_view value) {
   const auto field =
       std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.path == path; });
   if (field != fields.end() && !value.empty()) {
@@ -52,6 +52,9 @@ std::string LabelOf(std::span<const StatusField> fields, std::string_view path,
     }
   }
   if (!value.empty()) return std::string(value);
+  for (const ViewLabel& view : views) {
+    if (view.path == path) return std::string(view.label);
+  }
   if (field != fields.end() && !field->label.empty()) return std::string(field->label);
   const std::string_view last = path.substr(path.rfind('.') + 1);
   return std::string(NameAndLists(last).first);
@@ -79,7 +82,7 @@ const FieldNode& RunStatusTree() {
 std::vector<std::pair<std::string_view, std::string_view>> ValuesOf(const StatusField& field) {
   std::vector<std::pair<std::string_view, std::string_view>> values;
   for (std::string_view rest = field.values; !rest.empty();) {
-    std::string_view label = CutBefore(&rest, ", ");
+    std::string_view label = CutBefore(&rest, "; ");
     const std::string_view value = CutBefore(&label, "=");
     values.emplace_back(value, label.empty() ? value : label);
   }
@@ -87,11 +90,11 @@ std::vector<std::pair<std::string_view, std::string_view>> ValuesOf(const Status
 }
 
 std::string PeerLabel(std::string_view path, std::string_view value) {
-  return LabelOf(PeerStatusFields(), path, value);
+  return LabelOf(PeerStatusFields(), PeerViewLabels(), path, value);
 }
 
 std::string RunLabel(std::string_view path, std::string_view value) {
-  return LabelOf(RunStatusFields(), path, value);
+  return LabelOf(RunStatusFields(), RunViewLabels(), path, value);
 }
 
 std::string PeerLabelsJson() {
@@ -100,10 +103,25 @@ std::string PeerLabelsJson() {
     const std::string path(field.path);
     if (!field.label.empty()) labels[path] = field.label;
     for (const auto& [value, label] : ValuesOf(field)) {
-      if (value != label) labels[path + "=" + std::string(value)] = label;
+      labels[path + "=" + std::string(value)] = label;
     }
   }
+  for (const ViewLabel& view : PeerViewLabels()) labels[std::string(view.path)] = view.label;
   return labels.dump();
+}
+
+const std::vector<ActivityLabel>& ActivityLabels() {
+  static const auto activities = [] {
+    const FieldNode* const field = PeerStatusTree().Find("work")->Find("time")->Find("activity");
+    const std::string waits = PeerLabel("work.waitsFor") + " ";
+    std::vector<ActivityLabel> labels;
+    for (const auto& [name, label] : ValuesOf(*field->field)) {
+      const bool computes = !label.starts_with(waits);
+      labels.push_back({name, label, computes ? "" : label.substr(waits.size())});
+    }
+    return labels;
+  }();
+  return activities;
 }
 
 }  // namespace shoal::net

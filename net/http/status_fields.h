@@ -39,7 +39,7 @@ struct StatusField {
   std::string_view label = {};
   FieldMetric metric = {}, other_metric = {};
   std::string_view item_labels = {};  // of a list: "peer:8 channel", fields that tell items apart
-  std::string_view values = {};       // all that a text may be: "delta, wide delta"; "x=label"
+  std::string_view values = {};       // all that a text may be: "delta; wide delta"; "x=label"
 
   constexpr StatusField Label(std::string_view text) const;
   constexpr StatusField Metric(const char* name, std::string_view labels = {},
@@ -99,20 +99,35 @@ struct FieldNode {
   const FieldNode* Find(std::string_view field_name) const;  // null: there is none
 };
 
+// A word of the views that no field has: for what they make of several.
+struct ViewLabel {
+  std::string_view path;  // as of a field
+  std::string_view label;
+};
+
 std::span<const StatusField> PeerStatusFields();  // of shoald
 std::span<const StatusField> RunStatusFields();   // of shoal-scheduler
+std::span<const ViewLabel> PeerViewLabels();
+std::span<const ViewLabel> RunViewLabels();
 const FieldNode& PeerStatusTree();
 const FieldNode& RunStatusTree();
 
 // (value, label) of each value that a text may be; the label is the value where none is given.
 std::vector<std::pair<std::string_view, std::string_view>> ValuesOf(const StatusField& field);
 
-// What people read for a field, or for one of the values of a text. Without a label in the table:
-// the value, or the last name of the path.
+// What people read for a field, for one of the values of a text, or for a word of the views.
+// Without a label in the tables: the value, or the last name of the path.
 std::string PeerLabel(std::string_view path, std::string_view value = {});
 std::string RunLabel(std::string_view path, std::string_view value = {});
-// All labels of peers as a JSON object: by path, and by "path=value".
+// All labels of peers as a JSON object: by path, and by "path=value" for every value, in order.
 std::string PeerLabelsJson();
+
+// What the compute of a stage does or waits for: the values of work.time[].activity, in order.
+struct ActivityLabel {
+  std::string_view name, label;
+  std::string_view awaited;  // the label behind "waits for"; empty: it computes
+};
+const std::vector<ActivityLabel>& ActivityLabels();
 
 }  // namespace shoal::net
 

@@ -11,6 +11,11 @@ function label(path, value) {
   const key = value === undefined ? path : path + "=" + value;
   return (self.shoalLabels || {})[key] ?? value ?? path.split(".").pop();
 }
+// All values of a text, in the table's order.
+function valuesOf(path) {
+  const keys = Object.keys(self.shoalLabels || {}).filter(key => key.startsWith(path + "="));
+  return keys.map(key => key.slice(path.length + 1));
+}
 // What peers say reaches the page as text nodes and numbers only: it is never parsed as HTML.
 const num = x => Number.isFinite(x) ? x : 0;
 const list = x => Array.isArray(x) ? x : [];
@@ -108,8 +113,9 @@ function showCards(v, sum) {
   const cards = [[label("swarm.step"), v.steps ? `${v.step || 0} / ${v.steps}` : v.step || 0],
                  [label("swarm.loss"), num(v.loss) ? v.loss.toFixed(4) : "–"],
                  [label("work.samplesPerSecond"), num(v.speed) ? v.speed.toFixed(1) : "–"],
-                 [v.both ? "sent and received" : "sent, compressed", bytes(wire)], ["as fp32", bytes(raw)],
-                 ["compression", ratio(raw, wire)], ["delta stores", bytes(store)]];
+                 [label(v.both ? "traffic.payloadBothWays" : "traffic.payloadSent"), bytes(wire)],
+                 [label("traffic.forward.rawSentBytes"), bytes(raw)],
+                 [label("traffic.compression"), ratio(raw, wire)], [label("deltaStore.ofAll"), bytes(store)]];
   show("cards", ...cards.map(([label, value]) =>
     el("div", {class: "card"}, el("b", {}, value), el("span", {}, label))));
 }
@@ -198,9 +204,9 @@ function showRates(links) {
   show("rates-key", ...keyOf(series.map(s => [s.name, s.colour])));
 }
 function showLinks(links) {
-  const head = ["from", "to", ...["links[].channel", "links[].upBps", "limits.upBps", "links[].ratio",
-                "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
-                "links[].queueBytes"].map(path => label(path)), "stalled"];
+  const head = ["links[].from", "links[].to", "links[].channel", "links[].upBps", "limits.upBps",
+                "links[].ratio", "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
+                "links[].queueBytes", "links[].stalled"].map(path => label(path));
   show("links", headRow(head), ...links.map(l => {
     const limits = l.from.status.limits || {};
     const cells = [l.from.name, l.name, l.channel, l.connected ? rate(l.upBps) : "connecting",
@@ -211,12 +217,11 @@ function showLinks(links) {
     return row(cells);
   }));
 }
-// What a stage's compute does or waits for, in the order of the bars.
-const uses = [["forward", "#2563c9"], ["backward_input", "#1f8a4c"], ["backward_weights", "#7fb800"],
-              ["optimizer", "#6a4c93"], ["wait_input", "#f0c419"], ["wait_gradient", "#d9822b"],
-              ["wait_codec", "#c0392b"], ["wait_store", "#8a6d3b"], ["exchange", "#0f9aa8"],
-              ["wait_step", "#b8bfc6"]].map(
-                ([use, colour]) => [use, label("work.time[].activity", use), colour]);
+// What a stage's compute does or waits for, in the order of the bars, which is that of the table.
+const useColours = ["#2563c9", "#1f8a4c", "#7fb800", "#6a4c93", "#f0c419", "#d9822b", "#c0392b",
+                    "#8a6d3b", "#0f9aa8", "#b8bfc6"];
+const uses = valuesOf("work.time[].activity").map((use, i) =>
+  [use, label("work.time[].activity", use), useColours[i % useColours.length]]);
 const span = ms => num(ms) >= 0.5 ? ms < 1000 ? ms.toFixed(0) + " ms" : (ms / 1000).toFixed(2) + " s" : "–";
 // The order of work of a stage and its bounds; the simulation takes up to 64 micro-batches of a step.
 function scheduleCells(p) {
@@ -231,7 +236,7 @@ function showTime(v) {
     .sort((a, b) => (a.pipeline - b.pipeline) || (a.stage - b.stage));
   $("time-box").style.display = placed.length ? "" : "none";
   const seen = new Set();
-  const head = ["peer", "", ...["schedule", "inFlightMax", "pendingWeightsMax", "memoryMaxBytes",
+  const head = [label("links[].name"), "", ...["schedule", "inFlightMax", "pendingWeightsMax", "memoryMaxBytes",
                 "simulatedMs", "unlimitedMs"].map(name => label("work." + name))];
   show("time", headRow(head), ...placed.map(p => {
     const now = Object.fromEntries(list(p.status.work.time).map(t => [t.activity, num(t.ms)]));
@@ -263,13 +268,13 @@ function showEnds(v) {
     .sort((a, b) => (a.from.pipeline - b.from.pipeline) || (a.boundary - b.boundary));
   $("ends-box").style.display = ends.length ? "" : "none";
   const of = name => label("boundaries[]." + name);
-  const head = ["peer", of("boundary"), "sends", of("mode"), of("relativeDelta"), of("lastRelativeDelta"),
-                "error of what is sent", of("firstVisits"), of("deltaHits"), of("resends")];
+  const head = [label("links[].name"), ...["boundary", "side", "mode", "relativeDelta",
+                "lastRelativeDelta", "forwardError", "firstVisits", "deltaHits", "resends"].map(of)];
   show("ends", headRow(head), ...ends.map(e => {
     const sender = e.side === "sender";
     const low = sender ? null : e.lowRank;
     const mode = low ? `${part(low.part)} low rank` : e.mode || "–";
-    const cells = [e.from.name, e.boundary, sender ? "activations" : "gradients", mode,
+    const cells = [e.from.name, e.boundary, label("boundaries[].side", e.side), mode,
                    part(e.relativeDelta ?? NaN), part(e.lastRelativeDelta ?? NaN),
                    part((sender ? e.forwardError : e.backwardError) ?? NaN), e.firstVisits,
                    e.deltaHits, e.resends];
@@ -289,9 +294,10 @@ function showHealth(v) {
     el("p", {}, el("b", {}, v.both ? "" : who.join(", ") + ": "), text)));
 }
 function showKinds(sum) {
-  show("kinds", headRow(["kind", "on the wire", "as fp32", "ratio"]),
+  const of = name => label("traffic." + name);
+  show("kinds", headRow(["kind", "payload", "forward.rawSentBytes", "forward.ratio"].map(of)),
        ...Object.entries(sum).map(([kind, k]) =>
-         row([kind, bytes(k.wire), k.raw ? bytes(k.raw) : "–", k.raw ? ratio(k.raw, k.wire) : "–"])));
+         row([of(kind), bytes(k.wire), k.raw ? bytes(k.raw) : "–", k.raw ? ratio(k.raw, k.wire) : "–"])));
 }
 async function refresh() {
   try {

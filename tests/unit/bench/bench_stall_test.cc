@@ -37,8 +37,19 @@ TEST(DescribeStall, SaysWhoWaitsForWhat) {
        Looks(Peer(0, {{"wait_step", 7}}), Peer(0, {{"wait_step", 7}, {"forward", 300}}))});
   EXPECT_EQ(text,
             "the run is training; stage 0 (peer-2) computes (forward); stage 1 (peer-1) waits for "
-            "a gradient of stage 2, its link to peer-0 is down, 2.00 KiB wait to go to peer-2; "
-            "stage 2 (peer-0) waits for an activation of stage 1");
+            "gradients of stage 2, its link to peer-0 is down, 2.00 KiB wait to go to peer-2; "
+            "stage 2 (peer-0) waits for activations of stage 1");
+}
+
+TEST(DescribeStall, UsesTheWordsOfTheStatusTable) {
+  const auto said = [](const char* use) {
+    return DescribeStall(Scheduler("training", ""), {Looks(Peer(0, {}), Peer(0, {{use, 5}}))});
+  };
+  EXPECT_THAT(said("backward_input"), HasSubstr("(peer-0) computes (input gradients)"));
+  EXPECT_THAT(said("wait_store"), HasSubstr("(peer-0) waits for its store"));
+  EXPECT_THAT(said("exchange"), HasSubstr("(peer-0) waits for exchange of gradients"));
+  EXPECT_THAT(said("wait_step"), HasSubstr("(peer-0) waits for end of step"));
+  EXPECT_THAT(said("dance"), HasSubstr("(peer-0) computes (dance)"));
 }
 
 TEST(DescribeStall, NamesThoseWhoDoNotAnswerFirst) {

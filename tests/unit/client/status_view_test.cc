@@ -54,7 +54,7 @@ constexpr const char* kPeerText =
     "  line         takes 18 Mbit/s up, as measured; uploads keep to 19 Mbit/s\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
-    "  waits for    gradients of cellar 27 %, own codec 3 %\n"
+    "  waits for    gradients of cellar 27 %, its codec 3 %\n"
     "  schedule     zero-bubble: at most 12 micro-batches in flight, 9 with weight gradients "
     "pending, "
     "up to 3.00 MiB of memory; simulated step 6.3s, 6.2s without bounds\n"

@@ -124,19 +124,71 @@ TEST(StatusFields, LabelsComeFromTheTable) {
   EXPECT_EQ(RunLabel("members[].peer"), "id");
   EXPECT_THAT(PeerLabelsJson(), HasSubstr(R"("links[].rttMs":"rtt")"));
   EXPECT_THAT(PeerLabelsJson(), HasSubstr(R"("work.time[].activity=exchange":)"));
+  EXPECT_THAT(PeerLabelsJson(), HasSubstr(R"("work.time[].activity=forward":"forward")"));
+  EXPECT_EQ(PeerLabel("links[].stalled"), "stalled");
+  EXPECT_EQ(RunLabel("members[].position"), "position");
   EXPECT_TRUE(StatusScript().starts_with("\"use strict\";\nself.shoalLabels = {\""));
 }
 
-// What the page asks for a label is a field.
+TEST(StatusFields, WordsOfTheViewsAreNoFields) {
+  for (const ViewLabel& view : PeerViewLabels()) {
+    for (const StatusField& field : PeerStatusFields()) EXPECT_NE(field.path, view.path);
+  }
+  for (const ViewLabel& view : RunViewLabels()) {
+    for (const StatusField& field : RunStatusFields()) EXPECT_NE(field.path, view.path);
+  }
+}
+
+TEST(StatusFields, ActivitiesComputeOrAwaitWhatTheirLabelSays) {
+  std::string text;
+  for (const ActivityLabel& activity : ActivityLabels()) {
+    text += std::string(activity.awaited.empty() ? activity.name : activity.awaited) + "; ";
+    EXPECT_TRUE(activity.label.ends_with(activity.awaited));
+  }
+  EXPECT_EQ(text,
+            "forward; backward_input; backward_weights; optimizer; activations; gradients; "
+            "its codec; its store; exchange of gradients; end of step; ");
+}
+
+// Those of one word may be ids and names of properties, too.
+TEST(StatusFields, NoViewWritesALabelOfSeveralWordsItself) {
+  const std::string source = test_support::Environment("SHOAL_SOURCE_DIR") + "/";
+  std::vector<std::string> labels;
+  for (const auto& [fields, views] : {std::pair(PeerStatusFields(), PeerViewLabels()),
+                                      std::pair(RunStatusFields(), RunViewLabels())}) {
+    for (const ViewLabel& view : views) labels.emplace_back(view.label);
+    for (const StatusField& field : fields) {
+      labels.emplace_back(field.label);
+      for (const auto& [value, label] : ValuesOf(field)) labels.emplace_back(label);
+    }
+  }
+  std::erase_if(labels, [](const std::string& label) {
+    return label.find(' ') == std::string::npos || label == "wide delta";
+  });
+  EXPECT_GT(labels.size(), 15u);
+  for (const char* path : {"net/http/status_page.js", "client/peer_view.cc", "client/swarm_view.cc",
+                           "client/stage_time_view.cc", "bench/bench_stall.cc"}) {
+    const Result<std::string> text = ReadFile(source + path, 1 << 20);
+    ASSERT_TRUE(text.ok()) << text.status().ToString();
+    for (const std::string& label : labels) {
+      EXPECT_THAT(*text, Not(HasSubstr("\"" + label + "\""))) << path;
+      EXPECT_THAT(*text, Not(HasSubstr("\"  " + label + "\""))) << path;
+    }
+  }
+}
+
+// What the page asks for a label is a field, or a word of the views.
 TEST(StatusFields, ThePageNamesFieldsOfTheTable) {
   const std::string script(StatusScript());
-  const std::regex quoted(R"re("((?:links\[\]|limits|swarm|work)\.[A-Za-z\[\].]+)")re");
+  const std::regex quoted(
+      R"re("((?:links\[\]|limits|swarm|work|traffic|deltaStore)\.[A-Za-z\[\].]+)")re");
   int found = 0;
   for (std::sregex_iterator match(script.begin(), script.end(), quoted), end; match != end;
        ++match, ++found) {
     const std::string path = (*match)[1];
     bool known = false;
     for (const StatusField& field : PeerStatusFields()) known = known || field.path == path;
+    for (const ViewLabel& view : PeerViewLabels()) known = known || view.path == path;
     EXPECT_TRUE(known || path.ends_with(".")) << path;
   }
   EXPECT_GT(found, 10);
