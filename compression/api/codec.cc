@@ -32,7 +32,7 @@ double CodingStats::relative_delta() const { return Ratio(deltas, based); }
 
 Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward) {
   if (forward.keeps_residual()) {
-    const std::string inner = forward.spec().substr(0, forward.spec().rfind(','));
+    const std::string inner = WithoutOptions(forward.spec(), {"feedback"});
     return InvalidArgument("forward codec " + forward.spec() +
                            " feeds back what it did not send, which is for gradients; for "
                            "activations take aqsgd:delta=" +

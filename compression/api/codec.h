@@ -144,12 +144,18 @@ class MessageCodec {
 // name, option or value is an error that lists what is allowed.
 Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden);
 
+// The codec whose decoded values are the fp32 values themselves.
+inline constexpr char kLosslessCodec[] = "raw:dtype=fp32";
+
 // What a codec is, whatever the model.
 struct CodecTraits {
   bool exact = false;          // decodes to the values, rounded to a number format
+  bool lossless = false;       // decodes to the fp32 values themselves
   bool unbiased = false;       // decoded values are right on average
+  bool keeps_m = false;        // MessageCodec::keeps_m
   bool feedback = false;       // gradients in this spec may take error feedback
   bool entropy_coder = false;  // `+zstd` or `+rans` may follow the name
+  bool device_form = false;    // MakeDeviceCodec makes it, too (device/device_codec.h)
 };
 // An error if no codec has this name; options are not checked.
 Result<CodecTraits> TraitsOf(std::string_view spec);

@@ -35,6 +35,18 @@ std::string_view CodecSpec::Option(std::string_view key) const {
   return {};
 }
 
+std::string CodecSpec::Text(std::span<const std::string_view> left_out) const {
+  std::string text(name);
+  if (!coder.empty()) text += "+" + std::string(coder);
+  char before = ':';
+  for (const auto& [key, value] : options) {
+    if (std::find(left_out.begin(), left_out.end(), key) != left_out.end()) continue;
+    text += before + std::string(key) + "=" + std::string(value);
+    before = ',';
+  }
+  return text;
+}
+
 Status SpecError(std::string_view spec, const std::string& what, std::string_view kind) {
   return InvalidArgument(std::string(kind) + " '" + std::string(spec.substr(0, kSpecBytesMax)) +
                          "': " + what);
@@ -138,6 +150,22 @@ Result<std::size_t> ChoiceOption(const CodecSpec& spec, std::string_view key,
 std::string Nested(std::string spec) {
   std::replace(spec.begin(), spec.end(), ',', '/');
   return spec;
+}
+
+std::string_view SpecOptions(std::string_view spec) {
+  const std::size_t colon = spec.find(':');
+  return colon == std::string_view::npos ? std::string_view() : spec.substr(colon + 1);
+}
+
+std::string WithOptions(std::string spec, std::string_view options) {
+  spec += SpecOptions(spec).empty() ? ':' : ',';
+  return spec.append(options);
+}
+
+std::string WithoutOptions(std::string_view spec, std::initializer_list<std::string_view> keys) {
+  const Result<CodecSpec> parsed = ParseCodecSpec(spec, ',');
+  if (!parsed.ok()) return std::string(spec);
+  return parsed->Text(std::span(keys.begin(), keys.size()));
 }
 
 }  // namespace shoal::compression

@@ -27,6 +27,8 @@ struct CodecSpec {
 
   // The value of `key`, empty if absent.
   std::string_view Option(std::string_view key) const;
+  // The spec as it is written, with ',' between its options, but for those that are `left_out`.
+  std::string Text(std::span<const std::string_view> left_out = {}) const;
 };
 
 inline constexpr std::size_t kSpecBytesMax = 256;
@@ -62,6 +64,12 @@ Result<std::size_t> ChoiceOption(const CodecSpec& spec, std::string_view key,
                                  std::initializer_list<std::string_view> names);
 // A canonical spec as it is written inside another one.
 std::string Nested(std::string spec);
+// The options of a canonical spec, "key=value,...": what follows its name.
+std::string_view SpecOptions(std::string_view spec);
+// The spec with these, "key=value,...", behind its own.
+std::string WithOptions(std::string spec, std::string_view options);
+// The spec without some of its own; text that is no spec stays as it is.
+std::string WithoutOptions(std::string_view spec, std::initializer_list<std::string_view> keys);
 
 }  // namespace shoal::compression
 

@@ -21,9 +21,8 @@ class CocktailCodec final : public PlainCodec {
   CocktailCodec(std::uint32_t stride, double ratio, int bits, std::uint32_t bucket,
                 EntropyCoder coder)
       : stride_(stride), topk_(ratio, bits, bucket, coder) {
-    const std::string inner = topk_.spec();
     spec_ = "cocktail" + std::string(EntropySuffix(coder)) + ":stride=" + std::to_string(stride_) +
-            "," + inner.substr(inner.find(':') + 1);
+            "," + std::string(SpecOptions(topk_.spec()));
   }
 
   const std::string& spec() const override { return spec_; }
@@ -129,7 +128,7 @@ const CodecEntry& CocktailEntry() {
       .usage = "cocktail:stride=1..10000,ratio=0.0001..1,bits=1..8[,bucket=N]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kGroupsHaveFeedback; },
   };
   return kEntry;

@@ -1,5 +1,7 @@
 #include "compression/api/codec_advice.h"
 
+#include <algorithm>
+
 #include "compression/api/codec_spec.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_registry.h"
@@ -7,21 +9,17 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::uint32_t kChannelBits = 6;  // fewer cost, with scales per channel
-
 // Of this spec and of those inside it.
-void AdviseScales(std::string_view key, const CodecSpec& spec, Advice* advice) {
-  const auto bits = SpecNumber(spec.Option("bits")).value_or(UINT32_MAX);
-  if (spec.Option("bucket") == "channel" && bits < kChannelBits) {
-    AddAdvice(key, spec,
-              "one scale per channel for all tokens costs 11 to 14 % at 2 bits forward and 4 "
-              "backward, a scale per bucket 0.5 %; leave out bucket=channel",
-              advice);
-  }
+void AdviseCosts(std::string_view key, const CodecSpec& spec, Advice* advice) {
+  const CodecEntry* const entry = FindCodec(spec.name);
+  if (entry == nullptr) return;
+  const std::string_view cost =
+      entry->known_cost == nullptr ? std::string_view() : entry->known_cost(spec);
+  if (!cost.empty()) AddAdvice(key, spec, std::string(cost), advice);
   for (const auto& [name, value] : spec.options) {
-    if (value.find(':') == std::string_view::npos) continue;
+    if (std::ranges::find(entry->nested_keys, name) == entry->nested_keys.end()) continue;
     if (const auto nested = ParseCodecSpec(value, '/'); nested.ok()) {
-      AdviseScales(name, *nested, advice);
+      AdviseCosts(name, *nested, advice);
     }
   }
 }
@@ -38,23 +36,18 @@ void AdviseFeedback(const CodecChoice& choice, const CodecSpec& spec, Advice* ad
 
 }  // namespace
 
-void AddAdvice(std::string_view key, const CodecSpec& spec, const std::string& what,
-               Advice* advice) {
-  advice->push_back(std::string(key) + " = \"" + std::string(spec.text) + "\": " + what);
-}
-
 std::vector<std::string> CodecAdvice(const CodecChoice& choice) {
   Advice advice;
   if (choice.boundaries == 0) return advice;
   if (const auto forward = ParseCodecSpec(choice.forward, ','); forward.ok()) {
-    AdviseScales("forward", *forward, &advice);
+    AdviseCosts("forward", *forward, &advice);
     const CodecEntry* const entry = FindCodec(forward->name);
     if (entry != nullptr && entry->advise_forward != nullptr) {
       entry->advise_forward(choice, *forward, &advice);
     }
   }
   if (const auto backward = ParseCodecSpec(choice.backward, ','); backward.ok()) {
-    AdviseScales("backward", *backward, &advice);
+    AdviseCosts("backward", *backward, &advice);
     AdviseFeedback(choice, *backward, &advice);
     const CodecEntry* const entry = FindCodec(backward->name);
     if (entry != nullptr && entry->advise_backward != nullptr) {

@@ -23,19 +23,10 @@
 namespace shoal::compression {
 
 struct CodecEntry;
-struct AqsgdParts;
-struct LowRankParts;
 
 using PlainPointer = std::shared_ptr<const PlainCodec>;
+using MessagePointer = std::shared_ptr<const MessageCodec>;
 using Advice = std::vector<std::string>;
-
-// What a spec stands for: one of `plain` (with or without error feedback), `aqsgd` and `low_rank`.
-struct CodecParts {
-  PlainPointer plain;
-  bool feedback = false;
-  std::shared_ptr<const AqsgdParts> aqsgd;
-  std::shared_ptr<const LowRankParts> low_rank;
-};
 
 // A codec without memory that an option of another spec names.
 struct NestedCodec {
@@ -50,22 +41,33 @@ using MakeNested = Result<NestedCodec> (*)(const CodecSpec& outer, std::string_v
 
 struct CodecEntry {
   std::string_view name;
-  std::string_view usage;                  // name and options, as errors list them
-  std::span<const std::string_view> keys;  // the options it takes
-  bool entropy_coder = false;              // `+zstd` or `+rans` may follow the name
-  bool exact = false;  // decodes to the values themselves, rounded to a number format
+  std::string_view usage;                              // name and options, as errors list them
+  std::span<const std::string_view> keys;              // the options it takes
+  std::span<const std::string_view> nested_keys = {};  // those whose values are specs of codecs
 
-  // One of these makes it. `make`: a codec without memory, which others may nest. `compose`: one
-  // that keeps m or a memory per link, out of nested ones.
-  Result<PlainPointer> (*make)(const CodecSpec& spec, std::uint32_t hidden) = nullptr;
-  Result<CodecParts> (*compose)(const CodecSpec& spec, std::uint32_t hidden,
-                                MakeNested nested) = nullptr;
+  bool entropy_coder = false;  // `+zstd` or `+rans` may follow the name
+  bool exact = false;          // decodes to the values themselves, rounded to a number format
+  bool keeps_m = false;        // MessageCodec::keeps_m of what it makes
+  // It has a line in compression/device/device_registry.cc. A spec has a form on a device if all
+  // the codecs that it nests have one, and without error feedback.
+  bool device_form = false;
+
+  // One of these makes it. `make_plain`: a codec without memory, which others may nest. `make`: any
+  // other one, out of nested ones.
+  Result<PlainPointer> (*make_plain)(const CodecSpec& spec, std::uint32_t hidden) = nullptr;
+  Result<MessagePointer> (*make)(const CodecSpec& spec, std::uint32_t hidden,
+                                 MakeNested nested) = nullptr;
 
   // Why gradients in this spec take no error feedback, as "why; what to do"; empty: they may. An
   // entry without the function takes feedback.
   std::string_view (*no_feedback)(const CodecSpec& spec) = nullptr;
   // Whether decoded values are right on average, whatever the values. Without: never.
   bool (*unbiased)(const CodecSpec& spec) = nullptr;
+  // Whether decoded values are the fp32 values themselves. Without: never.
+  bool (*lossless)(const CodecSpec& spec) = nullptr;
+  // What is known of its cost in either direction and inside of other specs, as "why; what to do";
+  // empty: nothing.
+  std::string_view (*known_cost)(const CodecSpec& spec) = nullptr;
   // Adds what is known to cost quality or bytes (codec_advice.h).
   void (*advise_forward)(const CodecChoice& choice, const CodecSpec& spec,
                          Advice* advice) = nullptr;

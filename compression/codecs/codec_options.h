@@ -38,6 +38,8 @@ inline constexpr std::string_view kGroupsHaveFeedback =
 // `feedback=` of codecs of bits and levels: why this spec takes none, or nothing.
 std::string_view RoundingForbidsFeedback(const CodecSpec& spec);
 std::string_view AffineForbidsFeedback(const CodecSpec& spec, bool affine);
+// CodecEntry::known_cost of codecs that take bucket=channel.
+std::string_view CostOfChannelScales(const CodecSpec& spec);
 // Unbiased by stochastic rounding, unless levels end inside of a bucket's largest values, as those
 // of `midrise` do, and shrink them.
 bool StochasticIsUnbiased(const CodecSpec& spec);

@@ -68,8 +68,45 @@ Status CheckOptions(const CodecEntry& entry, const CodecSpec& spec) {
   return CheckKeys(spec, entry.keys);
 }
 
-Result<NestedCodec> Nest(const CodecSpec& outer, std::string_view key, std::string_view text,
-                         std::uint32_t hidden) {
+// Takes the option `feedback` out of a spec that is not inside another one; what it says.
+Result<bool> TakeFeedback(const CodecEntry& entry, CodecSpec* spec) {
+  if (spec->Option("feedback").empty()) return false;
+  if (entry.make_plain == nullptr) return SpecError(*spec, std::string(NoFeedback(entry, *spec)));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t on, ChoiceOption(*spec, "feedback", {"off", "on"}));
+  const std::string_view why = NoFeedback(entry, *spec);
+  if (on == 1 && !why.empty()) return SpecError(*spec, std::string(why));
+  std::erase_if(spec->options, [](const auto& option) { return option.first == "feedback"; });
+  return on == 1;
+}
+
+// Of the codec and of all that its options name.
+bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
+  if (!entry.device_form || spec.Option("feedback") == "on") return false;
+  return std::ranges::all_of(entry.nested_keys, [&](std::string_view key) {
+    if (spec.Option(key).empty()) return true;
+    const Result<CodecSpec> nested = ParseCodecSpec(spec.Option(key), '/');
+    const CodecEntry* const inner = nested.ok() ? FindCodec(nested->name) : nullptr;
+    return inner != nullptr && HasDeviceForm(*inner, *nested);
+  });
+}
+
+}  // namespace
+
+std::vector<const CodecEntry*> Codecs() {
+  std::vector<const CodecEntry*> codecs;
+  for (const Entry of : kEntries) codecs.push_back(&of());
+  return codecs;
+}
+
+const CodecEntry* FindCodec(std::string_view name) {
+  for (const Entry of : kEntries) {
+    if (of().name == name) return &of();
+  }
+  return nullptr;
+}
+
+Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std::string_view text,
+                              std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, '/'));
   if (!spec.Option("feedback").empty()) {
     const CodecEntry* const around = FindCodec(outer.name);
@@ -79,7 +116,7 @@ Result<NestedCodec> Nest(const CodecSpec& outer, std::string_view key, std::stri
   }
   const std::string name(key);
   const CodecEntry* const entry = FindCodec(spec.name);
-  if (entry == nullptr || entry->make == nullptr) {
+  if (entry == nullptr || entry->make_plain == nullptr) {
     return SpecError(outer, name + "=" + std::string(text) + "; allowed are " + name +
                                 "=raw:dtype=..., " + name +
                                 "=direct:bits=... and specs of tiles, topk and dithered, further " +
@@ -87,7 +124,7 @@ Result<NestedCodec> Nest(const CodecSpec& outer, std::string_view key, std::stri
   }
   const auto made = [&]() -> Result<PlainPointer> {
     SHOAL_RETURN_IF_ERROR(CheckOptions(*entry, spec));
-    return entry->make(spec, hidden);
+    return entry->make_plain(spec, hidden);
   }();
   if (!made.ok()) {
     return made.status().WithContext(name + " of '" + std::string(outer.text) + "'");
@@ -95,52 +132,29 @@ Result<NestedCodec> Nest(const CodecSpec& outer, std::string_view key, std::stri
   return NestedCodec{*made, entry};
 }
 
-// Takes the option `feedback` out of a spec that is not inside another one; what it says.
-Result<bool> TakeFeedback(const CodecEntry& entry, CodecSpec* spec) {
-  if (spec->Option("feedback").empty()) return false;
-  if (entry.make == nullptr) return SpecError(*spec, std::string(NoFeedback(entry, *spec)));
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t on, ChoiceOption(*spec, "feedback", {"off", "on"}));
-  const std::string_view why = NoFeedback(entry, *spec);
-  if (on == 1 && !why.empty()) return SpecError(*spec, std::string(why));
-  std::erase_if(spec->options, [](const auto& option) { return option.first == "feedback"; });
-  return on == 1;
-}
-
-}  // namespace
-
-const CodecEntry* FindCodec(std::string_view name) {
-  for (const Entry of : kEntries) {
-    if (of().name == name) return &of();
-  }
-  return nullptr;
-}
-
-Result<CodecParts> ParseCodec(std::string_view text, std::uint32_t hidden) {
+Result<ParsedCodec> ParseCodec(std::string_view text, std::uint32_t hidden) {
   if (hidden < 1 || hidden > kHiddenMax) {
     return InvalidArgument("codec: hidden size " + std::to_string(hidden) +
                            " is outside 1 to 1048576");
   }
-  SHOAL_ASSIGN_OR_RETURN(CodecSpec spec, ParseCodecSpec(text, ','));
-  const CodecEntry* const entry = FindCodec(spec.name);
-  if (entry == nullptr) {
-    return SpecError(spec,
-                     "unknown codec '" + std::string(spec.name) + "'; known are " + KnownCodecs());
+  ParsedCodec parsed;
+  SHOAL_ASSIGN_OR_RETURN(parsed.spec, ParseCodecSpec(text, ','));
+  parsed.entry = FindCodec(parsed.spec.name);
+  if (parsed.entry == nullptr) {
+    return SpecError(parsed.spec, "unknown codec '" + std::string(parsed.spec.name) +
+                                      "'; known are " + KnownCodecs());
   }
-  SHOAL_ASSIGN_OR_RETURN(const bool feedback, TakeFeedback(*entry, &spec));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(*entry, spec));
-  if (entry->compose != nullptr) return entry->compose(spec, hidden, Nest);
-  CodecParts parts;
-  parts.feedback = feedback;
-  SHOAL_ASSIGN_OR_RETURN(parts.plain, entry->make(spec, hidden));
-  return parts;
+  SHOAL_ASSIGN_OR_RETURN(parsed.feedback, TakeFeedback(*parsed.entry, &parsed.spec));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(*parsed.entry, parsed.spec));
+  return parsed;
 }
 
-Result<std::shared_ptr<const MessageCodec>> MakeCodec(std::string_view spec, std::uint32_t hidden) {
-  SHOAL_ASSIGN_OR_RETURN(CodecParts parts, ParseCodec(spec, hidden));
-  if (parts.aqsgd != nullptr) return NewAqsgdCodec(*parts.aqsgd);
-  if (parts.low_rank != nullptr) return NewLowRankCodec(*parts.low_rank);
-  return parts.feedback ? NewFeedbackCodec(std::move(parts.plain))
-                        : NewPlainMessageCodec(std::move(parts.plain));
+Result<MessagePointer> MakeCodec(std::string_view text, std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const ParsedCodec parsed, ParseCodec(text, hidden));
+  if (parsed.entry->make != nullptr) return parsed.entry->make(parsed.spec, hidden, NestCodec);
+  SHOAL_ASSIGN_OR_RETURN(PlainPointer plain, parsed.entry->make_plain(parsed.spec, hidden));
+  return parsed.feedback ? NewFeedbackCodec(std::move(plain))
+                         : NewPlainMessageCodec(std::move(plain));
 }
 
 Result<CodecTraits> TraitsOf(std::string_view text) {
@@ -149,9 +163,12 @@ Result<CodecTraits> TraitsOf(std::string_view text) {
   if (entry == nullptr) return SpecError(spec, "unknown codec; known are " + KnownCodecs());
   CodecTraits traits;
   traits.exact = entry->exact;
+  traits.lossless = entry->lossless != nullptr && entry->lossless(spec);
   traits.unbiased = entry->unbiased != nullptr && entry->unbiased(spec);
+  traits.keeps_m = entry->keeps_m;
   traits.feedback = NoFeedback(*entry, spec).empty();
   traits.entropy_coder = entry->entropy_coder;
+  traits.device_form = HasDeviceForm(*entry, spec);
   return traits;
 }
 

@@ -1,4 +1,4 @@
-// The list of codecs, and what a spec stands for. Internal to compression/; from outside: MakeCodec
+// The list of codecs, and which one a spec names. Internal to compression/; from outside: MakeCodec
 // and TraitsOf (codec.h). Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_CODECS_CODEC_REGISTRY_H_
@@ -6,17 +6,28 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "compression/codecs/codec_entry.h"
 
 namespace shoal::compression {
 
+// All, in the order in which errors list them.
+std::vector<const CodecEntry*> Codecs();
 // The entry of this name, or null.
 const CodecEntry* FindCodec(std::string_view name);
 
-// As MakeCodec, in parts, for codecs that are built of the same ones (device_codec.h).
-Result<CodecParts> ParseCodec(std::string_view spec, std::uint32_t hidden);
+// A spec whose codec takes its options; their values are the codec's to check. Views into the text.
+struct ParsedCodec {
+  const CodecEntry* entry = nullptr;
+  CodecSpec spec;  // without `feedback`
+  bool feedback = false;
+};
+Result<ParsedCodec> ParseCodec(std::string_view text, std::uint32_t hidden);
+// MakeNested, of all codecs.
+Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std::string_view text,
+                              std::uint32_t hidden);
 
 }  // namespace shoal::compression
 

@@ -51,9 +51,11 @@ const CodecEntry& DirectEntry() {
       .usage = "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .device_form = true,
+      .make_plain = Make,
       .no_feedback = NoFeedback,
       .unbiased = StochasticIsUnbiased,
+      .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
       .advise_backward = AdviseBackward,
   };

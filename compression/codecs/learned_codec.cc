@@ -115,7 +115,7 @@ const CodecEntry& LearnedEntry() {
       .usage = "learned:bits=1..5[,bucket=N][,levels=HEX]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kGroupsHaveFeedback; },
   };
   return kEntry;

@@ -16,7 +16,7 @@ constexpr std::size_t kTypeAt = std::string_view("raw:dtype=").size();
 
 std::string SpecOf(ValueType type) {
   switch (type) {
-    case ValueType::kFp32: return "raw:dtype=fp32";
+    case ValueType::kFp32: return kLosslessCodec;
     case ValueType::kFp16: return "raw:dtype=fp16";
     case ValueType::kBf16: return "raw:dtype=bf16";
   }
@@ -142,10 +142,12 @@ const CodecEntry& RawEntry() {
       .usage = "raw:dtype=fp32|fp16|bf16",
       .keys = kKeys,
       .exact = true,
-      .make = Make,
+      .device_form = true,
+      .make_plain = Make,
       .no_feedback = [](const CodecSpec&) -> std::string_view {
         return "raw leaves nothing to feed back; leave feedback out";
       },
+      .lossless = [](const CodecSpec& spec) { return spec.Option("dtype") == "fp32"; },
   };
   return kEntry;
 }

@@ -79,7 +79,7 @@ const CodecEntry& ShiftedEntry() {
       .usage = "shifted:bits=1..8[,bucket=N]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
       .unbiased = [](const CodecSpec&) { return true; },
   };

@@ -64,7 +64,8 @@ const CodecEntry& TilesEntry() {
       .usage = "tiles:bits=1..8[,tile=N][,levels=][,scale=][,rounding=][,adaptive=on]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .device_form = true,
+      .make_plain = Make,
       .no_feedback = NoFeedback,
       .unbiased = StochasticIsUnbiased,
   };

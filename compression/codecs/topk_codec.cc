@@ -275,7 +275,8 @@ const CodecEntry& TopKEntry() {
       .usage = "topk:ratio=0.0001..1,bits=1..8[,bucket=N]",
       .keys = kKeys,
       .entropy_coder = true,
-      .make = Make,
+      .device_form = true,
+      .make_plain = Make,
       .advise_backward = AdviseBackward,
   };
   return kEntry;

@@ -66,7 +66,7 @@ class DeviceCodec {
 };
 
 // As MakeCodec. Unavailable, with the reason, where there is no device or the build has no CUDA;
-// unimplemented for a spec that has no form on a device: feedback=on.
+// unimplemented for a spec that has no form on a device (CodecTraits).
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(std::string_view spec, std::uint32_t hidden);
 // The same on any queue.
 Result<std::unique_ptr<DeviceCodec>> NewDeviceCodec(std::string_view spec, std::uint32_t hidden,

@@ -1,4 +1,5 @@
-// Which codecs have a form on a device. Internal to compression/. Thread: any.
+// Which codecs have a form on a device. From outside of compression/: MakeDeviceCodec
+// (device_codec.h), which is defined here. Internal to compression/. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
 #define SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
@@ -11,7 +12,7 @@
 
 namespace shoal::compression {
 
-// Unimplemented if the codec has no form on a device. `codec` outlives the section.
+// MakeSection, of all codecs.
 Result<std::unique_ptr<DeviceSection>> NewDeviceSection(const PlainCodec& codec);
 
 }  // namespace shoal::compression

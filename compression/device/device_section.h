@@ -104,6 +104,10 @@ class DeviceSection {
                         bool delta) = 0;
 };
 
+// Makes the section of a codec, which outlives it; unimplemented if the codec has no form on a
+// device.
+using MakeSection = Result<std::unique_ptr<DeviceSection>> (*)(const PlainCodec& codec);
+
 }  // namespace shoal::compression
 
 #endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_SECTION_H_

@@ -207,7 +207,7 @@ Status AqsgdCodec::Decode(std::span<const std::byte> payload,
 
 }  // namespace
 
-std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts) {
+MessagePointer NewAqsgdCodec(AqsgdParts parts) {
   return std::make_shared<AqsgdCodec>(std::move(parts));
 }
 

@@ -11,11 +11,13 @@
 #ifndef SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_AQSGD_AQSGD_CODEC_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "compression/api/codec.h"
 #include "compression/api/m_format.h"
+#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/direct_codec.h"
 #include "compression/codecs/plain_codec.h"
 
@@ -33,7 +35,10 @@ struct AqsgdParts {
   std::shared_ptr<const DirectCodec> one_pass;
 };
 
-std::shared_ptr<const MessageCodec> NewAqsgdCodec(AqsgdParts parts);
+// What a spec stands for, on whatever machine its parts work.
+Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested);
+
+MessagePointer NewAqsgdCodec(AqsgdParts parts);
 
 const CodecEntry& AqsgdEntry();
 

@@ -60,38 +60,8 @@ Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
   }
   SHOAL_ASSIGN_OR_RETURN(changes.coder, EntropyOption(spec));
   SHOAL_ASSIGN_OR_RETURN(changes.bits, BitsOption(spec));
-  changes.options = changes.codec->spec().substr(changes.codec->spec().find(':') + 1);
+  changes.options = SpecOptions(changes.codec->spec());
   return changes;
-}
-
-Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
-  const bool named = !spec.Option("delta").empty();
-  SHOAL_ASSIGN_OR_RETURN(const Changes changes,
-                         named ? NamedChanges(spec, hidden, nested) : OwnChanges(spec, hidden));
-  AqsgdParts parts;
-  parts.delta = changes.codec;
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
-  parts.m = MFormat(16 >> m);
-  parts.wide = MidRise(std::min(2 * changes.bits, static_cast<int>(kCodeBitsMax)), changes.bucket,
-                       changes.coder);
-  if (parts.m.bits() == 16) parts.one_pass = changes.buckets;
-  std::string_view first = spec.Option("first_visit");
-  if (first.empty()) first = kFirstVisitDefault;
-  SHOAL_ASSIGN_OR_RETURN(const NestedCodec first_visit, nested(spec, "first_visit", first, hidden));
-  parts.first_visit = first_visit.codec;
-  // All samples of a step as exact values would be many times what the run sends otherwise.
-  parts.full = first_visit.entry->exact
-                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.coder))
-                   : parts.first_visit;
-  parts.spec = "aqsgd" + std::string(EntropySuffix(changes.coder)) + ":" + changes.options +
-               ",first_visit=" + Nested(parts.first_visit->spec());
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
-  parts.guarded = guard == 0;
-  if (!parts.guarded) parts.spec += ",guard=off";
-  if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
-  CodecParts made;
-  made.aqsgd = std::make_shared<const AqsgdParts>(std::move(parts));
-  return made;
 }
 
 std::uint32_t Bits(const CodecSpec& spec) {
@@ -120,22 +90,60 @@ void AdviseForward(const CodecChoice& choice, const CodecSpec& spec, Advice* adv
   }
 }
 
+Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+  SHOAL_ASSIGN_OR_RETURN(AqsgdParts parts, MakeAqsgdParts(spec, hidden, nested));
+  return NewAqsgdCodec(std::move(parts));
+}
+
 constexpr std::string_view kKeys[] = {"bits",     "bucket", "first_visit", "levels", "scale",
                                       "rounding", "m",      "guard",       "delta"};
+constexpr std::string_view kNestedKeys[] = {"delta", "first_visit"};
 
 }  // namespace
+
+Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+  const bool named = !spec.Option("delta").empty();
+  SHOAL_ASSIGN_OR_RETURN(const Changes changes,
+                         named ? NamedChanges(spec, hidden, nested) : OwnChanges(spec, hidden));
+  AqsgdParts parts;
+  parts.delta = changes.codec;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
+  parts.m = MFormat(16 >> m);
+  parts.wide = MidRise(std::min(2 * changes.bits, static_cast<int>(kCodeBitsMax)), changes.bucket,
+                       changes.coder);
+  if (parts.m.bits() == 16) parts.one_pass = changes.buckets;
+  std::string_view first = spec.Option("first_visit");
+  if (first.empty()) first = kFirstVisitDefault;
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec first_visit, nested(spec, "first_visit", first, hidden));
+  parts.first_visit = first_visit.codec;
+  // All samples of a step as exact values would be many times what the run sends otherwise.
+  parts.full = first_visit.entry->exact
+                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.coder))
+                   : parts.first_visit;
+  parts.spec = "aqsgd" + std::string(EntropySuffix(changes.coder)) + ":" + changes.options +
+               ",first_visit=" + Nested(parts.first_visit->spec());
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
+  parts.guarded = guard == 0;
+  if (!parts.guarded) parts.spec += ",guard=off";
+  if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
+  return parts;
+}
 
 const CodecEntry& AqsgdEntry() {
   static constexpr CodecEntry kEntry{
       .name = "aqsgd",
       .usage = "aqsgd:bits=1..8[,as direct][,m=16|8|4|2][,first_visit=SPEC] or aqsgd:delta=SPEC",
       .keys = kKeys,
+      .nested_keys = kNestedKeys,
       .entropy_coder = true,
-      .compose = Compose,
+      .keeps_m = true,
+      .device_form = true,
+      .make = Make,
       .no_feedback = [](const CodecSpec&) -> std::string_view {
         return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
                "change; leave feedback out";
       },
+      .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
   };
   return kEntry;

@@ -331,7 +331,8 @@ const CodecEntry& DitheredEntry() {
       .name = "dithered",
       .usage = "dithered:step=N|rate=N|error=N",
       .keys = kKeys,
-      .make = Make,
+      .device_form = true,
+      .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
       .unbiased = [](const CodecSpec&) { return true; },
   };

@@ -11,7 +11,6 @@
 #include "common/bytes.h"
 #include "compression/api/codec_spec.h"
 #include "compression/api/stateful_codec.h"
-#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/coding_sample.h"
 #include "compression/codecs/low_rank/low_rank.h"
 #include "compression/simd/half.h"
@@ -391,7 +390,7 @@ Status LowRankCodec::Decode(std::span<const std::byte> payload,
 
 }  // namespace
 
-std::shared_ptr<const MessageCodec> NewLowRankCodec(LowRankParts parts) {
+MessagePointer NewLowRankCodec(LowRankParts parts) {
   return std::make_shared<LowRankCodec>(std::move(parts));
 }
 
@@ -399,7 +398,7 @@ namespace {
 
 constexpr char kElseDefault[] = "dithered:step=0.5";
 
-Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
+Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
   LowRankParts parts;
   SHOAL_ASSIGN_OR_RETURN(parts.rank, NumberOption(spec, "rank", 1, kRankMax, parts.rank));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t all, ChoiceOption(spec, "epilogue", {"true", "false"}));
@@ -412,12 +411,11 @@ Result<CodecParts> Compose(const CodecSpec& spec, std::uint32_t hidden, MakeNest
   if (otherwise.empty()) otherwise = kElseDefault;
   SHOAL_ASSIGN_OR_RETURN(const NestedCodec made, nested(spec, "else", otherwise, hidden));
   parts.otherwise = made.codec;
-  CodecParts composed;
-  composed.low_rank = std::make_shared<const LowRankParts>(std::move(parts));
-  return composed;
+  return NewLowRankCodec(std::move(parts));
 }
 
 constexpr std::string_view kKeys[] = {"rank", "epilogue", "lazy", "factors", "else"};
+constexpr std::string_view kNestedKeys[] = {"else"};
 
 }  // namespace
 
@@ -426,7 +424,8 @@ const CodecEntry& LowRankEntry() {
       .name = "lowrank",
       .usage = "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC]",
       .keys = kKeys,
-      .compose = Compose,
+      .nested_keys = kNestedKeys,
+      .make = Make,
       .no_feedback = [](const CodecSpec&) -> std::string_view {
         return "what lowrank leaves out is fed back by lazy=on; leave feedback out";
       },

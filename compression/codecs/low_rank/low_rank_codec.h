@@ -16,6 +16,7 @@
 
 #include "compression/api/codec.h"
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/plain_codec.h"
 
 namespace shoal::compression {
@@ -31,7 +32,7 @@ struct LowRankParts {
 };
 
 // A codec with stateful().
-std::shared_ptr<const MessageCodec> NewLowRankCodec(LowRankParts parts);
+MessagePointer NewLowRankCodec(LowRankParts parts);
 
 const CodecEntry& LowRankEntry();
 

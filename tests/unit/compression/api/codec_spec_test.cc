@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compression/api/codec.h"
+#include "compression/api/codec_spec.h"
 
 namespace shoal::compression {
 namespace {
@@ -94,6 +95,21 @@ TEST(CodecSpec, LimitsOfTextAndHidden) {
   auto codec = MakeCodec("raw:" + std::string(100000, 'x'), 8);
   ASSERT_FALSE(codec.ok());
   EXPECT_LT(codec.status().message().size(), 200U);
+}
+
+TEST(CodecSpec, OptionsAreAddedAndTakenOut) {
+  const std::string spec = "aqsgd+rans:bits=3,first_visit=direct:bits=8/bucket=64,m=8";
+  EXPECT_EQ(SpecOptions(spec), "bits=3,first_visit=direct:bits=8/bucket=64,m=8");
+  EXPECT_EQ(SpecOptions("average"), "");
+  EXPECT_EQ(WithoutOptions(spec, {}), spec);
+  EXPECT_EQ(WithoutOptions(spec, {"first_visit"}), "aqsgd+rans:bits=3,m=8");
+  EXPECT_EQ(WithoutOptions(spec, {"m", "first_visit", "bits", "guard"}), "aqsgd+rans");
+  EXPECT_EQ(WithoutOptions("no:spec", {"bits"}), "no:spec");
+  EXPECT_EQ(WithOptions("average", "local_steps=4"), "average:local_steps=4");
+  EXPECT_EQ(WithOptions("onebit:bucket=64", "a=1,b=2"), "onebit:bucket=64,a=1,b=2");
+  const auto nested = ParseCodecSpec("direct+zstd:bits=8/bucket=64", '/');
+  ASSERT_TRUE(nested.ok());
+  EXPECT_EQ(nested->Text(), "direct+zstd:bits=8,bucket=64");
 }
 
 TEST(CodecSpec, OnlyAqsgdKeepsM) {
