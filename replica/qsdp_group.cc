@@ -90,7 +90,7 @@ Status QsdpGroup::AddBucket(const ReplicaContext& context, const GradientBucket&
   config.reuse_memory = true;
   if (quantised) {
     config.codec = context.method.codec;
-    config.result_codec = kQsdpExactCodec;  // the most that any round needs
+    config.result_codec = compression::kLosslessCodec;  // the most that any round needs
     config.error_feedback = context.method.feedback;
     config.result_feedback = false;
   }

@@ -25,8 +25,6 @@
 
 namespace shoal::replica {
 
-inline constexpr char kQsdpExactCodec[] = "raw:dtype=fp32";
-
 // Rounds of a step: gradients and, behind a wrong guess, gradients again; weights; norms, counts.
 enum class QsdpRound : std::uint64_t { kGradients = 1, kAgain, kWeights, kNorms, kCounts, kEnd };
 

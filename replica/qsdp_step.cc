@@ -353,7 +353,8 @@ void QsdpStep::Gather(QsdpGroup* group, QsdpBucket* bucket) {
   };
   if (bucket->quantised) {
     request.codec = group->codecs.gradients();
-    request.result_codec = order_.checkpoint ? kQsdpExactCodec : group->codecs.weights();
+    request.result_codec =
+        order_.checkpoint ? compression::kLosslessCodec : group->codecs.weights();
   }
   Start(bucket->exchange.get(), std::move(request), [this, group, bucket](Buffer weights) {
     bucket->exchange->Commit();

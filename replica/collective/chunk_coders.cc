@@ -1,18 +1,16 @@
 #include "replica/collective/chunk_coders.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <optional>
+#include <string>
 #include <utility>
 
 #include "common/buffer.h"
+#include "compression/api/codec_spec.h"
 #include "replica/collective/one_bit_coder.h"
 
 namespace shoal::collective {
 namespace {
 
-constexpr std::string_view kExactSpec = "raw:dtype=fp32";
 constexpr std::uint32_t kRowMax = 1u << 20;
 
 // fp32 values as they are: no section header, no look at the values.
@@ -38,7 +36,7 @@ class ExactCoder final : public ChunkCoder {
   }
 
  private:
-  const std::string spec_{kExactSpec};
+  const std::string spec_ = compression::kLosslessCodec;
 };
 
 // A codec of compression/, whose one sample is the chunk's rows.
@@ -92,36 +90,31 @@ class RowCoder final : public ChunkCoder {
   const std::uint32_t row_;
 };
 
-// "onebit" or "onebit:bucket=N": N, or 0 for the chunk; nothing if it is another codec.
-std::optional<Result<std::uint32_t>> OneBitBucket(std::string_view spec) {
-  constexpr std::string_view kName = "onebit", kOption = "onebit:bucket=";
-  if (!spec.starts_with(kName)) return std::nullopt;
-  if (spec == kName) return 0;
-  std::uint32_t bucket = 0;
-  const std::string_view number = spec.substr(std::min(spec.size(), kOption.size()));
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bucket);
-  if (!spec.starts_with(kOption) || number.empty() || number.front() == '0' ||
-      error != std::errc() || end != number.data() + number.size()) {
-    return InvalidArgument("codec spec '" + std::string(spec) +
-                           "': `onebit` takes one option, bucket=N with N from 1 to 4294967295");
-  }
-  return bucket;
-}
+using Made = std::shared_ptr<const ChunkCoder>;
+
+// Registration: a coder that exchanges alone have is known by its line here; all others are codecs.
+constexpr struct {
+  std::string_view name;
+  Result<Made> (*make)(const compression::CodecSpec& spec);
+} kCoders[] = {
+    {"onebit", MakeOneBitCoder},
+};
 
 }  // namespace
 
 Result<std::shared_ptr<const ChunkCoder>> MakeChunkCoder(std::string_view spec, std::uint32_t row) {
-  using Made = std::shared_ptr<const ChunkCoder>;
   if (row == 0 || row > kRowMax) {
     return InvalidArgument("a row of an exchange has 1 to 1048576 values, not " +
                            std::to_string(row));
   }
-  if (spec == kExactSpec) return Made(std::make_shared<ExactCoder>());
-  if (const auto bucket = OneBitBucket(spec)) {
-    if (!bucket->ok()) return bucket->status();
-    return NewOneBitCoder(**bucket);
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec parsed,
+                         compression::ParseCodecSpec(spec, ','));
+  for (const auto& coder : kCoders) {
+    if (coder.name == parsed.name) return coder.make(parsed);
   }
   SHOAL_ASSIGN_OR_RETURN(auto codec, compression::MakeCodec(spec, row));
+  SHOAL_ASSIGN_OR_RETURN(const compression::CodecTraits traits, compression::TraitsOf(spec));
+  if (traits.lossless) return Made(std::make_shared<ExactCoder>());
   if (codec->keeps_m() || codec->keeps_residual()) {
     return InvalidArgument("codec " + codec->spec() +
                            " has a memory of its own; inside a stage group take one without, the "

@@ -28,6 +28,7 @@
 #include "common/buffer.h"
 #include "common/executor.h"
 #include "common/status.h"
+#include "compression/api/codec.h"
 #include "replica/collective/group_channel.h"
 
 namespace shoal::collective {
@@ -83,7 +84,7 @@ struct ExchangeConfig {
   // `onebit` or `onebit:bucket=N`, or the spec of any codec without memory of its own. Such a codec
   // sees a chunk as rows of `row` values, the last one filled with zeros. Empty result codec: the
   // same.
-  std::string codec = "raw:dtype=fp32";
+  std::string codec = compression::kLosslessCodec;
   std::string result_codec;
   // Adds what was not sent before, and keeps what is not sent now: of contributions, and of sums
   // (empty: as for contributions). False for sums that a transform made parameters of.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <string>
 
 #include "common/bytes.h"
 #include "compression/simd/half.h"
@@ -171,8 +173,14 @@ class OneBitCoder final : public ChunkCoder {
 
 }  // namespace
 
-std::shared_ptr<const ChunkCoder> NewOneBitCoder(std::uint32_t bucket) {
-  return std::make_shared<OneBitCoder>(bucket);
+Result<std::shared_ptr<const ChunkCoder>> MakeOneBitCoder(const compression::CodecSpec& spec) {
+  SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
+  SHOAL_RETURN_IF_ERROR(CheckKeys(spec, {"bucket"}));
+  std::uint32_t bucket = 0;
+  if (!spec.Option("bucket").empty()) {
+    SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 1, UINT32_MAX, {}));
+  }
+  return std::make_shared<const OneBitCoder>(bucket);
 }
 
 }  // namespace shoal::collective

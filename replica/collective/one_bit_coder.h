@@ -7,15 +7,16 @@
 #ifndef SHOAL_REPLICA_COLLECTIVE_ONE_BIT_CODER_H_
 #define SHOAL_REPLICA_COLLECTIVE_ONE_BIT_CODER_H_
 
-#include <cstdint>
 #include <memory>
 
+#include "common/status.h"
+#include "compression/api/codec_spec.h"
 #include "replica/collective/chunk_coder.h"
 
 namespace shoal::collective {
 
-// `bucket`: values per scale, at least 1; 0: one scale per chunk.
-std::shared_ptr<const ChunkCoder> NewOneBitCoder(std::uint32_t bucket);
+// `onebit`: one scale per chunk; `onebit:bucket=N`: one per N values, 1 to 4294967295.
+Result<std::shared_ptr<const ChunkCoder>> MakeOneBitCoder(const compression::CodecSpec& spec);
 
 }  // namespace shoal::collective
 

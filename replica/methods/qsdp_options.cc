@@ -4,13 +4,13 @@
 #include <charconv>
 #include <optional>
 
+#include "compression/api/codec.h"
 #include "compression/api/codec_spec.h"
 #include "replica/methods/group_limits.h"
 
 namespace shoal::replica {
 namespace {
 
-constexpr char kExactCodec[] = "raw:dtype=fp32";
 constexpr std::uint32_t kBitsMax = 8, kBucketMax = 1024, kBucketDefault = 1024;
 constexpr std::uint32_t kDeltaBits = 4, kPlainBits = 8;
 constexpr std::uint32_t kRawBelowMax = 1u << 30;
@@ -91,12 +91,12 @@ std::string QsdpOptions::Spec() const {
 }
 
 std::string QsdpOptions::WeightCodec() const {
-  if (weight_bits == kExactBits) return kExactCodec;
+  if (weight_bits == kExactBits) return compression::kLosslessCodec;
   return "shifted:bits=" + std::to_string(weight_bits) + ",bucket=" + std::to_string(bucket);
 }
 
 std::string QsdpOptions::GradientCodec() const {
-  if (gradient_bits == kExactBits) return kExactCodec;
+  if (gradient_bits == kExactBits) return compression::kLosslessCodec;
   if (learns_gradients())
     return LearnedCodec(gradient_bits, compression::UniformLevels(gradient_bits));
   return "direct:bits=" + std::to_string(gradient_bits) + ",bucket=" + std::to_string(bucket) +

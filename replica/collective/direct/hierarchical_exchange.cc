@@ -176,7 +176,7 @@ Status HierarchicalExchange::MakeParts(const Leaders& leaders) {
   if (lan.size() == 1) return Status::Ok();
   ExchangeConfig config = config_.exchange;
   config.codec = config_.lan_codec;
-  config.result_codec = "raw:dtype=fp32";
+  config.result_codec = compression::kLosslessCodec;
   config.error_feedback = false;
   config.result_feedback.reset();
   // Parts count members from 0, so equal seeds would mean equal random numbers in all LANs.

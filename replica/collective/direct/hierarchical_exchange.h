@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "compression/api/codec.h"
 #include "replica/collective/direct/lan_groups.h"
 #include "replica/collective/exchange.h"
 
@@ -25,7 +26,7 @@ namespace shoal::collective {
 struct HierarchicalConfig {
   ExchangeConfig exchange;  // between LANs
   LanGroups groups;         // by member; equal on all members
-  std::string lan_codec = "raw:dtype=fp32";
+  std::string lan_codec = compression::kLosslessCodec;
 };
 
 // Channel and executors outlive it, `control` also what was posted to `compute`. Rounds are below

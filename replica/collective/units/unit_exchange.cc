@@ -11,7 +11,6 @@
 namespace shoal::collective {
 namespace {
 
-constexpr char kExactCodec[] = "raw:dtype=fp32";
 constexpr std::size_t kHeldMessageBytes = 256;  // what holding a message costs beside its bytes
 constexpr std::size_t kWantedMax = 16;          // requests of a member for one piece that wait
 // Keeps the random numbers apart from those of exchanges and boundaries under the same seed.
@@ -82,7 +81,7 @@ UnitExchange::UnitExchange(const UnitExchangeConfig& config, std::vector<UnitPie
                            std::shared_ptr<UnitOwner> owner, Handlers handlers)
     : config_(config),
       pieces_(std::move(pieces)),
-      exact_(*MakeChunkCoder(kExactCodec, config.row)),
+      exact_(*MakeChunkCoder(compression::kLosslessCodec, config.row)),
       coders_(std::move(coders)),
       method_(method),
       channel_(channel),

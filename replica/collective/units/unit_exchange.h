@@ -48,7 +48,8 @@ struct UnitPiece {
 
 // Equal on all members.
 struct UnitExchangeConfig {
-  std::string weight_codec = "raw:dtype=fp32", gradient_codec = "raw:dtype=fp32";
+  std::string weight_codec = compression::kLosslessCodec;
+  std::string gradient_codec = compression::kLosslessCodec;
   std::uint32_t row = 1024;                         // shards and chunks begin at multiples
   std::size_t chunk_values = std::size_t{1} << 17;  // of a message, a multiple of `row`
   // Chunks of gradients that may be on their way to owners before CanPush says no, by one push.
