@@ -2,8 +2,8 @@
 //
 // A bucket's exchange begins when the last micro-batch's backward has finished the bucket. It
 // assumes that all pipelines count in the step, and that the same stages exchange exactly as in the
-// step before (powersgd with stages=auto). Reduce confirms this. Otherwise the exchanges are rolled
-// back, and a second round of the step repeats them from the kept gradients.
+// step before, where the swarm chooses which do. Reduce confirms this. Otherwise the exchanges are
+// rolled back, and a second round of the step repeats them from the kept gradients.
 
 #include <algorithm>
 #include <numeric>
@@ -13,9 +13,7 @@
 #include "common/task_scope.h"
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
-#include "replica/collective/power_sgd_vector.h"
 #include "replica/gradient_buckets.h"
-#include "replica/methods/power_sgd_method.h"
 #include "replica/replica_step.h"
 
 namespace shoal::replica {
@@ -69,7 +67,6 @@ class GradientStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const ParameterGroups parts_;
   const ReplicaMethod method_;
-  const PowerSgdOptions* const factors_ = PowerSgdOptionsOf(method_);  // null: none
   const FinalParts final_after_;
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // of parts with several buckets
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
@@ -92,7 +89,7 @@ class GradientStep final : public ReplicaStep {
 
 Status GradientStep::Init() {
   SHOAL_ASSERT_ON(*member_->control);
-  if (factors_ != nullptr && factors_->stages == "auto" && member_->config.pipelines > 1) {
+  if (method_.StageChoiceStart().has_value() && member_->config.pipelines > 1) {
     exact_stages_.resize(member_->config.stages);  // so a generation begins
     std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
   }
@@ -130,13 +127,10 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.reuse_memory = true;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
-    if (factors_ != nullptr && !part->embedding) {
+    if (!part->embedding) {
       ++own_buckets_;
       own_values_ += bucket.layout.part->values;
-      std::vector<std::vector<std::size_t>> shapes;
-      for (const auto& tensor : bucket.layout.part->tensors) shapes.push_back(tensor.shape);
-      const collective::PowerSgdLayout layout(*factors_, shapes);
-      factor_values_ += layout.first_values() + layout.second_values();
+      factor_values_ += bucket.exchange->FactorValues();
     }
     buckets_.push_back(std::move(bucket));
   }

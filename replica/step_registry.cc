@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "replica/factor_exchange.h"
 #include "replica/methods/method_entry.h"
 
 namespace shoal::replica {
@@ -13,29 +14,30 @@ Result<std::unique_ptr<ReplicaStep>> NewShardedStep(ReplicaContext context) {
 }
 
 // Registration: a method is carried out by the step of its line here.
-constexpr struct {
-  std::string_view method;
-  StepFactory factory;
-} kSteps[] = {
-    {"average", NewGradientStep}, {"cocktail", NewGradientStep}, {"powersgd", NewGradientStep},
-    {"qadam", NewMomentumStep},   {"onebit", NewMomentumStep},   {"marsit", NewMarsitStep},
-    {"qsdp", NewShardedStep},
+constexpr MethodStep kSteps[] = {
+    {"average", NewGradientStep},   //
+    {"cocktail", NewGradientStep},  //
+    {"powersgd", NewGradientStep, NewFactorExchange},
+    {"qadam", NewMomentumStep},   //
+    {"onebit", NewMomentumStep},  //
+    {"marsit", NewMarsitStep},    //
+    {"qsdp", NewShardedStep},     //
 };
 
 }  // namespace
 
-StepFactory FindStep(std::string_view method) {
-  for (const auto& step : kSteps) {
-    if (step.method == method) return step.factory;
+const MethodStep* FindStep(std::string_view method) {
+  for (const MethodStep& step : kSteps) {
+    if (step.method == method) return &step;
   }
   return nullptr;
 }
 
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
   if (context.method.local.steps > 0) return NewLocalStep(std::move(context));
-  const StepFactory factory = FindStep(context.method.entry->name);
-  SHOAL_CHECK(factory != nullptr);
-  return factory(std::move(context));
+  const MethodStep* const found = FindStep(context.method.entry->name);
+  SHOAL_CHECK(found != nullptr);
+  return found->step(std::move(context));
 }
 
 }  // namespace shoal::replica

@@ -142,6 +142,9 @@ class Exchange {
   // Memory of a result that is not needed any more.
   virtual void Recycle(Buffer result) { static_cast<void>(result); }
 
+  // Values of the factors that travel in the vector's place; 0: it always travels itself.
+  virtual std::uint64_t FactorValues() const { return 0; }
+
   // Members whose messages the running round waits for, in rank order; none while it has work of
   // its own to do.
   virtual std::vector<std::size_t> Awaited() const = 0;

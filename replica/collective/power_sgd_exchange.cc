@@ -67,6 +67,10 @@ class PowerSgdExchange final : public Exchange {
     SHOAL_ASSERT_ON(*control_);
     if (config_.reuse_memory) spare_gradient_ = std::move(result);
   }
+  std::uint64_t FactorValues() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return layout_->first_values() + layout_->second_values();
+  }
   std::vector<std::size_t> Awaited() const override {
     SHOAL_ASSERT_ON(*control_);
     return exact_->Awaited();

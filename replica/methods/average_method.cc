@@ -36,7 +36,7 @@ Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec, bool /*lo
                          ChoiceOption(spec, "feedback", {"auto", "true", "false"}));
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecTraits traits,
                          compression::TraitsOf(method.codec));
-  const bool exact = method.codec == kExactCodec;
+  const bool exact = traits.lossless;
   method.traits.lossless = exact;
   if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !traits.unbiased);
@@ -71,11 +71,18 @@ Result<ReplicaMethod> ParseCocktail(const compression::CodecSpec& spec, bool /*l
 
 const MethodEntry& AverageEntry() {
   static constexpr std::string_view kKeys[] = {"dtype", "codec", "feedback"};
+  static constexpr MethodOffer kOffers[] = {
+      {"average", 32, 0},
+      {"average:dtype=bf16", 16, 0},
+      // With local_steps=16.
+      {"average:codec=direct:bits=4/bucket=512", 4 + 16.0 / 512, 0.0001, OfferedFor::kLocalSteps},
+  };
   static const MethodEntry entry = {.name = "average",
                                     .usage =
                                         "average, average:dtype=bf16, average:codec=CODEC, for "
                                         "example average:codec=dithered:step=0.3",
                                     .keys = kKeys,
+                                    .offers = kOffers,
                                     .parse = ParseAverage};
   return entry;
 }

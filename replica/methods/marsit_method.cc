@@ -16,7 +16,7 @@ constexpr std::string_view kShapes[] = {"auto", "ring", "torus"};  // by RingSha
 
 Result<ReplicaMethod> ParseMarsit(const compression::CodecSpec& spec, bool /*local*/) {
   ReplicaMethod method;
-  method.codec = kExactCodec;
+  method.codec = compression::kLosslessCodec;
   method.traits.clips_locally = true;
   MarsitOptions options;
   if (!spec.Option("every").empty() && spec.Option("every") != "auto") {
@@ -73,9 +73,7 @@ std::string MarsitOptions::Spec() const {
 }
 
 const MarsitOptions& MarsitOptionsOf(const ReplicaMethod& method) {
-  const auto* const options = OptionsOf<MarsitOptions>(method);
-  SHOAL_CHECK(options != nullptr);
-  return *options;
+  return OptionsOf<MarsitOptions>(method);
 }
 
 const MethodEntry& MarsitEntry() {

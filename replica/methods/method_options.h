@@ -6,18 +6,20 @@
 #include <any>
 #include <string>
 
+#include "common/status.h"
+#include "compression/api/codec.h"
 #include "replica/methods/replica_method.h"
 
 namespace shoal::replica {
 
-inline constexpr char kExactCodec[] = "raw:dtype=fp32";
-
 // In decimals, without an exponent.
 std::string Decimal(double value);
-// The options of a method, or null where the method has options of another type.
+// The options of a method of this kind; anything else is a bug.
 template <typename Options>
-const Options* OptionsOf(const ReplicaMethod& method) {
-  return std::any_cast<Options>(&method.options);
+const Options& OptionsOf(const ReplicaMethod& method) {
+  const auto* const options = std::any_cast<Options>(&method.options);
+  SHOAL_CHECK(options != nullptr);
+  return *options;
 }
 
 }  // namespace shoal::replica

@@ -59,19 +59,6 @@ std::string KnownMethods() {
          " also with local_steps=N";
 }
 
-// The spec without the options of local steps, which belong to no method in particular.
-std::string WithoutLocal(const compression::CodecSpec& spec) {
-  std::string text(spec.text.substr(0, spec.text.find(':')));
-  char before = ':';
-  for (const auto& [key, value] : spec.options) {
-    if (std::ranges::find(kLocalKeys, key) != std::end(kLocalKeys)) continue;
-    text += before;
-    text += std::string(key) + "=" + std::string(value);
-    before = ',';
-  }
-  return text;
-}
-
 Result<LocalSteps> ParseLocal(const compression::CodecSpec& spec, const MethodEntry* entry) {
   LocalSteps local;
   if (spec.Option("local_steps").empty()) {
@@ -131,10 +118,11 @@ Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec, bool loc
 }
 
 std::string LocalSpec(const LocalSteps& local, const std::string& exchange) {
-  return exchange + (exchange.find(':') == std::string::npos ? ":" : ",") +
-         "local_steps=" + std::to_string(local.steps) + ",outer_rate=" + Decimal(local.outer_rate) +
-         ",outer_momentum=" + Decimal(local.outer_momentum) +
-         ",ends=" + (local.exact_ends ? "exact" : "auto");
+  const std::string options = "local_steps=" + std::to_string(local.steps) +
+                              ",outer_rate=" + Decimal(local.outer_rate) +
+                              ",outer_momentum=" + Decimal(local.outer_momentum) +
+                              ",ends=" + (local.exact_ends ? "exact" : "auto");
+  return compression::WithOptions(exchange, options);
 }
 
 }  // namespace
@@ -167,6 +155,10 @@ Result<std::vector<std::size_t>> ReplicaMethod::LanOf(std::uint32_t pipelines) c
   return own;
 }
 
+std::optional<std::uint64_t> ReplicaMethod::StageChoiceStart() const {
+  return entry->stage_choice_start == nullptr ? std::nullopt : entry->stage_choice_start(*this);
+}
+
 std::uint64_t ReplicaMethod::StateBytes(std::uint64_t values, std::uint32_t pipelines, bool bf16,
                                         std::uint64_t largest_unit) const {
   if (entry->state_bytes != nullptr && pipelines > 1) {
@@ -179,7 +171,7 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   SHOAL_ASSIGN_OR_RETURN(const compression::CodecSpec whole,
                          compression::ParseCodecSpec(text, ',', compression::kReplicaMethodSpec));
   SHOAL_ASSIGN_OR_RETURN(const LocalSteps local, ParseLocal(whole, FindMethod(whole.name)));
-  const std::string exchange = WithoutLocal(whole);
+  const std::string exchange = whole.Text(kLocalKeys);  // they belong to no method in particular
   SHOAL_ASSIGN_OR_RETURN(
       const compression::CodecSpec spec,
       compression::ParseCodecSpec(exchange, ',', compression::kReplicaMethodSpec));
@@ -187,7 +179,8 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   method.local = local;
   if (local.steps > 0) {
     method.traits.clips_locally = true;
-    method.local.ends_codec = local.exact_ends || method.traits.lossless ? kExactCodec : kEndsCodec;
+    method.local.ends_codec =
+        local.exact_ends || method.traits.lossless ? compression::kLosslessCodec : kEndsCodec;
     method.spec = LocalSpec(local, method.spec);
   }
   if (method.spec.size() <= compression::kSpecBytesMax) return method;

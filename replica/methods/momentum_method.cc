@@ -7,36 +7,45 @@
 namespace shoal::replica {
 namespace {
 
-// `qadam` and `onebit`. One bit of a momentum is its sign: midrise levels of one bit would take a
-// bucket's largest value for all.
-Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool local) {
-  const bool qadam = spec.name == "qadam";
+constexpr std::uint32_t kBitsBucket = 512, kSignsBucket = 1024;  // values
+
+// Momenta in so many bits. One bit of a momentum is its sign: midrise levels of one bit would take
+// a bucket's largest value for all. `own_options`: those that the other method has not, as they
+// stand in the spec.
+Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool local,
+                                    std::uint32_t bits, std::uint32_t bucket_default,
+                                    const std::string& own_options) {
   ReplicaMethod method;
   method.traits.clips_locally = true;
-  std::uint32_t bits = 1, bucket = kReplicaRow;
-  if (qadam) {
-    SHOAL_ASSIGN_OR_RETURN(bits, NumberOption(spec, "bits", 1, 32, 4));
-    if (bits > 8 && bits < 32) return SpecError(spec, "bits must be 1 to 8, or 32");
-  }
-  SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 16, kReplicaRow, qadam ? 512 : 1024));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
+                         NumberOption(spec, "bucket", 16, kReplicaRow, bucket_default));
   if (kReplicaRow % bucket != 0) {
     return SpecError(spec, "bucket must divide " + std::to_string(kReplicaRow));
   }
   const std::string size = std::to_string(bucket);
   method.codec = "direct:bits=" + std::to_string(bits) + ",bucket=" + size;
   if (bits == 1) method.codec = "onebit:bucket=" + size;
-  if (bits == 32) method.codec = kExactCodec;
+  if (bits == 32) method.codec = compression::kLosslessCodec;
   method.feedback = bits < 32;
   MomentumOptions options;
   SHOAL_ASSIGN_OR_RETURN(options.warm_up, ParseWarmUp(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t refresh, ChoiceOption(spec, "refresh", {"off", "on"}));
   options.refresh = refresh == 1;
-  options.exchange = std::string(spec.name) + ":" +
-                     (qadam ? "bits=" + std::to_string(bits) + "," : "") + "bucket=" + size;
+  options.exchange = std::string(spec.name) + ":" + own_options + "bucket=" + size;
   // With local steps every pipeline has moments of its own, and no warm-up.
   method.spec = local ? options.exchange : options.Spec();
   method.options = options;
   return method;
+}
+
+Result<ReplicaMethod> ParseQAdam(const compression::CodecSpec& spec, bool local) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits, NumberOption(spec, "bits", 1, 32, 4));
+  if (bits > 8 && bits < 32) return SpecError(spec, "bits must be 1 to 8, or 32");
+  return ParseMomentum(spec, local, bits, kBitsBucket, "bits=" + std::to_string(bits) + ",");
+}
+
+Result<ReplicaMethod> ParseOneBit(const compression::CodecSpec& spec, bool local) {
+  return ParseMomentum(spec, local, 1, kSignsBucket, "");
 }
 
 std::string SpecOfRun(const ReplicaMethod& method, std::uint64_t run_steps,
@@ -54,27 +63,29 @@ std::string MomentumOptions::Spec() const {
 }
 
 const MomentumOptions& MomentumOptionsOf(const ReplicaMethod& method) {
-  const auto* const options = OptionsOf<MomentumOptions>(method);
-  SHOAL_CHECK(options != nullptr);
-  return *options;
+  return OptionsOf<MomentumOptions>(method);
 }
 
 const MethodEntry& QAdamEntry() {
   static constexpr std::string_view kKeys[] = {"bits", "bucket", "start", "refresh"};
+  static constexpr MethodOffer kOffers[] = {{"qadam:bits=4", 4 + 16.0 / kBitsBucket, 0.0007}};
   static const MethodEntry entry = {.name = "qadam",
                                     .usage = "qadam:bits=4",
                                     .keys = kKeys,
-                                    .parse = ParseMomentum,
+                                    .offers = kOffers,
+                                    .parse = ParseQAdam,
                                     .spec_of_run = SpecOfRun};
   return entry;
 }
 
 const MethodEntry& OneBitEntry() {
   static constexpr std::string_view kKeys[] = {"bucket", "start", "refresh"};
+  static constexpr MethodOffer kOffers[] = {{"onebit", 1 + 32.0 / kSignsBucket, 0.0011}};
   static const MethodEntry entry = {.name = "onebit",
                                     .usage = "onebit",
                                     .keys = kKeys,
-                                    .parse = ParseMomentum,
+                                    .offers = kOffers,
+                                    .parse = ParseOneBit,
                                     .spec_of_run = SpecOfRun};
   return entry;
 }

@@ -1,5 +1,6 @@
 #include "replica/methods/power_sgd_method.h"
 
+#include <optional>
 #include <utility>
 
 #include "replica/methods/method_options.h"
@@ -10,7 +11,7 @@ namespace {
 
 Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec, bool local) {
   ReplicaMethod method;
-  method.codec = kExactCodec;
+  method.codec = compression::kLosslessCodec;
   SHOAL_ASSIGN_OR_RETURN(PowerSgdOptions options, ParsePowerSgd(spec.text));
   if (local && options.stages == "auto") {
     return SpecError(spec, "with local_steps name the stages, or take all");
@@ -21,12 +22,18 @@ Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec, bool loca
 }
 
 Status CheckRun(const ReplicaMethod& method, std::uint32_t stages, std::uint32_t /*pipelines*/) {
-  return ParseStageSelection(PowerSgdOptionsOf(method)->stages, stages).status();
+  return ParseStageSelection(PowerSgdOptionsOf(method).stages, stages).status();
+}
+
+std::optional<std::uint64_t> StageChoiceStart(const ReplicaMethod& method) {
+  const PowerSgdOptions& options = PowerSgdOptionsOf(method);
+  if (options.stages != "auto") return std::nullopt;
+  return options.start;
 }
 
 }  // namespace
 
-const PowerSgdOptions* PowerSgdOptionsOf(const ReplicaMethod& method) {
+const PowerSgdOptions& PowerSgdOptionsOf(const ReplicaMethod& method) {
   return OptionsOf<PowerSgdOptions>(method);
 }
 
@@ -36,7 +43,8 @@ const MethodEntry& PowerSgdEntry() {
                                     .keys = kPowerSgdKeys,
                                     .parse = ParseFactors,
                                     .start_with_local_steps = true,
-                                    .check_run = CheckRun};
+                                    .check_run = CheckRun,
+                                    .stage_choice_start = StageChoiceStart};
   return entry;
 }
 

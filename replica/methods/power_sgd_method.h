@@ -8,8 +8,8 @@
 
 namespace shoal::replica {
 
-// Null of another method, whose exchanges have no factors.
-const PowerSgdOptions* PowerSgdOptionsOf(const ReplicaMethod& method);
+// Of a method of this kind; anything else is a bug.
+const PowerSgdOptions& PowerSgdOptionsOf(const ReplicaMethod& method);
 
 const MethodEntry& PowerSgdEntry();
 

@@ -51,15 +51,18 @@ std::uint64_t StateBytes(const ReplicaMethod& method, std::uint64_t values, std:
 }  // namespace
 
 const QsdpOptions& QsdpOptionsOf(const ReplicaMethod& method) {
-  const auto* const options = OptionsOf<QsdpOptions>(method);
-  SHOAL_CHECK(options != nullptr);
-  return *options;
+  return OptionsOf<QsdpOptions>(method);
 }
 
 const MethodEntry& QsdpEntry() {
+  static constexpr MethodOffer kOffers[] = {
+      {"qsdp:weights=8,gradients=8", 8 + 24.0 / 1024, 0.0003},
+      {"qsdp:shard_parameters=true", 0, 0, OfferedFor::kSmallMemory},
+  };
   static const MethodEntry entry = {.name = "qsdp",
                                     .usage = "qsdp:weights=8",
                                     .keys = kQsdpKeys,
+                                    .offers = kOffers,
                                     .parse = ParseSharded,
                                     .local_steps = false,
                                     .check_run = CheckRun,

@@ -3,35 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <iterator>
+#include <span>
 
 #include "common/status.h"
 #include "common/units.h"
-#include "replica/methods/method_entry.h"
-#include "replica/methods/replica_method.h"
+#include "replica/methods/method_registry.h"
 
 namespace shoal::replica {
 namespace {
 
-struct Known {
-  const char* method;
-  double bits, loss;
-};
-
-// From the most bytes to the fewest. Losses are of two pipelines, the worse of two seeds.
-constexpr Known kMethods[] = {
-    {"average", 32, 0},
-    {"average:dtype=bf16", 16, 0},
-    {"qsdp:weights=8,gradients=8", 8 + 24.0 / 1024, 0.0003},
-    {"qadam:bits=4", 4 + 16.0 / 512, 0.0007},
-    {"onebit", 1 + 32.0 / 1024, 0.0011},
-};
-constexpr std::size_t kSharded = 2, kFourBits = 3, kSigns = 4;  // of those
-constexpr const char* kLocalMethod = "average:codec=direct:bits=4/bucket=512,local_steps=";
-constexpr double kLocalBits = 4 + 16.0 / 512;
-constexpr double kLocalLoss = 0.0001;
 constexpr std::uint32_t kLocalMeasured = 16;
-// Spreads all of a stage's state over its group.
-constexpr const char* kAllSharded = "qsdp:shard_parameters=true";
 // Headers of messages, chunks, TLS and TCP.
 constexpr double kOverhead = 1.05;
 
@@ -49,6 +32,33 @@ std::string Seconds(double seconds) {
 
 std::string Percent(double part) { return Text(part < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * part); }
 
+// What the methods offer for a use, from the most bytes to the fewest.
+std::vector<MethodOffer> OffersFor(OfferedFor use) {
+  std::vector<MethodOffer> offers;
+  for (const MethodEntry* const entry : Methods()) {
+    for (const MethodOffer& offer : entry->offers) {
+      if (offer.use == use) offers.push_back(offer);
+    }
+  }
+  std::ranges::stable_sort(offers, std::ranges::greater(), &MethodOffer::bits);
+  return offers;
+}
+
+// Those of every step come first.
+std::span<const ReplicaOffer> OfEveryStep(const std::vector<ReplicaOffer>& offers) {
+  const auto end = std::ranges::find_if(offers, [](const auto& offer) { return offer.every > 1; });
+  return {offers.begin(), end};
+}
+
+// The one of the fewest bytes that has no fewer bits than `bits`.
+const ReplicaOffer& NoFewerBits(const std::vector<ReplicaOffer>& offers, double bits) {
+  const std::span<const ReplicaOffer> every = OfEveryStep(offers);
+  const auto end =
+      std::ranges::find_if(every, [&](const auto& offer) { return offer.bits < bits; });
+  SHOAL_CHECK(end != every.begin());
+  return *std::prev(end);
+}
+
 std::uint64_t StateBytes(const ReplicaCase& run, const std::string& method) {
   const auto parsed = ParseReplicaMethod(method);
   return parsed.ok() ? parsed->StateBytes(run.values, run.pipelines, run.bf16, run.largest_unit)
@@ -64,14 +74,19 @@ ReplicaSuggestion SuggestSmall(const ReplicaCase& run, const std::vector<Replica
   const std::string most = FormatBytes(offers.front().bytes) +
                            " of weights, gradients and moments do not fit into " +
                            FormatBytes(run.memory_bytes);
-  if (const ReplicaOffer& sharded = offers[kSharded]; Fits(run, sharded.bytes)) {
-    return {sharded.method, most + "; with qsdp the members of a stage group share the moments, " +
-                                FormatBytes(sharded.bytes) + " each"};
+  for (const ReplicaOffer& offer : offers) {
+    const auto parsed = ParseReplicaMethod(offer.method);
+    if (!parsed.ok() || !parsed->traits.shards_moments || !Fits(run, offer.bytes)) continue;
+    return {offer.method, most + "; with " + std::string(parsed->entry->name) +
+                              " the members of a stage group share the moments, " +
+                              FormatBytes(offer.bytes) + " each"};
   }
-  const std::uint64_t bytes = StateBytes(run, kAllSharded);
-  if (bytes > 0 && Fits(run, bytes)) {
+  for (const MethodOffer& offer : OffersFor(OfferedFor::kSmallMemory)) {
+    const std::string method(offer.spec);
+    const std::uint64_t bytes = StateBytes(run, method);
+    if (bytes == 0 || !Fits(run, bytes)) continue;
     return {
-        kAllSharded,
+        method,
         most + "; this way the members of a stage group share all of it, " + FormatBytes(bytes) +
             " each\n  weights travel twice and gradients once in every micro-batch, so take few "
             "and large ones"};
@@ -100,22 +115,29 @@ std::vector<ReplicaOffer> ReplicaOffers(const ReplicaCase& run) {
   if (run.pipelines < 2) return offers;
   // Contributions to the owners and sums back: each member sends (D - 1) / D of the vector twice.
   const double sent = 2.0 * (run.pipelines - 1) / run.pipelines * static_cast<double>(run.values);
-  const auto add = [&](const std::string& method, double bits, std::uint32_t every, double loss) {
-    const double seconds = sent * bits * kOverhead / run.bits_per_second;
+  const auto exchange = [&](double bits) { return sent * bits * kOverhead / run.bits_per_second; };
+  const auto add = [&](const std::string& method, const MethodOffer& offer, std::uint32_t every) {
+    const double seconds = exchange(offer.bits);
     const double share = seconds / (seconds + every * run.step_seconds);
-    offers.push_back({method, bits, seconds, every, share, loss, StateBytes(run, method)});
+    offers.push_back(
+        {method, offer.bits, seconds, every, share, offer.loss, StateBytes(run, method)});
   };
-  for (const Known& known : kMethods) add(known.method, known.bits, 1, known.loss);
-  if (offers[kFourBits].share <= kExchangeShareGood) return offers;
-  const double exchange = sent * kLocalBits * kOverhead / run.bits_per_second;
-  const double steps = std::ceil(exchange * (1 / kExchangeShareGood - 1) / run.step_seconds);
-  const auto every = static_cast<std::uint32_t>(std::min<double>(steps, kLocalStepsMax));
-  add(kLocalMethod + std::to_string(every), kLocalBits, every, kLocalLoss);
+  for (const MethodOffer& offer : OffersFor(OfferedFor::kEveryStep)) {
+    add(std::string(offer.spec), offer, 1);
+  }
+  for (const MethodOffer& offer : OffersFor(OfferedFor::kLocalSteps)) {
+    if (NoFewerBits(offers, offer.bits).share <= kExchangeShareGood) continue;
+    const double steps =
+        std::ceil(exchange(offer.bits) * (1 / kExchangeShareGood - 1) / run.step_seconds);
+    const auto every = static_cast<std::uint32_t>(std::min<double>(steps, kLocalStepsMax));
+    const std::string option = "local_steps=" + std::to_string(every);
+    add(compression::WithOptions(std::string(offer.spec), option), offer, every);
+  }
   return offers;
 }
 
 ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<ReplicaOffer>& offers) {
-  SHOAL_CHECK(offers.size() > kSigns);
+  SHOAL_CHECK(!offers.empty());
   if (!Fits(run, offers.front().bytes)) return SuggestSmall(run, offers);
   for (const ReplicaOffer& offer : offers) {
     if (offer.every > 1 || offer.share > kExchangeShareGood) continue;
@@ -123,9 +145,10 @@ ReplicaSuggestion SuggestReplica(const ReplicaCase& run, const std::vector<Repli
         offer.method,
         "it takes less than a tenth of the time, and of those that do it changes the loss least"};
   }
-  const ReplicaOffer& four = offers[kFourBits];
-  if (four.seconds > run.step_seconds) return SuggestLocal(four, offers.back());
-  return {offers[kSigns].method,
+  const ReplicaOffer& local = offers.back();
+  const ReplicaOffer& four = NoFewerBits(offers, local.bits);
+  if (four.seconds > run.step_seconds) return SuggestLocal(four, local);
+  return {OfEveryStep(offers).back().method,
           "it has the fewest bytes of those that exchange in every step; more stages (--stages) "
           "would make an exchange shorter"};
 }

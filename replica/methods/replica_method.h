@@ -27,6 +27,7 @@
 #include <any>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,8 @@ struct ReplicaMethod {
   // By pipeline: the number of its LAN; each its own unless the spec says otherwise. Invalid
   // argument if it names others than the run has.
   Result<std::vector<std::size_t>> LanOf(std::uint32_t pipelines) const;
+  // Where the swarm chooses the stages that compress (stage_selection.h): the first step that may.
+  std::optional<std::uint64_t> StageChoiceStart() const;
   // Bytes that a peer needs for a stage of so many values in a run of so many pipelines: weights,
   // gradients and moments, or its shards of them, without what an exchange needs while it runs.
   // `largest_unit`: values of the largest part of the stage that is gathered at once if no member

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "replica/methods/power_sgd_method.h"
 #include "replica/methods/replica_method.h"
 #include "replica/methods/stage_selection.h"
 
@@ -28,11 +27,7 @@ StageChoice::StageChoice(const std::string& replica_method, std::uint32_t stages
                          std::uint32_t pipelines)
     : stages_(stages), measured_(stages) {
   const auto method = replica::ParseReplicaMethod(replica_method);
-  if (!method.ok() || pipelines < 2) return;
-  const replica::PowerSgdOptions* const factors = replica::PowerSgdOptionsOf(*method);
-  if (factors == nullptr) return;
-  const auto selection = replica::ParseStageSelection(factors->stages, stages);
-  if (selection.ok() && selection->automatic) start_ = factors->start;
+  if (method.ok() && pipelines > 1) start_ = method->StageChoiceStart();
 }
 
 void StageChoice::Reset() {

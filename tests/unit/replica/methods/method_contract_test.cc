@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <set>
 #include <string>
 
+#include "compression/api/codec_spec.h"
 #include "replica/methods/method_registry.h"
 #include "replica/step_registry.h"
 
@@ -87,7 +89,32 @@ TEST_P(MethodContractTest, LocalStepsMakeAMethodClipByItsOwnNorms) {
   EXPECT_EQ(method->SpecOfRun(800, 30), method->spec);
 }
 
-TEST_P(MethodContractTest, AStepCarriesItOut) { EXPECT_NE(FindStep(name()), nullptr); }
+TEST_P(MethodContractTest, AStepCarriesItOut) {
+  ASSERT_NE(FindStep(name()), nullptr);
+  EXPECT_NE(FindStep(name())->step, nullptr);
+}
+
+TEST_P(MethodContractTest, TheSwarmChoosesNoStagesUnlessTheSpecSaysSo) {
+  EXPECT_EQ(Parsed(name()).StageChoiceStart(), std::nullopt);
+  if (entry().stage_choice_start == nullptr) return;
+  EXPECT_EQ(Parsed(name() + ":stages=auto,start=20").StageChoiceStart(), 20u);
+}
+
+// Users can take what is offered, and the advice knows how to compare it.
+TEST_P(MethodContractTest, WhatItOffersAreSpecsOfIts) {
+  for (const MethodOffer& offer : entry().offers) {
+    const bool local = offer.use == OfferedFor::kLocalSteps;
+    const std::string spec(offer.spec);
+    const ReplicaMethod method =
+        Parsed(local ? compression::WithOptions(spec, "local_steps=4") : spec);
+    EXPECT_EQ(method.entry, &entry()) << spec;
+    const bool small = offer.use == OfferedFor::kSmallMemory;
+    EXPECT_EQ(offer.bits == 0, small) << spec;
+    EXPECT_TRUE(method.traits.shards_parameters || !small) << spec;
+    EXPECT_TRUE(offer.loss == 0 || (offer.loss > 0 && offer.loss < 0.01)) << spec;
+    EXPECT_TRUE(method.traits.lossless || offer.bits < 32) << spec;
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(Methods, MethodContractTest, testing::ValuesIn(Methods()),
                          [](const auto& test) { return std::string(test.param->name); });
