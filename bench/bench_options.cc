@@ -5,6 +5,9 @@
 #include <cmath>
 #include <string_view>
 
+#include "compression/api/codec.h"
+#include "compression/api/codec_spec.h"
+
 namespace shoal::bench {
 namespace {
 
@@ -47,16 +50,20 @@ std::vector<std::string_view> SplitBeforeNames(std::string_view text, char separ
   return parts;
 }
 
-std::string Normal(std::string_view spec) {
-  if (spec == "raw") return "raw:dtype=fp32";
-  std::string text(spec);
-  const std::size_t colon = text.find(':');
-  const std::size_t plus = text.rfind('+');
-  if (colon == std::string::npos || plus == std::string::npos || plus < colon) return text;
-  const std::string coder = text.substr(plus);
-  if (coder.find_first_of(":/,=") != std::string::npos) return text;  // a nested spec's own
-  text.erase(plus);
-  return text.insert(colon, coder);
+// "raw" is the codec without loss; an entropy coder at the end belongs behind the name.
+std::string Normal(std::string_view text) {
+  if (text == "raw") return compression::kLosslessCodec;
+  Result<compression::CodecSpec> spec = compression::ParseCodecSpec(text, ',');
+  if (!spec.ok() || !spec->coder.empty() || spec->options.empty()) return std::string(text);
+  std::string_view& last = spec->options.back().second;
+  const std::size_t plus = last.rfind('+');
+  if (plus == std::string_view::npos) return std::string(text);
+  const std::string_view coder = last.substr(plus + 1);
+  const bool nested = coder.find_first_of(":/=") != std::string_view::npos;  // its own
+  if (nested || coder.empty()) return std::string(text);
+  spec->coder = coder;
+  last = last.substr(0, plus);
+  return spec->Text();
 }
 
 Result<std::uint32_t> Whole(std::string_view text, const std::string& what) {

@@ -23,6 +23,7 @@
 #include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
+#include "compression/api/codec.h"
 
 namespace shoal::bench {
 namespace {
@@ -218,7 +219,7 @@ class BenchRun {
     report_.reference_sequences_per_second = step > 0 ? rows / step : 0;
     report_.reference_simulated = true;
     if (!options().reference) return Status::Ok();
-    const CodecPair raw{"raw:dtype=fp32", "raw:dtype=fp32"};
+    const CodecPair raw{compression::kLosslessCodec, compression::kLosslessCodec};
     SHOAL_ASSIGN_OR_RETURN(const BenchRow row, Measure(ordinary, {BitsPerSecond{0}, raw, "1f1b"}));
     // A machine that is slower than eight real ones would flatter every other row.
     if (row.cpu_limited() || row.sequences_per_second < 0.97 * row.bound_sequences_per_second) {

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "client/terminal.h"
+#include "compression/api/codec.h"
+#include "compression/api/codec_spec.h"
 
 namespace shoal::bench {
 namespace {
@@ -148,9 +150,8 @@ bool BenchReport::consistent() const {
 
 std::string CodecLabel(const CodecPair& codecs) {
   const auto brief = [](const std::string& spec) {
-    if (spec == "raw:dtype=fp32") return std::string("raw");
-    const std::size_t first_visit = spec.find(",first_visit=");
-    return spec.substr(0, first_visit);
+    if (spec == compression::kLosslessCodec) return std::string("raw");
+    return compression::WithoutOptions(spec, {"first_visit"});
   };
   return brief(codecs.forward) + " / " + brief(codecs.backward);
 }

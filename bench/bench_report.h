@@ -84,7 +84,7 @@ std::string FormatBenchJson(const BenchReport& report);
 // dashed.
 std::string FormatBenchPlot(const BenchReport& report);
 
-// "aqsgd+rans:bits=3 / direct:bits=6": without options that only a machine needs.
+// "aqsgd+rans:bits=3 / direct:bits=6": without what is about first visits.
 std::string CodecLabel(const CodecPair& codecs);
 
 }  // namespace shoal::bench

@@ -24,7 +24,7 @@ ARROWS = {
     "daemon": {"common", "proto", "compression", "replica", "replica/methods",
                "replica/collective", "storage", "dataset", "net", "model", "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
-    "bench": {"common", "proto", "net", "dataset", "client"},
+    "bench": {"common", "proto", "net", "dataset", "compression", "client"},
 }
 
 # A module whose namespace is not its folder's last name.

@@ -23,6 +23,12 @@ TEST(BenchOptions, CodecPairsOfACommandLine) {
                                     {"aqsgd:bits=4", "direct:bits=8"},
                                     {"aqsgd:bits=2", "direct:bits=4"},
                                     {"aqsgd+zstd:bits=2", "dithered:step=1.0"}}));
+  // Behind a nested spec it is the outer one's; within one it stays where it is.
+  EXPECT_EQ(Pairs("aqsgd:bits=2,first_visit=tiles:bits=4+rans/direct:bits=4;"
+                  "aqsgd:bits=2,first_visit=tiles+rans:bits=4/direct:bits=4+rans"),
+            (std::vector<CodecPair>{
+                {"aqsgd+rans:bits=2,first_visit=tiles:bits=4", "direct:bits=4"},
+                {"aqsgd:bits=2,first_visit=tiles+rans:bits=4", "direct+rans:bits=4"}}));
 }
 
 TEST(BenchOptions, CommasAndSlashesWithinASpec) {

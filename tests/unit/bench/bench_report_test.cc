@@ -211,6 +211,8 @@ TEST(BenchReport, PlotOfNothingIsAPlot) {
 TEST(BenchReport, LabelsLeaveOutWhatOnlyFirstVisitsNeed) {
   EXPECT_EQ(CodecLabel({"aqsgd:bits=3,first_visit=raw:dtype=fp16", "raw:dtype=fp32"}),
             "aqsgd:bits=3 / raw");
+  EXPECT_EQ(CodecLabel({"aqsgd+rans:bits=3,first_visit=direct:bits=8/bucket=64,m=8", "topk"}),
+            "aqsgd+rans:bits=3,m=8 / topk");
 }
 
 TEST(BenchReport, OneRowWithDifferentMIsAMiss) {
