@@ -1,4 +1,4 @@
-# nvcc and the CUDA runtime, for the kernels of compression/device/cuda/. LibTorch is not needed for them.
+# nvcc and the CUDA runtime, for the kernels of compression/device/. LibTorch is not needed for them.
 
 # From the GeForce 20 and T4 (75) to the GeForce 50 (120). PTX of 90 and 120 serves what lies
 # between and what comes later.

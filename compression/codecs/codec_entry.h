@@ -1,8 +1,8 @@
 // CodecEntry: what a codec registers about itself, all of it in one place.
 //
-// A codec defines its entry in its own .cc; the list of entries is codec_registry.cc. Nobody finds
-// a property of a codec by its name: whoever needs one asks the entry (or CodecTraits, from outside
-// of compression/). Internal to compression/. Pure. Thread: any.
+// A codec defines its entry in its own .cc; the list of entries is registry/codec_registry.cc.
+// Nobody finds a property of a codec by its name: whoever needs one asks the entry (or CodecTraits,
+// from outside of compression/). Internal to compression/. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_CODECS_CODEC_ENTRY_H_
 #define SHOAL_COMPRESSION_CODECS_CODEC_ENTRY_H_
@@ -48,7 +48,7 @@ struct CodecEntry {
   bool entropy_coder = false;  // `+zstd` or `+rans` may follow the name
   bool exact = false;          // decodes to the values themselves, rounded to a number format
   bool keeps_m = false;        // MessageCodec::keeps_m of what it makes
-  // It has a line in compression/device/device_registry.cc. A spec has a form on a device if all
+  // It has a line in device/registry/device_registry.cc. A spec has a form on a device if all
   // the codecs that it nests have one, and without error feedback.
   bool device_form = false;
 

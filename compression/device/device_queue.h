@@ -1,5 +1,5 @@
 // DeviceQueue: the little that device codecs need of a GPU: memory, copies and the passes over
-// sections. cuda/ has the real one; tests run the same lanes in loops on the host.
+// sections. cuda_queue.cu has the real one; tests run the same lanes in loops on the host.
 //
 // Internal to compression/. Thread: any, one call at a time.
 
@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "common/status.h"
-#include "compression/device/device_jobs.h"
+#include "compression/device/jobs/device_jobs.h"
 
 namespace shoal::compression {
 

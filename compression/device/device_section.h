@@ -1,8 +1,8 @@
 // DeviceSection: one section (docs/WIRE.md, "Payloads") coded on a device, and the memory and the
 // steps that all kinds of sections share.
 //
-// A kind is a class in files of its own (device_bucket_section.h, ...), its jobs (device_jobs.h),
-// what a lane does for them (lane_*.h), and its kernels (cuda/). Internal to compression/. Thread:
+// A kind is, side by side in codecs/: a class (device_bucket_section.h, ...), what a lane does for
+// its jobs (lane_*.h), and kernels (*.cu); its jobs are in jobs/. Internal to compression/. Thread:
 // any, one call at a time.
 
 #ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_SECTION_H_

@@ -8,7 +8,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_LANE_BUCKETS_H_
 #define SHOAL_COMPRESSION_DEVICE_LANE_BUCKETS_H_
 
-#include "compression/device/bucket_jobs.h"
+#include "compression/device/jobs/bucket_jobs.h"
 #include "compression/device/lane_values.h"
 
 namespace shoal::compression {

@@ -4,7 +4,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_LANE_IMAGES_H_
 #define SHOAL_COMPRESSION_DEVICE_LANE_IMAGES_H_
 
-#include "compression/device/image_jobs.h"
+#include "compression/device/jobs/image_jobs.h"
 #include "compression/device/lane_buckets.h"
 #include "compression/device/lane_values.h"
 

@@ -4,8 +4,8 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_LANE_STATS_H_
 #define SHOAL_COMPRESSION_DEVICE_LANE_STATS_H_
 
+#include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/lane_images.h"
-#include "compression/device/stats_jobs.h"
 
 namespace shoal::compression {
 

@@ -16,7 +16,7 @@
 
 #include "compression/api/m_format.h"
 #include "compression/api/sample_layout.h"
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 #include "compression/simd/half.h"
 
 #ifdef __CUDACC__

@@ -123,7 +123,7 @@ class LintTest(unittest.TestCase):
                 ("model/a.cc", "ATen/ATen.h"), ("storage/files/a.cc", "rocksdb/db.h"),
                 ("net/http/beast_http.cc", "boost/beast.hpp"), ("client/a.cc", "nlohmann/json.hpp"),
                 ("common/asio_executor.cc", "boost/asio.hpp"), ("net/links/a.cc", "unistd.h"),
-                ("compression/device/cuda/a.cu", "cuda_runtime.h")]:
+                ("compression/device/codecs/a.cu", "cuda_runtime.h")]:
             with self.subTest(include=include):
                 files = self.with_source(path, f"#include <{include}>\n")
                 self.assertEqual(self.errors(**files), [])

@@ -38,7 +38,8 @@ FOLDER_ARROWS = {
     "compression/api": {"simd"},
     "compression/entropy": {"simd"},
     "compression/codecs": {"api", "entropy", "simd"},
-    "compression/device": {"api", "codecs", "entropy", "simd"},
+    "compression/registry": {"api", "codecs"},
+    "compression/device": {"api", "codecs", "entropy", "registry", "simd"},
     "replica/collective": set(),
     "replica/collective/direct": {"."},
     "replica/collective/ring": {"."},
@@ -78,7 +79,7 @@ TECHNOLOGY_HEADER = re.compile(r"(rocks|grpc|torch|asio|cuda|spdlog|sodium|opens
 THIRD_PARTY = [
     ("LibTorch", r"(torch|ATen|c10|caffe2)/", r"model/.*\.(cc|cu)$"),
     ("CUDA", r"(cuda|cub|thrust|cooperative_groups|curand|nv)[\w/]*(\.h|\.cuh)?$|cuda/",
-     r"(compression/device/cuda|model)/.*\.(cc|cu|cuh)$"),
+     r"(compression/device/.*\.(cu|cuh)|model/.*\.(cc|cu|cuh))$"),
     ("gRPC", r"(grpc|grpcpp|grpc\+\+)/|.*\.grpc\.pb\.h$", r"net/.*\.cc$"),
     ("Abseil", r"absl/", r"net/identity/grpc_setup\.cc$"),
     ("protobuf", r"google/protobuf/", r"(net|scheduler|daemon|client)/.*\.cc$"),

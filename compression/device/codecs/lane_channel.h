@@ -5,7 +5,7 @@
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_CHANNEL_H_
 
 #include "compression/codecs/channel_codec.h"
-#include "compression/device/codecs/channel_jobs.h"
+#include "compression/device/jobs/channel_jobs.h"
 #include "compression/device/lane_buckets.h"
 
 namespace shoal::compression {

@@ -4,7 +4,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_DITHER_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_DITHER_H_
 
-#include "compression/device/codecs/dither_jobs.h"
+#include "compression/device/jobs/dither_jobs.h"
 #include "compression/device/lane_values.h"
 #include "compression/simd/dither_code.h"
 

@@ -7,7 +7,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_KEPT_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_KEPT_H_
 
-#include "compression/device/codecs/topk_jobs.h"
+#include "compression/device/jobs/topk_jobs.h"
 #include "compression/device/lane_buckets.h"
 
 namespace shoal::compression {

@@ -4,7 +4,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_RAW_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_RAW_H_
 
-#include "compression/device/codecs/raw_jobs.h"
+#include "compression/device/jobs/raw_jobs.h"
 #include "compression/device/lane_values.h"
 
 namespace shoal::compression {

@@ -8,7 +8,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_SELECT_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_SELECT_H_
 
-#include "compression/device/codecs/topk_jobs.h"
+#include "compression/device/jobs/topk_jobs.h"
 #include "compression/device/lane_values.h"
 
 namespace shoal::compression {

@@ -9,8 +9,8 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_TILES_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_TILES_H_
 
-#include "compression/device/codecs/tile_jobs.h"
-#include "compression/device/lane_groups.h"
+#include "compression/device/codecs/lane_groups.h"
+#include "compression/device/jobs/tile_jobs.h"
 
 namespace shoal::compression {
 

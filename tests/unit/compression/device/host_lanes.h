@@ -6,12 +6,12 @@
 
 #include <vector>
 
+#include "compression/device/codecs/lane_groups.h"
 #include "compression/device/codecs/lane_raw.h"
-#include "compression/device/device_jobs.h"
-#include "compression/device/lane_groups.h"
+#include "compression/device/codecs/lane_units.h"
+#include "compression/device/jobs/device_jobs.h"
 #include "compression/device/lane_images.h"
 #include "compression/device/lane_stats.h"
-#include "compression/device/lane_units.h"
 
 namespace shoal::compression {
 

@@ -1,14 +1,14 @@
 // What a device is asked to do with sections of plain values (bucket_jobs.h says what a job is).
 // Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_RAW_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_CODECS_RAW_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_RAW_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_RAW_JOBS_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "compression/api/sample_layout.h"
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 
 namespace shoal::compression {
 
@@ -26,4 +26,4 @@ struct RawJob {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_RAW_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_RAW_JOBS_H_

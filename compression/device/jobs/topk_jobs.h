@@ -1,13 +1,13 @@
 // What a device is asked to do with sections of topk (bucket_jobs.h says what a job is). Internal
 // to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_TOPK_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_CODECS_TOPK_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_TOPK_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_TOPK_JOBS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 
 namespace shoal::compression {
 
@@ -82,4 +82,4 @@ constexpr std::size_t GroupsOfKept(const KeptJob& job) {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_TOPK_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_TOPK_JOBS_H_

@@ -1,7 +1,7 @@
 // Dithered sections on a CUDA device (lane_dither.h).
 
 #include "compression/device/codecs/lane_dither.h"
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 
 namespace shoal::compression {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "compression/api/codec_spec.h"
 #include "compression/codecs/codec_entry.h"
-#include "compression/codecs/codec_registry.h"
+#include "compression/registry/codec_registry.h"
 
 namespace shoal::compression {
 namespace {

@@ -4,9 +4,9 @@
 // A unit of buckets in one pass is shared by a tile of lanes, a power of two, so that several small
 // ones fill a warp. Everything else is one thread per group of 8 values.
 
-#include "compression/device/cuda/cuda_ranges.cuh"
-#include "compression/device/lane_groups.h"
-#include "compression/device/lane_units.h"
+#include "compression/device/codecs/lane_groups.h"
+#include "compression/device/codecs/lane_units.h"
+#include "compression/device/cuda_ranges.cuh"
 
 namespace shoal::compression {
 namespace {

@@ -1,10 +1,9 @@
-#include "compression/device/device_registry.h"
+#include "compression/device/registry/device_registry.h"
 
 #include <string>
 #include <utility>
 
 #include "compression/codecs/aqsgd/aqsgd_codec.h"
-#include "compression/codecs/codec_registry.h"
 #include "compression/device/codecs/device_aqsgd_codec.h"
 #include "compression/device/codecs/device_bucket_section.h"
 #include "compression/device/codecs/device_channel_section.h"
@@ -15,6 +14,7 @@
 #include "compression/device/device_codec.h"
 #include "compression/device/device_queue.h"
 #include "compression/device/plain_device_codec.h"
+#include "compression/registry/codec_registry.h"
 
 namespace shoal::compression {
 namespace {

@@ -1,4 +1,4 @@
-#include "compression/codecs/codec_registry.h"
+#include "compression/registry/codec_registry.h"
 
 #include <algorithm>
 #include <string>

@@ -1,13 +1,13 @@
 // What a device is asked to do with sections of tiles (bucket_jobs.h says what a job is). Internal
 // to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_TILE_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_CODECS_TILE_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_TILE_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_TILE_JOBS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/device/bucket_jobs.h"
+#include "compression/device/jobs/bucket_jobs.h"
 
 namespace shoal::compression {
 
@@ -32,4 +32,4 @@ constexpr std::uint32_t LanesOfTile(std::uint32_t tile) { return tile < 8 ? 1 : 
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_TILE_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_TILE_JOBS_H_

@@ -1,6 +1,6 @@
 // m images on a CUDA device (lane_images.h).
 
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 #include "compression/device/lane_images.h"
 
 namespace shoal::compression {

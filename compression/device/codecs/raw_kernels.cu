@@ -1,7 +1,7 @@
 // Sections of plain values on a CUDA device (lane_raw.h).
 
 #include "compression/device/codecs/lane_raw.h"
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 
 namespace shoal::compression {
 namespace {

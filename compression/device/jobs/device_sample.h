@@ -3,8 +3,8 @@
 //
 // All pointers are device memory. Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_SAMPLE_H_
-#define SHOAL_COMPRESSION_DEVICE_DEVICE_SAMPLE_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_SAMPLE_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_SAMPLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -35,4 +35,4 @@ enum class CodingPass : std::uint8_t { kEncode, kDecode };
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_SAMPLE_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_SAMPLE_H_

@@ -7,7 +7,7 @@
 
 #include "compression/device/codecs/lane_kept.h"
 #include "compression/device/codecs/lane_select.h"
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 
 namespace shoal::compression {
 namespace {

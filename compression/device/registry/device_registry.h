@@ -1,8 +1,8 @@
 // Which codecs have a form on a device. From outside of compression/: MakeDeviceCodec
 // (device_codec.h), which is defined here. Internal to compression/. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
-#define SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_REGISTRY_DEVICE_REGISTRY_H_
+#define SHOAL_COMPRESSION_DEVICE_REGISTRY_DEVICE_REGISTRY_H_
 
 #include <memory>
 
@@ -17,4 +17,4 @@ Result<std::unique_ptr<DeviceSection>> NewDeviceSection(const PlainCodec& codec)
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_REGISTRY_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_REGISTRY_DEVICE_REGISTRY_H_

@@ -1,13 +1,13 @@
 // What a device is asked to do with sections of bucket codes. A job is a plain structure that
 // kernels take by value; all pointers are device memory. Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_BUCKET_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_BUCKET_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_BUCKET_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_BUCKET_JOBS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 #include "compression/simd/level_rule.h"
 
 namespace shoal::compression {
@@ -59,4 +59,4 @@ constexpr std::uint32_t GroupsOfLane(std::uint32_t bucket) {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_BUCKET_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_BUCKET_JOBS_H_

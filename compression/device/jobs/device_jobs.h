@@ -4,19 +4,19 @@
 // Jobs over groups of values have `values`, `count`, `samples` and `extremes` (device_section.h
 // fills them).
 
-#ifndef SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_JOBS_H_
 
 #include <variant>
 
-#include "compression/device/bucket_jobs.h"
-#include "compression/device/codecs/channel_jobs.h"
-#include "compression/device/codecs/dither_jobs.h"
-#include "compression/device/codecs/raw_jobs.h"
-#include "compression/device/codecs/tile_jobs.h"
-#include "compression/device/codecs/topk_jobs.h"
-#include "compression/device/image_jobs.h"
-#include "compression/device/stats_jobs.h"
+#include "compression/device/jobs/bucket_jobs.h"
+#include "compression/device/jobs/channel_jobs.h"
+#include "compression/device/jobs/dither_jobs.h"
+#include "compression/device/jobs/image_jobs.h"
+#include "compression/device/jobs/raw_jobs.h"
+#include "compression/device/jobs/stats_jobs.h"
+#include "compression/device/jobs/tile_jobs.h"
+#include "compression/device/jobs/topk_jobs.h"
 
 namespace shoal::compression {
 
@@ -26,4 +26,4 @@ using DeviceJob =
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_DEVICE_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_DEVICE_JOBS_H_

@@ -1,14 +1,14 @@
 // What a device is asked to do with sections that have one scale per channel (bucket_jobs.h says
 // what a job is). Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_CHANNEL_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_CODECS_CHANNEL_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_CHANNEL_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_CHANNEL_JOBS_H_
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 #include "compression/simd/level_rule.h"
 
 namespace shoal::compression {
@@ -68,4 +68,4 @@ struct ChannelJob {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_CHANNEL_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_CHANNEL_JOBS_H_

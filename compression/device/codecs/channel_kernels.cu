@@ -1,7 +1,7 @@
 // Sections with one scale per channel on a CUDA device (lane_channel.h).
 
 #include "compression/device/codecs/lane_channel.h"
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 
 namespace shoal::compression {
 namespace {

@@ -1,7 +1,7 @@
 // Bucket codes in one pass, as seen by one lane (lane_buckets.h). Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_LANE_UNITS_H_
-#define SHOAL_COMPRESSION_DEVICE_LANE_UNITS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_UNITS_H_
+#define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_UNITS_H_
 
 #include "compression/device/lane_buckets.h"
 
@@ -104,4 +104,4 @@ SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_LANE_UNITS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_LANE_UNITS_H_

@@ -1,8 +1,8 @@
 // Bucket codes in two passes, and decoding, as seen by one lane (lane_buckets.h). Internal to
 // compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_LANE_GROUPS_H_
-#define SHOAL_COMPRESSION_DEVICE_LANE_GROUPS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_LANE_GROUPS_H_
+#define SHOAL_COMPRESSION_DEVICE_CODECS_LANE_GROUPS_H_
 
 #include "compression/device/lane_buckets.h"
 
@@ -157,4 +157,4 @@ SHOAL_LANE void EncodeGroup(const BucketJob& job, const DeviceSample& sample, st
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_LANE_GROUPS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_LANE_GROUPS_H_

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 #include "compression/device/device_queue.h"
 
 namespace shoal::compression {

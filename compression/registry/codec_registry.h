@@ -1,8 +1,8 @@
 // The list of codecs, and which one a spec names. Internal to compression/; from outside: MakeCodec
 // and TraitsOf (codec.h). Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_CODEC_REGISTRY_H_
-#define SHOAL_COMPRESSION_CODECS_CODEC_REGISTRY_H_
+#ifndef SHOAL_COMPRESSION_REGISTRY_CODEC_REGISTRY_H_
+#define SHOAL_COMPRESSION_REGISTRY_CODEC_REGISTRY_H_
 
 #include <cstdint>
 #include <string_view>
@@ -31,4 +31,4 @@ Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std:
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_CODEC_REGISTRY_H_
+#endif  // SHOAL_COMPRESSION_REGISTRY_CODEC_REGISTRY_H_

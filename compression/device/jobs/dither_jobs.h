@@ -1,13 +1,13 @@
 // What a device is asked to do with dithered sections (bucket_jobs.h says what a job is). Internal
 // to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CODECS_DITHER_JOBS_H_
-#define SHOAL_COMPRESSION_DEVICE_CODECS_DITHER_JOBS_H_
+#ifndef SHOAL_COMPRESSION_DEVICE_JOBS_DITHER_JOBS_H_
+#define SHOAL_COMPRESSION_DEVICE_JOBS_DITHER_JOBS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/device/device_sample.h"
+#include "compression/device/jobs/device_sample.h"
 
 namespace shoal::compression {
 
@@ -77,4 +77,4 @@ constexpr std::uint32_t DitherBlocksOf(std::uint32_t hidden) { return (hidden + 
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CODECS_DITHER_JOBS_H_
+#endif  // SHOAL_COMPRESSION_DEVICE_JOBS_DITHER_JOBS_H_

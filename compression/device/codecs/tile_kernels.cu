@@ -5,7 +5,7 @@
 // strides of the rotation are done in registers.
 
 #include "compression/device/codecs/lane_tiles.h"
-#include "compression/device/cuda/cuda_ranges.cuh"
+#include "compression/device/cuda_ranges.cuh"
 
 namespace shoal::compression {
 namespace {

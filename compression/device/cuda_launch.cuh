@@ -3,15 +3,15 @@
 //
 // A kind of job has a file NAME_kernels.cu, which defines its Launch. Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_LAUNCH_CUH_
-#define SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_LAUNCH_CUH_
+#ifndef SHOAL_COMPRESSION_DEVICE_CUDA_LAUNCH_CUH_
+#define SHOAL_COMPRESSION_DEVICE_CUDA_LAUNCH_CUH_
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "compression/device/device_jobs.h"
+#include "compression/device/jobs/device_jobs.h"
 #include "compression/device/lane_values.h"
 
 namespace shoal::compression {
@@ -101,4 +101,4 @@ void LaunchGroups(const Job& job, cudaStream_t stream) {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_LAUNCH_CUH_
+#endif  // SHOAL_COMPRESSION_DEVICE_CUDA_LAUNCH_CUH_

@@ -1,9 +1,9 @@
 // Ranges of values over the lanes of a warp. Internal to compression/.
 
-#ifndef SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_RANGES_CUH_
-#define SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_RANGES_CUH_
+#ifndef SHOAL_COMPRESSION_DEVICE_CUDA_RANGES_CUH_
+#define SHOAL_COMPRESSION_DEVICE_CUDA_RANGES_CUH_
 
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 #include "compression/device/lane_buckets.h"
 
 namespace shoal::compression {
@@ -24,4 +24,4 @@ __device__ inline LaneRange RangeOfTile(LaneRange range, std::uint32_t lanes, bo
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_DEVICE_CUDA_CUDA_RANGES_CUH_
+#endif  // SHOAL_COMPRESSION_DEVICE_CUDA_RANGES_CUH_

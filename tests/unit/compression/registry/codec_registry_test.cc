@@ -1,6 +1,6 @@
 // Contracts of every registered codec.
 
-#include "compression/codecs/codec_registry.h"
+#include "compression/registry/codec_registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // CodingStats on a CUDA device (lane_stats.h).
 
-#include "compression/device/cuda/cuda_launch.cuh"
+#include "compression/device/cuda_launch.cuh"
 #include "compression/device/lane_stats.h"
 
 namespace shoal::compression {
