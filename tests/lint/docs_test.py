@@ -100,8 +100,8 @@ def check_modules(text):
             yield (f"{module}: the page says {shown.get(module)}, rules.py says "
                    f"{wanted.get(module)}")
     rooms = {f"{module}/{room}"
-             for module, names in re.findall(r"^- ([\w/]+): (.*)$", section, re.M)
-             for room in re.findall(r"`(\w+)`", names)}
+             for module, names in re.findall(r"^- ([\w/]+): (.*(?:\n  .*)*)", section, re.M)
+             for room in re.findall(r"`([\w/]+)`", names)}
     for room in sorted(rooms ^ (rules.FOLDER_ARROWS.keys() - rules.ARROWS.keys())):
         yield f"{room}/ is not both on the page and in rules.py"
 

@@ -71,8 +71,9 @@ def module_of(path):
 
 
 def folder_of(path):
-    """The folder of rules.FOLDER_ARROWS that a file lies in."""
-    return longest_prefix(path, rules.FOLDER_ARROWS)
+    """The folder that a file lies directly in, if rules.FOLDER_ARROWS has it."""
+    folder = path.rpartition("/")[0]
+    return folder if folder in rules.FOLDER_ARROWS else None
 
 
 def check_folder_include(tree, path, line, header):

@@ -147,18 +147,30 @@ class LintTest(unittest.TestCase):
     def test_include_against_the_folders_of_a_module(self):
         for path, include in [("compression/api/a.cc", "compression/codecs/b.h"),
                               ("compression/simd/a.cc", "compression/api/b.h"),
-                              ("compression/codecs/x/a.cc", "compression/device/b.h")]:
+                              ("compression/codecs/a.cc", "compression/codecs/aqsgd/b.h"),
+                              ("compression/codecs/aqsgd/a.cc", "compression/device/b.h"),
+                              ("compression/device/a.cc", "compression/device/codecs/b.h")]:
             with self.subTest(path=path):
                 self.expect_one(self.with_source(path, f'#include "{include}"\n'), path,
                                 "must not include " + include.rsplit("/", 1)[0])
 
     def test_include_along_the_folders_of_a_module(self):
-        for include in ("compression/api/b.h", "compression/codecs/x/b.h", "compression/simd/b.h"):
-            files = self.with_source("compression/codecs/a.cc", f'#include "{include}"\n')
+        for include in ("compression/api/b.h", "compression/codecs/b.h", "compression/simd/b.h"):
+            files = self.with_source("compression/codecs/aqsgd/a.cc", f'#include "{include}"\n')
             self.assertEqual(self.errors(**files), [])
 
+    def test_folders_include_lower_ones_only(self):
+        """So that the folders of a module have no cycle."""
+        below = set()
+        for folder, others in rules.FOLDER_ARROWS.items():
+            below.add(folder)
+            module = lint.module_of(folder + "/")
+            targets = {os.path.normpath(f"{module}/{other}") for other in others}
+            self.assertLessEqual(targets, below - {folder}, folder)
+
     def test_source_beside_the_folders_of_a_module(self):
-        self.expect_one(self.with_source("compression/a.cc", ""), "compression/a.cc", "is divided")
+        for path in ("compression/a.cc", "compression/codecs/unlisted/a.cc"):
+            self.expect_one(self.with_source(path, ""), path, "is divided")
 
     def test_crowded_folder(self):
         # In a folder of a divided module, in a module without folders, and beside the modules.

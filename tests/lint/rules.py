@@ -31,15 +31,24 @@ ARROWS = {
 NAMESPACES = {"replica/methods": "replica"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
-# for files directly in the module. A folder's subfolders count as it does. A module with an entry
-# here lists all of its folders.
+# for files directly in the module. A folder's subfolders are folders of their own. A module with an
+# entry here lists all of its folders.
 FOLDER_ARROWS = {
     "compression/simd": set(),
     "compression/api": {"simd"},
     "compression/entropy": {"simd"},
     "compression/codecs": {"api", "entropy", "simd"},
-    "compression/registry": {"api", "codecs"},
-    "compression/device": {"api", "codecs", "entropy", "registry", "simd"},
+    "compression/codecs/aqsgd": {"api", "codecs", "simd"},
+    "compression/codecs/dithered": {"api", "codecs", "entropy", "simd"},
+    "compression/codecs/low_rank": {"api", "codecs", "simd"},
+    "compression/registry": {"api", "codecs", "codecs/aqsgd", "codecs/dithered",
+                             "codecs/low_rank"},
+    "compression/device/jobs": {"api", "simd"},
+    "compression/device": {"api", "codecs", "device/jobs", "simd"},
+    "compression/device/codecs": {"api", "codecs", "codecs/aqsgd", "codecs/dithered", "device",
+                                  "device/jobs", "entropy", "simd"},
+    "compression/device/registry": {"codecs", "codecs/aqsgd", "device", "device/codecs",
+                                    "registry"},
     "replica/collective": set(),
     "replica/collective/direct": {"."},
     "replica/collective/ring": {"."},
