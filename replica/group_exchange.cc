@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "replica/methods/method_entry.h"
 #include "replica/replica_step.h"
 #include "replica/step_registry.h"
 

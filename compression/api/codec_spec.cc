@@ -36,15 +36,15 @@ std::string_view CodecSpec::Option(std::string_view key) const {
 }
 
 std::string CodecSpec::Text(std::span<const std::string_view> left_out) const {
-  std::string text(name);
-  if (!coder.empty()) text += "+" + std::string(coder);
+  std::string written(name);
+  if (!coder.empty()) written += "+" + std::string(coder);
   char before = ':';
   for (const auto& [key, value] : options) {
     if (std::find(left_out.begin(), left_out.end(), key) != left_out.end()) continue;
-    text += before + std::string(key) + "=" + std::string(value);
+    written += before + std::string(key) + "=" + std::string(value);
     before = ',';
   }
-  return text;
+  return written;
 }
 
 Status SpecError(std::string_view spec, const std::string& what, std::string_view kind) {

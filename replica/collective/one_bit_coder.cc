@@ -180,7 +180,7 @@ Result<std::shared_ptr<const ChunkCoder>> MakeOneBitCoder(const compression::Cod
   if (!spec.Option("bucket").empty()) {
     SHOAL_ASSIGN_OR_RETURN(bucket, NumberOption(spec, "bucket", 1, UINT32_MAX, {}));
   }
-  return std::make_shared<const OneBitCoder>(bucket);
+  return std::shared_ptr<const ChunkCoder>(std::make_shared<OneBitCoder>(bucket));
 }
 
 }  // namespace shoal::collective

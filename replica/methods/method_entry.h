@@ -19,12 +19,12 @@
 
 namespace shoal::replica {
 
-// A spec that users are offered, with what is measured of it.
 enum class OfferedFor : std::uint8_t {
   kEveryStep,
   kLocalSteps,   // the advice adds as many of these as make exchanges quick enough
   kSmallMemory,  // spreads all of a stage's state over its group; bits and loss are not given
 };
+// A spec that users are offered, with what is measured of it (docs/quality, "2 pipelines").
 struct MethodOffer {
   std::string_view spec;
   double bits = 0;  // a value, of each of the two ways

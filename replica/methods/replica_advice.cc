@@ -32,6 +32,8 @@ std::string Seconds(double seconds) {
 
 std::string Percent(double part) { return Text(part < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * part); }
 
+std::string Loss(double part) { return Text("%+.2f %%", 100 * part); }
+
 // What the methods offer for a use, from the most bytes to the fewest.
 std::vector<MethodOffer> OffersFor(OfferedFor use) {
   std::vector<MethodOffer> offers;
@@ -95,12 +97,13 @@ ReplicaSuggestion SuggestSmall(const ReplicaCase& run, const std::vector<Replica
 }
 
 ReplicaSuggestion SuggestLocal(const ReplicaOffer& four, const ReplicaOffer& local) {
-  std::string reason =
-      "even at 4 bits a value an exchange (" + Seconds(four.seconds) +
-      ") takes longer than a step; so each pipeline makes " + std::to_string(local.every) +
-      " steps on its own, then all take their mean, for " + Percent(local.share) +
-      " of the time\n  what it costs was measured with local_steps=" +
-      std::to_string(kLocalMeasured) + " only: held-out loss +0.01 %, training loss +3 %";
+  std::string reason = "even at 4 bits a value an exchange (" + Seconds(four.seconds) +
+                       ") takes longer than a step; so each pipeline makes " +
+                       std::to_string(local.every) +
+                       " steps on its own, then all take their mean, for " + Percent(local.share) +
+                       " of the time\n  what it costs was measured with local_steps=" +
+                       std::to_string(kLocalMeasured) + " only: held-out loss " + Loss(local.loss) +
+                       ", training loss +3 %";
   if (local.share > 1.01 * kExchangeShareGood) {
     reason += "\n  more stages (--stages) would make an exchange shorter";
   }
@@ -176,8 +179,7 @@ std::string DescribeReplicaOffers(const ReplicaCase& run, const std::string& rat
                      row("--replica", "an exchange", "of the time", "held-out loss", "state");
   for (const ReplicaOffer& offer : offers) {
     text += row(offer.method, Seconds(offer.seconds), Percent(offer.share),
-                Text("%+.2f %%", 100 * offer.loss) + (offer.every > 1 ? " (16)" : ""),
-                FormatBytes(offer.bytes));
+                Loss(offer.loss) + (offer.every > 1 ? " (16)" : ""), FormatBytes(offer.bytes));
   }
   text += "  held-out loss: as measured for a small model, against average";
   if (offers.back().every > 1) text += " (16: with local_steps=16)";
