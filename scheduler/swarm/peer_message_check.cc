@@ -34,7 +34,10 @@ Status CheckHello(const control::v1::Hello& hello) {
       return TooLong("address", address.size(), kAddressCharactersMax);
     }
   }
-  if (hello.listen_port() > 65535) return InvalidArgument("malformed message: listen_port");
+  if (hello.listen_port() > 65535) {
+    return InvalidArgument("malformed message: listen_port " + std::to_string(hello.listen_port()) +
+                           " is above 65535");
+  }
   return Status::Ok();
 }
 
@@ -47,7 +50,9 @@ Status CheckPlanReady(const control::v1::PlanReady& ready, const RunConfig& conf
   if (round_trips > most) return TooLong("round_trips", round_trips, most);
   for (const control::v1::RoundTrip& trip : ready.round_trips()) {
     if (trip.peer().size() != kHashBytes) return TooLong("peer", trip.peer().size(), kHashBytes);
-    if (!Measured(trip.ms())) return InvalidArgument("malformed message: a round-trip time");
+    if (!Measured(trip.ms())) {
+      return InvalidArgument("malformed message: a round-trip time is negative or not finite");
+    }
   }
   return Status::Ok();
 }
@@ -65,7 +70,7 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
   if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||
       !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms()) ||
       !Measured(timing.backward_weights_ms()) || !Measured(timing.round_trip_ms())) {
-    return InvalidArgument("malformed message: a measured time is not a number");
+    return InvalidArgument("malformed message: a measured time is negative or not finite");
   }
   return Status::Ok();
 }
@@ -76,12 +81,13 @@ Status CheckCheckpointDone(const control::v1::CheckpointDone& done, const RunCon
   if (files > files_max) return TooLong("files", files, files_max);
   for (const control::v1::ArtefactRef& file : done.files()) {
     if (file.name().empty() || file.name().size() > kNameCharactersMax) {
-      return InvalidArgument("malformed message: name of a file");
+      return InvalidArgument("malformed message: the name of a file is empty or longer than " +
+                             std::to_string(kNameCharactersMax) + " characters");
     }
     if (file.hash().size() != kHashBytes) {
       return TooLong("hash", file.hash().size(), kHashBytes);
     }
-    if (file.size() == 0) return InvalidArgument("malformed message: empty file");
+    if (file.size() == 0) return InvalidArgument("malformed message: a file is empty");
   }
   return Status::Ok();
 }
@@ -93,7 +99,9 @@ Status CheckSyncDone(const control::v1::SyncDone& done) {
   }
   if (!std::isfinite(done.exchange_ms()) || done.exchange_ms() < 0 ||
       done.factor_values() > done.exact_values()) {
-    return InvalidArgument("malformed message: time or size of an exchange");
+    return InvalidArgument(
+        "malformed message: exchange_ms is negative or not finite, or factor_values is above "
+        "exact_values");
   }
   return Status::Ok();
 }
