@@ -99,7 +99,7 @@ std::string DeltaStoreText(const Json& store) {
 std::string LowRankText(const Json& low_rank) {
   const std::uint64_t messages = Whole(low_rank, "messages");
   if (messages == 0) return "";
-  std::string text = PercentText(low_rank, "part") + " of " + std::to_string(messages) +
+  std::string text = PercentText(low_rank, "ratio") + " of " + std::to_string(messages) +
                      " gradients low rank (" + Decimal("%.2f", Number(low_rank, "bitsPerValue")) +
                      " bits a value, others " +
                      Decimal("%.2f", Number(low_rank, "otherBitsPerValue")) + ")";

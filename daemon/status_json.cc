@@ -161,7 +161,7 @@ StatusValue Last(const pipeline::RecentRatio& ratio) {
 StatusValue LowRankValues(const std::optional<pipeline::LowRankStats>& seen) {
   if (!seen) return {};
   return StatusObject{{"messages", seen->low_rank.messages + seen->others.messages},
-                      {"part", seen->share()},
+                      {"ratio", seen->share()},
                       {"bitsPerValue", seen->low_rank.bits_per_value()},
                       {"otherBitsPerValue", seen->others.bits_per_value()},
                       {"correlation", seen->correlation},
@@ -181,8 +181,8 @@ StatusList BoundariesValues(const StatusSnapshot& snapshot) {
         {"lastForwardError", Last(end.forward_error)},
         {"backwardError", Average(end.backward_error)},
         {"lastBackwardError", Last(end.backward_error)},
-        {"firstVisitPart", Average(end.without_m)},
-        {"lastFirstVisitPart", Last(end.without_m)},
+        {"firstVisitRatio", Average(end.without_m)},
+        {"lastFirstVisitRatio", Last(end.without_m)},
         {"deltaHits", end.delta_hits},
         {"firstVisits", end.first_visits},
         {"resends", end.resends},

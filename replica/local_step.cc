@@ -29,7 +29,7 @@ struct Common {
   SharedVector values, momentum;
 };
 
-struct LocalPart {
+struct LocalGroup {
   std::shared_ptr<const ParameterGroup> part;
   std::unique_ptr<collective::Exchange> differences;
   Common common;  // as of the last sync; values are null before the first step
@@ -105,15 +105,15 @@ class LocalStep final : public ReplicaStep {
   void ExchangeEnds();
   void OnEnds(const std::shared_ptr<const ParameterGroup>& part, Result<Buffer> sum);
   void AgreeOrEnd();
-  void Agree(LocalPart* part);
-  void OnMean(LocalPart* part, Result<Buffer> mean);
+  void Agree(LocalGroup* part);
+  void OnMean(LocalGroup* part, Result<Buffer> mean);
   double SquaredNorm() const;
   void Finish(Result<double> norm);
 
   Member* const member_;
   const GroupLinks* const links_;
   const LocalSteps local_;
-  std::vector<LocalPart> parts_;
+  std::vector<LocalGroup> parts_;
   std::unique_ptr<collective::Exchange> ends_;  // of the embedding's gradient; null: it has one end
   ReduceOrder order_;
   std::size_t parts_left_ = 0;
@@ -124,7 +124,7 @@ class LocalStep final : public ReplicaStep {
 Status LocalStep::Init(const ReplicaContext& context) {
   SHOAL_ASSERT_ON(*member_->control);
   for (const auto& part : context.parts) {
-    LocalPart made;
+    LocalGroup made;
     made.part = part;
     SHOAL_ASSIGN_OR_RETURN(made.differences, NewGroupExchange(*member_, context.method, *part));
     parts_.push_back(std::move(made));
@@ -163,7 +163,7 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
-  for (LocalPart& part : parts_) {
+  for (LocalGroup& part : parts_) {
     part.next = {};
     // What the method would send in every step, without a codec.
     const std::vector<std::uint64_t> weights = GroupWeights(*part.part, order.pipelines);
@@ -177,7 +177,7 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
 void LocalStep::ReadCommon() {
   if (parts_.empty() || parts_.front().common.values != nullptr) return ExchangeEnds();
   std::vector<std::shared_ptr<const ParameterGroup>> parts;
-  for (const LocalPart& part : parts_) parts.push_back(part.part);
+  for (const LocalGroup& part : parts_) parts.push_back(part.part);
   auto read = [model = member_->model, parts]() -> Result<std::vector<SharedVector>> {
     std::vector<SharedVector> vectors;
     for (const auto& part : parts) {
@@ -235,10 +235,10 @@ void LocalStep::AgreeOrEnd() {
     return scope_.Post("local.end", [this] { Finish(SquaredNorm()); });
   }
   parts_left_ = parts_.size();
-  for (LocalPart& part : parts_) Agree(&part);
+  for (LocalGroup& part : parts_) Agree(&part);
 }
 
-void LocalStep::Agree(LocalPart* part) {
+void LocalStep::Agree(LocalGroup* part) {
   // All differences add up to their mean.
   const auto members = static_cast<double>(order_.pipelines.size() * part->part->ends);
   auto difference = [model = member_->model, of = part->part, common = part->common.values,
@@ -261,7 +261,7 @@ void LocalStep::Agree(LocalPart* part) {
              });
 }
 
-void LocalStep::OnMean(LocalPart* part, Result<Buffer> mean) {
+void LocalStep::OnMean(LocalGroup* part, Result<Buffer> mean) {
   SHOAL_ASSERT_ON(*member_->control);
   if (!mean.ok()) return Finish(mean.status());
   member_->progress();
@@ -294,7 +294,7 @@ void LocalStep::Finish(Result<double> norm) {
 void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   SHOAL_ASSERT_ON(*member_->control);
   std::vector<std::pair<std::shared_ptr<const ParameterGroup>, SharedVector>> agreed;
-  for (LocalPart& part : parts_) {
+  for (LocalGroup& part : parts_) {
     if (part.next.values == nullptr) continue;
     part.differences->Commit();
     part.common = std::exchange(part.next, {});
@@ -324,7 +324,7 @@ std::string LocalStep::Awaited(const PeerId** peer) const {
     text = AwaitedText(*links_, *links_->embedding_ends(), ends_->Awaited(),
                        "embedding's gradients", peer);
   }
-  for (const LocalPart& part : parts_) {
+  for (const LocalGroup& part : parts_) {
     if (!text.empty()) break;
     text =
         AwaitedText(*links_, *part.part->channel, part.differences->Awaited(), "parameters", peer);

@@ -54,7 +54,7 @@ struct Update {
   Buffer scratch;                  // has done its work
 };
 
-struct MarsitPart {
+struct MarsitGroup {
   std::shared_ptr<const ParameterGroup> part;
   std::unique_ptr<collective::RingReduce> ring;
   std::unique_ptr<collective::MarsitExchange> exchange;
@@ -232,18 +232,18 @@ class MarsitStep final : public ReplicaStep {
 
  private:
   bool warming_up() const { return order_.step < start_; }
-  std::uint64_t ContributorsOf(const MarsitPart& part) const;
-  bool Counts(const MarsitPart& part) const {
+  std::uint64_t ContributorsOf(const MarsitGroup& part) const;
+  bool Counts(const MarsitGroup& part) const {
     return (ContributorsOf(part) >> part.ring->rank() & 1) != 0;
   }
   optimizer::AdamWStep StepOf(double learning_rate, double gradient_factor) const;
-  void Sum(MarsitPart* part, const char* label, Buffer values, std::function<void(Buffer)> then);
-  void ReduceGradients(MarsitPart* part, double clip);
-  void OnGradients(const MarsitPart& part, Buffer sum);
-  void FoldGradient(MarsitPart* part, double clip);
-  void Exchange(MarsitPart* part, Folded folded);
-  void OnUpdate(MarsitPart* part, bool exact, Buffer update);
-  void FinishUpdate(MarsitPart* part, Buffer update);
+  void Sum(MarsitGroup* part, const char* label, Buffer values, std::function<void(Buffer)> then);
+  void ReduceGradients(MarsitGroup* part, double clip);
+  void OnGradients(const MarsitGroup& part, Buffer sum);
+  void FoldGradient(MarsitGroup* part, double clip);
+  void Exchange(MarsitGroup* part, Folded folded);
+  void OnUpdate(MarsitGroup* part, bool exact, Buffer update);
+  void FinishUpdate(MarsitGroup* part, Buffer update);
   void FinishPart(double squared);
   void Fail(const Status& status);
 
@@ -251,7 +251,7 @@ class MarsitStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const MarsitOptions options_;
   const std::uint64_t start_;  // first step that is not an exact average
-  std::vector<MarsitPart> parts_;
+  std::vector<MarsitGroup> parts_;
   ReduceOrder order_;
   double squared_norm_ = 0;
   std::size_t parts_left_ = 0;
@@ -272,7 +272,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     ring.columns = ColumnsOf(options_.shape, members);
     ring.epoch = member_->config.generation;
     ring.early_bytes_max += 2 * sizeof(float) * part->values;
-    MarsitPart made;
+    MarsitGroup made;
     made.part = part;
     made.ring = collective::NewRingReduce(part->channel, member_->control, member_->codec, ring);
     // Groups of one run number their rounds alike; those of the embedding span two stages.
@@ -292,7 +292,7 @@ Status MarsitStep::Init(const ReplicaContext& context) {
   return Status::Ok();
 }
 
-std::uint64_t MarsitStep::ContributorsOf(const MarsitPart& part) const {
+std::uint64_t MarsitStep::ContributorsOf(const MarsitGroup& part) const {
   return Mask(GroupWeights(*part.part, order_.pipelines));
 }
 
@@ -311,7 +311,7 @@ void MarsitStep::Reduce(const ReduceOrder& order, std::function<void(Result<doub
   squared_norm_ = 0;
   parts_left_ = parts_.size();
   const double clip = ClipOf(*member_, order);
-  for (MarsitPart& part : parts_) {
+  for (MarsitGroup& part : parts_) {
     const auto weights = GroupWeights(*part.part, order.pipelines);
     CountRaw(*part.part, weights, part.part->values, &member_->stats.replica);
     if (warming_up()) {
@@ -323,7 +323,7 @@ void MarsitStep::Reduce(const ReduceOrder& order, std::function<void(Result<doub
 }
 
 // Adds up the members' values in a round of their own behind that of the step.
-void MarsitStep::Sum(MarsitPart* part, const char* label, Buffer values,
+void MarsitStep::Sum(MarsitGroup* part, const char* label, Buffer values,
                      std::function<void(Buffer)> then) {
   collective::RingRequest request;
   request.round = 2 * (order_.step + 1) + 1;
@@ -338,7 +338,7 @@ void MarsitStep::Sum(MarsitPart* part, const char* label, Buffer values,
   });
 }
 
-void MarsitStep::ReduceGradients(MarsitPart* part, double clip) {
+void MarsitStep::ReduceGradients(MarsitGroup* part, double clip) {
   auto read = [model = member_->model, from = part->part,
                scale = static_cast<float>(clip)]() -> Result<Buffer> {
     Buffer gradient(from->values * sizeof(float));
@@ -355,7 +355,7 @@ void MarsitStep::ReduceGradients(MarsitPart* part, double clip) {
              });
 }
 
-void MarsitStep::OnGradients(const MarsitPart& part, Buffer sum) {
+void MarsitStep::OnGradients(const MarsitGroup& part, Buffer sum) {
   auto write = [model = member_->model, to = part.part, sum = std::move(sum)] {
     return WriteParameters(model, StateVector::kGradients, *to, sum.floats());
   };
@@ -368,7 +368,7 @@ void MarsitStep::OnGradients(const MarsitPart& part, Buffer sum) {
   });
 }
 
-void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
+void MarsitStep::FoldGradient(MarsitGroup* part, double clip) {
   // Members' own updates are averaged, so a member's own gradient stands for all of them there, and
   // one of two ends for both.
   const auto members = static_cast<double>(order_.pipelines.size());
@@ -389,7 +389,7 @@ void MarsitStep::FoldGradient(MarsitPart* part, double clip) {
   });
 }
 
-void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
+void MarsitStep::Exchange(MarsitGroup* part, Folded folded) {
   part->next_momentum = std::move(folded.momentum);
   part->scratch = std::move(folded.variance);
   part->input = std::move(folded.input);
@@ -410,7 +410,7 @@ void MarsitStep::Exchange(MarsitPart* part, Folded folded) {
                         });
 }
 
-void MarsitStep::OnUpdate(MarsitPart* part, bool exact, Buffer update) {
+void MarsitStep::OnUpdate(MarsitGroup* part, bool exact, Buffer update) {
   if (!exact) return FinishUpdate(part, std::move(update));
   auto held = std::make_shared<Buffer>(std::move(update));
   Sum(part, "magnitudes", std::move(part->magnitudes), [this, part, held](const Buffer& sums) {
@@ -422,7 +422,7 @@ void MarsitStep::OnUpdate(MarsitPart* part, bool exact, Buffer update) {
   });
 }
 
-void MarsitStep::FinishUpdate(MarsitPart* part, Buffer update) {
+void MarsitStep::FinishUpdate(MarsitGroup* part, Buffer update) {
   // The embedding counts on one of its two stages, as its gradient does.
   const bool counts = !part->part->embedding || member_->first_stage();
   auto make = [model = member_->model, codec = member_->codec, of = part->part,
@@ -468,7 +468,7 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
     Buffer scratch;
   };
   auto tasks = std::make_shared<std::vector<Task>>();
-  for (MarsitPart& part : parts_) {
+  for (MarsitGroup& part : parts_) {
     part.exchange->Commit();
     const bool first = part.momentum == nullptr;
     if (!first) part.spare_momentum = std::move(*part.momentum);
@@ -500,7 +500,7 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
 
 std::string MarsitStep::Awaited(const PeerId** peer) const {
   SHOAL_ASSERT_ON(*member_->control);
-  for (const MarsitPart& part : parts_) {
+  for (const MarsitGroup& part : parts_) {
     std::string text =
         AwaitedText(*links_, *part.part->channel, part.ring->Awaited(), "update", peer);
     if (!text.empty()) return text;

@@ -22,7 +22,7 @@ UnitPrefetcher::UnitPrefetcher(Member* member, UnitFacts facts)
       scope_(member->control) {}
 
 void UnitPrefetcher::AddGroup(collective::UnitExchange* exchange,
-                              const std::vector<UnitPart>& pieces) {
+                              const std::vector<UnitPiece>& pieces) {
   SHOAL_ASSERT_ON(*member_->control);
   exchanges_.push_back(exchange);
   for (std::size_t i = 0; i < pieces.size(); ++i) {

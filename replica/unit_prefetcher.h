@@ -32,7 +32,7 @@ class UnitPrefetcher final : public OperationGate {
   UnitPrefetcher(Member* member, UnitFacts facts);
 
   // The pieces of a group, whose exchange outlives the gate's use. Before Open.
-  void AddGroup(collective::UnitExchange* exchange, const std::vector<UnitPart>& pieces);
+  void AddGroup(collective::UnitExchange* exchange, const std::vector<UnitPiece>& pieces);
   // The exchanges can be used: what has waited for it goes on.
   void Open();
   // Weights have changed: everything is released. While no operation runs.

@@ -35,7 +35,7 @@ void CountScattered(const collective::ShardLayout& layout, std::size_t rank, Kin
   replica->raw_received += own * (layout.members() - 1);
 }
 
-UnitShards::UnitShards(std::vector<UnitPart> pieces,
+UnitShards::UnitShards(std::vector<UnitPiece> pieces,
                        const std::vector<collective::ValueRange>& own) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     Piece piece;

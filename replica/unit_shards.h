@@ -20,7 +20,7 @@
 namespace shoal::replica {
 
 // Tensors of a unit that travel alike.
-struct UnitPart {
+struct UnitPiece {
   std::size_t unit = 0;
   bool coded = false;
   std::shared_ptr<const ParameterGroup> part;
@@ -34,7 +34,7 @@ void CountScattered(const collective::ShardLayout& layout, std::size_t rank, Kin
 class UnitShards final : public collective::UnitOwner {
  public:
   // `own`: by piece, of its vector.
-  UnitShards(std::vector<UnitPart> pieces, const std::vector<collective::ValueRange>& own);
+  UnitShards(std::vector<UnitPiece> pieces, const std::vector<collective::ValueRange>& own);
 
   // From what the model was loaded with.
   Status Load(model::StageModel* model);

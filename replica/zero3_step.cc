@@ -63,7 +63,7 @@ class Zero3Step final : public ReplicaStep {
     LearnedCodecs codecs;
     std::unique_ptr<collective::ChannelMux> mux;
     std::unique_ptr<collective::Exchange> small;  // norms and counts
-    std::vector<UnitPart> pieces;
+    std::vector<UnitPiece> pieces;
     std::shared_ptr<UnitShards> shards;
     std::unique_ptr<collective::UnitExchange> units;
     double squared_norm = 0;
@@ -160,7 +160,7 @@ Status Zero3Step::OpenGroup(Group* group) {
   const std::vector<double> shares(group->part->channel->size(), 1.0);
   std::vector<collective::UnitPiece> pieces;
   std::vector<collective::ValueRange> own;
-  for (const UnitPart& piece : group->pieces) {
+  for (const UnitPiece& piece : group->pieces) {
     pieces.push_back({piece.part->values, piece.coded});
     own.push_back(
         collective::ShardLayout(piece.part->values, shares, config.row, config.chunk_values)

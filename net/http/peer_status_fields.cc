@@ -192,10 +192,10 @@ constexpr StatusField kFields[] = {
         .Metric("shoal_boundary_backward_error"),
     Number("boundaries[].lastBackwardError", kNone,
            "Relative coding error of sent gradients, in the last message."),
-    Number("boundaries[].firstVisitPart", kNone,
+    Number("boundaries[].firstVisitRatio", kNone,
            "Part of the samples that travelled without m, recent average.")
         .Metric("shoal_boundary_first_visit_ratio"),
-    Number("boundaries[].lastFirstVisitPart", kNone,
+    Number("boundaries[].lastFirstVisitRatio", kNone,
            "Part of the samples that travelled without m, in the last message."),
     Number("boundaries[].deltaHits", kNone, "Samples coded as changes, in this generation.")
         .Label("changes")
@@ -208,7 +208,7 @@ constexpr StatusField kFields[] = {
         .Metric("shoal_boundary_resends_total"),
     Object("boundaries[].lowRank", "Gradients that travel as low rank; null: with another codec."),
     Number("boundaries[].lowRank.messages", kNone, "Messages of gradients."),
-    Number("boundaries[].lowRank.part", kNone, "Part of the gradients sent as low rank.")
+    Number("boundaries[].lowRank.ratio", kNone, "Part of the gradients sent as low rank.")
         .Metric("shoal_boundary_low_rank_ratio"),
     Number("boundaries[].lowRank.bitsPerValue", kNone,
            "Bits per value of low-rank payloads; 0: there were none."),

@@ -273,7 +273,7 @@ function showEnds(v) {
   show("ends", headRow(head), ...ends.map(e => {
     const sender = e.side === "sender";
     const low = sender ? null : e.lowRank;
-    const mode = low ? `${part(low.part)} low rank` : e.mode || "–";
+    const mode = low ? `${part(low.ratio)} low rank` : e.mode || "–";
     const cells = [e.from.name, e.boundary, label("boundaries[].side", e.side), mode,
                    part(e.relativeDelta ?? NaN), part(e.lastRelativeDelta ?? NaN),
                    part((sender ? e.forwardError : e.backwardError) ?? NaN), e.firstVisits,

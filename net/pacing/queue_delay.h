@@ -20,7 +20,7 @@ namespace shoal::net {
 // Thread: one at a time.
 class QueueDelay {
  public:
-  static constexpr std::int64_t kDriftPart = 10'000;  // one part in so many
+  static constexpr std::int64_t kDriftShare = 10'000;  // one part in so many
   // No clock that runs since the machine's start shows more: 73 years, ns.
   static constexpr std::int64_t kClockMax = std::int64_t{1} << 61;
 
@@ -33,8 +33,8 @@ class QueueDelay {
     const std::int64_t delay = static_cast<std::int64_t>(there) - here;
     if (!least_) at_ = now;
     // What is left of the division counts next time.
-    const std::int64_t growth = (now - at_).count() / kDriftPart;
-    at_ += Duration(growth * kDriftPart);
+    const std::int64_t growth = (now - at_).count() / kDriftShare;
+    at_ += Duration(growth * kDriftShare);
     least_ = std::min(delay, least_.value_or(delay) + growth);
     return Duration(delay - *least_);
   }

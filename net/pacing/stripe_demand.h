@@ -30,16 +30,16 @@ class StripeDemand {
     const double seconds = std::chrono::duration<double>(now - std::exchange(at_, now)).count();
     const double stalled = (stalled_ms - std::exchange(stalled_ms_, stalled_ms)) * 1e-3;
     const auto sent = static_cast<double>(taken - std::exchange(taken_, taken));
-    const bool room = rate.value == 0 || sent < kRatePart * rate.bytes_per_second() * seconds;
-    ticks_ = room && stalled > kStalledPart * seconds ? ticks_ + 1 : 0;
+    const bool room = rate.value == 0 || sent < kRateShare * rate.bytes_per_second() * seconds;
+    ticks_ = room && stalled > kStalledShare * seconds ? ticks_ + 1 : 0;
     if (ticks_ < kTicks) return false;
     ticks_ = 0;
     return true;
   }
 
  private:
-  static constexpr double kStalledPart = 0.5;
-  static constexpr double kRatePart = 0.9;
+  static constexpr double kStalledShare = 0.5;
+  static constexpr double kRateShare = 0.9;
   static constexpr int kTicks = 2;
 
   TimePoint at_{};

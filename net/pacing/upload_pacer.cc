@@ -21,7 +21,7 @@ Duration FromSeconds(double value) {
 constexpr double kTargetSeconds = 0.004;
 constexpr double kTargetBytes = 8 * 1024;
 // Below this part of the target the line may idle.
-constexpr double kEmptyPart = 0.25;
+constexpr double kEmptyShare = 0.25;
 constexpr Duration kLagMin = milliseconds(200);
 // A queue above the target is to be gone after so many lags; at most so much is taken off at once.
 constexpr double kDrainLags = 2;
@@ -36,7 +36,7 @@ constexpr int kGrowthsSlow = 4;
 // processors that stood still. Where the queue is back on the way there, the line is slower, and
 // so much of what was known is left.
 constexpr double kGrowthReturn = 0.06;
-constexpr double kReturnPart = 0.97;
+constexpr double kReturnShare = 0.97;
 constexpr double kDisproved = 0.7;
 // Between bursts less is seen: growth per lag, up to so many times what arrived within this time.
 constexpr double kBurstGrowth = 0.05;
@@ -65,7 +65,7 @@ constexpr double kRateMax = 125e6;
 constexpr Duration kDrainEvery = seconds(30);
 constexpr Duration kDrainMin = milliseconds(100);
 constexpr Duration kDrainMax = milliseconds(240);
-constexpr double kDrainPart = 0.75;
+constexpr double kDrainShare = 0.75;
 constexpr double kDrainMargin = 2;
 
 }  // namespace
@@ -120,12 +120,12 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
                                 [](const Seen& seen) { return seen.queue.has_value(); });
   if (whole && busy && now - changed_at_ >= lag) Adjust(now);
   if (whole && !busy && now - changed_at_ >= lag) GrowBetweenBursts(now);
-  if (rate_ > 0 && now < drained_until_) return pace_of(rate_ * kDrainPart);
+  if (rate_ > 0 && now < drained_until_) return pace_of(rate_ * kDrainShare);
   return pace();
 }
 
 void UploadPacer::Drain(TimePoint now, Duration queue) {
-  const Duration length = FromSeconds(kDrainMargin * Seconds(queue) / (1 - kDrainPart));
+  const Duration length = FromSeconds(kDrainMargin * Seconds(queue) / (1 - kDrainShare));
   drained_until_ = now + std::clamp(length, kDrainMin, kDrainMax);
   changed_at_ = drained_until_;
   emptied_at_ = now;
@@ -137,7 +137,7 @@ void UploadPacer::GrowBetweenBursts(TimePoint now) {
     limited = limited || seen.limited;
     if (!seen.queue) continue;
     waited = true;
-    empty = empty && Seconds(*seen.queue) < kEmptyPart * Seconds(Target());
+    empty = empty && Seconds(*seen.queue) < kEmptyShare * Seconds(Target());
   }
   if (rate_ == 0 || !limited || !empty || (!waited && rate_ > kSeenRate)) return;
   changed_at_ = now;
@@ -156,7 +156,7 @@ void UploadPacer::Adjust(TimePoint now) {
   const double target = Seconds(Target());
   changed_at_ = now;
   const double over = queue - target;
-  if (queue < kEmptyPart * target) emptied_at_ = now;
+  if (queue < kEmptyShare * target) emptied_at_ = now;
   if (rate_ > 0 && now - emptied_at_ > kDrainEvery) {
     Drain(now, shortest);
     return;
@@ -187,12 +187,12 @@ void UploadPacer::Shrink(double delivered, double over, double target) {
 void UploadPacer::Grow(double delivered, double queue, double target) {
   // Slower the nearer the target, and never faster while anything waits.
   const double room = std::min(1.0, 1.1 - queue / target);
-  growths_ = queue < kEmptyPart * target ? growths_ + 1 : 0;
+  growths_ = queue < kEmptyShare * target ? growths_ + 1 : 0;
   const double growth = std::min(
       kGrowthMax, kGrowthFirst * std::pow(kGrowthFactor, std::max(0, growths_ - kGrowthsSlow)));
-  if (rate_ < kReturnPart * known_) {
+  if (rate_ < kReturnShare * known_) {
     returning_ = true;
-    rate_ = std::min(rate_ * (1 + std::max(growth, kGrowthReturn) * room), kReturnPart * known_);
+    rate_ = std::min(rate_ * (1 + std::max(growth, kGrowthReturn) * room), kReturnShare * known_);
   } else {
     rate_ += rate_ * growth * room;
   }

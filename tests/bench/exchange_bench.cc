@@ -200,14 +200,14 @@ void Momentum(benchmark::State& state, Around what) {
 
 // What `marsit` does with all values of a stage around its exchange. It runs on the calling thread
 // alone with new memory in every step, or with a helper and the memory of the step before.
-enum class MarsitPart { kFold, kUpdate };
+enum class MarsitGroup { kFold, kUpdate };
 constexpr std::size_t kStageValues = 1 << 25;  // more than the block pool keeps
 
 struct MarsitMemory {
   Buffer input{kStageValues * sizeof(float)}, momentum{input.size()}, variance{input.size()};
 };
 
-void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
+void Marsit(benchmark::State& state, MarsitGroup what, bool helped) {
   const auto helper = NewThreadPool("helper", 1);
   optimizer::AdamWOptions options;
   options.learning_rate = 1e-4;
@@ -227,7 +227,7 @@ void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
       };
       std::ranges::copy(of(from.variance), of(to.variance).begin());
       std::ranges::copy(of(from.input), of(to.input).begin());
-      if (what == MarsitPart::kFold) {
+      if (what == MarsitGroup::kFold) {
         std::ranges::copy(of(from.momentum), of(to.momentum).begin());
         optimizer::FoldMomentum(step, of(to.input), of(to.momentum));
         optimizer::AdamDirection(step, of(to.momentum), of(to.variance), of(to.input));
@@ -237,7 +237,7 @@ void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
         sum += std::abs(value);
         value *= 0.7F;
       }
-      return sum + (what == MarsitPart::kFold ? 0 : optimizer::SumOfSquares(of(to.variance)));
+      return sum + (what == MarsitGroup::kFold ? 0 : optimizer::SumOfSquares(of(to.variance)));
     };
     Executor* const helpers = helped ? helper.get() : nullptr;
     benchmark::DoNotOptimize(replica::ForSlices(helpers, "bench", tensors, work));
@@ -248,7 +248,7 @@ void Marsit(benchmark::State& state, MarsitPart what, bool helped) {
 
 const bool kRegistered = [] {
   for (const auto& [name, what] :
-       {std::pair{"fold", MarsitPart::kFold}, std::pair{"update", MarsitPart::kUpdate}}) {
+       {std::pair{"fold", MarsitGroup::kFold}, std::pair{"update", MarsitGroup::kUpdate}}) {
     for (const bool helped : {false, true}) {
       const std::string title =
           std::string("marsit/") + name + (helped ? "/helper,kept_memory" : "/alone,new_memory");

@@ -13,7 +13,7 @@
 
 #include "replica/collective/exchange_coders.h"
 #include "replica/collective/exchange_result.h"
-#include "replica/collective/part_channel.h"
+#include "replica/collective/subgroup_channel.h"
 
 namespace shoal::collective {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::size_t kEarlyMessageBytes = 256;  // what holding a message costs
 
 // An exchange among some members.
 struct Part {
-  std::unique_ptr<PartChannel> channel;
+  std::unique_ptr<SubgroupChannel> channel;
   std::unique_ptr<Exchange> exchange;  // before the channel in destruction
 };
 
@@ -145,7 +145,7 @@ Result<Part> HierarchicalExchange::MakePart(const ExchangeConfig& config,
   named.label = name + " of groups=";
   for (const std::size_t group : config_.groups) named.label += std::to_string(group) + ",";
   Part part;
-  part.channel = std::make_unique<PartChannel>(channel_, members);
+  part.channel = std::make_unique<SubgroupChannel>(channel_, members);
   SHOAL_ASSIGN_OR_RETURN(part.exchange,
                          NewDirectExchange(named, part.channel.get(), control_, compute_));
   return part;

@@ -167,7 +167,7 @@ TEST(StatusView, SaysHowManyGradientsAreLowRank) {
   const auto view = [](const std::string& low_rank) {
     return PeerView(R"({"boundaries":[{"boundary":1,"lowRank":)" + low_rank + "}]}").value();
   };
-  const std::string counts = R"("messages":80,"part":0.25,"bitsPerValue":0.75,)"
+  const std::string counts = R"("messages":80,"ratio":0.25,"bitsPerValue":0.75,)"
                              R"("otherBitsPerValue":2.7)";
   EXPECT_THAT(view("{" + counts + R"(,"correlation":0.913,"lazy":true})"),
               HasSubstr("boundary 1   25 % of 80 gradients low rank (0.75 bits a value, others "

@@ -156,9 +156,9 @@ TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
   EXPECT_EQ(end, Json::parse(R"({"boundary":0,"side":"receiver","mode":"wide delta",
       "relativeDelta":null,"lastRelativeDelta":null,"forwardError":null,"lastForwardError":null,
       "backwardError":0.484375,"lastBackwardError":0.25,
-      "firstVisitPart":0.25,"lastFirstVisitPart":0.25,
+      "firstVisitRatio":0.25,"lastFirstVisitRatio":0.25,
       "deltaHits":3,"firstVisits":1,"resends":2,
-      "lowRank":{"messages":4,"part":0.25,"bitsPerValue":2,"otherBitsPerValue":8,
+      "lowRank":{"messages":4,"ratio":0.25,"bitsPerValue":2,"otherBitsPerValue":8,
       "correlation":0.75,"lazy":true}})"));
   StatusSnapshot s = Full();
   s.runner.boundaries[0] = {};
@@ -166,7 +166,7 @@ TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
   EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["lowRank"].is_null());
   s.runner.boundaries[0].low_rank.emplace();
   const Json low_rank = Json::parse(StatusJson(s))["boundaries"][0]["lowRank"];
-  EXPECT_EQ(low_rank["part"], 0.0);
+  EXPECT_EQ(low_rank["ratio"], 0.0);
   EXPECT_TRUE(low_rank["lazy"].is_null());
 }
 

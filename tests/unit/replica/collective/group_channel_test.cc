@@ -1,7 +1,7 @@
 // Groups that need no links: those of tests, channels over one group, parts of a group.
 
 #include "replica/collective/channel_mux.h"
-#include "replica/collective/part_channel.h"
+#include "replica/collective/subgroup_channel.h"
 #include "tests/support/executor_group.h"
 #include "tests/support/memory_group.h"
 #include "tests/unit/replica/collective/group_channel_contract.h"
@@ -54,7 +54,7 @@ class PartRig final : public MemoryRig {
   PartRig() : MemoryRig(4) {
     for (const std::size_t rank : {0, 2, 3}) {
       GroupChannel* const whole = group_.member(rank);
-      parts_.push_back(std::make_unique<PartChannel>(whole, std::vector<std::size_t>{0, 2, 3}));
+      parts_.push_back(std::make_unique<SubgroupChannel>(whole, std::vector<std::size_t>{0, 2, 3}));
       whole->SetReceiver(
           [part = parts_.back().get()](std::size_t from, std::uint64_t tag, Buffer payload) {
             EXPECT_TRUE(part->Deliver(from, tag, &payload));
@@ -64,7 +64,7 @@ class PartRig final : public MemoryRig {
   GroupChannel* member(std::size_t rank) override { return parts_[rank].get(); }
 
  private:
-  std::vector<std::unique_ptr<PartChannel>> parts_;
+  std::vector<std::unique_ptr<SubgroupChannel>> parts_;
 };
 
 // That of tests with threads, here on an executor in virtual time.
@@ -94,7 +94,7 @@ TEST(PartChannelTest, MessagesOfOthersAreNotItsOwn) {
   test_support::SimWorld world;
   const auto executor = world.NewExecutor("control");
   MemoryGroup group(&world, executor.get(), 4, [] { return Duration::zero(); });
-  PartChannel part(group.member(2), {0, 2});
+  SubgroupChannel part(group.member(2), {0, 2});
   int calls = 0;
   part.SetReceiver([&calls](std::size_t from, std::uint64_t, const Buffer&) {
     EXPECT_EQ(from, 0u);

@@ -1,10 +1,10 @@
-// PartChannel: some members of a group as a GroupChannel of their own. Who owns it delivers what
-// comes from them.
+// SubgroupChannel: some members of a group as a GroupChannel of their own. Who owns it delivers
+// what comes from them.
 //
 // Internal to collective/. Thread: control.
 
-#ifndef SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_
-#define SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_
+#ifndef SHOAL_REPLICA_COLLECTIVE_SUBGROUP_CHANNEL_H_
+#define SHOAL_REPLICA_COLLECTIVE_SUBGROUP_CHANNEL_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace shoal::collective {
 
-class PartChannel final : public GroupChannel {
+class SubgroupChannel final : public GroupChannel {
  public:
   // `members`: ranks in `group` (which outlives it), ascending, the own one among them.
-  PartChannel(GroupChannel* group, std::vector<std::size_t> members)
+  SubgroupChannel(GroupChannel* group, std::vector<std::size_t> members)
       : group_(group),
         members_(std::move(members)),
         rank_(static_cast<std::size_t>(std::find(members_.begin(), members_.end(), group->rank()) -
@@ -72,4 +72,4 @@ class PartChannel final : public GroupChannel {
 
 }  // namespace shoal::collective
 
-#endif  // SHOAL_REPLICA_COLLECTIVE_PART_CHANNEL_H_
+#endif  // SHOAL_REPLICA_COLLECTIVE_SUBGROUP_CHANNEL_H_
