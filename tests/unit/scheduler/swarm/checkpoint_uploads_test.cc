@@ -11,9 +11,9 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Uploads : SwarmParts {
-  Uploads(std::uint32_t stages, std::uint32_t pipelines, std::uint32_t members)
+  Uploads(std::uint32_t stages, std::uint32_t pipelines, std::uint32_t peers)
       : SwarmParts(stages, pipelines) {
-    JoinAll(members);
+    JoinAll(peers);
     Train();
   }
   // The next step is applied, and saved.

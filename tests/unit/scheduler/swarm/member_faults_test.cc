@@ -12,9 +12,9 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Faults : SwarmParts {
-  Faults(std::uint32_t stages, std::uint32_t pipelines, std::uint32_t members)
+  Faults(std::uint32_t stages, std::uint32_t pipelines, std::uint32_t peers)
       : SwarmParts(stages, pipelines) {
-    JoinAll(members);
+    JoinAll(peers);
     Train();
   }
   void Complain(const Member& by, const Member& of) {

@@ -64,8 +64,8 @@ struct SwarmParts : Lifecycle::Owner {
     Prepare();
     ASSERT_TRUE(lifecycle.Enter(RunEvent::kAllReady));
   }
-  void Apply(int steps) {
-    for (int i = 0; i < steps; ++i) journal.AddLoss(2);
+  void Apply(int count) {
+    for (int i = 0; i < count; ++i) journal.AddLoss(2);
   }
   void Wait(Duration duration) {
     const TimePoint now = reaction.now();

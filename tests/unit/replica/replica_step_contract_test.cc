@@ -1,0 +1,178 @@
+// What every ReplicaStep does: one suite over all registered methods. A method that is added needs
+// a line here only if its options have other phases or steps than its name alone.
+
+#include <algorithm>
+
+#include "replica/methods/method_entry.h"
+#include "replica/methods/method_registry.h"
+#include "tests/unit/replica/stage_group.h"
+
+namespace shoal::replica {
+namespace {
+
+using model::StateVector;
+
+std::vector<std::string> Specs() {
+  std::vector<std::string> specs = {
+      "average:dtype=bf16",
+      "average:codec=direct:bits=4/bucket=64,feedback=true",
+      // Behind the warm-up, which is all that the name alone comes to here.
+      "powersgd:rank=2,start=2",
+      "powersgd:rank=2,start=2,stages=auto",
+      "qadam:bits=4,bucket=64,start=3",
+      "onebit:bucket=64,start=3",
+      "marsit:start=3",
+      "qsdp:weights=4,gradients=4,bucket=64,raw_below=100",
+      "qsdp:weights=8,gradients=8,bucket=64,raw_below=100,shard_parameters=true",
+  };
+  for (const MethodEntry* const entry : Methods()) {
+    specs.emplace_back(entry->name);
+    if (entry->local_steps) specs.push_back(std::string(entry->name) + ":local_steps=4");
+  }
+  return specs;
+}
+
+class ReplicaStepContract : public testing::TestWithParam<std::string> {
+ protected:
+  static constexpr std::size_t kPipelines = StageGroup::kPipelines;
+  struct State {
+    std::uint64_t weights = 0;  // checksum
+    std::vector<float> first_moment, second_moment;
+    bool operator==(const State&) const = default;
+  };
+
+  // By pipeline, as saved.
+  static std::vector<State> StateOf(StageGroup* group) {
+    std::vector<State> state;
+    for (std::size_t p = 0; p < kPipelines; ++p) {
+      state.push_back({group->peer(p).model->WeightChecksum(),
+                       group->Get(StateVector::kFirstMoment, p),
+                       group->Get(StateVector::kSecondMoment, p)});
+    }
+    return state;
+  }
+  static void ExpectEqualWeights(StageGroup* group) {
+    const std::vector<State> state = StateOf(group);
+    for (std::size_t p = 1; p < kPipelines; ++p) {
+      EXPECT_EQ(state[p].weights, state[0].weights) << "pipeline " << p;
+    }
+  }
+};
+
+TEST_P(ReplicaStepContract, AllMembersTrainAlikeAndNothingChangesBeforeApply) {
+  StageGroup group(GetParam(), 1);
+  std::vector<double> losses;
+  for (std::uint64_t step = 0; step < 12; ++step) {
+    const std::vector<State> before = StateOf(&group);
+    ASSERT_NO_FATAL_FAILURE(group.Train(step));
+    const ReduceOrder order = group.OrderOf(step);
+    ASSERT_NO_FATAL_FAILURE(group.Reduce(order));
+    EXPECT_TRUE(StateOf(&group) == before) << "step " << step;
+    ASSERT_NO_FATAL_FAILURE(group.Apply(order));
+    ExpectEqualWeights(&group);
+    EXPECT_NE(StateOf(&group)[0].weights, before[0].weights) << "step " << step;
+    losses.push_back(0);
+    for (std::size_t p = 0; p < kPipelines; ++p) {
+      losses.back() += group.peer(p).loss.sum;
+      if (group.method().traits.shards_parameters) continue;  // holds none
+      EXPECT_EQ(std::ranges::count(group.Get(StateVector::kGradients, p), 0.0F),
+                static_cast<std::ptrdiff_t>(group.peer(p).model->state_size()));
+    }
+  }
+  EXPECT_LT(losses.back(), losses.front());
+}
+
+TEST_P(ReplicaStepContract, OtherDelaysAreNoDifference) {
+  StageGroup group(GetParam(), 1), other(GetParam(), 77);
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    ASSERT_NO_FATAL_FAILURE(other.Step(step));
+  }
+  EXPECT_TRUE(StateOf(&group) == StateOf(&other));
+}
+
+// Its rows change nothing for the others, and it goes on with them.
+TEST_P(ReplicaStepContract, APipelineThatDoesNotCountOnlyFollows) {
+  StageGroup group(GetParam(), 1), other(GetParam(), 1);
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    ASSERT_NO_FATAL_FAILURE(other.Step(step));
+  }
+  if (group.method().traits.shards_parameters) {
+    ASSERT_NO_FATAL_FAILURE(group.Train(5));
+    for (std::size_t p = 0; p < kPipelines; ++p) group.BeginReduce(p, group.OrderOf(5, 2));
+    group.Settle();
+    for (std::size_t p = 0; p < kPipelines; ++p) {
+      ASSERT_TRUE(group.peer(p).norm.has_value());
+      EXPECT_EQ(group.peer(p).norm->status().code(), StatusCode::kFailedPrecondition);
+    }
+    return;
+  }
+  ASSERT_NO_FATAL_FAILURE(group.Step(5, 2));
+  ASSERT_NO_FATAL_FAILURE(other.Step(5, 2, true));
+  ExpectEqualWeights(&group);
+  EXPECT_EQ(StateOf(&group)[0].weights, StateOf(&other)[0].weights);
+  ASSERT_NO_FATAL_FAILURE(group.Step(6));
+  ExpectEqualWeights(&group);
+}
+
+TEST_P(ReplicaStepContract, DestructionAbortsAtAnyMomentAndANewGenerationGoesOn) {
+  for (const std::size_t events : {0, 5, 20, 60, 150, 100000}) {
+    StageGroup group(GetParam(), 1);
+    std::uint64_t step = 0;
+    for (; step < 4; ++step) ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    const std::vector<State> before = StateOf(&group);
+    ASSERT_NO_FATAL_FAILURE(group.Train(step));
+    const ReduceOrder order = group.OrderOf(step);
+    for (std::size_t p = 0; p < kPipelines; ++p) group.BeginReduce(p, order);
+    group.Run(3 + events);  // the first three begin it
+    std::vector<bool> reduced;
+    for (std::size_t p = 0; p < kPipelines; ++p) {
+      reduced.push_back(group.peer(p).norm.has_value());
+    }
+    group.Close();
+    for (std::size_t p = 0; p < kPipelines; ++p) {
+      EXPECT_EQ(group.peer(p).norm.has_value(), reduced[p]) << events << " events";
+    }
+    EXPECT_TRUE(StateOf(&group) == before) << events << " events";
+    group.Open();
+    for (; step < 7; ++step) ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    ExpectEqualWeights(&group);
+  }
+}
+
+TEST_P(ReplicaStepContract, WhoIsMissingIsAwaitedByName) {
+  StageGroup group(GetParam(), 1);
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    const PeerId* peer = nullptr;
+    EXPECT_EQ(group.peer(0).step->Awaited(&peer), "");
+    EXPECT_EQ(peer, nullptr);
+  }
+  ASSERT_NO_FATAL_FAILURE(group.Train(5, 2));  // one does not get so far
+  const ReduceOrder order = group.OrderOf(5);
+  group.BeginReduce(0, order);
+  group.BeginReduce(1, order);
+  group.Settle();
+  int named = 0;
+  for (std::size_t p = 0; p < 2; ++p) {
+    const PeerId* peer = nullptr;
+    const std::string text = group.peer(p).step->Awaited(&peer);
+    ASSERT_NE(peer, nullptr) << text;
+    EXPECT_NE(*peer, group.peer(p).id);
+    EXPECT_NE(text.find(" of peer " + peer->ToShort()), std::string::npos) << text;
+    named += *peer == group.peer(2).id ? 1 : 0;
+  }
+  EXPECT_GT(named, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, ReplicaStepContract, testing::ValuesIn(Specs()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace_if(
+                               name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace shoal::replica
