@@ -27,7 +27,7 @@ Result<PlainPointer> TryMake(const std::string& key, const std::string& value) {
   const auto spec = ParseCodecSpec(text, ',');
   if (!spec.ok()) return spec.status();
   const Status keys = CheckKeys(*spec, DitheredEntry().keys);
-  return keys.ok() ? DitheredEntry().make(*spec, 128) : Result<PlainPointer>(keys);
+  return keys.ok() ? DitheredEntry().make_plain(*spec, 128) : Result<PlainPointer>(keys);
 }
 
 std::shared_ptr<const PlainCodec> Make(const std::string& key, const std::string& value) {
