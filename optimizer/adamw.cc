@@ -115,9 +115,10 @@ float BoundedDirection(const AdamWStep& step, float most, float exp_avg, float e
   return exp_avg_sq > 0 ? ratio : 0.0f;
 }
 
-// How far Adam's own m / sqrt(v) gets.
+// How far Adam's own m / sqrt(v) gets: the first case is that of a single gradient after zeros, the
+// second that of equal gradients.
 float DirectionMost(const AdamWStep& step) {
-  return step.one_minus_beta1 / std::sqrt(step.one_minus_beta2);
+  return std::max(1.0F, step.one_minus_beta1 / std::sqrt(step.one_minus_beta2));
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ void ScaleFold(const AdamWStep& step, float factor, std::span<const float> exp_a
                std::span<float> agreed);
 // The parameters' half of AdamWUpdate, with m and v unchanged. The coding error of an agreed m
 // makes two bounds necessary. A value whose v is 0 (a row that no gradient has touched) only
-// decays. And |m / sqrt(v)| is at most (1-beta1) / sqrt(1-beta2), the bound of Adam itself (Kingma
-// and Ba, ICLR 2015, section 2.1).
+// decays. And |m / sqrt(v)| is at most max(1, (1-beta1) / sqrt(1-beta2)), the bound of Adam itself
+// (Kingma and Ba, ICLR 2015, section 2.1).
 void FrozenUpdate(const AdamWStep& step, std::span<const float> exp_avg,
                   std::span<const float> exp_avg_sq, std::span<float> value);
 // The direction of FrozenUpdate, without the learning rate: m / (sqrt(v) * inverse_root_correction2

@@ -88,6 +88,22 @@ TEST(FrozenVariance, NoiseDoesNotMoveWhatHasNoVarianceNorFarWhatHasLittle) {
   EXPECT_NEAR(value[3], 2 + 0.125 * 1e-4, 1e-6);
 }
 
+// With betas .9 and .95 the other bound would be .447: equal gradients must still step by one rate.
+TEST(FrozenVariance, ABoundBelowOneDoesNotCutTheStepsOfEqualGradients) {
+  AdamWOptions options;
+  options.beta1 = 0.9;
+  options.beta2 = 0.95;
+  options.learning_rate = 0.1;
+  options.step = 1000000;  // no bias is left
+  options.weight_decay = 0;
+  const std::vector<float> m = {2, -2, 2}, v = {4, 4, 1};
+  std::vector<float> value = {0, 0, 0};
+  FrozenUpdate(MakeFrozenStep(options, 1000000), m, v, value);
+  EXPECT_NEAR(value[0], -0.1, 1e-5);
+  EXPECT_NEAR(value[1], 0.1, 1e-5);
+  EXPECT_NEAR(value[2], -0.1, 1e-5) << "not more than one rate";
+}
+
 TEST(FrozenVariance, RefreshesAreASlowCountOfGrowingIntervals) {
   const VarianceSchedule plain{20, false}, refreshed{20, true};
   std::uint64_t updates = 0, since = 0, in_interval = 0, interval = 1;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/replica/collective/ring/marsit_reference.h"
 #include "tests/unit/replica/momentum_members.h"
 
@@ -79,7 +81,7 @@ class SlowMarsit {
     const auto factor = FactorOf(facts) * pipelines_;
     const optimizer::AdamWStep step = StepOf(*members_->members_[0], facts, factor);
     collective::MarsitRates rates{step.step_size, step.step_size * 8};
-    const float most = step.one_minus_beta1 / std::sqrt(step.one_minus_beta2);
+    const float most = std::max(1.0F, step.one_minus_beta1 / std::sqrt(step.one_minus_beta2));
     std::vector<Floats> inputs(pipelines_, Floats(weights_.size()));
     std::vector<Buffer> vectors;
     std::vector<float> sums(tensors_.size());
