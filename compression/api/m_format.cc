@@ -56,10 +56,11 @@ Status MFormat::Check(std::span<const std::byte> image, SampleShape shape) const
     return Wrong("format version " + std::to_string(version) + ", known is " +
                  std::to_string(kMImageVersion));
   }
+  const int least = bits_ == kHalfBits ? kHalfExponentMin : 0;
   const int most = bits_ == kHalfBits ? kExponentMax : 0;
-  if (const int exponent = Exponent(image); exponent < 0 || exponent > most) {
-    return Wrong("exponent " + std::to_string(exponent) + ", allowed is 0 to " +
-                 std::to_string(most));
+  if (const int exponent = Exponent(image); exponent < least || exponent > most) {
+    return Wrong("exponent " + std::to_string(exponent) + ", allowed is " + std::to_string(least) +
+                 " to " + std::to_string(most));
   }
   if (const int bits = std::to_integer<int>(head[2]); bits != bits_) {
     return Wrong(std::to_string(bits) + " bits a value, expected " + std::to_string(bits_));

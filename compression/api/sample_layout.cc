@@ -1,5 +1,6 @@
 #include "compression/api/sample_layout.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -69,9 +70,10 @@ Result<int> CheckHeader(std::span<const std::byte> payload, const PayloadHeader&
   if (values != want.values) return WrongField(spec, "value count", values, want.values);
   const int exponent = LoadLittle<std::int8_t>(payload.data() + 7);
   const bool scaled = want.codec == CodecId::kRaw && want.type == ValueType::kFp16;
-  if (exponent < 0 || exponent > (scaled ? kExponentMax : 0)) {
+  const int least = scaled ? kHalfExponentMin : 0, most = scaled ? kExponentMax : 0;
+  if (exponent < least || exponent > most) {
     return InvalidArgument(Text(spec) + "payload header has exponent " + std::to_string(exponent) +
-                           ", allowed is 0 to " + std::to_string(scaled ? kExponentMax : 0) +
+                           ", allowed is " + std::to_string(least) + " to " + std::to_string(most) +
                            "; drop the message and ask for it again");
   }
   return exponent;
@@ -94,12 +96,15 @@ Status CheckMagnitude(std::uint32_t magnitude_bits, float most, std::string_view
 Result<int> ExponentFor(std::uint32_t magnitude_bits, std::string_view spec) {
   // 65520 * 2^e rounds to infinity at exponent e; compare magnitudes as integers.
   int exponent = 0;
+  if (magnitude_bits != 0 && magnitude_bits < std::bit_cast<std::uint32_t>(kHalfSmall)) {
+    return std::max(static_cast<int>(magnitude_bits >> 23) - 127, kHalfExponentMin);
+  }
   if (magnitude_bits >= kHalfOverflowBits) {
     exponent = static_cast<int>((magnitude_bits - kHalfOverflowBits) >> 23) + 1;
   }
   if (exponent > kExponentMax) {
     return OutOfRange(Text(spec) + "decoded values need the exponent " + std::to_string(exponent) +
-                      ", allowed is 0 to " + std::to_string(kExponentMax) +
+                      ", allowed is at most " + std::to_string(kExponentMax) +
                       "; drop m of this sample and send it in full");
   }
   return exponent;

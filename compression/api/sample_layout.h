@@ -63,10 +63,14 @@ Result<int> CheckPayload(std::span<const std::byte> payload, const PayloadHeader
 inline constexpr float kMagnitudeMax = 0x1p118F;
 // A delta is a value up to 2^118 minus an m up to 65504 * 2^104.
 inline constexpr float kDeltaMax = 0x1p121F;
-// Exponents of fp16 values: 0 unless a value rounds beyond 65504 without one.
+// Exponents of fp16 values: 0 unless a value rounds beyond 65504 without one, or all values are so
+// small (below kHalfSmall) that fp16 would lose their digits.
 inline constexpr int kExponentMax = 104;
+inline constexpr int kHalfExponentMin = -100;
+inline constexpr float kHalfSmall = 0x1p-10F;
 
-// The smallest exponent >= 0 with which a value of these magnitude bits fits into fp16, or an
+// The exponent for values of at most these magnitude bits: the smallest >= 0 with which the largest
+// fits into fp16; below kHalfSmall that with which it lies in [1, 2), down to kHalfExponentMin. An
 // error if it exceeds kExponentMax.
 Result<int> ExponentFor(std::uint32_t magnitude_bits, std::string_view spec);
 

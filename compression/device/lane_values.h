@@ -178,7 +178,7 @@ SHOAL_LANE int ImageExponent(const std::byte* image) {
   return static_cast<std::int8_t>(LoadAligned<std::uint8_t>(image + 1));
 }
 SHOAL_LANE std::uint64_t ImageStart(int exponent, int bits) {
-  return std::uint64_t{kMImageVersion} | static_cast<std::uint64_t>(exponent) << 8 |
+  return std::uint64_t{kMImageVersion} | static_cast<std::uint64_t>(exponent & 0xff) << 8 |
          static_cast<std::uint64_t>(bits) << 16;
 }
 SHOAL_LANE void WriteImageHeader(int exponent, std::uint32_t values, int bits, std::byte* image) {
@@ -188,7 +188,8 @@ SHOAL_LANE void WriteImageHeader(int exponent, std::uint32_t values, int bits, s
 // As MFormat::Check.
 SHOAL_LANE bool ImageHeaderFits(const std::byte* image, std::uint32_t values, int bits) {
   const int exponent = ImageExponent(image);
-  return exponent >= 0 && exponent <= (bits == 16 ? kExponentMax : 0) &&
+  return exponent >= (bits == 16 ? kHalfExponentMin : 0) &&
+         exponent <= (bits == 16 ? kExponentMax : 0) &&
          LoadAligned<std::uint64_t>(image) == ImageStart(exponent, bits) &&
          LoadAligned<std::uint64_t>(image + 8) == values;
 }

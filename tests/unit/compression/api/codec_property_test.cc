@@ -268,5 +268,22 @@ TEST(Codecs, ValuesBeyondFp16SurviveByTheExponent) {
   }
 }
 
+// fp16 without an exponent loses a sixth of 1e-7 and all of 1e-8.
+TEST(Codecs, SmallValuesKeepTheirDigitsByTheExponent) {
+  for (const float size : {1e-3F, 5e-4F, 1e-5F, 1e-7F, 1e-8F, 1e-20F, 1e-29F}) {
+    const std::vector<float> x = {size, -size, size / 3, size / 7, 0, size / 2, -size / 5, size};
+    for (const char* spec : {"raw:dtype=fp16", "aqsgd:bits=8",
+                             "aqsgd:delta=direct:bits=8,first_visit=raw:dtype=fp32"}) {
+      Ends ends{Make(spec, 8), {1, 8}, {}, {}, {}, {}};
+      for (int visit = 0; visit < 3; ++visit) {
+        ends.Visit(x);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          EXPECT_NEAR(ends.received[i], x[i], size * 0x1p-10F) << spec << ' ' << size;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoal::compression

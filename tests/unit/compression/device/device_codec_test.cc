@@ -189,12 +189,16 @@ TEST_P(DeviceCodecTest, StatisticsOfManyBlocks) {
   }
 }
 
-// Values beyond fp16: each sample's image has an exponent of its own, which comes and goes.
+// Values beyond fp16, or too small for it: each sample's image has an exponent of its own, which
+// comes and goes.
 TEST_P(DeviceCodecTest, ExponentsBeyondHalf) {
   for (const std::uint32_t bucket : {64U, 43U}) {
     const SampleShape shape{3, bucket == 64 ? 192U : 129U};
     std::vector<Bytes> m(4);
-    const float scales[][4] = {{1, 1e5F, 1, 1e30F}, {1e5F, 1, 1, 1e33F}, {1e20F, 1, 1e5F, 1}};
+    const float scales[][4] = {{1, 1e5F, 1, 1e30F},
+                               {1e5F, 1, 1e-6F, 1e33F},
+                               {1e-25F, 1, 1e-9F, 1},
+                               {1e20F, 1e-6F, 1e5F, 1e-9F}};
     for (const auto& scale : scales) {
       std::vector<Values> x;
       for (std::size_t i = 0; i < 4; ++i) x.push_back(Awkward(shape.values(), i, scale[i]));
@@ -224,7 +228,7 @@ TEST_P(DeviceCodecTest, RefusesWhatTheHostRefuses) {
   for (const std::size_t byte : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{5},
                                  std::size_t{9}, std::size_t{17 + 2 * 133}}) {
     auto m = first.next_m;
-    m[1][byte] = std::byte{0xfc};
+    m[1][byte] = std::byte{0x80};
     if (byte > 16) m[1][byte] = std::byte{0x7c};  // infinity
     EXPECT_FALSE(HostEncode(message, x, m).ok()) << byte;
     EXPECT_EQ(Encode(message, x, m).status().code(), StatusCode::kInvalidArgument) << byte;
@@ -243,7 +247,7 @@ TEST_P(DeviceCodecTest, RefusesWrongImagesOfCodes) {
     for (const std::size_t byte : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                                    std::size_t{6}, std::size_t{9}, std::size_t{17 + 2 * 127}}) {
       auto m = first.next_m;
-      m[1][byte] = std::byte{0xfc};
+      m[1][byte] = byte == 1 ? std::byte{0x80} : std::byte{0xfc};  // of 16 bits: exponent -128
       ASSERT_FALSE(HostEncode(message, x, m).ok()) << spec << " " << byte;
       EXPECT_EQ(Encode(message, x, m).status().code(), StatusCode::kInvalidArgument) << byte;
       ASSERT_FALSE(HostDecode(message, next.payload, m).ok()) << spec << " " << byte;
