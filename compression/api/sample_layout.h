@@ -28,7 +28,8 @@ enum class CodecId : std::uint8_t {
   kDithered = 7,
   kLowRank = 8,  // a message that holds factors or a section
   kShifted = 9,
-  kLearned = 10
+  kLearned = 10,
+  kScaled = 11  // channel scales around a section of another codec
 };
 enum class ValueType : std::uint8_t { kFp32 = 1, kFp16 = 2, kBf16 = 3 };
 

@@ -82,6 +82,7 @@ Result<bool> TakeFeedback(const CodecEntry& entry, CodecSpec* spec) {
 // Of the codec and of all that its options name.
 bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
   if (!entry.device_form || spec.Option("feedback") == "on") return false;
+  if (entry.host_only != nullptr && entry.host_only(spec)) return false;
   return std::ranges::all_of(entry.nested_keys, [&](std::string_view key) {
     if (spec.Option(key).empty()) return true;
     const Result<CodecSpec> nested = ParseCodecSpec(spec.Option(key), '/');

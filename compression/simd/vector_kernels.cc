@@ -47,6 +47,15 @@ void ScaledSumImpl(const float* HWY_RESTRICT x, float factor, const float* HWY_R
   for (std::size_t i = 0; i < n; ++i) sum[i] = x[i] * factor + y[i];
 }
 
+void ScaleEachImpl(const float* HWY_RESTRICT x, const float* HWY_RESTRICT factors, std::size_t n,
+                   float* HWY_RESTRICT y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * factors[i];
+}
+
+void MultiplyEachImpl(const float* HWY_RESTRICT factors, std::size_t n, float* HWY_RESTRICT x) {
+  for (std::size_t i = 0; i < n; ++i) x[i] *= factors[i];
+}
+
 void SubtractImpl(const float* HWY_RESTRICT y, std::size_t n, float* HWY_RESTRICT x) {
   for (std::size_t i = 0; i < n; ++i) x[i] -= y[i];
 }
@@ -187,6 +196,8 @@ HWY_EXPORT(AddOntoImpl);
 HWY_EXPORT(ScaleImpl);
 HWY_EXPORT(AddScaledImpl);
 HWY_EXPORT(ScaledSumImpl);
+HWY_EXPORT(ScaleEachImpl);
+HWY_EXPORT(MultiplyEachImpl);
 HWY_EXPORT(SubtractImpl);
 HWY_EXPORT(OrderedSquaresImpl);
 HWY_EXPORT(AddVectorsSquaredImpl);
@@ -207,6 +218,12 @@ void AddScaled(const float* x, float factor, std::size_t n, float* sum) {
 }
 void ScaledSum(const float* x, float factor, const float* y, std::size_t n, float* sum) {
   HWY_DYNAMIC_DISPATCH(ScaledSumImpl)(x, factor, y, n, sum);
+}
+void ScaleEach(const float* x, const float* factors, std::size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(ScaleEachImpl)(x, factors, n, y);
+}
+void MultiplyEach(const float* factors, std::size_t n, float* x) {
+  HWY_DYNAMIC_DISPATCH(MultiplyEachImpl)(factors, n, x);
 }
 void Subtract(const float* y, std::size_t n, float* x) {
   HWY_DYNAMIC_DISPATCH(SubtractImpl)(y, n, x);

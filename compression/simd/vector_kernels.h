@@ -19,6 +19,9 @@ void Scale(float factor, std::size_t n, float* x);
 void AddScaled(const float* x, float factor, std::size_t n, float* sum);
 // sum = x * factor + y, rounded in between.
 void ScaledSum(const float* x, float factor, const float* y, std::size_t n, float* sum);
+// y = x * factors; x *= factors; value by value.
+void ScaleEach(const float* x, const float* factors, std::size_t n, float* y);
+void MultiplyEach(const float* factors, std::size_t n, float* x);
 // x -= y.
 void Subtract(const float* y, std::size_t n, float* x);
 

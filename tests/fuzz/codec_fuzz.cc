@@ -53,6 +53,8 @@ constexpr const char* kSpecs[] = {
     "topk+rans:ratio=0.05,bits=8",
     "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=3",
     "dithered:step=1",
+    "dithered:step=1,channels=on",
+    "dithered:step=1,channels=on,dither=off",
     "topk:ratio=0.3,bits=4,feedback=on",
     "tiles:bits=2,feedback=on",
     "lowrank:rank=1,else=direct:bits=3",

@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "compression/codecs/dithered/dither_steering.h"
 #include "compression/codecs/dithered/dither_tables.h"
 #include "compression/codecs/dithered/dithered_section.h"
+#include "compression/codecs/scaled/scaled_codec.h"
 #include "compression/simd/dither_kernels.h"
 
 namespace shoal::compression {
@@ -48,17 +50,27 @@ std::string SpecOf(DitherGoal goal, double value) {
   return "dithered";
 }
 
+double TypicalTotal(std::span<const double> energies) {
+  std::vector<double> sorted(energies.begin(), energies.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double most = kTypicalEnergyMost * *middle;
+  double total = 0;
+  for (const double energy : energies) total += most == 0 ? energy : std::min(energy, most);
+  return total;
+}
+
 // Cells of values in the CPU's memory.
 class ValueCells final : public DitherCells {
  public:
   // `decoded` is empty, or receives what the message decodes to, tokens of class 0 aside.
   ValueCells(std::span<const std::span<const float>> samples, SampleShape shape, float step,
-             const RandomKey& key, std::span<const std::span<float>> decoded)
+             const PartDither& dither, std::span<const std::span<float>> decoded)
       : samples_(samples),
         shape_(shape),
         step_(step),
         inverse_(1.0F / step),
-        dither_(key),
+        dither_(dither),
         decoded_(decoded) {}
 
   Status Begin(std::span<std::uint8_t>) override { return Status::Ok(); }
@@ -153,8 +165,11 @@ PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
 
 }  // namespace
 
-DitheredCodec::DitheredCodec(DitherGoal goal, double value)
-    : goal_(goal), value_(value), spec_(SpecOf(goal, value)) {}
+DitheredCodec::DitheredCodec(DitherGoal goal, double value, DitheredForm form)
+    : goal_(goal),
+      value_(value),
+      form_(form),
+      spec_(SpecOf(goal, value) + (form.dithered ? "" : ",dither=off")) {}
 
 std::size_t DitheredCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   return kSectionAt + DitheredSectionBytesMax(shape, samples);
@@ -191,8 +206,8 @@ double DitheredCodec::WantedStep(std::span<const double> energies, double rms,
 Result<float> DitheredCodec::StepFor(std::span<const double> energies,
                                      std::span<const float* const> rows, std::uint32_t hidden,
                                      const RandomKey& key) const {
-  double total = 0;
-  for (const double energy : energies) total += energy;
+  const double total = form_.typical ? TypicalTotal(energies)
+                                     : std::accumulate(energies.begin(), energies.end(), 0.0);
   const auto values = static_cast<double>(energies.size()) * hidden;
   const double rms = std::sqrt(total / values);
   // Down here even the largest step counts as zero.
@@ -252,7 +267,7 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
   }
   if (step == 0) return kSectionAt;
   const ChannelOffsets offsets = OffsetsFor(energies, samples, shape);
-  ValueCells cells(samples, shape, step, key, decoded);
+  ValueCells cells(samples, shape, step, PartDither(key, form_.dithered), decoded);
   SHOAL_ASSIGN_OR_RETURN(
       const std::size_t bytes,
       WriteDitheredSection({shape, classes, offsets}, &cells, out.subspan(kSectionAt)));
@@ -286,8 +301,8 @@ Status DitheredCodec::Decode(std::span<const std::byte> payload, SampleShape sha
     return Status::Ok();
   }
   SymbolValues symbols(samples, shape, step);
-  return ReadDitheredSection(payload.subspan(kSectionAt), shape, samples.size(), key, step, spec_,
-                             &symbols);
+  return ReadDitheredSection(payload.subspan(kSectionAt), shape, samples.size(),
+                             PartDither(key, form_.dithered), step, spec_, &symbols);
 }
 
 namespace {
@@ -300,17 +315,23 @@ struct GoalOption {
 constexpr GoalOption kGoals[] = {{"step", DitherGoal::kStep, kDitherStepMin, kDitherStepMax},
                                  {"rate", DitherGoal::kRate, kDitherRateMin, kDitherRateMax},
                                  {"error", DitherGoal::kError, kDitherErrorMin, kDitherErrorMax}};
-constexpr std::string_view kKeys[] = {"step", "rate", "error"};
+constexpr std::string_view kKeys[] = {"step", "rate", "error", "channels", "dither"};
 
 Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
-  if (spec.options.size() != 1) {
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t channels, ChoiceOption(spec, "channels", {"off", "on"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t rounded, ChoiceOption(spec, "dither", {"on", "off"}));
+  const GoalOption* option = nullptr;
+  std::size_t given = 0;
+  for (const GoalOption& goal : kGoals) {
+    if (spec.Option(goal.key).empty()) continue;
+    option = &goal;
+    ++given;
+  }
+  if (given != 1) {
     return SpecError(spec, "give one of step=, rate= (bits a value) and error=");
   }
-  const std::string_view key = spec.options.front().first;
-  const std::string_view text = spec.options.front().second;
-  const auto* const option = std::find_if(std::begin(kGoals), std::end(kGoals),
-                                          [&](const auto& goal) { return goal.key == key; });
-  SHOAL_CHECK(option != std::end(kGoals));
+  const std::string_view key = option->key;
+  const std::string_view text = spec.Option(key);
   double value = 0;
   const bool decimal = text.size() <= 16 && !text.empty() &&
                        text.find_first_not_of("0123456789.") == std::string_view::npos;
@@ -321,7 +342,19 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
                                " is not a number from " + NumberText(option->least) + " to " +
                                NumberText(option->most));
   }
-  return PlainPointer(std::make_shared<DitheredCodec>(option->goal, value));
+  const DitheredForm form{.typical = channels == 1, .dithered = rounded == 0};
+  auto inner = std::make_shared<DitheredCodec>(option->goal, value, form);
+  if (channels == 0) return PlainPointer(std::move(inner));
+  std::string whole = inner->spec() + ",channels=on";
+  return PlainPointer(std::make_shared<ScaledCodec>(std::move(whole), std::move(inner)));
+}
+
+void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice* advice) {
+  if (spec.Option("dither") != "off") return;
+  AddAdvice("backward", spec,
+            "without dither rounding silences tokens smaller than a step and biases every sum; "
+            "leave out dither=off",
+            advice);
 }
 
 }  // namespace
@@ -329,12 +362,17 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
 const CodecEntry& DitheredEntry() {
   static constexpr CodecEntry kEntry{
       .name = "dithered",
-      .usage = "dithered:step=N|rate=N|error=N",
+      .usage = "dithered:step=N|rate=N|error=N[,channels=off|on][,dither=on|off]",
       .keys = kKeys,
       .device_form = true,
       .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
-      .unbiased = [](const CodecSpec&) { return true; },
+      .host_only =
+          [](const CodecSpec& spec) {
+            return spec.Option("channels") == "on" || spec.Option("dither") == "off";
+          },
+      .unbiased = [](const CodecSpec& spec) { return spec.Option("dither") != "off"; },
+      .advise_backward = AdviseBackward,
   };
   return kEntry;
 }

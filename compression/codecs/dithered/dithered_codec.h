@@ -31,6 +31,16 @@ enum class DitherGoal : std::uint8_t {
   kError,  // L2 error over the L2 norm
 };
 
+struct DitheredForm {
+  // The step follows the rms of all tokens as they are: right for gradients, whose energy lies in
+  // few tokens. If `typical`, a token of more than kTypicalEnergyMost times the median energy
+  // counts as that.
+  bool typical = false;
+  bool dithered = true;  // else values are rounded to the nearest, which is faster and biased
+};
+// A first token of a language model may hold thousands of times the energy of the others.
+inline constexpr double kTypicalEnergyMost = 16;
+
 inline constexpr double kDitherStepMin = 0x1p-4;
 inline constexpr double kDitherStepMax = 16;
 inline constexpr double kDitherRateMin = 0.1;
@@ -44,10 +54,13 @@ class DitheredCodec final : public PlainCodec {
 
   // `value` is within the limits above. Values of a token may have a root of their summed squares
   // of up to 2^118; a message whose step would be below 2^-100 decodes to zeros.
-  DitheredCodec(DitherGoal goal, double value);
+  DitheredCodec(DitherGoal goal, double value, DitheredForm form = {});
 
   const std::string& spec() const override { return spec_; }
-  const CodecKind* kind() const override { return &kKind; }
+  // Devices know the form that is the default.
+  const CodecKind* kind() const override {
+    return form_.typical || !form_.dithered ? nullptr : &kKind;
+  }
   // A step that follows the rms may follow that of fewer tokens; rate and error mean the message.
   bool divisible() const override { return goal_ == DitherGoal::kStep; }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
@@ -84,6 +97,7 @@ class DitheredCodec final : public PlainCodec {
 
   DitherGoal goal_;
   double value_;
+  DitheredForm form_;
   std::string spec_;
 };
 

@@ -285,11 +285,11 @@ Result<std::size_t> SectionWriter::Write(std::span<std::byte> out) {
 
 class SectionReader {
  public:
-  SectionReader(SampleShape shape, float step, const RandomKey& key, const std::string& spec,
+  SectionReader(SampleShape shape, float step, const PartDither& dither, const std::string& spec,
                 DitherSymbols* sink)
       : shape_(shape),
         step_(step),
-        dither_(key),
+        dither_(dither),
         spec_(spec),
         sink_(*sink),
         slots_(std::make_unique_for_overwrite<std::uint32_t[]>(kEnergyClasses * kRansRowSlots)) {}
@@ -408,7 +408,7 @@ Result<std::size_t> WriteDitheredSection(const DitheredMessage& message, DitherC
 }
 
 Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, std::size_t samples,
-                           const RandomKey& key, float step, const std::string& spec,
+                           const PartDither& dither, float step, const std::string& spec,
                            DitherSymbols* symbols) {
   if (in.size() < kSizesBytes) return Wrong(spec, "the sizes are cut off");
   const auto body = in.subspan(kSizesBytes);
@@ -422,7 +422,7 @@ Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, std
   if (*std::max_element(classes.begin(), classes.end()) >= kEnergyClasses) {
     return Wrong(spec, "a token has an unknown class");
   }
-  SectionReader reader(shape, step, key, spec, symbols);
+  SectionReader reader(shape, step, dither, spec, symbols);
   return reader.Read(classes, body.subspan(class_bytes, side_bytes),
                      body.subspan(class_bytes + side_bytes));
 }

@@ -35,12 +35,14 @@ struct TokenPart {
   bool wide = false;  // its class
 };
 
-// The dither of a part.
+// The dither of a part, or words of zero for rounding to the nearest.
 class PartDither {
  public:
-  explicit PartDither(const RandomKey& key) : key_(MessageKeyWords(key)) {}
+  explicit PartDither(const RandomKey& key, bool drawn = true)
+      : key_(MessageKeyWords(key)), drawn_(drawn) {}
   // Valid until the next call.
   const std::uint16_t* Draw(const TokenPart& part) {
+    if (!drawn_) return words_.data();
     DitherWords(key_, part.token, static_cast<std::uint32_t>(part.first / kDitherGroup),
                 (part.count + kDitherGroup - 1) / kDitherGroup, words_.data());
     return words_.data();
@@ -48,7 +50,8 @@ class PartDither {
 
  private:
   std::array<std::uint32_t, 2> key_;
-  alignas(64) std::array<std::uint16_t, kDitherPart> words_;
+  bool drawn_;
+  alignas(64) std::array<std::uint16_t, kDitherPart> words_{};
 };
 
 // Most bytes that WriteDitheredSection needs room for.
@@ -93,7 +96,7 @@ class DitherSymbols {
 // Reads exactly `in` (foreign bytes), a section of `samples` samples. `step` is within [2^-100,
 // 2^119]; `spec` names the codec in errors.
 Status ReadDitheredSection(std::span<const std::byte> in, SampleShape shape, std::size_t samples,
-                           const RandomKey& key, float step, const std::string& spec,
+                           const PartDither& dither, float step, const std::string& spec,
                            DitherSymbols* symbols);
 
 }  // namespace shoal::compression

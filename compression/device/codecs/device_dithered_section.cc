@@ -296,8 +296,8 @@ Status DeviceDitheredSection::Stage(const DeviceContext& context,
   StagedSymbols symbols(shape, context.samples);
   if (step_ != 0) {
     SHOAL_RETURN_IF_ERROR(ReadDitheredSection(section.subspan(DitheredCodec::kSectionAt), shape,
-                                              context.samples, context.key, step_, codec_.spec(),
-                                              &symbols));
+                                              context.samples, PartDither(context.key), step_,
+                                              codec_.spec(), &symbols));
   }
   KeepEscapes(std::move(symbols.escapes()));
   SHOAL_ASSIGN_OR_RETURN(std::byte* const cells,

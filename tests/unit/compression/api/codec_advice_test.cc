@@ -63,6 +63,8 @@ TEST(CodecAdviceTest, WhatIsLeftOutOfGradients) {
               ElementsAre(HasSubstr("biases every step; take dithered")));
   EXPECT_THAT(Advice("aqsgd:bits=4", "topk:ratio=0.2,bits=8,feedback=on"), IsEmpty());
   EXPECT_THAT(Advice("aqsgd:bits=4", "direct:bits=2,feedback=on"), IsEmpty());
+  EXPECT_THAT(Advice("aqsgd:bits=4", "dithered:step=1,dither=off"),
+              ElementsAre(HasSubstr("biases every sum")));
   EXPECT_THAT(Advice("direct:bits=8", "direct:bits=2,feedback=on", 1),
               ElementsAre(HasSubstr("nothing is fed back")));
 }

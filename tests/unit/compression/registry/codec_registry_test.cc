@@ -38,6 +38,8 @@ constexpr const char* kSpecs[] = {
     "tiles:bits=3,rounding=stochastic,levels=affine",
     "topk:ratio=0.2,bits=8",
     "dithered:step=1",
+    "dithered:step=1,channels=on",
+    "dithered:step=1,dither=off",
     "shifted:bits=2",
     "learned:bits=2",
     "cocktail:stride=4,ratio=0.5,bits=8",

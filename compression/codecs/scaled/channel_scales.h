@@ -1,0 +1,42 @@
+// Channel scales: a power of two per channel (hidden position), so that a few channels that are
+// much larger than the others do not decide how finely those are coded.
+//
+// Pretrained transformers have residual channels of 20 to 100 times the median in all tokens. A
+// step that all channels of a token share is too coarse for the others there. Each channel's rms is
+// taken over tokens of equal weight, so that a single large token decides nothing. Powers of two
+// make scaling exact. Internal to compression/. Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_CODECS_SCALED_CHANNEL_SCALES_H_
+#define SHOAL_COMPRESSION_CODECS_SCALED_CHANNEL_SCALES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compression/api/codec.h"
+#include "compression/entropy/bit_stream.h"
+
+namespace shoal::compression {
+
+// One per channel, -kChannelExponentMost to kChannelExponentMost; or none where all are 0.
+using ChannelExponents = std::vector<std::int8_t>;
+
+inline constexpr int kChannelExponentMost = 15;
+
+// The exponents of a message: the nearest power of two of each channel's rms, tokens weighted by
+// 1 / energy. None if the tokens are too few to judge by or all channels are alike.
+ChannelExponents FitChannelExponents(std::span<const std::span<const float>> samples,
+                                     SampleShape shape);
+
+void WriteChannelExponents(const ChannelExponents& exponents, BitWriter* writer);
+// False if the bits do not give exponents of `hidden` channels.
+[[nodiscard]] bool ReadChannelExponents(BitReader* reader, std::size_t hidden,
+                                        ChannelExponents* exponents);
+
+// 2^exponent of each channel, or its inverse.
+std::vector<float> ChannelFactors(const ChannelExponents& exponents, bool inverse);
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_SCALED_CHANNEL_SCALES_H_

@@ -1,0 +1,108 @@
+#include "compression/codecs/scaled/scaled_codec.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/bytes.h"
+#include "compression/api/sample_layout.h"
+#include "compression/codecs/scaled/channel_scales.h"
+#include "compression/simd/vector_kernels.h"
+
+namespace shoal::compression {
+namespace {
+
+constexpr std::size_t kSideAt = kPayloadHeaderBytes + 4;  // behind the size of the exponents
+
+// A flag, and the longest code for each channel.
+std::size_t SideBytesMax(std::uint32_t hidden) {
+  return (1 + std::size_t{hidden} * (2 * kChannelExponentMost + 1) + 7) / 8;
+}
+
+PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
+  PayloadHeader header;
+  header.codec = CodecId::kScaled;
+  header.type = ValueType::kFp32;
+  header.values = samples * shape.values();
+  return header;
+}
+
+void ScaleTokens(const std::vector<float>& factors, std::span<const float> x, std::span<float> y) {
+  const std::size_t hidden = factors.size();
+  for (std::size_t at = 0; at < x.size(); at += hidden) {
+    ScaleEach(x.data() + at, factors.data(), hidden, y.data() + at);
+  }
+}
+
+}  // namespace
+
+std::size_t ScaledCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
+  return kSideAt + SideBytesMax(shape.hidden) + inner_->EncodedBytesMax(shape, samples);
+}
+
+Result<std::size_t> ScaledCodec::Encode(std::span<const std::span<const float>> samples,
+                                        SampleShape shape, const RandomKey& key,
+                                        std::span<std::byte> out,
+                                        std::span<const std::span<float>> decoded) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
+  const ChannelExponents exponents = FitChannelExponents(samples, shape);
+  BitWriter side;
+  WriteChannelExponents(exponents, &side);
+  WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
+  StoreLittle(out.data() + kPayloadHeaderBytes, static_cast<std::uint32_t>(side.bytes().size()));
+  std::copy(side.bytes().begin(), side.bytes().end(), out.data() + kSideAt);
+  const std::size_t before = kSideAt + side.bytes().size();
+  const std::span<std::byte> body = out.subspan(before);
+  if (exponents.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                           inner_->Encode(samples, shape, key, body, decoded));
+    return before + bytes;
+  }
+  Buffer scaled(samples.size() * shape.values() * sizeof(float));
+  const std::vector<float> down = ChannelFactors(exponents, true);
+  std::vector<std::span<const float>> sources;
+  std::vector<std::span<float>> results;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto to = scaled.floats().subspan(i * shape.values(), shape.values());
+    ScaleTokens(down, samples[i], to);
+    sources.push_back(to);
+    if (!decoded.empty()) results.push_back(to);
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
+                         inner_->Encode(sources, shape, key, body, results));
+  const std::vector<float> up = ChannelFactors(exponents, false);
+  for (std::size_t i = 0; i < results.size(); ++i) ScaleTokens(up, results[i], decoded[i]);
+  return before + bytes;
+}
+
+Status ScaledCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
+                           const RandomKey& key, std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
+  SHOAL_RETURN_IF_ERROR(CheckHeader(payload, HeaderFor(shape, samples.size()), spec_).status());
+  const auto wrong = [&](const char* what) {
+    return InvalidArgument("codec " + spec_ + ": " + what +
+                           "; drop the message and ask for it again");
+  };
+  if (payload.size() < kSideAt) return wrong("the size of the channel scales is cut off");
+  const std::size_t side_bytes = LoadLittle<std::uint32_t>(payload.data() + kPayloadHeaderBytes);
+  if (side_bytes > payload.size() - kSideAt) return wrong("the channel scales are cut off");
+  BitReader side(payload.subspan(kSideAt, side_bytes));
+  ChannelExponents exponents;
+  if (!ReadChannelExponents(&side, shape.hidden, &exponents) || side.bytes_used() != side_bytes ||
+      !side.RestIsZero()) {
+    return wrong("the channel scales are broken");
+  }
+  SHOAL_RETURN_IF_ERROR(inner_->Decode(payload.subspan(kSideAt + side_bytes), shape, key, samples));
+  if (exponents.empty()) return Status::Ok();
+  const std::vector<float> up = ChannelFactors(exponents, false);
+  for (const std::span<float> sample : samples) {
+    for (std::size_t at = 0; at < sample.size(); at += shape.hidden) {
+      MultiplyEach(up.data(), shape.hidden, sample.data() + at);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace shoal::compression

@@ -1,0 +1,41 @@
+// ScaledCodec: divides values by a power of two per channel before another codec sees them
+// (channel_scales.h), and multiplies what it decodes.
+//
+// State kept: none. Bytes on the wire: a header, the exponents (about three bits a channel), and
+// the other codec's section: docs/WIRE.md, "Channel scales". Pure. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_CODECS_SCALED_SCALED_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_SCALED_SCALED_CODEC_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "compression/codecs/plain_codec.h"
+
+namespace shoal::compression {
+
+class ScaledCodec final : public PlainCodec {
+ public:
+  // `spec` is the canonical spec of the whole, `inner` codes the scaled values.
+  ScaledCodec(std::string spec, std::shared_ptr<const PlainCodec> inner)
+      : spec_(std::move(spec)), inner_(std::move(inner)) {}
+
+  const std::string& spec() const override { return spec_; }
+  bool divisible() const override { return inner_->divisible(); }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
+  Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
+                             const RandomKey& key, std::span<std::byte> out,
+                             std::span<const std::span<float>> decoded) const override;
+  Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                std::span<const std::span<float>> samples) const override;
+
+ private:
+  const std::string spec_;
+  const std::shared_ptr<const PlainCodec> inner_;
+};
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_CODECS_SCALED_SCALED_CODEC_H_
