@@ -20,6 +20,7 @@ import report
 from checks import Results, checks, wire_bytes
 from kept import kept_rows, spec_of
 from rows import FOUR, PIPELINES, REPLICA_SETUPS, ROWS
+from shaped_weights import shape_folder
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/bench"))
@@ -30,6 +31,7 @@ BASE_VERSION = 1
 BASE = {"firstSteps": 2000, "secondSteps": 800, "firstDecay": "none", "secondDecay": "linear"}
 QUICK_BASE = {"firstSteps": 100, "secondSteps": 50, "firstDecay": "none", "secondDecay": "none"}
 QUICK_EPOCHS = 3
+HIDDEN = 128
 # Tensors come and go all the time: giving their pages back to the system costs a seventh.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 
@@ -111,12 +113,14 @@ class Bench:
             (self.cache / folder).mkdir(parents=True, exist_ok=True)
         self.data = None if args.report_only else Data(self.cache)
         self.lock = threading.Lock()
-        self.base_locks = {layers: threading.Lock() for layers in (4, 8)}
+        self.base_locks = {}
         self.failures = []
 
-    def base_key(self, layers):
-        base = QUICK_BASE if self.args.quick else BASE
-        return key_of(BASE_VERSION, dict(base, layers=layers))
+    def base_key(self, layers, shape=""):
+        base = dict(QUICK_BASE if self.args.quick else BASE, layers=layers)
+        if shape:
+            base["shape"] = shape
+        return key_of(BASE_VERSION, base)
 
     def row_spec(self, row, seed):
         spec = row.spec(seed)
@@ -126,7 +130,8 @@ class Bench:
 
     def row_file(self, row, seed):
         spec = self.row_spec(row, seed)
-        key = key_of(row.versions(), [spec, self.base_key(spec["layers"])])
+        base = self.base_key(spec["layers"], spec.get("shape", ""))
+        key = key_of(row.versions(), [spec, base])
         return self.cache / "rows" / f"{key}.json"
 
     def execute(self, spec, target, label):
@@ -146,28 +151,36 @@ class Bench:
         os.replace(part, target)
         return figures
 
-    def base(self, layers):
-        """The folder of the base model, trained if it is not there."""
-        key = self.base_key(layers)
+    def base(self, layers, shape=""):
+        """The folder of the base model, trained if it is not there. One of a shape starts behind
+        the first phase of the plain one."""
+        key = self.base_key(layers, shape)
         folder = self.cache / f"base-{key}"
         done = folder / "done.json"
-        with self.base_locks[layers]:
-            if not done.exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                self.say(f"training the base model of {layers} blocks")
-                spec = dict(QUICK_BASE if self.args.quick else BASE, action="base", layers=layers,
-                            folder=str(folder), shakespeare=self.data.shakespeare,
-                            wikitext=self.data.wikitext["train"],
-                            wikitextValidation=self.data.wikitext["valid"])
-                figures = self.execute(spec, done, f"base model of {layers} blocks")
-                self.say(f"base model of {layers} blocks: {figures['wikitextLoss']:.4f} nats per "
-                         f"byte on WikiText-2, {figures['shakespeareLoss']:.4f} held out")
+        with self.lock:
+            lock = self.base_locks.setdefault(key, threading.Lock())
+        with lock:
+            if done.exists():
+                return folder
+            folder.mkdir(parents=True, exist_ok=True)
+            name = f"base model of {layers} blocks" + (f" with {shape}" if shape else "")
+            if shape:
+                shape_folder(self.base(layers) / "wikitext", folder / "wikitext", HIDDEN, shape)
+                (folder / "wikitext/complete").touch()
+            self.say(f"training the {name}")
+            spec = dict(QUICK_BASE if self.args.quick else BASE, action="base", layers=layers,
+                        folder=str(folder), shakespeare=self.data.shakespeare,
+                        wikitext=self.data.wikitext["train"],
+                        wikitextValidation=self.data.wikitext["valid"])
+            figures = self.execute(spec, done, name)
+            self.say(f"{name}: {figures['wikitextLoss']:.4f} nats per byte on WikiText-2, "
+                     f"{figures['shakespeareLoss']:.4f} held out")
         return folder
 
     def train(self, row, seed):
         spec = self.row_spec(row, seed)
         target = self.row_file(row, seed)
-        spec["weights"] = str(self.base(spec["layers"]) / spec["weights"])
+        spec["weights"] = str(self.base(spec["layers"], spec.get("shape", "")) / spec["weights"])
         spec["shakespeare"] = self.data.shakespeare
         label = f"{row.setup}: {row.name}, seed {seed}"
         try:

@@ -32,6 +32,11 @@ def bits_per_value(figures, epoch=-1):
                 + figures["otherBytes"][epoch]) / figures["values"][epoch]
 
 
+def run_bits(figures):
+    """The same over all epochs, from the first step on."""
+    return 8 * wire_bytes(figures) / sum(figures["values"])
+
+
 def replica_bits(figures):
     """Wire bits inside the stage groups per value that exact fp32 sums would have sent."""
     return 32 * sum(figures["replicaBytes"]) / sum(figures["replicaRawBytes"])

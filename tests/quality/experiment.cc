@@ -70,36 +70,67 @@ Result<std::unique_ptr<model::StageModel>> NewStage(const storage::ModelConfig& 
   return stage;
 }
 
+// Takes what a stage that is not the last gives for a micro-batch.
+using TakeOutput = std::function<void(std::size_t stage, std::span<const float> output)>;
+
+// Sends rows [first, first + count) through all stages, nothing compressed.
+Status EvaluateRows(const Stages& stages, const dataset::PreparedData& data, std::uint64_t first,
+                    std::uint64_t count, const TakeOutput& take, model::StepLoss* total) {
+  model::MicroBatch micro_batch;
+  micro_batch.tokens = kRowTokens;
+  std::vector<std::int32_t> tokens, labels;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    micro_batch.samples.push_back({first + i});
+    SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels));
+  }
+  micro_batch.rows = static_cast<std::uint32_t>(count);
+  micro_batch.token_ids = tokens;
+  micro_batch.labels = labels;
+  std::vector<float> input, output;
+  model::StepLoss loss;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    output.resize(s + 1 == stages.size() ? 0 : tokens.size() * kHidden);
+    SHOAL_RETURN_IF_ERROR(stages[s]->Evaluate(micro_batch, output, &loss));
+    if (take && !output.empty()) take(s, output);
+    input.swap(output);
+    micro_batch.input = input;
+    micro_batch.token_ids = {};
+  }
+  total->sum += loss.sum;
+  total->labels += loss.labels;
+  return Status::Ok();
+}
+
 // Mean loss of the validation rows of `data` through all stages, nothing compressed.
 Result<double> HeldOutLoss(const Stages& stages, const dataset::PreparedData& data) {
   model::StepLoss total;
-  const std::uint64_t first = data.info().train_rows;
-  for (std::uint64_t row = 0; row < data.info().validation_rows; row += kBatch) {
-    model::MicroBatch micro_batch;
-    micro_batch.tokens = kRowTokens;
-    std::vector<std::int32_t> tokens, labels;
-    for (std::uint64_t i = row; i < std::min(row + kBatch, data.info().validation_rows); ++i) {
-      micro_batch.samples.push_back({first + i});
-      SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels));
-    }
-    micro_batch.rows = static_cast<std::uint32_t>(micro_batch.samples.size());
-    micro_batch.token_ids = tokens;
-    micro_batch.labels = labels;
-    std::vector<float> input, output;
-    model::StepLoss loss;
-    for (model::StageModel* stage : stages) {
-      const bool last = stage == stages.back();
-      output.resize(last ? 0 : tokens.size() * kHidden);
-      SHOAL_RETURN_IF_ERROR(stage->Evaluate(micro_batch, output, &loss));
-      input.swap(output);
-      micro_batch.input = input;
-      micro_batch.token_ids = {};
-    }
-    total.sum += loss.sum;
-    total.labels += loss.labels;
+  const std::uint64_t first = data.info().train_rows, rows = data.info().validation_rows;
+  for (std::uint64_t row = 0; row < rows; row += kBatch) {
+    const std::uint64_t count = std::min<std::uint64_t>(kBatch, rows - row);
+    SHOAL_RETURN_IF_ERROR(EvaluateRows(stages, data, first + row, count, {}, &total));
   }
   return total.sum / static_cast<double>(total.labels);
 }
+
+// What the first training rows look like at each boundary, and what changed since the call before.
+class BoundaryWatch {
+ public:
+  Result<std::vector<BoundaryShape>> Look(const Stages& stages, const dataset::PreparedData& data) {
+    std::vector<BoundaryShape> shapes;
+    before_.resize(stages.size() - 1);
+    model::StepLoss loss;
+    const std::uint64_t rows = std::min<std::uint64_t>(kBatch, data.info().train_rows);
+    const auto look = [&](std::size_t boundary, std::span<const float> x) {
+      shapes.push_back(ShapeOf(x, before_[boundary], kHidden));
+      before_[boundary].assign(x.begin(), x.end());
+    };
+    SHOAL_RETURN_IF_ERROR(EvaluateRows(stages, data, 0, rows, look, &loss));
+    return shapes;
+  }
+
+ private:
+  std::vector<std::vector<float>> before_;
+};
 
 std::function<double(std::uint64_t)> LearningRateRule(double rate, std::uint64_t warmup,
                                                       std::uint64_t steps,
@@ -324,6 +355,20 @@ Status CheckRow(const RowSpec& spec) {
                          std::to_string(spec.micro_batches) + " equal micro-batches");
 }
 
+std::uint64_t MismatchesOf(const SimSwarm& swarm) {
+  std::uint64_t mismatches = 0;
+  for (const auto& [step, count] : swarm.checksum_mismatches_) {
+    mismatches += static_cast<std::uint64_t>(count);
+  }
+  return mismatches;
+}
+
+std::shared_ptr<const ByteWindows> FineTuningData(const RowSpec& spec, const Text& shakespeare) {
+  return std::make_shared<ByteWindows>(
+      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, spec.rows),
+      HeldOutWindows(shakespeare, spec.held_out_rows));
+}
+
 bool Reopen(SimSwarm* swarm, std::uint64_t step, const std::string& backward) {
   swarm->Close();
   swarm->Run(std::chrono::seconds(1));
@@ -384,9 +429,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
   const std::string json = ConfigJson(spec.layers);
   SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
-  const auto data = std::make_shared<ByteWindows>(
-      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, spec.rows),
-      HeldOutWindows(shakespeare, spec.held_out_rows));
+  const auto data = FineTuningData(spec, shakespeare);
   SHOAL_ASSIGN_OR_RETURN(const dataset::Sampler sampler,
                          dataset::Sampler::Make({spec.seed, spec.rows, spec.micro_batches,
                                                  kBatch / spec.micro_batches}));
@@ -408,6 +451,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
 
   RowFigures figures;
   CodingCounter coding;
+  BoundaryWatch watch;
   const auto count_visits = [&] {
     for (const auto& peer : swarm.peers()) {
       const pipeline::RunnerStats stats = peer->runner_->stats();
@@ -417,6 +461,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     }
   };
   SHOAL_ASSIGN_OR_RETURN(figures.held_out_before, HeldOutLoss(stages, *data));
+  SHOAL_RETURN_IF_ERROR(watch.Look(stages, *data).status());
   const std::uint64_t steps = sampler.steps_per_epoch();
   std::uint64_t replica_raw = 0;  // of the generation, up to the epoch
   for (std::uint64_t epoch = 0; epoch < spec.epochs; ++epoch) {
@@ -435,6 +480,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
     if (!swarm.TrainTo((epoch + 1) * steps)) return WhyFailed(&swarm);
     EpochFigures now = TrainedEpoch(swarm, steps, counter);
     SHOAL_ASSIGN_OR_RETURN(now.held_out_loss, HeldOutLoss(stages, *data));
+    SHOAL_ASSIGN_OR_RETURN(now.boundaries, watch.Look(stages, *data));
     now.replica_raw_bytes = RawReplicaBytes(swarm) - replica_raw;
     replica_raw += now.replica_raw_bytes;
     coding.Read(&swarm, &now);
@@ -444,9 +490,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
                  static_cast<unsigned long long>(epoch + 1), now.train_loss, now.held_out_loss);
   }
   count_visits();
-  for (const auto& [step, count] : swarm.checksum_mismatches_) {
-    figures.mismatches += static_cast<std::uint64_t>(count);
-  }
+  figures.mismatches = MismatchesOf(swarm);
   return figures;
 }
 

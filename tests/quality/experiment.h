@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "tests/quality/boundary_shape.h"
 
 namespace shoal::quality {
 
@@ -65,6 +66,8 @@ struct EpochFigures {
   // errors are passed on after the epoch, a mean over the boundaries. Only with lowrank.
   std::optional<double> low_rank_part, correlation, lazy;
   std::vector<std::string> delta_modes;  // of each boundary's sender after the epoch
+  // By boundary: a few training rows, uncompressed, and what changed since the epoch before.
+  std::vector<BoundaryShape> boundaries;
 };
 
 struct RowFigures {

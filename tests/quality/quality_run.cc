@@ -20,6 +20,14 @@ void Read(const json& spec, const char* name, T* value) {
 
 json Optional(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
+json ShapeJson(const BoundaryShape& shape) {
+  return {{"kurtosis", shape.kurtosis},
+          {"channelRatio", shape.channel_ratio},
+          {"tokenRatio", shape.token_ratio},
+          {"changeMedian", shape.change_median},
+          {"changeP90", shape.change_p90}};
+}
+
 Result<json> Base(const json& from) {
   BaseSpec spec;
   Read(from, "layers", &spec.layers);
@@ -73,6 +81,8 @@ Result<json> Row(const json& from) {
     out["correlation"].push_back(Optional(epoch.correlation));
     out["lazyPart"].push_back(Optional(epoch.lazy));
     out["deltaModes"].push_back(epoch.delta_modes);
+    json& boundaries = out["boundaries"].emplace_back(json::array());
+    for (const BoundaryShape& shape : epoch.boundaries) boundaries.push_back(ShapeJson(shape));
     out["forwardBytes"].push_back(epoch.forward_bytes);
     out["backwardBytes"].push_back(epoch.backward_bytes);
     out["otherBytes"].push_back(epoch.other_bytes);

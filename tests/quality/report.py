@@ -3,11 +3,12 @@
 import csv
 import fnmatch
 
-from checks import bits_per_value, replica_bits, wire_bytes
-from rows import EIGHT, FOUR, MICRO, REPLICA_SETUPS, ROWS
+from checks import bits_per_value, replica_bits, run_bits, wire_bytes
+from rows import EIGHT, FOUR, MICRO, REPLICA_SETUPS, ROWS, SETUPS
 from svg_plot import plot
 
-HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB")
+HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bits fw+bw", "wire MB",
+        "bits, run")
 SETUP_TEXT = """# Quality: what is lost at k bits
 
 `./x bench quality` trains one small model through the pipeline's own code with every codec and
@@ -29,10 +30,17 @@ sets the order of the samples. Links and time are simulated in one process
 epoch of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used
 from the first step.
 
+**Bases that stand out.** "Outliers": three channels are written 30 times larger and the norms
+corrected, between the two phases of the base. "Sinks": two channels of position 0 get 2,400 and
+-1,500. "Both": both. So they resemble large pretrained models, and training goes on from there
+(`tests/quality/shaped_weights.py`). The line under fp32 says, from the lowest boundary to the
+highest, how far the largest channel, the largest token and single values (kurtosis; 3 is Gaussian)
+stand out after the last epoch, and how much a token changes from epoch to epoch.
+
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
-the same of 128 windows after the last epoch, activations not compressed. *bits*: wire bits per
-value that crosses a boundary in the last epoch, forward and backward, all headers included
-(fp32: 64). Two figures are two seeds.
+the same of 128 windows after the last epoch, activations not compressed. *bits, run*: wire bits per
+value that crosses a boundary, forward and backward, all headers included (fp32: 64), over the whole
+run; *last*: in its last epoch. Two figures are two seeds.
 """
 
 LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
@@ -66,7 +74,8 @@ def _line(results, row):
     return (row.name, _cells(last("trainLoss"), "{:.4f}"), _cells(excess("trainLoss"), "{:+.2f} %"),
             _cells(last("heldOutLoss"), "{:.4f}"), _cells(excess("heldOutLoss"), "{:+.2f} %"),
             _cells(last("deltaNorm")[:1], "{:.3f}"), _cells(last("receivedError")[:1], "{:.3f}"),
-            f"{bits_per_value(runs[0]):.2f}", f"{wire_bytes(runs[0]) / 1e6:.1f}")
+            f"{bits_per_value(runs[0]):.2f}", f"{wire_bytes(runs[0]) / 1e6:.1f}",
+            f"{run_bits(runs[0]):.2f}")
 
 
 def _replica_line(results, row):
@@ -240,16 +249,33 @@ def _csv_rows(results):
         group = ""
         if row.setup in REPLICA_SETUPS:
             *_, bits, group = _replica_line(results, row)
-            line = (*line[:7], bits, line[8])
+            line = (*line[:7], bits, *line[8:])
         yield (row.setup, *line, group, row.forward, row.backward,
                row.first_epoch_backward or row.backward)
 
 
 def _short(line, bits):
-    """Name, excess of both losses without signs of percent, bits."""
+    """Name, excess of both losses without signs of percent, and the cells `bits`."""
     def bare(cell):
         return cell.replace(" %", "").replace(" / ", "/")
-    return (line[0], bare(line[2]), bare(line[4]), line[bits])
+    return (line[0], bare(line[2]), bare(line[4]), *(line[i] for i in bits))
+
+
+def _boundaries(results, setup):
+    """How far activations stand out at the boundaries of the fp32 row, where it was looked at."""
+    runs = results.seeds(setup, "fp32")
+    run = runs[min(runs)] if runs else {}
+    if "shape" not in SETUPS[setup] or not run.get("boundaries"):
+        return []
+    last = run["boundaries"][-1]
+
+    def over(what, form="{:.0f}"):
+        return ", ".join(form.format(boundary[what]) for boundary in last)
+
+    return [f"Largest channel over median: {over('channelRatio')}. Largest token over median: "
+            f"{over('tokenRatio', '{:.1f}')}. Kurtosis: {over('kurtosis')}. Change of a token, "
+            f"median: {over('changeMedian', '{:.3f}')}; 90th percentile: "
+            f"{over('changeP90', '{:.3f}')}.", ""]
 
 
 def write_docs(folder, results, found, machine):
@@ -267,13 +293,15 @@ def write_docs(folder, results, found, machine):
             out += [LOW_RANK_TEXT, ""]
         elif setup in REPLICA_SETUPS[:1]:
             out += [REPLICA_TEXT, ""]
-        bits = 5 if head is REPLICA_HEAD else 7
-        first = "method" if head is REPLICA_HEAD else "row"
+        bits = (5,) if head is REPLICA_HEAD else (9, 7)
+        words = ("method", "train", "held out", "bits") if head is REPLICA_HEAD else (
+            "row", "train", "held out", "bits, run", "last")
         base = [line for line in lines if line[0] == "fp32"]
         for line in base:
             out += [f"fp32: train {line[1]}, held out {line[3]}.", ""]
+        out += _boundaries(results, setup)
         shown = [_short(line, bits) for line in lines if line[0] != "fp32"]
-        out += [*_markdown((first, "train", "held out", "bits"), shown), ""] if shown else []
+        out += [*_markdown(words, shown), ""] if shown else []
     out += _missing(results)
     out += ["## Plots", ""]
     drawn = plots(results)

@@ -54,6 +54,19 @@ def replica_results():
     return found
 
 
+def shaped_results():
+    found = Results()
+    for row in ROWS:
+        if row.setup != "4 stages, outliers" or row.name not in ("fp32", "defaults of a run"):
+            continue
+        made = figures(1.5 if row.name == "fp32" else 1.8, 3, 3)
+        shape = {"kurtosis": 110.4, "channelRatio": 45.8, "tokenRatio": 2.81,
+                 "changeMedian": 0.0091, "changeP90": 0.0178}
+        made["boundaries"] = [[], [shape, {**shape, "channelRatio": 63.4}]]
+        found.add(row, 1, made)
+    return found
+
+
 def low_rank_results():
     found = Results()
     held = {"epilogue, lazy auto": (1.43, 1.765), "all, not lazy": (1.5, 1.80),
@@ -221,6 +234,17 @@ class KeptRowsTest(unittest.TestCase):
 
 
 class ReportTest(unittest.TestCase):
+    def test_the_page_says_how_far_boundaries_stand_out_and_the_bits_of_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report.write_docs(Path(folder), shaped_results(), [], {"cpu": "x", "system": "Linux"})
+            page = (Path(folder) / "README.md").read_text()
+        self.assertIn("Largest channel over median: 46, 63. Largest token over median: 2.8, 2.8.",
+                      page)
+        self.assertIn("median: 0.009, 0.009; 90th percentile: 0.018, 0.018.", page)
+        self.assertIn("| row | train | held out | bits, run | last |", page)
+        # 8 bits of (4000 + 375 + 4000 + 375 + 16) bytes for 2,000 values; then of 750 for 1,000.
+        self.assertIn("| defaults of a run | +20.00 | +0.00 | 35.06 | 6.00 |", page)
+
     def test_methods_of_pipelines_have_columns_of_their_own(self):
         text = report.table(replica_results())
         self.assertRegex(text, r"method +train .* bits a value +group MB")

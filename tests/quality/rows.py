@@ -43,6 +43,12 @@ SETUPS = {
                         "learningRate": 3e-4, "microBatches": 8},
 }
 
+# Bases whose activations look like those of large pretrained models (shaped_weights.py).
+SHAPED = ("outliers", "sinks", "both")
+for _base in ("4 stages", "8 stages"):
+    for _shape in SHAPED:
+        SETUPS[f"{_base}, {_shape}"] = dict(SETUPS[_base], shape=_shape)
+
 
 class Row:
     """One codec pair in one setup; trained once per seed."""
@@ -139,8 +145,23 @@ def frontier(setup, forward, name, step, seeds=(1,), **first):
 DEFAULTS = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5")
 
 
+def shaped_setups(setup):
+    """The setup with each of the bases that stand out."""
+    return tuple(f"{setup}, {shape}" for shape in SHAPED)
+
+
 def defaults(setup):
     return Row(setup, "defaults of a run", *DEFAULTS, first_visit="direct+rans:bits=6")
+
+
+# Scales per channel both ways, which bases that stand out need.
+CHANNELS = ("aqsgd:delta=dithered:step=0.7/channels=on,first_visit=dithered:step=0.1/channels=on",
+            "dithered:step=0.5,channels=on")
+
+
+def channels(setup):
+    return Row(setup, "scales per channel", *CHANNELS,
+               first_visit="dithered:step=0.1/channels=on")
 
 
 # The fewest bits within 1 % of fp32.
@@ -283,4 +304,12 @@ REPLICA = [
     replica("marsit:every=50,scale=4", (1,), setup=HIGH_RATE[2]),
 ]
 
-ROWS = MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK + REPLICA
+# The same on bases that stand out.
+SHAPED_ROWS = [
+    row
+    for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))
+    for row in (fp32(setup), defaults(setup), channels(setup))
+]
+
+ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
+        + SHAPED_ROWS + REPLICA)
