@@ -75,7 +75,7 @@ const MethodEntry& AverageEntry() {
       {"average", 32, 0},
       {"average:dtype=bf16", 16, 0},
       // With local_steps=16.
-      {"average:codec=direct:bits=4/bucket=512", 4 + 16.0 / 512, 0.0001, OfferedFor::kLocalSteps},
+      {"average:codec=direct:bits=4/bucket=512", 4 + 16.0 / 512, 0.0012, OfferedFor::kLocalSteps},
   };
   static const MethodEntry entry = {.name = "average",
                                     .usage =

@@ -68,7 +68,7 @@ const MomentumOptions& MomentumOptionsOf(const ReplicaMethod& method) {
 
 const MethodEntry& QAdamEntry() {
   static constexpr std::string_view kKeys[] = {"bits", "bucket", "start", "refresh"};
-  static constexpr MethodOffer kOffers[] = {{"qadam:bits=4", 4 + 16.0 / kBitsBucket, 0.0007}};
+  static constexpr MethodOffer kOffers[] = {{"qadam:bits=4", 4 + 16.0 / kBitsBucket, 0.0006}};
   static const MethodEntry entry = {.name = "qadam",
                                     .usage = "qadam:bits=4",
                                     .keys = kKeys,
@@ -80,7 +80,7 @@ const MethodEntry& QAdamEntry() {
 
 const MethodEntry& OneBitEntry() {
   static constexpr std::string_view kKeys[] = {"bucket", "start", "refresh"};
-  static constexpr MethodOffer kOffers[] = {{"onebit", 1 + 32.0 / kSignsBucket, 0.0011}};
+  static constexpr MethodOffer kOffers[] = {{"onebit", 1 + 32.0 / kSignsBucket, 0.0012}};
   static const MethodEntry entry = {.name = "onebit",
                                     .usage = "onebit",
                                     .keys = kKeys,

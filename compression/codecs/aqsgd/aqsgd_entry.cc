@@ -78,15 +78,15 @@ void AdviseForward(const CodecChoice& choice, const CodecSpec& spec, Advice* adv
     add("fresh dropout masks change every activation, so changes never shrink; take dropout = 0 or "
         "dropout_masks = \"keyed\"");
   }
-  if (spec.Option("m") == "2") add("m in 2 bits costs 3 to 4 %; m=8 costs nothing");
+  if (spec.Option("m") == "2") add("m in 2 bits costs 4.3 % without guard; m=8 costs nothing");
   if (Bits(spec) <= 2 && choice.boundaries >= kManyBoundaries) {
     add("errors add up over " + std::to_string(choice.boundaries) +
-        " boundaries, 2 bits cost 2 to 3 % there; take bits=3");
+        " boundaries, 2 bits cost 1.6 to 2.3 % there; take bits=3");
   }
   const auto first = ParseCodecSpec(spec.Option("first_visit"), '/');
   if (first.ok() && Bits(*first) < kFirstVisitBits) {
-    add("first visits in fewer than 4 bits cost 1 to 4 %; take first_visit=tiles:bits=4 or "
-        "direct:bits=8");
+    add("first visits in 4 bits cost 0.2 to 0.4 %, fewer bits more; take first_visit=tiles:bits=4 "
+        "or direct:bits=8");
   }
 }
 
