@@ -10,7 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
-#include "daemon/synthetic_file.h"
+#include "daemon/tools/synthetic_file.h"
 
 namespace shoal::daemon {
 namespace {

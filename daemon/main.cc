@@ -4,15 +4,15 @@
 #include <cstring>
 #include <iostream>
 
-#include "common/descriptor_limit.h"
 #include "common/log.h"
-#include "common/stop_signal.h"
+#include "common/process/descriptor_limit.h"
+#include "common/process/stop_signal.h"
+#include "common/process/waiting_threads.h"
 #include "common/trace.h"
-#include "common/waiting_threads.h"
 #include "daemon/args.h"
 #include "daemon/peer_daemon.h"
-#include "daemon/simulate_tool.h"
 #include "daemon/store_tool.h"
+#include "daemon/tools/simulate_tool.h"
 #include "model/torch_device.h"
 
 namespace {

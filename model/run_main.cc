@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "common/process/waiting_threads.h"
 #include "common/version.h"
-#include "common/waiting_threads.h"
 #include "model/init_weights.h"
 #include "model/run_commands.h"
 

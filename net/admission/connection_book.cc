@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/descriptor_limit.h"
+#include "common/process/descriptor_limit.h"
 #include "common/status.h"
 
 namespace shoal::net {

@@ -7,11 +7,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/descriptor_limit.h"
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "common/stop_signal.h"
+#include "common/process/descriptor_limit.h"
+#include "common/process/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
 #include "compression/api/codec_advice.h"

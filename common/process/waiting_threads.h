@@ -1,7 +1,7 @@
 // Lets the threads of LibTorch's OpenMP runtime sleep while they wait.
 
-#ifndef SHOAL_COMMON_WAITING_THREADS_H_
-#define SHOAL_COMMON_WAITING_THREADS_H_
+#ifndef SHOAL_COMMON_PROCESS_WAITING_THREADS_H_
+#define SHOAL_COMMON_PROCESS_WAITING_THREADS_H_
 
 namespace shoal {
 
@@ -14,4 +14,4 @@ void LetWaitingThreadsSleep(char** argv);
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_WAITING_THREADS_H_
+#endif  // SHOAL_COMMON_PROCESS_WAITING_THREADS_H_

@@ -1,4 +1,4 @@
-#include "common/stop_signal.h"
+#include "common/process/stop_signal.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // The file of `shoald --synthetic-stage`: a stage that computes nothing, for who measures the rest.
 
-#ifndef SHOAL_DAEMON_SYNTHETIC_FILE_H_
-#define SHOAL_DAEMON_SYNTHETIC_FILE_H_
+#ifndef SHOAL_DAEMON_TOOLS_SYNTHETIC_FILE_H_
+#define SHOAL_DAEMON_TOOLS_SYNTHETIC_FILE_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ Result<model::SyntheticOptions> ReadSyntheticFile(const std::string& path);
 
 }  // namespace shoal::daemon
 
-#endif  // SHOAL_DAEMON_SYNTHETIC_FILE_H_
+#endif  // SHOAL_DAEMON_TOOLS_SYNTHETIC_FILE_H_

@@ -1,4 +1,4 @@
-#include "common/descriptor_limit.h"
+#include "common/process/descriptor_limit.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "daemon/simulate_tool.h"
+#include "daemon/tools/simulate_tool.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

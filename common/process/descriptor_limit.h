@@ -1,7 +1,7 @@
 // How many files and connections this process may have open.
 
-#ifndef SHOAL_COMMON_DESCRIPTOR_LIMIT_H_
-#define SHOAL_COMMON_DESCRIPTOR_LIMIT_H_
+#ifndef SHOAL_COMMON_PROCESS_DESCRIPTOR_LIMIT_H_
+#define SHOAL_COMMON_PROCESS_DESCRIPTOR_LIMIT_H_
 
 #include <cstddef>
 
@@ -17,4 +17,4 @@ inline constexpr std::size_t kDescriptorsWanted = 65536;
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_DESCRIPTOR_LIMIT_H_
+#endif  // SHOAL_COMMON_PROCESS_DESCRIPTOR_LIMIT_H_

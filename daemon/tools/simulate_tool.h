@@ -1,7 +1,7 @@
 // `shoald simulate`: how long a step of the pipeline takes by the simulation.
 
-#ifndef SHOAL_DAEMON_SIMULATE_TOOL_H_
-#define SHOAL_DAEMON_SIMULATE_TOOL_H_
+#ifndef SHOAL_DAEMON_TOOLS_SIMULATE_TOOL_H_
+#define SHOAL_DAEMON_TOOLS_SIMULATE_TOOL_H_
 
 #include "common/exit_code.h"
 
@@ -12,4 +12,4 @@ ExitCode RunSimulate(int argc, const char* const* argv);
 
 }  // namespace shoal::daemon
 
-#endif  // SHOAL_DAEMON_SIMULATE_TOOL_H_
+#endif  // SHOAL_DAEMON_TOOLS_SIMULATE_TOOL_H_

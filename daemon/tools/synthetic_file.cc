@@ -1,4 +1,4 @@
-#include "daemon/synthetic_file.h"
+#include "daemon/tools/synthetic_file.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // StopSignal: how a daemon's main thread waits for its end, from outside or from inside.
 
-#ifndef SHOAL_COMMON_STOP_SIGNAL_H_
-#define SHOAL_COMMON_STOP_SIGNAL_H_
+#ifndef SHOAL_COMMON_PROCESS_STOP_SIGNAL_H_
+#define SHOAL_COMMON_PROCESS_STOP_SIGNAL_H_
 
 #include "common/mutex.h"
 #include "common/status.h"
@@ -27,4 +27,4 @@ class StopSignal {
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_STOP_SIGNAL_H_
+#endif  // SHOAL_COMMON_PROCESS_STOP_SIGNAL_H_

@@ -1,4 +1,4 @@
-#include "common/waiting_threads.h"
+#include "common/process/waiting_threads.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
