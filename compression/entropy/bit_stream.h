@@ -28,6 +28,10 @@ class BitWriter {
     for (std::uint32_t i = 0; i < value; ++i) Put(1, 1);
     Put(0, 1);
   }
+  // A small number of either sign, in unary: 0, -1, 1, -2, 2 ... are 0, 1, 2, 3, 4 ...
+  void PutSigned(int value) {
+    PutUnary(static_cast<std::uint32_t>(value < 0 ? -2 * value - 1 : 2 * value));
+  }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
@@ -58,6 +62,13 @@ class BitReader {
       if (++value > most) short_ = true;
     }
     return value;
+  }
+  // What PutSigned wrote, of a magnitude of at most `most`; -most - 1 counts as reading past the
+  // end.
+  int GetSigned(int most) {
+    const std::uint32_t z = GetUnary(2 * static_cast<std::uint32_t>(most));
+    const int half = static_cast<int>(z / 2);
+    return z % 2 != 0 ? -half - 1 : half;
   }
   // Whether every bit read so far was there.
   bool ok() const { return !short_; }

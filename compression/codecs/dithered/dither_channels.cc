@@ -13,8 +13,6 @@ constexpr std::size_t kTokensMin = 64;
 constexpr double kBitsPerSquaredOffset = 1.0 / 12;
 constexpr double kBitsPerChannel = 3;
 
-std::uint32_t Zigzag(int v) { return static_cast<std::uint32_t>(v < 0 ? -2 * v - 1 : 2 * v); }
-
 }  // namespace
 
 std::vector<LookedToken> TokensToLookAt(std::span<const double> energies, std::uint32_t hidden) {
@@ -48,7 +46,7 @@ ChannelOffsets FitChannels(std::span<const float> squares, std::size_t looked, s
 
 void WriteChannels(const ChannelOffsets& offsets, BitWriter* writer) {
   writer->Put(offsets.empty() ? 0 : 1, 1);
-  for (const std::int8_t offset : offsets) writer->PutUnary(Zigzag(offset));
+  for (const std::int8_t offset : offsets) writer->PutSigned(offset);
 }
 
 bool ReadChannels(BitReader* reader, std::size_t hidden, ChannelOffsets* offsets) {
@@ -56,10 +54,8 @@ bool ReadChannels(BitReader* reader, std::size_t hidden, ChannelOffsets* offsets
   if (reader->Get(1) == 0) return reader->ok();
   offsets->resize(hidden);
   for (std::int8_t& offset : *offsets) {
-    const std::uint32_t z = reader->GetUnary(2 * kChannelOffsetMost);
+    offset = static_cast<std::int8_t>(reader->GetSigned(kChannelOffsetMost));
     if (!reader->ok()) return false;
-    const int half = static_cast<int>(z / 2);
-    offset = static_cast<std::int8_t>(z % 2 != 0 ? -half - 1 : half);
   }
   return true;
 }

@@ -172,7 +172,9 @@ DitheredCodec::DitheredCodec(DitherGoal goal, double value, DitheredForm form)
       spec_(SpecOf(goal, value) + (form.dithered ? "" : ",dither=off")) {}
 
 std::size_t DitheredCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
-  return kSectionAt + DitheredSectionBytesMax(shape, samples);
+  // A step that follows the typical token may be any part of the others.
+  const Escapes escapes = form_.typical ? Escapes::kAny : Escapes::kFew;
+  return kSectionAt + DitheredSectionBytesMax(shape, samples, escapes);
 }
 
 Status DitheredCodec::CheckEnergies(std::span<const double> energies, SampleShape shape) const {

@@ -392,14 +392,17 @@ Status SectionReader::Read(std::span<const std::uint8_t> classes, std::span<cons
 
 }  // namespace
 
-std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples) {
+std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples, Escapes escapes) {
   const std::size_t tokens = samples * shape.tokens;
   // Channels may need tables that no token has the class of.
   const std::size_t tables =
       std::min(tokens * (2 * kChannelOffsetMost + 1), kEnergyClasses) * kTableBytesMax;
-  // Cells wait beside the words; steps are too large for more than one value in 16 to escape.
+  // Cells (1) wait beside the words (less than 2). Where steps are too large for more than one
+  // value in 16 to escape, those have room among the words; else each takes up to 4 more.
+  const std::size_t value_bytes = escapes == Escapes::kFew ? 3 : 7;
   return kSizesBytes + SymbolBytesMax(EntropyCoder::kRans, tokens, kEnergyClassBits) +
-         shape.hidden + tables + 3 * samples * shape.values() + 4 * kRansLanes + kRansSlack;
+         shape.hidden + tables + value_bytes * samples * shape.values() + 4 * kRansLanes +
+         kRansSlack;
 }
 
 Result<std::size_t> WriteDitheredSection(const DitheredMessage& message, DitherCells* cells,

@@ -54,8 +54,12 @@ class PartDither {
   alignas(64) std::array<std::uint16_t, kDitherPart> words_{};
 };
 
+// How many of a message's values may be escapes: few, where its step is at least kDitherStepMin
+// times the rms of all of them.
+enum class Escapes : std::uint8_t { kFew, kAny };
+
 // Most bytes that WriteDitheredSection needs room for.
-std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples);
+std::size_t DitheredSectionBytesMax(SampleShape shape, std::size_t samples, Escapes escapes);
 
 // Where the cells of a section come from.
 class DitherCells {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "compression/simd/dither_kernels.h"
 
@@ -11,8 +10,6 @@ namespace {
 
 constexpr std::size_t kTokensLooked = 256;
 constexpr std::size_t kTokensMin = 16;
-
-std::uint32_t Zigzag(int v) { return static_cast<std::uint32_t>(v < 0 ? -2 * v - 1 : 2 * v); }
 
 }  // namespace
 
@@ -46,7 +43,7 @@ ChannelExponents FitChannelExponents(std::span<const std::span<const float>> sam
 
 void WriteChannelExponents(const ChannelExponents& exponents, BitWriter* writer) {
   writer->Put(exponents.empty() ? 0 : 1, 1);
-  for (const std::int8_t exponent : exponents) writer->PutUnary(Zigzag(exponent));
+  for (const std::int8_t exponent : exponents) writer->PutSigned(exponent);
 }
 
 bool ReadChannelExponents(BitReader* reader, std::size_t hidden, ChannelExponents* exponents) {
@@ -54,10 +51,8 @@ bool ReadChannelExponents(BitReader* reader, std::size_t hidden, ChannelExponent
   if (reader->Get(1) == 0) return reader->ok();
   exponents->resize(hidden);
   for (std::int8_t& exponent : *exponents) {
-    const std::uint32_t z = reader->GetUnary(2 * kChannelExponentMost);
+    exponent = static_cast<std::int8_t>(reader->GetSigned(kChannelExponentMost));
     if (!reader->ok()) return false;
-    const int half = static_cast<int>(z / 2);
-    exponent = static_cast<std::int8_t>(z % 2 != 0 ? -half - 1 : half);
   }
   return true;
 }

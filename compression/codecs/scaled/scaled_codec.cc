@@ -1,7 +1,6 @@
 #include "compression/codecs/scaled/scaled_codec.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "common/buffer.h"

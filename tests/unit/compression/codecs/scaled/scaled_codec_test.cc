@@ -157,6 +157,35 @@ TEST(ScaledCodecTest, OneLargeTokenCoarsensNothing) {
             1.6 * ErrorOf(plain, Encode(*codec, plain).decoded, ordinary));
 }
 
+// Most tokens are nearly silent (padding), so that the step is tiny for the others, all of whose
+// values are far from what a table holds: each takes four bytes beside its code.
+TEST(ScaledCodecTest, AMessageWhoseLoudTokensAreAllEscapesHasRoom) {
+  constexpr SampleShape kNarrow{512, 16};
+  std::mt19937_64 random(8);
+  std::normal_distribution<float> normal;
+  Samples samples(16, std::vector<float>(kNarrow.values()));
+  for (auto& sample : samples) {
+    for (std::size_t i = 0; i < sample.size(); ++i) {
+      const bool silent = i / kNarrow.hidden <= kNarrow.tokens / 2;
+      sample[i] = silent ? 1e-9F * normal(random) : std::copysign(1e3F, normal(random));
+    }
+  }
+  for (const char* spec : {"dithered:step=0.0625,channels=on", "dithered:error=0.02,channels=on",
+                           "dithered:step=1,channels=on,dither=off"}) {
+    const auto parsed = ParseCodecSpec(spec, ',');
+    const PlainPointer codec = DitheredEntry().make_plain(*parsed, kNarrow.hidden).value();
+    std::vector<std::byte> bytes(codec->EncodedBytesMax(kNarrow, samples.size()));
+    Samples decoded = samples, out = samples;
+    const auto size = codec->Encode(Views(samples), kNarrow, kKey, bytes, Targets(&decoded));
+    ASSERT_TRUE(size.ok()) << size.status().ToString();
+    EXPECT_GT(*size, 2 * samples.size() * kNarrow.values()) << spec;
+    bytes.resize(*size);
+    const Status status = codec->Decode(bytes, kNarrow, kKey, Targets(&out));
+    ASSERT_TRUE(status.ok()) << spec << ": " << status.ToString();
+    EXPECT_EQ(out, decoded) << spec;
+  }
+}
+
 TEST(ScaledCodecTest, ExponentsAreNoneWhereChannelsAreAlikeOrTokensAreFew) {
   EXPECT_TRUE(FitChannelExponents(Views(Gaussian(5)), kShape).empty());
   Samples samples = Gaussian(6);
