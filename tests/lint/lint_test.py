@@ -174,7 +174,7 @@ class LintTest(unittest.TestCase):
 
     def test_crowded_folder(self):
         # In a folder of a divided module, in a module without folders, and beside the modules.
-        for folder in ("compression/api", "daemon", "tests/unit/daemon"):
+        for folder in ("compression/api", "client", "tests/unit/daemon"):
             files = {}
             for i in range(rules.FOLDER_FILES_MAX + 1):
                 files.update(self.with_source(f"{folder}/a{i}.cc", ""))
