@@ -3,10 +3,6 @@
 # on them: `./x lint` compiles each one alone, `./x check tidy` reads each source without them.
 
 option(SHOAL_PRECOMPILED "Precompile the headers that most sources include" ON)
-# A thread-sanitized target changes a macro that protobuf reads (proto/CMakeLists.txt).
-if(SHOAL_SANITIZE MATCHES "thread")
-  set(SHOAL_PRECOMPILED OFF)
-endif()
 
 set(shoal_standard_headers
   <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstddef> <cstdint> <cstring>
@@ -21,6 +17,11 @@ function(shoal_precompiled kind)
   add_library(shoal_precompiled_${kind} OBJECT "${source}")
   target_link_libraries(shoal_precompiled_${kind} PRIVATE shoal_flags ${ARG_DEPS})
   target_precompile_headers(shoal_precompiled_${kind} PRIVATE ${ARG_HEADERS})
+  if(kind STREQUAL test)
+    shoal_cold_test(shoal_precompiled_${kind})
+  else()
+    shoal_counted(shoal_precompiled_${kind})
+  endif()
 endfunction()
 
 if(SHOAL_PRECOMPILED)
