@@ -14,14 +14,8 @@ constexpr std::size_t kSharedBytesMax = std::size_t{128} << 20;
 
 // A block that is given back and taken again hides use after free from a sanitizer.
 constexpr bool Sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SHOAL_SANITIZED)
   return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#else
-  return false;
-#endif
 #else
   return false;
 #endif

@@ -18,7 +18,7 @@ namespace shoal::compression {
 namespace {
 
 // A sanitizer slows them tenfold.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SHOAL_SANITIZED)
 constexpr int kTrips = 1000;
 #else
 constexpr int kTrips = 10000;

@@ -267,9 +267,16 @@ TEST(Dithered, EveryLevelWritesTheSameBytesAndReadsTheSameValues) {
   }
 }
 
+// A sanitizer slows them tenfold.
+#if defined(SHOAL_SANITIZED)
+constexpr int kTrials = 1000;
+#else
+constexpr int kTrials = 10000;
+#endif
+
 TEST(Dithered, TenThousandRandomMessagesComeBack) {
   std::mt19937_64 random(11);
-  for (int trial = 0; trial < 10000; ++trial) {
+  for (int trial = 0; trial < kTrials; ++trial) {
     // Some with many tokens, so that channels get offsets, some with long ones.
     const std::uint32_t tokens = trial % 8 == 3 ? 100 : 6;
     const std::uint32_t hidden = trial % 8 == 3 ? 30 : trial % 10 == 0 ? 900 : 60;
