@@ -43,7 +43,7 @@ struct RandomKey {
 // How a codec with m sends the samples that have one. The sender chooses per message.
 enum class DeltaMode : std::uint8_t {
   kDelta = 0,      // the change, as the spec says
-  kWideDelta = 1,  // the change with twice the bits (8 at most)
+  kWideDelta = 1,  // the change with at least twice the bits, if there are so many
   kFull = 2,       // the activation itself; m starts anew from it
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compression/api/sample_layout.h"
+#include "compression/codecs/codec_options.h"
 #include "compression/codecs/plain_codec.h"
 #include "compression/simd/level_rule.h"
 
@@ -44,6 +45,10 @@ class AdaptiveTilesCodec final : public PlainCodec {
 
   const LevelRule& rule() const { return rule_; }
   std::uint32_t tile() const { return tile_; }
+  std::shared_ptr<const PlainCodec> Wider() const override {
+    return std::make_shared<const AdaptiveTilesCodec>(rule_.WithBits(WiderBits(rule_.bits())),
+                                                      tile_);
+  }
   // Of a section of so many values.
   Layout LayoutOf(std::size_t values) const;
   PayloadHeader HeaderFor(std::size_t values) const;

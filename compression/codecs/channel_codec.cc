@@ -30,6 +30,13 @@ ChannelCodec::ChannelCodec(int bits, std::optional<LevelRule> rule, EntropyCoder
           ",bucket=channel" + (rule ? RuleOptions(*rule) : ",levels=authors");
 }
 
+std::shared_ptr<const PlainCodec> ChannelCodec::Wider() const {
+  const int bits = WiderBits(bits_);
+  std::optional<LevelRule> rule = rule_;
+  if (rule) rule = rule->WithBits(bits);
+  return std::make_shared<const ChannelCodec>(bits, rule, coder_);
+}
+
 PayloadHeader ChannelCodec::HeaderFor(SampleShape shape, std::size_t samples) const {
   PayloadHeader header;
   header.codec = CodecId::kChannel;

@@ -36,6 +36,7 @@ class ChannelCodec final : public PlainCodec {
   const std::string& spec() const override { return spec_; }
   const CodecKind* kind() const override { return &kKind; }
   bool divisible() const override { return false; }  // a scale serves all tokens
+  std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return CodesAt(shape) + CodeBytesMax(shape, samples);
   }

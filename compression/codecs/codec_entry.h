@@ -61,6 +61,9 @@ struct CodecEntry {
   // Why gradients in this spec take no error feedback, as "why; what to do"; empty: they may. An
   // entry without the function takes feedback.
   std::string_view (*no_feedback)(const CodecSpec& spec) = nullptr;
+  // Why changes in this spec may grow instead of shrinking from visit to visit (it does not
+  // contract), as "why; what to do"; empty: they shrink. Without: they do.
+  std::string_view (*no_changes)(const CodecSpec& spec) = nullptr;
   // Whether a spec has no form on a device though the codec has one. Without: never.
   bool (*host_only)(const CodecSpec& spec) = nullptr;
   // Whether decoded values are right on average, whatever the values. Without: never.

@@ -68,6 +68,24 @@ Result<EntropyCoder> EntropyOption(const CodecSpec& spec) {
   return coder;
 }
 
+Result<bool> ChannelsOption(const CodecSpec& spec) {
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t channels, ChoiceOption(spec, "channels", {"off", "on"}));
+  if (channels == 1 && spec.Option("bucket") == "channel") {
+    return SpecError(spec, "bucket=channel has a scale per channel already; leave out channels=on");
+  }
+  return channels == 1;
+}
+
+bool HasChannelScales(const CodecSpec& spec) { return spec.Option("channels") == "on"; }
+
+std::string_view OneBitForbidsChanges(const CodecSpec& spec, bool affine) {
+  if (spec.Option("bits") != "1") return {};
+  if (!affine && spec.Option("rounding") != "stochastic") return {};
+  return "one bit of affine or randomly rounded levels leaves errors as large as the changes, so m "
+         "would never come closer to the activation; take bits=2, or midrise levels that are "
+         "rounded to the nearest";
+}
+
 std::string_view RoundingForbidsFeedback(const CodecSpec& spec) {
   return spec.Option("rounding") == "stochastic" ? kRandomNeedsNoFeedback : std::string_view();
 }

@@ -4,6 +4,7 @@
 #ifndef SHOAL_COMPRESSION_CODECS_CODEC_OPTIONS_H_
 #define SHOAL_COMPRESSION_CODECS_CODEC_OPTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -16,6 +17,8 @@ namespace shoal::compression {
 
 inline constexpr std::uint32_t kHiddenMax = 1U << 20;
 inline constexpr std::uint32_t kCodeBitsMax = 8;
+// Of PlainCodec::Wider.
+constexpr int WiderBits(int bits) { return std::min(2 * bits, static_cast<int>(kCodeBitsMax)); }
 inline constexpr std::uint32_t kKeptBucketDefault = 128;    // kept values a scale
 inline constexpr std::uint32_t kRangeBucketDefault = 1024;  // values a range
 
@@ -27,6 +30,9 @@ Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual);
 Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden);
 // The same with kRangeBucketDefault: the largest such divisor up to it, unless the spec names one.
 Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden);
+// `channels=`: whether values are divided by a scale per channel first (scaled/scaled_codec.h).
+Result<bool> ChannelsOption(const CodecSpec& spec);
+bool HasChannelScales(const CodecSpec& spec);  // of a spec that was parsed
 // What follows the name: "+zstd", "+rans" or nothing.
 Result<EntropyCoder> EntropyOption(const CodecSpec& spec);
 // Why a codec takes no error feedback of gradients.
@@ -38,6 +44,8 @@ inline constexpr std::string_view kGroupsHaveFeedback =
 // `feedback=` of codecs of bits and levels: why this spec takes none, or nothing.
 std::string_view RoundingForbidsFeedback(const CodecSpec& spec);
 std::string_view AffineForbidsFeedback(const CodecSpec& spec, bool affine);
+// CodecEntry::no_changes of codecs of bits and levels.
+std::string_view OneBitForbidsChanges(const CodecSpec& spec, bool affine);
 // CodecEntry::known_cost of codecs that take bucket=channel.
 std::string_view CostOfChannelScales(const CodecSpec& spec);
 // Unbiased by stochastic rounding, unless levels end inside of a bucket's largest values, as those

@@ -22,6 +22,10 @@ DirectCodec::DirectCodec(const BucketCode& code, EntropyCoder coder)
                   ":bits=" + std::to_string(code.bits()) +
                   ",bucket=" + std::to_string(code.bucket()) + RuleOptions(code.rule())} {}
 
+std::shared_ptr<const PlainCodec> DirectCodec::Wider() const {
+  return MidRiseCodec(WiderBits(format_.code.bits()), format_.code.bucket(), format_.coder);
+}
+
 Result<std::size_t> DirectCodec::Encode(std::span<const std::span<const float>> samples,
                                         SampleShape shape, const RandomKey& key,
                                         std::span<std::byte> out,
@@ -57,6 +61,12 @@ Status DirectCodec::Decode(std::span<const std::byte> payload, SampleShape shape
     }
   }
   return Status::Ok();
+}
+
+std::shared_ptr<const DirectCodec> MidRiseCodec(int bits, std::uint32_t bucket,
+                                                EntropyCoder coder) {
+  const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
+  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), coder);
 }
 
 Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec,

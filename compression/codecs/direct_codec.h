@@ -28,6 +28,8 @@ class DirectCodec final : public PlainCodec {
 
   const std::string& spec() const override { return format_.spec; }
   const CodecKind* kind() const override { return &kKind; }
+  // Mid-rise levels of the largest magnitude, rounded to the nearest, whatever its own are.
+  std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return format_.BytesMax(shape, samples);
   }
@@ -45,11 +47,12 @@ class DirectCodec final : public PlainCodec {
 // nearest).
 std::string RuleOptions(const LevelRule& rule, Levels usual = Levels::kMidRise);
 
+// Of so many bits, 1 to kCodeBitsMax, with a scale per bucket and no options.
+std::shared_ptr<const DirectCodec> MidRiseCodec(int bits, std::uint32_t bucket, EntropyCoder coder);
+
 // Of the options that `direct` and `aqsgd` share, with a scale per bucket.
 Result<std::shared_ptr<const DirectCodec>> MakeDirectCodec(const CodecSpec& spec,
                                                            std::uint32_t hidden);
-
-const CodecEntry& DirectEntry();
 
 }  // namespace shoal::compression
 

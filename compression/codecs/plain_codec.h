@@ -37,6 +37,10 @@ class PlainCodec {
   // As MessageCodec.
   virtual bool divisible() const { return true; }
 
+  // The same codec with at least twice the bits a value, up to the most that it has; null: it has
+  // no such form.
+  virtual std::shared_ptr<const PlainCodec> Wider() const { return nullptr; }
+
   // Most bytes of a section of `samples` samples.
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
 

@@ -23,6 +23,9 @@ class RawCodec final : public PlainCodec {
 
   const std::string& spec() const override { return spec_; }
   const CodecKind* kind() const override { return &kKind; }
+  std::shared_ptr<const PlainCodec> Wider() const override {
+    return std::make_shared<const RawCodec>(ValueType::kFp32);
+  }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return kPayloadHeaderBytes + samples * shape.values() * ValueBytes();
   }

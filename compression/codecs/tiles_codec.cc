@@ -1,4 +1,5 @@
 #include "compression/codecs/tiles_codec.h"
+#include "compression/codecs/codec_options.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,6 +32,12 @@ TilesCodec::TilesCodec(const BucketCode& code, EntropyCoder coder)
               "tiles" + std::string(EntropySuffix(coder)) + ":" +
                   TileOptions(code.rule(), code.bucket()),
               CodecId::kTiles} {}
+
+std::shared_ptr<const PlainCodec> TilesCodec::Wider() const {
+  const BucketCode& code = format_.code;
+  const LevelRule rule = code.rule().WithBits(WiderBits(code.bits()));
+  return std::make_shared<const TilesCodec>(BucketCode(rule, code.bucket()), format_.coder);
+}
 
 Result<std::size_t> TilesCodec::Encode(std::span<const std::span<const float>> samples,
                                        SampleShape shape, const RandomKey& key,

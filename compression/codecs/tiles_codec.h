@@ -41,6 +41,7 @@ class TilesCodec final : public PlainCodec {
   const std::string& spec() const override { return format_.spec; }
   const CodecKind* kind() const override { return &kKind; }
   const BucketFormat& format() const { return format_; }
+  std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return format_.BytesMax(shape, samples);
   }

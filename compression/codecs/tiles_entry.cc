@@ -46,11 +46,14 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
   return PlainPointer(std::make_shared<const AdaptiveTilesCodec>(rule, tile));
 }
 
-std::string_view NoFeedback(const CodecSpec& spec) {
+bool IsAffine(const CodecSpec& spec) {
   const std::string_view levels = spec.Option("levels");
+  return levels.empty() || levels == "affine";
+}
+
+std::string_view NoFeedback(const CodecSpec& spec) {
   const std::string_view rounding = RoundingForbidsFeedback(spec);
-  return !rounding.empty() ? rounding
-                           : AffineForbidsFeedback(spec, levels.empty() || levels == "affine");
+  return !rounding.empty() ? rounding : AffineForbidsFeedback(spec, IsAffine(spec));
 }
 
 constexpr std::string_view kKeys[] = {"bits",     "tile",     "levels",  "scale",
@@ -67,6 +70,8 @@ const CodecEntry& TilesEntry() {
       .device_form = true,
       .make_plain = Make,
       .no_feedback = NoFeedback,
+      .no_changes =
+          [](const CodecSpec& spec) { return OneBitForbidsChanges(spec, IsAffine(spec)); },
       .unbiased = StochasticIsUnbiased,
   };
   return kEntry;

@@ -52,6 +52,13 @@ class LevelRule {
     return rule;
   }
 
+  // The same with another number of bits.
+  constexpr LevelRule WithBits(int bits) const {
+    LevelRule rule = *this;
+    rule.bits_ = bits;
+    return rule;
+  }
+
   constexpr int bits() const { return bits_; }
   constexpr Levels levels() const { return levels_; }
   constexpr ScaleRule scale() const { return scale_; }

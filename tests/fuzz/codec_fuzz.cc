@@ -54,6 +54,8 @@ constexpr const char* kSpecs[] = {
     "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=3",
     "dithered:step=1",
     "dithered:step=1,channels=on",
+    "direct:bits=3,channels=on",
+    "aqsgd:bits=2,channels=on,first_visit=direct:bits=6/channels=on",
     "dithered:step=1,channels=on,dither=off",
     "topk:ratio=0.3,bits=4,feedback=on",
     "tiles:bits=2,feedback=on",

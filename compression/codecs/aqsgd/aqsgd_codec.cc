@@ -62,11 +62,6 @@ class AqsgdCodec : public MessageCodec {
   }
 
  private:
-  // The bucket format of the changes if they are coded in one pass, else null.
-  const BucketFormat* OnePass(DeltaMode mode) const {
-    if (parts_.one_pass == nullptr) return nullptr;
-    return mode == DeltaMode::kWideDelta ? &parts_.wide->format() : &parts_.one_pass->format();
-  }
   const PlainCodec& Deltas(DeltaMode mode) const {
     if (mode == DeltaMode::kWideDelta) return *parts_.wide;
     return *parts_.delta;
@@ -147,7 +142,7 @@ Result<std::size_t> AqsgdCodec::Encode(std::span<const SampleToEncode> samples, 
   CodingStats* const counted = stats == nullptr ? nullptr : &seen;
   std::size_t delta_bytes = 0;
   if (const auto body = out.subspan(kMessageHeaderBytes); !deltas.samples.empty()) {
-    const BucketFormat* format = OnePass(mode);
+    const BucketFormat* format = parts_.OnePass(mode);
     const Result<std::size_t> bytes =
         format != nullptr
             ? EncodeDeltasOnePass(*format, deltas.samples, context, body, deltas.next_m, counted)
@@ -186,7 +181,7 @@ Status AqsgdCodec::Decode(std::span<const std::byte> payload,
   const auto section = payload.subspan(kMessageHeaderBytes, header.delta_bytes);
   const auto rest = payload.subspan(kMessageHeaderBytes + header.delta_bytes);
   if (!deltas.samples.empty()) {
-    const BucketFormat* format = OnePass(header.mode);
+    const BucketFormat* format = parts_.OnePass(header.mode);
     const Status decoded = format != nullptr ? DecodeDeltasOnePass(*format, section, deltas.samples,
                                                                    context, deltas.next_m)
                                              : DecodeDeltas(Deltas(header.mode), parts_.m, section,

@@ -27,12 +27,19 @@ struct AqsgdParts {
   std::string spec;
   MFormat m{16};
   std::shared_ptr<const PlainCodec> delta;        // of the changes
-  std::shared_ptr<const DirectCodec> wide;        // the same in DeltaMode::kWideDelta
+  std::shared_ptr<const PlainCodec> wide;         // the same in DeltaMode::kWideDelta
   std::shared_ptr<const PlainCodec> first_visit;  // of samples without m
   std::shared_ptr<const PlainCodec> full;         // of all samples in DeltaMode::kFull
   bool guarded = true;
-  // `delta` if it is a DirectCodec and m has 16 bits: coded in one pass over each block.
-  std::shared_ptr<const DirectCodec> one_pass;
+  // `delta` and `wide` if they are DirectCodecs and m has 16 bits: coded in one pass over each
+  // block.
+  std::shared_ptr<const DirectCodec> one_pass, wide_one_pass;
+
+  // The bucket format of the changes if they are coded in one pass, else null.
+  const BucketFormat* OnePass(DeltaMode mode) const {
+    const auto& buckets = mode == DeltaMode::kWideDelta ? wide_one_pass : one_pass;
+    return buckets == nullptr ? nullptr : &buckets->format();
+  }
 };
 
 // What a spec stands for, on whatever machine its parts work.

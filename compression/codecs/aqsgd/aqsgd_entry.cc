@@ -5,63 +5,76 @@
 #include <utility>
 
 #include "compression/codecs/aqsgd/aqsgd_codec.h"
-#include "compression/codecs/channel_codec.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
+#include "compression/codecs/direct/direct_entry.h"
+#include "compression/codecs/scaled/scaled_codec.h"
 
 namespace shoal::compression {
 namespace {
 
 constexpr char kFirstVisitDefault[] = "raw:dtype=fp16";
-constexpr int kBitsOfNamedDelta = 2;  // of which kWideDelta takes twice as many
 
 // Fewer bits than these cost training loss.
 constexpr std::uint32_t kFirstVisitBits = 4;  // even in one epoch
 constexpr std::uint32_t kManyBoundaries = 5;  // errors of 2-bit changes add up over them
 
-std::shared_ptr<const DirectCodec> MidRise(int bits, std::uint32_t bucket, EntropyCoder coder) {
-  const LevelRule rule(bits, Levels::kMidRise, ScaleRule::kAbsMax, Rounding::kNearest);
-  return std::make_shared<const DirectCodec>(BucketCode(rule, bucket), coder);
-}
-
 // How changes are coded: the codec, what to write of it in the canonical spec, and what a codec of
 // more bits takes over.
 struct Changes {
   PlainPointer codec;
-  std::shared_ptr<const DirectCodec> buckets;  // the same, if scales are per bucket
   std::string options;
   EntropyCoder coder = EntropyCoder::kNone;
   std::uint32_t bucket = 0;
-  int bits = kBitsOfNamedDelta;
+  bool scaled = false;
 };
+
+Status Contracts(const CodecSpec& outer, std::string_view why) {
+  return why.empty() ? Status::Ok()
+                     : SpecError(outer, "changes cannot be coded so: " + std::string(why));
+}
 
 Result<Changes> NamedChanges(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
   constexpr std::string_view kBeside[] = {"delta", "m", "first_visit", "guard"};
   SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kBeside));
-  SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta,
-                         nested(spec, "delta", spec.Option("delta"), hidden));
+  const std::string_view text = spec.Option("delta");
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta, nested(spec, "delta", text, hidden));
+  SHOAL_ASSIGN_OR_RETURN(const CodecSpec inner, ParseCodecSpec(text, '/'));
+  if (delta.entry->no_changes != nullptr) {
+    SHOAL_RETURN_IF_ERROR(Contracts(spec, delta.entry->no_changes(inner)));
+  }
   Changes changes;
   changes.codec = delta.codec;
   changes.options = "delta=" + Nested(delta.codec->spec());
   changes.bucket = DefaultBucket(hidden);
+  changes.scaled = HasChannelScales(inner);
   return changes;
 }
 
 Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_RETURN_IF_ERROR(Contracts(spec, NoChangesOfDirect(spec)));
   Changes changes;
-  changes.bucket = DefaultBucket(hidden);
-  if (spec.Option("bucket") == "channel") {
-    SHOAL_ASSIGN_OR_RETURN(changes.codec, MakeChannelCodec(spec));
-  } else {
-    SHOAL_ASSIGN_OR_RETURN(changes.buckets, MakeDirectCodec(spec, hidden));
-    changes.codec = changes.buckets;
-    changes.bucket = changes.buckets->format().code.bucket();
-  }
-  SHOAL_ASSIGN_OR_RETURN(changes.coder, EntropyOption(spec));
-  SHOAL_ASSIGN_OR_RETURN(changes.bits, BitsOption(spec));
+  SHOAL_ASSIGN_OR_RETURN(changes.codec, MakeDirect(spec, hidden));
   changes.options = SpecOptions(changes.codec->spec());
+  SHOAL_ASSIGN_OR_RETURN(changes.coder, EntropyOption(spec));
+  changes.scaled = HasChannelScales(spec);
+  changes.bucket = DefaultBucket(hidden);
+  if (spec.Option("bucket") == "channel") return changes;
+  SHOAL_ASSIGN_OR_RETURN(changes.bucket, BucketOption(spec, hidden));
   return changes;
+}
+
+// The codec if it codes buckets, else null.
+std::shared_ptr<const DirectCodec> AsBuckets(const PlainPointer& codec) {
+  if (codec->kind() != &DirectCodec::kKind) return nullptr;
+  return std::static_pointer_cast<const DirectCodec>(codec);
+}
+
+// As exact as bits of a bucket's scale go, for whatever has no wider form of its own.
+PlainPointer MostBits(const Changes& changes) {
+  PlainPointer codec = MidRiseCodec(kCodeBitsMax, changes.bucket, changes.coder);
+  return changes.scaled ? std::make_shared<const ScaledCodec>(std::move(codec)) : codec;
 }
 
 std::uint32_t Bits(const CodecSpec& spec) {
@@ -95,8 +108,8 @@ Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNes
   return NewAqsgdCodec(std::move(parts));
 }
 
-constexpr std::string_view kKeys[] = {"bits",     "bucket", "first_visit", "levels", "scale",
-                                      "rounding", "m",      "guard",       "delta"};
+constexpr std::string_view kKeys[] = {"bits",     "bucket",   "first_visit", "levels", "scale",
+                                      "rounding", "channels", "m",           "guard",  "delta"};
 constexpr std::string_view kNestedKeys[] = {"delta", "first_visit"};
 
 }  // namespace
@@ -109,17 +122,18 @@ Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, M
   parts.delta = changes.codec;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t m, ChoiceOption(spec, "m", {"16", "8", "4", "2"}));
   parts.m = MFormat(16 >> m);
-  parts.wide = MidRise(std::min(2 * changes.bits, static_cast<int>(kCodeBitsMax)), changes.bucket,
-                       changes.coder);
-  if (parts.m.bits() == 16) parts.one_pass = changes.buckets;
+  parts.wide = parts.delta->Wider();
+  if (parts.wide == nullptr) parts.wide = MostBits(changes);
+  if (parts.m.bits() == 16) {
+    parts.one_pass = AsBuckets(parts.delta);
+    if (parts.one_pass != nullptr) parts.wide_one_pass = AsBuckets(parts.wide);
+  }
   std::string_view first = spec.Option("first_visit");
   if (first.empty()) first = kFirstVisitDefault;
   SHOAL_ASSIGN_OR_RETURN(const NestedCodec first_visit, nested(spec, "first_visit", first, hidden));
   parts.first_visit = first_visit.codec;
   // All samples of a step as exact values would be many times what the run sends otherwise.
-  parts.full = first_visit.entry->exact
-                   ? PlainPointer(MidRise(kCodeBitsMax, changes.bucket, changes.coder))
-                   : parts.first_visit;
+  parts.full = first_visit.entry->exact ? MostBits(changes) : parts.first_visit;
   parts.spec = "aqsgd" + std::string(EntropySuffix(changes.coder)) + ":" + changes.options +
                ",first_visit=" + Nested(parts.first_visit->spec());
   SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
@@ -143,6 +157,7 @@ const CodecEntry& AqsgdEntry() {
         return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
                "change; leave feedback out";
       },
+      .host_only = HasChannelScales,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
   };

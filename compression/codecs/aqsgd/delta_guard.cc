@@ -1,5 +1,7 @@
 #include "compression/codecs/aqsgd/delta_guard.h"
 
+#include <algorithm>
+
 namespace shoal::compression {
 namespace {
 
@@ -8,7 +10,10 @@ constexpr double kWeight = 1.0 / 16;  // of the newest message
 }  // namespace
 
 void DeltaGuard::Observe(const CodingStats& stats) {
-  if (!(stats.based > 0)) return;
+  if (!(stats.based > 0)) {
+    first_visits_ += stats.values > 0 ? 1 : 0;
+    return;
+  }
   const double now = stats.relative_delta();
   average_ = average_ == 0 ? now : average_ + kWeight * (now - average_);
   if (++seen_ < kPatience) return;
@@ -25,7 +30,16 @@ void DeltaGuard::Observe(const CodingStats& stats) {
       if (average_ < kFull / 2) next = DeltaMode::kWideDelta;
       break;
   }
-  if (next == mode_) return;
+  if (next == mode_ || (next < mode_ && seen_ < stay_)) return;
+  StepTo(next);
+}
+
+void DeltaGuard::StepTo(DeltaMode next) {
+  if (next > mode_) {
+    const std::int64_t epoch = std::max(first_visits_, kStayLeast);
+    stay_ = std::min(came_back_ ? std::max(2 * stay_, epoch) : std::max(stay_, epoch), kStayMost);
+  }
+  came_back_ = next < mode_;
   mode_ = next;
   seen_ = 0;
 }

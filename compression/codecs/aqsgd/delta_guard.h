@@ -11,8 +11,13 @@
 // tokens, fresh dropout masks, too high a rate) stayed above .18, mostly above .3. So a threshold
 // of .3 never triggers in a good run. Doubling the bits compensates for such a change: a delta's
 // coding error is its size times a constant per width (.43 at 2 bits, about .1 at 4). At 1 the
-// change is as large as the activation, and coding the activation itself is no worse. Going back
-// only at half of a threshold keeps a link from alternating.
+// change is as large as the activation, and coding the activation itself is no worse.
+//
+// What keeps a link from alternating: more bits bring m closer to the activation, so in a wide mode
+// changes are smaller than they will be after it. The guard therefore goes back only at half of a
+// threshold and not before each sample was sent in the mode once, and stays twice as long each time
+// that it has to come back. It takes the first visits that it has seen for the messages of an
+// epoch.
 
 #ifndef SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_
 #define SHOAL_COMPRESSION_CODECS_AQSGD_DELTA_GUARD_H_
@@ -26,22 +31,32 @@ namespace shoal::compression {
 class DeltaGuard {
  public:
   // kDelta -> kWideDelta above kWide, -> kFull above kFull; one step down below half of what led
-  // up. Each step needs kPatience messages with changes since the one before.
+  // up. Each step needs kPatience messages with changes since the one before, a step down stay() of
+  // them.
   static constexpr double kWide = 0.3;
   static constexpr double kFull = 1.0;
-  static constexpr int kPatience = 8;
+  static constexpr std::int64_t kPatience = 8;
+  static constexpr std::int64_t kStayLeast = 64;
+  static constexpr std::int64_t kStayMost = std::int64_t{1} << 24;
 
   DeltaMode mode() const { return mode_; }
   // The averaged relative change; 0 before the first message with one.
   double relative_delta() const { return average_; }
+  // Messages with changes between the last step up and a step down.
+  std::int64_t stay() const { return stay_; }
 
   // What Encode counted for the link's next message.
   void Observe(const CodingStats& stats);
 
  private:
+  void StepTo(DeltaMode next);
+
   DeltaMode mode_ = DeltaMode::kDelta;
   double average_ = 0;
-  int seen_ = 0;  // since the last step
+  std::int64_t seen_ = 0;          // since the last step
+  std::int64_t first_visits_ = 0;  // messages without a change
+  std::int64_t stay_ = kPatience;
+  bool came_back_ = false;  // the last step was down
 };
 
 }  // namespace shoal::compression

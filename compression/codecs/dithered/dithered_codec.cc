@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -171,6 +172,30 @@ DitheredCodec::DitheredCodec(DitherGoal goal, double value, DitheredForm form)
       form_(form),
       spec_(SpecOf(goal, value) + (form.dithered ? "" : ",dither=off")) {}
 
+namespace {
+
+// The step over the rms that takes at least twice the bits of `step`. A small step takes
+// log2(sqrt(2 pi e) / step) bits of Gaussian values, so its square by sqrt(2 pi e) = 4.13 takes
+// twice that; 4.5 makes up for what large steps take besides, and so does the quarter.
+double StepOfTwiceTheBits(double step) {
+  return std::max(std::min(step / 4, step * step / 4.5), kDitherStepMin);
+}
+
+}  // namespace
+
+std::shared_ptr<const PlainCodec> DitheredCodec::Wider() const {
+  const double root = std::sqrt(12.0);
+  double value = 0;
+  switch (goal_) {
+    case DitherGoal::kStep: value = StepOfTwiceTheBits(value_); break;
+    case DitherGoal::kRate: value = std::min(2 * value_, kDitherRateMax); break;
+    case DitherGoal::kError:
+      value = std::max(StepOfTwiceTheBits(value_ * root) / root, kDitherErrorMin);
+      break;
+  }
+  return std::make_shared<const DitheredCodec>(goal_, value, form_);
+}
+
 std::size_t DitheredCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   // A step that follows the typical token may be any part of the others.
   const Escapes escapes = form_.typical ? Escapes::kAny : Escapes::kFew;
@@ -320,7 +345,7 @@ constexpr GoalOption kGoals[] = {{"step", DitherGoal::kStep, kDitherStepMin, kDi
 constexpr std::string_view kKeys[] = {"step", "rate", "error", "channels", "dither"};
 
 Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t channels, ChoiceOption(spec, "channels", {"off", "on"}));
+  SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t rounded, ChoiceOption(spec, "dither", {"on", "off"}));
   const GoalOption* option = nullptr;
   std::size_t given = 0;
@@ -344,11 +369,25 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
                                " is not a number from " + NumberText(option->least) + " to " +
                                NumberText(option->most));
   }
-  const DitheredForm form{.typical = channels == 1, .dithered = rounded == 0};
+  const DitheredForm form{.typical = scaled, .dithered = rounded == 0};
   auto inner = std::make_shared<DitheredCodec>(option->goal, value, form);
-  if (channels == 0) return PlainPointer(std::move(inner));
-  std::string whole = inner->spec() + ",channels=on";
-  return PlainPointer(std::make_shared<ScaledCodec>(std::move(whole), std::move(inner)));
+  if (!scaled) return PlainPointer(std::move(inner));
+  return PlainPointer(std::make_shared<ScaledCodec>(std::move(inner)));
+}
+
+// An error as large as the change leaves m where it was. A step of sqrt(12) rms has it, and so has
+// a rate of .75 bits of Gaussian values, which need the most; what a message holds besides codes
+// comes on top.
+std::string_view NoChanges(const CodecSpec& spec) {
+  const auto number = [&](std::string_view key, double absent) {
+    const std::string text(spec.Option(key));
+    return text.empty() ? absent : std::strtod(text.c_str(), nullptr);
+  };
+  if (number("step", 0) < std::sqrt(12.0) && number("error", 0) < 1 && number("rate", 1) >= 1) {
+    return {};
+  }
+  return "its errors are as large as the changes, so m would never come closer to the activation; "
+         "take a step below 3.46, an error below 1 or a rate of at least 1";
 }
 
 void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice* advice) {
@@ -369,9 +408,10 @@ const CodecEntry& DitheredEntry() {
       .device_form = true,
       .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
+      .no_changes = NoChanges,
       .host_only =
           [](const CodecSpec& spec) {
-            return spec.Option("channels") == "on" || spec.Option("dither") == "off";
+            return HasChannelScales(spec) || spec.Option("dither") == "off";
           },
       .unbiased = [](const CodecSpec& spec) { return spec.Option("dither") != "off"; },
       .advise_backward = AdviseBackward,

@@ -63,6 +63,8 @@ class DitheredCodec final : public PlainCodec {
   }
   // A step that follows the rms may follow that of fewer tokens; rate and error mean the message.
   bool divisible() const override { return goal_ == DitherGoal::kStep; }
+  // By the entropy of dithered Gaussian values: 2.6 bits become 5.2. kDitherStepMin at least.
+  std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,

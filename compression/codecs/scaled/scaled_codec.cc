@@ -40,6 +40,11 @@ std::size_t ScaledCodec::EncodedBytesMax(SampleShape shape, std::size_t samples)
   return kSideAt + SideBytesMax(shape.hidden) + inner_->EncodedBytesMax(shape, samples);
 }
 
+std::shared_ptr<const PlainCodec> ScaledCodec::Wider() const {
+  auto wider = inner_->Wider();
+  return wider == nullptr ? nullptr : std::make_shared<const ScaledCodec>(std::move(wider));
+}
+
 Result<std::size_t> ScaledCodec::Encode(std::span<const std::span<const float>> samples,
                                         SampleShape shape, const RandomKey& key,
                                         std::span<std::byte> out,

@@ -18,12 +18,13 @@ namespace shoal::compression {
 
 class ScaledCodec final : public PlainCodec {
  public:
-  // `spec` is the canonical spec of the whole, `inner` codes the scaled values.
-  ScaledCodec(std::string spec, std::shared_ptr<const PlainCodec> inner)
-      : spec_(std::move(spec)), inner_(std::move(inner)) {}
+  // `inner` codes the scaled values. The spec is its spec with `channels=on`.
+  explicit ScaledCodec(std::shared_ptr<const PlainCodec> inner)
+      : spec_(inner->spec() + ",channels=on"), inner_(std::move(inner)) {}
 
   const std::string& spec() const override { return spec_; }
   bool divisible() const override { return inner_->divisible(); }
+  std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,

@@ -59,11 +59,6 @@ class DeviceAqsgdCodec final : public DeviceCodec {
   DeviceSection& Firsts(DeltaMode mode) {
     return mode == DeltaMode::kFull ? *sections_.full : *sections_.first;
   }
-  // The bucket format of the changes if they are coded against m in one pass, else null.
-  const BucketFormat* OnePass(DeltaMode mode) const {
-    if (parts_.one_pass == nullptr) return nullptr;
-    return mode == DeltaMode::kWideDelta ? &parts_.wide->format() : &parts_.one_pass->format();
-  }
   Result<std::size_t> EncodeDeltas(const DeviceContext& context, DeltaMode mode,
                                    std::span<DeviceSample> samples, std::span<std::byte> out,
                                    CodingStats* stats);
@@ -89,7 +84,7 @@ Result<std::size_t> DeviceAqsgdCodec::EncodeDeltas(const DeviceContext& context,
                                                    std::span<std::byte> out, CodingStats* stats) {
   const std::size_t n = context.shape.values();
   DeviceSection& section = Deltas(mode);
-  if (const BucketFormat* format = OnePass(mode); format != nullptr) {
+  if (const BucketFormat* format = parts_.OnePass(mode); format != nullptr) {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(context, samples, true, out));
     if (stats == nullptr) return bytes;
     SHOAL_RETURN_IF_ERROR(
@@ -176,7 +171,7 @@ Status DeviceAqsgdCodec::DecodeDeltas(const DeviceContext& context, DeltaMode mo
                                       std::span<DeviceSample> samples) {
   DeviceSection& coded = Deltas(mode);
   SHOAL_RETURN_IF_ERROR(coded.Stage(context, section));
-  if (OnePass(mode) != nullptr) return coded.Decode(context, samples, true);
+  if (parts_.OnePass(mode) != nullptr) return coded.Decode(context, samples, true);
   SHOAL_RETURN_IF_ERROR(coded.Decode(context, samples, false));
   return images_.Advance(context, samples, true);
 }

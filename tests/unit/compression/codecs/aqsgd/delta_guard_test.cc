@@ -14,8 +14,8 @@ CodingStats WithDelta(double relative_delta) {
   return stats;
 }
 
-void Observe(DeltaGuard* guard, double relative_delta, int messages) {
-  for (int i = 0; i < messages; ++i) guard->Observe(WithDelta(relative_delta));
+void Observe(DeltaGuard* guard, double relative_delta, std::int64_t messages) {
+  for (std::int64_t i = 0; i < messages; ++i) guard->Observe(WithDelta(relative_delta));
 }
 
 // So many messages make the average what they say.
@@ -80,6 +80,48 @@ TEST(DeltaGuardTest, BetweenTheThresholdsTheModeStays) {
   EXPECT_EQ(guard.mode(), DeltaMode::kFull);
   Observe(&guard, 0.45, kSettled);
   EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+}
+
+// Changes of .4 in few bits are changes of .1 in twice as many, and of .4 again after that.
+int StepsWhereBitsMakeChangesSmall(DeltaGuard* guard, int messages) {
+  int steps = 0;
+  for (int i = 0; i < messages; ++i) {
+    const DeltaMode before = guard->mode();
+    guard->Observe(WithDelta(before == DeltaMode::kDelta ? 0.4 : 0.1));
+    steps += guard->mode() != before ? 1 : 0;
+  }
+  return steps;
+}
+
+TEST(DeltaGuardTest, WhereBitsMakeChangesSmallItStaysLongerEachTime) {
+  DeltaGuard guard;
+  const int early = StepsWhereBitsMakeChangesSmall(&guard, 10'000);
+  EXPECT_LE(early, 16);
+  EXPECT_GE(early, 4) << "it must also find out that the run has calmed down";
+  EXPECT_LE(StepsWhereBitsMakeChangesSmall(&guard, 100'000), 8);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  EXPECT_GE(guard.stay(), 16'384);
+}
+
+TEST(DeltaGuardTest, ItStaysUntilEverySampleWasSentInItsModeOnce) {
+  DeltaGuard guard;
+  CodingStats first_visit;
+  first_visit.values = 1;
+  for (int i = 0; i < 1000; ++i) guard.Observe(first_visit);
+  Observe(&guard, 0.4, DeltaGuard::kPatience);
+  ASSERT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  EXPECT_EQ(guard.stay(), 1000);
+  Observe(&guard, 0.01, 999);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  Observe(&guard, 0.01, 1);
+  EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
+  // Up needs no such patience, and full after wide is one climb.
+  Observe(&guard, 5, DeltaGuard::kPatience);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  EXPECT_EQ(guard.stay(), 2000);
+  Observe(&guard, 5, DeltaGuard::kPatience);
+  EXPECT_EQ(guard.mode(), DeltaMode::kFull);
+  EXPECT_EQ(guard.stay(), 2000);
 }
 
 TEST(DeltaGuardTest, MessagesWithoutChangesDoNotCount) {

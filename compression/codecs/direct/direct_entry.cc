@@ -1,9 +1,12 @@
-// What `direct` registers: its options, bucket=channel among them, and what is known of costs.
+#include "compression/codecs/direct/direct_entry.h"
+
+#include <memory>
 
 #include "compression/codecs/channel_codec.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/direct_codec.h"
+#include "compression/codecs/scaled/scaled_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -11,12 +14,6 @@ namespace {
 // Fewer bits cost training loss: forward without m, and backward rounded without dither.
 constexpr std::uint32_t kForwardBits = 6;
 constexpr std::uint32_t kBackwardBits = 4;
-
-Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t hidden) {
-  if (spec.Option("bucket") == "channel") return MakeChannelCodec(spec);
-  SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeDirectCodec(spec, hidden));
-  return PlainPointer(direct);
-}
 
 std::string_view NoFeedback(const CodecSpec& spec) {
   const std::string_view rounding = RoundingForbidsFeedback(spec);
@@ -41,19 +38,33 @@ void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice
             advice);
 }
 
-constexpr std::string_view kKeys[] = {"bits", "bucket", "levels", "scale", "rounding", "feedback"};
+constexpr std::string_view kKeys[] = {"bits",     "bucket",   "levels",  "scale",
+                                      "rounding", "channels", "feedback"};
 
 }  // namespace
+
+Result<PlainPointer> MakeDirect(const CodecSpec& spec, std::uint32_t hidden) {
+  SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
+  if (spec.Option("bucket") == "channel") return MakeChannelCodec(spec);
+  SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeDirectCodec(spec, hidden));
+  return scaled ? PlainPointer(std::make_shared<ScaledCodec>(direct)) : PlainPointer(direct);
+}
+
+std::string_view NoChangesOfDirect(const CodecSpec& spec) {
+  return OneBitForbidsChanges(spec, spec.Option("levels") == "affine");
+}
 
 const CodecEntry& DirectEntry() {
   static constexpr CodecEntry kEntry{
       .name = "direct",
-      .usage = "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=]",
+      .usage = "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=][,channels=on]",
       .keys = kKeys,
       .entropy_coder = true,
       .device_form = true,
-      .make_plain = Make,
+      .make_plain = MakeDirect,
       .no_feedback = NoFeedback,
+      .no_changes = NoChangesOfDirect,
+      .host_only = HasChannelScales,
       .unbiased = StochasticIsUnbiased,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
