@@ -397,7 +397,7 @@ TEST(TrainingSimTest, WildChangesMakeLinksSendInFullAndCalmOnesBringThemBack) {
   options.seed = 20240;
   SCOPED_TRACE("seed " + std::to_string(options.seed));
   std::cout << "seed " << options.seed << "\n";
-  constexpr std::uint64_t kWildFrom = 9, kCalmFrom = 30, kEnd = 42;
+  constexpr std::uint64_t kWildFrom = 9, kCalmFrom = 30, kEnd = 54;
   options.learning_rate = [](std::uint64_t step) {
     if (step >= kCalmFrom) return 0.0;
     if (step >= kWildFrom) return (step / 3) % 2 == 0 ? 40.0 : -40.0;
