@@ -144,10 +144,10 @@ Result<std::size_t> AqsgdCodec::Encode(std::span<const SampleToEncode> samples, 
   if (const auto body = out.subspan(kMessageHeaderBytes); !deltas.samples.empty()) {
     const BucketFormat* format = parts_.OnePass(mode);
     const Result<std::size_t> bytes =
-        format != nullptr
-            ? EncodeDeltasOnePass(*format, deltas.samples, context, body, deltas.next_m, counted)
-            : EncodeDeltas(Deltas(mode), parts_.m, deltas.samples, context, body, deltas.next_m,
-                           counted);
+        format != nullptr ? EncodeDeltasOnePass({*format, parts_.scaled}, deltas.samples, context,
+                                                body, deltas.next_m, counted)
+                          : EncodeDeltas(Deltas(mode), parts_.m, deltas.samples, context, body,
+                                         deltas.next_m, counted);
     if (!bytes.ok()) return bytes.status();
     delta_bytes = *bytes;
   }
@@ -182,10 +182,11 @@ Status AqsgdCodec::Decode(std::span<const std::byte> payload,
   const auto rest = payload.subspan(kMessageHeaderBytes + header.delta_bytes);
   if (!deltas.samples.empty()) {
     const BucketFormat* format = parts_.OnePass(header.mode);
-    const Status decoded = format != nullptr ? DecodeDeltasOnePass(*format, section, deltas.samples,
-                                                                   context, deltas.next_m)
-                                             : DecodeDeltas(Deltas(header.mode), parts_.m, section,
-                                                            deltas.samples, context, deltas.next_m);
+    const Status decoded = format != nullptr
+                               ? DecodeDeltasOnePass({*format, parts_.scaled}, section,
+                                                     deltas.samples, context, deltas.next_m)
+                               : DecodeDeltas(Deltas(header.mode), parts_.m, section,
+                                              deltas.samples, context, deltas.next_m);
     if (!decoded.ok()) return decoded.WithContext("changes of codec " + spec());
   }
   if (!firsts.samples.empty()) {

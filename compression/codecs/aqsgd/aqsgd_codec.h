@@ -31,9 +31,10 @@ struct AqsgdParts {
   std::shared_ptr<const PlainCodec> first_visit;  // of samples without m
   std::shared_ptr<const PlainCodec> full;         // of all samples in DeltaMode::kFull
   bool guarded = true;
-  // `delta` and `wide` if they are DirectCodecs and m has 16 bits: coded in one pass over each
-  // block.
+  // `delta` and `wide` if they are DirectCodecs, or such under channel scales (`scaled`), and m has
+  // 16 bits: coded in one pass over each block.
   std::shared_ptr<const DirectCodec> one_pass, wide_one_pass;
+  bool scaled = false;
 
   // The bucket format of the changes if they are coded in one pass, else null.
   const BucketFormat* OnePass(DeltaMode mode) const {

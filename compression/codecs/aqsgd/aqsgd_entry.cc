@@ -65,8 +65,11 @@ Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
   return changes;
 }
 
-// The codec if it codes buckets, else null.
+// The codec if it codes buckets, under channel scales or not, else null.
 std::shared_ptr<const DirectCodec> AsBuckets(const PlainPointer& codec) {
+  if (codec->kind() == &ScaledCodec::kKind) {
+    return AsBuckets(std::static_pointer_cast<const ScaledCodec>(codec)->inner());
+  }
   if (codec->kind() != &DirectCodec::kKind) return nullptr;
   return std::static_pointer_cast<const DirectCodec>(codec);
 }
@@ -127,6 +130,7 @@ Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, M
   if (parts.m.bits() == 16) {
     parts.one_pass = AsBuckets(parts.delta);
     if (parts.one_pass != nullptr) parts.wide_one_pass = AsBuckets(parts.wide);
+    parts.scaled = changes.scaled;
   }
   std::string_view first = spec.Option("first_visit");
   if (first.empty()) first = kFirstVisitDefault;

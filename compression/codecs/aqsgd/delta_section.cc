@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compression/codecs/coding_sample.h"
+#include "compression/codecs/scaled/scaled_codec.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
@@ -36,18 +37,39 @@ Status CheckSum(std::uint32_t most, const DeltaContext& context) {
                          "first visit");
 }
 
+// What the blocks of a section share.
+struct Blocks {
+  std::size_t size = 0;  // values
+  const ChannelScaler& scaler;
+};
+
+// The exponents of the changes, from the tokens that ScaledCodec would look at.
+ChannelExponents FitChanges(std::span<const SampleToEncode> samples, SampleShape shape) {
+  ChannelFit fit(samples.size() * shape.tokens, shape.hidden);
+  std::vector<float> delta(shape.hidden);
+  for (std::size_t t = 0; t < samples.size() * shape.tokens; t += fit.stride()) {
+    const SampleToEncode& sample = samples[t / shape.tokens];
+    const std::size_t first = t % shape.tokens * shape.hidden;
+    SubtractHalf(sample.values.data() + first, MFormat::Halves(sample.m) + 2 * first,
+                 PowerOfTwo(MFormat::Exponent(sample.m)), shape.hidden, delta.data());
+    fit.Add(delta.data());
+  }
+  return fit.Exponents();
+}
+
 // Writes the next image of a sample, stored at `exponent`, and, if `values` is not empty, what it
 // stands for. Returns the exponent that it needs: if that is another, the result is void.
 Result<int> RebuildOnce(BucketReader* reader, std::size_t sample, std::span<const std::byte> m,
-                        std::size_t block, const DeltaContext& context, int exponent,
+                        const Blocks& blocks, const DeltaContext& context, int exponent,
                         std::span<float> values, std::byte* image) {
   const std::size_t n = context.shape.values();
-  std::vector<float> delta(block);
+  std::vector<float> delta(blocks.size);
   std::uint32_t most = 0;
   std::byte* halves = image + kMImageHeaderBytes;
-  for (std::size_t first = 0; first < n; first += block) {
-    const std::size_t count = std::min(block, n - first);
+  for (std::size_t first = 0; first < n; first += blocks.size) {
+    const std::size_t count = std::min(blocks.size, n - first);
     reader->Levels(sample, first, count, delta.data());
+    blocks.scaler.Up(first, count, delta.data());
     most = std::max(most, AdvanceBlock(m, first, count, exponent, delta.data(), halves));
     if (values.empty()) continue;
     FromHalf(halves + 2 * first, PowerOfTwo(exponent), count, values.data() + first);
@@ -58,11 +80,11 @@ Result<int> RebuildOnce(BucketReader* reader, std::size_t sample, std::span<cons
 
 // Exponent 0 nearly always fits; otherwise the image is made again with the one it needs.
 Result<Buffer> Rebuild(BucketReader* reader, std::size_t sample, std::span<const std::byte> m,
-                       std::size_t block, const DeltaContext& context, std::span<float> values) {
+                       const Blocks& blocks, const DeltaContext& context, std::span<float> values) {
   Buffer image(kHalves.Bytes(context.shape));
   int exponent = 0;
   for (int tries = 0; tries < 2; ++tries) {
-    SHOAL_ASSIGN_OR_RETURN(const int needed, RebuildOnce(reader, sample, m, block, context,
+    SHOAL_ASSIGN_OR_RETURN(const int needed, RebuildOnce(reader, sample, m, blocks, context,
                                                          exponent, values, image.data()));
     if (needed == exponent) break;
     SHOAL_CHECK(tries == 0);
@@ -74,28 +96,30 @@ Result<Buffer> Rebuild(BucketReader* reader, std::size_t sample, std::span<const
 
 // One sample of a one-pass section. Leaves `*image` at exponent 0 and returns the one it needs.
 Result<int> EncodeSample(BucketWriter* writer, std::size_t index, const SampleToEncode& sample,
-                         std::size_t block, const DeltaContext& context, std::span<float> scratch,
-                         Buffer* image, CodingStats* stats) {
+                         const Blocks& blocks, const DeltaContext& context,
+                         std::span<float> scratch, Buffer* image, CodingStats* stats) {
   const std::size_t n = context.shape.values();
   const float base = PowerOfTwo(MFormat::Exponent(sample.m));
   float* delta = scratch.data();
   std::byte* halves = image->data() + kMImageHeaderBytes;
   std::uint32_t most = 0;
-  for (std::size_t first = 0; first < n; first += block) {
-    const std::size_t count = std::min(block, n - first);
+  for (std::size_t first = 0; first < n; first += blocks.size) {
+    const std::size_t count = std::min(blocks.size, n - first);
     const float* x = sample.values.data() + first;
     const std::uint32_t largest =
         SubtractHalf(x, MFormat::Halves(sample.m) + 2 * first, base, count, delta);
     SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, kMagnitudeMax, context.spec));
-    const bool counted = stats != nullptr && Counted(index, first / block);
+    const bool counted = stats != nullptr && Counted(index, first / blocks.size);
     if (counted) {
       const double values = Squares(x, count);
       stats->values += values;
       stats->based += values;
       stats->deltas += Squares(delta, count);
     }
+    blocks.scaler.Down(first, count, delta);
     SHOAL_RETURN_IF_ERROR(writer->Block(index, first, count, delta, kDeltaMax));
     writer->Levels(delta);
+    blocks.scaler.Up(first, count, delta);
     most = std::max(most, AdvanceBlock(sample.m, first, count, 0, delta, halves));
     if (counted) {
       FromHalf(halves + 2 * first, 1.0F, count, delta);
@@ -161,51 +185,69 @@ Result<Buffer> Advance(const MFormat& format, std::span<const std::byte> m,
 
 }  // namespace
 
-Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
+Result<std::size_t> EncodeDeltasOnePass(const OnePassFormat& format,
                                         std::span<const SampleToEncode> samples,
                                         const DeltaContext& context, std::span<std::byte> out,
                                         std::span<Buffer> next_m, CodingStats* stats) {
-  SHOAL_RETURN_IF_ERROR(CheckBucketFits(format.code.bucket(), context.shape, context.spec));
-  const std::size_t block = format.code.BlockValues(context.shape.values());
-  BucketWriter writer(format, context.shape, samples.size(), context.key, out);
+  const BucketFormat& buckets = format.buckets;
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(buckets.code.bucket(), context.shape, context.spec));
+  for (const SampleToEncode& sample : samples) {
+    SHOAL_RETURN_IF_ERROR(CheckHead(sample.m, context));
+  }
+  const ChannelExponents channels =
+      format.scaled ? FitChanges(samples, context.shape) : ChannelExponents();
+  const std::size_t head =
+      format.scaled ? WriteScaledHead(channels, context.shape, samples.size(), out) : 0;
+  const std::span<std::byte> section = out.subspan(head);
+  const std::size_t block = buckets.code.BlockValues(context.shape.values());
+  const ChannelScaler scaler(channels, block);
+  const Blocks blocks{block, scaler};
+  BucketWriter writer(buckets, context.shape, samples.size(), context.key, section);
   std::vector<float> scratch(block);
   std::vector<int> exponents(samples.size());
   std::vector<CodingStats> seen(stats == nullptr ? 0 : samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    SHOAL_RETURN_IF_ERROR(CheckHead(samples[i].m, context));
     next_m[i] = Buffer(kHalves.Bytes(context.shape));
-    SHOAL_ASSIGN_OR_RETURN(exponents[i],
-                           EncodeSample(&writer, i, samples[i], block, context, scratch, &next_m[i],
-                                        seen.empty() ? nullptr : &seen[i]));
+    SHOAL_ASSIGN_OR_RETURN(
+        exponents[i], EncodeSample(&writer, i, samples[i], blocks, context, scratch, &next_m[i],
+                                   seen.empty() ? nullptr : &seen[i]));
     kHalves.WriteHeader(0, context.shape, next_m[i].data());
   }
   const std::size_t bytes = writer.Finish();
-  BucketReader reader(format, context.shape, samples.size());
+  BucketReader reader(buckets, context.shape, samples.size());
   bool open = false;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (exponents[i] == 0) continue;
-    if (!open) SHOAL_RETURN_IF_ERROR(reader.Open(out.first(bytes)));
+    if (!open) SHOAL_RETURN_IF_ERROR(reader.Open(section.first(bytes)));
     open = true;
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
-                           Rebuild(&reader, i, samples[i].m, block, context, std::span<float>()));
+                           Rebuild(&reader, i, samples[i].m, blocks, context, std::span<float>()));
     if (stats != nullptr) seen[i].errors = ImageErrors(i, samples[i].values, block, next_m[i]);
   }
   for (const CodingStats& one : seen) stats->Add(one);
-  return bytes;
+  return head + bytes;
 }
 
-Status DecodeDeltasOnePass(const BucketFormat& format, std::span<const std::byte> section,
+Status DecodeDeltasOnePass(const OnePassFormat& format, std::span<const std::byte> section,
                            std::span<const SampleToDecode> samples, const DeltaContext& context,
                            std::span<Buffer> next_m) {
-  SHOAL_RETURN_IF_ERROR(CheckBucketFits(format.code.bucket(), context.shape, context.spec));
-  const std::size_t block = format.code.BlockValues(context.shape.values());
-  BucketReader reader(format, context.shape, samples.size());
-  SHOAL_RETURN_IF_ERROR(reader.Open(section));
+  const BucketFormat& buckets = format.buckets;
+  SHOAL_RETURN_IF_ERROR(CheckBucketFits(buckets.code.bucket(), context.shape, context.spec));
+  ScaledHead head;
+  if (format.scaled) {
+    SHOAL_ASSIGN_OR_RETURN(head,
+                           ReadScaledHead(section, context.shape, samples.size(), context.spec));
+  }
+  const std::size_t block = buckets.code.BlockValues(context.shape.values());
+  const ChannelScaler scaler(head.exponents, block);
+  const Blocks blocks{block, scaler};
+  BucketReader reader(buckets, context.shape, samples.size());
+  SHOAL_RETURN_IF_ERROR(reader.Open(section.subspan(head.bytes)));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (samples[i].values.empty()) continue;
     SHOAL_RETURN_IF_ERROR(CheckHead(samples[i].m, context));
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
-                           Rebuild(&reader, i, samples[i].m, block, context, samples[i].values));
+                           Rebuild(&reader, i, samples[i].m, blocks, context, samples[i].values));
   }
   return Status::Ok();
 }

@@ -23,11 +23,17 @@ struct DeltaContext {
   std::string_view spec;
 };
 
-Result<std::size_t> EncodeDeltasOnePass(const BucketFormat& format,
+// Changes in buckets; `scaled`: under a scale per channel, as ScaledCodec writes them.
+struct OnePassFormat {
+  const BucketFormat& buckets;
+  bool scaled = false;
+};
+
+Result<std::size_t> EncodeDeltasOnePass(const OnePassFormat& format,
                                         std::span<const SampleToEncode> samples,
                                         const DeltaContext& context, std::span<std::byte> out,
                                         std::span<Buffer> next_m, CodingStats* stats);
-Status DecodeDeltasOnePass(const BucketFormat& format, std::span<const std::byte> section,
+Status DecodeDeltasOnePass(const OnePassFormat& format, std::span<const std::byte> section,
                            std::span<const SampleToDecode> samples, const DeltaContext& context,
                            std::span<Buffer> next_m);
 

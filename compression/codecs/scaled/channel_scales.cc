@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compression/simd/dither_kernels.h"
+#include "compression/simd/vector_kernels.h"
 
 namespace shoal::compression {
 namespace {
@@ -13,24 +14,23 @@ constexpr std::size_t kTokensMin = 16;
 
 }  // namespace
 
-ChannelExponents FitChannelExponents(std::span<const std::span<const float>> samples,
-                                     SampleShape shape) {
-  const std::size_t tokens = samples.size() * shape.tokens;
-  const std::size_t stride = std::max<std::size_t>(tokens / kTokensLooked, 1);
-  std::vector<float> squares(shape.hidden);
-  std::size_t looked = 0;
-  for (std::size_t t = 0; t < tokens; t += stride) {
-    const float* x = samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden;
-    const double rms = std::sqrt(SumOfSquares(x, shape.hidden) / shape.hidden);
-    if (!(rms >= 0x1p-100) || !(rms <= 0x1p118)) continue;
-    AddScaledSquares(x, static_cast<float>(1 / rms), shape.hidden, squares.data());
-    ++looked;
-  }
-  if (looked < kTokensMin) return {};
-  ChannelExponents exponents(shape.hidden);
+ChannelFit::ChannelFit(std::size_t tokens, std::uint32_t hidden)
+    : stride_(std::max<std::size_t>(tokens / kTokensLooked, 1)), squares_(hidden) {}
+
+void ChannelFit::Add(const float* token) {
+  const std::size_t hidden = squares_.size();
+  const double rms = std::sqrt(SumOfSquares(token, hidden) / static_cast<double>(hidden));
+  if (!(rms >= 0x1p-100) || !(rms <= 0x1p118)) return;
+  AddScaledSquares(token, static_cast<float>(1 / rms), hidden, squares_.data());
+  ++looked_;
+}
+
+ChannelExponents ChannelFit::Exponents() const {
+  if (looked_ < kTokensMin) return {};
+  ChannelExponents exponents(squares_.size());
   bool any = false;
   for (std::size_t i = 0; i < exponents.size(); ++i) {
-    const double mean = squares[i] / static_cast<double>(looked);
+    const double mean = squares_[i] / static_cast<double>(looked_);
     // Of the root: half the octaves of the square, to the nearest.
     const int exponent =
         mean < 0x1p-40 ? -kChannelExponentMost : static_cast<int>(std::lround(std::log2(mean) / 2));
@@ -39,6 +39,16 @@ ChannelExponents FitChannelExponents(std::span<const std::span<const float>> sam
     any = any || exponents[i] != 0;
   }
   return any ? exponents : ChannelExponents();
+}
+
+ChannelExponents FitChannelExponents(std::span<const std::span<const float>> samples,
+                                     SampleShape shape) {
+  const std::size_t tokens = samples.size() * shape.tokens;
+  ChannelFit fit(tokens, shape.hidden);
+  for (std::size_t t = 0; t < tokens; t += fit.stride()) {
+    fit.Add(samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden);
+  }
+  return fit.Exponents();
 }
 
 void WriteChannelExponents(const ChannelExponents& exponents, BitWriter* writer) {
@@ -64,6 +74,25 @@ std::vector<float> ChannelFactors(const ChannelExponents& exponents, bool invers
     factors.push_back(std::ldexp(1.0F, inverse ? -exponent : exponent));
   }
   return factors;
+}
+
+ChannelScaler::ChannelScaler(const ChannelExponents& exponents, std::size_t longest)
+    : hidden_(exponents.size()) {
+  if (exponents.empty()) return;
+  const std::vector<float> down = ChannelFactors(exponents, true);
+  const std::vector<float> up = ChannelFactors(exponents, false);
+  for (std::size_t i = 0; i < hidden_ + longest; ++i) {
+    down_.push_back(down[i % hidden_]);
+    up_.push_back(up[i % hidden_]);
+  }
+}
+
+void ChannelScaler::Down(std::size_t first, std::size_t count, float* x) const {
+  if (hidden_ != 0) MultiplyEach(down_.data() + first % hidden_, count, x);
+}
+
+void ChannelScaler::Up(std::size_t first, std::size_t count, float* x) const {
+  if (hidden_ != 0) MultiplyEach(up_.data() + first % hidden_, count, x);
 }
 
 }  // namespace shoal::compression

@@ -25,7 +25,22 @@ using ChannelExponents = std::vector<std::int8_t>;
 inline constexpr int kChannelExponentMost = 15;
 
 // The exponents of a message: the nearest power of two of each channel's rms, tokens weighted by
-// 1 / energy. None if the tokens are too few to judge by or all channels are alike.
+// 1 / energy. Takes every stride()-th token of a message of `tokens`, in order.
+class ChannelFit {
+ public:
+  ChannelFit(std::size_t tokens, std::uint32_t hidden);
+  std::size_t stride() const { return stride_; }
+  void Add(const float* token);
+  // None if the tokens are too few to judge by or all channels are alike.
+  ChannelExponents Exponents() const;
+
+ private:
+  const std::size_t stride_;
+  std::vector<float> squares_;
+  std::size_t looked_ = 0;
+};
+
+// Of whole samples.
 ChannelExponents FitChannelExponents(std::span<const std::span<const float>> samples,
                                      SampleShape shape);
 
@@ -36,6 +51,21 @@ void WriteChannelExponents(const ChannelExponents& exponents, BitWriter* writer)
 
 // 2^exponent of each channel, or its inverse.
 std::vector<float> ChannelFactors(const ChannelExponents& exponents, bool inverse);
+
+// Scales runs of values that begin anywhere in a token. Without exponents it changes nothing.
+class ChannelScaler {
+ public:
+  // Runs of up to `longest` values.
+  ChannelScaler(const ChannelExponents& exponents, std::size_t longest);
+  // Multiplies (Up) or divides (Down) `count` values, the first of which is value `first` of its
+  // sample, by their channels' powers of two.
+  void Down(std::size_t first, std::size_t count, float* x) const;
+  void Up(std::size_t first, std::size_t count, float* x) const;
+
+ private:
+  const std::size_t hidden_;
+  std::vector<float> down_, up_;  // of a token, repeated so that each run is within
+};
 
 }  // namespace shoal::compression
 

@@ -36,8 +36,41 @@ void ScaleTokens(const std::vector<float>& factors, std::span<const float> x, st
 
 }  // namespace
 
+std::size_t ScaledHeadBytesMax(std::uint32_t hidden) { return kSideAt + SideBytesMax(hidden); }
+
+std::size_t WriteScaledHead(const ChannelExponents& exponents, SampleShape shape,
+                            std::size_t samples, std::span<std::byte> out) {
+  SHOAL_CHECK(out.size() >= ScaledHeadBytesMax(shape.hidden));
+  BitWriter side;
+  WriteChannelExponents(exponents, &side);
+  WritePayloadHeader(HeaderFor(shape, samples), out.data());
+  StoreLittle(out.data() + kPayloadHeaderBytes, static_cast<std::uint32_t>(side.bytes().size()));
+  std::copy(side.bytes().begin(), side.bytes().end(), out.data() + kSideAt);
+  return kSideAt + side.bytes().size();
+}
+
+Result<ScaledHead> ReadScaledHead(std::span<const std::byte> payload, SampleShape shape,
+                                  std::size_t samples, std::string_view spec) {
+  SHOAL_RETURN_IF_ERROR(CheckHeader(payload, HeaderFor(shape, samples), spec).status());
+  const auto wrong = [&](const char* what) {
+    return InvalidArgument("codec " + std::string(spec) + ": " + what +
+                           "; drop the message and ask for it again");
+  };
+  if (payload.size() < kSideAt) return wrong("the size of the channel scales is cut off");
+  const std::size_t side_bytes = LoadLittle<std::uint32_t>(payload.data() + kPayloadHeaderBytes);
+  if (side_bytes > payload.size() - kSideAt) return wrong("the channel scales are cut off");
+  BitReader side(payload.subspan(kSideAt, side_bytes));
+  ScaledHead head;
+  if (!ReadChannelExponents(&side, shape.hidden, &head.exponents) ||
+      side.bytes_used() != side_bytes || !side.RestIsZero()) {
+    return wrong("the channel scales are broken");
+  }
+  head.bytes = kSideAt + side_bytes;
+  return head;
+}
+
 std::size_t ScaledCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
-  return kSideAt + SideBytesMax(shape.hidden) + inner_->EncodedBytesMax(shape, samples);
+  return ScaledHeadBytesMax(shape.hidden) + inner_->EncodedBytesMax(shape, samples);
 }
 
 std::shared_ptr<const PlainCodec> ScaledCodec::Wider() const {
@@ -52,12 +85,7 @@ Result<std::size_t> ScaledCodec::Encode(std::span<const std::span<const float>> 
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
   const ChannelExponents exponents = FitChannelExponents(samples, shape);
-  BitWriter side;
-  WriteChannelExponents(exponents, &side);
-  WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
-  StoreLittle(out.data() + kPayloadHeaderBytes, static_cast<std::uint32_t>(side.bytes().size()));
-  std::copy(side.bytes().begin(), side.bytes().end(), out.data() + kSideAt);
-  const std::size_t before = kSideAt + side.bytes().size();
+  const std::size_t before = WriteScaledHead(exponents, shape, samples.size(), out);
   const std::span<std::byte> body = out.subspan(before);
   if (exponents.empty()) {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
@@ -84,23 +112,11 @@ Result<std::size_t> ScaledCodec::Encode(std::span<const std::span<const float>> 
 Status ScaledCodec::Decode(std::span<const std::byte> payload, SampleShape shape,
                            const RandomKey& key, std::span<const std::span<float>> samples) const {
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
-  SHOAL_RETURN_IF_ERROR(CheckHeader(payload, HeaderFor(shape, samples.size()), spec_).status());
-  const auto wrong = [&](const char* what) {
-    return InvalidArgument("codec " + spec_ + ": " + what +
-                           "; drop the message and ask for it again");
-  };
-  if (payload.size() < kSideAt) return wrong("the size of the channel scales is cut off");
-  const std::size_t side_bytes = LoadLittle<std::uint32_t>(payload.data() + kPayloadHeaderBytes);
-  if (side_bytes > payload.size() - kSideAt) return wrong("the channel scales are cut off");
-  BitReader side(payload.subspan(kSideAt, side_bytes));
-  ChannelExponents exponents;
-  if (!ReadChannelExponents(&side, shape.hidden, &exponents) || side.bytes_used() != side_bytes ||
-      !side.RestIsZero()) {
-    return wrong("the channel scales are broken");
-  }
-  SHOAL_RETURN_IF_ERROR(inner_->Decode(payload.subspan(kSideAt + side_bytes), shape, key, samples));
-  if (exponents.empty()) return Status::Ok();
-  const std::vector<float> up = ChannelFactors(exponents, false);
+  SHOAL_ASSIGN_OR_RETURN(const ScaledHead head,
+                         ReadScaledHead(payload, shape, samples.size(), spec_));
+  SHOAL_RETURN_IF_ERROR(inner_->Decode(payload.subspan(head.bytes), shape, key, samples));
+  if (head.exponents.empty()) return Status::Ok();
+  const std::vector<float> up = ChannelFactors(head.exponents, false);
   for (const std::span<float> sample : samples) {
     for (std::size_t at = 0; at < sample.size(); at += shape.hidden) {
       MultiplyEach(up.data(), shape.hidden, sample.data() + at);

@@ -8,19 +8,39 @@
 #define SHOAL_COMPRESSION_CODECS_SCALED_SCALED_CODEC_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "compression/codecs/plain_codec.h"
+#include "compression/codecs/scaled/channel_scales.h"
 
 namespace shoal::compression {
+
+// What stands before the other codec's section.
+struct ScaledHead {
+  ChannelExponents exponents;
+  std::size_t bytes = 0;
+};
+std::size_t ScaledHeadBytesMax(std::uint32_t hidden);
+// Writes the head of a section of `samples` samples to `out` and returns its bytes.
+std::size_t WriteScaledHead(const ChannelExponents& exponents, SampleShape shape,
+                            std::size_t samples, std::span<std::byte> out);
+Result<ScaledHead> ReadScaledHead(std::span<const std::byte> payload, SampleShape shape,
+                                  std::size_t samples, std::string_view spec);
 
 class ScaledCodec final : public PlainCodec {
  public:
   // `inner` codes the scaled values. The spec is its spec with `channels=on`.
   explicit ScaledCodec(std::shared_ptr<const PlainCodec> inner)
       : spec_(inner->spec() + ",channels=on"), inner_(std::move(inner)) {}
+
+  static constexpr CodecKind kKind{"scaled"};
+  const CodecKind* kind() const override { return &kKind; }
+  // The codec of the scaled values.
+  const std::shared_ptr<const PlainCodec>& inner() const { return inner_; }
 
   const std::string& spec() const override { return spec_; }
   bool divisible() const override { return inner_->divisible(); }

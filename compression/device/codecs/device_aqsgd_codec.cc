@@ -243,6 +243,7 @@ Result<std::unique_ptr<DeviceCodec>> NewDeviceAqsgdCodec(const CodecSpec& spec,
   SHOAL_ASSIGN_OR_RETURN(sections.wide, section(*parts.wide));
   SHOAL_ASSIGN_OR_RETURN(sections.first, section(*parts.first_visit));
   SHOAL_ASSIGN_OR_RETURN(sections.full, section(*parts.full));
+  SHOAL_CHECK(!parts.scaled);  // a codec of the host only
   SHOAL_CHECK(parts.one_pass == nullptr || sections.delta->fuses_delta());
   return std::unique_ptr<DeviceCodec>(
       std::make_unique<DeviceAqsgdCodec>(std::move(parts), std::move(sections), std::move(queue)));
