@@ -235,13 +235,20 @@ struct MethodCase {
 // Methods with a memory over steps, behind a warm-up, next to what they approximate.
 class ReplicaSteps : public testing::TestWithParam<MethodCase> {};
 
+// Sanitized programs are ten times slower.
+#if defined(SHOAL_SANITIZED)
+constexpr bool kHundredSteps = false;
+#else
+constexpr bool kHundredSteps = true;
+#endif
+
 TEST_P(ReplicaSteps, HundredStepsKeepReplicasEqualToTheBit) {
   SwarmOptions options;
   options.stages = 2;
   options.pipelines = 3;
   options.adamw = true;
   options.learning_rate = [](std::uint64_t step) { return step < 60 ? 2e-3 : 1e-3; };
-  constexpr std::uint64_t kSteps = 100;
+  constexpr std::uint64_t kSteps = kHundredSteps ? 100 : 30;
   options.replica = GetParam().reference;
   SimSwarm exact(options);
   const Trained expected = Train(options, kSteps, &exact);
@@ -257,9 +264,11 @@ TEST_P(ReplicaSteps, HundredStepsKeepReplicasEqualToTheBit) {
   const auto& last = swarm.at(1, 0).tiny().weights();
   EXPECT_TRUE(std::equal(first.begin(), first.end(), last.end() - first.size()));
   EXPECT_NE(trained.checksums, expected.checksums);
-  EXPECT_NEAR(trained.losses.back(), expected.losses.back(),
-              GetParam().tolerance * expected.losses.back());
-  EXPECT_LT(trained.losses.back(), 0.5 * trained.losses.front());
+  if (kHundredSteps) {
+    EXPECT_NEAR(trained.losses.back(), expected.losses.back(),
+                GetParam().tolerance * expected.losses.back());
+    EXPECT_LT(trained.losses.back(), 0.5 * trained.losses.front());
+  }
 
   options.seed = 31;  // other delays
   SimSwarm again(options);
