@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compression/entropy/bit_stream.h"
@@ -63,46 +65,73 @@ Status ReadPacked(std::span<const std::byte> in, int bits, std::span<std::uint8_
 // codes, where single small ones would cost it at least a bit each and tempt it into matches.
 std::size_t CodesPerByte(int bits) { return kGroup / static_cast<std::size_t>(bits); }
 
-std::vector<std::uint8_t> JoinCodes(std::span<const std::uint8_t> codes, int bits) {
+using Codes = std::vector<std::uint8_t>;
+
+// Two codes of `bits` bits in each byte; a last one alone in its.
+Codes Join(std::span<const std::uint8_t> codes, int bits) {
+  Codes pairs((codes.size() + 1) / 2);
+  JoinBytes(codes.data(), codes.size() / 2, bits, pairs.data());
+  if (codes.size() % 2 != 0) pairs.back() = codes.back();
+  return pairs;
+}
+
+// False if a bit is set that belongs to none of the two codes, or a last byte has one too many.
+bool Split(std::span<const std::uint8_t> pairs, int bits, std::span<std::uint8_t> codes) {
+  const std::uint8_t all = SplitBytes(pairs.data(), codes.size() / 2, bits, codes.data());
+  if (all >> bits >> bits != 0) return false;
+  if (codes.size() % 2 == 0) return true;
+  codes.back() = pairs.back();
+  return pairs.back() >> bits == 0;
+}
+
+Codes JoinCodes(std::span<const std::uint8_t> codes, int bits) {
   const std::size_t per = CodesPerByte(bits);
-  std::vector<std::uint8_t> joined((codes.size() + per - 1) / per);
-  for (std::size_t i = 0; i < codes.size() / per; ++i) {
-    unsigned byte = 0;
-    for (std::size_t j = per; j-- > 0;) byte = byte << bits | codes[i * per + j];
-    joined[i] = static_cast<std::uint8_t>(byte);
-  }
-  for (std::size_t i = codes.size() / per * per; i < codes.size(); ++i) {
-    const auto shift = i % per * static_cast<std::size_t>(bits);
-    joined.back() = static_cast<std::uint8_t>(joined.back() | codes[i] << shift);
+  if (per == 1) return Codes(codes.begin(), codes.end());
+  Codes joined = Join(codes, bits);
+  for (std::size_t together = 2; together < per; together *= 2) {
+    joined = Join(joined, bits * static_cast<int>(together));
   }
   return joined;
 }
 
 // False if a bit is set that belongs to no code.
-bool SplitCodes(std::span<const std::uint8_t> joined, int bits, std::span<std::uint8_t> codes) {
+bool SplitCodes(Codes joined, int bits, std::span<std::uint8_t> codes) {
   const std::size_t per = CodesPerByte(bits);
-  const auto mask = static_cast<std::uint8_t>((1U << bits) - 1);
-  unsigned rest = 0;
-  for (std::size_t i = 0; i < codes.size() / per; ++i) {
-    unsigned byte = joined[i];
-    for (std::size_t j = 0; j < per; ++j, byte >>= bits) codes[i * per + j] = byte & mask;
-    rest |= byte;
+  if (per == 1) {
+    const std::uint8_t all = std::accumulate(joined.begin(), joined.end(), std::uint8_t{0},
+                                             [](std::uint8_t a, std::uint8_t b) { return a | b; });
+    std::copy(joined.begin(), joined.end(), codes.begin());
+    return all >> bits == 0;
   }
-  if (codes.size() % per != 0) {
-    unsigned byte = joined.back();
-    for (std::size_t i = codes.size() / per * per; i < codes.size(); ++i, byte >>= bits) {
-      codes[i] = byte & mask;
-    }
-    rest |= byte;
+  for (std::size_t together = per / 2; together > 1; together /= 2) {
+    Codes split((codes.size() + together - 1) / together);
+    if (!Split(joined, bits * static_cast<int>(together), split)) return false;
+    joined = std::move(split);
   }
-  return rest == 0;
+  return Split(joined, bits, codes);
+}
+
+// Memory of zstd that a thread uses again: it takes longer to make than a message to code.
+struct FreeContext {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+ZSTD_CCtx* Compressor() {
+  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
+  SHOAL_CHECK(context != nullptr);
+  return context.get();
+}
+ZSTD_DCtx* Decompressor() {
+  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
+  SHOAL_CHECK(context != nullptr);
+  return context.get();
 }
 
 // Bytes of a zstd frame in `out`, or 0 if it does not fit there.
 std::size_t WriteZstd(std::span<const std::uint8_t> codes, int bits, std::span<std::byte> out) {
   const auto joined = JoinCodes(codes, bits);
-  const std::size_t bytes =
-      ZSTD_compress(out.data(), out.size(), joined.data(), joined.size(), kZstdLevel);
+  const std::size_t bytes = ZSTD_compressCCtx(Compressor(), out.data(), out.size(), joined.data(),
+                                              joined.size(), kZstdLevel);
   return ZSTD_isError(bytes) != 0 ? 0 : bytes;
 }
 
@@ -115,14 +144,15 @@ Status ReadZstd(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
     return Wrong(spec, "not one zstd frame of " + std::to_string(bytes) + " bytes");
   }
   std::vector<std::uint8_t> joined(bytes);
-  const std::size_t got = ZSTD_decompress(joined.data(), bytes, in.data(), in.size());
+  const std::size_t got =
+      ZSTD_decompressDCtx(Decompressor(), joined.data(), bytes, in.data(), in.size());
   if (got != bytes) {
     return Wrong(spec, ZSTD_isError(got) != 0
                            ? std::string("zstd says '") + ZSTD_getErrorName(got) + "'"
                            : std::to_string(got) + " bytes in the zstd frame, expected " +
                                  std::to_string(bytes));
   }
-  if (SplitCodes(joined, bits, codes)) return Status::Ok();
+  if (SplitCodes(std::move(joined), bits, codes)) return Status::Ok();
   return Wrong(spec, "bits are set that belong to no code of " + std::to_string(bits) + " bits");
 }
 

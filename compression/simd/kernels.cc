@@ -26,6 +26,8 @@ namespace shoal::compression {
 namespace HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 inline std::int32_t Magnitude(float x) {
   return static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & kAbsMask);
 }
@@ -226,7 +228,6 @@ void UnpackCodesImpl(const std::byte* packed, std::size_t groups, int bits, std:
 
 #if SHOAL_HAS_F16C
 // The conversion instructions round as FloatToHalf and HalfToFloat do, NaNs aside.
-namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using Halves = hn::Rebind<hwy::float16_t, Floats>;
 using Integers = hn::RebindToSigned<Floats>;
@@ -346,6 +347,75 @@ double SquaresOf(const float* x, const float* y, std::size_t n) {
   return sum;
 }
 
+// As 16-bit words: SIMD has no shifts of bytes.
+void JoinBytesImpl(const std::uint8_t* HWY_RESTRICT in, std::size_t n, int shift,
+                   std::uint8_t* HWY_RESTRICT out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint16_t both;
+    std::memcpy(&both, in + 2 * i, sizeof(both));
+    out[i] = static_cast<std::uint8_t>(both | both >> (8 - shift));
+  }
+}
+
+std::uint8_t SplitBytesImpl(const std::uint8_t* HWY_RESTRICT in, std::size_t n, int shift,
+                            std::uint8_t* HWY_RESTRICT out) {
+  const auto mask = static_cast<std::uint16_t>((1U << shift) - 1);
+  std::uint8_t all = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint16_t byte = in[i];
+    const auto both = static_cast<std::uint16_t>((byte & mask) | (byte >> shift) << 8);
+    std::memcpy(out + 2 * i, &both, sizeof(both));
+    all |= in[i];
+  }
+  return all;
+}
+
+// Sum j has the values j, j + 16, j + 32, ... at every level of SIMD.
+constexpr std::size_t kSums = 16;
+
+// Adds the squares of whole rounds of kSums values and returns how many these are.
+std::size_t AddRounds(const float* x, const float* y, std::size_t n, float* xs, float* ys) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)x, (void)y, (void)n, (void)xs, (void)ys;
+  return 0;
+#else
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  const hn::FixedTag<float, 8> d;
+#else
+  const hn::FixedTag<float, 4> d;
+#endif
+  constexpr std::size_t kWidth = hn::MaxLanes(d);
+  const auto zero = hn::Zero(d);
+  for (std::size_t part = 0; part < kSums; part += 2 * kWidth) {
+    auto x0 = zero, x1 = zero, y0 = zero, y1 = zero;
+    for (std::size_t i = part; i < n / kSums * kSums; i += kSums) {
+      const auto u0 = hn::LoadU(d, x + i), u1 = hn::LoadU(d, x + i + kWidth);
+      const auto v0 = hn::LoadU(d, y + i), v1 = hn::LoadU(d, y + i + kWidth);
+      x0 = hn::Add(x0, hn::Mul(u0, u0));
+      x1 = hn::Add(x1, hn::Mul(u1, u1));
+      y0 = hn::Add(y0, hn::Mul(v0, v0));
+      y1 = hn::Add(y1, hn::Mul(v1, v1));
+    }
+    hn::StoreU(x0, d, xs + part);
+    hn::StoreU(x1, d, xs + part + kWidth);
+    hn::StoreU(y0, d, ys + part);
+    hn::StoreU(y1, d, ys + part + kWidth);
+  }
+  return n / kSums * kSums;
+#endif
+}
+
+void SquaresOfBothImpl(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {
+  float xs[kSums] = {}, ys[kSums] = {};
+  for (std::size_t i = AddRounds(x, y, n, xs, ys); i < n; ++i) {
+    xs[i % kSums] += x[i] * x[i];
+    ys[i % kSums] += y[i] * y[i];
+  }
+  *of_x = *of_y = 0;
+  for (const float one : xs) *of_x += one;
+  for (const float one : ys) *of_y += one;
+}
+
 double SquaresImpl(const float* x, std::size_t n) { return SquaresOf<false>(x, nullptr, n); }
 
 double SquaredDifferencesImpl(const float* x, const float* y, std::size_t n) {
@@ -374,6 +444,9 @@ HWY_EXPORT(SubtractHalfImpl);
 HWY_EXPORT(AddToHalfImpl);
 HWY_EXPORT(SquaresImpl);
 HWY_EXPORT(SquaredDifferencesImpl);
+HWY_EXPORT(SquaresOfBothImpl);
+HWY_EXPORT(JoinBytesImpl);
+HWY_EXPORT(SplitBytesImpl);
 HWY_EXPORT(ToHalfImpl);
 HWY_EXPORT(FromHalfImpl);
 HWY_EXPORT(ToBf16Impl);
@@ -428,6 +501,18 @@ double Squares(const float* x, std::size_t n) { return HWY_DYNAMIC_DISPATCH(Squa
 
 double SquaredDifferences(const float* x, const float* y, std::size_t n) {
   return HWY_DYNAMIC_DISPATCH(SquaredDifferencesImpl)(x, y, n);
+}
+
+void JoinBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(JoinBytesImpl)(in, n, shift, out);
+}
+
+std::uint8_t SplitBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* out) {
+  return HWY_DYNAMIC_DISPATCH(SplitBytesImpl)(in, n, shift, out);
+}
+
+void SquaresOfBoth(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {
+  HWY_DYNAMIC_DISPATCH(SquaresOfBothImpl)(x, y, n, of_x, of_y);
 }
 
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half) {

@@ -55,10 +55,19 @@ std::uint32_t SubtractHalf(const float* x, const std::byte* m, float factor, std
 std::uint32_t AddToHalf(const float* delta, const std::byte* m, float factor, float next_factor,
                         std::size_t n, std::byte* next);
 
+// Byte i of `out` becomes byte 2 i of `in` with byte 2 i + 1 in front of it, both below 2^shift.
+// n: bytes of `out`; shift 1 to 4.
+void JoinBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* out);
+// The opposite; n: bytes of `in`. Returns all of them together (bitwise or).
+std::uint8_t SplitBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* out);
+
 // The sum of squares of x, and of the differences x - y, in double: value i in sum i mod 8, but
 // those of an incomplete last eight in sum 0, then the sums in order. device_stats.cc has the same
 // order.
 double Squares(const float* x, std::size_t n);
+// Of x and of y, in float: a quarter of the time, for what need not be exact. Infinite or 0 where
+// squares leave the range of floats.
+void SquaresOfBoth(const float* x, const float* y, std::size_t n, float* of_x, float* of_y);
 double SquaredDifferences(const float* x, const float* y, std::size_t n);
 
 // half = fp16(x * factor), and back: x = half * factor, of finite values. `factor` is a

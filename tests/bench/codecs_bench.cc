@@ -74,6 +74,8 @@ const char* const kSpecs[] = {
     "aqsgd:bits=3,m=8",
     "aqsgd:bits=3,channels=on",
     "aqsgd+rans:bits=3,channels=on",
+    "aqsgd+zstd:bits=3",
+    "aqsgd+zstd:bits=3,channels=on",
     "aqsgd:delta=dithered:step=1",
     "aqsgd:delta=dithered:step=0.7/channels=on",
     "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4",

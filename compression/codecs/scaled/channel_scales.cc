@@ -9,7 +9,7 @@
 namespace shoal::compression {
 namespace {
 
-constexpr std::size_t kTokensLooked = 256;
+constexpr std::size_t kTokensLooked = 64;  // at least; the rms is within a tenth
 constexpr std::size_t kTokensMin = 16;
 
 }  // namespace
