@@ -118,8 +118,8 @@ std::string BoundaryText(const Json& end) {
     parts.push_back(net::PeerLabel("boundaries[].mode", mode));
   }
   if (At(end, "relativeDelta").is_number()) {
-    parts.push_back("samples change by " + PercentText(end, "relativeDelta") + " (last " +
-                    PercentText(end, "lastRelativeDelta") + ")");
+    parts.push_back("tokens change by " + PercentText(end, "relativeDelta") + " (a tenth by " +
+                    PercentText(end, "relativeDeltaP90") + " or more)");
   }
   for (const auto& [key, side] :
        {std::pair{"forwardError", "sender"}, std::pair{"backwardError", "receiver"}}) {

@@ -28,6 +28,18 @@ std::string Epoch(const StatusSnapshot& snapshot) {
 
 std::string Name(const BoundaryStats& end) { return "boundary " + std::to_string(end.boundary); }
 
+// As DeltaGuard judges.
+double Change(const BoundaryStats& end) {
+  return compression::DeltaGuard::Change(end.relative_delta.average,
+                                         end.relative_delta_p90.average);
+}
+
+std::string Changes(const BoundaryStats& end) {
+  return "half of the tokens change by " + Percent(end.relative_delta.average) +
+         " of their size or more between visits, a tenth by " +
+         Percent(end.relative_delta_p90.average) + " or more";
+}
+
 bool Guarded(const BoundaryStats& end) { return end.mode && *end.mode != DeltaMode::kDelta; }
 
 void CheckGuard(const BoundaryStats& end, std::vector<HealthEntry>* health) {
@@ -37,8 +49,7 @@ void CheckGuard(const BoundaryStats& end, std::vector<HealthEntry>* health) {
                      (*end.mode == DeltaMode::kFull ? "whole activations instead of changes"
                                                     : "changes with twice the bits");
   if (end.relative_delta.messages > 0) {
-    text += ": samples change by " + Percent(end.relative_delta.average) +
-            " of their size between visits";
+    text += ": " + Changes(end);
   }
   health->push_back({"delta_guard", text,
                      "lower optimizer.learning_rate in run.toml, unless the model learns from "
@@ -48,13 +59,12 @@ void CheckGuard(const BoundaryStats& end, std::vector<HealthEntry>* health) {
 void CheckDelta(const StatusSnapshot& snapshot, const BoundaryStats& end,
                 std::vector<HealthEntry>* health) {
   if (Guarded(end) || snapshot.epochs < kJudgedFrom_epochs || end.relative_delta.messages == 0 ||
-      !(end.relative_delta.average > compression::DeltaGuard::kWide)) {
+      !(Change(end) > compression::DeltaGuard::kWide)) {
     return;
   }
   health->push_back(
       {"delta_large",
-       "in " + Epoch(snapshot) + " samples still change by " + Percent(end.relative_delta.average) +
-           " of their size between visits at " + Name(end) + ": aqsgd gains little",
+       "in " + Epoch(snapshot) + " at " + Name(end) + " " + Changes(end) + ": aqsgd gains little",
        "lower optimizer.learning_rate in run.toml, or give codecs.forward more bits"});
 }
 

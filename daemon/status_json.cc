@@ -177,6 +177,7 @@ StatusList BoundariesValues(const StatusSnapshot& snapshot) {
         {"mode", end.mode ? StatusValue(compression::DeltaModeName(*end.mode)) : StatusValue()},
         {"relativeDelta", Average(end.relative_delta)},
         {"lastRelativeDelta", Last(end.relative_delta)},
+        {"relativeDeltaP90", Average(end.relative_delta_p90)},
         {"forwardError", Average(end.forward_error)},
         {"lastForwardError", Last(end.forward_error)},
         {"backwardError", Average(end.backward_error)},

@@ -24,11 +24,9 @@ std::string_view DeltaModeName(DeltaMode mode) {
 void CodingStats::Add(const CodingStats& other) {
   values += other.values;
   errors += other.errors;
-  based += other.based;
-  deltas += other.deltas;
+  changes.Add(other.changes);
 }
 double CodingStats::relative_error() const { return Ratio(errors, values); }
-double CodingStats::relative_delta() const { return Ratio(deltas, based); }
 
 Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward) {
   if (forward.keeps_residual()) {

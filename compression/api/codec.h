@@ -20,6 +20,7 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
+#include "compression/api/token_changes.h"
 
 namespace shoal::compression {
 
@@ -63,18 +64,16 @@ struct SampleToDecode {
   std::span<const std::byte> m;  // the same image, if `delta` and wanted
 };
 
-// Sums of squares over a fixed share of the values (blocks chosen by position, the same for all
-// members), so that ratios of them estimate those of the whole message.
 struct CodingStats {
-  double values = 0;  // of x, all samples
-  double errors = 0;  // of x - decoded, all samples
-  double based = 0;   // of x, samples with an m
-  double deltas = 0;  // of x - m, samples with an m
+  // Sums of squares over a fixed share of the values (blocks chosen by position, the same for both
+  // members), so that their ratio estimates that of the whole message.
+  double values = 0;     // of x
+  double errors = 0;     // of x - decoded
+  TokenChanges changes;  // of all tokens of samples with an m
 
   void Add(const CodingStats& other);
-  // ||x - decoded|| / ||x||, ||x - m|| / ||x||; 0 where nothing was seen.
+  // ||x - decoded|| / ||x||; 0 where nothing was seen.
   double relative_error() const;
-  double relative_delta() const;
 };
 
 class StatefulCodec;

@@ -6,26 +6,44 @@
 
 namespace shoal::compression {
 
-void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
-                const float* decoded, const float* delta, CodingStats* stats) {
-  if (!Counted(sample, block)) return;
-  const double values = Squares(x.data(), x.size());
-  stats->values += values;
-  stats->errors += SquaredDifferences(x.data(), decoded, x.size());
-  if (delta == nullptr) return;
-  stats->based += values;
-  stats->deltas += Squares(delta, x.size());
-}
-
-void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
-                 const float* delta, CodingStats* stats) {
+void CountErrors(std::size_t sample, std::span<const float> x, const float* decoded,
+                 CodingStats* stats) {
   CodingStats one;
   for (std::size_t first = 0; first < x.size(); first += kStatsBlock) {
-    CountBlock(sample, first / kStatsBlock,
-               x.subspan(first, std::min(kStatsBlock, x.size() - first)), decoded + first,
-               delta == nullptr ? nullptr : delta + first, &one);
+    if (!Counted(sample, first / kStatsBlock)) continue;
+    const std::size_t count = std::min(kStatsBlock, x.size() - first);
+    one.values += Squares(x.data() + first, count);
+    one.errors += SquaredDifferences(x.data() + first, decoded + first, count);
   }
   stats->Add(one);
+}
+
+namespace {
+
+// Whether squares were neither too large nor too small for sums in float.
+bool InRange(float sum) { return sum >= 0x1p-80F && sum <= 0x1p120F; }
+
+}  // namespace
+
+void TokenCounter::Add(const float* x, const float* delta, std::size_t count) {
+  for (std::size_t first = 0; first < count;) {
+    const std::size_t run = std::min(hidden_ - seen_, count - first);
+    float values = 0, change = 0;
+    SquaresOfBoth(x + first, delta + first, run, &values, &change);
+    if (InRange(values) && InRange(change)) {
+      values_ += values;
+      change_ += change;
+    } else {
+      values_ += Squares(x + first, run);
+      change_ += Squares(delta + first, run);
+    }
+    seen_ += run;
+    first += run;
+    if (seen_ < hidden_) return;
+    changes_->Count(change_, values_);
+    seen_ = 0;
+    values_ = change_ = 0;
+  }
 }
 
 }  // namespace shoal::compression

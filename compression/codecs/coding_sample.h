@@ -1,9 +1,11 @@
-// What CodingStats look at: one block of so many of each sample. Pure. Thread: any.
+// What CodingStats look at: the errors of one block of so many of each sample, the changes of all
+// tokens. Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_CODECS_CODING_SAMPLE_H_
 #define SHOAL_COMPRESSION_CODECS_CODING_SAMPLE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "compression/api/codec.h"
@@ -16,13 +18,25 @@ inline constexpr std::size_t kStatsShare = 8;     // one block of so many is loo
 inline bool Counted(std::size_t sample, std::size_t block) {
   return (sample + block) % kStatsShare == 0;
 }
-// Adds a block to `stats` if it is one of the share that is looked at. `delta` is null for samples
-// without m. `block` counts the blocks of a sample.
-void CountBlock(std::size_t sample, std::size_t block, std::span<const float> x,
-                const float* decoded, const float* delta, CodingStats* stats);
-// All blocks of a sample.
-void CountSample(std::size_t sample, std::span<const float> x, const float* decoded,
-                 const float* delta, CodingStats* stats);
+// The errors of a sample.
+void CountErrors(std::size_t sample, std::span<const float> x, const float* decoded,
+                 CodingStats* stats);
+
+// Counts the tokens of one sample with an m, whose values come in order in runs that may end
+// within a token.
+class TokenCounter {
+ public:
+  TokenCounter(std::uint32_t hidden, TokenChanges* changes) : hidden_(hidden), changes_(changes) {}
+
+  // The next `count` values and their changes.
+  void Add(const float* x, const float* delta, std::size_t count);
+
+ private:
+  const std::size_t hidden_;
+  TokenChanges* const changes_;
+  std::size_t seen_ = 0;  // values of the token at hand
+  double values_ = 0, change_ = 0;
+};
 
 }  // namespace shoal::compression
 

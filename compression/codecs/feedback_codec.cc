@@ -97,7 +97,7 @@ Result<std::size_t> FeedbackCodec::Encode(std::span<const SampleToEncode> sample
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, inner_->Encode(sources, shape, key, out, made));
   for (std::size_t s = 0; s < samples.size(); ++s) {
-    if (stats != nullptr) CountSample(s, sources[s], made[s].data(), nullptr, stats);
+    if (stats != nullptr) CountErrors(s, sources[s], made[s].data(), stats);
     for (std::size_t i = 0; i < n; ++i) made[s][i] = sums[s][i] - made[s][i];
     next_residual[s] = MakeResidualImage(made[s], shape);
   }

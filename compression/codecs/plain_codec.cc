@@ -39,7 +39,7 @@ class PlainMessageCodec : public MessageCodec {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                            codec_->Encode(sources, shape, key, out, decoded));
     for (std::size_t i = 0; i < decoded.size(); ++i) {
-      CountSample(i, sources[i], decoded[i].data(), nullptr, stats);
+      CountErrors(i, sources[i], decoded[i].data(), stats);
     }
     return bytes;
   }

@@ -31,6 +31,7 @@ void Launch(const RawJob& job, cudaStream_t stream);
 void Launch(const SelectJob& job, cudaStream_t stream);
 void Launch(const StatsJob& job, cudaStream_t stream);
 void Launch(const TileJob& job, cudaStream_t stream);
+void Launch(const TokenJob& job, cudaStream_t stream);
 
 inline constexpr std::uint32_t kThreads = 128;
 inline constexpr std::uint32_t kWarp = 32;
@@ -66,6 +67,9 @@ inline void SkipSamples(ImageJob& job, std::uint32_t count) {
 }
 inline void SkipSamples(StatsJob& job, std::uint32_t count) {
   job.sums += std::size_t{count} * job.blocks * kStatsLanes;
+}
+inline void SkipSamples(TokenJob& job, std::uint32_t count) {
+  job.sums += std::size_t{count} * job.tokens * kStatsLanes;
 }
 
 // Calls launch(job, grid) for the samples of a job, as many at once as a grid takes.

@@ -1,5 +1,6 @@
 #include "compression/device/device_stats.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "compression/codecs/coding_sample.h"
@@ -8,47 +9,91 @@ namespace shoal::compression {
 namespace {
 
 constexpr std::string_view kSumsSlot = "sums";
+constexpr std::string_view kTokensSlot = "tokens";
 
-// What the lanes of one block found, in their order.
-CodingStats OfBlock(std::span<const LaneSums> lanes, bool based) {
-  CodingStats block;
-  for (const LaneSums& sums : lanes) {
-    block.values += sums.values;
-    block.errors += sums.errors;
-    block.deltas += sums.deltas;
-  }
-  if (based) block.based = block.values;
-  return block;
+// Blocks of a sample that can count.
+std::size_t CountedBlocks(const DeviceContext& context, std::size_t block) {
+  const std::size_t all = (context.shape.values() + block - 1) / block;
+  return (all + kStatsShare - 1) / kStatsShare;
 }
 
-}  // namespace
-
-Status CountOnDevice(const DeviceContext& context, int bits, std::size_t block,
-                     std::span<const DeviceSample> samples, CodingStats* stats) {
-  const std::size_t all = (context.shape.values() + block - 1) / block;
-  const std::size_t blocks = (all + kStatsShare - 1) / kStatsShare;
-  const std::size_t lanes = blocks * kStatsLanes;
-  std::vector<LaneSums> sums(samples.size() * lanes);
+// Errors of the samples: sums of lanes to `sums`, once the queue was waited for.
+Status RunErrors(const DeviceContext& context, std::size_t block,
+                 std::span<const DeviceSample> samples, std::vector<LaneSums>* sums) {
+  const std::size_t blocks = CountedBlocks(context, block);
+  sums->resize(samples.size() * blocks * kStatsLanes);
   SHOAL_ASSIGN_OR_RETURN(std::byte* const at,
-                         context.scratch->Reserve(kSumsSlot, sums.size() * sizeof(LaneSums)));
-  SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
+                         context.scratch->Reserve(kSumsSlot, sums->size() * sizeof(LaneSums)));
   auto job = JobOf<StatsJob>(context, samples.size());
-  job.bits = static_cast<std::uint8_t>(bits);
   job.hidden = context.shape.hidden;
   job.block = static_cast<std::uint32_t>(block);
   job.share = static_cast<std::uint32_t>(kStatsShare);
   job.blocks = static_cast<std::uint32_t>(blocks);
   job.sums = reinterpret_cast<LaneSums*>(at);
   context.queue->Run(job);
-  context.queue->ToHost(sums.data(), at, sums.size() * sizeof(LaneSums));
-  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    CodingStats sample;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      const auto of_block = std::span(sums).subspan(i * lanes + b * kStatsLanes, kStatsLanes);
-      sample.Add(OfBlock(of_block, samples[i].m != nullptr));
+  context.queue->ToHost(sums->data(), at, sums->size() * sizeof(LaneSums));
+  return Status::Ok();
+}
+
+// The same of the changes of all tokens.
+Status RunTokens(const DeviceContext& context, int bits, std::span<const DeviceSample> samples,
+                 std::vector<TokenSums>* sums) {
+  sums->resize(samples.size() * context.shape.tokens * kStatsLanes);
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const at,
+                         context.scratch->Reserve(kTokensSlot, sums->size() * sizeof(TokenSums)));
+  auto job = JobOf<TokenJob>(context, samples.size());
+  job.bits = static_cast<std::uint8_t>(bits);
+  job.hidden = context.shape.hidden;
+  job.tokens = context.shape.tokens;
+  job.sums = reinterpret_cast<TokenSums*>(at);
+  context.queue->Run(job);
+  context.queue->ToHost(sums->data(), at, sums->size() * sizeof(TokenSums));
+  return Status::Ok();
+}
+
+// What the lanes of a sample found, in their order.
+void AddErrors(std::span<const LaneSums> lanes, CodingStats* stats) {
+  CodingStats sample;
+  for (std::size_t first = 0; first < lanes.size(); first += kStatsLanes) {
+    CodingStats block;
+    for (const LaneSums& sums : lanes.subspan(first, kStatsLanes)) {
+      block.values += sums.values;
+      block.errors += sums.errors;
     }
-    stats->Add(sample);
+    sample.Add(block);
+  }
+  stats->Add(sample);
+}
+
+void AddTokens(std::span<const TokenSums> lanes, TokenChanges* changes) {
+  for (std::size_t first = 0; first < lanes.size(); first += kStatsLanes) {
+    TokenSums token;
+    for (const TokenSums& sums : lanes.subspan(first, kStatsLanes)) {
+      token.values += sums.values;
+      token.change += sums.change;
+    }
+    changes->Count(token.change, token.values);
+  }
+}
+
+}  // namespace
+
+Status CountOnDevice(const DeviceContext& context, int bits, std::size_t block,
+                     std::span<const DeviceSample> samples, CodingStats* stats) {
+  const bool based = std::any_of(samples.begin(), samples.end(),
+                                 [](const DeviceSample& sample) { return sample.m != nullptr; });
+  std::vector<LaneSums> errors;
+  std::vector<TokenSums> tokens;
+  SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
+  SHOAL_RETURN_IF_ERROR(RunErrors(context, block, samples, &errors));
+  if (based) SHOAL_RETURN_IF_ERROR(RunTokens(context, bits, samples, &tokens));
+  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+  const std::size_t of_errors = CountedBlocks(context, block) * kStatsLanes;
+  const std::size_t of_tokens = std::size_t{context.shape.tokens} * kStatsLanes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    AddErrors(std::span(errors).subspan(i * of_errors, of_errors), stats);
+    if (samples[i].m == nullptr) continue;
+    AddTokens(std::span(tokens).subspan(i * of_tokens, of_tokens), &stats->changes);
   }
   return Status::Ok();
 }

@@ -13,8 +13,8 @@
 namespace shoal::compression {
 
 // Adds samples of which `x` was sent and `values` (null: the 16-bit image next_m) is what the
-// receiver gets; m, where there is one, is an image of `bits` bits. `block`: values of a block, as
-// in CountBlock.
+// receiver gets; m, where there is one, is an image of `bits` bits. `block`: values of a block, of
+// which one in kStatsShare is looked at for errors.
 Status CountOnDevice(const DeviceContext& context, int bits, std::size_t block,
                      std::span<const DeviceSample> samples, CodingStats* stats);
 

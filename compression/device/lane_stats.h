@@ -19,9 +19,6 @@ SHOAL_LANE void AddSquares(const StatsJob& job, const DeviceSample& sample, std:
   const double error = double{x} - double{decoded};
   sums.values = sums.values + double{x} * double{x};
   sums.errors = sums.errors + error * error;
-  if (sample.m == nullptr) return;
-  const float delta = x - ImageValue(sample.m, job.bits, job.hidden, position, unused);
-  sums.deltas = sums.deltas + double{delta} * double{delta};
 }
 
 // The part of lane `lane` of the `counted`-th block that counts. What is left of a block behind
@@ -41,6 +38,31 @@ SHOAL_LANE LaneSums SumLane(const StatsJob& job, const DeviceSample& sample, std
   }
   for (std::uint32_t i = whole; lane == 0 && i < count; ++i) {
     AddSquares(job, sample, start + i, sums);
+  }
+  return sums;
+}
+
+SHOAL_LANE void AddChange(const TokenJob& job, const DeviceSample& sample, std::uint32_t position,
+                          TokenSums& sums) {
+  Extremes unused;
+  const float x = sample.x[position];
+  const float change = x - ImageValue(sample.m, job.bits, job.hidden, position, unused);
+  sums.values = sums.values + double{x} * double{x};
+  sums.change = sums.change + double{change} * double{change};
+}
+
+// The part of lane `lane` of a token, as SumLane has those of a block.
+SHOAL_LANE TokenSums SumToken(const TokenJob& job, const DeviceSample& sample, std::uint32_t token,
+                              std::uint32_t lane) {
+  TokenSums sums;
+  if (sample.m == nullptr) return sums;
+  const std::uint32_t start = token * job.hidden;
+  const std::uint32_t whole = job.hidden / kStatsLanes * kStatsLanes;
+  for (std::uint32_t i = lane; i < whole; i += kStatsLanes) {
+    AddChange(job, sample, start + i, sums);
+  }
+  for (std::uint32_t i = whole; lane == 0 && i < job.hidden; ++i) {
+    AddChange(job, sample, start + i, sums);
   }
   return sums;
 }

@@ -14,11 +14,24 @@ __global__ void __launch_bounds__(kThreads) SumLanes(StatsJob job) {
   job.sums[at] = SumLane(job, job.samples[blockIdx.y], counted, thread % kStatsLanes);
 }
 
+__global__ void __launch_bounds__(kThreads) SumTokens(TokenJob job) {
+  const std::uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
+  const std::uint32_t token = thread / kStatsLanes;
+  if (token >= job.tokens) return;
+  const std::size_t at = std::size_t{blockIdx.y} * job.tokens * kStatsLanes + thread;
+  job.sums[at] = SumToken(job, job.samples[blockIdx.y], token, thread % kStatsLanes);
+}
+
 }  // namespace
 
 void Launch(const StatsJob& job, cudaStream_t stream) {
   InParts(job, std::uint64_t{job.blocks} * kStatsLanes,
           [&](const StatsJob& part, dim3 grid) { SumLanes<<<grid, kThreads, 0, stream>>>(part); });
+}
+
+void Launch(const TokenJob& job, cudaStream_t stream) {
+  InParts(job, std::uint64_t{job.tokens} * kStatsLanes,
+          [&](const TokenJob& part, dim3 grid) { SumTokens<<<grid, kThreads, 0, stream>>>(part); });
 }
 
 }  // namespace shoal::compression

@@ -175,12 +175,18 @@ constexpr StatusField kFields[] = {
                 "full=whole activations, as changes are too large")
         .Metric("shoal_boundary_mode", "", "1 for the way that samples with m are sent."),
     Number("boundaries[].relativeDelta", kNone,
-           "Size of a sample's change since its last visit against the sample, recent average.")
-        .Label("change of samples")
+           "A token's change since its sample's last visit against the token: median of a "
+           "message's tokens, recent average.")
+        .Label("change of tokens")
         .Metric("shoal_boundary_relative_delta"),
     Number("boundaries[].lastRelativeDelta", kNone,
-           "Size of a sample's change against the sample, in the last message.")
+           "Median change of the last message's tokens against the tokens.")
         .Label("last"),
+    Number("boundaries[].relativeDeltaP90", kNone,
+           "A token's change against the token: 90th percentile of a message's tokens, recent "
+           "average.")
+        .Label("a tenth above")
+        .Metric("shoal_boundary_relative_delta_p90"),
     Number("boundaries[].forwardError", kNone,
            "Relative coding error of sent activations, recent average.")
         .Label("error of what is sent")

@@ -269,13 +269,13 @@ function showEnds(v) {
   $("ends-box").style.display = ends.length ? "" : "none";
   const of = name => label("boundaries[]." + name);
   const head = [label("links[].name"), ...["boundary", "side", "mode", "relativeDelta",
-                "lastRelativeDelta", "forwardError", "firstVisits", "deltaHits", "resends"].map(of)];
+                "relativeDeltaP90", "forwardError", "firstVisits", "deltaHits", "resends"].map(of)];
   show("ends", headRow(head), ...ends.map(e => {
     const sender = e.side === "sender";
     const low = sender ? null : e.lowRank;
     const mode = low ? `${part(low.ratio)} low rank` : e.mode || "–";
     const cells = [e.from.name, e.boundary, label("boundaries[].side", e.side), mode,
-                   part(e.relativeDelta ?? NaN), part(e.lastRelativeDelta ?? NaN),
+                   part(e.relativeDelta ?? NaN), part(e.relativeDeltaP90 ?? NaN),
                    part((sender ? e.forwardError : e.backwardError) ?? NaN), e.firstVisits,
                    e.deltaHits, e.resends];
     const mark = !low && e.mode && e.mode !== "delta" ? {class: "wait"} : {};

@@ -62,7 +62,9 @@ void SentStats::Count(const compression::CodingStats& stats) {
   if (stats.values > 0) {
     (forward_ ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
   }
-  if (stats.based > 0) seen_->relative_delta.Add(stats.relative_delta());
+  if (stats.changes.tokens() == 0) return;
+  seen_->relative_delta.Add(stats.changes.median());
+  seen_->relative_delta_p90.Add(stats.changes.p90());
 }
 
 void SentStats::AddVisits(std::uint64_t samples, std::uint64_t deltas) {

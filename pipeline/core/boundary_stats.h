@@ -49,8 +49,9 @@ struct BoundaryStats {
   storage::BoundarySide side = storage::BoundarySide::kSender;
   // How the newest message sent those samples that have an m. Nothing before it, or without m.
   std::optional<compression::DeltaMode> mode;
-  RecentRatio relative_delta;  // sender: ||x - m|| / ||x|| of messages with an m
-  RecentRatio forward_error;   // sender: ||x - decoded|| / ||x||
+  // Sender: ||x - m|| / ||x|| of a message's tokens with an m, their median and 90th percentile.
+  RecentRatio relative_delta, relative_delta_p90;
+  RecentRatio forward_error;  // sender: ||x - decoded|| / ||x||
   // Receiver: the same of gradients (and what is fed back to them), measured on some messages.
   RecentRatio backward_error;
   RecentRatio without_m;  // both: part of a message's samples that travelled without m

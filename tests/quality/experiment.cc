@@ -268,7 +268,7 @@ class CodingCounter {
     }
     const compression::CodingStats sent = Since(forward, &forward_);
     const compression::CodingStats returned = Since(backward, &backward_);
-    if (sent.based > 0) epoch->delta_norm = sent.relative_delta();
+    if (sent.changes.tokens() > 0) epoch->delta_norm = sent.changes.median();
     if (sent.values > 0) epoch->received_error = sent.relative_error();
     if (returned.values > 0) epoch->gradient_error = returned.relative_error();
   }
@@ -277,8 +277,7 @@ class CodingCounter {
   static compression::CodingStats Since(const compression::CodingStats& now,
                                         compression::CodingStats* before) {
     const compression::CodingStats was = std::exchange(*before, now);
-    return {now.values - was.values, now.errors - was.errors, now.based - was.based,
-            now.deltas - was.deltas};
+    return {now.values - was.values, now.errors - was.errors, now.changes.Since(was.changes)};
   }
   compression::CodingStats forward_, backward_;
 };

@@ -103,7 +103,9 @@ Result<std::size_t> AqsgdCodec::EncodeFirsts(Group<SampleToEncode>* group,
       parts_.m.Read(m, context.shape, delta);
       for (std::size_t j = 0; j < n; ++j) delta[j] = sources[i][j] - delta[j];
     }
-    CountSample(i, sources[i], decoded[i].data(), m.empty() ? nullptr : delta.data(), stats);
+    CountErrors(i, sources[i], decoded[i].data(), stats);
+    if (m.empty()) continue;
+    TokenCounter(context.shape.hidden, &stats->changes).Add(sources[i].data(), delta.data(), n);
   }
   return bytes;
 }

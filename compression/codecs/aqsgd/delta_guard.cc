@@ -9,12 +9,14 @@ constexpr double kWeight = 1.0 / 16;  // of the newest message
 
 }  // namespace
 
+double DeltaGuard::Change(double median, double p90) { return std::max(median, p90 / 2); }
+
 void DeltaGuard::Observe(const CodingStats& stats) {
-  if (!(stats.based > 0)) {
+  if (stats.changes.tokens() == 0) {
     first_visits_ += stats.values > 0 ? 1 : 0;
     return;
   }
-  const double now = stats.relative_delta();
+  const double now = Change(stats.changes.median(), stats.changes.p90());
   average_ = average_ == 0 ? now : average_ + kWeight * (now - average_);
   if (++seen_ < kPatience) return;
   DeltaMode next = mode_;

@@ -103,26 +103,22 @@ Result<int> EncodeSample(BucketWriter* writer, std::size_t index, const SampleTo
   float* delta = scratch.data();
   std::byte* halves = image->data() + kMImageHeaderBytes;
   std::uint32_t most = 0;
+  TokenCounter tokens(context.shape.hidden, stats == nullptr ? nullptr : &stats->changes);
   for (std::size_t first = 0; first < n; first += blocks.size) {
     const std::size_t count = std::min(blocks.size, n - first);
     const float* x = sample.values.data() + first;
     const std::uint32_t largest =
         SubtractHalf(x, MFormat::Halves(sample.m) + 2 * first, base, count, delta);
     SHOAL_RETURN_IF_ERROR(CheckMagnitude(largest, kMagnitudeMax, context.spec));
-    const bool counted = stats != nullptr && Counted(index, first / blocks.size);
-    if (counted) {
-      const double values = Squares(x, count);
-      stats->values += values;
-      stats->based += values;
-      stats->deltas += Squares(delta, count);
-    }
+    if (stats != nullptr) tokens.Add(x, delta, count);
     blocks.scaler.Down(first, count, delta);
     SHOAL_RETURN_IF_ERROR(writer->Block(index, first, count, delta, kDeltaMax));
     writer->Levels(delta);
     blocks.scaler.Up(first, count, delta);
     most = std::max(most, AdvanceBlock(sample.m, first, count, 0, delta, halves));
-    if (counted) {
+    if (stats != nullptr && Counted(index, first / blocks.size)) {
       FromHalf(halves + 2 * first, 1.0F, count, delta);
+      stats->values += Squares(x, count);
       stats->errors += SquaredDifferences(x, delta, count);
     }
   }
@@ -266,17 +262,15 @@ Result<std::size_t> EncodeDeltas(const PlainCodec& codec, const MFormat& m,
     sources.push_back(delta);
     decoded.push_back(delta);
     if (stats == nullptr) continue;
-    CodingStats one;
-    CountSample(i, samples[i].values, samples[i].values.data(), delta.data(), &one);
-    stats->based += one.based;
-    stats->deltas += one.deltas;
+    TokenCounter(context.shape.hidden, &stats->changes)
+        .Add(samples[i].values.data(), delta.data(), n);
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                          codec.Encode(sources, context.shape, context.key, out, decoded));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
                            Advance(m, samples[i].m, context, stats != nullptr, decoded[i]));
-    if (stats != nullptr) CountSample(i, samples[i].values, decoded[i].data(), nullptr, stats);
+    if (stats != nullptr) CountErrors(i, samples[i].values, decoded[i].data(), stats);
   }
   return bytes;
 }

@@ -157,7 +157,7 @@ Result<std::size_t> LowRankCodec::EncodeElse(std::span<const std::span<const flo
   header.values = samples.size() * n;
   WriteHeader(header, out.data());
   for (std::size_t i = 0; i < decoded.size(); ++i) {
-    CountSample(i, samples[i], decoded[i].data(), nullptr, stats);
+    CountErrors(i, samples[i], decoded[i].data(), stats);
   }
   return kHeaderBytes + bytes;
 }
@@ -190,7 +190,7 @@ double SquaresOf(std::span<const float> matrix, std::size_t sample_values) {
   CodingStats stats;
   for (std::size_t at = 0; at < matrix.size(); at += sample_values) {
     const auto sample = matrix.subspan(at, sample_values);
-    CountSample(at / sample_values, sample, sample.data(), nullptr, &stats);
+    CountErrors(at / sample_values, sample, sample.data(), &stats);
   }
   return stats.values;
 }

@@ -20,9 +20,9 @@
 
 namespace shoal::compression {
 
-using DeviceJob =
-    std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob, EnergyJob,
-                 EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob, StatsJob, TileJob>;
+using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
+                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob,
+                               StatsJob, TileJob, TokenJob>;
 
 }  // namespace shoal::compression
 

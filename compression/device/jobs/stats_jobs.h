@@ -15,15 +15,12 @@ namespace shoal::compression {
 struct LaneSums {
   double values = 0;
   double errors = 0;
-  double deltas = 0;
 };
 // Lane l of a block has its values l, l + 8, l + 16, ...
 inline constexpr std::uint32_t kStatsLanes = 8;
 
-// Of the samples' x, of x - `values` (x - next_m, 16 bits, where null), of x - m where there is
-// one.
+// Of the samples' x and of x - `values` (x - next_m, 16 bits, where null).
 struct StatsJob {
-  std::uint8_t bits = 16;    // of a value in m
   std::uint32_t hidden = 1;  // of m
   std::uint32_t block = 0;   // values
   std::uint32_t share = 1;   // block b of sample i counts if i + b is a multiple of it
@@ -32,6 +29,24 @@ struct StatsJob {
   std::uint32_t count = 0;   // samples of this job
   const DeviceSample* samples = nullptr;
   LaneSums* sums = nullptr;      // kStatsLanes per counted block, `blocks` blocks per sample
+  Extremes* extremes = nullptr;  // unused
+};
+
+// The squares of a token and of its change that one lane adds up, in the order of the CPU.
+struct TokenSums {
+  double values = 0;
+  double change = 0;
+};
+
+// Of every token's x and x - m; 0 in samples without m.
+struct TokenJob {
+  std::uint8_t bits = 16;    // of a value in m
+  std::uint32_t hidden = 1;  // values of a token
+  std::uint32_t tokens = 0;  // of a sample
+  std::uint32_t values = 0;  // of a sample, below 2^31
+  std::uint32_t count = 0;   // samples of this job
+  const DeviceSample* samples = nullptr;
+  TokenSums* sums = nullptr;     // kStatsLanes per token, `tokens` tokens per sample
   Extremes* extremes = nullptr;  // unused
 };
 

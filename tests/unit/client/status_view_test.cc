@@ -37,7 +37,8 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
 "pacing":{"mode":"auto","lineBps":18000000,"upBps":19000000},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
 "boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
- "lastRelativeDelta":0.049,"forwardError":0.0131,"lastForwardError":0.01,"backwardError":null,
+ "lastRelativeDelta":0.049,"relativeDeltaP90":0.113,
+ "forwardError":0.0131,"lastForwardError":0.01,"backwardError":null,
  "deltaHits":12,"firstVisits":4,"resends":0},
  {"boundary":1,"side":"receiver","mode":null,"relativeDelta":null}],
 "health":[{"severity":"warning","text":"the disk is slow","fix":"buy another"}]})";
@@ -59,7 +60,8 @@ constexpr const char* kPeerText =
     "pending, "
     "up to 3.00 MiB of memory; simulated step 6.3s, 6.2s without bounds\n"
     "  delta store  2.00 KiB in 16 samples (quota 1.00 GiB), 75 % hits\n"
-    "  boundary 0   samples change by 5.2 % (last 4.9 %); activations sent with error 1.3 %; "
+    "  boundary 0   tokens change by 5.2 % (a tenth by 11 % or more); activations sent with error "
+    "1.3 %; "
     "12 changes, 4 first visits\n"
     "  link          peer    up          down        ratio  sent      received  rtt      busy  "
     "queue\n"

@@ -19,6 +19,7 @@ StatusSnapshot Well() {
   end.boundary = 3;
   end.AddVisits(4, 4, DeltaMode::kDelta);
   end.relative_delta.Add(0.05);
+  end.relative_delta_p90.Add(0.1);
   end.forward_error.Add(0.01);
   s.runner.boundaries = {end};
   return s;
@@ -49,14 +50,16 @@ TEST(BoundaryHealthTest, LargeChangesCountFromTheThirdEpochOn) {
   ASSERT_EQ(health.size(), 1u);
   EXPECT_EQ(health[0].code, "delta_large");
   EXPECT_EQ(health[0].text,
-            "in epoch 3 samples still change by 31 % of their size between visits at boundary 3: "
-            "aqsgd gains little");
+            "in epoch 3 at boundary 3 half of the tokens change by 31 % of their size or more "
+            "between visits, a tenth by 10 % or more: aqsgd gains little");
   EXPECT_THAT(health[0].fix, HasSubstr("optimizer.learning_rate"));
   s.epochs = 1.9;
   EXPECT_THAT(Codes(s), IsEmpty());
   s.epochs = 2.5;
   s.runner.boundaries[0].relative_delta.average = 0.3;
   EXPECT_THAT(Codes(s), IsEmpty());
+  s.runner.boundaries[0].relative_delta_p90.average = 0.61;  // as the guard judges
+  EXPECT_THAT(Codes(s), ElementsAre("delta_large"));
 }
 
 TEST(BoundaryHealthTest, AGuardThatActedSpeaksForItself) {

@@ -154,7 +154,8 @@ TEST(StatusJson, ShowsScheduleAndBoundsInUse) {
 TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
   const Json end = Json::parse(StatusJson(Full()))["boundaries"][0];
   EXPECT_EQ(end, Json::parse(R"({"boundary":0,"side":"receiver","mode":"wide delta",
-      "relativeDelta":null,"lastRelativeDelta":null,"forwardError":null,"lastForwardError":null,
+      "relativeDelta":null,"lastRelativeDelta":null,
+      "relativeDeltaP90":null,"forwardError":null,"lastForwardError":null,
       "backwardError":0.484375,"lastBackwardError":0.25,
       "firstVisitRatio":0.25,"lastFirstVisitRatio":0.25,
       "deltaHits":3,"firstVisits":1,"resends":2,

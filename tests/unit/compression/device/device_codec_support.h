@@ -182,8 +182,7 @@ class DeviceCodecTest : public testing::TestWithParam<Where> {
     ASSERT_EQ(counted->next_m, want->next_m);
     ASSERT_EQ(counted->stats.values, want->stats.values);
     ASSERT_EQ(counted->stats.errors, want->stats.errors);
-    ASSERT_EQ(counted->stats.based, want->stats.based);
-    ASSERT_EQ(counted->stats.deltas, want->stats.deltas);
+    ASSERT_EQ(counted->stats.changes, want->stats.changes);
     const auto want_values = HostDecode(message, want->payload, *m);
     ASSERT_TRUE(want_values.ok()) << want_values.status().ToString();
     const auto got_values = Decode(message, want->payload, *m);

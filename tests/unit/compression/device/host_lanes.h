@@ -147,6 +147,15 @@ inline void RunOnHost(const ImageJob& job) {
   });
 }
 
+inline void RunOnHost(const TokenJob& job) {
+  for (std::uint32_t s = 0; s < job.count; ++s) {
+    for (std::uint32_t thread = 0; thread < job.tokens * kStatsLanes; ++thread) {
+      job.sums[std::size_t{s} * job.tokens * kStatsLanes + thread] =
+          SumToken(job, job.samples[s], thread / kStatsLanes, thread % kStatsLanes);
+    }
+  }
+}
+
 inline void RunOnHost(const StatsJob& job) {
   for (std::uint32_t s = 0; s < job.count; ++s) {
     for (std::uint32_t thread = 0; thread < job.blocks * kStatsLanes; ++thread) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace shoal::compression {
@@ -9,8 +10,8 @@ namespace {
 
 CodingStats WithDelta(double relative_delta) {
   CodingStats stats;
-  stats.values = stats.based = 4;
-  stats.deltas = 4 * relative_delta * relative_delta;
+  stats.values = 4;
+  for (int i = 0; i < 10; ++i) stats.changes.Count(relative_delta * relative_delta, 1);
   return stats;
 }
 
@@ -26,7 +27,31 @@ TEST(DeltaGuardTest, StaysWithChangesThatAreSmall) {
   EXPECT_EQ(guard.relative_delta(), 0.0);
   Observe(&guard, 0.29, kSettled);
   EXPECT_EQ(guard.mode(), DeltaMode::kDelta);
-  EXPECT_NEAR(guard.relative_delta(), 0.29, 1e-9);
+  EXPECT_NEAR(guard.relative_delta(), 0.29, 0.29 / 9);
+}
+
+// Half of the tokens change by .2 and are well; of the others most change by more than .6.
+TEST(DeltaGuardTest, ManyWildTokensCountThoughHalfAreCalm) {
+  CodingStats stats;
+  stats.values = 1;
+  for (int i = 0; i < 60; ++i) stats.changes.Count(0.2 * 0.2, 1);
+  for (int i = 0; i < 40; ++i) stats.changes.Count(0.9 * 0.9, 1);
+  DeltaGuard guard;
+  for (int i = 0; i < kSettled; ++i) guard.Observe(stats);
+  EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
+  EXPECT_NEAR(guard.relative_delta(), 0.45, 0.45 / 9);
+}
+
+// A sink holds nearly all energy of a sample: a ratio of energies over it would be .02.
+TEST(DeltaGuardTest, OneLargeTokenHidesNothing) {
+  CodingStats stats;
+  stats.values = 1;
+  stats.changes.Count(0.1, 1e4);
+  for (int i = 0; i < 127; ++i) stats.changes.Count(2, 1);  // fresh activations, as large as before
+  DeltaGuard guard;
+  for (int i = 0; i < kSettled; ++i) guard.Observe(stats);
+  EXPECT_EQ(guard.mode(), DeltaMode::kFull);
+  EXPECT_NEAR(guard.relative_delta(), std::sqrt(2), std::sqrt(2) / 9);
 }
 
 TEST(DeltaGuardTest, StepsUpAndDownOneAtATime) {
@@ -135,7 +160,7 @@ TEST(DeltaGuardTest, MessagesWithoutChangesDoNotCount) {
   Observe(&guard, 5, DeltaGuard::kPatience - 1);
   for (int i = 0; i < kSettled; ++i) guard.Observe(first_visits);
   EXPECT_EQ(guard.mode(), DeltaMode::kDelta) << "first visits were taken for patience";
-  EXPECT_NEAR(guard.relative_delta(), 5, 1e-9);
+  EXPECT_NEAR(guard.relative_delta(), 5, 5.0 / 9);
   Observe(&guard, 5, 1);
   EXPECT_EQ(guard.mode(), DeltaMode::kWideDelta);
 }
