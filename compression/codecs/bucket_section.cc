@@ -31,11 +31,16 @@ PayloadHeader BucketFormat::HeaderFor(SampleShape shape, std::size_t samples) co
 
 BucketWriter::BucketWriter(const BucketFormat& format, SampleShape shape, std::size_t samples,
                            const RandomKey& key, std::span<std::byte> out)
-    : format_(format), shape_(shape), samples_(samples), key_(key), out_(out) {
+    : format_(format),
+      shape_(shape),
+      samples_(samples),
+      key_(key),
+      out_(out),
+      codes_((format.coder == EntropyCoder::kNone ? format.code.BlockValues(shape.values())
+                                                  : samples * shape.values()) +
+             7) {
   SHOAL_CHECK(out.size() >= format.BytesMax(shape, samples));
-  const std::size_t n = shape.values();
-  const std::size_t block = format.code.BlockValues(n);
-  codes_.resize((format.coder == EntropyCoder::kNone ? block : samples * n) + 7);
+  const std::size_t block = format.code.BlockValues(shape.values());
   if (format.code.rule().rounding() == Rounding::kStochastic) noise_.resize(block);
 }
 
@@ -44,7 +49,7 @@ Status BucketWriter::Block(std::size_t sample, std::size_t first, std::size_t co
   const BucketCode& code = format_.code;
   const std::size_t n = shape_.values();
   const bool packed = format_.coder == EntropyCoder::kNone;
-  std::uint8_t* codes = codes_.data() + (packed ? 0 : sample * n + first);
+  std::uint8_t* codes = AsCodes(codes_.bytes()).data() + (packed ? 0 : sample * n + first);
   std::byte* scales =
       out_.data() + kPayloadHeaderBytes + sample * code.ScaleBytes(n) + code.ScaleBytes(first);
   if (!noise_.empty()) {
@@ -71,7 +76,7 @@ std::size_t BucketWriter::Finish() {
   const std::size_t n = shape_.values();
   if (format_.coder == EntropyCoder::kNone) return format_.BytesMax(shape_, samples_);
   const std::size_t head = kPayloadHeaderBytes + samples_ * format_.code.ScaleBytes(n);
-  return head + WriteSymbols(format_.coder, std::span(codes_).first(samples_ * n),
+  return head + WriteSymbols(format_.coder, AsCodes(codes_.bytes()).first(samples_ * n),
                              format_.code.bits(), out_.subspan(head));
 }
 
@@ -88,7 +93,7 @@ Status BucketReader::Open(std::span<const std::byte> payload) {
     for (std::size_t i = 0; i < samples_; ++i) {
       SHOAL_RETURN_IF_ERROR(code.CheckPadding(packed_ + i * code.CodeBytes(n), n, format_.spec));
     }
-    codes_.resize(code.BlockValues(n) + 7);
+    codes_ = Buffer(code.BlockValues(n) + 7);
   } else {
     const auto exponent = CheckHeader(payload, want, format_.spec);
     if (!exponent.ok()) return exponent.status();
@@ -97,8 +102,9 @@ Status BucketReader::Open(std::span<const std::byte> payload) {
                              std::to_string(payload.size()) + " bytes, expected at least " +
                              std::to_string(head) + "; drop the message and ask for it again");
     }
-    codes_.resize(samples_ * n);
-    SHOAL_RETURN_IF_ERROR(ReadSymbols(payload.subspan(head), code.bits(), codes_, format_.spec));
+    codes_ = Buffer(samples_ * n);
+    SHOAL_RETURN_IF_ERROR(
+        ReadSymbols(payload.subspan(head), code.bits(), AsCodes(codes_.bytes()), format_.spec));
   }
   scales_ = payload.data() + kPayloadHeaderBytes;
   return code.CheckScales(scales_, samples_ * n, format_.spec);
@@ -108,9 +114,10 @@ void BucketReader::Levels(std::size_t sample, std::size_t first, std::size_t cou
   const BucketCode& code = format_.code;
   const std::size_t n = shape_.values();
   const std::byte* scales = scales_ + sample * code.ScaleBytes(n) + code.ScaleBytes(first);
-  if (packed_ == nullptr) return code.Levels(codes_.data() + sample * n + first, scales, count, x);
-  code.Unpack(packed_ + sample * code.CodeBytes(n) + code.CodeBytes(first), count, codes_.data());
-  code.Levels(codes_.data(), scales, count, x);
+  if (packed_ == nullptr) return code.Levels(codes().data() + sample * n + first, scales, count, x);
+  std::uint8_t* const codes = AsCodes(codes_.bytes()).data();
+  code.Unpack(packed_ + sample * code.CodeBytes(n) + code.CodeBytes(first), count, codes);
+  code.Levels(codes, scales, count, x);
 }
 
 }  // namespace shoal::compression

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/buffer.h"
 #include "common/status.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/bucket_code.h"
@@ -51,7 +52,8 @@ class BucketWriter {
   const std::size_t samples_;
   const RandomKey key_;
   const std::span<std::byte> out_;
-  std::vector<std::uint8_t> codes_;  // of a block; with an entropy coder, of all samples
+  // Of a block; with an entropy coder, of all samples.
+  Buffer codes_;
   std::vector<float> noise_;
   // The last block.
   const std::uint8_t* block_codes_ = nullptr;
@@ -67,7 +69,7 @@ class BucketReader {
   // Checks all of `payload`, which outlives the reader.
   Status Open(std::span<const std::byte> payload);
   // With an entropy coder: the codes of all samples.
-  std::span<const std::uint8_t> codes() const { return codes_; }
+  std::span<const std::uint8_t> codes() const { return AsCodes(codes_.bytes()); }
   // The levels of a block.
   void Levels(std::size_t sample, std::size_t first, std::size_t count, float* x);
 
@@ -77,7 +79,7 @@ class BucketReader {
   const std::size_t samples_;
   const std::byte* scales_ = nullptr;
   const std::byte* packed_ = nullptr;
-  std::vector<std::uint8_t> codes_;
+  Buffer codes_;
 };
 
 }  // namespace shoal::compression

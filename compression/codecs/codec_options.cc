@@ -16,7 +16,21 @@ Status NotADivisor(const CodecSpec& spec, std::uint32_t hidden, const char* also
                              "; allowed are " + also + BucketsAllowed(hidden));
 }
 
+Result<LevelRule> StepRule(const CodecSpec& spec, int bits) {
+  SHOAL_ASSIGN_OR_RETURN(const double step,
+                         FractionOption(spec, "step", kStepMin, kStepMax, std::nullopt));
+  for (const std::string_view key : {"levels", "scale", "rounding"}) {
+    if (!spec.Option(key).empty()) {
+      return SpecError(spec, "step= says what " + std::string(key) + "= would; leave one out");
+    }
+  }
+  if (bits == 1) return SpecError(spec, "step= with bits=1 has only the level 0; take bits=2");
+  return LevelRule::OfStep(bits, static_cast<float>(step));
+}
+
 }  // namespace
+
+bool HasStep(const CodecSpec& spec) { return !spec.Option("step").empty(); }
 
 Result<int> BitsOption(const CodecSpec& spec) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bits,
@@ -26,6 +40,7 @@ Result<int> BitsOption(const CodecSpec& spec) {
 
 Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual) {
   SHOAL_ASSIGN_OR_RETURN(const int bits, BitsOption(spec));
+  if (!spec.Option("step").empty()) return StepRule(spec, bits);
   SHOAL_ASSIGN_OR_RETURN(const std::size_t levels,
                          ChoiceOption(spec, "levels", {"midrise", "midtread", "affine"}));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t scale,
@@ -45,7 +60,8 @@ Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual) {
 
 Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden) {
   const std::string_view text = spec.Option("bucket");
-  if (text.empty()) return DefaultBucket(hidden);
+  // A mean over a whole token is the better one, where the largest value would be the worse.
+  if (text.empty()) return HasStep(spec) ? hidden : DefaultBucket(hidden);
   const auto number = SpecNumber(text);
   if (number && hidden % *number == 0) return *number;
   return NotADivisor(spec, hidden, "channel, ");

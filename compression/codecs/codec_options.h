@@ -24,9 +24,16 @@ inline constexpr std::uint32_t kRangeBucketDefault = 1024;  // values a range
 
 // `bits=`, 1 to kCodeBitsMax.
 Result<int> BitsOption(const CodecSpec& spec);
-// `bits=`, `levels=`, `scale=`, `rounding=`. `usual`: the levels of a spec that names none.
+// `bits=`, `levels=`, `scale=`, `rounding=`, or `bits=` and `step=`. `usual`: the levels of a spec
+// that names none.
 Result<LevelRule> RuleOption(const CodecSpec& spec, Levels usual);
-// `bucket=`, a divisor of the hidden size.
+// `step=`: levels so many times the rms of their bucket apart (ScaleRule::kStep).
+inline constexpr double kStepMin = 0.05;
+inline constexpr double kStepMax = 4;
+// Coarser steps may leave more of a change than the theorem of AQ-SGD bears: half a step is .7.
+inline constexpr double kStepOfChangesMax = 1.4;
+bool HasStep(const CodecSpec& spec);  // of a spec that was parsed
+// `bucket=`, a divisor of the hidden size; without it DefaultBucket, with step= a whole token.
 Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden);
 // The same with kRangeBucketDefault: the largest such divisor up to it, unless the spec names one.
 Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden);

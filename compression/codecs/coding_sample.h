@@ -4,6 +4,7 @@
 #ifndef SHOAL_COMPRESSION_CODECS_CODING_SAMPLE_H_
 #define SHOAL_COMPRESSION_CODECS_CODING_SAMPLE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,9 @@ inline constexpr std::size_t kStatsShare = 8;     // one block of so many is loo
 inline bool Counted(std::size_t sample, std::size_t block) {
   return (sample + block) % kStatsShare == 0;
 }
+// Figures of a message are estimated from every TokenStride-th of its tokens: 64 or more.
+inline std::size_t TokenStride(std::size_t tokens) { return std::max<std::size_t>(tokens / 64, 1); }
+
 // The errors of a sample.
 void CountErrors(std::size_t sample, std::span<const float> x, const float* decoded,
                  CodingStats* stats);

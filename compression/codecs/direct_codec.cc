@@ -2,11 +2,17 @@
 #include "compression/codecs/codec_options.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace shoal::compression {
 
 std::string RuleOptions(const LevelRule& rule, Levels usual) {
   static constexpr std::string_view kLevels[] = {"midrise", "midtread", "affine"};
+  if (rule.scale() == ScaleRule::kStep) {
+    char step[32];
+    const auto end = std::to_chars(std::begin(step), std::end(step), rule.step()).ptr;
+    return ",step=" + std::string(step, end);
+  }
   std::string text;
   if (rule.levels() != usual) {
     text += ",levels=" + std::string(kLevels[static_cast<std::size_t>(rule.levels())]);

@@ -20,6 +20,7 @@ namespace shoal::compression {
 class DirectCodec final : public PlainCodec {
  public:
   static constexpr CodecKind kKind{"direct"};
+  static constexpr CodecKind kStepKind{"direct step"};  // has no form on a device
 
   DirectCodec(const BucketCode& code, EntropyCoder coder);
 
@@ -27,7 +28,9 @@ class DirectCodec final : public PlainCodec {
   const BucketFormat& format() const { return format_; }
 
   const std::string& spec() const override { return format_.spec; }
-  const CodecKind* kind() const override { return &kKind; }
+  const CodecKind* kind() const override {
+    return format_.code.rule().scale() == ScaleRule::kStep ? &kStepKind : &kKind;
+  }
   // Mid-rise levels of the largest magnitude, rounded to the nearest, whatever its own are.
   std::shared_ptr<const PlainCodec> Wider() const override;
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {

@@ -6,11 +6,11 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/buffer.h"
 #include "compression/entropy/bit_stream.h"
 #include "compression/entropy/rans.h"
 #include "compression/entropy/rans_table.h"
@@ -65,13 +65,22 @@ Status ReadPacked(std::span<const std::byte> in, int bits, std::span<std::uint8_
 // codes, where single small ones would cost it at least a bit each and tempt it into matches.
 std::size_t CodesPerByte(int bits) { return kGroup / static_cast<std::size_t>(bits); }
 
-using Codes = std::vector<std::uint8_t>;
+// Memory of codes that the process uses again: fresh pages would cost more than what is done here.
+class Codes {
+ public:
+  explicit Codes(std::size_t size) : memory_(size) {}
+  std::span<std::uint8_t> all() { return AsCodes(memory_.bytes()); }
+  std::span<const std::uint8_t> all() const { return AsCodes(memory_.bytes()); }
+
+ private:
+  Buffer memory_;
+};
 
 // Two codes of `bits` bits in each byte; a last one alone in its.
 Codes Join(std::span<const std::uint8_t> codes, int bits) {
   Codes pairs((codes.size() + 1) / 2);
-  JoinBytes(codes.data(), codes.size() / 2, bits, pairs.data());
-  if (codes.size() % 2 != 0) pairs.back() = codes.back();
+  JoinBytes(codes.data(), codes.size() / 2, bits, pairs.all().data());
+  if (codes.size() % 2 != 0) pairs.all().back() = codes.back();
   return pairs;
 }
 
@@ -84,12 +93,12 @@ bool Split(std::span<const std::uint8_t> pairs, int bits, std::span<std::uint8_t
   return pairs.back() >> bits == 0;
 }
 
+// CodesPerByte is more than 1.
 Codes JoinCodes(std::span<const std::uint8_t> codes, int bits) {
   const std::size_t per = CodesPerByte(bits);
-  if (per == 1) return Codes(codes.begin(), codes.end());
   Codes joined = Join(codes, bits);
   for (std::size_t together = 2; together < per; together *= 2) {
-    joined = Join(joined, bits * static_cast<int>(together));
+    joined = Join(joined.all(), bits * static_cast<int>(together));
   }
   return joined;
 }
@@ -98,17 +107,15 @@ Codes JoinCodes(std::span<const std::uint8_t> codes, int bits) {
 bool SplitCodes(Codes joined, int bits, std::span<std::uint8_t> codes) {
   const std::size_t per = CodesPerByte(bits);
   if (per == 1) {
-    const std::uint8_t all = std::accumulate(joined.begin(), joined.end(), std::uint8_t{0},
-                                             [](std::uint8_t a, std::uint8_t b) { return a | b; });
-    std::copy(joined.begin(), joined.end(), codes.begin());
-    return all >> bits == 0;
+    std::copy_n(joined.all().begin(), codes.size(), codes.begin());
+    return std::all_of(codes.begin(), codes.end(), [&](auto code) { return code >> bits == 0; });
   }
   for (std::size_t together = per / 2; together > 1; together /= 2) {
     Codes split((codes.size() + together - 1) / together);
-    if (!Split(joined, bits * static_cast<int>(together), split)) return false;
+    if (!Split(joined.all(), bits * static_cast<int>(together), split.all())) return false;
     joined = std::move(split);
   }
-  return Split(joined, bits, codes);
+  return Split(joined.all(), bits, codes);
 }
 
 // Memory of zstd that a thread uses again: it takes longer to make than a message to code.
@@ -117,8 +124,15 @@ struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 ZSTD_CCtx* Compressor() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  SHOAL_CHECK(context != nullptr);
+  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context([] {
+    ZSTD_CCtx* made = ZSTD_createCCtx();
+    SHOAL_CHECK(made != nullptr);
+    ZSTD_CCtx_setParameter(made, ZSTD_c_compressionLevel, kZstdLevel);
+    // Codes repeat by chance only: the less time goes to looking for matches the better.
+    ZSTD_CCtx_setParameter(made, ZSTD_c_hashLog, ZSTD_cParam_getBounds(ZSTD_c_hashLog).lowerBound);
+    ZSTD_CCtx_setParameter(made, ZSTD_c_minMatch, 7);
+    return made;
+  }());
   return context.get();
 }
 ZSTD_DCtx* Decompressor() {
@@ -129,9 +143,10 @@ ZSTD_DCtx* Decompressor() {
 
 // Bytes of a zstd frame in `out`, or 0 if it does not fit there.
 std::size_t WriteZstd(std::span<const std::uint8_t> codes, int bits, std::span<std::byte> out) {
-  const auto joined = JoinCodes(codes, bits);
-  const std::size_t bytes = ZSTD_compressCCtx(Compressor(), out.data(), out.size(), joined.data(),
-                                              joined.size(), kZstdLevel);
+  const Codes joined = CodesPerByte(bits) == 1 ? Codes(0) : JoinCodes(codes, bits);
+  const auto in = CodesPerByte(bits) == 1 ? codes : joined.all();
+  const std::size_t bytes =
+      ZSTD_compress2(Compressor(), out.data(), out.size(), in.data(), in.size());
   return ZSTD_isError(bytes) != 0 ? 0 : bytes;
 }
 
@@ -143,9 +158,9 @@ Status ReadZstd(std::span<const std::byte> in, int bits, std::span<std::uint8_t>
       ZSTD_findFrameCompressedSize(in.data(), in.size()) != in.size()) {
     return Wrong(spec, "not one zstd frame of " + std::to_string(bytes) + " bytes");
   }
-  std::vector<std::uint8_t> joined(bytes);
+  Codes joined(bytes);
   const std::size_t got =
-      ZSTD_decompressDCtx(Decompressor(), joined.data(), bytes, in.data(), in.size());
+      ZSTD_decompressDCtx(Decompressor(), joined.all().data(), bytes, in.data(), in.size());
   if (got != bytes) {
     return Wrong(spec, ZSTD_isError(got) != 0
                            ? std::string("zstd says '") + ZSTD_getErrorName(got) + "'"

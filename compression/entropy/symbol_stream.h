@@ -22,6 +22,14 @@ enum class EntropyCoder : std::uint8_t { kNone, kZstd, kRans };
 // Bit of a payload header's `variant`: the codes are a code stream and not packed.
 inline constexpr std::uint8_t kEntropyVariant = 8;
 
+// Memory of codes as such.
+inline std::span<std::uint8_t> AsCodes(std::span<std::byte> memory) {
+  return {reinterpret_cast<std::uint8_t*>(memory.data()), memory.size()};
+}
+inline std::span<const std::uint8_t> AsCodes(std::span<const std::byte> memory) {
+  return {reinterpret_cast<const std::uint8_t*>(memory.data()), memory.size()};
+}
+
 // The coder that a spec's suffix names: "" (none), "zstd", "rans"; an error lists them.
 Result<EntropyCoder> ParseEntropyCoder(std::string_view suffix);
 // "" , "+zstd" or "+rans": what a canonical spec has behind the codec's name.

@@ -373,10 +373,10 @@ std::uint8_t SplitBytesImpl(const std::uint8_t* HWY_RESTRICT in, std::size_t n, 
 // Sum j has the values j, j + 16, j + 32, ... at every level of SIMD.
 constexpr std::size_t kSums = 16;
 
-// Adds the squares of whole rounds of kSums values and returns how many these are.
-std::size_t AddRounds(const float* x, const float* y, std::size_t n, float* xs, float* ys) {
+// The squares of whole rounds of kSums values; returns how many these are.
+std::size_t SquareRounds(const float* x, std::size_t n, float* sums) {
 #if HWY_TARGET == HWY_SCALAR
-  (void)x, (void)y, (void)n, (void)xs, (void)ys;
+  (void)x, (void)n, (void)sums;
   return 0;
 #else
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
@@ -385,35 +385,32 @@ std::size_t AddRounds(const float* x, const float* y, std::size_t n, float* xs, 
   const hn::FixedTag<float, 4> d;
 #endif
   constexpr std::size_t kWidth = hn::MaxLanes(d);
-  const auto zero = hn::Zero(d);
+  const std::size_t whole = n / kSums * kSums;
   for (std::size_t part = 0; part < kSums; part += 2 * kWidth) {
-    auto x0 = zero, x1 = zero, y0 = zero, y1 = zero;
-    for (std::size_t i = part; i < n / kSums * kSums; i += kSums) {
-      const auto u0 = hn::LoadU(d, x + i), u1 = hn::LoadU(d, x + i + kWidth);
-      const auto v0 = hn::LoadU(d, y + i), v1 = hn::LoadU(d, y + i + kWidth);
-      x0 = hn::Add(x0, hn::Mul(u0, u0));
-      x1 = hn::Add(x1, hn::Mul(u1, u1));
-      y0 = hn::Add(y0, hn::Mul(v0, v0));
-      y1 = hn::Add(y1, hn::Mul(v1, v1));
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+    for (std::size_t i = part; i < whole; i += kSums) {
+      const auto v0 = hn::LoadU(d, x + i), v1 = hn::LoadU(d, x + i + kWidth);
+      sum0 = hn::Add(sum0, hn::Mul(v0, v0));
+      sum1 = hn::Add(sum1, hn::Mul(v1, v1));
     }
-    hn::StoreU(x0, d, xs + part);
-    hn::StoreU(x1, d, xs + part + kWidth);
-    hn::StoreU(y0, d, ys + part);
-    hn::StoreU(y1, d, ys + part + kWidth);
+    hn::StoreU(sum0, d, sums + part);
+    hn::StoreU(sum1, d, sums + part + kWidth);
   }
-  return n / kSums * kSums;
+  return whole;
 #endif
 }
 
+float FloatSquaresImpl(const float* x, std::size_t n) {
+  float sums[kSums] = {};
+  for (std::size_t i = SquareRounds(x, n, sums); i < n; ++i) sums[i % kSums] += x[i] * x[i];
+  float sum = 0;
+  for (const float one : sums) sum += one;
+  return sum;
+}
+
 void SquaresOfBothImpl(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {
-  float xs[kSums] = {}, ys[kSums] = {};
-  for (std::size_t i = AddRounds(x, y, n, xs, ys); i < n; ++i) {
-    xs[i % kSums] += x[i] * x[i];
-    ys[i % kSums] += y[i] * y[i];
-  }
-  *of_x = *of_y = 0;
-  for (const float one : xs) *of_x += one;
-  for (const float one : ys) *of_y += one;
+  *of_x = FloatSquaresImpl(x, n);
+  *of_y = FloatSquaresImpl(y, n);
 }
 
 double SquaresImpl(const float* x, std::size_t n) { return SquaresOf<false>(x, nullptr, n); }
@@ -445,6 +442,7 @@ HWY_EXPORT(AddToHalfImpl);
 HWY_EXPORT(SquaresImpl);
 HWY_EXPORT(SquaredDifferencesImpl);
 HWY_EXPORT(SquaresOfBothImpl);
+HWY_EXPORT(FloatSquaresImpl);
 HWY_EXPORT(JoinBytesImpl);
 HWY_EXPORT(SplitBytesImpl);
 HWY_EXPORT(ToHalfImpl);
@@ -509,6 +507,10 @@ void JoinBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* o
 
 std::uint8_t SplitBytes(const std::uint8_t* in, std::size_t n, int shift, std::uint8_t* out) {
   return HWY_DYNAMIC_DISPATCH(SplitBytesImpl)(in, n, shift, out);
+}
+
+float FloatSquares(const float* x, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(FloatSquaresImpl)(x, n);
 }
 
 void SquaresOfBoth(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {

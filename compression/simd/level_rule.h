@@ -6,11 +6,13 @@
 //
 // Scales are bf16, rounded so that no value leaves the range (fp16 underflows on gradients). With
 // ScaleRule::kOptimal the scale is one that makes the bucket's squared error small, and values
-// beyond it clip. A bucket whose absmax is below the least scale, 2^-100 unless said otherwise, has
-// scale 0 and decodes to zeros; a bound of an affine bucket below it becomes it or 0.
-// Rounding::kStochastic adds noise in [0, 1) before it rounds down: unbiased wherever the value
-// lies between two levels. The arithmetic is here, constexpr, so that GPU code compiles the same
-// lines. Internal to compression/. Pure. Thread: any.
+// beyond it clip. With ScaleRule::kStep levels are a multiple of the bucket's rms apart, for codes
+// that an entropy coder takes: bits say how far they go, not how fine they are. A bucket whose
+// absmax is below the least scale, 2^-100 unless said otherwise, has scale 0 and decodes to zeros;
+// a bound of an affine bucket below it becomes it or 0. Rounding::kStochastic adds noise in [0, 1)
+// before it rounds down: unbiased wherever the value lies between two levels. The arithmetic is
+// here, constexpr, so that GPU code compiles the same lines. Internal to compression/. Pure.
+// Thread: any.
 
 #ifndef SHOAL_COMPRESSION_SIMD_LEVEL_RULE_H_
 #define SHOAL_COMPRESSION_SIMD_LEVEL_RULE_H_
@@ -26,7 +28,7 @@
 namespace shoal::compression {
 
 enum class Levels : std::uint8_t { kMidRise = 0, kMidTread = 1, kAffine = 2 };
-enum class ScaleRule : std::uint8_t { kAbsMax, kOptimal };
+enum class ScaleRule : std::uint8_t { kAbsMax, kOptimal, kStep };
 enum class Rounding : std::uint8_t { kNearest, kStochastic };
 
 // Encoder: code = trunc(x * factor + offset). Decoder: level = code * factor + offset.
@@ -59,7 +61,16 @@ class LevelRule {
     return rule;
   }
 
+  // kMidTread with levels `step` times the bucket's rms apart.
+  static constexpr LevelRule OfStep(int bits, float step) {
+    LevelRule rule(bits, Levels::kMidTread, ScaleRule::kStep, Rounding::kNearest);
+    rule.step_ = step;
+    return rule;
+  }
+
   constexpr int bits() const { return bits_; }
+  // Of ScaleRule::kStep, in units of the rms.
+  constexpr float step() const { return step_; }
   constexpr Levels levels() const { return levels_; }
   constexpr ScaleRule scale() const { return scale_; }
   constexpr Rounding rounding() const { return rounding_; }
@@ -89,6 +100,10 @@ class LevelRule {
     if (most < std::uint32_t{least} << 16) return 0;
     return FloatToBf16Up(std::bit_cast<float>(most));
   }
+  // ScaleRule::kStep, from the largest magnitude's bits and the mean square. Levels reach as far as
+  // the step says, and at least to half of the largest value: a bucket in which a single value
+  // changed loses at most half of that.
+  std::uint16_t StepScale(std::uint32_t most, double mean_square) const;
   // ScaleRule::kOptimal takes the first of these with the least SquaredError, among those that
   // are at least the least scale.
   static constexpr int kScaleTries = 20;
@@ -174,6 +189,7 @@ class LevelRule {
   ScaleRule scale_;
   Rounding rounding_;
   std::uint16_t least_scale_ = kScaleBitsMin;
+  float step_ = 0;
 };
 
 }  // namespace shoal::compression

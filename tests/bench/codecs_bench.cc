@@ -76,6 +76,7 @@ const char* const kSpecs[] = {
     "aqsgd+rans:bits=3,channels=on",
     "aqsgd+zstd:bits=3",
     "aqsgd+zstd:bits=3,channels=on",
+    "aqsgd+zstd:bits=4,step=0.7,channels=on",
     "aqsgd:delta=dithered:step=1",
     "aqsgd:delta=dithered:step=0.7/channels=on",
     "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4",

@@ -55,6 +55,8 @@ constexpr const char* kSpecs[] = {
     "dithered:step=1",
     "dithered:step=1,channels=on",
     "direct:bits=3,channels=on",
+    "direct+zstd:bits=4,step=0.7",
+    "aqsgd+zstd:bits=4,step=0.7,channels=on",
     "aqsgd:bits=2,channels=on,first_visit=direct:bits=6/channels=on",
     "dithered:step=1,channels=on,dither=off",
     "topk:ratio=0.3,bits=4,feedback=on",

@@ -70,7 +70,9 @@ std::shared_ptr<const DirectCodec> AsBuckets(const PlainPointer& codec) {
   if (codec->kind() == &ScaledCodec::kKind) {
     return AsBuckets(std::static_pointer_cast<const ScaledCodec>(codec)->inner());
   }
-  if (codec->kind() != &DirectCodec::kKind) return nullptr;
+  if (codec->kind() != &DirectCodec::kKind && codec->kind() != &DirectCodec::kStepKind) {
+    return nullptr;
+  }
   return std::static_pointer_cast<const DirectCodec>(codec);
 }
 
@@ -111,8 +113,11 @@ Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNes
   return NewAqsgdCodec(std::move(parts));
 }
 
-constexpr std::string_view kKeys[] = {"bits",     "bucket",   "first_visit", "levels", "scale",
-                                      "rounding", "channels", "m",           "guard",  "delta"};
+constexpr std::string_view kKeys[] = {"bits",  "bucket", "first_visit", "levels",
+                                      "scale", "step",   "rounding",    "channels",
+                                      "m",     "guard",  "delta"};
+
+bool HostOnly(const CodecSpec& spec) { return HasChannelScales(spec) || HasStep(spec); }
 constexpr std::string_view kNestedKeys[] = {"delta", "first_visit"};
 
 }  // namespace
@@ -161,7 +166,7 @@ const CodecEntry& AqsgdEntry() {
         return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
                "change; leave feedback out";
       },
-      .host_only = HasChannelScales,
+      .host_only = HostOnly,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
   };

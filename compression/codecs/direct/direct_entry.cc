@@ -38,33 +38,46 @@ void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice
             advice);
 }
 
-constexpr std::string_view kKeys[] = {"bits",     "bucket",   "levels",  "scale",
-                                      "rounding", "channels", "feedback"};
+constexpr std::string_view kKeys[] = {"bits", "bucket",   "levels",   "scale",
+                                      "step", "rounding", "channels", "feedback"};
+
+bool HostOnly(const CodecSpec& spec) { return HasChannelScales(spec) || HasStep(spec); }
 
 }  // namespace
 
 Result<PlainPointer> MakeDirect(const CodecSpec& spec, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
-  if (spec.Option("bucket") == "channel") return MakeChannelCodec(spec);
+  if (spec.Option("bucket") == "channel") {
+    if (HasStep(spec)) return SpecError(spec, "step= is for buckets of a token; leave one out");
+    return MakeChannelCodec(spec);
+  }
   SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeDirectCodec(spec, hidden));
   return scaled ? PlainPointer(std::make_shared<ScaledCodec>(direct)) : PlainPointer(direct);
 }
 
 std::string_view NoChangesOfDirect(const CodecSpec& spec) {
+  if (HasStep(spec)) {
+    const auto step = FractionOption(spec, "step", kStepMin, kStepOfChangesMax, std::nullopt);
+    return step.ok() ? std::string_view()
+                     : "levels this far apart may leave more of a change than AQ-SGD's theorem "
+                       "bears (half a step is to be below .7 of the rms); take step=0.7";
+  }
   return OneBitForbidsChanges(spec, spec.Option("levels") == "affine");
 }
 
 const CodecEntry& DirectEntry() {
   static constexpr CodecEntry kEntry{
       .name = "direct",
-      .usage = "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=][,channels=on]",
+      .usage =
+          "direct:bits=1..8[,bucket=N|channel][,levels=][,scale=][,rounding=][,step=S]"
+          "[,channels=on]",
       .keys = kKeys,
       .entropy_coder = true,
       .device_form = true,
       .make_plain = MakeDirect,
       .no_feedback = NoFeedback,
       .no_changes = NoChangesOfDirect,
-      .host_only = HasChannelScales,
+      .host_only = HostOnly,
       .unbiased = StochasticIsUnbiased,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,

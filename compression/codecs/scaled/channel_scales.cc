@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compression/codecs/coding_sample.h"
 #include "compression/simd/dither_kernels.h"
 #include "compression/simd/vector_kernels.h"
 
 namespace shoal::compression {
 namespace {
 
-constexpr std::size_t kTokensLooked = 64;  // at least; the rms is within a tenth
 constexpr std::size_t kTokensMin = 16;
 
 }  // namespace
 
 ChannelFit::ChannelFit(std::size_t tokens, std::uint32_t hidden)
-    : stride_(std::max<std::size_t>(tokens / kTokensLooked, 1)), squares_(hidden) {}
+    : stride_(TokenStride(tokens)), squares_(hidden) {}
 
 void ChannelFit::Add(const float* token) {
   const std::size_t hidden = squares_.size();

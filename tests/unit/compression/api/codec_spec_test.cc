@@ -75,7 +75,7 @@ TEST(CodecSpec, ErrorsListWhatIsAllowed) {
       {"direct:bits=4,bucket=24", "allowed are channel, 1, 2, 3, 4, 6, 12"},
       {"aqsgd:bits=4,bukket=4",
        "unknown option 'bukket'; aqsgd knows bits, bucket, first_visit, "
-       "levels, scale, rounding, channels, m, guard, delta"},
+       "levels, scale, step, rounding, channels, m, guard, delta"},
       {"aqsgd:bits=4,first_visit=aqsgd:bits=8", "allowed are first_visit=raw:dtype=..."},
       {"aqsgd:bits=4,first_visit=direct:bits=8/bucket=5", "allowed are channel, 1, 2, 3, 4, 6, 12"},
       {"aqsgd:bits=4,first_visit=raw:dtype=x", "first_visit of 'aqsgd:bits=4,first_visit="},

@@ -81,6 +81,8 @@ constexpr const char* kChanges[] = {
     "bits=3",
     "bits=2,m=8",
     "bits=3,channels=on",
+    "bits=4,step=0.7,channels=on",
+    "bits=4,step=1.4",
     "delta=tiles:bits=2",
     "delta=tiles:bits=3/adaptive=on",
     "delta=dithered:step=3",
