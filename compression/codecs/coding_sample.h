@@ -19,8 +19,11 @@ inline constexpr std::size_t kStatsShare = 8;     // one block of so many is loo
 inline bool Counted(std::size_t sample, std::size_t block) {
   return (sample + block) % kStatsShare == 0;
 }
-// Figures of a message are estimated from every TokenStride-th of its tokens: 64 or more.
-inline std::size_t TokenStride(std::size_t tokens) { return std::max<std::size_t>(tokens / 64, 1); }
+// Figures of a message are estimated from tokens TokenStride / 2, and each TokenStride-th from
+// there on: about 64, or all of a small message. Odd and not from the first on, so that the first
+// tokens of rows, which are like no others (attention sinks), are not looked at more often than
+// others.
+inline std::size_t TokenStride(std::size_t tokens) { return tokens / 64 | 1; }
 
 // The errors of a sample.
 void CountErrors(std::size_t sample, std::span<const float> x, const float* decoded,

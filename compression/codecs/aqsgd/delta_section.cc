@@ -45,9 +45,10 @@ struct Blocks {
 
 // The exponents of the changes, from the tokens that ScaledCodec would look at.
 ChannelExponents FitChanges(std::span<const SampleToEncode> samples, SampleShape shape) {
-  ChannelFit fit(samples.size() * shape.tokens, shape.hidden);
+  const std::size_t tokens = samples.size() * shape.tokens;
+  ChannelFit fit(tokens, shape.hidden);
   std::vector<float> delta(shape.hidden);
-  for (std::size_t t = 0; t < samples.size() * shape.tokens; t += fit.stride()) {
+  for (std::size_t t = fit.stride() / 2; t < tokens; t += fit.stride()) {
     const SampleToEncode& sample = samples[t / shape.tokens];
     const std::size_t first = t % shape.tokens * shape.hidden;
     SubtractHalf(sample.values.data() + first, MFormat::Halves(sample.m) + 2 * first,

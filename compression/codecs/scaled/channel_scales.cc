@@ -45,7 +45,7 @@ ChannelExponents FitChannelExponents(std::span<const std::span<const float>> sam
                                      SampleShape shape) {
   const std::size_t tokens = samples.size() * shape.tokens;
   ChannelFit fit(tokens, shape.hidden);
-  for (std::size_t t = 0; t < tokens; t += fit.stride()) {
+  for (std::size_t t = fit.stride() / 2; t < tokens; t += fit.stride()) {
     fit.Add(samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden);
   }
   return fit.Exponents();

@@ -25,7 +25,8 @@ using ChannelExponents = std::vector<std::int8_t>;
 inline constexpr int kChannelExponentMost = 15;
 
 // The exponents of a message: the nearest power of two of each channel's rms, tokens weighted by
-// 1 / energy. Takes every stride()-th token of a message of `tokens`, in order.
+// 1 / energy. Takes every stride()-th token of a message of `tokens` from stride() / 2 on, in
+// order.
 class ChannelFit {
  public:
   ChannelFit(std::size_t tokens, std::uint32_t hidden);

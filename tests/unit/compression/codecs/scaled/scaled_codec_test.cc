@@ -198,6 +198,29 @@ TEST(ScaledCodecTest, ExponentsAreNoneWhereChannelsAreAlikeOrTokensAreFew) {
   EXPECT_TRUE(FitChannelExponents(Views(zeros), kShape).empty());
 }
 
+// The first token of each row has nearly all its energy in two channels.
+TEST(ScaledCodecTest, FirstTokensOfRowsDoNotDecideTheExponents) {
+  for (const std::uint32_t tokens : {64u, 128u, 256u, 512u, 1024u}) {
+    for (const std::size_t rows : {1u, 2u, 8u}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows of " << tokens);
+      const SampleShape shape{tokens, 96};
+      std::mt19937_64 random(9);
+      std::normal_distribution<float> normal;
+      Samples samples(rows, std::vector<float>(shape.values()));
+      for (auto& sample : samples) {
+        for (float& value : sample) value = normal(random);
+        sample[7] = 2400;
+        sample[40] = -1500;
+      }
+      ChannelExponents exponents = FitChannelExponents(Views(samples), shape);
+      if (exponents.empty()) continue;
+      EXPECT_LE(exponents[7], 1);
+      EXPECT_LE(exponents[40], 1);
+      EXPECT_GE(std::count(exponents.begin(), exponents.end(), 0), 94);
+    }
+  }
+}
+
 TEST(ScaledCodecTest, ExponentsTravelBitForBit) {
   ChannelExponents exponents(9);
   for (int i = 0; i < 9; ++i) {
