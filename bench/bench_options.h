@@ -25,7 +25,9 @@ struct BenchArguments {
   double forward_ms = 45, backward_ms = 135, weight_ms = -1;  // negative: half of the backward
   std::uint32_t weight_parts = 6;
   std::string links = "10gbit,1gbit,500mbit,300mbit,100mbit,50mbit";
-  std::string codecs = "raw/raw,aqsgd+rans:bits=3/dithered:step=0.5";
+  std::string codecs =
+      "raw/raw,aqsgd:delta=dithered:step=0.65/channels=on/"
+      "dithered:step=0.48,channels=on";
   std::string schedules = "1f1b,zero-bubble";
   std::string rtt = "0ms";
   std::string step_limit;

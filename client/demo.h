@@ -14,8 +14,9 @@ namespace shoal::client {
 struct DemoOptions {
   std::uint32_t stages = 2;
   std::uint32_t pipelines = 2;
-  std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
-  std::string backward = "dithered:step=0.5";
+  std::string forward =
+      "aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on";
+  std::string backward = "dithered:step=0.48,channels=on";
   std::string replica = "average";
   std::uint64_t steps = 200;
   std::string link = "100mbit";  // cap on each peer's upload and download; "off": none

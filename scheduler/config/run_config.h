@@ -37,8 +37,9 @@ struct RunConfig {
   bool auto_start = true;                 // start as soon as enough peers are there
   // [codecs]
   // Why these: docs/algorithms/codec-specs.md, "Default codecs".
-  std::string forward = "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6";
-  std::string backward = "dithered:step=0.5";
+  std::string forward =
+      "aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on";
+  std::string backward = "dithered:step=0.48,channels=on";
   // [replica]
   std::string replica_method = "average";
   // [optimizer]

@@ -42,8 +42,9 @@ class EquivalenceTest(harness.SwarmTest):
         """Also where the delta guard changes its mode, and whoever hosts what."""
         same = {"steps": 36, "micro_batches": 4, "rows": 2, "checkpoint_every": 36, "stages": 2,
                 "pipelines": 2, "data": harness.data(size=6_000),
-                "forward": "aqsgd+rans:bits=3,first_visit=direct+rans:bits=6",
-                "backward": "dithered:step=0.5",
+                "forward": "aqsgd:delta=dithered:step=0.65/channels=on,"
+                           "first_visit=dithered:step=0.1/channels=on",
+                "backward": "dithered:step=0.48,channels=on",
                 "optimizer": {"learning_rate": 1e-2}}
         losses = []
         for name in ("first", "second"):

@@ -14,6 +14,8 @@ VERSIONS = {
     "qsdp": 2,
     # 2: the same, and directions of members are bounded by what they count for.
     "marsit": 2,
+    # 2: scales per channel from every 64th part of a message's tokens, not from 256.
+    "channels": 2,
 }
 
 # setup -> what all its rows share. `weights`: which state of the base model they start from.
@@ -142,7 +144,8 @@ def frontier(setup, forward, name, step, seeds=(1,), **first):
 
 
 # What a run file without codecs gets (scheduler/config/run_config.h), from the first step on.
-DEFAULTS = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5")
+DEFAULTS = ("aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on",
+            "dithered:step=0.48,channels=on")
 
 
 def shaped_setups(setup):
@@ -151,17 +154,25 @@ def shaped_setups(setup):
 
 
 def defaults(setup):
-    return Row(setup, "defaults of a run", *DEFAULTS, first_visit="direct+rans:bits=6")
+    return Row(setup, "defaults of a run", *DEFAULTS, first_visit="dithered:step=0.1/channels=on")
 
 
-# Scales per channel both ways, which bases that stand out need.
-CHANNELS = ("aqsgd:delta=dithered:step=0.7/channels=on,first_visit=dithered:step=0.1/channels=on",
-            "dithered:step=0.5,channels=on")
+# As many bits without scales per channel.
+ALIKE = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5")
 
 
-def channels(setup):
-    return Row(setup, "scales per channel", *CHANNELS,
-               first_visit="dithered:step=0.1/channels=on")
+def alike(setup):
+    return Row(setup, "3 bits+rans | dithered 0.5", *ALIKE, first_visit="direct+rans:bits=6")
+
+
+# Two thirds of the speed of 3 bits and more (the defaults have one), but loud tokens are coarse.
+STEPS = ("aqsgd+zstd:bits=4,step=0.75,channels=on,first_visit=direct+zstd:bits=6/channels=on",
+         "dithered:step=0.53,channels=on")
+
+
+def steps(setup):
+    return Row(setup, "rms steps+zstd, channels", *STEPS,
+               first_visit="direct+zstd:bits=6/channels=on")
 
 
 # The fewest bits within 1 % of fp32.
@@ -178,12 +189,14 @@ FRONTIER = [
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="direct:bits=8",
              first_backward=""),
     defaults(FOUR),
+    alike(FOUR),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
     frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 1.0),
     frontier(EIGHT, TWO, "2 bits+rans", 1.0),
     defaults(EIGHT),
+    alike(EIGHT),
 ]
 
 # Without m, and the arithmetic of the AQ-SGD authors' code (one scale per channel of a message).
@@ -308,7 +321,7 @@ REPLICA = [
 SHAPED_ROWS = [
     row
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))
-    for row in (fp32(setup), defaults(setup), channels(setup))
+    for row in (fp32(setup), defaults(setup), alike(setup), steps(setup))
 ]
 
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
