@@ -7,9 +7,10 @@
 namespace shoal::compression {
 
 void TokenChanges::Count(double change, double values) {
-  if (!(change > 0) && !(values > 0)) return;
+  if (change == 0 && values == 0) return;
   // Half an octave of the square is a quarter of the ratio's.
-  const double square = values > 0 ? change / values : std::exp2(2.0 * kMost + 1);
+  double square = std::exp2(2.0 * kMost + 1);
+  if (values > 0 && change / values < square) square = change / values;  // no NaN passes
   const double cell = std::floor(2 * (std::log2(square) - 2 * kLeast)) + 1;
   cells_[static_cast<std::size_t>(std::clamp(cell, 0.0, double{kCells - 1}))] += 1;
 }

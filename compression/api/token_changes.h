@@ -22,7 +22,7 @@ class TokenChanges {
   static constexpr std::size_t kCells = std::size_t{4} * (kMost - kLeast) + 2;
 
   // A token whose values have the energy (sum of squares) `values` and changed by `change`. One
-  // without energy and change is passed over.
+  // without energy and change is passed over; one that is not finite counts as the largest.
   void Count(double change, double values);
   void Add(const TokenChanges& other);
   // What was counted since `before`, an earlier state of this.

@@ -73,8 +73,9 @@ def arguments():
     parser.add_argument("--fresh", action="store_true", help="train again what is finished")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--docs", action="store_true",
-                        help="rewrite docs/quality/ from what is finished and what it shows "
-                             "already; rows of older rules are named and left out")
+                        help="rewrite docs/quality/ from what is finished (of --only, if given) "
+                             "and what it shows already; rows of older rules are named and left "
+                             "out")
     parser.add_argument("--quick", action="store_true",
                         help="a tiny base model and 3 epochs of a few rows, in 2 minutes: shows "
                              "that all runs; its figures mean nothing and are not judged")
@@ -83,6 +84,10 @@ def arguments():
                         help="the training program")
     parser.add_argument("--cache", default=str(SOURCE / "build/quality"), help="kept rows")
     return parser.parse_args()
+
+
+def all_rows():
+    return ((row, seed) for row in ROWS for seed in row.seeds)
 
 
 class Data:
@@ -205,11 +210,10 @@ class Bench:
 
     def results(self):
         results = Results()
-        for row in ROWS:
-            for seed in row.seeds:
-                path = self.row_file(row, seed)
-                if path.exists():
-                    results.add(row, seed, json.loads(path.read_text())["figures"])
+        for row, seed in selected(self.args) if self.args.only else all_rows():
+            path = self.row_file(row, seed)
+            if path.exists():
+                results.add(row, seed, json.loads(path.read_text())["figures"])
         return results
 
 

@@ -1,6 +1,7 @@
 """Figures of finished rows, and the thresholds that the quality bench holds them to."""
 
-from rows import (EIGHT, FOUR, HIGH_RATE, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4)
+from rows import (EIGHT, FOUR, HIGH_RATE, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4,
+                  shaped_setups)
 
 
 class Results:
@@ -124,10 +125,12 @@ LIMITS = [
     (FOUR, "m in 2 bits", 6, 1),
     (FOUR, "first visit direct 8 bits", 0.5, 0.5),
     (FOUR, "first visit tiles 4 bits", 0.8, 0.5),
-    (FOUR, "defaults of a run", 1, 0.5),
+    (FOUR, "3 bits+rans | dithered 0.5", 1, 0.5),
     (EIGHT, "aqsgd fw3 bw6", 0.8, 0.5),
     (EIGHT, "aqsgd fw2 bw4", 4, 0.5),
-    (EIGHT, "defaults of a run", 1, 0.5),
+    (EIGHT, "3 bits+rans | dithered 0.5", 1, 0.5),
+    *((setup, "defaults of a run", 0.5, 0.3) for setup in shaped_setups(FOUR)),
+    *((setup, "defaults of a run", 1.5, 0.75) for setup in shaped_setups(EIGHT)),
     (MICRO, "rank 4 epilogue, lazy auto", 2.5, 1),
     (PIPELINES, "average:dtype=bf16", 0.1, 0.1),
     (PIPELINES, "average:codec=dithered:step=0.3", 0.5, 0.5),
@@ -171,6 +174,10 @@ def checks(results):
                         for codec in ("aqsgd", "direct"))
         out.append(Check(f"{setup}: {pair}, aqsgd against direct, training loss",
                          100 * (max(ours) / min(direct) - 1) if ours and direct else None, 0))
+    for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT)):
+        runs = results.seeds(setup, "defaults of a run").values()
+        out.append(Check(f"{setup}: defaults of a run, bits in the last epoch",
+                         _worst(bits_per_value(run) for run in runs), 5.5, unit=""))
     out += [Check(f"{EIGHT}: direct fw3 bw6, training loss above fp32",
                   _worst(results.excess(EIGHT, "direct fw3 bw6").values(), True), 15, True)]
     out += _low_rank(results)

@@ -30,9 +30,10 @@ sets the order of the samples. Links and time are simulated in one process
 epoch of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used
 from the first step.
 
-**Bases that stand out.** "Outliers": three channels are written 30 times larger and the norms
-corrected, between the two phases of the base. "Sinks": two channels of position 0 get 2,400 and
--1,500. "Both": both. So they resemble large pretrained models, and training goes on from there
+**Bases that stand out.** "Plain": the base as it is. "Outliers": three channels are written 30
+times larger and the norms corrected, between the two phases of the base. "Sinks": two channels of
+position 0 get 2,400 and -1,500. "Both": both. So they resemble large pretrained models, and
+training goes on from there
 (`tests/quality/shaped_weights.py`). The line under fp32 says, from the lowest boundary to the
 highest, how far the largest channel, the largest token and single values (kurtosis; 3 is Gaussian)
 stand out after the last epoch, and how much a token changes from epoch to epoch.

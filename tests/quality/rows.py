@@ -50,6 +50,8 @@ SHAPED = ("outliers", "sinks", "both")
 for _base in ("4 stages", "8 stages"):
     for _shape in SHAPED:
         SETUPS[f"{_base}, {_shape}"] = dict(SETUPS[_base], shape=_shape)
+    # The plain one once more, whose rows are measured with those of the others.
+    SETUPS[f"{_base}, plain"] = dict(SETUPS[_base])
 
 
 class Row:
@@ -149,8 +151,8 @@ DEFAULTS = ("aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:ste
 
 
 def shaped_setups(setup):
-    """The setup with each of the bases that stand out."""
-    return tuple(f"{setup}, {shape}" for shape in SHAPED)
+    """The setup with the plain base and each of those that stand out."""
+    return tuple(f"{setup}, {shape}" for shape in ("plain", *SHAPED))
 
 
 def defaults(setup):
@@ -188,14 +190,12 @@ FRONTIER = [
              first_backward=""),
     frontier(FOUR, "dithered:step=1.5", "dithered 1.5", 1.0, first="direct:bits=8",
              first_backward=""),
-    defaults(FOUR),
     alike(FOUR),
     frontier(EIGHT, THREE, "3 bits+rans", 0.7),
     frontier(EIGHT, "dithered:step=1.0", "dithered 1", 0.7),
     frontier(EIGHT, "dithered:step=0.7", "dithered 0.7", 0.7),
     frontier(EIGHT, THREE, "3 bits+rans", 1.0),
     frontier(EIGHT, TWO, "2 bits+rans", 1.0),
-    defaults(EIGHT),
     alike(EIGHT),
 ]
 
@@ -317,7 +317,7 @@ REPLICA = [
     replica("marsit:every=50,scale=4", (1,), setup=HIGH_RATE[2]),
 ]
 
-# The same on bases that stand out.
+# The defaults on all bases.
 SHAPED_ROWS = [
     row
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))

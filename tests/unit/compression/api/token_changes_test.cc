@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace shoal::compression {
@@ -59,6 +61,18 @@ TEST(TokenChangesTest, TheEndsTakeTheRest) {
   EXPECT_EQ(wild.tokens(), 2u);
   EXPECT_GE(wild.median(), 16.0);
   EXPECT_TRUE(std::isfinite(wild.p90()));
+}
+
+TEST(TokenChangesTest, WhatIsNotFiniteCountsAsTheLargest) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const double nan = std::nan("");
+  for (const auto& [change, values] :
+       {std::pair{kInfinite, kInfinite}, {kInfinite, 1.0}, {nan, 1.0}, {1.0, nan}, {nan, nan}}) {
+    TokenChanges changes;
+    changes.Count(change, values);
+    EXPECT_EQ(changes.tokens(), 1u);
+    EXPECT_GE(changes.median(), 16.0);
+  }
 }
 
 TEST(TokenChangesTest, SumsAndDifferences) {
