@@ -263,8 +263,8 @@ TEST_P(ReplicaSteps, HundredStepsKeepReplicasEqualToTheBit) {
   const std::vector<float> first = swarm.at(0, 0).tiny().Embedding();
   const auto& last = swarm.at(1, 0).tiny().weights();
   EXPECT_TRUE(std::equal(first.begin(), first.end(), last.end() - first.size()));
-  EXPECT_NE(trained.checksums, expected.checksums);
-  if (kHundredSteps) {
+  if (kHundredSteps) {  // some methods begin with exact steps
+    EXPECT_NE(trained.checksums, expected.checksums);
     EXPECT_NEAR(trained.losses.back(), expected.losses.back(),
                 GetParam().tolerance * expected.losses.back());
     EXPECT_LT(trained.losses.back(), 0.5 * trained.losses.front());
