@@ -18,25 +18,11 @@ void CountErrors(std::size_t sample, std::span<const float> x, const float* deco
   stats->Add(one);
 }
 
-namespace {
-
-// Whether squares were neither too large nor too small for sums in float.
-bool InRange(float sum) { return sum >= 0x1p-80F && sum <= 0x1p120F; }
-
-}  // namespace
-
 void TokenCounter::Add(const float* x, const float* delta, std::size_t count) {
   for (std::size_t first = 0; first < count;) {
     const std::size_t run = std::min(hidden_ - seen_, count - first);
-    float values = 0, change = 0;
-    SquaresOfBoth(x + first, delta + first, run, &values, &change);
-    if (InRange(values) && InRange(change)) {
-      values_ += values;
-      change_ += change;
-    } else {
-      values_ += Squares(x + first, run);
-      change_ += Squares(delta + first, run);
-    }
+    values_ += RoughSquares(x + first, run);
+    change_ += RoughSquares(delta + first, run);
     seen_ += run;
     first += run;
     if (seen_ < hidden_) return;

@@ -408,11 +408,6 @@ float FloatSquaresImpl(const float* x, std::size_t n) {
   return sum;
 }
 
-void SquaresOfBothImpl(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {
-  *of_x = FloatSquaresImpl(x, n);
-  *of_y = FloatSquaresImpl(y, n);
-}
-
 double SquaresImpl(const float* x, std::size_t n) { return SquaresOf<false>(x, nullptr, n); }
 
 double SquaredDifferencesImpl(const float* x, const float* y, std::size_t n) {
@@ -441,7 +436,6 @@ HWY_EXPORT(SubtractHalfImpl);
 HWY_EXPORT(AddToHalfImpl);
 HWY_EXPORT(SquaresImpl);
 HWY_EXPORT(SquaredDifferencesImpl);
-HWY_EXPORT(SquaresOfBothImpl);
 HWY_EXPORT(FloatSquaresImpl);
 HWY_EXPORT(JoinBytesImpl);
 HWY_EXPORT(SplitBytesImpl);
@@ -509,12 +503,10 @@ std::uint8_t SplitBytes(const std::uint8_t* in, std::size_t n, int shift, std::u
   return HWY_DYNAMIC_DISPATCH(SplitBytesImpl)(in, n, shift, out);
 }
 
-float FloatSquares(const float* x, std::size_t n) {
-  return HWY_DYNAMIC_DISPATCH(FloatSquaresImpl)(x, n);
-}
-
-void SquaresOfBoth(const float* x, const float* y, std::size_t n, float* of_x, float* of_y) {
-  HWY_DYNAMIC_DISPATCH(SquaresOfBothImpl)(x, y, n, of_x, of_y);
+double RoughSquares(const float* x, std::size_t n) {
+  const float sum = HWY_DYNAMIC_DISPATCH(FloatSquaresImpl)(x, n);
+  const bool in_range = sum >= 0x1p-80F && sum <= 0x1p120F;
+  return in_range ? double{sum} : Squares(x, n);
 }
 
 void ToHalf(const float* x, float factor, std::size_t n, std::byte* half) {

@@ -65,10 +65,8 @@ std::uint8_t SplitBytes(const std::uint8_t* in, std::size_t n, int shift, std::u
 // those of an incomplete last eight in sum 0, then the sums in order. device_stats.cc has the same
 // order.
 double Squares(const float* x, std::size_t n);
-// Of x and of y, in float: a quarter of the time, for what need not be exact. Infinite or 0 where
-// squares leave the range of floats.
-void SquaresOfBoth(const float* x, const float* y, std::size_t n, float* of_x, float* of_y);
-float FloatSquares(const float* x, std::size_t n);
+// Of x to about six digits, in less than half the time: in float, unless squares leave its range.
+double RoughSquares(const float* x, std::size_t n);
 double SquaredDifferences(const float* x, const float* y, std::size_t n);
 
 // half = fp16(x * factor), and back: x = half * factor, of finite values. `factor` is a

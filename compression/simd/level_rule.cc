@@ -20,13 +20,6 @@ bool AllowedBound(std::uint16_t bound, std::uint16_t least) {
   return bound != kBf16Sign && AllowedMagnitude(magnitude, least);
 }
 
-// In float where that holds the squares, which takes a quarter of the time.
-double MeanSquare(const float* x, std::size_t n) {
-  const float sum = FloatSquares(x, n);
-  const bool in_range = sum >= 0x1p-80F && sum <= 0x1p120F;
-  return (in_range ? double{sum} : Squares(x, n)) / static_cast<double>(n);
-}
-
 ScaleBits Load(const std::byte* scale, bool affine) {
   return {LoadLittle<std::uint16_t>(scale),
           affine ? LoadLittle<std::uint16_t>(scale + 2) : std::uint16_t{0}};
@@ -47,7 +40,7 @@ void LevelRule::Choose(const float* x, std::size_t n, std::size_t stride, std::u
   }
   if (scale_ == ScaleRule::kStep) {
     SHOAL_CHECK(stride == 1);
-    return StoreLittle(scale, StepScale(most, MeanSquare(x, n)));
+    return StoreLittle(scale, StepScale(most, RoughSquares(x, n) / static_cast<double>(n)));
   }
   std::uint16_t bits = AbsMaxScale(most, least_scale_);
   if (bits != 0 && scale_ == ScaleRule::kOptimal) bits = OptimalScale(x, n, stride, bits);

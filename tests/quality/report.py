@@ -279,6 +279,14 @@ def _boundaries(results, setup):
             f"{over('changeP90', '{:.3f}')}.", ""]
 
 
+def _missed(found):
+    """The limits that do not hold, for whoever reads no further than the sum."""
+    lines = [check.line() for check in found if check.ok is False]
+    if not lines:
+        return []
+    return ["Missed:", "", *(f"- {text}: {value}, {limit}" for text, limit, value, _ in lines)]
+
+
 def write_docs(folder, results, found, machine):
     folder.mkdir(parents=True, exist_ok=True)
     _write_csv(folder / "rows.csv", _csv_rows(results))
@@ -287,7 +295,7 @@ def write_docs(folder, results, found, machine):
     held = sum(c.ok is True for c in found)
     out = [SETUP_TEXT, _machines(results, machine), "",
            f"**Limits.** {held} of {len(judged)} measured limits hold; {len(found)} are defined.",
-           ""]
+           *_missed(found), ""]
     for setup, head, lines in _setups(results):
         out += [f"## {setup[0].upper()}{setup[1:]}", ""]
         if setup == MICRO:

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import re
 import tempfile
 import unittest
 import unittest.mock
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import bench
 import report
-from checks import LIMITS, Results, bits_per_value, checks, replica_bits, wire_bytes
+from checks import LIMITS, Check, Results, bits_per_value, checks, replica_bits, wire_bytes
 from kept import kept_rows
-from rows import EIGHT, FOUR, MICRO, PIPELINES, RAW, ROWS
+from rows import DEFAULTS, EIGHT, FOUR, MICRO, PIPELINES, RAW, ROWS
 from svg_plot import plot
 
 # (setup, name) -> training loss in the last epoch; what the calibration found, about.
@@ -112,6 +113,15 @@ class ChecksTest(unittest.TestCase):
     def test_held_out_loss_counts_both_ways(self):
         found = results(aqsgd_fw2_bw4={"heldOutLoss": [1.9, 1.76 * 0.99]})
         self.assertFalse(check(found, "4 stages: aqsgd fw2 bw4, held-out").ok)
+
+    def test_one_bad_epoch_of_the_defaults_is_seen(self):
+        found = Results()
+        for name, losses in (("fp32", [2.0, 1.5]), ("defaults of a run", [2.06, 1.5])):
+            row = next(r for r in ROWS if (r.setup, r.name) == ("4 stages, sinks", name))
+            found.add(row, 1, {**figures(1.5, 3, 3), "trainLoss": losses})
+        lines = [c.line() for c in checks(found) if "worst epoch" in c.text and c.ok is not None]
+        self.assertEqual(lines, [("4 stages, sinks: defaults of a run, worst epoch above fp32's",
+                                  "at most 2 %", "3 %", "MISSED")])
 
     def test_what_is_not_measured_neither_holds_nor_fails(self):
         self.assertIsNone(check(Results(), "4 stages: aqsgd fw3 bw6, training").ok)
@@ -234,6 +244,15 @@ class KeptRowsTest(unittest.TestCase):
 
 
 class ReportTest(unittest.TestCase):
+    def test_the_page_names_the_limits_that_are_missed(self):
+        found = [Check("a: b, training loss", 0.4, 0.5), Check("c: d, bits", 5.46, 5.3, unit="")]
+        with tempfile.TemporaryDirectory() as folder:
+            report.write_docs(Path(folder), results(), found, {"cpu": "x", "system": "Linux"})
+            page = (Path(folder) / "README.md").read_text()
+        self.assertIn("**Limits.** 1 of 2 measured limits hold; 2 are defined.\nMissed:\n\n"
+                      "- c: d, bits: 5.46, at most 5.3\n", page)
+        self.assertNotIn("training loss: 0.4", page)
+
     def test_the_page_says_how_far_boundaries_stand_out_and_the_bits_of_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
             report.write_docs(Path(folder), shaped_results(), [], {"cpu": "x", "system": "Linux"})
@@ -283,6 +302,13 @@ class ReportTest(unittest.TestCase):
 
 
 class RowsTest(unittest.TestCase):
+    def test_the_defaults_are_those_of_runs_demo_and_docs(self):
+        for path in ("scheduler/config/run_config.h", "client/demo.h", "deploy/run.toml",
+                     "docs/algorithms/codec-specs.md"):
+            text = (bench.SOURCE / path).read_text()
+            for spec in DEFAULTS:
+                self.assertRegex(text, rf"[`\"]{re.escape(spec)}[`\"]", path)
+
     def test_every_row_has_a_name_of_its_own_and_fp32_beside_it(self):
         names = [(row.setup, row.name) for row in ROWS]
         self.assertEqual(len(names), len(set(names)))

@@ -14,7 +14,7 @@ VERSIONS = {
     "qsdp": 2,
     # 2: the same, and directions of members are bounded by what they count for.
     "marsit": 2,
-    # 2: scales per channel from every 64th part of a message's tokens, not from 256.
+    # 2: scales per channel come from about 64 tokens of a message, not from 256 or more.
     "channels": 2,
 }
 
@@ -167,7 +167,7 @@ def alike(setup):
     return Row(setup, "3 bits+rans | dithered 0.5", *ALIKE, first_visit="direct+rans:bits=6")
 
 
-# Two thirds of the speed of 3 bits and more (the defaults have one), but loud tokens are coarse.
+# More than twice as fast as the defaults, but the quiet channels of loud tokens are coarse.
 STEPS = ("aqsgd+zstd:bits=4,step=0.75,channels=on,first_visit=direct+zstd:bits=6/channels=on",
          "dithered:step=0.53,channels=on")
 

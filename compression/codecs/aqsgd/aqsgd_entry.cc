@@ -53,9 +53,9 @@ Result<Changes> NamedChanges(const CodecSpec& spec, std::uint32_t hidden, MakeNe
 }
 
 Result<Changes> OwnChanges(const CodecSpec& spec, std::uint32_t hidden) {
-  SHOAL_RETURN_IF_ERROR(Contracts(spec, NoChangesOfDirect(spec)));
   Changes changes;
   SHOAL_ASSIGN_OR_RETURN(changes.codec, MakeDirect(spec, hidden));
+  SHOAL_RETURN_IF_ERROR(Contracts(spec, NoChangesOfDirect(spec)));
   changes.options = SpecOptions(changes.codec->spec());
   SHOAL_ASSIGN_OR_RETURN(changes.coder, EntropyOption(spec));
   changes.scaled = HasChannelScales(spec);
@@ -116,8 +116,6 @@ Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNes
 constexpr std::string_view kKeys[] = {"bits",  "bucket", "first_visit", "levels",
                                       "scale", "step",   "rounding",    "channels",
                                       "m",     "guard",  "delta"};
-
-bool HostOnly(const CodecSpec& spec) { return HasChannelScales(spec) || HasStep(spec); }
 constexpr std::string_view kNestedKeys[] = {"delta", "first_visit"};
 
 }  // namespace
@@ -166,7 +164,7 @@ const CodecEntry& AqsgdEntry() {
         return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
                "change; leave feedback out";
       },
-      .host_only = HostOnly,
+      .host_only = HasHostOnlyOption,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
   };

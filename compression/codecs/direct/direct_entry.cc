@@ -41,8 +41,6 @@ void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice
 constexpr std::string_view kKeys[] = {"bits", "bucket",   "levels",   "scale",
                                       "step", "rounding", "channels", "feedback"};
 
-bool HostOnly(const CodecSpec& spec) { return HasChannelScales(spec) || HasStep(spec); }
-
 }  // namespace
 
 Result<PlainPointer> MakeDirect(const CodecSpec& spec, std::uint32_t hidden) {
@@ -77,7 +75,7 @@ const CodecEntry& DirectEntry() {
       .make_plain = MakeDirect,
       .no_feedback = NoFeedback,
       .no_changes = NoChangesOfDirect,
-      .host_only = HostOnly,
+      .host_only = HasHostOnlyOption,
       .unbiased = StochasticIsUnbiased,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,

@@ -144,6 +144,10 @@ TEST(DirectStep, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(why("direct:bits=1,step=0.7"), HasSubstr("take bits=2"));
   EXPECT_THAT(why("direct:bits=4,step=5"), HasSubstr("step"));
   EXPECT_THAT(why("aqsgd:bits=4,step=1.5"), HasSubstr("theorem"));
+  // What is no step at all is not a matter of theorems.
+  for (const char* step : {"abc", "5", "0.01", "-1"}) {
+    EXPECT_THAT(why("aqsgd:bits=4,step=" + std::string(step)), HasSubstr("0.05 to 4"));
+  }
   EXPECT_TRUE(MakeCodec("aqsgd:bits=4,step=1.4", 96).ok());
   EXPECT_TRUE(MakeCodec("direct:bits=4,step=4", 96).ok());
   EXPECT_FALSE(TraitsOf("direct:bits=4,step=0.7")->device_form);
