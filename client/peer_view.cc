@@ -185,6 +185,9 @@ Result<std::string> PeerView(const std::string& status_json) {
   if (const std::string curve = Sparkline(Losses(At(swarm, "losses")), 40); !curve.empty()) {
     rows.push_back({RowName("swarm.losses[][]"), curve});
   }
+  if (const std::string held_out = HeldOutText(swarm); !held_out.empty()) {
+    rows.push_back({RowName("swarm.heldOutLoss"), held_out});
+  }
   std::string device = Text(json, "device");
   if (const auto bytes = Whole(At(json, "memory"), "stateBytes"); bytes > 0) {
     device += (device.empty() ? "" : ", ") + FormatBytes(bytes) + " of weights and optimizer";

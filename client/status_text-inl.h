@@ -32,6 +32,10 @@ std::uint64_t Whole(const Json& json, const char* key);
 // Losses of a list of numbers or of [step, loss] pairs.
 std::vector<double> Losses(const Json& list);
 
+// "2.3456 after 100 steps, 3.2109 before the first step" of the fields heldOutLoss, heldOutStep and
+// heldOut; "" where nothing was measured.
+std::string HeldOutText(const Json& run);
+
 // The label of a field of a peer's status (status_fields.h), as the first cell of a row.
 std::string RowName(const char* path);
 // By a format of printf for one double.

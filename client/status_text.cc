@@ -117,6 +117,20 @@ std::vector<double> Losses(const Json& list) {
   return values;
 }
 
+std::string HeldOutText(const Json& run) {
+  if (!At(run, "heldOutLoss").is_number()) return "";
+  const auto measured = [](double loss, std::uint64_t step) {
+    return Decimal("%.4f ", loss) +
+           (step == 0 ? "before the first step"
+                      : "after " + std::to_string(step) + (step == 1 ? " step" : " steps"));
+  };
+  const std::string text = measured(Number(run, "heldOutLoss"), Whole(run, "heldOutStep"));
+  const Json& all = List(run, "heldOut");
+  if (all.size() < 2 || !all[0].is_array() || Losses(all).size() != all.size()) return text;
+  if (!all[0][0].is_number()) return text;
+  return text + ", " + measured(Losses(all).front(), ToWhole(all[0][0].get<double>()));
+}
+
 Result<Json> ParseObject(const std::string& text, const std::string& what) {
   Json json = ParseJson<Json>(text);
   if (!json.is_object())

@@ -125,6 +125,9 @@ Result<std::string> SwarmView(const std::string& status_json) {
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
     rows.push_back({"  " + net::RunLabel("run.losses[]"), curve});
   }
+  if (const std::string held_out = HeldOutText(run); !held_out.empty()) {
+    rows.push_back({"  " + net::RunLabel("run.heldOutLoss"), held_out});
+  }
   text += FormatTable(rows);
   text += MemberTable(json) + MemberTimeTable(json);
   if (const auto wrong = Whole(At(json, "consistency"), "mMismatches"); wrong > 0) {

@@ -277,6 +277,7 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   heartbeat->set_state(std::string(PeerStateName(state_)));
   StatusSnapshot snapshot = Snapshot();
   snapshot.losses.clear();  // the scheduler has them
+  snapshot.held_out.clear();
   heartbeat->set_status_json(StatusJson(snapshot));
   const std::uint64_t cap = snapshot.upload_cap.value, line = snapshot.upload_line.value;
   heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
@@ -390,7 +391,15 @@ void PeerDaemon::OnApply(const control::v1::Apply& apply) {
   loss_ = apply.loss();
   losses_.emplace_back(apply.step(), apply.loss());
   if (losses_.size() > kLossesKept) losses_.pop_front();
+  if (apply.has_held_out()) AddHeldOut(apply.held_out());
   stage_->OnApply(apply);
+}
+
+// Each once: the run's status repeats the newest, and a repeated step measures again.
+void PeerDaemon::AddHeldOut(const control::v1::HeldOut& measured) {
+  std::erase_if(held_out_, [&](const auto& known) { return known.first >= measured.step(); });
+  held_out_.emplace_back(measured.step(), measured.loss());
+  if (held_out_.size() > kLossesKept) held_out_.pop_front();
 }
 
 void PeerDaemon::OnWantArtefacts(const control::v1::WantArtefacts& want) {
@@ -411,6 +420,7 @@ void PeerDaemon::OnWantArtefacts(const control::v1::WantArtefacts& want) {
 void PeerDaemon::OnRunStatus(const control::v1::RunStatus& status) {
   SHOAL_ASSERT_ON(*control_);
   run_status_ = status;
+  if (status.has_held_out()) AddHeldOut(status.held_out());
   if (!stage_) {
     step_ = status.step();
     loss_ = status.loss();
@@ -442,6 +452,7 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.target_step = run_status_.steps();
   s.loss = loss_;
   s.losses.assign(losses_.begin(), losses_.end());
+  s.held_out.assign(held_out_.begin(), held_out_.end());
   s.peers_up = run_status_.peers();
   s.peers_total = run_status_.peers_needed();
   s.device = config_.device;
@@ -461,36 +472,39 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();
   s.samples_per_second = samples_per_second_;
-  if (!stage_) return s;
+  if (stage_) AddStage(&s);
+  return s;
+}
+
+void PeerDaemon::AddStage(StatusSnapshot* s) const {
   const control::v1::RunConfig& run = stage_->plan().config();
-  s.has_stage = true;
-  s.stage = stage_->position().stage();
-  s.stages = run.stages();
-  s.pipeline = stage_->position().pipeline();
-  s.pipelines = run.pipelines();
-  s.first_layer = stage_->position().first_layer();
-  s.last_layer = stage_->position().last_layer();
-  s.generation = stage_->plan().generation();
-  s.forward_codec = run.forward_codec();
-  s.backward_codec = run.backward_codec();
-  s.replica_method = run.replica_method();
-  s.lan = LanNeighbours(stage_->plan(), stage_->position());
-  s.target_step = run.steps();
+  s->has_stage = true;
+  s->stage = stage_->position().stage();
+  s->stages = run.stages();
+  s->pipeline = stage_->position().pipeline();
+  s->pipelines = run.pipelines();
+  s->first_layer = stage_->position().first_layer();
+  s->last_layer = stage_->position().last_layer();
+  s->generation = stage_->plan().generation();
+  s->forward_codec = run.forward_codec();
+  s->backward_codec = run.backward_codec();
+  s->replica_method = run.replica_method();
+  s->lan = LanNeighbours(stage_->plan(), stage_->position());
+  s->target_step = run.steps();
   if (run.train_rows() > 0) {
     const double step_epochs = static_cast<double>(run.micro_batches()) * run.micro_batch_rows() /
                                static_cast<double>(run.train_rows());
-    s.epochs = step_epochs * static_cast<double>(s.step);
-    s.target_epochs = step_epochs * static_cast<double>(s.target_step);
+    s->epochs = step_epochs * static_cast<double>(s->step);
+    s->target_epochs = step_epochs * static_cast<double>(s->target_step);
   }
-  if (!stage_->device_name().empty()) s.device = stage_->device_name();
-  s.budget = stage_->budget();
-  s.synthetic_cpu_ms = stage_->synthetic_cpu_ms();
-  s.fetch = stage_->fetch_progress();
-  s.runner = stage_->stats();
-  s.links = stage_->link_stats();
-  s.boundaries = stage_->boundaries();
-  AddRunner(s.runner, s.links, &s.totals);
-  return s;
+  if (!stage_->device_name().empty()) s->device = stage_->device_name();
+  s->budget = stage_->budget();
+  s->synthetic_cpu_ms = stage_->synthetic_cpu_ms();
+  s->fetch = stage_->fetch_progress();
+  s->runner = stage_->stats();
+  s->links = stage_->link_stats();
+  s->boundaries = stage_->boundaries();
+  AddRunner(s->runner, s->links, &s->totals);
 }
 
 net::HttpResponse PeerDaemon::OnHttp(const std::string& path) const {

@@ -82,6 +82,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   void OnApply(const control::v1::Apply& apply);
   void OnFinished(std::uint64_t generation);
   void OnWantArtefacts(const control::v1::WantArtefacts& want);
+  void AddHeldOut(const control::v1::HeldOut& measured);
   void OnRunStatus(const control::v1::RunStatus& status);
   void EndStage();
   void ChangeState(PeerState state, const std::string& reason);
@@ -108,6 +109,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   std::string CapsText() const;
 
   StatusSnapshot Snapshot() const;
+  void AddStage(StatusSnapshot* s) const;
   net::HttpResponse OnHttp(const std::string& path) const;
   std::vector<std::string> Addresses() const;
 
@@ -148,7 +150,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   Duration heartbeat_ = std::chrono::seconds(1);
   std::uint64_t heartbeat_round_ = 0;
   control::v1::RunStatus run_status_;
-  std::deque<std::pair<std::uint64_t, double>> losses_;
+  std::deque<std::pair<std::uint64_t, double>> losses_, held_out_;
   std::uint64_t step_ = 0;
   double loss_ = 0;
   TimePoint last_apply_{};

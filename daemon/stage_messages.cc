@@ -16,6 +16,13 @@ constexpr std::uint32_t kMicroBatchesMax = 65536;
 constexpr std::uint32_t kMicroBatchRowsMax = 65536;
 constexpr std::uint32_t kRowTokensMax = 1u << 24;
 
+pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned) {
+  pipeline::MicroBatchPlan plan;
+  plan.global_index = planned.global_index();
+  for (const std::uint64_t sample : planned.samples()) plan.samples.push_back(SampleId{sample});
+  return plan;
+}
+
 }  // namespace
 
 Status CheckPlan(const control::v1::Plan& plan) {
@@ -86,11 +93,12 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
                               const control::v1::RunConfig& config) {
   pipeline::StepPlan step;
   step.step = plan.step();
-  for (const auto& micro_batch : plan.pipelines(static_cast<int>(own.pipeline())).micro_batches()) {
-    pipeline::MicroBatchPlan item;
-    item.global_index = micro_batch.global_index();
-    for (std::uint64_t sample : micro_batch.samples()) item.samples.push_back(SampleId{sample});
-    step.micro_batches.push_back(std::move(item));
+  const control::v1::PipelinePlan& own_part = plan.pipelines(static_cast<int>(own.pipeline()));
+  for (const auto& planned : own_part.micro_batches()) {
+    step.micro_batches.push_back(ToMicroBatchPlan(planned));
+  }
+  for (const auto& planned : own_part.evaluation()) {
+    step.evaluation.push_back(ToMicroBatchPlan(planned));
   }
   for (const control::v1::StageTiming& timing : plan.timings()) {
     step.timings.push_back(ToTimes(timing));
@@ -186,6 +194,8 @@ control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
   proto->set_labels(ready.labels);
   proto->set_loss_sum(ready.loss_sum);
   proto->set_squared_norm(ready.squared_norm);
+  proto->set_evaluation_labels(ready.evaluation.labels);
+  proto->set_evaluation_loss_sum(ready.evaluation.sum);
   control::v1::StageTiming* timing = proto->mutable_timing();
   timing->set_forward_ms(ready.times.forward_ms);
   timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);

@@ -97,12 +97,24 @@ StatusObject LinkValues(const StatusSnapshot& snapshot, const net::LinkStats& li
 StatusObject SwarmValues(const StatusSnapshot& snapshot) {
   StatusList losses;
   for (const auto& [step, loss] : snapshot.losses) losses.push_back(StatusList{step, loss});
-  return {{"id", snapshot.run_id},        {"name", snapshot.run_name},
-          {"state", snapshot.run_state},  {"reason", snapshot.run_reason},
-          {"step", snapshot.step},        {"targetStep", snapshot.target_step},
-          {"epochs", snapshot.epochs},    {"targetEpochs", snapshot.target_epochs},
-          {"loss", snapshot.loss},        {"losses", losses},
-          {"peersUp", snapshot.peers_up}, {"peersTotal", snapshot.peers_total}};
+  StatusList held_out;
+  for (const auto& [step, loss] : snapshot.held_out) held_out.push_back(StatusList{step, loss});
+  const bool measured = !snapshot.held_out.empty();
+  return {{"id", snapshot.run_id},
+          {"name", snapshot.run_name},
+          {"state", snapshot.run_state},
+          {"reason", snapshot.run_reason},
+          {"step", snapshot.step},
+          {"targetStep", snapshot.target_step},
+          {"epochs", snapshot.epochs},
+          {"targetEpochs", snapshot.target_epochs},
+          {"loss", snapshot.loss},
+          {"losses", losses},
+          {"heldOutLoss", measured ? StatusValue(snapshot.held_out.back().second) : StatusValue()},
+          {"heldOutStep", measured ? StatusValue(snapshot.held_out.back().first) : StatusValue()},
+          {"heldOut", held_out},
+          {"peersUp", snapshot.peers_up},
+          {"peersTotal", snapshot.peers_total}};
 }
 
 StatusValue RoleValues(const StatusSnapshot& snapshot) {

@@ -53,6 +53,8 @@ struct StatusSnapshot {
   double loss = 0;
   std::uint32_t peers_up = 0, peers_total = 0;
   std::vector<std::pair<std::uint64_t, double>> losses;  // newest last, bounded
+  // Steps applied and held-out loss, newest last, bounded.
+  std::vector<std::pair<std::uint64_t, double>> held_out;
 
   bool has_stage = false;
   std::uint32_t stage = 0, stages = 0, pipeline = 0, pipelines = 0;

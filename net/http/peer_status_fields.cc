@@ -52,6 +52,14 @@ constexpr StatusField kFields[] = {
         .Label("loss")
         .Metric("shoal_training_loss"),
     Number("swarm.losses[][]", kNone, "Step and loss of recent steps, newest last.").Label("loss"),
+    Number("swarm.heldOutLoss", kNone,
+           "Token-mean loss on validation rows, measured last; null: not yet.")
+        .Label("held out")
+        .Metric("shoal_held_out_loss"),
+    Number("swarm.heldOutStep", kNone, "Optimizer steps applied before that measurement.")
+        .Metric("shoal_held_out_step"),
+    Number("swarm.heldOut[][]", kNone, "Steps applied and held-out loss of recent measurements.")
+        .Label("held out"),
     Number("swarm.peersUp", kNone, "Peers of the run that are connected."),
     Number("swarm.peersTotal", kNone, "Peers that the run needs."),
 

@@ -32,6 +32,14 @@ constexpr StatusField kFields[] = {
         .Label("loss")
         .Metric("shoal_training_loss"),
     Number("run.losses[]", kNone, "Token-mean loss of each step, from step 0.").Label("loss"),
+    Number("run.heldOutLoss", kNone,
+           "Token-mean loss on validation rows, measured last; null: not yet.")
+        .Label("held out")
+        .Metric("shoal_held_out_loss"),
+    Number("run.heldOutStep", kNone, "Optimizer steps applied before that measurement.")
+        .Metric("shoal_held_out_step"),
+    Number("run.heldOut[][]", kNone, "Steps applied and held-out loss of each measurement.")
+        .Label("held out"),
     Number("run.samplesPerSecond", kNone, "Training samples per second, recent steps.")
         .Metric("shoal_samples_per_second"),
     Number("run.stepSeconds", kSeconds, "Duration of a step, recent steps.")

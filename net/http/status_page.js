@@ -66,6 +66,7 @@ function distinct(peers) {
   return peers.map(p => count.get(p.name) > 1
     ? {...p, name: `${p.name} (${String(p.id).slice(0, 8)})`} : p);
 }
+const pairs = value => list(value).filter(p => Array.isArray(p) && p.every(Number.isFinite));
 // Scheduler and peer show the same picture: both become {title, state, ..., peers, links}.
 function normalise(s) {
   if (s.run) {
@@ -74,12 +75,14 @@ function normalise(s) {
       state: m.connected === false ? "gone" : m.state, status: m.status || {}}));
     return {both: false, title: s.run.name, state: s.run.state, reason: s.run.reason, step: s.run.step,
             steps: s.run.steps, loss: s.run.loss, losses: list(s.run.losses),
+            heldOut: pairs(s.run.heldOut),
             speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
   const role = s.role || {stage: -1, pipeline: -1};
   return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).join("; "),
           step: swarm.step, steps: swarm.targetStep, loss: swarm.loss, losses: list(swarm.losses),
+          heldOut: pairs(swarm.heldOut),
           speed: (s.work || {}).samplesPerSecond, version: s.version,
           peers: [{id: s.peerId, name: s.name, stage: role.stage, pipeline: role.pipeline,
                    state: s.state, status: s}]};
@@ -112,6 +115,7 @@ function showCards(v, sum) {
   for (const p of v.peers) store += num((p.status.deltaStore || {}).bytes);
   const cards = [[label("swarm.step"), v.steps ? `${v.step || 0} / ${v.steps}` : v.step || 0],
                  [label("swarm.loss"), num(v.loss) ? v.loss.toFixed(4) : "–"],
+                 [label("swarm.heldOutLoss"), v.heldOut.length ? v.heldOut.at(-1)[1].toFixed(4) : "–"],
                  [label("work.samplesPerSecond"), num(v.speed) ? v.speed.toFixed(1) : "–"],
                  [label(v.both ? "traffic.payloadBothWays" : "traffic.payloadSent"), bytes(wire)],
                  [label("traffic.forward.rawSentBytes"), bytes(raw)],
@@ -149,7 +153,7 @@ function showMap(v) {
   show("map", ...(rows.length ? rows : ["no peers yet"]));
 }
 
-// series: [{colour, points: [[x, y]]}]; axis labels by the two formatters.
+// series: [{colour, points: [[x, y]], dots: whether each point is marked}]; axis labels by the two formatters.
 function chart(target, series, formatX, formatY, fromZero) {
   const w = target.clientWidth || 400, h = 170, left = 84, bottom = 20, top = 8;
   const all = series.flatMap(s => s.points);
@@ -175,14 +179,19 @@ function chart(target, series, formatX, formatY, fromZero) {
     shapes.push(svg("polyline", {
       fill: "none", stroke: s.colour, "stroke-width": 1.6,
       points: s.points.map(p => `${X(p[0]).toFixed(1)},${Y(p[1]).toFixed(1)}`).join(" ")}));
+    if (s.dots) {
+      shapes.push(...s.points.map(p => svg("circle", {cx: X(p[0]), cy: Y(p[1]), r: 3, fill: s.colour})));
+    }
   }
   target.replaceChildren(...shapes);
 }
 function showLoss(v) {
   const points = v.losses.map((l, i) => Array.isArray(l) ? l : [i, l])
     .filter(p => Number.isFinite(p[1])).map(p => [p[0] + 1, p[1]]);
-  chart($("loss"), [{colour: colours[0], points}], x => "step " + Math.round(x),
-        y => y.toFixed(2), false);
+  chart($("loss"), [{colour: colours[0], points}, {colour: colours[1], points: v.heldOut, dots: true}],
+        x => "step " + Math.round(x), y => y.toFixed(2), false);
+  show("loss-key", ...keyOf([[label("swarm.loss"), colours[0]],
+                             [label("swarm.heldOutLoss"), colours[1]]]));
 }
 function showRates(links) {
   const now = performance.now() / 1000;

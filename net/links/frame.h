@@ -20,6 +20,7 @@ enum class FrameKind : std::uint32_t {
   kInventory = 4,   // what this end's delta store has for the boundary: payload, see pipeline
   kGroup = 5,       // collective traffic: tag and payload
   kEvicted = 6,     // samples this end no longer has m for
+  kEvaluation = 7,  // activations of validation rows, forward; backward: they were taken
 };
 
 struct FrameSample {

@@ -17,7 +17,8 @@ std::size_t PriorityOf(FrameKind kind) {
     case FrameKind::kInventory:
     case FrameKind::kGroup:
     case FrameKind::kEvicted: return 1;
-    case FrameKind::kActivation: return 2;
+    case FrameKind::kActivation:
+    case FrameKind::kEvaluation: return 2;
   }
   return 2;
 }

@@ -68,6 +68,8 @@ Boundary::Boundary(BoundaryConfig config, const TransferResources& transfers,
       handlers_(std::move(handlers)),
       forward_(config_.Forward(sender() ? config_.stage : config_.stage - 1)),
       backward_(config_.Backward(forward_.boundary)),
+      evaluation_({sender(), config_.sample, config_.micro_batch_rows}, generation_,
+                  transfers.links, [this](net::Frame frame) { return Send(std::move(frame)); }),
       next_step_(config_.first_step) {
   seen_.boundary = forward_.boundary;
   seen_.side = side;
@@ -210,6 +212,7 @@ Status Boundary::Accept(net::Frame frame) {
     case FrameKind::kResend:
       if (sender()) return AcceptOfStep(std::move(frame));
       break;
+    case FrameKind::kEvaluation: return OnEvaluation(std::move(frame));
     case FrameKind::kGroup: break;
   }
   return InvalidArgument("a frame of kind " +
@@ -225,14 +228,37 @@ Status Boundary::AcceptOfStep(net::Frame frame) {
     SHOAL_RETURN_IF_ERROR(in_->OnFrame(std::move(frame)));
     return sender() ? out_->Release(index) : Status::Ok();
   }
-  if (step != next_step_ || frame.kind != net::FrameKind::kActivation) {
+  return AcceptEarly(std::move(frame));
+}
+
+Status Boundary::OnEvaluation(net::Frame frame) {
+  const std::uint64_t step = frame.micro_batch.step;
+  if (state_ != BoundaryState::kStepping || step != step_) {
+    // An acknowledgement may come behind the gradients that end the step.
+    if (sender()) return Status::Ok();
+    return AcceptEarly(std::move(frame));
+  }
+  SHOAL_RETURN_IF_ERROR(evaluation_.OnFrame(std::move(frame)));
+  handlers_.on_data();
+  return Status::Ok();
+}
+
+Status Boundary::AcceptEarly(net::Frame frame) {
+  const std::uint64_t step = frame.micro_batch.step;
+  const bool evaluation = frame.kind == net::FrameKind::kEvaluation;
+  if (step != next_step_ || (frame.kind != net::FrameKind::kActivation && !evaluation)) {
     return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
                            std::to_string(next_step_) + " is next");
   }
   const Segments& segments = forward_.segments;
-  const std::size_t most =
-      forward_.codec->EncodedBytesMax(segments.shape, config_.micro_batch_rows);
-  if (early_.size() >= kEarlyMax * segments.count || frame.payload.size() > most) {
+  const std::size_t frames = evaluation ? kEvaluationAhead : kEarlyMax * segments.count;
+  const std::size_t bytes =
+      evaluation ? evaluation_.bytes_max()
+                 : forward_.codec->EncodedBytesMax(segments.shape, config_.micro_batch_rows);
+  const auto waiting = static_cast<std::size_t>(
+      std::count_if(early_.begin(), early_.end(),
+                    [&](const net::Frame& other) { return other.kind == frame.kind; }));
+  if (waiting >= frames || frame.payload.size() > bytes) {
     return ResourceExhausted("too much came ahead of step " + std::to_string(step));
   }
   early_.push_back(std::move(frame));
@@ -266,6 +292,7 @@ Status Boundary::StartStep(const StepPlan& plan) {
   }
   SHOAL_RETURN_IF_ERROR(out_->StartStep(plan));
   SHOAL_RETURN_IF_ERROR(in_->StartStep(plan));
+  SHOAL_RETURN_IF_ERROR(evaluation_.StartStep(plan));
   Go(BoundaryEvent::kStep);
   step_ = plan.step;
   next_step_ = plan.step + 1;

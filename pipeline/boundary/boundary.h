@@ -21,6 +21,7 @@
 #include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/boundary_receiver.h"
 #include "pipeline/boundary/boundary_sender.h"
+#include "pipeline/boundary/evaluation_link.h"
 #include "pipeline/boundary/link_memory.h"
 
 namespace shoal::pipeline {
@@ -58,7 +59,7 @@ class Boundary {
  public:
   struct Handlers {
     std::function<void()> on_up;    // link open, inventories agreed
-    std::function<void()> on_data;  // in().Ready() or HeldUpBy() may have changed
+    std::function<void()> on_data;  // in() or evaluation() may have changed
     // A frame of `kind` took `elapsed_ms` on the wire alone.
     std::function<void(net::FrameKind, double elapsed_ms)> on_sent;
   };
@@ -93,6 +94,10 @@ class Boundary {
     SHOAL_ASSERT_ON(generation_->control());
     return *in_;
   }
+  EvaluationLink& evaluation() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return evaluation_;
+  }
 
   // The step's m' do not count.
   void DropStaged();
@@ -116,6 +121,8 @@ class Boundary {
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
+  Status AcceptEarly(net::Frame frame);
+  Status OnEvaluation(net::Frame frame);
   Status OnInventory(const net::Frame& frame);
   Status OnEvicted(const net::Frame& frame);
   void Go(BoundaryEvent event);
@@ -140,6 +147,7 @@ class Boundary {
   std::unique_ptr<LinkMemory> memory_;       // null unless it sends them with a stateful codec
   std::unique_ptr<BoundarySender> out_;
   std::unique_ptr<BoundaryReceiver> in_;
+  EvaluationLink evaluation_;
 
   BoundaryState state_ = BoundaryState::kNew;
   std::optional<BoundaryCache::Inventory> own_inventory_, their_inventory_;

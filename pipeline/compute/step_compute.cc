@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "common/trace.h"
+#include "pipeline/compute/micro_batch_rows.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -40,22 +41,12 @@ struct ForwardTask {
   bool begun = false;
 };
 
-// Reads the rows' tokens and labels where the stage needs them.
-Status ReadRows(const ForwardTask& task, std::vector<std::int32_t>* tokens,
-                std::vector<std::int32_t>* labels) {
-  if (!task.first && !task.last) return Status::Ok();
-  for (const SampleId sample : task.micro_batch.samples) {
-    SHOAL_RETURN_IF_ERROR(task.data->AppendRow(sample, tokens, labels));
-  }
-  const std::size_t expected = std::size_t{task.micro_batch.rows} * task.micro_batch.tokens;
-  if (tokens->size() == expected && labels->size() == expected) return Status::Ok();
-  return Internal("the prepared data gave rows of another length");
-}
-
 // The next part; whether more are left.
 Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
   if (!std::exchange(task->begun, true)) {
-    SHOAL_RETURN_IF_ERROR(ReadRows(*task, &task->tokens, &task->labels));
+    if (task->first || task->last) {
+      SHOAL_RETURN_IF_ERROR(ReadRows(*task->data, task->micro_batch, &task->tokens, &task->labels));
+    }
     *output = Buffer(task->output_bytes);
   }
   model::MicroBatch micro_batch = task->micro_batch;
@@ -298,7 +289,8 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   };
   return MakeOperation("forward", {OpKind::kForward, mb}, std::move(work), [this, mb](Done& done) {
     Average(done.ms, &times_.forward_ms);
-    if (mb == 0) first_output_ = generation_->clock().Now();
+    // The stages behind may be at an evaluation yet, which is no part of a round trip.
+    if (mb == 0 && plan_.evaluation.empty()) first_output_ = generation_->clock().Now();
     if (next_ != nullptr) return next_->out().PutValues(mb, std::move(done.out));
     loss_.sum += done.loss.sum;
     loss_.labels += done.loss.labels;

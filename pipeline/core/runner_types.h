@@ -61,7 +61,9 @@ struct MicroBatchPlan {
 struct StepPlan {
   std::uint64_t step = 0;
   std::vector<MicroBatchPlan> micro_batches;  // of this pipeline, in order
-  std::vector<StageTimes> timings;            // per stage, may be empty
+  // Rows whose held-out loss is taken before them, in order; of this pipeline. Usually none.
+  std::vector<MicroBatchPlan> evaluation = {};
+  std::vector<StageTimes> timings;  // per stage, may be empty
   // Of the members of the stage group, and of those with the tied embedding: they share out their
   // reductions by them from this step on. Empty: as before.
   std::vector<replica::LineRate> group_lines = {}, embedding_lines = {};
@@ -74,6 +76,7 @@ struct StepReady {
   std::uint64_t labels = 0;
   double loss_sum = 0;
   StageTimes times;
+  model::StepLoss evaluation;  // of the plan's evaluation, before the step; last stage only
 };
 
 struct BoundaryChecksum {

@@ -86,15 +86,18 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
     return InvalidArgument(what + " came where that of step " + std::to_string(next_step) +
                            " is next");
   }
-  if (plan.micro_batches.size() > kMicroBatchesMax) {
+  if (plan.micro_batches.size() > kMicroBatchesMax || plan.evaluation.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
   }
   const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
   if ((lines > 0 && lines != config.pipelines) || (ends > 0 && ends != 2 * config.pipelines)) {
     return InvalidArgument(what + " has lines of another number of peers");
   }
-  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    if (micro_batch.samples.empty() || micro_batch.samples.size() > config.micro_batch_rows) {
+  for (const auto* micro_batches : {&plan.micro_batches, &plan.evaluation}) {
+    for (const MicroBatchPlan& micro_batch : *micro_batches) {
+      if (!micro_batch.samples.empty() && micro_batch.samples.size() <= config.micro_batch_rows) {
+        continue;
+      }
       return InvalidArgument(what + " has a micro-batch of " +
                              std::to_string(micro_batch.samples.size()) + " rows; 1 to " +
                              std::to_string(config.micro_batch_rows) + " are allowed");

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "pipeline/boundary/boundary.h"
 #include "pipeline/compute/step_compute.h"
+#include "pipeline/compute/step_evaluation.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
 #include "pipeline/runner/runner_checks.h"
@@ -60,12 +61,14 @@ class Runner final : public StageRunner {
  public:
   Runner(const RunnerConfig& config, const Dependencies& dependencies,
          std::shared_ptr<const compression::MessageCodec> forward,
-         std::shared_ptr<const compression::MessageCodec> backward)
+         std::shared_ptr<const compression::MessageCodec> backward,
+         std::shared_ptr<const compression::MessageCodec> evaluation)
       : config_(config),
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
         forward_codec_(std::move(forward)),
         backward_codec_(std::move(backward)),
+        evaluation_codec_(std::move(evaluation)),
         generation_(dependencies.control,
                     [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
         activity_(&dependencies.control->clock()),
@@ -107,6 +110,7 @@ class Runner final : public StageRunner {
   void MakeCompute();
   void MaybeUp();
   void MaybeStartStep();
+  void OnEvaluationDone();
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
   void Reduced(double squared_norm);
@@ -122,7 +126,8 @@ class Runner final : public StageRunner {
   const RunnerConfig config_;
   const RunnerResources resources_;
   const net::GenerationLinks links_;
-  const std::shared_ptr<const compression::MessageCodec> forward_codec_, backward_codec_;
+  const std::shared_ptr<const compression::MessageCodec> forward_codec_, backward_codec_,
+      evaluation_codec_;
   Generation generation_;
   TransferStats transfers_;
   ComputeStats computed_;
@@ -133,6 +138,7 @@ class Runner final : public StageRunner {
   RunnerState state_ = RunnerState::kNew;
   bool model_clean_ = false;  // gradients zeroed
   std::deque<StepPlan> plans_;
+  StepPlan plan_;              // of the running or last step
   std::uint64_t planned_ = 0;  // step of the next plan to come
   std::uint64_t step_ = 0;     // running or last
   bool local_norm_ = false;    // is told with the end of the micro-batches
@@ -144,6 +150,7 @@ class Runner final : public StageRunner {
   std::unique_ptr<replica::GroupLinks> group_;
   std::unique_ptr<replica::ReplicaStep> replica_;
   std::unique_ptr<StepCompute> compute_;
+  std::unique_ptr<StepEvaluation> evaluation_;
 };
 
 bool Runner::Go(RunnerEvent event, const char* order) {
@@ -180,7 +187,10 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
                                                const net::LinkTarget& target) {
   Boundary::Handlers handlers;
   handlers.on_up = [this] { MaybeUp(); };
-  handlers.on_data = [this] { compute_->Pump(); };
+  handlers.on_data = [this] {
+    if (evaluation_->active()) return evaluation_->Pump();
+    compute_->Pump();
+  };
   handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
   BoundaryConfig config{.run = config_.run,
                         .stage = config_.stage,
@@ -208,6 +218,11 @@ void Runner::MakeCompute() {
       previous_.get(), next_.get(),
       StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
                             [this] { OnMicroBatchesDone(); }});
+  evaluation_ = std::make_unique<StepEvaluation>(
+      sample(),
+      StepEvaluation::Resources{&generation_, resources_.compute, resources_.model, resources_.data,
+                                evaluation_codec_, &activity_},
+      previous_.get(), next_.get(), [this] { OnEvaluationDone(); });
 }
 
 void Runner::Start(const LinkTargets& targets) {
@@ -342,17 +357,21 @@ void Runner::OnStepPlan(StepPlan plan) {
 void Runner::MaybeStartStep() {
   if (failed() || state_ != RunnerState::kWaiting || plans_.empty()) return;
   if (!Go(RunnerEvent::kPlan, "a step plan")) return;
-  const StepPlan plan = std::move(plans_.front());
+  plan_ = std::move(plans_.front());
   plans_.pop_front();
-  step_ = plan.step;
-  if (!plan.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan.group_lines);
-  if (!plan.embedding_lines.empty())
-    member_.embedding_shares = replica::SharesByRates(plan.embedding_lines);
+  step_ = plan_.step;
+  if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
+  if (!plan_.embedding_lines.empty())
+    member_.embedding_shares = replica::SharesByRates(plan_.embedding_lines);
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary == nullptr) continue;
-    if (Status status = boundary->StartStep(plan); !status.ok()) return Fail(status, nullptr);
+    if (Status status = boundary->StartStep(plan_); !status.ok()) return Fail(status, nullptr);
   }
-  if (!failed()) compute_->StartStep(plan);
+  if (!failed()) evaluation_->Start(plan_);
+}
+
+void Runner::OnEvaluationDone() {
+  if (!failed()) compute_->StartStep(plan_);
 }
 
 void Runner::OnMicroBatchesDone() {
@@ -371,6 +390,7 @@ void Runner::ReportReady(double squared_norm) {
   ready.labels = compute_->loss().labels;
   ready.loss_sum = compute_->loss().sum;
   ready.times = compute_->times();
+  ready.evaluation = evaluation_->loss();
   notices_.Post("runner.step_ready", [this, ready] {
     if (!failed()) mediator_->OnStepReady(ready);
   });
@@ -522,6 +542,7 @@ std::string Runner::Awaited(const PeerId** peer) const {
 }
 
 std::string Runner::AwaitedInStep(const PeerId** peer) const {
+  if (evaluation_->active()) return evaluation_->Awaited(peer);
   const std::string parameters = replica_->gate() != nullptr ? replica_->Awaited(peer) : "";
   return parameters.empty() ? compute_->Awaited(peer) : parameters;
 }
@@ -543,10 +564,11 @@ Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
   SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
   SHOAL_ASSIGN_OR_RETURN(auto backward,
                          compression::MakeCodec(config.backward_codec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(auto evaluation, compression::MakeCodec(kEvaluationCodec, config.hidden));
   SHOAL_CHECK(dependencies.mediator != nullptr);
   SHOAL_RETURN_IF_ERROR(CheckRunnerResources(config, dependencies, *forward, *backward));
-  return std::unique_ptr<StageRunner>(
-      std::make_unique<Runner>(config, dependencies, std::move(forward), std::move(backward)));
+  return std::unique_ptr<StageRunner>(std::make_unique<Runner>(
+      config, dependencies, std::move(forward), std::move(backward), std::move(evaluation)));
 }
 
 }  // namespace shoal::pipeline

@@ -34,6 +34,8 @@ struct RunConfig {
   std::uint64_t checkpoint_every = 50;  // steps
   std::uint32_t checkpoint_keep = 2;
   std::uint64_t weight_check_every = 10;  // steps
+  std::uint64_t evaluate_every = 100;     // steps; 0: never (steps/evaluation_rows.h)
+  std::uint64_t evaluate_rows = 0;        // 0: as many as a step trains
   bool auto_start = true;                 // start as soon as enough peers are there
   // [codecs]
   // Why these: docs/algorithms/codec-specs.md, "Default codecs".
@@ -62,7 +64,7 @@ struct RunConfig {
   std::string model_config_json;
   std::uint32_t layers = 0;
   std::uint32_t row_tokens = 0;
-  std::uint64_t train_rows = 0;
+  std::uint64_t train_rows = 0, validation_rows = 0;
   std::vector<std::uint32_t> stage_first_layers;  // stages + 1 entries: cut points
   std::vector<std::uint64_t> stage_bytes;         // of a peer's memory, by stage; empty: unknown
 };

@@ -5,6 +5,7 @@
 #include "net/base/host_port.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -68,6 +69,10 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("weight_check_every", &c->weight_check_every, 1, kCountMax, "",
       "steps between comparisons of the weights that peers of one stage hold; every checkpoint has "
       "one, too");
+  add("evaluate_every", &c->evaluate_every, 0, kCountMax, "",
+      "steps between measurements of the held-out loss, on validation rows; 0: never");
+  add("evaluate_rows", &c->evaluate_rows, 0, kEvaluateRowsMax, "",
+      "validation rows of a measurement; 0: as many as a step trains");
   add("auto_start", &c->auto_start, 0, 0, "",
       "start with enough peers; false: wait for shoal swarm start");
 }

@@ -48,6 +48,7 @@ Status RunHistory::On(const PlanMade& event) {
   step_ = event.resume_step;
   losses_.resize(step_);
   losses_stored_ = step_;
+  std::erase_if(held_out_, [this](const HeldOutMeasured& of) { return of.step > step_; });
   return Status::Ok();
 }
 
@@ -55,6 +56,13 @@ Status RunHistory::On(const LossesKnown& event) {
   if (event.first_step != losses_.size()) return DataLoss("losses of some steps are missing");
   losses_.insert(losses_.end(), event.losses.begin(), event.losses.end());
   losses_stored_ = step_ = losses_.size();
+  return Status::Ok();
+}
+
+// A step that is repeated measures again.
+Status RunHistory::On(const HeldOutMeasured& event) {
+  std::erase_if(held_out_, [&](const HeldOutMeasured& of) { return of.step >= event.step; });
+  held_out_.push_back(event);
   return Status::Ok();
 }
 

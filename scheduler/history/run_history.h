@@ -45,6 +45,8 @@ class RunHistory {
   std::uint64_t generation() const { return generation_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
+  // In order of steps.
+  const std::vector<HeldOutMeasured>& held_out() const { return held_out_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   // The one before; none after the run went back to it.
   const Checkpoint& older() const { return older_; }
@@ -54,6 +56,7 @@ class RunHistory {
   Status On(const RunStarted& event);
   Status On(const PlanMade& event);
   Status On(const LossesKnown& event);
+  Status On(const HeldOutMeasured& event);
   Status On(const CheckpointMade& event);
   Status On(const RunHeld& event);
   Status On(const RunReleased& event);
@@ -65,6 +68,7 @@ class RunHistory {
   std::uint64_t step_ = 0;
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;
+  std::vector<HeldOutMeasured> held_out_;
   Checkpoint checkpoint_, older_;
 };
 

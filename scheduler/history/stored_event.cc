@@ -38,6 +38,9 @@ Json ToJson(const PlanMade& e) {
 Json ToJson(const LossesKnown& e) {
   return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
 }
+Json ToJson(const HeldOutMeasured& e) {
+  return {{"type", "held_out"}, {"step", e.step}, {"loss", e.loss}};
+}
 Json ToJson(const CheckpointMade& e) {
   Json files = Json::array();
   for (const control::v1::ArtefactRef& file : e.files) {
@@ -78,6 +81,11 @@ Result<StoredEvent> FromJson(const Json& json) {
       if (!std::isfinite(loss)) return DataLoss("a stored loss is not finite");
     }
     return StoredEvent(std::move(known));
+  }
+  if (type == "held_out") {
+    const HeldOutMeasured measured{number("step"), json.at("loss").get<double>()};
+    if (!std::isfinite(measured.loss)) return DataLoss("a stored held-out loss is not finite");
+    return StoredEvent(measured);
   }
   if (type == "checkpoint") return CheckpointFrom(json);
   if (type == "held") return StoredEvent(RunHeld{json.at("reason").get<std::string>()});

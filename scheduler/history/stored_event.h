@@ -31,6 +31,11 @@ struct LossesKnown {
   std::uint64_t first_step = 0;
   std::vector<double> losses;  // finite
 };
+// Held-out loss of the weights after `step` steps, finite.
+struct HeldOutMeasured {
+  std::uint64_t step = 0;
+  double loss = 0;
+};
 struct CheckpointMade {
   std::uint64_t step = 0;
   std::vector<control::v1::ArtefactRef> files;
@@ -44,8 +49,8 @@ struct RunFinished {
   std::uint64_t steps = 0;
 };
 
-using StoredEvent = std::variant<RunBegan, RunStarted, PlanMade, LossesKnown, CheckpointMade,
-                                 RunHeld, RunReleased, RunFinished>;
+using StoredEvent = std::variant<RunBegan, RunStarted, PlanMade, LossesKnown, HeldOutMeasured,
+                                 CheckpointMade, RunHeld, RunReleased, RunFinished>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

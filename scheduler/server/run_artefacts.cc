@@ -336,6 +336,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   config->layers = artefacts.model.layers;
   config->row_tokens = artefacts.data.row_tokens;
   config->train_rows = artefacts.data.train_rows;
+  config->validation_rows = artefacts.data.validation_rows;
   SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));
   SHOAL_RETURN_IF_ERROR(CheckData(*config, artefacts.model, artefacts.data,
                                   artefacts.tokenizer_files.empty() ? "" : artefacts.model_folder));

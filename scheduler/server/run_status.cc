@@ -20,6 +20,9 @@ using net::StatusObject;
 using net::StatusValue;
 
 StatusObject RunValues(const RunConfig& config, const RunView& view) {
+  StatusList held_out;
+  for (const auto& [step, loss] : view.held_out) held_out.push_back(StatusList{step, loss});
+  const bool measured = !view.held_out.empty();
   return {{"id", config.run.ToHex()},
           {"name", config.name},
           {"withoutWeights", config.without_weights},
@@ -30,6 +33,9 @@ StatusObject RunValues(const RunConfig& config, const RunView& view) {
           {"steps", view.steps},
           {"loss", view.loss},
           {"losses", view.losses},
+          {"heldOutLoss", measured ? StatusValue(view.held_out.back().loss) : StatusValue()},
+          {"heldOutStep", measured ? StatusValue(view.held_out.back().step) : StatusValue()},
+          {"heldOut", held_out},
           {"samplesPerSecond", view.samples_per_second},
           {"stepSeconds", view.step_seconds},
           {"controlSeconds", view.seconds_in_control},

@@ -46,6 +46,8 @@ bool StepAccount::AddReady(std::uint32_t pipeline, std::uint32_t stage,
   if (stage + 1 == stages_) {
     entry.labels = ready.labels();
     entry.loss_sum = ready.loss_sum();
+    entry.evaluation_labels = ready.evaluation_labels();
+    entry.evaluation_loss_sum = ready.evaluation_loss_sum();
   }
   entry.local_squared_norm = ready.squared_norm();
   entry.timing = ready.timing();
@@ -75,6 +77,18 @@ double StepAccount::loss_sum() const {
   double sum = 0;
   for (std::uint32_t p = 0; p < pipelines_; ++p) sum += At(p, stages_ - 1).loss_sum;
   return sum;
+}
+
+std::optional<double> StepAccount::held_out_loss() const {
+  std::uint64_t labels = 0;
+  double sum = 0;
+  for (std::uint32_t p = 0; p < pipelines_; ++p) {
+    labels += At(p, stages_ - 1).evaluation_labels;
+    sum += At(p, stages_ - 1).evaluation_loss_sum;
+  }
+  // A loss that is not finite may have no labels: a stage before the last one stopped there.
+  if (labels == 0 && std::isfinite(sum)) return std::nullopt;
+  return sum / static_cast<double>(std::max<std::uint64_t>(labels, 1));
 }
 
 Duration StepAccount::ready_after(std::uint32_t pipeline, std::uint32_t stage) const {

@@ -32,6 +32,8 @@ class StepAccount {
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
   double loss_sum() const;
+  // Token mean over the labels of the step's evaluation; nothing without one. It may be not finite.
+  std::optional<double> held_out_loss() const;
   // From Begin to the member's StepReady.
   Duration ready_after(std::uint32_t pipeline, std::uint32_t stage) const;
   std::uint64_t local_labels(std::uint32_t pipeline) const;
@@ -62,6 +64,8 @@ class StepAccount {
     TimePoint ready_at{};
     std::uint64_t labels = 0;
     double loss_sum = 0, squared_norm = 0, local_squared_norm = 0;
+    std::uint64_t evaluation_labels = 0;
+    double evaluation_loss_sum = 0;
     control::v1::StageTiming timing;
   };
   Entry& At(std::uint32_t pipeline, std::uint32_t stage);

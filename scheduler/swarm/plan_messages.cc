@@ -4,6 +4,7 @@
 
 #include "common/checksum.h"
 #include "replica/methods/replica_method.h"
+#include "scheduler/steps/evaluation_rows.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -37,6 +38,21 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_schedule(from.schedule);
   to->set_in_flight_max(from.in_flight_max);
   to->set_checkpoint_keep(from.checkpoint_keep);
+}
+
+// In micro-batches of the usual size, dealt out to the pipelines in turns.
+void AddEvaluation(const RunConfig& config, control::v1::StepPlan* plan) {
+  control::v1::MicroBatchPlan* micro_batch = nullptr;
+  std::uint32_t added = 0;
+  for (const SampleId row : EvaluationRows(config)) {
+    if (micro_batch == nullptr ||
+        static_cast<std::uint32_t>(micro_batch->samples_size()) == config.micro_batch_rows) {
+      micro_batch =
+          plan->mutable_pipelines(static_cast<int>(added % config.pipelines))->add_evaluation();
+      micro_batch->set_global_index(added++);
+    }
+    micro_batch->add_samples(row.value);
+  }
 }
 
 }  // namespace
@@ -110,8 +126,16 @@ control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampl
     micro_batch->set_global_index(batch.global_index);
     for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
   }
+  if (EvaluatesBefore(config, step)) AddEvaluation(config, &plan);
   for (const control::v1::StageTiming& timing : timings) *plan.add_timings() = timing;
   return plan;
+}
+
+control::v1::HeldOut ToMessage(const HeldOutMeasured& measured) {
+  control::v1::HeldOut message;
+  message.set_step(measured.step);
+  message.set_loss(measured.loss);
+  return message;
 }
 
 std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline) {

@@ -12,6 +12,7 @@
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/artefact_map.h"
+#include "scheduler/history/stored_event.h"
 #include "scheduler/plan/lan_plan.h"
 #include "scheduler/plan/placement.h"
 #include "scheduler/swarm/members.h"
@@ -32,10 +33,13 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
                                                      const ArtefactMap& weights,
                                                      const ArtefactMap& initial);
 
-// The micro-batches of a step: pipeline p of D takes those with global index mod D = p.
+// The micro-batches of a step: pipeline p of D takes those with global index mod D = p. With the
+// validation rows that are evaluated before it (steps/evaluation_rows.h), if there are such.
 control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
                                    std::uint64_t generation, std::uint64_t step,
                                    const std::vector<control::v1::StageTiming>& timings);
+
+control::v1::HeldOut ToMessage(const HeldOutMeasured& measured);
 
 // Micro-batches that a pipeline has per step.
 std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline);

@@ -22,6 +22,7 @@
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/run_lifecycle.h"
+#include "scheduler/history/stored_event.h"
 
 namespace shoal::scheduler {
 
@@ -103,6 +104,7 @@ struct RunView {
   double seconds_in_control = 0;          // of the last step: control round trips
   std::vector<double> last_step_seconds;  // of up to 16 steps, the newest last
   std::vector<double> losses;             // per step, from step 0
+  std::vector<HeldOutMeasured> held_out;  // in order of steps
   std::vector<MemberView> members;
   std::uint64_t m_checks = 0, m_mismatches = 0;            // both ends of boundaries compared
   std::uint64_t weight_checks = 0, weight_mismatches = 0;  // members of stage groups compared

@@ -5,6 +5,7 @@
 
 #include "common/units.h"
 #include "scheduler/steps/plausibility.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -86,6 +87,9 @@ control::v1::RunStatus SwarmView::Message() const {
   status.set_step(of_.history.step());
   status.set_steps(of_.config.steps);
   status.set_loss(of_.history.losses().empty() ? 0 : of_.history.losses().back());
+  if (!of_.history.held_out().empty()) {
+    *status.mutable_held_out() = ToMessage(of_.history.held_out().back());
+  }
   status.set_peers(static_cast<std::uint32_t>(of_.members.connected()));
   status.set_peers_needed(of_.plan.needed());
   return status;
@@ -100,6 +104,7 @@ RunView SwarmView::At(TimePoint now) const {
   view.steps = of_.config.steps;
   view.checkpoint_step = of_.history.checkpoint().step;
   view.losses = of_.history.losses();
+  view.held_out = of_.history.held_out();
   view.loss = of_.history.losses().empty() ? 0 : of_.history.losses().back();
   view.step_seconds = of_.steps.times().seconds();
   view.last_step_seconds = of_.steps.times().last();

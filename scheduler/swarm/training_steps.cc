@@ -177,6 +177,7 @@ void TrainingSteps::FinishStep() {
   }
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
+  RecordHeldOut();
   SendApply(loss, norm, labels);
   times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
   journal_.AddLoss(loss);
@@ -184,6 +185,17 @@ void TrainingSteps::FinishStep() {
   if (decision_.checkpoint) uploads_.Begin();
   BeginStep();
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
+}
+
+void TrainingSteps::RecordHeldOut() {
+  const std::optional<double> loss = account_.held_out_loss();
+  if (!loss) return;
+  if (!std::isfinite(*loss)) {
+    SHOAL_LOG(kWarning, "scheduler", "held_out.not_finite", {"step", history_.step()});
+    return;
+  }
+  journal_.Record(HeldOutMeasured{history_.step(), *loss});
+  SHOAL_LOG(kInfo, "scheduler", "held_out.measured", {"step", history_.step()}, {"loss", *loss});
 }
 
 void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
@@ -195,6 +207,10 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
   apply->set_learning_rate(LearningRate(config_, history_.step()));
   apply->set_labels(labels);
   apply->set_loss(loss);
+  if (const auto& held_out = history_.held_out();
+      !held_out.empty() && held_out.back().step == history_.step()) {
+    *apply->mutable_held_out() = ToMessage(held_out.back());
+  }
   // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(decision_.check_weights);

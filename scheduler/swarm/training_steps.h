@@ -58,6 +58,7 @@ class TrainingSteps {
   std::vector<LineRate> KnownLines() const;
   StepDecision Decide() const;
   void FinishStep();
+  void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
   void HoldOnGradient(const Member& member);
   void Refuse(const Misfit& misfit);

@@ -62,6 +62,26 @@ class EquivalenceTest(harness.SwarmTest):
         deep, _ = train(self.folder / "deep", stages=4, pipelines=1, **same)
         self.assert_follows(deep, single)
 
+    def test_held_out_loss_is_that_of_the_weights(self):
+        """On all validation rows, across stages and pipelines, whatever the codecs."""
+        data = harness.data()
+        wanted = harness.run_json("shoal-run", "eval", "--model", harness.model(), "--data", data,
+                                  "--json")
+        _, status = train(self.folder / "run", stages=2, pipelines=2, steps=12, micro_batches=4,
+                          rows=2, checkpoint_every=12, forward="aqsgd:bits=4",
+                          backward="direct:bits=8", evaluate_every=5, evaluate_rows=10_000,
+                          export=self.folder / "out")
+        run = status["run"]
+        steps, losses = zip(*run["heldOut"])
+        self.assertEqual(steps, (0, 5, 10, 11))
+        self.assertEqual((run["heldOutStep"], run["heldOutLoss"]), (11, losses[-1]))
+        self.assertLess(abs(losses[0] - wanted["meanLoss"]), 1e-4 * wanted["meanLoss"])
+        self.assertLess(losses[-1], losses[0])
+        trained = harness.run_json("shoal-run", "eval", "--model", self.folder / "out", "--data",
+                                   data, "--json")["meanLoss"]
+        # The last step but one is measured: nearer to the end than to the beginning.
+        self.assertLess(abs(losses[-1] - trained), 0.3 * abs(losses[0] - trained))
+
     def test_schedules_give_the_same_bits(self):
         same = {"steps": 12, "micro_batches": 6, "rows": 2, "checkpoint_every": 12, "stages": 2,
                 "forward": "aqsgd:bits=4", "backward": "direct:bits=8"}

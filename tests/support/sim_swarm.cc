@@ -206,6 +206,7 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t pipeline) const {
   StepPlan plan;
   plan.step = step;
   plan.timings = timings_;
+  if (options_.evaluation) plan.evaluation = options_.evaluation(step, pipeline);
   if (options_.lines) {
     plan.group_lines = options_.lines(step);
     for (int end = 0; end < 2; ++end) {
@@ -261,6 +262,8 @@ bool SimSwarm::TrainTo(std::uint64_t steps) {
 void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   StepAccount& account = accounts_[ready.step];
   account.loss += ready.loss_sum;
+  held_out_[ready.step].sum += ready.evaluation.sum;
+  held_out_[ready.step].labels += ready.evaluation.labels;
   account.labels += ready.labels;
   account.local[peer->pipeline_] += ready.squared_norm;
   account.labels_by_pipeline[peer->pipeline_] += ready.labels;

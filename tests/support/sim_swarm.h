@@ -62,6 +62,9 @@ struct SwarmOptions {
   std::shared_ptr<const dataset::PreparedData> data;
   std::function<std::vector<dataset::MicroBatchSamples>(std::uint64_t step)> samples;
   std::function<double(std::uint64_t step)> learning_rate;  // null: 0.1
+  // What a pipeline evaluates before a step; null: nothing.
+  std::function<std::vector<pipeline::MicroBatchPlan>(std::uint64_t step, std::uint32_t pipeline)>
+      evaluation;
   std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
@@ -108,8 +111,9 @@ class SimSwarm {
   SimNetwork network_;
   std::shared_ptr<const dataset::PreparedData> data_;
   std::uint64_t generation_ = 0;
-  std::vector<double> losses_;                        // per step, mean over labels
-  std::map<std::uint64_t, int> checksum_mismatches_;  // by step
+  std::vector<double> losses_;                         // per step, mean over labels
+  std::map<std::uint64_t, model::StepLoss> held_out_;  // by step, over all pipelines
+  std::map<std::uint64_t, int> checksum_mismatches_;   // by step
   std::uint64_t checksums_compared_ = 0;
   std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
 

@@ -315,8 +315,14 @@ std::vector<std::vector<std::size_t>> TinyStage::weight_parts() const {
   return parts;
 }
 
-Status TinyStage::Evaluate(const model::MicroBatch&, std::span<float>, model::StepLoss*) {
-  return Unimplemented("a tiny stage only trains");
+Status TinyStage::Evaluate(const model::MicroBatch& micro_batch, std::span<float> output,
+                           model::StepLoss* loss) {
+  if (shape_.units) return Unimplemented("a tiny stage that holds units only trains");
+  model::MicroBatch apart = micro_batch;
+  apart.id = {UINT64_MAX, 0};  // no step's
+  SHOAL_RETURN_IF_ERROR(Forward(apart, output, loss));
+  kept_.erase(apart.id);
+  return Status::Ok();
 }
 
 void TinyStage::ZeroGradients() {

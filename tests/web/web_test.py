@@ -50,7 +50,8 @@ class HostilePeerTest(Browser):
                 "boundaries": [{"boundary": evil, "relativeDelta": evil, "lowRank": evil}, None],
                 "health": [{"text": evil, "fix": evil}, None], "traffic": {"forward": evil},
                 "deltaStore": {"bytes": evil}}
-        run = {"name": evil, "state": evil, "reason": evil, "step": evil, "losses": [evil]}
+        run = {"name": evil, "state": evil, "reason": evil, "step": evil, "losses": [evil],
+               "heldOut": [evil, [evil, evil]]}
         return {"run": run, "version": evil,
                 "members": [{"peer": "1", "name": evil, "stage": 0, "pipeline": evil,
                              "state": evil, "status": peer}]}

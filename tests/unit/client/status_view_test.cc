@@ -14,7 +14,8 @@ using testing::Not;
 constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"training",
 "stateReasons":[],"since":1000,"time":201000,
 "swarm":{"name":"demo","state":"training","reason":"","step":40,"targetStep":200,"loss":3.25,
- "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]]},
+ "epochs":1.25,"targetEpochs":6.25,"losses":[[38,4.0],[39,3.25]],
+ "heldOutLoss":3.5,"heldOutStep":30,"heldOut":[[0,4.5],[30,3.5]]},
 "role":{"stage":0,"stages":2,"pipeline":1,"pipelines":2,"layers":[0,2],
  "lan":[0,1]},
 "device":"cpu","memory":{"stateBytes":2097152},"fetch":{"doneBytes":5,"totalBytes":5},
@@ -50,6 +51,7 @@ constexpr const char* kPeerText =
     "  role         stage 0 (of 2), pipeline 1 (of 2), layers 0 to 1\n"
     "  LAN          shared by the peers of pipelines 0, 1, which add up first\n"
     "  loss         █▁\n"
+    "  held out     3.5000 after 30 steps, 4.5000 before the first step\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
     "  line         takes 18 Mbit/s up, as measured; uploads keep to 19 Mbit/s\n"
@@ -76,7 +78,8 @@ constexpr const char* kPeerText =
 
 constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
-"stepSeconds":4.21,"checkpointStep":5,"losses":[3,2.5]},
+"stepSeconds":4.21,"checkpointStep":5,"losses":[3,2.5],
+"heldOutLoss":2.25,"heldOutStep":1,"heldOut":[[1,2.25]]},
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
   "state":"waiting","status":{
@@ -95,6 +98,7 @@ constexpr const char* kRunText =
     "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s, 4.2s a step\n"
     "  checkpoint  step 5\n"
     "  loss        █▁\n"
+    "  held out    2.2500 after 1 step\n"
     "  peer    id        position             state    up        down        sent      ratio\n"
     "  attic   01234567  stage 0, pipeline 0  waiting  2 Mbit/s  500 kbit/s  4.00 KiB  8.0x\n"
     "  cellar  fedcba98  spare                gone     -         -           0 B       -\n"

@@ -41,6 +41,7 @@ StatusSnapshot Full() {
   s.target_step = 100;
   s.loss = 2.5;
   s.losses = {{5, 3.0}, {6, 2.5}};
+  s.held_out = {{0, 3.5}};
   s.has_stage = true;
   s.stage = 1;
   s.stages = 2;
@@ -115,6 +116,9 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["swarm"]["step"], 7);
   EXPECT_EQ(json["swarm"]["targetStep"], 100);
   EXPECT_EQ(json["swarm"]["losses"], Json::parse("[[5,3.0],[6,2.5]]"));
+  EXPECT_EQ(json["swarm"]["heldOut"], Json::parse("[[0,3.5]]"));
+  EXPECT_EQ(json["swarm"]["heldOutLoss"], 3.5);
+  EXPECT_EQ(json["swarm"]["heldOutStep"], 0);
   EXPECT_EQ(json["role"]["stage"], 1);
   EXPECT_EQ(json["role"]["layers"], Json({2, 4}));
   EXPECT_EQ(json["role"]["generation"], 9);

@@ -231,7 +231,6 @@ class TinyRig : public StageRig {
     return std::make_unique<test_support::TinyStage>(shape_, range, 5);
   }
   std::uint32_t vocabulary() override { return shape_.vocabulary; }
-  bool can_evaluate() override { return false; }
 
  protected:
   test_support::TinyShape shape_;

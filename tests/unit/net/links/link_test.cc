@@ -138,7 +138,7 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
   MakeHubs();
   Connect();
   On([this] {
-    for (std::uint32_t kind = 1; kind <= 6; ++kind) {
+    for (std::uint32_t kind = 1; kind <= 7; ++kind) {
       Frame frame = MakeFrame(static_cast<FrameKind>(kind), kind == 3 ? 0 : 1000 * kind, kind);
       frame.tag = 77 + kind;
       frame.codec = "aqsgd:bits=4";
@@ -149,11 +149,11 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     ASSERT_TRUE(b_.link->Send(MakeFrame(FrameKind::kGradient, 12345)).ok());
   });
-  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 6 && a_.frames.size() == 1; }));
+  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 7 && a_.frames.size() == 1; }));
   On([this] {
     std::map<FrameKind, const Frame*> by_kind;
     for (const Frame& frame : b_.frames) by_kind[frame.kind] = &frame;
-    ASSERT_EQ(by_kind.size(), 6u);
+    ASSERT_EQ(by_kind.size(), 7u);
     for (const auto& [kind, frame] : by_kind) {
       const auto number = static_cast<std::uint32_t>(kind);
       EXPECT_EQ(frame->run, kRun);
@@ -173,11 +173,11 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     EXPECT_TRUE(SameBytes(a_.frames[0].payload, MakeFrame(FrameKind::kGradient, 12345).payload));
   });
-  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 6; }));
+  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 7; }));
   const LinkStats stats = a_.link->stats();
-  EXPECT_EQ(stats.sent_frames, 6u);
+  EXPECT_EQ(stats.sent_frames, 7u);
   EXPECT_EQ(stats.received_frames, 1u);
-  EXPECT_GT(stats.sent_wire_bytes, 18000u);
+  EXPECT_GT(stats.sent_wire_bytes, 25000u);
   EXPECT_EQ(stats.queued_bytes, 0u);
   EXPECT_EQ(stats.peer, hub_b_->identity->id);
   EXPECT_TRUE(stats.connected);

@@ -58,6 +58,25 @@ TEST(RunHistory, NewLossesAreTakenOnceAndReadBackInOrder) {
   EXPECT_EQ(again.Apply(*known).code(), StatusCode::kDataLoss);  // of steps that are there
 }
 
+TEST(RunHistory, HeldOutLossesGoBackWithThePlanAndAreMeasuredAgain) {
+  RunHistory history = Begun();
+  const auto steps = [&] {
+    std::vector<std::uint64_t> all;
+    for (const HeldOutMeasured& measured : history.held_out()) all.push_back(measured.step);
+    return all;
+  };
+  for (int i = 0; i < 30; ++i) history.AddLoss(1);
+  for (const std::uint64_t step : {0u, 10u, 20u}) {
+    ASSERT_TRUE(history.Apply(HeldOutMeasured{step, 3}).ok());
+  }
+  ASSERT_TRUE(history.Apply(PlanMade{2, 10}).ok());
+  // The weights after ten steps are those of the checkpoint.
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{0, 10}));
+  ASSERT_TRUE(history.Apply(HeldOutMeasured{10, 2.5}).ok());
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{0, 10}));
+  EXPECT_EQ(history.held_out().back().loss, 2.5);
+}
+
 TEST(RunHistory, KeepsTheCheckpointBeforeUntilTheRunGoesBackToIt) {
   RunHistory history = Begun();
   EXPECT_EQ(history.Apply(Checkpoint(1, "a")).code(), StatusCode::kDataLoss);

@@ -25,6 +25,7 @@ TEST(StoredEventTest, FormIsPinned) {
       {RunStarted{}, R"({"type":"started"})"},
       {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
       {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
+      {HeldOutMeasured{100, 2.5}, R"({"type":"held_out","step":100,"loss":2.5})"},
       {CheckpointMade{10, {file}},
        R"({"type":"checkpoint","step":10,"files":[{"name":"layer.0","hash":")" +
            std::string(62, '0') + R"(ff","size":12}]})"},
@@ -55,6 +56,7 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"plan","generation":"x","step":1})", R"({"type":7})",
         R"({"type":"run","run":"zz","config":"0000000000000000"})",
         R"({"type":"losses","first":0,"values":[null]})",
+        R"({"type":"held_out","step":1,"loss":null})", R"({"type":"held_out","loss":1})",
         R"({"type":"checkpoint","step":1,"files":[{"name":"a","hash":"00","size":1}]})"}) {
     EXPECT_EQ(DecodeEvent(text).status().code(), StatusCode::kDataLoss) << text;
   }

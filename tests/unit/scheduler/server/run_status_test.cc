@@ -45,6 +45,7 @@ RunView View() {
   view.step = 2;
   view.steps = 100;
   view.losses = {3.5, 3.25};
+  view.held_out = {{0, 4.5}, {2, 4.25}};
   view.loss = 3.25;
   view.samples_per_second = 7.5;
   view.m_checks = 4;
@@ -72,6 +73,9 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["run"]["state"], "training");
   EXPECT_EQ(json["run"]["losses"], (std::vector<double>{3.5, 3.25}));
+  EXPECT_EQ(json["run"]["heldOut"], nlohmann::json::parse("[[0,4.5],[2,4.25]]"));
+  EXPECT_EQ(json["run"]["heldOutLoss"], 4.25);
+  EXPECT_EQ(json["run"]["heldOutStep"], 2);
   EXPECT_EQ(json["run"]["samplesPerSecond"], 7.5);
   EXPECT_EQ(json["run"]["id"], "0000000000000077");
   EXPECT_EQ(json["members"][0]["links"][0]["rttMs"], 7);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "scheduler/steps/consistency.h"
 
 namespace shoal::scheduler {
@@ -46,6 +49,28 @@ TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   EXPECT_EQ(account.squared_norm(), 8);  // pipeline 0 only
   EXPECT_FALSE(account.disagreeing_stage());
   EXPECT_EQ(account.between_ready_and_synced(), std::chrono::seconds(3));
+}
+
+TEST(StepAccountTest, HeldOutLossIsTheMeanOverThePipelinesLabels) {
+  const auto ready = [](std::uint64_t labels, double sum) {
+    control::v1::StepReady report;
+    report.set_evaluation_labels(labels);
+    report.set_evaluation_loss_sum(sum);
+    return report;
+  };
+  StepAccount account(2, 2);
+  account.Begin(0, {});
+  account.AddReady(0, 0, ready(9, 90), {});  // not the last stage
+  EXPECT_FALSE(account.held_out_loss().has_value());
+  account.AddReady(0, 1, ready(10, 20), {});
+  account.AddReady(1, 1, ready(30, 120), {});
+  ASSERT_TRUE(account.held_out_loss().has_value());
+  EXPECT_DOUBLE_EQ(*account.held_out_loss(), 3.5);
+  account.Begin(1, {});
+  EXPECT_FALSE(account.held_out_loss().has_value()) << "each step anew";
+  account.AddReady(1, 1, ready(0, std::numeric_limits<double>::quiet_NaN()), {});
+  ASSERT_TRUE(account.held_out_loss().has_value());
+  EXPECT_FALSE(std::isfinite(*account.held_out_loss()));
 }
 
 TEST(StepAccountTest, FindsTheDisagreeingStage) {

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "scheduler/config/swarm_limits.h"
 #include "unit/scheduler/swarm/swarm_parts.h"
@@ -167,6 +171,89 @@ TEST(TrainingSteps, WhatCannotBeAppliedEndsTheGeneration) {
     EXPECT_FALSE(parts.lifecycle.active());
     EXPECT_EQ(parts.steps.values().refused(), 1u);
   }
+}
+
+// ---- held-out loss ----
+
+struct EvaluatedSteps : Steps {
+  EvaluatedSteps() : Steps(1, 2) {
+    config.validation_rows = 5;
+    config.evaluate_every = 2;
+  }
+  // A step whose members evaluated with these sums, of ten labels each.
+  void Step(double first, double second) {
+    for (const std::uint32_t p : {0u, 1u}) {
+      auto ready = Report(p);
+      ready.set_evaluation_labels(10);
+      ready.set_evaluation_loss_sum(p == 0 ? first : second);
+      steps.OnReady(At(p, 0), ready);
+    }
+    steps.ReduceIfReady();
+    All([&](auto p, auto s) { Synced(p, s); });
+  }
+  std::vector<std::pair<std::uint64_t, double>> HeldOut() const {
+    std::vector<std::pair<std::uint64_t, double>> all;
+    for (const HeldOutMeasured& measured : history.held_out()) {
+      all.emplace_back(measured.step, measured.loss);
+    }
+    return all;
+  }
+};
+
+TEST(TrainingSteps, PlansOfSomeStepsHaveValidationRowsForAllPipelines) {
+  EvaluatedSteps parts;
+  parts.reaction.Take();
+  parts.Steps::Step();
+  parts.Steps::Step();
+  std::map<std::uint64_t, std::vector<std::uint64_t>> rows;
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    if (!sent.message.has_step_plan()) continue;
+    auto& of_step = rows[sent.message.step_plan().step()];
+    of_step.clear();
+    for (const auto& pipeline : sent.message.step_plan().pipelines()) {
+      EXPECT_GT(pipeline.micro_batches_size(), 0);
+      for (const auto& micro_batch : pipeline.evaluation()) {
+        EXPECT_LE(micro_batch.samples_size(), static_cast<int>(parts.config.micro_batch_rows));
+        of_step.insert(of_step.end(), micro_batch.samples().begin(), micro_batch.samples().end());
+      }
+    }
+    std::sort(of_step.begin(), of_step.end());
+  }
+  const std::uint64_t first = parts.config.train_rows;
+  EXPECT_EQ(rows.at(3), (std::vector<std::uint64_t>{}));
+  EXPECT_EQ(rows.at(4),
+            (std::vector<std::uint64_t>{first, first + 1, first + 2, first + 3, first + 4}));
+}
+
+TEST(TrainingSteps, HeldOutLossIsKeptToldAndMeasuredAgainBehindARestart) {
+  EvaluatedSteps parts;
+  parts.reaction.Take();
+  parts.Step(20, 40);
+  bool told = false;
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    if (!sent.message.has_apply()) continue;
+    told = true;
+    ASSERT_TRUE(sent.message.apply().has_held_out());
+    EXPECT_EQ(sent.message.apply().held_out().step(), 0u);
+    EXPECT_DOUBLE_EQ(sent.message.apply().held_out().loss(), 3);
+  }
+  EXPECT_TRUE(told);
+  parts.Steps::Step();
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    EXPECT_FALSE(sent.message.has_apply() && sent.message.apply().has_held_out());
+  }
+  parts.Step(20, 20);
+  const std::vector<std::pair<std::uint64_t, double>> wanted{{0, 3.0}, {2, 2.0}};
+  EXPECT_EQ(parts.HeldOut(), wanted);
+  parts.journal.Record(PlanMade{9, 1});  // back to a checkpoint
+  EXPECT_EQ(parts.HeldOut().size(), 1u);
+}
+
+TEST(TrainingSteps, AHeldOutLossThatIsNotFiniteIsLeftOut) {
+  EvaluatedSteps parts;
+  parts.Step(std::numeric_limits<double>::infinity(), 20);
+  EXPECT_TRUE(parts.HeldOut().empty());
+  EXPECT_EQ(parts.history.step(), 1u) << "the run goes on";
 }
 
 TEST(TrainingSteps, WithoutSamplesTheRunFails) {
