@@ -29,7 +29,8 @@ enum class CodecId : std::uint8_t {
   kLowRank = 8,  // a message that holds factors or a section
   kShifted = 9,
   kLearned = 10,
-  kScaled = 11  // channel scales around a section of another codec
+  kScaled = 11,  // channel scales around a section of another codec
+  kLowRankChanges = 12
 };
 enum class ValueType : std::uint8_t { kFp32 = 1, kFp16 = 2, kBf16 = 3 };
 

@@ -39,6 +39,9 @@ struct NestedCodec {
 using MakeNested = Result<NestedCodec> (*)(const CodecSpec& outer, std::string_view key,
                                            std::string_view text, std::uint32_t hidden);
 
+// The option of `aqsgd` that names the codec of changes.
+inline constexpr std::string_view kChangesKey = "delta";
+
 struct CodecEntry {
   std::string_view name;
   std::string_view usage;                              // name and options, as errors list them
@@ -51,6 +54,11 @@ struct CodecEntry {
   // It has a line in device/registry/device_registry.cc. A spec has a form on a device if all
   // the codecs that it nests have one, and without error feedback.
   bool device_form = false;
+
+  // The codec that the name stands for inside of other specs; without: this one.
+  const CodecEntry& (*inside)() = nullptr;
+  // Only for the changes of `aqsgd`: what it leaves out of them is part of the next ones.
+  bool only_changes = false;
 
   // One of these makes it. `make_plain`: a codec without memory, which others may nest. `make`: any
   // other one, out of nested ones.

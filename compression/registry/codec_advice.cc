@@ -10,8 +10,8 @@ namespace shoal::compression {
 namespace {
 
 // Of this spec and of those inside it.
-void AdviseCosts(std::string_view key, const CodecSpec& spec, Advice* advice) {
-  const CodecEntry* const entry = FindCodec(spec.name);
+void AdviseCosts(std::string_view key, const CodecSpec& spec, const CodecEntry* entry,
+                 Advice* advice) {
   if (entry == nullptr) return;
   const std::string_view cost =
       entry->known_cost == nullptr ? std::string_view() : entry->known_cost(spec);
@@ -19,7 +19,7 @@ void AdviseCosts(std::string_view key, const CodecSpec& spec, Advice* advice) {
   for (const auto& [name, value] : spec.options) {
     if (std::ranges::find(entry->nested_keys, name) == entry->nested_keys.end()) continue;
     if (const auto nested = ParseCodecSpec(value, '/'); nested.ok()) {
-      AdviseCosts(name, *nested, advice);
+      AdviseCosts(name, *nested, FindInsideCodec(nested->name), advice);
     }
   }
 }
@@ -40,16 +40,16 @@ std::vector<std::string> CodecAdvice(const CodecChoice& choice) {
   Advice advice;
   if (choice.boundaries == 0) return advice;
   if (const auto forward = ParseCodecSpec(choice.forward, ','); forward.ok()) {
-    AdviseCosts("forward", *forward, &advice);
     const CodecEntry* const entry = FindCodec(forward->name);
+    AdviseCosts("forward", *forward, entry, &advice);
     if (entry != nullptr && entry->advise_forward != nullptr) {
       entry->advise_forward(choice, *forward, &advice);
     }
   }
   if (const auto backward = ParseCodecSpec(choice.backward, ','); backward.ok()) {
-    AdviseCosts("backward", *backward, &advice);
-    AdviseFeedback(choice, *backward, &advice);
     const CodecEntry* const entry = FindCodec(backward->name);
+    AdviseCosts("backward", *backward, entry, &advice);
+    AdviseFeedback(choice, *backward, &advice);
     if (entry != nullptr && entry->advise_backward != nullptr) {
       entry->advise_backward(choice, *backward, &advice);
     }

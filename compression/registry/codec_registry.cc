@@ -86,7 +86,7 @@ bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
   return std::ranges::all_of(entry.nested_keys, [&](std::string_view key) {
     if (spec.Option(key).empty()) return true;
     const Result<CodecSpec> nested = ParseCodecSpec(spec.Option(key), '/');
-    const CodecEntry* const inner = nested.ok() ? FindCodec(nested->name) : nullptr;
+    const CodecEntry* const inner = nested.ok() ? FindInsideCodec(nested->name) : nullptr;
     return inner != nullptr && HasDeviceForm(*inner, *nested);
   });
 }
@@ -106,6 +106,11 @@ const CodecEntry* FindCodec(std::string_view name) {
   return nullptr;
 }
 
+const CodecEntry* FindInsideCodec(std::string_view name) {
+  const CodecEntry* const entry = FindCodec(name);
+  return entry == nullptr || entry->inside == nullptr ? entry : &entry->inside();
+}
+
 Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std::string_view text,
                               std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec spec, ParseCodecSpec(text, '/'));
@@ -116,7 +121,13 @@ Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std:
                                 std::string(NoFeedback(*around, outer)));
   }
   const std::string name(key);
-  const CodecEntry* const entry = FindCodec(spec.name);
+  const CodecEntry* const entry = FindInsideCodec(spec.name);
+  if (entry != nullptr && entry->only_changes && key != kChangesKey) {
+    return SpecError(outer, name + "=" + std::string(text) + ": " + std::string(spec.name) +
+                                " is for changes, as in aqsgd:delta=" + std::string(spec.name) +
+                                ":..., for what it leaves out is lost elsewhere; take another " +
+                                "codec here");
+  }
   if (entry == nullptr || entry->make_plain == nullptr) {
     return SpecError(outer, name + "=" + std::string(text) + "; allowed are " + name +
                                 "=raw:dtype=..., " + name +

@@ -17,6 +17,8 @@ namespace shoal::compression {
 std::vector<const CodecEntry*> Codecs();
 // The entry of this name, or null.
 const CodecEntry* FindCodec(std::string_view name);
+// What a name stands for inside of another spec.
+const CodecEntry* FindInsideCodec(std::string_view name);
 
 // A spec whose codec takes its options; their values are the codec's to check. Views into the text.
 struct ParsedCodec {

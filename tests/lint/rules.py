@@ -44,7 +44,7 @@ FOLDER_ARROWS = {
     "compression/codecs/direct": {"api", "codecs", "codecs/scaled"},
     "compression/codecs/aqsgd": {"api", "codecs", "codecs/direct", "codecs/scaled", "simd"},
     "compression/codecs/dithered": {"api", "codecs", "codecs/scaled", "entropy", "simd"},
-    "compression/codecs/low_rank": {"api", "codecs", "simd"},
+    "compression/codecs/low_rank": {"api", "codecs", "codecs/scaled", "entropy", "simd"},
     "compression/registry": {"api", "codecs", "codecs/aqsgd", "codecs/direct", "codecs/dithered",
                              "codecs/low_rank"},
     "compression/device/jobs": {"api", "simd"},

@@ -35,11 +35,11 @@ Status Contracts(const CodecSpec& outer, std::string_view why) {
 }
 
 Result<Changes> NamedChanges(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
-  constexpr std::string_view kBeside[] = {"delta", "m", "first_visit", "guard"};
+  constexpr std::string_view kBeside[] = {kChangesKey, "m", "first_visit", "guard"};
   SHOAL_RETURN_IF_ERROR(CheckNoEntropyCoder(spec));
   SHOAL_RETURN_IF_ERROR(CheckKeys(spec, kBeside));
-  const std::string_view text = spec.Option("delta");
-  SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta, nested(spec, "delta", text, hidden));
+  const std::string_view text = spec.Option(kChangesKey);
+  SHOAL_ASSIGN_OR_RETURN(const NestedCodec delta, nested(spec, kChangesKey, text, hidden));
   SHOAL_ASSIGN_OR_RETURN(const CodecSpec inner, ParseCodecSpec(text, '/'));
   if (delta.entry->no_changes != nullptr) {
     SHOAL_RETURN_IF_ERROR(Contracts(spec, delta.entry->no_changes(inner)));
@@ -115,13 +115,13 @@ Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNes
 
 constexpr std::string_view kKeys[] = {"bits",  "bucket", "first_visit", "levels",
                                       "scale", "step",   "rounding",    "channels",
-                                      "m",     "guard",  "delta"};
-constexpr std::string_view kNestedKeys[] = {"delta", "first_visit"};
+                                      "m",     "guard",  kChangesKey};
+constexpr std::string_view kNestedKeys[] = {kChangesKey, "first_visit"};
 
 }  // namespace
 
 Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
-  const bool named = !spec.Option("delta").empty();
+  const bool named = !spec.Option(kChangesKey).empty();
   SHOAL_ASSIGN_OR_RETURN(const Changes changes,
                          named ? NamedChanges(spec, hidden, nested) : OwnChanges(spec, hidden));
   AqsgdParts parts;

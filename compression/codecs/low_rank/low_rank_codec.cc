@@ -13,6 +13,7 @@
 #include "compression/api/stateful_codec.h"
 #include "compression/codecs/coding_sample.h"
 #include "compression/codecs/low_rank/low_rank.h"
+#include "compression/codecs/low_rank/low_rank_changes.h"
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
@@ -425,6 +426,7 @@ const CodecEntry& LowRankEntry() {
       .usage = "lowrank:[rank=N][,epilogue=][,lazy=][,factors=][,else=SPEC]",
       .keys = kKeys,
       .nested_keys = kNestedKeys,
+      .inside = LowRankChangesEntry,
       .make = Make,
       .no_feedback = [](const CodecSpec&) -> std::string_view {
         return "what lowrank leaves out is fed back by lazy=on; leave feedback out";
