@@ -135,63 +135,64 @@ HWY_INLINE void Finish(D d, const FactorProduct& product, V t, std::size_t count
   for (std::size_t i = 0; i < count; ++i) to[i] = kSubtract ? to[i] - edge[i] : edge[i];
 }
 
-template <bool kSubtract, class D>
-HWY_INLINE void EightRows(D d, const FactorProduct& product, std::size_t row, std::size_t column,
-                          std::size_t count, float* out) {
-  auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0, a7 = a0;
-  const std::size_t r = product.rank;
-  const float* s = product.p + row * r;
-  const float* v = product.qt + column;
-  for (std::size_t k = 0; k < r; ++k, ++s, v += product.stride) {
-    const auto by = hn::LoadU(d, v);
-    a0 = hn::Add(a0, hn::Mul(hn::Set(d, s[0]), by));
-    a1 = hn::Add(a1, hn::Mul(hn::Set(d, s[r]), by));
-    a2 = hn::Add(a2, hn::Mul(hn::Set(d, s[2 * r]), by));
-    a3 = hn::Add(a3, hn::Mul(hn::Set(d, s[3 * r]), by));
-    a4 = hn::Add(a4, hn::Mul(hn::Set(d, s[4 * r]), by));
-    a5 = hn::Add(a5, hn::Mul(hn::Set(d, s[5 * r]), by));
-    a6 = hn::Add(a6, hn::Mul(hn::Set(d, s[6 * r]), by));
-    a7 = hn::Add(a7, hn::Mul(hn::Set(d, s[7 * r]), by));
+// A tile of the product: kRows rows by kVectors vectors of columns, of which `count` values count.
+template <bool kSubtract, std::size_t kRows, std::size_t kVectors, class D>
+HWY_INLINE void ProductTile(D d, const FactorProduct& product, std::size_t row, std::size_t column,
+                            std::size_t count, float* out) {
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<D> sums[kRows][kVectors];
+  for (std::size_t i = 0; i < kRows; ++i) {
+    for (std::size_t v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
   }
-  const std::size_t w = product.columns;
-  float* to = out + row * w + column;
-  Finish<kSubtract>(d, product, a0, count, to);
-  Finish<kSubtract>(d, product, a1, count, to + w);
-  Finish<kSubtract>(d, product, a2, count, to + 2 * w);
-  Finish<kSubtract>(d, product, a3, count, to + 3 * w);
-  Finish<kSubtract>(d, product, a4, count, to + 4 * w);
-  Finish<kSubtract>(d, product, a5, count, to + 5 * w);
-  Finish<kSubtract>(d, product, a6, count, to + 6 * w);
-  Finish<kSubtract>(d, product, a7, count, to + 7 * w);
+  const std::size_t rank = product.rank;
+  const float* s = product.p + row * rank;
+  const float* from = product.qt + column;
+  for (std::size_t k = 0; k < rank; ++k, ++s, from += product.stride) {
+    hn::Vec<D> by[kVectors];
+    for (std::size_t v = 0; v < kVectors; ++v) by[v] = hn::LoadU(d, from + v * lanes);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const auto scalar = hn::Set(d, s[i * rank]);
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        sums[i][v] = hn::Add(sums[i][v], hn::Mul(scalar, by[v]));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < kRows; ++i) {
+    float* const to = out + (row + i) * product.columns + column;
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      Finish<kSubtract>(d, product, sums[i][v], std::min(lanes, count - v * lanes), to + v * lanes);
+    }
+  }
 }
 
-template <bool kSubtract, class D>
-HWY_INLINE void OneRow(D d, const FactorProduct& product, std::size_t row, std::size_t column,
-                       std::size_t count, float* out) {
-  auto sum = hn::Zero(d);
-  const float* s = product.p + row * product.rank;
-  const float* v = product.qt + column;
-  for (std::size_t k = 0; k < product.rank; ++k, ++s, v += product.stride) {
-    sum = hn::Add(sum, hn::Mul(hn::Set(d, *s), hn::LoadU(d, v)));
+template <bool kSubtract, std::size_t kRows>
+HWY_INLINE void ProductRows(const FactorProduct& product, std::size_t row, std::size_t first,
+                            std::size_t last, float* out) {
+  const hn::CappedTag<float, kColumnPad> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t c = first; c < last;) {
+    const std::size_t count = last - c;
+    if (count > lanes) {
+      ProductTile<kSubtract, kRows, 2>(d, product, row, c, count, out);
+      c += 2 * lanes;
+    } else {
+      ProductTile<kSubtract, kRows, 1>(d, product, row, c, count, out);
+      c += lanes;
+    }
   }
-  Finish<kSubtract>(d, product, sum, count, out + row * product.columns + column);
 }
 
 template <bool kSubtract>
 void Product(const FactorProduct& product, float* out) {
-  const hn::CappedTag<float, kColumnPad> d;
   constexpr std::size_t kColumns = 256;  // of qt, which stay in the cache for all rows
+  constexpr std::size_t kRows = 4;
   for (std::size_t first = 0; first < product.columns; first += kColumns) {
     const std::size_t last = std::min(first + kColumns, product.columns);
-    for (std::size_t row = 0; row < product.rows;) {
-      const bool eight = row + 8 <= product.rows;
-      for (std::size_t c = first; c < last; c += hn::Lanes(d)) {
-        const std::size_t count = std::min<std::size_t>(hn::Lanes(d), last - c);
-        eight ? EightRows<kSubtract>(d, product, row, c, count, out)
-              : OneRow<kSubtract>(d, product, row, c, count, out);
-      }
-      row += eight ? 8 : 1;
+    std::size_t row = 0;
+    for (; row + kRows <= product.rows; row += kRows) {
+      ProductRows<kSubtract, kRows>(product, row, first, last, out);
     }
+    for (; row < product.rows; ++row) ProductRows<kSubtract, 1>(product, row, first, last, out);
   }
 }
 

@@ -81,6 +81,9 @@ const char* const kSpecs[] = {
     "aqsgd:delta=dithered:step=0.7/channels=on",
     "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4",
     "aqsgd:delta=topk:ratio=0.2/bits=8",
+    "aqsgd:delta=lowrank:rank=16",
+    "aqsgd:delta=lowrank:rank=16/channels=on",
+    "aqsgd:delta=lowrank:rank=64",
 };
 
 struct Row {
@@ -238,6 +241,9 @@ std::vector<Bound> Bounds(const std::map<std::string, Row>& rows) {
   if (const auto found = rows.find("dithered:step=1"); found != rows.end()) {
     bounds.push_back({"dithered:step=1 encode, million values/s", found->second.encode_rate, 250});
     bounds.push_back({"dithered:step=1 decode, million values/s", found->second.decode_rate, 350});
+  }
+  if (const auto found = rows.find("aqsgd:delta=lowrank:rank=16"); found != rows.end()) {
+    bounds.push_back({found->first + " encode, million values/s", found->second.encode_rate, 100});
   }
   return bounds;
 }

@@ -66,7 +66,9 @@ constexpr const char* kSpecs[] = {
     "shifted+rans:bits=8,bucket=3",
     "learned:bits=3",
     "cocktail:stride=3,ratio=0.4,bits=4,bucket=4",
-    "learned+rans:bits=2,bucket=3,levels=080050009000f000"};
+    "learned+rans:bits=2,bucket=3,levels=080050009000f000",
+    "aqsgd:delta=lowrank:rank=2",
+    "aqsgd:delta=lowrank:energy=0.9/factors=8/channels=on"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {

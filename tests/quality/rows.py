@@ -177,6 +177,16 @@ def steps(setup):
                first_visit="direct+zstd:bits=6/channels=on")
 
 
+# Changes as few directions, with the defaults' first visits and gradients.
+LOW_RANK_CHANGES = ("rank=16", "rank=8", "energy=0.95", "energy=0.98/factors=5")
+
+
+def low_rank_changes(setup, options):
+    changes, first = f"lowrank:{options}/channels=on", "dithered:step=0.1/channels=on"
+    return Row(setup, f"changes of low rank, {options.replace('/', ', ')}",
+               f"aqsgd:delta={changes},first_visit={first}", DEFAULTS[1], first_visit=first)
+
+
 # The fewest bits within 1 % of fp32.
 TWO, THREE = "direct+rans:bits=2", "direct+rans:bits=3"
 FRONTIER = [
@@ -324,5 +334,13 @@ SHAPED_ROWS = [
     for row in (fp32(setup), defaults(setup), alike(setup), steps(setup))
 ]
 
+# Where nothing stands out, and where channels and first tokens do.
+LOW_RANK_CHANGES_ROWS = [
+    low_rank_changes(f"{setup}, {shape}", options)
+    for setup in (FOUR, EIGHT)
+    for shape in ("plain", "both")
+    for options in LOW_RANK_CHANGES
+]
+
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
-        + SHAPED_ROWS + REPLICA)
+        + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + REPLICA)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compression/simd/low_rank_kernels.h"
+#include "compression/simd/rough_products.h"
 #include "compression/simd/vector_kernels.h"
 
 namespace shoal::compression {
@@ -26,13 +27,13 @@ std::vector<float> Times(std::span<const float> m, std::size_t columns, std::spa
   }
   const std::size_t rows = m.size() / columns;
   std::vector<float> product(rows * width);
-  TimesFactor(m.data(), rows, columns, padded.data(), width, product.data());
+  RoughTimesFactor(m.data(), rows, columns, padded.data(), width, product.data());
   return product;
 }
 
 SmallMatrix Gram(std::span<const float> m, std::size_t width) {
   std::vector<float> gram(width * width);
-  TransposedTimesFactor(m.data(), m.size() / width, width, m.data(), width, gram.data());
+  RoughTransposedTimesFactor(m.data(), m.size() / width, width, m.data(), width, gram.data());
   return {gram.begin(), gram.end()};
 }
 
@@ -57,13 +58,13 @@ ChangeSketch::ChangeSketch(const ScaledChange& change, std::size_t rank,
   const std::size_t hidden = shape_.hidden;
   const std::vector<float> start = Orthonormal(RowSums(change, signs), width_, kLeastLeft);
   std::vector<float> p(shape_.tokens * width_);
-  TimesFactor(change.values.data(), shape_.tokens, hidden, start.data(), width_, p.data());
+  RoughTimesFactor(change.values.data(), shape_.tokens, hidden, start.data(), width_, p.data());
   ScaleRows(change.token_factors, width_, p);
   left_ = Orthonormal(Orthonormal(p, width_, kLeastLeft), width_, kLeastLeftAgain);
   std::copy(left_.begin(), left_.end(), p.begin());
   ScaleRows(change.token_factors, width_, p);
   right_.resize(hidden * width_);
-  TransposedTimesFactor(change.values.data(), shape_.tokens, hidden, p.data(), width_,
+  RoughTransposedTimesFactor(change.values.data(), shape_.tokens, hidden, p.data(), width_,
                         right_.data());
   Eigen eigen = SymmetricEigen(Gram(right_, width_), width_);
   turn_ = std::move(eigen.vectors);

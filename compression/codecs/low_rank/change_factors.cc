@@ -9,6 +9,7 @@
 #include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/low_rank_kernels.h"
+#include "compression/simd/rough_products.h"
 
 namespace shoal::compression {
 namespace {
@@ -54,7 +55,11 @@ std::vector<int> StepExponents(const ChangeBasis& basis, std::span<const double>
   return exponents;
 }
 
-float Rounded(float x) { return std::clamp(std::nearbyint(x), -kCodeMost, kCodeMost); }
+// Adding 2^23 times 1.5 makes the fp32 adder round to whole numbers.
+float Rounded(float x) {
+  constexpr float kRounder = 0x1.8p23F;
+  return std::clamp(x, -kCodeMost, kCodeMost) + kRounder - kRounder;
+}
 
 SmallMatrix Doubles(std::span<const float> m) { return {m.begin(), m.end()}; }
 
@@ -64,8 +69,8 @@ std::vector<float> FittedRight(const ChangeBasis& basis, std::span<const float> 
   const std::size_t width = basis.width;
   std::vector<float> gram(width * width), shared(width * width);
   const std::size_t tokens = codes.size() / width;
-  TransposedTimesFactor(codes.data(), tokens, width, codes.data(), width, gram.data());
-  TransposedTimesFactor(codes.data(), tokens, width, basis.left.data(), width, shared.data());
+  RoughTransposedTimesFactor(codes.data(), tokens, width, codes.data(), width, gram.data());
+  RoughTransposedTimesFactor(codes.data(), tokens, width, basis.left.data(), width, shared.data());
   const SmallMatrix fit = SolveSymmetric(Doubles(gram), width, Doubles(shared));
   std::vector<float> turned(width * width);
   for (std::size_t k = 0; k < width; ++k) {
@@ -74,17 +79,19 @@ std::vector<float> FittedRight(const ChangeBasis& basis, std::span<const float> 
     }
   }
   std::vector<float> right(basis.right.size());
-  TimesFactor(basis.right.data(), right.size() / width, width, turned.data(), width, right.data());
+  RoughTimesFactor(basis.right.data(), right.size() / width, width, turned.data(), width, right.data());
   return right;
 }
 
+// codes[k][i] = the nearest whole number to m[i][k] * factors[k].
 void TakeCodes(std::span<const float> m, std::size_t width, std::span<const float> factors,
                std::vector<std::int16_t>* codes) {
   const std::size_t rows = m.size() / width;
   codes->resize(factors.size() * rows);
-  for (std::size_t k = 0; k < factors.size(); ++k) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      (*codes)[k * rows + i] = static_cast<std::int16_t>(Rounded(m[i * width + k] * factors[k]));
+  std::int16_t* const to = codes->data();
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t k = 0; k < factors.size(); ++k) {
+      to[k * rows + i] = static_cast<std::int16_t>(Rounded(m[i * width + k] * factors[k]));
     }
   }
 }

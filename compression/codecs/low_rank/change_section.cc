@@ -51,12 +51,12 @@ int BitsOf(std::span<const std::int16_t> codes) {
 }
 
 int ClassOf(std::span<const std::int16_t> codes, int low_bits) {
-  double sum = 0;
+  std::int64_t sum = 0;
   for (const std::int16_t code : codes) {
-    const double high = code >> low_bits;
+    const int high = code >> low_bits;
     sum += high * high;
   }
-  const double mean = sum / static_cast<double>(codes.size());
+  const double mean = static_cast<double>(sum) / static_cast<double>(codes.size());
   return mean < 0x1p-8 ? 0 : std::min(std::ilogb(mean) + kFirstClass, kClasses - 1);
 }
 
@@ -326,12 +326,13 @@ std::size_t WriteChangeSection(std::span<const ChangeFactors> samples, SampleSha
   for (int c = 0; c < kClasses; ++c) {
     const Class& of = classes[static_cast<std::size_t>(c)];
     if (of.symbols == 0) continue;
-    symbols.clear();
+    symbols.resize(of.symbols);
     const int zero = 1 << (of.bits - 1);
+    std::uint8_t* to = symbols.data();
     for (const Column& column : columns) {
       if (column.table != c) continue;
       for (const std::int16_t code : column.codes) {
-        symbols.push_back(static_cast<std::uint8_t>((code >> column.low_bits) + zero));
+        *to++ = static_cast<std::uint8_t>((code >> column.low_bits) + zero);
       }
     }
     const std::size_t bytes =

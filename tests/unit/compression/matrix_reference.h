@@ -3,9 +3,11 @@
 #ifndef SHOAL_TESTS_UNIT_COMPRESSION_MATRIX_REFERENCE_H_
 #define SHOAL_TESTS_UNIT_COMPRESSION_MATRIX_REFERENCE_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -69,6 +71,50 @@ inline double Norm(std::span<const double> values) {
   double sum = 0;
   for (const double v : values) sum += v * v;
   return std::sqrt(sum);
+}
+
+// Squares of the singular values, largest first, by one-sided Jacobi rotations of columns.
+inline std::vector<double> SquaredSingularValues(Matrix m) {
+  if (m.columns > m.rows) m = Transposed(m);
+  for (int sweep = 0; sweep < 60; ++sweep) {
+    double most = 0;
+    for (std::size_t a = 0; a < m.columns; ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        double aa = 0, bb = 0, ab = 0;
+        for (std::size_t r = 0; r < m.rows; ++r) {
+          aa += m.at(r, a) * m.at(r, a);
+          bb += m.at(r, b) * m.at(r, b);
+          ab += m.at(r, a) * m.at(r, b);
+        }
+        if (aa == 0 || bb == 0 || ab == 0) continue;
+        most = std::fmax(most, std::fabs(ab) / std::sqrt(aa * bb));
+        const double angle = 0.5 * std::atan2(2 * ab, aa - bb);
+        for (std::size_t r = 0; r < m.rows; ++r) {
+          const double x = m.at(r, a), y = m.at(r, b);
+          m.at(r, a) = std::cos(angle) * x + std::sin(angle) * y;
+          m.at(r, b) = std::cos(angle) * y - std::sin(angle) * x;
+        }
+      }
+    }
+    if (most < 1e-13) break;
+  }
+  std::vector<double> squares(m.columns);
+  for (std::size_t c = 0; c < m.columns; ++c) {
+    for (std::size_t r = 0; r < m.rows; ++r) squares[c] += m.at(r, c) * m.at(r, c);
+  }
+  std::sort(squares.begin(), squares.end(), std::greater<>());
+  return squares;
+}
+
+// rows x columns values with these squared singular values, in random directions.
+inline std::vector<float> WithSpectrum(std::size_t rows, std::size_t columns,
+                                       std::span<const double> squares, std::uint64_t seed) {
+  const std::size_t rank = squares.size();
+  Matrix u = Orthonormal(Matrix(Normal(rows * rank, 2 * seed), rows));
+  const Matrix v = Orthonormal(Matrix(Normal(columns * rank, 2 * seed + 1), columns));
+  for (std::size_t i = 0; i < u.values.size(); ++i) u.values[i] *= std::sqrt(squares[i % rank]);
+  const Matrix product = Product(u, Transposed(v));
+  return {product.values.begin(), product.values.end()};
 }
 
 // ||got - factor * want|| / ||factor * want||.

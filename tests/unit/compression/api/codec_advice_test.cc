@@ -38,6 +38,15 @@ TEST(CodecAdviceTest, ScalesPerChannel) {
               ElementsAre(HasSubstr("delta = ")));
 }
 
+TEST(CodecAdviceTest, LowRankChangesOfTooFewDirections) {
+  EXPECT_THAT(Advice("aqsgd:delta=lowrank:rank=8", "direct:bits=8"),
+              ElementsAre(HasSubstr("take rank=16 or energy=0.95")));
+  for (const char* spec : {"aqsgd:delta=lowrank:rank=16", "aqsgd:delta=lowrank:energy=0.9",
+                           "aqsgd:delta=lowrank:channels=on"}) {
+    EXPECT_THAT(Advice(spec, "direct:bits=8"), IsEmpty()) << spec;
+  }
+}
+
 TEST(CodecAdviceTest, ASingleEpochNeedsNoDeltas) {
   EXPECT_THAT(Advice("aqsgd:bits=4", "direct:bits=8", 1), ElementsAre(HasSubstr("tiles")));
   EXPECT_THAT(Advice("aqsgd:bits=4", "direct:bits=8", 1.1), IsEmpty());

@@ -47,6 +47,7 @@ constexpr const char* kSpecs[] = {
     "lowrank:rank=4,else=direct:bits=2",  // what Encode without a link sends
     "aqsgd:bits=2",
     "aqsgd:bits=2,first_visit=shifted:bits=8",
+    "aqsgd:delta=lowrank:rank=4",
 };
 
 std::string NameIn(const std::string& spec) { return spec.substr(0, spec.find(':')); }
@@ -171,11 +172,38 @@ TEST(CodecRegistry, EveryCodecIsTried) {
   }
 }
 
-// Every option of every codec stands in the table of the page that users read.
-TEST(CodecRegistry, OptionsAreDocumented) {
+std::string SpecsPage() {
   std::ifstream file(std::string(std::getenv("SHOAL_SOURCE_DIR")) +
                      "/docs/algorithms/codec-specs.md");
-  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A name may stand for another codec inside of a spec than outside, with options of its own.
+TEST(CodecRegistry, NamesInsideOfSpecsAreDocumented) {
+  EXPECT_EQ(FindInsideCodec("direct"), FindCodec("direct"));
+  EXPECT_EQ(FindInsideCodec("none"), nullptr);
+  const std::string page = SpecsPage();
+  std::size_t others = 0;
+  for (const CodecEntry* const outside : Codecs()) {
+    const CodecEntry* const inside = FindInsideCodec(outside->name);
+    if (inside == outside) continue;
+    ++others;
+    EXPECT_EQ(inside->name, outside->name);
+    EXPECT_NE(inside->make_plain, nullptr);
+    EXPECT_TRUE(inside->only_changes);
+    const std::size_t at = page.find("\n`delta=" + std::string(inside->name) + "` | ");
+    ASSERT_NE(at, std::string::npos) << inside->name;
+    const std::string row = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+    for (const std::string_view key : inside->keys) {
+      EXPECT_THAT(row, HasSubstr(std::string(key))) << inside->name;
+    }
+  }
+  EXPECT_EQ(others, 1U);
+}
+
+// Every option of every codec stands in the table of the page that users read.
+TEST(CodecRegistry, OptionsAreDocumented) {
+  const std::string page = SpecsPage();
   for (const char* spec : kSpecs) {
     const std::string name = NameIn(spec);
     const std::size_t at = page.find("\n`" + name + "` | ");
