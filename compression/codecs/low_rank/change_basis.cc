@@ -65,7 +65,7 @@ ChangeSketch::ChangeSketch(const ScaledChange& change, std::size_t rank,
   ScaleRows(change.token_factors, width_, p);
   right_.resize(hidden * width_);
   RoughTransposedTimesFactor(change.values.data(), shape_.tokens, hidden, p.data(), width_,
-                        right_.data());
+                             right_.data());
   Eigen eigen = SymmetricEigen(Gram(right_, width_), width_);
   turn_ = std::move(eigen.vectors);
   for (std::size_t k = 0; k < columns_; ++k) energies_.push_back(std::max(eigen.values[k], 0.0));

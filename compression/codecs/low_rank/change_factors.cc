@@ -36,7 +36,8 @@ float Largest(std::span<const float> m, std::size_t width, std::size_t column) {
 }
 
 // Exponents of the columns' steps: column k has the codes u sqrt(s_k / 2^a_k) on the left and
-// v sqrt(s_k / 2^a_k) on the right. Fewer than there are energies where the sizes are too far apart.
+// v sqrt(s_k / 2^a_k) on the right. Fewer than there are energies where the sizes are too far
+// apart.
 std::vector<int> StepExponents(const ChangeBasis& basis, std::span<const double> energies,
                                double squared_step, int exponent) {
   std::vector<int> exponents;
@@ -79,7 +80,8 @@ std::vector<float> FittedRight(const ChangeBasis& basis, std::span<const float> 
     }
   }
   std::vector<float> right(basis.right.size());
-  RoughTimesFactor(basis.right.data(), right.size() / width, width, turned.data(), width, right.data());
+  RoughTimesFactor(basis.right.data(), right.size() / width, width, turned.data(), width,
+                   right.data());
   return right;
 }
 

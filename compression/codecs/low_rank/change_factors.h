@@ -27,8 +27,8 @@ inline constexpr int kTokenExponentBits = 4;
 inline constexpr int kTokenExponentMost = (1 << kTokenExponentBits) - 1;
 
 struct ChangeFactors {
-  std::size_t rank = 0;  // 0: no change
-  int exponent = 0;      // kProductExponentMin to kProductExponentMax
+  std::size_t rank = 0;                       // 0: no change
+  int exponent = 0;                           // kProductExponentMin to kProductExponentMax
   std::vector<std::uint8_t> steps;            // growing from 0, at most kColumnStepsMost
   std::vector<std::uint8_t> token_exponents;  // of all tokens
   std::vector<std::int16_t> left;             // rank x tokens

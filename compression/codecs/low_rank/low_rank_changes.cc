@@ -98,11 +98,11 @@ Status CheckEnergies(const Measured& sample, const std::string& spec) {
   for (std::size_t t = 0; t < sample.token_energies.size(); ++t) {
     const double energy = sample.token_energies[t];
     if (energy <= kTokenEnergyMax) continue;
-    return InvalidArgument("codec " + spec + ": token " + std::to_string(t) +
-                           (std::isfinite(energy) ? " is larger than 2^118"
-                                                  : " has a value that is not finite") +
-                           "; nothing is sent, lower the learning rate or look for the layer that "
-                           "overflows");
+    return InvalidArgument(
+        "codec " + spec + ": token " + std::to_string(t) +
+        (std::isfinite(energy) ? " is larger than 2^118" : " has a value that is not finite") +
+        "; nothing is sent, lower the learning rate or look for the layer that "
+        "overflows");
   }
   return Status::Ok();
 }
@@ -244,8 +244,7 @@ Result<std::size_t> LowRankChanges::Encode(std::span<const std::span<const float
     }
   }
   WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
-  return kPayloadHeaderBytes +
-         WriteChangeSection(factors, shape, out.subspan(kPayloadHeaderBytes));
+  return kPayloadHeaderBytes + WriteChangeSection(factors, shape, out.subspan(kPayloadHeaderBytes));
 }
 
 Status LowRankChanges::Decode(std::span<const std::byte> payload, SampleShape shape,

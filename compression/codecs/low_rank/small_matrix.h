@@ -21,7 +21,8 @@ SmallMatrix OrthonormalisingFactor(std::span<const double> gram, std::size_t n, 
 
 // Eigenvalues of a symmetric matrix, largest first, and their eigenvectors as the columns of
 // `vectors`, of norm 1. Householder tridiagonalisation and implicit QL (Bowdler, Martin, Reinsch
-// and Wilkinson, "The QR and QL algorithms for symmetric matrices", Numerische Mathematik 11, 1968).
+// and Wilkinson, "The QR and QL algorithms for symmetric matrices", Numerische Mathematik 11,
+// 1968).
 struct Eigen {
   std::vector<double> values;
   SmallMatrix vectors;

@@ -107,9 +107,9 @@ double Missed(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 std::vector<std::size_t> Ranks(const Message& message, SampleShape shape = kShape) {
-  const auto read = ReadChangeSection(std::span(message.bytes).subspan(kHeaderBytes), shape,
-                                      message.decoded.size(),
-                                      std::min(shape.tokens, shape.hidden), "lowrank");
+  const auto read =
+      ReadChangeSection(std::span(message.bytes).subspan(kHeaderBytes), shape,
+                        message.decoded.size(), std::min(shape.tokens, shape.hidden), "lowrank");
   std::vector<std::size_t> ranks;
   for (const ChangeFactors& factors : *read) ranks.push_back(factors.rank);
   return ranks;
@@ -132,8 +132,7 @@ TEST(LowRankChanges, LeavesLittleMoreThanTheBestFactors) {
     best /= Energy(samples[0]);
     double last = 1;
     for (const int bits : {4, 5, 6, 8}) {
-      const auto codec =
-          Make("rank=" + std::to_string(rank) + "/factors=" + std::to_string(bits));
+      const auto codec = Make("rank=" + std::to_string(rank) + "/factors=" + std::to_string(bits));
       const Message message = Send(*codec, samples);
       const double left = Missed(samples[0], message.decoded[0]) / Energy(samples[0]);
       const double rounding = std::ldexp(1, 5 - 2 * bits) / 3;
@@ -159,8 +158,7 @@ TEST(LowRankChanges, RanksFollowTheSpectrumOfEachSample) {
   const SampleShape shape{64, 64};
   Samples samples;
   for (const std::size_t rank : {1, 3, 20}) {
-    samples.push_back(
-        reference::WithSpectrum(64, 64, std::vector<double>(rank, 1.0 / rank), rank));
+    samples.push_back(reference::WithSpectrum(64, 64, std::vector<double>(rank, 1.0 / rank), rank));
   }
   const Message message = Send(*Make("energy=0.95/factors=6", 64), samples, shape);
   EXPECT_THAT(Ranks(message, shape), testing::ElementsAre(1, 3, 19));
@@ -270,9 +268,8 @@ TEST(LowRankChanges, ScalesPerChannelKeepLoudChannelsFromHidingTheOthers) {
 
 TEST(LowRankChanges, TheWideFormTakesTwiceTheBitsAndMissesLess) {
   const Samples samples = Changes(kShape, 4, 7);
-  for (const std::string options :
-       {"rank=4", "rank=16", "rank=16/factors=6", "rank=16/factors=8", "energy=0.9",
-        "energy=0.95/factors=8", "rank=16/channels=on"}) {
+  for (const std::string options : {"rank=4", "rank=16", "rank=16/factors=6", "rank=16/factors=8",
+                                    "energy=0.9", "energy=0.95/factors=8", "rank=16/channels=on"}) {
     const auto codec = Make(options);
     const Message plain = Send(*codec, samples);
     const Message wide = Send(*codec->Wider(), samples);
@@ -424,17 +421,17 @@ TEST(LowRankChanges, SpecsAreCanonicalAndMistakesAreNamed) {
   EXPECT_EQ(Make("energy=0.95")->spec(), "lowrank:rank=64,energy=0.95,factors=4");
   EXPECT_EQ(Make("factors=6/rank=3/energy=0.7/skip=0.1/channels=on")->spec(),
             "lowrank:rank=3,energy=0.7,factors=6,skip=0.1,channels=on");
-  for (const auto& [options, what] : std::vector<std::pair<std::string, std::string>>{
-           {"rank=0", "rank"},
-           {"rank=257", "rank"},
-           {"energy=0.5", "energy"},
-           {"energy=1", "energy"},
-           {"factors=3", "factors"},
-           {"factors=9", "factors"},
-           {"factors=fp16", "factors"},
-           {"skip=1.5", "skip"},
-           {"channels=maybe", "channels"},
-           {"epilogue=true", "epilogue"}}) {
+  for (const auto& [options, what] :
+       std::vector<std::pair<std::string, std::string>>{{"rank=0", "rank"},
+                                                        {"rank=257", "rank"},
+                                                        {"energy=0.5", "energy"},
+                                                        {"energy=1", "energy"},
+                                                        {"factors=3", "factors"},
+                                                        {"factors=9", "factors"},
+                                                        {"factors=fp16", "factors"},
+                                                        {"skip=1.5", "skip"},
+                                                        {"channels=maybe", "channels"},
+                                                        {"epilogue=true", "epilogue"}}) {
     const auto made = TryMake(options);
     ASSERT_FALSE(made.ok()) << options;
     EXPECT_THAT(made.status().message(), HasSubstr(what));
@@ -460,8 +457,8 @@ TEST(LowRankChanges, MFollowsAnActivationThatStays) {
       Buffer next, received;
       const auto bytes = codec.Encode(at, kShape, ours.bytes(), kKey, out, &next);
       ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
-      const Status status = codec.Decode(std::span(out).first(*bytes), kShape, theirs.bytes(),
-                                         kKey, got, &received);
+      const Status status =
+          codec.Decode(std::span(out).first(*bytes), kShape, theirs.bytes(), kKey, got, &received);
       ASSERT_TRUE(status.ok()) << status.ToString();
       ASSERT_TRUE(std::ranges::equal(next.bytes(), received.bytes()));
       ours = std::move(next);
@@ -476,16 +473,18 @@ TEST(LowRankChanges, MFollowsAnActivationThatStays) {
   }
 }
 
-// Both as whole messages: only gradients may be low rank by `lowrank` itself, and only changes here.
+// Both as whole messages: only gradients may be low rank by `lowrank` itself, and only changes
+// here.
 TEST(LowRankChanges, TheNameIsForChangesInsideOfAqsgdAlone) {
-  const auto codec = MakeCodec("aqsgd:delta=lowrank:rank=8/channels=on,first_visit=tiles:bits=4", 64);
+  const auto codec =
+      MakeCodec("aqsgd:delta=lowrank:rank=8/channels=on,first_visit=tiles:bits=4", 64);
   ASSERT_TRUE(codec.ok()) << codec.status().ToString();
-  EXPECT_EQ((*codec)->spec(),
-            "aqsgd:delta=lowrank:rank=8/factors=4/channels=on,first_visit=" +
-                Nested(MakeCodec("tiles:bits=4", 64).value()->spec()));
+  EXPECT_EQ((*codec)->spec(), "aqsgd:delta=lowrank:rank=8/factors=4/channels=on,first_visit=" +
+                                  Nested(MakeCodec("tiles:bits=4", 64).value()->spec()));
   EXPECT_FALSE((*codec)->divisible());
   EXPECT_FALSE(TraitsOf("aqsgd:delta=lowrank:rank=8")->device_form);
-  for (const char* spec : {"aqsgd:bits=2,first_visit=lowrank:rank=8", "lowrank:else=lowrank:rank=8"}) {
+  for (const char* spec :
+       {"aqsgd:bits=2,first_visit=lowrank:rank=8", "lowrank:else=lowrank:rank=8"}) {
     const auto made = MakeCodec(spec, 64);
     ASSERT_FALSE(made.ok()) << spec;
     EXPECT_THAT(made.status().message(), HasSubstr("is for changes"));

@@ -49,8 +49,7 @@ TEST(SmallMatrix, EigenvectorsMakeTheMatrixDiagonal) {
       const Eigen eigen = SymmetricEigen(gram, n);
       const Matrix vectors = Square(eigen.vectors, n);
       EXPECT_LT(FromIdentity(Product(Transposed(vectors), vectors)), 1e-12);
-      const Matrix turned =
-          Product(Transposed(vectors), Product(Square(gram, n), vectors));
+      const Matrix turned = Product(Transposed(vectors), Product(Square(gram, n), vectors));
       for (std::size_t i = 0; i < n; ++i) {
         EXPECT_GE(eigen.values[i == 0 ? 0 : i - 1], eigen.values[i]);
         for (std::size_t j = 0; j < n; ++j) {
@@ -64,8 +63,7 @@ TEST(SmallMatrix, EigenvectorsMakeTheMatrixDiagonal) {
 
 TEST(SmallMatrix, EigenvaluesOfZerosAndOfADiagonal) {
   EXPECT_EQ(SymmetricEigen(SmallMatrix(9), 3).values, (std::vector<double>{0, 0, 0}));
-  EXPECT_EQ(SymmetricEigen({1, 0, 0, 0, 3, 0, 0, 0, 2}, 3).values,
-            (std::vector<double>{3, 2, 1}));
+  EXPECT_EQ(SymmetricEigen({1, 0, 0, 0, 3, 0, 0, 0, 2}, 3).values, (std::vector<double>{3, 2, 1}));
 }
 
 TEST(SmallMatrix, ColumnsBecomeOrthonormalAndThoseWithNothingNewZeros) {
