@@ -131,8 +131,9 @@ Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std:
   if (entry == nullptr || entry->make_plain == nullptr) {
     return SpecError(outer, name + "=" + std::string(text) + "; allowed are " + name +
                                 "=raw:dtype=..., " + name +
-                                "=direct:bits=... and specs of tiles, topk and dithered, further " +
-                                "options after '/', as in direct:bits=8/bucket=64");
+                                "=direct:bits=... and specs of tiles, topk" +
+                                (key == kChangesKey ? ", dithered and lowrank" : " and dithered") +
+                                ", further options after '/', as in direct:bits=8/bucket=64");
   }
   const auto made = [&]() -> Result<PlainPointer> {
     SHOAL_RETURN_IF_ERROR(CheckOptions(*entry, spec));

@@ -47,7 +47,6 @@ constexpr const char* kSpecs[] = {
     "lowrank:rank=4,else=direct:bits=2",  // what Encode without a link sends
     "aqsgd:bits=2",
     "aqsgd:bits=2,first_visit=shifted:bits=8",
-    "aqsgd:delta=lowrank:rank=4",
 };
 
 std::string NameIn(const std::string& spec) { return spec.substr(0, spec.find(':')); }

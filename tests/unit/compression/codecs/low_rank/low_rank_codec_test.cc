@@ -300,9 +300,11 @@ TEST(LowRankCodec, SpecsSayWhatIsAllowed) {
   EXPECT_THAT(spec("lowrank:feedback=on"), HasSubstr("fed back by lazy=on"));
   EXPECT_THAT(spec("lowrank:else=topk:ratio=0.1/bits=4/feedback=on"),
               HasSubstr("else= names a codec without memory"));
-  EXPECT_THAT(spec("lowrank:else=lowrank:rank=4"), HasSubstr("allowed are else=raw"));
+  EXPECT_THAT(spec("lowrank:else=lowrank:rank=4"), HasSubstr("lowrank is for changes"));
   EXPECT_THAT(spec("lowrank:else=aqsgd:bits=4"), HasSubstr("allowed are else=raw"));
-  EXPECT_THAT(spec("aqsgd:delta=lowrank:rank=4"), HasSubstr("allowed are delta=raw"));
+  // Changes have a codec of their own by this name (low_rank_changes.h).
+  EXPECT_THAT(spec("aqsgd:delta=lowrank:lazy=on"), HasSubstr("lowrank knows rank, energy"));
+  EXPECT_THAT(spec("aqsgd:delta=low:rank=4"), HasSubstr("topk, dithered and lowrank"));
   EXPECT_THAT(spec("low"), HasSubstr("lowrank:[rank=N]"));
 }
 
