@@ -25,19 +25,20 @@ constexpr std::size_t kBlock = 64;  // rows and columns
 constexpr std::size_t kTileRows = 4;
 constexpr std::size_t kTileVectors = 3;
 
-// A tile's terms: term i is scalars[c * lane + i * term], for result c, times the vectors at
-// vectors + i * width. Results of c go to out + c * width.
+// A tile's terms: term i is scalars[c * kBlock + i] for result c, or scalars[i * kBlock + c] of a
+// transposed block, times the vectors at vectors + i * width. Results of c go to out + c * width.
 struct Tile {
   const float* scalars;
-  std::size_t lane, term;
   const float* vectors;
   std::size_t width;
   std::size_t count;
   float* out;
 };
 
-template <std::size_t kRows, std::size_t kVectors>
+template <bool kTransposed, std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void AddTile(const Tile& tile) {
+  constexpr std::size_t kLane = kTransposed ? 1 : kBlock;
+  constexpr std::size_t kTerm = kTransposed ? kBlock : 1;
   const Tag d;
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<Tag> sums[kRows][kVectors];
@@ -48,11 +49,11 @@ HWY_INLINE void AddTile(const Tile& tile) {
   }
   const float* s = tile.scalars;
   const float* from = tile.vectors;
-  for (std::size_t i = 0; i < tile.count; ++i, s += tile.term, from += tile.width) {
+  for (std::size_t i = 0; i < tile.count; ++i, s += kTerm, from += tile.width) {
     hn::Vec<Tag> by[kVectors];
     for (std::size_t v = 0; v < kVectors; ++v) by[v] = hn::LoadU(d, from + v * lanes);
     for (std::size_t c = 0; c < kRows; ++c) {
-      const auto scalar = hn::Set(d, s[c * tile.lane]);
+      const auto scalar = hn::Set(d, s[c * kLane]);
       for (std::size_t v = 0; v < kVectors; ++v) {
         sums[c][v] = hn::MulAdd(scalar, by[v], sums[c][v]);
       }
@@ -65,29 +66,31 @@ HWY_INLINE void AddTile(const Tile& tile) {
   }
 }
 
-template <std::size_t kVectors>
+template <bool kTransposed, std::size_t kVectors>
 void AddRows(Tile tile, std::size_t results) {
+  constexpr std::size_t kLane = kTransposed ? 1 : kBlock;
   std::size_t c = 0;
   for (; c + kTileRows <= results; c += kTileRows) {
-    AddTile<kTileRows, kVectors>(tile);
-    tile.scalars += kTileRows * tile.lane;
+    AddTile<kTransposed, kTileRows, kVectors>(tile);
+    tile.scalars += kTileRows * kLane;
     tile.out += kTileRows * tile.width;
   }
   for (; c < results; ++c) {
-    AddTile<1, kVectors>(tile);
-    tile.scalars += tile.lane;
+    AddTile<kTransposed, 1, kVectors>(tile);
+    tile.scalars += kLane;
     tile.out += tile.width;
   }
 }
 
 // All columns of the factor, for `results` results.
+template <bool kTransposed>
 void AddBlock(Tile tile, std::size_t results) {
   const std::size_t lanes = hn::Lanes(Tag());
   for (std::size_t left = tile.width / lanes; left > 0;) {
     const std::size_t some = std::min(left, kTileVectors);
-    if (some == 3) AddRows<3>(tile, results);
-    if (some == 2) AddRows<2>(tile, results);
-    if (some == 1) AddRows<1>(tile, results);
+    if (some == 3) AddRows<kTransposed, 3>(tile, results);
+    if (some == 2) AddRows<kTransposed, 2>(tile, results);
+    if (some == 1) AddRows<kTransposed, 1>(tile, results);
     tile.vectors += some * lanes;
     tile.out += some * lanes;
     left -= some;
@@ -117,7 +120,7 @@ void RoughTimesFactorImpl(const float* m, std::size_t rows, std::size_t columns,
   ForEachBlock(m, rows, columns,
                [&](std::size_t r, std::size_t height, std::size_t c, std::size_t length,
                    const float* block) {
-                 AddBlock({block, kBlock, 1, q + c * width, width, length, p + r * width}, height);
+                 AddBlock<false>({block, q + c * width, width, length, p + r * width}, height);
                });
 }
 
@@ -127,7 +130,7 @@ void RoughTransposedTimesFactorImpl(const float* m, std::size_t rows, std::size_
   ForEachBlock(m, rows, columns,
                [&](std::size_t r, std::size_t height, std::size_t c, std::size_t length,
                    const float* block) {
-                 AddBlock({block, 1, kBlock, p + r * width, width, height, q + c * width}, length);
+                 AddBlock<true>({block, p + r * width, width, height, q + c * width}, length);
                });
 }
 
