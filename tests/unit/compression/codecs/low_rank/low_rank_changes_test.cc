@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "compression/codecs/low_rank/change_section.h"
+#include "compression/device/device_codec.h"
 #include "compression/registry/codec_registry.h"
 #include "tests/unit/compression/awkward_values.h"
+#include "tests/unit/compression/device/host_queue.h"
 #include "tests/unit/compression/matrix_reference.h"
 #include "tests/unit/compression/one_sample.h"
 #include "tests/unit/compression/simd_levels.h"
@@ -483,6 +486,10 @@ TEST(LowRankChanges, TheNameIsForChangesInsideOfAqsgdAlone) {
                                   Nested(MakeCodec("tiles:bits=4", 64).value()->spec()));
   EXPECT_FALSE((*codec)->divisible());
   EXPECT_FALSE(TraitsOf("aqsgd:delta=lowrank:rank=8")->device_form);
+  EXPECT_EQ(NewDeviceCodec("aqsgd:delta=lowrank:rank=8", 64, std::make_unique<HostQueue>())
+                .status()
+                .code(),
+            StatusCode::kUnimplemented);
   for (const char* spec :
        {"aqsgd:bits=2,first_visit=lowrank:rank=8", "lowrank:else=lowrank:rank=8"}) {
     const auto made = MakeCodec(spec, 64);
