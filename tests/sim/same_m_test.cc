@@ -196,6 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{"Tiles", "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4"},
         Scenario{"TopK", "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=8"},
         Scenario{"Dithered", "aqsgd:delta=dithered:step=1,first_visit=direct:bits=8,m=8"},
+        Scenario{"LowRank", "aqsgd:delta=lowrank:energy=0.9/channels=on"},
         Scenario{"Channel", "aqsgd+rans:bits=4,bucket=channel,m=8"}),
     [](const auto& scenario) { return std::string(scenario.param.name); });
 
