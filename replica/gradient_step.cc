@@ -191,10 +191,10 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
 void GradientStep::Read(Bucket* bucket) {
   bucket->begun = true;
   if (!bucket->layout.part->embedding) final_ = member_->control->clock().Now();
-  auto read = [model = member_->model, part = bucket->layout.part,
+  auto read = [model = member_->model, part = bucket->layout.part, mark = member_->mark,
                values = std::move(bucket->spare)]() mutable -> Result<Buffer> {
     values = Sized(std::move(values), part->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *part, values.floats(), mark.get()));
     return std::move(values);
   };
   scope_.Run(member_->compute, "gradients.read", std::move(read),
@@ -271,7 +271,7 @@ void GradientStep::Finish(Result<double> norm) {
 void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   SHOAL_ASSERT_ON(*member_->control);
   for (Bucket& bucket : buckets_) {
-    bucket.exchange->Commit();
+    order.skip ? bucket.exchange->Rollback() : bucket.exchange->Commit();
     bucket.begun = false;
     // Work of a round that was rolled back may still read it.
     if (bucket.own != nullptr && attempt_ == 0) bucket.spare = std::move(*bucket.own);
@@ -284,6 +284,10 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   pipelines_.clear();
   for (std::uint32_t p = 0; p < member_->config.pipelines; ++p) pipelines_.push_back(p);
   auto apply = [model = member_->model, order] {
+    if (order.skip) {
+      model->ZeroGradients();
+      return Status::Ok();
+    }
     return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), order.global_norm,
                         order.learning_rate);
   };

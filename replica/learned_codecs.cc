@@ -7,9 +7,9 @@
 namespace shoal::replica {
 
 bool LearnSteps::At(std::uint64_t step) const {
-  return std::any_of(steps_.begin(), steps_.end(), [&](std::uint64_t learn) {
-    return step == learn || (!began_ && learn < step);
-  });
+  return owed_ || std::any_of(steps_.begin(), steps_.end(), [&](std::uint64_t learn) {
+           return step == learn || (!began_ && learn < step);
+         });
 }
 
 LearnedCodecs::LearnedCodecs(const QsdpOptions& options)

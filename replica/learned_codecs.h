@@ -24,11 +24,16 @@ class LearnSteps {
   // learns at its first one, since levels are in no checkpoint.
   bool At(std::uint64_t step) const;
   // A step of the generation was applied.
-  void Applied() { began_ = true; }
+  void Applied() {
+    began_ = true;
+    owed_ = false;
+  }
+  // This one was not: the next step learns what it was to learn.
+  void Skipped(std::uint64_t step) { owed_ = At(step); }
 
  private:
   const std::vector<std::uint64_t> steps_;
-  bool began_ = false;
+  bool began_ = false, owed_ = false;
 };
 
 class LearnedCodecs {

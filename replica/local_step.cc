@@ -7,6 +7,9 @@
 // The two copies of a tied embedding in one pipeline must move alike, so in every step they agree
 // on the sum of their gradients. If differences are not exact, the sum's codec need only be right
 // on average.
+//
+// A sync step that is skipped syncs all the same, in Apply and without own steps: replicas that a
+// checkpoint takes, or that are compared, are equal then.
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +24,9 @@ namespace shoal::replica {
 namespace {
 
 using model::StateVector;
+
+// A sync's round, and the one of a step that is skipped.
+constexpr std::uint64_t kRoundsPerStep = 2;
 
 using SharedVector = std::shared_ptr<const Buffer>;  // fp32
 
@@ -44,7 +50,8 @@ struct OwnStep {
 
 // (common parameters - own ones after the own step) x scale. Thread: compute.
 Result<Buffer> Difference(model::StageModel* model, const ParameterGroup& part,
-                          const Buffer& common, const OwnStep& own, float scale) {
+                          const Buffer& common, const OwnStep& own, float scale,
+                          GradientMark* mark) {
   const std::size_t bytes = part.values * sizeof(float);
   Buffer weights(bytes);
   SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights.floats()));
@@ -54,7 +61,7 @@ Result<Buffer> Difference(model::StageModel* model, const ParameterGroup& part,
     const optimizer::AdamWStep with_decay = optimizer::MakeAdamWStep(own.options);
     const optimizer::AdamWStep without = optimizer::MakeAdamWStep(undecayed);
     Buffer gradient(bytes), first(bytes), second(bytes);
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, part, gradient.floats(), mark));
     SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, part, first.floats()));
     SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, part, second.floats()));
     for (const model::TensorLayout& tensor : part.tensors) {
@@ -105,10 +112,12 @@ class LocalStep final : public ReplicaStep {
   void ExchangeEnds();
   void OnEnds(const std::shared_ptr<const ParameterGroup>& part, Result<Buffer> sum);
   void AgreeOrEnd();
+  void AgreeOnAll();
   void Agree(LocalGroup* part);
   void OnMean(LocalGroup* part, Result<Buffer> mean);
   double SquaredNorm() const;
   void Finish(Result<double> norm);
+  void ApplyAgreed();
 
   Member* const member_;
   const GroupLinks* const links_;
@@ -117,7 +126,9 @@ class LocalStep final : public ReplicaStep {
   std::unique_ptr<collective::Exchange> ends_;  // of the embedding's gradient; null: it has one end
   ReduceOrder order_;
   std::size_t parts_left_ = 0;
+  bool skip_ = false;                         // the step, as Apply says
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
+  std::function<void(Status)> applied_;       // null: no Apply is
   TaskScope scope_;                           // last: its tasks use what is above
 };
 
@@ -126,7 +137,10 @@ Status LocalStep::Init(const ReplicaContext& context) {
   for (const auto& part : context.parts) {
     LocalGroup made;
     made.part = part;
-    SHOAL_ASSIGN_OR_RETURN(made.differences, NewGroupExchange(*member_, context.method, *part));
+    GroupExchangeOptions options;
+    options.rounds_per_step = kRoundsPerStep;
+    SHOAL_ASSIGN_OR_RETURN(made.differences,
+                           NewGroupExchange(*member_, context.method, *part, options));
     parts_.push_back(std::move(made));
     if (!part->embedding) continue;
     collective::ExchangeConfig exchange;
@@ -163,6 +177,7 @@ void LocalStep::Reduce(const ReduceOrder& order, std::function<void(Result<doubl
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
+  skip_ = false;
   for (LocalGroup& part : parts_) {
     part.next = {};
     // What the method would send in every step, without a codec.
@@ -200,9 +215,9 @@ void LocalStep::ReadCommon() {
 void LocalStep::ExchangeEnds() {
   if (ends_ == nullptr || !OwnStepOf(0).counts) return AgreeOrEnd();
   const auto part = parts_.back().part;  // the embedding's
-  auto read = [model = member_->model, part]() -> Result<Buffer> {
+  auto read = [model = member_->model, part, mark = member_->mark]() -> Result<Buffer> {
     Buffer values(part->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *part, values.floats(), mark.get()));
     return values;
   };
   scope_.Run(member_->compute, "ends.read", std::move(read), [this, part](Result<Buffer> own) {
@@ -234,6 +249,10 @@ void LocalStep::AgreeOrEnd() {
   if (!order_.sync || parts_.empty()) {
     return scope_.Post("local.end", [this] { Finish(SquaredNorm()); });
   }
+  AgreeOnAll();
+}
+
+void LocalStep::AgreeOnAll() {
   parts_left_ = parts_.size();
   for (LocalGroup& part : parts_) Agree(&part);
 }
@@ -242,16 +261,16 @@ void LocalStep::Agree(LocalGroup* part) {
   // All differences add up to their mean.
   const auto members = static_cast<double>(order_.pipelines.size() * part->part->ends);
   auto difference = [model = member_->model, of = part->part, common = part->common.values,
-                     own = OwnStepOf(order_.learning_rate),
-                     scale = static_cast<float>(1 / members)] {
-    return Difference(model, *of, *common, own, scale);
+                     own = skip_ ? OwnStep{} : OwnStepOf(order_.learning_rate),
+                     scale = static_cast<float>(1 / members), mark = member_->mark] {
+    return Difference(model, *of, *common, own, scale, mark.get());
   };
   scope_.Run(member_->compute, "local.difference", std::move(difference),
              [this, part](Result<Buffer> values) {
                if (!values.ok()) return Finish(values.status());
                member_->progress();
                collective::ExchangeRequest request;
-               request.round = order_.step + 1;
+               request.round = order_.step * kRoundsPerStep + (skip_ ? 2 : 1);
                request.weights = GroupWeights(*part->part, order_.pipelines);
                request.shares = SharesOfGroup(*member_, *part->part, request.weights);
                request.values = std::make_shared<const Buffer>(std::move(*values));
@@ -270,7 +289,8 @@ void LocalStep::OnMean(LocalGroup* part, Result<Buffer> mean) {
   };
   scope_.Run(member_->compute, "local.outer", std::move(move), [this, part](Common next) {
     part->next = std::move(next);
-    if (--parts_left_ == 0) Finish(SquaredNorm());
+    if (--parts_left_ > 0) return;
+    skip_ ? ApplyAgreed() : Finish(SquaredNorm());
   });
 }
 
@@ -288,11 +308,23 @@ double LocalStep::SquaredNorm() const {
 
 void LocalStep::Finish(Result<double> norm) {
   // Only the first of several errors counts.
-  if (done_) std::exchange(done_, nullptr)(std::move(norm));
+  if (done_) return std::exchange(done_, nullptr)(std::move(norm));
+  if (!norm.ok() && applied_) std::exchange(applied_, nullptr)(norm.status());
 }
 
 void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   SHOAL_ASSERT_ON(*member_->control);
+  applied_ = std::move(done);
+  skip_ = order.skip;
+  if (!skip_ || !order_.sync || parts_.empty()) return ApplyAgreed();
+  for (LocalGroup& part : parts_) {
+    part.differences->Rollback();
+    part.next = {};
+  }
+  AgreeOnAll();
+}
+
+void LocalStep::ApplyAgreed() {
   std::vector<std::pair<std::shared_ptr<const ParameterGroup>, SharedVector>> agreed;
   for (LocalGroup& part : parts_) {
     if (part.next.values == nullptr) continue;
@@ -301,8 +333,8 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
     agreed.emplace_back(part.part, part.common.values);
   }
   const std::uint32_t pipeline = member_->config.pipeline;
-  auto apply = [model = member_->model, step = order.step, rate = order.learning_rate,
-                counts = OwnStepOf(0).counts, labels = order_.local_labels[pipeline],
+  auto apply = [model = member_->model, step = order_.step, rate = order_.learning_rate,
+                counts = !skip_ && OwnStepOf(0).counts, labels = order_.local_labels[pipeline],
                 norm = order_.local_norms[pipeline], agreed = std::move(agreed)] {
     if (counts) {
       // In a sync step for the moments; what becomes of the parameters is replaced.
@@ -314,7 +346,9 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
     }
     return Status::Ok();
   };
-  scope_.Run(member_->compute, "local.apply", std::move(apply), std::move(done));
+  scope_.Run(member_->compute, "local.apply", std::move(apply), [this](const Status& status) {
+    if (applied_) std::exchange(applied_, nullptr)(status);
+  });
 }
 
 std::string LocalStep::Awaited(const PeerId** peer) const {

@@ -122,7 +122,7 @@ Result<Scales> ScalesOf(std::span<const float> sums, std::uint32_t members) {
 Result<Folded> Fold(model::StageModel* model, Executor* codec, const ParameterGroup& part,
                     const std::shared_ptr<const Buffer>& before, const Scales& scales,
                     const Counting& counting, const optimizer::AdamWStep& step, Buffer momentum,
-                    Buffer variance, Buffer input) {
+                    Buffer variance, Buffer input, GradientMark* mark) {
   const bool counts = counting.counts;
   const std::size_t bytes = part.values * sizeof(float);
   Folded folded;
@@ -137,7 +137,7 @@ Result<Folded> Fold(model::StageModel* model, Executor* codec, const ParameterGr
   if (counts) {
     input = Sized(std::move(input), bytes);
     variance = Sized(std::move(variance), bytes);
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, input.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, part, input.floats(), mark));
     SHOAL_RETURN_IF_ERROR(
         ReadParameters(model, StateVector::kSecondMoment, part, variance.floats()));
   }
@@ -245,6 +245,7 @@ class MarsitStep final : public ReplicaStep {
   void OnUpdate(MarsitGroup* part, bool exact, Buffer update);
   void FinishUpdate(MarsitGroup* part, Buffer update);
   void FinishPart(double squared);
+  void Skip(std::function<void(Status)> done);
   void Fail(const Status& status);
 
   Member* const member_;
@@ -339,10 +340,10 @@ void MarsitStep::Sum(MarsitGroup* part, const char* label, Buffer values,
 }
 
 void MarsitStep::ReduceGradients(MarsitGroup* part, double clip) {
-  auto read = [model = member_->model, from = part->part,
+  auto read = [model = member_->model, from = part->part, mark = member_->mark,
                scale = static_cast<float>(clip)]() -> Result<Buffer> {
     Buffer gradient(from->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *from, gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *from, gradient.floats(), mark.get()));
     for (float& value : gradient.floats()) value *= scale;
     return gradient;
   };
@@ -376,11 +377,11 @@ void MarsitStep::FoldGradient(MarsitGroup* part, double clip) {
   const Counting counting{Counts(*part), static_cast<float>(std::popcount(ContributorsOf(*part)))};
   auto fold = [model = member_->model, codec = member_->codec, of = part->part,
                before = std::shared_ptr<const Buffer>(part->momentum), scales = part->scales,
-               counting, step = StepOf(order_.learning_rate, factor),
+               counting, step = StepOf(order_.learning_rate, factor), mark = member_->mark,
                momentum = std::move(part->spare_momentum), scratch = std::move(part->scratch),
                input = std::move(part->spare_input)]() mutable {
     return Fold(model, codec, *of, before, *scales, counting, step, std::move(momentum),
-                std::move(scratch), std::move(input));
+                std::move(scratch), std::move(input), mark.get());
   };
   scope_.Run(member_->compute, "marsit.fold", std::move(fold), [this, part](Result<Folded> folded) {
     if (!folded.ok()) return Fail(folded.status());
@@ -454,6 +455,7 @@ void MarsitStep::Fail(const Status& status) {
 
 void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
   SHOAL_ASSERT_ON(*member_->control);
+  if (order.skip) return Skip(std::move(done));
   if (warming_up()) {
     auto apply = [model = member_->model, order] {  // clipped already
       return model->Apply(order.step, 1.0 / static_cast<double>(order.labels), 0,
@@ -496,6 +498,23 @@ void MarsitStep::Apply(const ApplyOrder& order, std::function<void(Status)> done
                }
                done(status);
              });
+}
+
+// A round that was to be exact is due again.
+void MarsitStep::Skip(std::function<void(Status)> done) {
+  for (MarsitGroup& part : parts_) {
+    part.exchange->Rollback();
+    if (part.update == nullptr) continue;  // the variance warms up
+    part.spare_momentum = std::move(*std::exchange(part.next_momentum, nullptr));
+    part.next_scales = nullptr;
+    if (part.input != nullptr) part.spare_input = std::move(*std::exchange(part.input, nullptr));
+    part.exchange->Recycle(std::move(*std::exchange(part.update, nullptr)));
+  }
+  auto zero = [model = member_->model] {
+    model->ZeroGradients();
+    return Status::Ok();
+  };
+  scope_.Run(member_->compute, "gradients.zero", std::move(zero), std::move(done));
 }
 
 std::string MarsitStep::Awaited(const PeerId** peer) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct Member {
   // Of the reductions of the stage group and of the tied embedding, by member; empty: equal ones.
   // They change between steps only.
   std::vector<double> group_shares = {}, embedding_shares = {};
+  // Of this peer's gradients in the running step; shared, because tasks outlive the member.
+  std::shared_ptr<GradientMark> mark = std::make_shared<GradientMark>();
 
   // Something came or was done, so that the watchdog waits again.
   std::function<void()> progress = [] {};

@@ -138,6 +138,7 @@ class MomentumStep final : public ReplicaStep {
   void Scale(Bucket* bucket, Buffer before, Buffer mean);
   void FinishLane();
   void Finish(Result<double> norm);
+  void Skip();
   void ApplyLanes(const ApplyOrder& order);
   void FinishApply(const Status& status);
 
@@ -149,12 +150,13 @@ class MomentumStep final : public ReplicaStep {
   std::vector<std::unique_ptr<collective::ChannelMux>> muxes_;  // by part
   std::vector<std::unique_ptr<BucketQueue>> queues_;            // by part
   std::deque<Bucket> buckets_;
-  std::deque<double> factors_;  // true ones of this generation's last steps
-  std::uint64_t step_ = 0;      // running
-  bool exact_ = true;           // it agrees on gradients
-  std::uint64_t attempt_ = 0;   // of its rounds
-  double assumed_ = 0;          // factor of its fold; 0: none is known before Reduce
-  double blend_ = 1;            // true / assumed factor
+  // True ones of this generation's last steps; from Reduce to Apply with the running one's.
+  std::deque<double> factors_;
+  std::uint64_t step_ = 0;     // running
+  bool exact_ = true;          // it agrees on gradients
+  std::uint64_t attempt_ = 0;  // of its rounds
+  double assumed_ = 0;         // factor of its fold; 0: none is known before Reduce
+  double blend_ = 1;           // true / assumed factor
   double clip_ = 1;
   std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
   Status early_error_;                    // came before Reduce
@@ -264,7 +266,6 @@ void MomentumStep::Believe(const ReduceOrder& order) {
   const double factor =
       clip_ * (static_cast<double>(order.pipelines.size()) / static_cast<double>(order.labels));
   factors_.push_back(factor);
-  if (factors_.size() > kFactorsKept) factors_.pop_front();
   const bool all = order.pipelines.size() == member_->config.pipelines;  // each is named once
   blend_ = exact_ || assumed_ == 0 ? 1 : factor / assumed_;
   if (!all || !collective::MayBlend(blend_)) {
@@ -285,11 +286,11 @@ void MomentumStep::Believe(const ReduceOrder& order) {
 void MomentumStep::Read(Bucket* bucket) {
   bucket->begun = true;
   auto read = [model = member_->model, from = bucket->layout.part, exact = exact_,
+               mark = member_->mark,
                values = std::exchange(bucket->memory, {})]() mutable -> Result<Values> {
     const std::size_t bytes = from->values * sizeof(float);
     values.gradient = Sized(std::move(values.gradient), bytes);
-    SHOAL_RETURN_IF_ERROR(
-        ReadParameters(model, StateVector::kGradients, *from, values.gradient.floats()));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *from, values.gradient.floats(), mark.get()));
     if (exact) return std::move(values);
     values.momentum = Sized(std::move(values.momentum), bytes);
     SHOAL_RETURN_IF_ERROR(
@@ -438,6 +439,8 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   applied_ = std::move(done);
   tasks_left_ = 1;
   for (const auto& queue : queues_) queue->Restart();
+  if (order.skip) return Skip();
+  if (factors_.size() > kFactorsKept) factors_.pop_front();
   for (Bucket& bucket : buckets_) {
     bucket.begun = false;
     if (exact_ || blend_ == 1) {
@@ -453,6 +456,24 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
     return model->Apply(order.step, factor, 0, order.learning_rate);  // clipped by the factor
   };
   scope_.Run(member_->compute, "model.apply", std::move(apply),
+             [this](const Status& status) { FinishApply(status); });
+}
+
+// The step's factor, in which the lost gradient has no part, is none to go by either.
+void MomentumStep::Skip() {
+  for (Bucket& bucket : buckets_) {
+    ExchangeOf(bucket)->Rollback();
+    bucket.begun = false;
+    if (bucket.agreed == nullptr) continue;
+    bucket.compressed->Recycle(std::move(*std::exchange(bucket.agreed, nullptr)));
+  }
+  factors_.pop_back();
+  attempt_ = 0;
+  auto zero = [model = member_->model] {
+    model->ZeroGradients();
+    return Status::Ok();
+  };
+  scope_.Run(member_->compute, "gradients.zero", std::move(zero),
              [this](const Status& status) { FinishApply(status); });
 }
 

@@ -42,8 +42,12 @@ Status OwnedShard::Load(model::StageModel* model) {
 
 void OwnedShard::Step(const OwnerRule& rule, std::span<const float> sum, std::size_t first,
                       std::span<float> values) {
-  std::ranges::copy(sum.subspan(first - own_.begin, values.size()), values.begin());
-  state_.Update(rule.options, first, values);
+  if (rule.skip) {
+    std::ranges::copy(state_.weights().subspan(first - own_.begin, values.size()), values.begin());
+  } else {
+    std::ranges::copy(sum.subspan(first - own_.begin, values.size()), values.begin());
+    state_.Update(rule.options, first, values);
+  }
   const std::span<const float> base =
       knows_base_ ? std::as_const(base_).floats().subspan(first - own_.begin, values.size())
                   : std::span<const float>();

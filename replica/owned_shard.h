@@ -23,6 +23,7 @@ namespace shoal::replica {
 // How an owner makes a step, and what of it goes to all.
 struct OwnerRule {
   optimizer::AdamWOptions options;
+  bool skip = false;         // the owner makes none: its weights go to all as they are
   bool change = false;       // of the weights that all have, in place of the owner's
   bool counts = false;       // where the values lie that would travel if the step were not saved
   std::uint32_t bucket = 1;  // of those counts
@@ -43,8 +44,8 @@ class OwnedShard {
   // Fills the shard from the model, where all members have all of the state. Thread: compute.
   Status Load(model::StageModel* model);
   // Makes AdamW's step of the values from `first` of the vector on, of which each is in one call
-  // per step. `sum`: gradients of the whole shard. `values` become what goes to all. Thread: any,
-  // also several at once.
+  // per step. `sum`: gradients of the whole shard, unless the rule is to skip. `values` become what
+  // goes to all. Thread: any, also several at once.
   void Step(const OwnerRule& rule, std::span<const float> sum, std::size_t first,
             std::span<float> values);
   // Takes over what all got of all owners, weights or their `change`. Thread: compute, while no

@@ -68,6 +68,7 @@ class QsdpStep final : public ReplicaStep {
   void Adopt(QsdpGroup* group, QsdpBucket* bucket, Buffer weights);
   void ExchangeCounts(QsdpGroup* group);
   void FinishGroup();
+  void FinishStep();
   void GatherMoments();
   void FinishApply() { std::exchange(applied_, nullptr)(Status::Ok()); }
   // False if the step has failed.
@@ -189,11 +190,11 @@ void QsdpStep::Read(QsdpGroup* group, QsdpBucket* bucket) {
   };
   auto read = [model = member_->model, part = bucket->shard->part(),
                learns = learns_ && bucket->quantised, bucket = options_.bucket,
-               spare = std::move(bucket->spare)]() mutable -> Result<Read> {
+               spare = std::move(bucket->spare), mark = member_->mark]() mutable -> Result<Read> {
     Read result;
     result.gradient = Sized(std::move(spare), part->values * sizeof(float));
     const std::span<float> values = result.gradient.floats();
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, *part, values));
+    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *part, values, mark.get()));
     if (learns) result.counts = compression::HistogramOf(values, bucket);
     return result;
   };
@@ -301,6 +302,7 @@ void QsdpStep::Fail(const Status& status) {
 
 OwnerRule QsdpStep::RuleOf(const ApplyOrder& order) const {
   OwnerRule rule;
+  rule.skip = order.skip;
   rule.options = OptimizerOptionsOf(*member_, order.step);
   rule.options.learning_rate = order.learning_rate;
   rule.options.gradient_factor =
@@ -318,6 +320,9 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
   applied_ = std::move(done);
   member_->computing(std::nullopt);  // of which the owners' steps are a part
   rule_ = RuleOf(order);
+  learns_ = learns_ && !order.skip;
+  // A step that is saved sends exact weights and moments, whether it was made or not.
+  const bool gathers = !order.skip || order_.checkpoint;
   groups_left_ = groups_.size();
   for (QsdpGroup& group : groups_) {
     group.small->Commit();
@@ -325,16 +330,19 @@ void QsdpStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) 
     group.all_gathers->Restart();
     group.buckets_left = group.buckets.size();
     for (QsdpBucket& bucket : group.buckets) {
-      bucket.exchange->Commit();
+      order.skip ? bucket.exchange->Rollback() : bucket.exchange->Commit();
       bucket.begun = false;
-      group.all_gathers->Ready(group.NumberOf(bucket));
+      if (gathers) group.all_gathers->Ready(group.NumberOf(bucket));
+      if (!gathers) bucket.exchange->Recycle(std::move(*std::exchange(bucket.sum, nullptr)));
     }
   }
   auto zero = [model = member_->model] {
     model->ZeroGradients();
     return true;
   };
-  scope_.Run(member_->compute, "gradients.zero", std::move(zero), [](bool) {});
+  scope_.Run(member_->compute, "gradients.zero", std::move(zero), [this, gathers](bool) {
+    if (!gathers) FinishStep();
+  });
 }
 
 // Owners make their step chunk by chunk, while the first chunks are on their way.
@@ -402,9 +410,12 @@ void QsdpStep::ExchangeCounts(QsdpGroup* group) {
 }
 
 void QsdpStep::FinishGroup() {
-  if (--groups_left_ > 0) return;
+  if (--groups_left_ == 0) FinishStep();
+}
+
+void QsdpStep::FinishStep() {
   if (!Enter(order_.checkpoint ? QsdpEvent::kAdoptedToSave : QsdpEvent::kAdopted)) return;
-  learn_steps_.Applied();
+  rule_.skip ? learn_steps_.Skipped(step_) : learn_steps_.Applied();
   takes_part_ = true;
   again_ = false;
   order_.checkpoint ? GatherMoments() : FinishApply();

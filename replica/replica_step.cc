@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "compression/api/value_range.h"
+
 namespace shoal::replica {
 
 std::shared_ptr<const ParameterGroup> MakeParameterGroup(
@@ -89,6 +91,15 @@ Status ReadParameters(model::StageModel* model, model::StateVector which,
     SHOAL_RETURN_IF_ERROR(model->Read(which, range.first + skipped, values.first(count)));
     values = values.subspan(count);
   }
+  return Status::Ok();
+}
+
+Status ReadGradients(model::StageModel* model, const ParameterGroup& part, std::span<float> values,
+                     GradientMark* mark, float most) {
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, model::StateVector::kGradients, part, values));
+  if (compression::AllWithin(values, most)) return Status::Ok();
+  std::ranges::fill(values, 0.0F);
+  mark->Set();
   return Status::Ok();
 }
 

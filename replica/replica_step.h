@@ -74,6 +74,11 @@ Status WriteParameters(model::StageModel* model, model::StateVector which,
                        const ParameterGroup& part, std::size_t first,
                        std::span<const float> values);
 
+// The part's gradients. Zeros, all of them, and `mark` is set, where one is not finite or has a
+// magnitude above `most`.
+Status ReadGradients(model::StageModel* model, const ParameterGroup& part, std::span<float> values,
+                     GradientMark* mark, float most = kGradientMost);
+
 // A buffer of `bytes` bytes: the given one if it has that size. Steps keep their buffers for the
 // next step, as new pages cost more than the work in them.
 inline Buffer Sized(Buffer given, std::size_t bytes) {
@@ -144,9 +149,14 @@ class ReplicaStep {
   // Agrees with the groups on what the step's Apply will do. `done` runs once, in a task of its
   // own. It gets the squared norm of the agreed gradient sum, or of what the method has in its
   // place in the same unit, or why there is none. The number is the same on all members of a stage.
-  // One at a time.
+  // Lost gradients of the member count as zeros, and set its mark: the exchanges end as usual. Only
+  // without any exchange is the norm itself not finite. One at a time.
   virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
   // Does it: weights and moments move on, gradients are zero. `done` as above.
+  // An order to skip, the same on all members: what was agreed is dropped. Weights, moments, error
+  // memories, factors and learned levels stay what they were before Reduce, bit for bit, and
+  // gradients are zero. Where a method does beside the step what a checkpoint needs, or what local
+  // steps owe each other, it does so without the step.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
 
   // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.

@@ -3,10 +3,28 @@
 #ifndef SHOAL_REPLICA_STEP_TYPES_H_
 #define SHOAL_REPLICA_STEP_TYPES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace shoal::replica {
+
+// Whether a gradient of the running step is lost. One that is not finite must reach no codec and no
+// error memory: zeros go in its place, so that everybody ends the step's exchanges, and the mark
+// makes all of them skip the step. Thread: any.
+class GradientMark {
+ public:
+  void Set() { lost_.store(true); }
+  void Clear() { lost_.store(false); }
+  bool lost() const { return lost_.load(); }
+
+ private:
+  std::atomic<bool> lost_{false};
+};
+
+// A gradient with a larger magnitude counts as not finite, too: sums of those of all pipelines, and
+// what codecs and factors make of them, stay far below the largest fp32 number.
+inline constexpr float kGradientMost = 0x1p90F;
 
 struct ReduceOrder {
   std::uint64_t step = 0;
@@ -26,6 +44,7 @@ struct ApplyOrder {
   double global_norm = 0;  // of the gradient of the token mean
   double learning_rate = 0;
   std::uint64_t labels = 0;  // over the global batch
+  bool skip = false;         // a gradient was lost: nothing of the step is applied
 };
 
 // Raw and wire bytes of payloads, for status and metrics.

@@ -195,12 +195,13 @@ void UnitPrefetcher::HoldGradients(std::size_t unit) {
 // Before anything that is posted to compute later.
 void UnitPrefetcher::TakeGradients(const PassPart& of, std::size_t number) {
   using Taken = Result<std::vector<std::shared_ptr<const Buffer>>>;
-  auto take = [model = member_->model, pieces = units_[number].pieces]() -> Taken {
+  auto take = [model = member_->model, pieces = units_[number].pieces,
+               mark = member_->mark]() -> Taken {
     std::vector<std::shared_ptr<const Buffer>> taken;
     for (const Piece& piece : pieces) {
       Buffer values(piece.part->values * sizeof(float));
       SHOAL_RETURN_IF_ERROR(
-          ReadParameters(model, StateVector::kGradients, *piece.part, values.floats()));
+          ReadGradients(model, *piece.part, values.floats(), mark.get(), kAddendMost / 2));
       taken.push_back(std::make_shared<const Buffer>(std::move(values)));
     }
     return taken;

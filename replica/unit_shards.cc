@@ -11,7 +11,6 @@ using collective::UnitVector;
 using model::StateVector;
 
 constexpr double kUnit = 0x1p-40;
-constexpr float kGradientMax = 0x1p22F;  // of one addend; a sum may reach 2^23
 constexpr std::size_t kChunk = std::size_t{1} << 16;
 
 // In `values`, one after the other.
@@ -80,7 +79,7 @@ Status UnitShards::Add(std::size_t piece, std::size_t first, std::span<const flo
   std::int64_t* const sums = pieces_[piece].sums.data() + (first - pieces_[piece].first);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     // Also refuses what is not a number.
-    const bool fits = std::abs(gradients[i]) <= kGradientMax;
+    const bool fits = std::abs(gradients[i]) <= kAddendMost;
     if (!fits || __builtin_add_overflow(
                      sums[i], std::llrint(static_cast<double>(gradients[i]) / kUnit), &sums[i])) {
       return InvalidArgument(
@@ -111,6 +110,10 @@ compression::LevelHistogram UnitShards::Counts(std::uint32_t bucket) {
     compression::AddCounts(compression::HistogramOf(piece.shard.weights(), bucket), &counts);
   }
   return counts;
+}
+
+void UnitShards::Drop() {
+  for (Piece& piece : pieces_) std::ranges::fill(piece.sums, 0);
 }
 
 void UnitShards::Apply(const optimizer::AdamWOptions& options) {

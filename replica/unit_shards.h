@@ -19,6 +19,10 @@
 
 namespace shoal::replica {
 
+// The largest magnitude of one addend; a sum may reach twice as much. Of gradients before they are
+// coded half as much is let in: a codec may add to them.
+inline constexpr float kAddendMost = 0x1p22F;
+
 // Tensors of a unit that travel alike.
 struct UnitPiece {
   std::size_t unit = 0;
@@ -46,6 +50,8 @@ class UnitShards final : public collective::UnitOwner {
   double SquaredNorm() const;
   // Where the weights that travel coded lie in their buckets.
   compression::LevelHistogram Counts(std::uint32_t bucket);
+  // The sums are zero again, without a step.
+  void Drop();
   // One step of AdamW with the sums, which are zero then.
   void Apply(const optimizer::AdamWOptions& options);
   std::uint64_t bytes() const;

@@ -80,7 +80,7 @@ class Zero3Step final : public ReplicaStep {
   Status OpenGroup(Group* group);
   void Load();
   void ExchangeNorms(Group* group);
-  void Applied();
+  void Applied(bool skipped);
   void ExchangeCounts(Group* group, const compression::LevelHistogram& counts);
   void NextStep();
   void GatherNext();
@@ -260,18 +260,19 @@ void Zero3Step::Apply(const ApplyOrder& order, std::function<void(Status)> done)
     group.small->Commit();
     shards.push_back(group.shards);
   }
-  auto apply = [model = member_->model, shards = std::move(shards), options] {
-    for (const auto& one : shards) one->Apply(options);
+  auto apply = [model = member_->model, shards = std::move(shards), options, skip = order.skip] {
+    for (const auto& one : shards) skip ? one->Drop() : one->Apply(options);
     model->ZeroGradients();
     return true;
   };
-  scope_.Run(member_->compute, "shards.apply", std::move(apply), [this](bool) { Applied(); });
+  scope_.Run(member_->compute, "shards.apply", std::move(apply),
+             [this, skip = order.skip](bool) { Applied(skip); });
 }
 
-void Zero3Step::Applied() {
+void Zero3Step::Applied(bool skipped) {
   gate_.Reset();
-  const bool learns = learn_steps_.At(order_.step);
-  learn_steps_.Applied();
+  const bool learns = learn_steps_.At(order_.step) && !skipped;
+  skipped ? learn_steps_.Skipped(order_.step) : learn_steps_.Applied();
   if (!learns) return NextStep();
   groups_left_ = groups_.size();
   for (Group& group : groups_) {

@@ -25,6 +25,12 @@ class MemoryGroup {
     Buffer payload;
   };
 
+  // A tap: nobody understands what arrives.
+  static bool Garble(Message* message) {
+    std::ranges::fill(message->payload.bytes(), std::byte{0xff});
+    return true;
+  }
+
   MemoryGroup(SimWorld* world, Executor* control, std::size_t size,
               std::function<Duration()> latency)
       : world_(world), control_(control), latency_(std::move(latency)) {

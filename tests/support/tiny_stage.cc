@@ -190,6 +190,9 @@ Result<bool> TinyStage::NextInputPart(MicroBatchId id, std::span<const float> ou
   if (below > 0) BackLayer(layers() - below, &kept);
   if (part + 1 < input_parts()) return true;
   if (!first()) std::copy(kept.grad[0].begin(), kept.grad[0].end(), input_gradient.begin());
+  if (!first() && Fails(id, Fault::kInput)) {
+    input_gradient.back() = std::numeric_limits<float>::infinity();
+  }
   return false;
 }
 
@@ -284,6 +287,7 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
       }
     }
     for (std::size_t i = 0; i < sum.size(); ++i) w[i] += static_cast<float>(sum[i]);
+    if (Fails(id, Fault::kLayer)) w[l] = std::numeric_limits<float>::quiet_NaN();
     return true;
   }
   for (std::size_t p = 0; p < places; ++p) {
@@ -296,6 +300,9 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
             static_cast<float>(kept.grad.back()[p * h + i]);
       }
     }
+  }
+  if (Fails(id, Fault::kEmbedding)) {
+    gradients_[first() ? 0 : head_offset_] = std::numeric_limits<float>::infinity();
   }
   kept_.erase(found);
   return false;

@@ -9,6 +9,7 @@
 #define SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -80,6 +81,11 @@ class TinyStage : public model::StageModel {
   std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override;
   std::uint64_t WeightChecksum() const override;
 
+  // What goes wrong in a micro-batch: a value of a layer's weight gradient, of the tied embedding's
+  // or the head's, or of the input's gradient becomes infinite or no number.
+  enum class Fault : std::uint8_t { kNone, kLayer, kEmbedding, kInput };
+  void SetFaults(std::function<Fault(MicroBatchId)> faults) { faults_ = std::move(faults); }
+
   std::vector<float>& weights() { return weights_; }
   // The weights of layer l, of the whole model; empty if not here.
   std::vector<float> Layer(std::uint32_t layer) const;
@@ -110,6 +116,7 @@ class TinyStage : public model::StageModel {
                                model::StepLoss* loss);
   Result<bool> NextInputPart(MicroBatchId id, std::span<const float> output_gradient,
                              std::span<float> input_gradient);
+  bool Fails(MicroBatchId id, Fault fault) const { return faults_ && faults_(id) == fault; }
   std::size_t UnitAt(std::size_t offset) const;
   bool InFiles(model::StateVector which, std::size_t first) const;
 
@@ -125,6 +132,7 @@ class TinyStage : public model::StageModel {
   std::set<std::pair<model::StateVector, std::size_t>> held_;
   std::size_t head_offset_ = 0;  // of the matrix that labels index
   std::map<MicroBatchId, Kept> kept_;
+  std::function<Fault(MicroBatchId)> faults_;
 };
 
 // Rows of made-up tokens; every third row has its first label masked.

@@ -315,11 +315,12 @@ TEST(MomentumStepTest, AnErrorBeforeReduceIsItsAnswer) {
     ASSERT_NO_FATAL_FAILURE(
         members.Step(FactsOf(shape, step, members.values()), [](std::size_t) { return 0; }));
   }
-  StepFacts facts = FactsOf(shape, 2, members.values());
-  for (Values& gradient : facts.gradients) {  // what a codec refuses
-    gradient.assign(gradient.size(), std::numeric_limits<float>::quiet_NaN());
+  const StepFacts facts = FactsOf(shape, 2, members.values());
+  members.group_.tap = test_support::MemoryGroup::Garble;
+  for (std::size_t r = 0; r < 2; ++r) {
+    members.control_->Post("final", [&, r] { members.steps_[r]->OnFinalGradients(2, 1); });
   }
-  for (std::size_t r = 0; r < 2; ++r) members.Backward(r, facts, 1);
+  members.Settle();
   std::vector<std::optional<Result<double>>> norms(2);
   for (std::size_t r = 0; r < 2; ++r) {
     members.control_->Post("reduce", [&, r] {
@@ -329,10 +330,12 @@ TEST(MomentumStepTest, AnErrorBeforeReduceIsItsAnswer) {
     });
   }
   members.Settle();
+  // Who fails first sends nothing more, so that the other may wait on.
+  EXPECT_TRUE(norms[0].has_value() || norms[1].has_value());
   for (const auto& norm : norms) {
-    ASSERT_TRUE(norm.has_value());
+    if (!norm.has_value()) continue;
     ASSERT_FALSE(norm->ok());
-    EXPECT_NE(norm->status().message().find("finite"), std::string::npos)
+    EXPECT_NE(norm->status().message().find("stage group"), std::string::npos)
         << norm->status().ToString();
   }
 }

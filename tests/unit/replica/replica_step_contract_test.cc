@@ -23,6 +23,8 @@ std::vector<std::string> Specs() {
       "onebit:bucket=64,start=3",
       "marsit:start=3",
       "qsdp:weights=4,gradients=4,bucket=64,raw_below=100",
+      // With feedback of gradients, once levels are learned.
+      "qsdp:weights=4,gradients=4,bucket=64,raw_below=100,levels=learned,learn=2",
       "qsdp:weights=8,gradients=8,bucket=64,raw_below=100,shard_parameters=true",
   };
   for (const MethodEntry* const entry : Methods()) {
@@ -164,6 +166,49 @@ TEST_P(ReplicaStepContract, WhoIsMissingIsAwaitedByName) {
     named += *peer == group.peer(2).id ? 1 : 0;
   }
   EXPECT_GT(named, 0);
+}
+
+// A member's gradient is lost: its zeros end the exchanges of all, and its mark tells. A group that
+// never made the step has the same weights and moments then, and the same memories: the steps that
+// follow are the same, bit for bit. (Where the step's number matters: not the same, but sound.)
+TEST_P(ReplicaStepContract, ASkippedStepIsAsIfItHadNotBeen) {
+  StageGroup group(GetParam(), 1), other(GetParam(), 77);
+  const ReplicaMethod& method = group.method();
+  const bool repeats = method.local.steps == 0 && !method.traits.shards_parameters;
+  constexpr std::uint64_t kLost = 5;
+  for (std::uint64_t step = 0; step < kLost; ++step) {
+    ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    if (!repeats) continue;
+    ASSERT_NO_FATAL_FAILURE(other.Step(step));
+  }
+  const std::vector<State> before = StateOf(&group);
+  group.peer(1).model->SetFaults([](MicroBatchId id) {
+    return id.step == kLost ? test_support::TinyStage::Fault::kLayer
+                            : test_support::TinyStage::Fault::kNone;
+  });
+  ASSERT_NO_FATAL_FAILURE(group.Train(kLost));
+  const ReduceOrder order = group.OrderOf(kLost);
+  ASSERT_NO_FATAL_FAILURE(group.Reduce(order));
+  for (std::size_t p = 0; p < kPipelines; ++p) {
+    EXPECT_EQ(group.peer(p).member->mark->lost(), p == 1) << "pipeline " << p;
+    group.peer(p).member->mark->Clear();
+  }
+  ASSERT_NO_FATAL_FAILURE(group.Apply(order, true));
+  if (method.local.steps == 0) {
+    EXPECT_TRUE(StateOf(&group) == before);
+  }
+  ExpectEqualWeights(&group);
+  for (std::size_t p = 0; p < kPipelines && !method.traits.shards_parameters; ++p) {
+    EXPECT_EQ(std::ranges::count(group.Get(StateVector::kGradients, p), 0.0F),
+              static_cast<std::ptrdiff_t>(group.peer(p).model->state_size()));
+  }
+  for (std::uint64_t step = kLost + 1; step < kLost + 4; ++step) {
+    ASSERT_NO_FATAL_FAILURE(group.Step(step));
+    ExpectEqualWeights(&group);
+    if (!repeats) continue;
+    ASSERT_NO_FATAL_FAILURE(other.Step(step));
+    EXPECT_TRUE(StateOf(&group) == StateOf(&other)) << "step " << step;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, ReplicaStepContract, testing::ValuesIn(Specs()),

@@ -120,9 +120,10 @@ class StageGroup {
       order.local_labels.push_back(labels);
       const double scale = 1 / static_cast<double>(labels);
       // No one has the gradients of a unit that is released, and no method that releases one asks.
-      order.local_norms.push_back(method_.traits.shards_parameters
-                                      ? 1
-                                      : std::sqrt(peers_[p]->model->SquaredGradientNorm(scale)));
+      const double norm = method_.traits.shards_parameters
+                              ? 1
+                              : std::sqrt(peers_[p]->model->SquaredGradientNorm(scale));
+      order.local_norms.push_back(std::isfinite(norm) ? norm : 0);  // as the scheduler has it
     }
     return order;
   }
@@ -163,9 +164,10 @@ class StageGroup {
       EXPECT_EQ(**peer->norm, **peers_[0]->norm);
     }
   }
-  void Apply(const ReduceOrder& order) {
+  void Apply(const ReduceOrder& order, bool skip = false) {
     const auto labels = static_cast<double>(order.labels);
-    const ApplyOrder apply{order.step, std::sqrt(**peers_[0]->norm) / labels, kRate, order.labels};
+    const double norm = std::sqrt(**peers_[0]->norm) / labels;
+    const ApplyOrder apply{order.step, norm, kRate, order.labels, skip};
     for (std::size_t p = 0; p < kPipelines; ++p) BeginApply(p, apply);
     Settle();
     for (const auto& peer : peers_) {
