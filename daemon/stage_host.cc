@@ -198,7 +198,8 @@ void StageHost::OnApply(const control::v1::Apply& apply) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
   steps_.OnOrder(apply);
-  runner_->OnApply({apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels()});
+  runner_->OnApply(
+      {apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels(), apply.skip()});
 }
 
 void StageHost::OnFinished() {

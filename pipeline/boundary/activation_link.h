@@ -30,6 +30,7 @@
 #include "pipeline/core/generation.h"
 #include "pipeline/core/runner_types.h"
 #include "pipeline/core/segments.h"
+#include "replica/step_types.h"
 
 namespace shoal::pipeline {
 
@@ -97,6 +98,7 @@ struct TransferResources {
   const net::GenerationLinks* links = nullptr;
   Executor* codec = nullptr;
   TransferStats* stats = nullptr;
+  replica::GradientMark* mark = nullptr;
 };
 
 // The segment that a frame says it has; an error if its micro-batch has no such one.

@@ -154,6 +154,7 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
               encoding.status.WithContext("cannot encode " + Describe(Id(mb))));
         }
         resources_.stats->encode_ms += encoding.ms;
+        if (encoding.lost) resources_.mark->Set();
         if (memory_ != nullptr) EncodedOnLink(std::move(encoding.next), encoding.frame);
         CountEncoded(mb, segment, encoding, again);
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));

@@ -1,9 +1,13 @@
 #include "pipeline/boundary/encode_task.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/checksum.h"
 #include "common/trace.h"
+#include "compression/api/value_range.h"
+#include "replica/step_types.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -15,6 +19,24 @@ void Shorten(Buffer* payload, std::size_t bytes) {
   } else {
     payload->Truncate(bytes);
   }
+}
+
+// Zeros take the place of a gradient that is not finite, before a codec or its memory sees it. All
+// values of the micro-batch are zeros to the task then, those of other segments, too.
+bool ReplaceLost(EncodeTask* task) {
+  if (task->direction.forward()) return false;
+  const std::size_t count = task->direction.segments.shape.values();
+  for (const std::uint32_t position : task->positions) {
+    const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
+    if (compression::AllWithin(task->values->floats().subspan(at, count), replica::kGradientMost)) {
+      continue;
+    }
+    auto zeros = std::make_shared<Buffer>(task->values->size());
+    std::ranges::fill(zeros->floats(), 0.0F);
+    task->values = std::move(zeros);
+    return true;
+  }
+  return false;
 }
 
 Status EncodeOnLink(EncodeTask* task, Encoding* result) {
@@ -81,6 +103,7 @@ Encoding EncodeNow(EncodeTask* task) {
   const TimePoint start = task->clock->Now();
   const TimePoint traced = TraceStart();
   Encoding result;
+  result.lost = ReplaceLost(task);
   result.frame = std::move(task->frame);
   result.frame.payload = Buffer(task->direction.codec->EncodedBytesMax(
       task->direction.segments.shape, task->positions.size()));

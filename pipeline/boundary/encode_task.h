@@ -23,6 +23,7 @@ struct Encoding {
   compression::CodingStats stats;
   std::vector<std::uint32_t> without_m;  // positions
   LinkMemory::State next;                // of a stateful codec
+  bool lost = false;                     // a gradient that is not finite: zeros went in its place
   double ms = 0;
 };
 

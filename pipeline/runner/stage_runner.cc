@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -204,7 +205,8 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
                         .forward_codec = forward_codec_,
                         .backward_codec = backward_codec_};
   return std::make_unique<Boundary>(
-      std::move(config), TransferResources{&generation_, &links_, resources_.codec, &transfers_},
+      std::move(config),
+      TransferResources{&generation_, &links_, resources_.codec, &transfers_, member_.mark.get()},
       BoundaryCache::Resources{&generation_, resources_.store, resources_.delta_store, &transfers_},
       side, target, std::move(handlers));
 }
@@ -360,6 +362,7 @@ void Runner::MaybeStartStep() {
   plan_ = std::move(plans_.front());
   plans_.pop_front();
   step_ = plan_.step;
+  member_.mark->Clear();
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
   if (!plan_.embedding_lines.empty())
     member_.embedding_shares = replica::SharesByRates(plan_.embedding_lines);
@@ -378,7 +381,12 @@ void Runner::OnMicroBatchesDone() {
   if (!local_norm_) return ReportReady(0);
   auto norm = [model = resources_.model] { return model->SquaredGradientNorm(1.0); };
   generation_.scope().Run(resources_.compute, "gradients.local_norm", std::move(norm),
-                          [this](double squared_norm) { ReportReady(squared_norm); });
+                          [this](double squared_norm) {
+                            if (std::isfinite(squared_norm)) return ReportReady(squared_norm);
+                            // Others clip by it: it is 0 to them, and the step will be skipped.
+                            member_.mark->Set();
+                            ReportReady(0);
+                          });
 }
 
 void Runner::ReportReady(double squared_norm) {
@@ -416,6 +424,7 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
 
 void Runner::Reduced(double squared_norm) {
   if (!Go(RunnerEvent::kReduced, "the end of the exchange")) return;
+  if (member_.mark->lost()) squared_norm = std::numeric_limits<double>::quiet_NaN();
   notices_.Post("runner.sync_done", [this, step = step_, squared_norm] {
     if (!failed()) mediator_->OnSyncDone(step, squared_norm);
   });
@@ -424,7 +433,8 @@ void Runner::Reduced(double squared_norm) {
 void Runner::OnApply(const replica::ApplyOrder& order) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
-  if (order.step != step_ || order.labels == 0 || !std::isfinite(order.global_norm) ||
+  const bool has_norm = std::isfinite(order.global_norm) || order.skip;
+  if (order.step != step_ || order.labels == 0 || !has_norm ||
       !std::isfinite(order.learning_rate)) {
     return Fail(InvalidArgument("Apply for step " + std::to_string(order.step) + " with " +
                                 std::to_string(order.labels) + " labels and gradient norm " +

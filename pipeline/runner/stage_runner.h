@@ -28,6 +28,7 @@ class StageRunner {
     virtual ~Mediator() = default;
     virtual void OnReady() = 0;  // links open, inventories exchanged: step plans may come
     virtual void OnStepReady(const StepReady& ready) = 0;
+    // A norm that is not finite: a gradient of this peer was lost in the step.
     virtual void OnSyncDone(std::uint64_t step, double squared_norm) = 0;
     // The model has made the step, and no task that changes its weights again was posted since. Not
     // a task of its own: the runner must not be destroyed in it.
@@ -51,7 +52,7 @@ class StageRunner {
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
   // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
   virtual void OnReduce(const replica::ReduceOrder& order) = 0;
-  // Optimizer step, staged m becomes m; OnApplied.
+  // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied.
   virtual void OnApply(const replica::ApplyOrder& order) = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is

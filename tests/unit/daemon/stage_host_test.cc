@@ -239,6 +239,8 @@ class StageHostTest : public testing::Test {
     apply.set_checkpoint(checkpoint_);
     apply.set_upload(checkpoint_);
     apply.set_check_weights(true);
+    apply.set_skip(skip_);
+    if (skip_) apply.set_global_norm(std::nan(""));
     On([&] { host_->OnApply(apply); });
     const control::v1::Applied applied = WaitFor(PeerMessage::kApplied).applied();
     EXPECT_EQ(applied.step(), step);
@@ -263,6 +265,7 @@ class StageHostTest : public testing::Test {
   std::vector<control::v1::ArtefactRef> offered_;
   std::unique_ptr<StageHost> host_;
   bool checkpoint_ = true;  // every step ends with one
+  bool skip_ = false;
 };
 
 TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
@@ -311,6 +314,24 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
   ASSERT_EQ(WaitFor(PeerMessage::kPlanReady).plan_ready().generation(), 2u);
   EXPECT_EQ(client_.offsets.size(), fetches);
   EXPECT_EQ(Step(1), after_second);
+}
+
+TEST_F(StageHostTest, ASkippedStepNeedsNoNormAndSavesTheWeightsBeforeIt) {
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  const std::uint64_t before = Step(0);
+  const auto first = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
+  skip_ = true;
+  EXPECT_EQ(Step(1), before);
+  const auto second = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
+  EXPECT_EQ(second.error(), "");
+  EXPECT_EQ(second.step(), 2u);
+  ASSERT_EQ(second.files_size(), first.files_size());
+  for (int i = 0; i < first.files_size(); ++i) {
+    EXPECT_EQ(second.files(i).hash(), first.files(i).hash()) << first.files(i).name();
+  }
+  skip_ = false;
+  EXPECT_NE(Step(2), before);
 }
 
 TEST_F(StageHostTest, SaysWhyAPlanFails) {
