@@ -134,6 +134,12 @@ Result<std::string> SwarmView(const std::string& status_json) {
     text += "  " + Yellow("warning") + ": the two ends of a boundary differed after " +
             std::to_string(wrong) + " steps; what differs is sent again in full\n";
   }
+  if (const auto skipped = Whole(run, "skippedSteps"); skipped > 0) {
+    text += "  " + Yellow("warning") + ": " + std::to_string(skipped) +
+            (skipped == 1 ? " step was skipped" : " steps were skipped");
+    if (!Text(run, "lastSkipped").empty()) text += "; " + Text(run, "lastSkipped");
+    text += "\n";
+  }
   std::vector<std::pair<std::string, const Json*>> statuses;
   const std::vector<std::string> names = MemberNames(json);
   for (const Json& member : List(json, "members")) {

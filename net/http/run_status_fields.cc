@@ -51,6 +51,10 @@ constexpr StatusField kFields[] = {
     Number("run.checkpointStep", kNone, "Steps applied in the newest complete checkpoint.")
         .Label("checkpoint")
         .Metric("shoal_checkpoint_step"),
+    Number("run.skippedSteps", kNone,
+           "Applied steps that changed no weights, as a gradient was not finite.")
+        .Metric("shoal_skipped_steps"),
+    Text("run.lastSkipped", "Whose gradient was not finite at the last skipped step."),
     Number("run.samplesPerStep", kNone, "Samples of a step, over all pipelines."),
 
     Object("members[]", "Peers of the run, spares and those that are away too."),

@@ -74,8 +74,8 @@ function normalise(s) {
       id: m.peer, name: m.name, stage: m.stage, pipeline: m.pipeline,
       state: m.connected === false ? "gone" : m.state, status: m.status || {}}));
     return {both: false, title: s.run.name, state: s.run.state, reason: s.run.reason, step: s.run.step,
-            steps: s.run.steps, loss: s.run.loss, losses: list(s.run.losses),
-            heldOut: pairs(s.run.heldOut),
+            steps: s.run.steps, skipped: s.run.skippedSteps, lastSkipped: s.run.lastSkipped,
+            loss: s.run.loss, losses: list(s.run.losses), heldOut: pairs(s.run.heldOut),
             speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
@@ -299,7 +299,9 @@ function showHealth(v) {
       names.set(text, [...(names.get(text) || []), p.name]);
     }
   }
-  show("health", ...[...names].map(([text, who]) =>
+  const skipped = num(v.skipped)
+    ? [el("p", {}, el("b", {}, `steps skipped: ${v.skipped}; `), v.lastSkipped)] : [];
+  show("health", ...skipped, ...[...names].map(([text, who]) =>
     el("p", {}, el("b", {}, v.both ? "" : who.join(", ") + ": "), text)));
 }
 function showKinds(sum) {

@@ -10,9 +10,10 @@
 
 namespace shoal::scheduler {
 
-inline constexpr std::uint32_t kStepPlansAhead = 3;  // in progress and ahead
-inline constexpr std::uint32_t kFailuresMax = 5;     // in a row, without progress
-inline constexpr std::uint32_t kSavesFailedMax = 2;  // in a row, then a spare takes the position
+inline constexpr std::uint32_t kStepPlansAhead = 3;   // in progress and ahead
+inline constexpr std::uint32_t kFailuresMax = 5;      // in a row, without progress
+inline constexpr std::uint32_t kSavesFailedMax = 2;   // in a row, then a spare takes the position
+inline constexpr std::uint32_t kSkippedStepsMax = 2;  // in a row; at one more the run is held
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
 inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of a measurement

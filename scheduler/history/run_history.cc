@@ -17,6 +17,14 @@ void RunHistory::AddLoss(double loss) {
   ++step_;
 }
 
+std::size_t RunHistory::skipped_in_a_row() const {
+  std::size_t count = 0;
+  while (count < skipped_.size() && skipped_[skipped_.size() - 1 - count] + 1 + count == step_) {
+    ++count;
+  }
+  return count;
+}
+
 std::optional<LossesKnown> RunHistory::TakeNewLosses() {
   if (losses_stored_ >= losses_.size()) return std::nullopt;
   const auto first = losses_.begin() + static_cast<std::ptrdiff_t>(losses_stored_);
@@ -49,6 +57,9 @@ Status RunHistory::On(const PlanMade& event) {
   losses_.resize(step_);
   losses_stored_ = step_;
   std::erase_if(held_out_, [this](const HeldOutMeasured& of) { return of.step > step_; });
+  if (skipped_.empty() || skipped_.back() < step_) return Status::Ok();
+  last_skipped_.clear();
+  while (!skipped_.empty() && skipped_.back() >= step_) skipped_.pop_back();
   return Status::Ok();
 }
 
@@ -63,6 +74,15 @@ Status RunHistory::On(const LossesKnown& event) {
 Status RunHistory::On(const HeldOutMeasured& event) {
   std::erase_if(held_out_, [&](const HeldOutMeasured& of) { return of.step >= event.step; });
   held_out_.push_back(event);
+  return Status::Ok();
+}
+
+Status RunHistory::On(const StepSkipped& event) {
+  if (event.step != step_ || (!skipped_.empty() && skipped_.back() >= event.step)) {
+    return DataLoss("a step was skipped out of its turn");
+  }
+  skipped_.push_back(event.step);
+  last_skipped_ = event.cause;
   return Status::Ok();
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -47,6 +48,11 @@ class RunHistory {
   const std::vector<double>& losses() const { return losses_; }
   // In order of steps.
   const std::vector<HeldOutMeasured>& held_out() const { return held_out_; }
+  // Steps applied in the newest history that changed no weights, in order; how many of them are its
+  // last ones; and why the very last one was skipped, empty if that is not known any more.
+  const std::vector<std::uint64_t>& skipped() const { return skipped_; }
+  std::size_t skipped_in_a_row() const;
+  const std::string& last_skipped() const { return last_skipped_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   // The one before; none after the run went back to it.
   const Checkpoint& older() const { return older_; }
@@ -57,6 +63,7 @@ class RunHistory {
   Status On(const PlanMade& event);
   Status On(const LossesKnown& event);
   Status On(const HeldOutMeasured& event);
+  Status On(const StepSkipped& event);
   Status On(const CheckpointMade& event);
   Status On(const RunHeld& event);
   Status On(const RunReleased& event);
@@ -69,6 +76,8 @@ class RunHistory {
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;
   std::vector<HeldOutMeasured> held_out_;
+  std::vector<std::uint64_t> skipped_;
+  std::string last_skipped_;
   Checkpoint checkpoint_, older_;
 };
 

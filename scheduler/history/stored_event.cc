@@ -41,6 +41,9 @@ Json ToJson(const LossesKnown& e) {
 Json ToJson(const HeldOutMeasured& e) {
   return {{"type", "held_out"}, {"step", e.step}, {"loss", e.loss}};
 }
+Json ToJson(const StepSkipped& e) {
+  return {{"type", "skipped"}, {"step", e.step}, {"cause", e.cause}};
+}
 Json ToJson(const CheckpointMade& e) {
   Json files = Json::array();
   for (const control::v1::ArtefactRef& file : e.files) {
@@ -86,6 +89,9 @@ Result<StoredEvent> FromJson(const Json& json) {
     const HeldOutMeasured measured{number("step"), json.at("loss").get<double>()};
     if (!std::isfinite(measured.loss)) return DataLoss("a stored held-out loss is not finite");
     return StoredEvent(measured);
+  }
+  if (type == "skipped") {
+    return StoredEvent(StepSkipped{number("step"), json.at("cause").get<std::string>()});
   }
   if (type == "checkpoint") return CheckpointFrom(json);
   if (type == "held") return StoredEvent(RunHeld{json.at("reason").get<std::string>()});

@@ -36,6 +36,12 @@ struct HeldOutMeasured {
   std::uint64_t step = 0;
   double loss = 0;
 };
+// The next step, of which all losses before are known, changes no weights: a gradient was not
+// finite.
+struct StepSkipped {
+  std::uint64_t step = 0;
+  std::string cause;  // whose
+};
 struct CheckpointMade {
   std::uint64_t step = 0;
   std::vector<control::v1::ArtefactRef> files;
@@ -50,7 +56,7 @@ struct RunFinished {
 };
 
 using StoredEvent = std::variant<RunBegan, RunStarted, PlanMade, LossesKnown, HeldOutMeasured,
-                                 CheckpointMade, RunHeld, RunReleased, RunFinished>;
+                                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

@@ -49,7 +49,8 @@ bool StepAccount::AddReady(std::uint32_t pipeline, std::uint32_t stage,
     entry.evaluation_labels = ready.evaluation_labels();
     entry.evaluation_loss_sum = ready.evaluation_loss_sum();
   }
-  entry.local_squared_norm = ready.squared_norm();
+  // Members clip by it; a gradient that is lost counts as zeros.
+  entry.local_squared_norm = std::isfinite(ready.squared_norm()) ? ready.squared_norm() : 0;
   entry.timing = ready.timing();
   ++ready_;
   last_ready_ = now;

@@ -17,6 +17,12 @@ void RunJournal::AddLoss(double loss) {
   if (history_.new_losses() >= kLossesPerEvent) StoreLosses();
 }
 
+void RunJournal::AddSkipped(double loss, const std::string& cause) {
+  StoreLosses();
+  Record(StepSkipped{history_.step(), cause});
+  AddLoss(loss);
+}
+
 void RunJournal::StoreLosses() {
   if (const auto known = history_.TakeNewLosses()) Store(*known);
 }

@@ -5,6 +5,7 @@
 #define SHOAL_SCHEDULER_SWARM_RUN_JOURNAL_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "common/status.h"
@@ -28,6 +29,8 @@ class RunJournal {
   void Store(const StoredEvent& event);
   // The next step is applied. Losses are stored several at once.
   void AddLoss(double loss);
+  // The same of a step that changes no weights; `cause` says whose gradient was lost.
+  void AddSkipped(double loss, const std::string& cause);
   // Stores the losses that no event holds yet.
   void StoreLosses();
   // Replays one stored event, before the first change.

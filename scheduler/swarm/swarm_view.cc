@@ -103,6 +103,8 @@ RunView SwarmView::At(TimePoint now) const {
   view.step = of_.history.step();
   view.steps = of_.config.steps;
   view.checkpoint_step = of_.history.checkpoint().step;
+  view.skipped_steps = of_.history.skipped().size();
+  view.last_skipped = of_.history.last_skipped();
   view.losses = of_.history.losses();
   view.held_out = of_.history.held_out();
   view.loss = of_.history.losses().empty() ? 0 : of_.history.losses().back();

@@ -58,6 +58,7 @@ void TrainingSteps::Begin() {
 void TrainingSteps::BeginStep() {
   account_.Begin(history_.step(), reaction_.now());
   reduced_ = false;
+  lost_.clear();
 }
 
 void TrainingSteps::SendStepPlan(std::uint64_t step) {
@@ -109,7 +110,7 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
         std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume");
     return;
   }
-  if (!std::isfinite(ready.squared_norm())) return HoldOnGradient(member);
+  if (!std::isfinite(ready.squared_norm())) NoteLost(member);
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
   if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
   if (const auto misfit = values_.Losses(account_)) Refuse(*misfit);
@@ -156,8 +157,11 @@ StepDecision TrainingSteps::Decide() const {
 
 void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& done) {
   if (!InProgress(done.step()) || !reduced_) return;
-  if (!std::isfinite(done.squared_norm())) return HoldOnGradient(member);
-  if (const auto misfit = values_.Norm(member, decision_.sync, done)) return Refuse(*misfit);
+  if (!std::isfinite(done.squared_norm())) {
+    NoteLost(member);
+  } else if (const auto misfit = values_.Norm(member, decision_.sync, done)) {
+    return Refuse(*misfit);
+  }
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
@@ -168,20 +172,26 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
 }
 
 void TrainingSteps::FinishStep() {
-  if (const auto misfit = values_.Norms(account_)) return Refuse(*misfit);
+  const bool skips = !lost_.empty();
+  if (const auto misfit = skips ? std::nullopt : values_.Norms(account_)) return Refuse(*misfit);
   const std::uint64_t labels = account_.labels();
   if (labels == 0) {
     lifecycle_.Hold("step " + std::to_string(history_.step()) +
                     " has no labels: the data seems to hold only padding; prepare it again");
     return;
   }
+  if (skips && history_.skipped_in_a_row() >= kSkippedStepsMax) return HoldOnGradients();
   const double loss = account_.loss_sum() / static_cast<double>(labels);
-  const double norm = std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
+  const double norm = skips ? 0 : std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
   RecordHeldOut();
   SendApply(loss, norm, labels);
   times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
-  journal_.AddLoss(loss);
-  values_.AddStep(account_, decision_.sync, loss);
+  if (skips) {
+    SkipStep(loss);
+  } else {
+    journal_.AddLoss(loss);
+    values_.AddStep(account_, decision_.sync, loss);
+  }
   if (decision_.checkpoint) uploads_.Begin();
   BeginStep();
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
@@ -214,18 +224,33 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
   // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(decision_.check_weights);
+  apply->set_skip(!lost_.empty());
   for (const Member* const member : plan_.Hosts()) {
     apply->set_upload(decision_.checkpoint && uploads_.Uploads(*member));
     reaction_.Send(*member, message);
   }
 }
 
-void TrainingSteps::HoldOnGradient(const Member& member) {
+void TrainingSteps::NoteLost(const Member& member) {
+  if (lost_.empty()) lost_ = member.LabelWithPosition();
+}
+
+void TrainingSteps::SkipStep(double loss) {
+  const std::string cause =
+      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" + lost_ +
+      "), which was skipped; if that goes on, lower learning_rate or take more backward codec bits "
+      "in run.toml";
+  SHOAL_LOG(kWarning, "scheduler", "step.skipped", {"step", history_.step()},
+            {"in_a_row", history_.skipped_in_a_row() + 1}, {"cause", cause});
+  journal_.AddSkipped(loss, cause);
+}
+
+void TrainingSteps::HoldOnGradients() {
   lifecycle_.Hold(
-      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
-      member.LabelWithPosition() +
-      "): lower learning_rate or take more backward codec bits in run.toml and start the "
-      "scheduler again; or try once more with: shoal swarm resume");
+      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" + lost_ +
+      "), nor was it in the " + std::to_string(kSkippedStepsMax) +
+      " steps before: lower learning_rate or take more backward codec bits in run.toml and start "
+      "the scheduler again; or try once more with: shoal swarm resume");
 }
 
 // The step is not applied. A spare takes the position of the member, where it is one.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dataset/sampler.h"
@@ -60,7 +61,10 @@ class TrainingSteps {
   void FinishStep();
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
-  void HoldOnGradient(const Member& member);
+  // A gradient of this member was not finite: nobody applies the step.
+  void NoteLost(const Member& member);
+  void SkipStep(double loss);
+  void HoldOnGradients();
   void Refuse(const Misfit& misfit);
 
   const RunConfig& config_;
@@ -78,6 +82,7 @@ class TrainingSteps {
   StepAccount account_;
   bool reduced_ = false;  // its Reduce is out
   StepDecision decision_;
+  std::string lost_;  // whose gradient was not finite, the first that said so; empty: nobody's
 
   StageChoice stage_choice_;
   LineRates line_rates_;

@@ -78,8 +78,8 @@ constexpr const char* kPeerText =
 
 constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
-"stepSeconds":4.21,"checkpointStep":5,"losses":[3,2.5],
-"heldOutLoss":2.25,"heldOutStep":1,"heldOut":[[1,2.25]]},
+"stepSeconds":4.21,"checkpointStep":5,"skippedSteps":2,"lastSkipped":"attic's gradient at step 6",
+"losses":[3,2.5],"heldOutLoss":2.25,"heldOutStep":1,"heldOut":[[1,2.25]]},
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
   "state":"waiting","status":{
@@ -109,6 +109,7 @@ constexpr const char* kRunText =
     "micro-batches, 633ms without bounds\n"
     "  warning: the two ends of a boundary differed after 2 steps; what differs is sent again in "
     "full\n"
+    "  warning: 2 steps were skipped; attic's gradient at step 6\n"
     "  attic, warning: boundary 0 sends whole activations; lower the learning rate\n";
 
 TEST(StatusView, ShowsAPeer) {

@@ -77,6 +77,34 @@ TEST(RunHistory, HeldOutLossesGoBackWithThePlanAndAreMeasuredAgain) {
   EXPECT_EQ(history.held_out().back().loss, 2.5);
 }
 
+TEST(RunHistory, KnowsWhichOfItsLastStepsWereSkipped) {
+  RunHistory history = Begun();
+  const auto skip = [&history](const std::string& cause) {
+    EXPECT_TRUE(history.Apply(StepSkipped{history.step(), cause}).ok());
+    history.AddLoss(1);
+  };
+  history.AddLoss(1);
+  EXPECT_EQ(history.skipped_in_a_row(), 0u);
+  skip("a");
+  EXPECT_EQ(history.skipped_in_a_row(), 1u);
+  history.AddLoss(1);
+  EXPECT_EQ(history.skipped_in_a_row(), 0u);
+  skip("b");
+  skip("c");
+  EXPECT_EQ(history.skipped_in_a_row(), 2u);
+  EXPECT_EQ(history.skipped(), (std::vector<std::uint64_t>{1, 3, 4}));
+  EXPECT_EQ(history.last_skipped(), "c");
+  for (const std::uint64_t step : {0, 4, 6}) {
+    EXPECT_EQ(history.Apply(StepSkipped{step, "d"}).code(), StatusCode::kDataLoss) << step;
+  }
+  ASSERT_TRUE(history.Apply(PlanMade{2, 4}).ok()) << "the last of them is void";
+  EXPECT_EQ(history.skipped(), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(history.skipped_in_a_row(), 1u);
+  EXPECT_EQ(history.last_skipped(), "");
+  ASSERT_TRUE(history.Apply(PlanMade{3, 1}).ok());
+  EXPECT_TRUE(history.skipped().empty());
+}
+
 TEST(RunHistory, KeepsTheCheckpointBeforeUntilTheRunGoesBackToIt) {
   RunHistory history = Begun();
   EXPECT_EQ(history.Apply(Checkpoint(1, "a")).code(), StatusCode::kDataLoss);

@@ -26,6 +26,7 @@ TEST(StoredEventTest, FormIsPinned) {
       {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
       {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
       {HeldOutMeasured{100, 2.5}, R"({"type":"held_out","step":100,"loss":2.5})"},
+      {StepSkipped{4, "why"}, R"({"type":"skipped","step":4,"cause":"why"})"},
       {CheckpointMade{10, {file}},
        R"({"type":"checkpoint","step":10,"files":[{"name":"layer.0","hash":")" +
            std::string(62, '0') + R"(ff","size":12}]})"},
@@ -54,6 +55,7 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
   for (const std::string text :
        {"", "{", "[]", "7", R"({"type":"other"})", R"({"type":"plan"})",
         R"({"type":"plan","generation":"x","step":1})", R"({"type":7})",
+        R"({"type":"skipped","step":4})",
         R"({"type":"run","run":"zz","config":"0000000000000000"})",
         R"({"type":"losses","first":0,"values":[null]})",
         R"({"type":"held_out","step":1,"loss":null})", R"({"type":"held_out","loss":1})",

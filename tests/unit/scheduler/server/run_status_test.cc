@@ -49,6 +49,8 @@ RunView View() {
   view.loss = 3.25;
   view.samples_per_second = 7.5;
   view.m_checks = 4;
+  view.skipped_steps = 1;
+  view.last_skipped = "anna's gradient";
   view.timings.resize(2);
   view.timings[1].set_forward_ms(12);
   view.lans = {{0, 1, 2, 1, 2}};
@@ -88,6 +90,8 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(json["stages"][0]["lans"], nlohmann::json({{1, 3}, {2, 4}}));
   EXPECT_EQ(json["stages"][1]["lans"], nlohmann::json::array());
   EXPECT_EQ(json["consistency"]["mChecks"], 4);
+  EXPECT_EQ(json["run"]["skippedSteps"], 1);
+  EXPECT_EQ(json["run"]["lastSkipped"], "anna's gradient");
   EXPECT_EQ(json["codecs"]["forward"], RunConfig().forward);
   EXPECT_EQ(json["pipelines"], 1);
 }
@@ -121,6 +125,7 @@ TEST(RunStatusTest, MetricsNameTheStateOnce) {
   EXPECT_THAT(text, HasSubstr("shoal_peers{role=\"spare\"} 1"));
   EXPECT_THAT(text, HasSubstr("shoal_stage_peers{stage=\"1\"} 1"));
   EXPECT_THAT(text, HasSubstr("shoal_training_loss 3.25"));
+  EXPECT_THAT(text, HasSubstr("shoal_skipped_steps 1"));
 }
 
 TEST(RunStatusTest, OperationsPageListsEveryMetric) {

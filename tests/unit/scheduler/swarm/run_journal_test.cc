@@ -50,5 +50,23 @@ TEST(RunJournal, StoresLossesSeveralAtOnce) {
   EXPECT_EQ(Persisted(&reaction).size(), 1u);
 }
 
+TEST(RunJournal, ASkippedStepIsStoredBehindTheLossesBeforeIt) {
+  Reaction reaction;
+  RunJournal journal(7, &reaction);
+  journal.Record(RunBegan{RunId{1}, 7});
+  journal.AddLoss(3);
+  journal.AddSkipped(2, "why");
+  journal.AddSkipped(1, "why else");
+  journal.StoreLosses();
+  RunJournal again(7, &reaction);
+  for (const std::string& event : Persisted(&reaction)) EXPECT_TRUE(again.Restore(event).ok());
+  for (const RunHistory& history : {journal.history(), again.history()}) {
+    EXPECT_EQ(history.losses(), (std::vector<double>{3, 2, 1}));
+    EXPECT_EQ(history.skipped(), (std::vector<std::uint64_t>{1, 2}));
+    EXPECT_EQ(history.skipped_in_a_row(), 2u);
+    EXPECT_EQ(history.last_skipped(), "why else");
+  }
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

@@ -18,6 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
 struct Steps : SwarmParts {
   Steps(std::uint32_t stages, std::uint32_t pipelines) : SwarmParts(stages, pipelines) {
     JoinAll(stages * pipelines);
@@ -36,10 +38,10 @@ struct Steps : SwarmParts {
   void Ready(std::uint32_t pipeline, std::uint32_t stage) {
     steps.OnReady(At(pipeline, stage), Report(pipeline));
   }
-  void Synced(std::uint32_t pipeline, std::uint32_t stage) {
+  void Synced(std::uint32_t pipeline, std::uint32_t stage, double squared_norm = 100) {
     control::v1::SyncDone done;
     done.set_step(history.step());
-    done.set_squared_norm(100);
+    done.set_squared_norm(squared_norm);
     steps.OnSynced(At(pipeline, stage), done);
   }
   template <typename Each>
@@ -52,6 +54,19 @@ struct Steps : SwarmParts {
     All([&](auto p, auto s) { Ready(p, s); });
     steps.ReduceIfReady();
     All([&](auto p, auto s) { Synced(p, s); });
+  }
+  // A step in which one member's gradient is not finite.
+  void LostStep(std::uint32_t pipeline, std::uint32_t stage) {
+    All([&](auto p, auto s) { Ready(p, s); });
+    steps.ReduceIfReady();
+    All([&](auto p, auto s) { Synced(p, s, p == pipeline && s == stage ? kNan : 100); });
+  }
+  std::vector<control::v1::Apply> Applies() {
+    std::vector<control::v1::Apply> applies;
+    for (const SendTo& sent : Take<SendTo>()) {
+      if (sent.message.has_apply()) applies.push_back(sent.message.apply());
+    }
+    return applies;
   }
 };
 
@@ -127,7 +142,6 @@ TEST(TrainingSteps, NoStepBeginsWhileTheEndingsCheckpointIsUnderWay) {
 }
 
 TEST(TrainingSteps, WhatCannotBeAppliedEndsTheGeneration) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   {
     Steps parts(2, 1);
     auto ready = parts.Report(0);
@@ -145,13 +159,6 @@ TEST(TrainingSteps, WhatCannotBeAppliedEndsTheGeneration) {
     parts.steps.OnReady(parts.At(0, 1), ready);
     EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the loss is not finite at step 0"));
     EXPECT_TRUE(parts.history.held());
-  }
-  {
-    Steps parts(2, 1);
-    auto ready = parts.Report(0);
-    ready.set_squared_norm(kNan);
-    parts.steps.OnReady(parts.At(0, 0), ready);
-    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the gradient is not finite"));
   }
   {
     Steps parts(1, 1);
@@ -254,6 +261,74 @@ TEST(TrainingSteps, AHeldOutLossThatIsNotFiniteIsLeftOut) {
   parts.Step(std::numeric_limits<double>::infinity(), 20);
   EXPECT_TRUE(parts.HeldOut().empty());
   EXPECT_EQ(parts.history.step(), 1u) << "the run goes on";
+}
+
+TEST(TrainingSteps, AStepWithALostGradientIsSkippedByAllAndCounts) {
+  Steps parts(2, 2);
+  parts.config.checkpoint_every = 1;
+  parts.LostStep(1, 0);
+  const auto applies = parts.Applies();
+  ASSERT_EQ(applies.size(), 4u) << "all were waited for";
+  for (const auto& apply : applies) {
+    EXPECT_TRUE(apply.skip());
+    EXPECT_EQ(apply.global_norm(), 0);
+    EXPECT_EQ(apply.loss(), 2);
+    EXPECT_TRUE(apply.checkpoint() && apply.check_weights()) << "as usual";
+  }
+  EXPECT_EQ(parts.history.step(), 1u);
+  EXPECT_EQ(parts.history.skipped(), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(parts.steps.values().refused(), 0u);
+  const RunView view = parts.view.At(parts.reaction.now());
+  EXPECT_EQ(view.skipped_steps, 1u);
+  EXPECT_THAT(view.last_skipped, HasSubstr("not finite at step 0"));
+  EXPECT_THAT(view.last_skipped, HasSubstr(parts.At(1, 0).LabelWithPosition()));
+  EXPECT_THAT(view.last_skipped, HasSubstr("learning_rate"));
+  parts.Step();
+  const auto next = parts.Applies();
+  ASSERT_EQ(next.size(), 4u);
+  EXPECT_FALSE(next[0].skip());
+}
+
+// By the norm that methods clip by, one that no peer of this version sends.
+TEST(TrainingSteps, ANormBeforeTheExchangeThatIsNotFiniteSkipsToo) {
+  Steps parts(1, 2);
+  parts.Ready(0, 0);
+  auto ready = parts.Report(1);
+  ready.set_squared_norm(kNan);
+  parts.steps.OnReady(parts.At(1, 0), ready);
+  parts.reaction.Take();
+  parts.steps.ReduceIfReady();
+  const auto reduces = parts.Take<SendTo>();
+  ASSERT_EQ(reduces.size(), 2u);
+  EXPECT_EQ(reduces[0].message.reduce().local_norms(1), 0);
+  parts.All([&](auto p, auto s) { parts.Synced(p, s); });
+  const auto applies = parts.Applies();
+  ASSERT_EQ(applies.size(), 2u);
+  EXPECT_TRUE(applies[0].skip());
+}
+
+TEST(TrainingSteps, ThreeLostStepsInARowHoldTheRunAndAGoodOneBetweenDoesNot) {
+  Steps parts(1, 1);
+  for (int i = 0; i < 3; ++i) {
+    parts.LostStep(0, 0);
+    parts.LostStep(0, 0);
+    parts.Step();
+  }
+  EXPECT_TRUE(parts.lifecycle.active());
+  EXPECT_EQ(parts.history.skipped(), (std::vector<std::uint64_t>{0, 1, 3, 4, 6, 7}));
+  parts.LostStep(0, 0);
+  parts.LostStep(0, 0);
+  EXPECT_TRUE(parts.lifecycle.active());
+  parts.reaction.Take();
+  const std::string who = parts.At(0, 0).LabelWithPosition();
+  parts.LostStep(0, 0);
+  EXPECT_TRUE(parts.Applies().empty());
+  EXPECT_TRUE(parts.history.held());
+  EXPECT_EQ(parts.history.step(), 11u) << "it is not applied";
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the gradient is not finite at step 11"));
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr(who));
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("2 steps before"));
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("backward codec bits"));
 }
 
 TEST(TrainingSteps, WithoutSamplesTheRunFails) {
