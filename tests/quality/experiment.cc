@@ -147,6 +147,9 @@ Status WhyFailed(SimSwarm* swarm) {
   for (const auto& peer : swarm->peers()) {
     if (peer->failure_) return peer->failure_->status;
   }
+  if (swarm->held()) {
+    return FailedPrecondition("a gradient is not finite in three steps in a row");
+  }
   return Internal("the swarm stands still");
 }
 

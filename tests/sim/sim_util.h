@@ -18,7 +18,7 @@ inline std::string Why(SimSwarm& swarm) {
   for (const auto& peer : swarm.peers()) {
     if (peer->failure_) return peer->failure_->status.ToString();
   }
-  return "no failure";
+  return swarm.held() ? "the run is held" : "no failure";
 }
 
 inline SwarmOptions OptionsOf(const std::string& forward, const std::string& backward,

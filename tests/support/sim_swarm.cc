@@ -15,6 +15,7 @@ using pipeline::StepReady;
 using replica::ApplyOrder;
 
 constexpr std::uint64_t kPlansAhead = 2;
+constexpr std::uint64_t kSkippedMax = 2;  // in a row
 
 }  // namespace
 
@@ -173,6 +174,7 @@ bool SimSwarm::Open(std::uint64_t resume_step) {
   accounts_.clear();
   timings_.assign(options_.stages, {});
   planned_ = wanted_ = applied_ = resume_step;
+  held_ = false;
   losses_.resize(resume_step);
   for (const auto& peer : peers_) peer->Make(resume_step);
   ToAll([](Peer* peer) { peer->Start(); });
@@ -254,9 +256,9 @@ void SimSwarm::Begin(std::uint64_t steps) {
 
 bool SimSwarm::TrainTo(std::uint64_t steps) {
   Begin(steps);
-  return world_.RunUntil([&] { return applied_ >= steps || AnyFailed(); },
+  return world_.RunUntil([&] { return applied_ >= steps || AnyFailed() || held_; },
                          std::chrono::hours(100)) &&
-         !AnyFailed();
+         !AnyFailed() && !held_;
 }
 
 void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
@@ -298,6 +300,13 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
   order.step = step;
   order.labels = account.labels;
   order.global_norm = std::sqrt(account.squared_norm) / static_cast<double>(account.labels);
+  order.skip = !std::isfinite(account.squared_norm);
+  if (order.skip) {
+    const std::size_t before = skipped_.size();
+    held_ = before >= kSkippedMax && skipped_[before - kSkippedMax] + kSkippedMax == step;
+    if (held_) return;
+    skipped_.push_back(step);
+  }
   order.learning_rate = options_.learning_rate ? options_.learning_rate(step) : 0.1;
   losses_.push_back(account.loss / static_cast<double>(account.labels));
   ToAll([order](Peer* to) { to->runner_->OnApply(order); });

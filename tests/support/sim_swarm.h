@@ -81,7 +81,8 @@ class SimSwarm {
 
   // New runners of the next generation, everybody at `resume_step`; waits until all are ready.
   bool Open(std::uint64_t resume_step);
-  // Trains until `steps` are applied on all peers; false if that did not happen (see failures).
+  // Trains until `steps` are applied on all peers; false if that did not happen: see failures and
+  // held().
   bool TrainTo(std::uint64_t steps);
   // Sends the plans of TrainTo, and does not wait.
   void Begin(std::uint64_t steps);
@@ -90,6 +91,9 @@ class SimSwarm {
   // Runs the world for a while.
   void Run(Duration duration);
   bool AnyFailed() const;
+  // Whether the run is held, as the scheduler does it: in a third step in a row a member's norm is
+  // not finite.
+  bool held() const { return held_; }
 
   Peer& at(std::uint32_t stage, std::uint32_t pipeline) {
     return *peers_[pipeline * options_.stages + stage];
@@ -113,6 +117,7 @@ class SimSwarm {
   std::uint64_t generation_ = 0;
   std::vector<double> losses_;                         // per step, mean over labels
   std::map<std::uint64_t, model::StepLoss> held_out_;  // by step, over all pipelines
+  std::vector<std::uint64_t> skipped_;                 // steps, as a member's norm is not finite
   std::map<std::uint64_t, int> checksum_mismatches_;   // by step
   std::uint64_t checksums_compared_ = 0;
   std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
@@ -140,6 +145,7 @@ class SimSwarm {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
+  bool held_ = false;
   std::vector<pipeline::StageTimes> timings_;
 };
 
