@@ -220,7 +220,7 @@ def _machines(results, machine):
 
 def _missing(results):
     """The rows that no run of the present rules has measured, by setup."""
-    lines = []
+    setups = {}  # by what is missing of them
     for setup in dict.fromkeys(row.setup for row in ROWS):
         names = []
         for row in ROWS:
@@ -229,9 +229,10 @@ def _missing(results):
                 some = len(seeds) < len(row.seeds)
                 names.append(f"`{row.name}`" + (f" (seed {', '.join(seeds)})" if some else ""))
         if names:
-            lines += [f"- {setup}: " + ", ".join(names)]
-    if not lines:
+            setups.setdefault(", ".join(names), []).append(setup)
+    if not setups:
         return []
+    lines = [f"- {'; '.join(alike)}: {names}" for names, alike in setups.items()]
     return ["## Not measured", "", "No run of the present rules has measured these rows yet; "
             "figures that an older version of a method gave are not shown.", "", *lines, ""]
 

@@ -24,6 +24,9 @@ SETUPS = {
     "8 stages": {"layers": 8, "stages": 8, "weights": "base", "epochs": 8, "learningRate": 3e-4},
     "from scratch": {"layers": 4, "stages": 4, "weights": "init", "epochs": 12,
                      "learningRate": 1e-3},
+    # Between visits all of an activation changes: the guard sends it in full.
+    "from scratch, high rate": {"layers": 4, "stages": 4, "weights": "init", "epochs": 6,
+                                "learningRate": 5e-3},
     "high rate": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8, "learningRate": 1e-3},
     "fresh masks": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "dropout": 0.1, "freshMasks": True},
@@ -241,6 +244,14 @@ RATE = [
     direct("high rate", 2, 4),
 ]
 
+FULL = "from scratch, high rate"
+GUARDED = [
+    fp32(FULL),
+    aqsgd(FULL, 2, 4),
+    aqsgd(FULL, 2, 4, name="aqsgd fw2 bw4, no guard", guard=False),
+    direct(FULL, 2, 4),
+]
+
 DROPOUT = [
     row
     for setup in ("fresh masks", "keyed masks")
@@ -342,5 +353,5 @@ LOW_RANK_CHANGES_ROWS = [
     for options in LOW_RANK_CHANGES
 ]
 
-ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + DROPOUT + LOW_RANK
-        + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + REPLICA)
+ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + GUARDED + DROPOUT
+        + LOW_RANK + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + REPLICA)
