@@ -151,6 +151,14 @@ function(shoal_test name)
   if(SHOAL_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
+  # The others have one thread, in which the thread sanitizer has nothing to find.
+  foreach(source ${ARG_SRCS})
+    file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/${source}" started
+         REGEX "NewThread(Executor|Pool)\\(|std::j?thread" LIMIT_COUNT 1)
+    if(started)
+      list(APPEND ARG_LABELS threads)
+    endif()
+  endforeach()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
     ENVIRONMENT "SHOAL_TEST_DATA=${CMAKE_SOURCE_DIR}/tests/data;SHOAL_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data;SHOAL_SOURCE_DIR=${CMAKE_SOURCE_DIR};SHOAL_BIN=${CMAKE_BINARY_DIR}/bin;${shoal_sanitizer_env};${ARG_ENV}"
