@@ -61,7 +61,7 @@ class TraceTest(harness.SwarmTest):
             stages = {name: stage for name, (stage, _) in swarm.places().items()}
             swarm.stop()
         self.assertEqual(sorted(stages.values()), [0, 1])
-        found = collections.defaultdict(list)
+        found, evaluated = collections.defaultdict(list), set()
         for name, stage in stages.items():
             events = json.loads((self.folder / f"{name}.json").read_text())["traceEvents"]
             threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -70,7 +70,12 @@ class TraceTest(harness.SwarmTest):
                     continue
                 thread = re.sub(r"-\d+$", "", threads[event["tid"]])
                 key = (event["args"]["step"], event["args"]["mb"])
+                if event["name"] == "mb.evaluation":  # of validation rows, no micro-batch
+                    evaluated.add((key[0], stage, thread))
+                    continue
                 found[key].append((event["ts"] + event["dur"], stage, event["name"], thread))
+        self.assertEqual(evaluated, {(step, stage, "compute") for step in (0, STEPS - 1)
+                                     for stage in (0, 1)})
         return found
 
     def check(self, forward, keeps_m):
