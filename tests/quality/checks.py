@@ -1,6 +1,6 @@
 """Figures of finished rows, and the thresholds that the quality bench holds them to."""
 
-from rows import (EIGHT, FOUR, HIGH_RATE, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4,
+from rows import (EIGHT, FOUR, FULL, HIGH_RATE, MICRO, PIPELINES, PIPELINES_4, PIPELINES_8, QSDP_4,
                   shaped_setups)
 
 
@@ -165,6 +165,19 @@ def _differences(results):
     return out
 
 
+def _guarded(results):
+    """Where changes are as large as activations: is all sent in full, and does it help?"""
+    name = "aqsgd fw2 bw4"
+    full = [sum(modes.count("full") for modes in run["deltaModes"])
+            for run in results.seeds(FULL, name).values()]
+    with_guard, without = (results.last(FULL, n, "trainLoss") for n in (name, f"{name}, no guard"))
+    return [Check(f"{FULL}: {name}, boundaries in full, over all epochs",
+                  min(full, default=None), 1, True, unit=""),
+            Check(f"{FULL}: {name}, with the guard against without, training loss",
+                  100 * (max(with_guard) / min(without) - 1) if with_guard and without else None,
+                  0)]
+
+
 def checks(results):
     out = [check for limits in LIMITS for check in _within(results, *limits)]
     for pair, limit in (("fw2 bw4", 10), ("fw3 bw6", 4)):
@@ -182,6 +195,7 @@ def checks(results):
                         for codec in ("aqsgd", "direct"))
         out.append(Check(f"{setup}: {pair}, aqsgd against direct, training loss",
                          100 * (max(ours) / min(direct) - 1) if ours and direct else None, 0))
+    out += _guarded(results)
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT)):
         runs = results.seeds(setup, "defaults of a run").values()
         out.append(Check(f"{setup}: defaults of a run, worst epoch above fp32's",
