@@ -24,12 +24,12 @@ SETUPS = {
     "8 stages": {"layers": 8, "stages": 8, "weights": "base", "epochs": 8, "learningRate": 3e-4},
     "from scratch": {"layers": 4, "stages": 4, "weights": "init", "epochs": 12,
                      "learningRate": 1e-3},
-    # Between visits all of an activation changes: the guard sends it in full.
-    "from scratch, high rate": {"layers": 4, "stages": 4, "weights": "init", "epochs": 6,
-                                "learningRate": 5e-3},
     "high rate": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8, "learningRate": 1e-3},
     "fresh masks": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "dropout": 0.1, "freshMasks": True},
+    # Between visits an activation changes by more than its size: the guard sends it in full.
+    "most masked": {"layers": 4, "stages": 4, "weights": "base", "epochs": 4,
+                    "learningRate": 3e-4, "dropout": 0.6, "freshMasks": True},
     "keyed masks": {"layers": 4, "stages": 4, "weights": "base", "epochs": 8,
                     "learningRate": 3e-4, "dropout": 0.1},
     "2 pipelines": {"layers": 4, "stages": 2, "pipelines": 2, "weights": "base", "epochs": 8,
@@ -244,7 +244,7 @@ RATE = [
     direct("high rate", 2, 4),
 ]
 
-FULL = "from scratch, high rate"
+FULL = "most masked"
 GUARDED = [
     fp32(FULL),
     aqsgd(FULL, 2, 4),
