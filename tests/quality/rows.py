@@ -181,7 +181,7 @@ def steps(setup):
 
 
 # Changes as few directions, with the defaults' first visits and gradients.
-LOW_RANK_CHANGES = ("rank=16", "rank=8", "energy=0.95", "energy=0.98/factors=5")
+LOW_RANK_CHANGES = ("rank=16", "rank=8", "energy=0.98/factors=5")
 
 
 def low_rank_changes(setup, options):

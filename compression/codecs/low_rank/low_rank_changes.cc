@@ -284,13 +284,15 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   return PlainPointer(std::make_shared<const ScaledCodec>(std::move(codec)));
 }
 
-constexpr std::uint32_t kCheapRank = 16;
+// Training loss by rank: docs/quality, "4 stages, plain".
+constexpr std::uint32_t kCostlyRank = 16;
 
 std::string_view CostOfRank(const CodecSpec& spec) {
-  const std::uint32_t rank = SpecNumber(spec.Option("rank")).value_or(kCheapRank);
-  if (!spec.Option("energy").empty() || rank >= kCheapRank) return {};
-  return "rank 8 of 128 cost 1.3 to 2 % of training loss where rank 16 cost 0.35 %; take rank=16 "
-         "or energy=0.95";
+  const std::uint32_t rank = SpecNumber(spec.Option("rank")).value_or(kCostlyRank);
+  if (!spec.Option("energy").empty() || rank > kCostlyRank) return {};
+  return "rows of 128 tokens x 128 values lost 3.3 % of training loss with rank 16, 6.7 % with "
+         "rank "
+         "8 and 0.3 % with energy=0.98,factors=5; take the latter";
 }
 
 }  // namespace
