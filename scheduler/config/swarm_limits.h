@@ -17,7 +17,9 @@ inline constexpr std::uint32_t kSkippedStepsMax = 2;  // in a row; at one more t
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
 inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of a measurement
-inline constexpr std::uint32_t kWeightRepairsMax = 3;     // of one peer; then the run is held
+// Of a micro-batch of them: its activations are one frame, 256 MiB at a hidden size of 8192.
+inline constexpr std::uint32_t kEvaluationTokensMax = 16384;
+inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);

@@ -1,9 +1,11 @@
 #include "scheduler/swarm/plan_messages.h"
 
+#include <algorithm>
 #include <span>
 
 #include "common/checksum.h"
 #include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
 #include "scheduler/steps/evaluation_rows.h"
 
 namespace shoal::scheduler {
@@ -40,13 +42,16 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_checkpoint_keep(from.checkpoint_keep);
 }
 
-// In micro-batches of the usual size, dealt out to the pipelines in turns.
+// In micro-batches of the usual size, if that is not too large for a frame, dealt out to the
+// pipelines in turns.
 void AddEvaluation(const RunConfig& config, control::v1::StepPlan* plan) {
+  const std::uint32_t rows_most = std::clamp(kEvaluationTokensMax / std::max(config.row_tokens, 1u),
+                                             1u, std::max(config.micro_batch_rows, 1u));
   control::v1::MicroBatchPlan* micro_batch = nullptr;
   std::uint32_t added = 0;
   for (const SampleId row : EvaluationRows(config)) {
     if (micro_batch == nullptr ||
-        static_cast<std::uint32_t>(micro_batch->samples_size()) == config.micro_batch_rows) {
+        static_cast<std::uint32_t>(micro_batch->samples_size()) == rows_most) {
       micro_batch =
           plan->mutable_pipelines(static_cast<int>(added % config.pipelines))->add_evaluation();
       micro_batch->set_global_index(added++);

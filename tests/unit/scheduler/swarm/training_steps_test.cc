@@ -232,6 +232,30 @@ TEST(TrainingSteps, PlansOfSomeStepsHaveValidationRowsForAllPipelines) {
             (std::vector<std::uint64_t>{first, first + 1, first + 2, first + 3, first + 4}));
 }
 
+TEST(TrainingSteps, EvaluationsOfLongRowsHaveFewOfThemInAFrame) {
+  EvaluatedSteps parts;
+  parts.config.micro_batch_rows = 2;
+  for (const auto& [tokens, rows] :
+       {std::pair(kEvaluationTokensMax / 2, 2u), std::pair(kEvaluationTokensMax / 2 + 1, 1u),
+        std::pair(4 * kEvaluationTokensMax, 1u)}) {
+    parts.config.row_tokens = tokens;
+    const auto sampler =
+        dataset::Sampler::Make({parts.config.seed, parts.config.train_rows,
+                                parts.config.micro_batches, parts.config.micro_batch_rows});
+    ASSERT_TRUE(sampler.ok());
+    const auto plan = MakeStepPlan(parts.config, *sampler, 1, 0, {});
+    int found = 0, most = 0;
+    for (const auto& pipeline : plan.pipelines()) {
+      for (const auto& micro_batch : pipeline.evaluation()) {
+        found += micro_batch.samples_size();
+        most = std::max(most, micro_batch.samples_size());
+      }
+    }
+    EXPECT_EQ(found, 5) << tokens;
+    EXPECT_EQ(most, static_cast<int>(rows)) << tokens;
+  }
+}
+
 TEST(TrainingSteps, HeldOutLossIsKeptToldAndMeasuredAgainBehindARestart) {
   EvaluatedSteps parts;
   parts.reaction.Take();
