@@ -20,7 +20,8 @@ using reference::Transposed;
 TEST(RoughProducts, AgreeWithThoseInDoubleAtEveryLevel) {
   constexpr std::size_t kSides[][2] = {{1, 1},   {1, 65},  {65, 1},   {3, 5},
                                        {64, 64}, {67, 63}, {130, 67}, {128, 129}};
-  for (const auto& [rows, columns] : kSides) {
+  for (const auto& sides : kSides) {
+    const std::size_t rows = sides[0], columns = sides[1];
     const auto m = reference::Normal(rows * columns, rows + columns);
     const Matrix exact(m, rows);
     for (const std::size_t width : {8, 16, 24, 40, 72}) {
