@@ -1,6 +1,7 @@
 #include "compression/codecs/codec_options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "compression/codecs/bucket_code.h"
@@ -29,6 +30,11 @@ Result<LevelRule> StepRule(const CodecSpec& spec, int bits) {
 }
 
 }  // namespace
+
+std::string NumberText(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
 
 bool HasStep(const CodecSpec& spec) { return !spec.Option("step").empty(); }
 

@@ -37,6 +37,8 @@ bool HasStep(const CodecSpec& spec);  // of a spec that was parsed
 Result<std::uint32_t> BucketOption(const CodecSpec& spec, std::uint32_t hidden);
 // The same with kRangeBucketDefault: the largest such divisor up to it, unless the spec names one.
 Result<std::uint32_t> RangeBucketOption(const CodecSpec& spec, std::uint32_t hidden);
+// A number as canonical specs have it: the shortest text that reads back as it.
+std::string NumberText(double value);
 // `channels=`: whether values are divided by a scale per channel first (scaled/scaled_codec.h).
 Result<bool> ChannelsOption(const CodecSpec& spec);
 bool HasChannelScales(const CodecSpec& spec);  // of a spec that was parsed

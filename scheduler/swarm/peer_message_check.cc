@@ -4,6 +4,7 @@
 
 #include "common/text.h"
 #include "net/control/control.h"
+#include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -65,6 +66,9 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
       std::uint64_t{config.micro_batches} * config.micro_batch_rows * config.row_tokens;
   if (ready.labels() > labels_max) {
     return InvalidArgument("malformed message: more labels than a step has tokens");
+  }
+  if (ready.evaluation_labels() > std::uint64_t{kEvaluateRowsMax} * config.row_tokens) {
+    return InvalidArgument("malformed message: more labels than an evaluation has tokens");
   }
   const control::v1::StageTiming& timing = ready.timing();
   if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||

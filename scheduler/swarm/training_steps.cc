@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
+#include "scheduler/steps/plausibility.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
@@ -202,6 +203,11 @@ void TrainingSteps::RecordHeldOut() {
   if (!loss) return;
   if (!std::isfinite(*loss)) {
     SHOAL_LOG(kWarning, "scheduler", "held_out.not_finite", {"step", history_.step()});
+    return;
+  }
+  if (*loss < -kLossBelowZero || *loss > kLossMax) {
+    SHOAL_LOG(kWarning, "scheduler", "held_out.refused", {"step", history_.step()},
+              {"loss", *loss});
     return;
   }
   journal_.Record(HeldOutMeasured{history_.step(), *loss});

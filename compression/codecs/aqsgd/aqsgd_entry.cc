@@ -79,7 +79,7 @@ std::shared_ptr<const DirectCodec> AsBuckets(const PlainPointer& codec) {
 // As exact as bits of a bucket's scale go, for whatever has no wider form of its own.
 PlainPointer MostBits(const Changes& changes) {
   PlainPointer codec = MidRiseCodec(kCodeBitsMax, changes.bucket, changes.coder);
-  return changes.scaled ? std::make_shared<const ScaledCodec>(std::move(codec)) : codec;
+  return WithChannelScales(std::move(codec), changes.scaled);
 }
 
 std::uint32_t Bits(const CodecSpec& spec) {

@@ -50,7 +50,7 @@ Result<PlainPointer> MakeDirect(const CodecSpec& spec, std::uint32_t hidden) {
     return MakeChannelCodec(spec);
   }
   SHOAL_ASSIGN_OR_RETURN(const auto direct, MakeDirectCodec(spec, hidden));
-  return scaled ? PlainPointer(std::make_shared<ScaledCodec>(direct)) : PlainPointer(direct);
+  return WithChannelScales(direct, scaled);
 }
 
 std::string_view NoChangesOfDirect(const CodecSpec& spec) {

@@ -36,12 +36,6 @@ Status Wrong(const std::string& spec, const std::string& what) {
   return InvalidArgument("codec " + spec + ": " + what + "; drop the message and ask for it again");
 }
 
-std::string NumberText(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  return {text, end};
-}
-
 std::string SpecOf(DitherGoal goal, double value) {
   switch (goal) {
     case DitherGoal::kStep: return "dithered:step=" + NumberText(value);
@@ -371,8 +365,7 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   }
   const DitheredForm form{.typical = scaled, .dithered = rounded == 0};
   auto inner = std::make_shared<DitheredCodec>(option->goal, value, form);
-  if (!scaled) return PlainPointer(std::move(inner));
-  return PlainPointer(std::make_shared<ScaledCodec>(std::move(inner)));
+  return WithChannelScales(std::move(inner), scaled);
 }
 
 // An error as large as the change leaves m where it was. A step of sqrt(12) rms has it, and so has

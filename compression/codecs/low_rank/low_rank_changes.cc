@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -36,11 +35,6 @@ constexpr int kPlainExponent = 40;
 constexpr double kLoudToken = 16;
 // Columns to look for when the sample before needed so many, beyond those.
 constexpr std::size_t kGuessMore = 4;
-
-std::string NumberText(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
 
 std::string SpecOf(const LowRankChangeOptions& options) {
   std::string spec = "lowrank:rank=" + std::to_string(options.rank);
@@ -279,9 +273,7 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   options.bits = static_cast<int>(bits);
   SHOAL_ASSIGN_OR_RETURN(options.skip, FractionOption(spec, "skip", 0, kSkipMost, 0.0));
   SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
-  auto codec = std::make_shared<const LowRankChanges>(options);
-  if (!scaled) return PlainPointer(std::move(codec));
-  return PlainPointer(std::make_shared<const ScaledCodec>(std::move(codec)));
+  return WithChannelScales(std::make_shared<const LowRankChanges>(options), scaled);
 }
 
 // Training loss by rank: docs/quality, "4 stages, plain".
@@ -291,8 +283,7 @@ std::string_view CostOfRank(const CodecSpec& spec) {
   const std::uint32_t rank = SpecNumber(spec.Option("rank")).value_or(kCostlyRank);
   if (!spec.Option("energy").empty() || rank > kCostlyRank) return {};
   return "rows of 128 tokens x 128 values lost 3.3 % of training loss with rank 16, 6.7 % with "
-         "rank "
-         "8 and 0.3 % with energy=0.98,factors=5; take the latter";
+         "rank 8 and 0.3 % with energy=0.98,factors=5; take the latter";
 }
 
 }  // namespace

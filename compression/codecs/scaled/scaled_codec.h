@@ -57,6 +57,12 @@ class ScaledCodec final : public PlainCodec {
   const std::shared_ptr<const PlainCodec> inner_;
 };
 
+// The codec itself, or under channel scales: what `channels=` says.
+inline std::shared_ptr<const PlainCodec> WithChannelScales(std::shared_ptr<const PlainCodec> codec,
+                                                           bool scaled) {
+  return scaled ? std::make_shared<const ScaledCodec>(std::move(codec)) : codec;
+}
+
 }  // namespace shoal::compression
 
 #endif  // SHOAL_COMPRESSION_CODECS_SCALED_SCALED_CODEC_H_

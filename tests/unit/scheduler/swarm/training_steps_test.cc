@@ -287,6 +287,15 @@ TEST(TrainingSteps, AHeldOutLossThatIsNotFiniteIsLeftOut) {
   EXPECT_EQ(parts.history.step(), 1u) << "the run goes on";
 }
 
+TEST(TrainingSteps, AHeldOutLossThatNoModelHasIsLeftOut) {
+  EvaluatedSteps parts;
+  parts.Step(1e300, 20);
+  parts.Step(-50, 20);
+  EXPECT_TRUE(parts.HeldOut().empty());
+  parts.Step(20, 20);
+  EXPECT_EQ(parts.HeldOut().size(), 1u);
+}
+
 TEST(TrainingSteps, AStepWithALostGradientIsSkippedByAllAndCounts) {
   Steps parts(2, 2);
   parts.config.checkpoint_every = 1;
