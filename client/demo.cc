@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -26,7 +27,7 @@ namespace shoal::client {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr Duration kPoll = std::chrono::milliseconds(300);
 constexpr std::size_t kOutputBytesMax = 16 << 20;
@@ -153,7 +154,7 @@ class DemoRun {
   Result<double> HeldOutLoss(const std::string& model) {
     SHOAL_ASSIGN_OR_RETURN(const std::string text,
                            CallForOutput({"eval", "--model", model, "--data", data_, "--json"}));
-    const Json json = ParseJson<Json>(text);
+    const OrderedJson json = ParseJson<OrderedJson>(text);
     if (!json.is_object() || !json.contains("meanLoss") || !json["meanLoss"].is_number()) {
       return Internal("shoal-run eval printed no loss");
     }
@@ -166,7 +167,7 @@ class DemoRun {
         CallForOutput({"generate", "--model", report_.model_directory, "--prompt",
                        "ROMEO:", "--tokens", "80", "--temperature", "0.8", "--seed",
                        std::to_string(options_.seed), "--json"}));
-    const Json json = ParseJson<Json>(text);
+    const OrderedJson json = ParseJson<OrderedJson>(text);
     return json.is_object() ? json.value("prompt", "") + json.value("text", "") : "";
   }
 
@@ -276,33 +277,33 @@ double SamplesPerSecond(const Report& report) {
 
 void PrintJson(const DemoOptions& options, const Report& report) {
   const SwarmTotals& totals = report.totals;
-  const Json json = {{"schemaVersion", 1},
-                     {"steps", options.steps},
-                     {"stages", options.stages},
-                     {"pipelines", options.pipelines},
-                     {"forward", options.forward},
-                     {"backward", options.backward},
-                     {"replica", options.replica},
-                     {"heldOutLossBefore", report.held_out_before},
-                     {"heldOutLossAfter", report.held_out_after},
-                     {"trainLoss", report.progress.losses},
-                     {"samplesPerSecond", SamplesPerSecond(report)},
-                     {"wireBytes",
-                      {{"forward", totals.forward.wire},
-                       {"backward", totals.backward.wire},
-                       {"replica", totals.replica.wire},
-                       {"control", totals.control_wire}}},
-                     {"rawBytes",
-                      {{"forward", totals.forward.raw},
-                       {"backward", totals.backward.raw},
-                       {"replica", totals.replica.raw}}},
-                     {"peerStateBytes", totals.state_bytes},
-                     {"peerResidentPeakBytes", totals.resident_peak_bytes},
-                     {"deltaStoreBytes", totals.delta_store_bytes},
-                     {"deltaHits", totals.delta_hits},
-                     {"firstVisits", totals.first_visits},
-                     {"relativeDelta", report.relative_delta},
-                     {"modelDir", report.model_directory}};
+  const OrderedJson json = {{"schemaVersion", 1},
+                            {"steps", options.steps},
+                            {"stages", options.stages},
+                            {"pipelines", options.pipelines},
+                            {"forward", options.forward},
+                            {"backward", options.backward},
+                            {"replica", options.replica},
+                            {"heldOutLossBefore", report.held_out_before},
+                            {"heldOutLossAfter", report.held_out_after},
+                            {"trainLoss", report.progress.losses},
+                            {"samplesPerSecond", SamplesPerSecond(report)},
+                            {"wireBytes",
+                             {{"forward", totals.forward.wire},
+                              {"backward", totals.backward.wire},
+                              {"replica", totals.replica.wire},
+                              {"control", totals.control_wire}}},
+                            {"rawBytes",
+                             {{"forward", totals.forward.raw},
+                              {"backward", totals.backward.raw},
+                              {"replica", totals.replica.raw}}},
+                            {"peerStateBytes", totals.state_bytes},
+                            {"peerResidentPeakBytes", totals.resident_peak_bytes},
+                            {"deltaStoreBytes", totals.delta_store_bytes},
+                            {"deltaHits", totals.delta_hits},
+                            {"firstVisits", totals.first_visits},
+                            {"relativeDelta", report.relative_delta},
+                            {"modelDir", report.model_directory}};
   std::cout << json.dump() << "\n";
 }
 

@@ -1,6 +1,6 @@
 # Headers that most sources include, compiled once for all targets: the standard library, and with
 # it protobuf or GoogleTest. No header of our own is among them, and a header of ours never relies
-# on them: `./x lint` compiles each one alone, `./x check tidy` reads each source without them.
+# on them: `./x lint` finds names of std whose header a file lacks.
 
 option(SHOAL_PRECOMPILED "Precompile the headers that most sources include" ON)
 

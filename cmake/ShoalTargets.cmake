@@ -92,10 +92,31 @@ function(shoal_cold target)
     "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O${shoal_cold_level}>")
 endfunction()
 
+option(SHOAL_UNITY "Compile up to eight sources of a library as one: half the time" OFF)
+# Sources with options of their own stay apart by themselves, generated ones here.
+function(shoal_unity target)
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  list(FILTER ARGN EXCLUDE REGEX "^/")
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B "${CMAKE_SOURCE_DIR}/tests/lint/unity.py" 8 ${ARGN}
+                  OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+  foreach(line ${lines})
+    string(REPLACE " " ";" words "${line}")
+    list(GET words 0 source)
+    list(GET words 1 group)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which takes an included source for a header
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ... [COLD])
 # The target all_verify_interface_header_sets compiles each header alone that has no source of its
-# name. The others are the first include of that source, which the step tidy of ./x check compiles
-# without precompiled headers.
+# name. The others are the first include of that source. What precompiled headers hide of both, names
+# of std without their header, the linter finds.
 function(shoal_library name)
   cmake_parse_arguments(ARG "COLD" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(shoal_${name} STATIC ${ARG_SRCS})
@@ -120,6 +141,9 @@ function(shoal_library name)
     set(headers cold_${headers})
   endif()
   shoal_use_precompiled(shoal_${name} ${headers})
+  if(SHOAL_UNITY)
+    shoal_unity(shoal_${name} ${ARG_SRCS})
+  endif()
 endfunction()
 
 # shoal_program(name SRCS ... DEPS ...)

@@ -29,7 +29,7 @@ std::size_t NumberOf(StateVector which) {
   return 0;
 }
 
-std::string NameOf(const ParameterEntry& entry, std::size_t number) {
+std::string MomentName(const ParameterEntry& entry, std::size_t number) {
   return number == 0 ? entry.name : entry.name + std::string(kMomentSuffixes[number - 1]);
 }
 
@@ -109,7 +109,7 @@ Status StateFiles::Read(StateVector which, std::size_t first, std::span<float> v
           return Status::Ok();
         }
         const ParameterEntry& entry = entries_[index];
-        const storage::TensorView& tensor = source->tensors().at(NameOf(entry, number));
+        const storage::TensorView& tensor = source->tensors().at(MomentName(entry, number));
         SHOAL_CHECK(tensor.data.size() == entry.size * storage::DTypeBytes(tensor.dtype));
         Convert(tensor, skipped, to);
         return Status::Ok();
@@ -128,7 +128,7 @@ Status StateFiles::Begin() {
       const ParameterEntry& entry = entries_[index];
       weights.push_back({entry.name, storage::DType::kF32, entry.shape, {}});
       for (std::size_t number = 1; number < written_.size(); ++number) {
-        moments.push_back({NameOf(entry, number), storage::DType::kF32, entry.shape, {}});
+        moments.push_back({MomentName(entry, number), storage::DType::kF32, entry.shape, {}});
       }
     }
     const std::map<std::string, std::string> metadata = {{"part", part.part.name}};

@@ -132,7 +132,7 @@ std::vector<ReplicaOffer> ReplicaOffers(const ReplicaCase& run) {
     if (NoFewerBits(offers, offer.bits).share <= kExchangeShareGood) continue;
     const double steps =
         std::ceil(exchange(offer.bits) * (1 / kExchangeShareGood - 1) / run.step_seconds);
-    const auto every = static_cast<std::uint32_t>(std::min<double>(steps, kLocalStepsMax));
+    const auto every = static_cast<std::uint32_t>(std::min<double>(steps, kAdvisedLocalStepsMax));
     const std::string option = "local_steps=" + std::to_string(every);
     add(compression::WithOptions(std::string(offer.spec), option), offer, every);
   }

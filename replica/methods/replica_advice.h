@@ -35,7 +35,7 @@ struct ReplicaOffer {
 // An exchange that takes no more than this share of the time is quick enough.
 inline constexpr double kExchangeShareGood = 0.1;
 // The most steps on their own that are offered.
-inline constexpr std::uint32_t kLocalStepsMax = 500;
+inline constexpr std::uint32_t kAdvisedLocalStepsMax = 500;
 
 // The methods that are offered, each with fewer bytes a step than the one before; local steps are
 // the last, as many as make the exchange quick enough, if 4 bits in every step are not. One

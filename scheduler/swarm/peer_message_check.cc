@@ -1,5 +1,6 @@
 #include "scheduler/swarm/peer_message_check.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/text.h"

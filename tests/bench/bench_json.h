@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace shoal::bench_command {
 

@@ -31,6 +31,11 @@ def _collapse(pattern, text):
     return text
 
 
+def without_angles(text):
+    """Template arguments and parameters become spaces."""
+    return _collapse(_ANGLES, text)
+
+
 def _opens_function(head):
     """Whether a '{' after `head` (the text since the last border) begins a function body."""
     if "(" not in head or re.search(r"=\s*$", head):
@@ -89,7 +94,7 @@ _METHOD = re.compile(r"(~?\w+)\s*\(")
 _DEFINED = re.compile(r"\b(\w+)::(~?\w+)\s*\(")
 
 
-def _end_of(code, start, opening, closing):
+def end_of(code, start, opening, closing):
     """The offset behind what closes the bracket at `start`."""
     depth = 0
     for i in range(start, len(code)):
@@ -125,7 +130,7 @@ def classes(code):
 
 
 def _members(code, first, public):
-    last = _end_of(code, first - 1, "{", "}") - 1
+    last = end_of(code, first - 1, "{", "}") - 1
     start = i = first
     while i < last:
         head = code[start:i]
@@ -136,7 +141,7 @@ def _members(code, first, public):
             yield Member(start, head, "", public)
             start = i + 1
         elif code[i] == "{":
-            end = _end_of(code, i, "{", "}")
+            end = end_of(code, i, "{", "}")
             # After a member initialiser a constructor goes on, and a value up to its ';'.
             if _opens_function(head) and code[end:last].lstrip()[:1] not in (*",{;)", ""):
                 yield Member(start, head, code[i:end], public)
@@ -154,7 +159,7 @@ def _method_name(head):
 def definitions(code):
     """(class, method, body) of each method that is defined outside of its class."""
     for found in _DEFINED.finditer(code):
-        end = _end_of(code, found.end() - 1, "(", ")")
+        end = end_of(code, found.end() - 1, "(", ")")
         brace = re.compile(r"[\w\s]*(?:\([^()]*\)\s*)?\{").match(code, end)
         if brace:
-            yield found[1], found[2], code[end:_end_of(code, brace.end() - 1, "{", "}")]
+            yield found[1], found[2], code[end:end_of(code, brace.end() - 1, "{", "}")]

@@ -157,6 +157,45 @@ def check_exists(tree, path, line, header):
         tree.report(path, line, f'"{header}" does not exist')
 
 
+class StdIncludes:
+    """The standard headers that a file has of its own and through headers of ours."""
+
+    def __init__(self, tree):
+        self.includes = {path: cxx.includes(tree.texts[path]) for path in tree.cxx()}
+
+    def of(self, path):
+        found, seen, left = set(), {path}, [path]
+        while left:
+            at = left.pop()
+            for _, header, quoted in self.includes[at]:
+                if not quoted:
+                    found.add(header)
+                    continue
+                for folder in ("", "tests", os.path.dirname(at)):
+                    own = os.path.join(folder, header)
+                    if own in self.includes and own not in seen:
+                        seen.add(own)
+                        left.append(own)
+        return found
+
+
+def check_std_names(tree):
+    """A file gets what it names of std from headers that it includes, not from precompiled ones."""
+    home = {name: header for header, names in rules.STD_NAMES.items() for name in names.split()}
+    includes = StdIncludes(tree)
+    for path in tree.cxx():
+        if not path.endswith((".h", ".cc")):
+            continue
+        code = cxx.without_comments(tree.texts[path])
+        have, missing = includes.of(path), {}
+        for found in re.finditer(r"\bstd::((?:ranges::)?\w+)", code):
+            header = home.get(found[1])
+            if header and not have & {header, *rules.STD_WITHIN.get(header, ())}:
+                missing.setdefault(header, found)
+        for header, found in missing.items():
+            tree.report(path, line_at(code, found.start()), f"{found[0]} needs <{header}>")
+
+
 def check_guards(tree):
     for path in tree.cxx():
         if not path.endswith(HEADERS) or path.endswith("-inl.h"):
@@ -407,9 +446,9 @@ def check_format(tree):
         tree.report(".clang-format", 1, f"clang-format-14 failed: {run.stderr.strip()[:300]}")
 
 
-CHECKS = [check_includes, check_first_include, check_guards, check_namespaces, check_folders,
-          check_unit_cycles, check_lengths, check_words, check_dead_files, check_locks,
-          check_threads, check_format]
+CHECKS = [check_includes, check_first_include, check_std_names, check_guards, check_namespaces,
+          check_folders, check_unit_cycles, check_lengths, check_words, check_dead_files,
+          check_locks, check_threads, check_format]
 
 
 def lint(root):

@@ -74,6 +74,17 @@ class LintTest(unittest.TestCase):
         self.expect_one(self.with_source("common/a.cc", '#include "net/links/link.h"\n'),
                         "common/a.cc", "common/ must not include net/")
 
+    def test_a_name_of_std_needs_its_header(self):
+        text = '#include <string>\n\n#include "net/links/link.h"\n\nstd::{} value;\n'
+        files = self.with_source("net/links/a.cc", text.format("string_view"))
+        self.assertEqual(self.errors(**files), [])  # <string> brings it along
+        files = self.with_source("net/links/a.cc", text.format("vector<int>"))
+        self.expect_one(files, "net/links/a.cc:5", "std::vector needs <vector>")
+        files["net/links/link.h"] = "#include <vector>\n" + clean_tree()["net/links/link.h"]
+        self.assertEqual([e for e in self.errors(**files) if "needs" in e], [])
+        files = self.with_source("net/links/a.cc", text.format("string a;  // std::vector"))
+        self.assertEqual(self.errors(**files), [])
+
     def test_arrow_of_a_single_file(self):
         text = '#include "dataset/prepared_data.h"\n'
         self.assertEqual(self.errors(**self.with_source("model/run_eval.cc", text)), [])
@@ -271,6 +282,7 @@ class LintTest(unittest.TestCase):
             "outside": "  SHOAL_ASSERT_ON(*control_);\n", "any": "  // Constant. Thread: any.\n",
             "base": "", "owner": "  Executor* const control_;\n", **changes}
         return self.with_source("net/links/a.cc", (
+            "#include <functional>\n\n"
             "class Base {{\n public:\n  virtual void Free() = 0;  // Thread: any.\n"
             "  virtual void Bound() = 0;\n}};\n\n{doc}class A final : public Base {{\n public:\n"
             "  explicit A(Executor* control) : control_(control) {{}}\n  ~A() {{ Close(); }}\n"

@@ -127,6 +127,50 @@ system_error thread tuple type_traits typeindex typeinfo unordered_map unordered
 valarray variant vector version
 """.split())
 
+# Header of the standard library -> names that a file gets from it. The precompiled headers have all
+# of these, so that compilers do not miss the include of a file (cmake/ShoalPrecompiled.cmake).
+STD_NAMES = {
+    "algorithm": "min max clamp copy_n fill fill_n any_of all_of none_of equal sort max_element "
+                 "min_element minmax_element minmax find find_if count count_if stable_sort "
+                 "nth_element shuffle replace reverse upper_bound lower_bound is_sorted unique "
+                 "transform partial_sort adjacent_find mismatch ranges::copy ranges::fill "
+                 "ranges::equal ranges::count ranges::all_of ranges::any_of ranges::find_if "
+                 "ranges::find ranges::stable_sort ranges::max_element ranges::min_element",
+    "array": "array",
+    "atomic": "atomic",
+    "bit": "bit_cast popcount countr_zero bit_width has_single_bit endian bit_ceil bit_floor",
+    "charconv": "from_chars to_chars",
+    "chrono": "chrono",
+    "cmath": "sqrt fabs isfinite ldexp pow exp log log2 exp2 nan nanf isnan floor ceil round "
+             "llround lround nearbyint cos sin tanh ilogb signbit nextafter fmod copysign isinf "
+             "hypot fma fmax fmin",
+    "cstddef": "byte to_integer",
+    "cstdint": "uint64_t uint32_t uint8_t uint16_t int32_t int64_t int8_t int16_t",
+    "cstring": "memcpy memset memcmp memchr strcmp strerror strcpy",
+    "deque": "deque",
+    "filesystem": "filesystem",
+    "functional": "function",
+    "iostream": "cout cerr cin",
+    "limits": "numeric_limits",
+    "map": "map multimap",
+    "memory": "shared_ptr unique_ptr weak_ptr make_shared make_unique "
+              "make_unique_for_overwrite enable_shared_from_this static_pointer_cast",
+    "mutex": "mutex lock_guard unique_lock call_once once_flag",
+    "optional": "optional nullopt",
+    "set": "set multiset",
+    "span": "span as_bytes",
+    "sstream": "istringstream ostringstream stringstream",
+    "string": "string to_string",
+    "string_view": "string_view",
+    "thread": "thread jthread this_thread",
+    "tuple": "tuple tie",
+    "utility": "exchange as_const pair",
+    "variant": "variant visit holds_alternative get_if monostate",
+    "vector": "vector",
+}
+# Header -> headers that bring its names along, by the standard.
+STD_WITHIN = {"string_view": {"string"}, "utility": {"algorithm", "map", "tuple"}}
+
 # Headers of the operating system: any source may include them, no header of ours.
 SYSTEM_HEADER = re.compile(
     r"(sys|linux|netinet|arpa|net)/\w+\.h$"

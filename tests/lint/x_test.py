@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What ./x says of itself is true, and a step of ./x check that fails is not lost."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -75,13 +76,17 @@ class CheckTest(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="x_test."))
         self.addCleanup(shutil.rmtree, self.folder)
-        for name in ("x", "CMakePresets.json", "tests/fuzz/CMakeLists.txt"):
+        for name in ("x", "CMakePresets.json", "tests/fuzz/CMakeLists.txt", "tests/lint/cxx.py",
+                     "tests/lint/tidy.py", "tests/lint/unity.py"):
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.folder / name)
         (self.folder / "deploy").mkdir()
         (self.folder / "deploy/packages.debian").touch()
         (self.folder / "deploy/wheels.lock").touch()
         (self.folder / "a.cc").touch()
+        (self.folder / "build/tidy").mkdir(parents=True)
+        (self.folder / "build/tidy/compile_commands.json").write_text(json.dumps(
+            [{"file": str(self.folder / "a.cc"), "command": "clang++ -c a.cc"}]))
         subprocess.run(["git", "init", "-q", self.folder], check=True)
         for name in ("cmake", "ninja", "promtool", "nvcc", "clang-tidy-14"):
             self.program(name, "true")

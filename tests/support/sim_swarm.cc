@@ -1,5 +1,6 @@
 #include "tests/support/sim_swarm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 

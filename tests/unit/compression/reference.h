@@ -4,6 +4,7 @@
 #ifndef SHOAL_TESTS_UNIT_COMPRESSION_REFERENCE_H_
 #define SHOAL_TESTS_UNIT_COMPRESSION_REFERENCE_H_
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>

@@ -2,6 +2,8 @@
 
 #include "replica/group_links.h"
 
+#include <algorithm>
+
 #include "tests/support/sim_links.h"
 #include "tests/unit/replica/collective/group_channel_contract.h"
 

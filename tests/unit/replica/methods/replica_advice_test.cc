@@ -71,7 +71,7 @@ TEST(ReplicaAdvice, LocalStepsMakeTheExchangeATenth) {
     const ReplicaSuggestion suggested = SuggestReplica(run, ReplicaOffers(run));
     EXPECT_EQ(suggested.method, kLocal + std::to_string(offer.every));
     EXPECT_THAT(suggested.reason, AllOf(HasSubstr("longer than a step"), HasSubstr("+3 %")));
-    if (offer.every == kLocalStepsMax) {
+    if (offer.every == kAdvisedLocalStepsMax) {
       EXPECT_THAT(suggested.reason, HasSubstr("more stages"));
       continue;
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/lost_artefacts.h"
 #include "scheduler/steps/step_times.h"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <chrono>
+
 #include "storage/checkpoints/checkpoint_manifest.h"
 #include "tests/unit/storage/storage_test_support.h"
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <chrono>
+
 #include "storage/files/content_hash.h"
 #include "tests/unit/storage/storage_test_support.h"
 

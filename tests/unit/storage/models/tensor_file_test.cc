@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {

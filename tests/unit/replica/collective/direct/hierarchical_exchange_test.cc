@@ -1,6 +1,7 @@
 #include "replica/collective/direct/hierarchical_exchange.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "replica/collective/exchange_message.h"
 #include "tests/unit/replica/collective/exchange_group.h"
