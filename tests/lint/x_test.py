@@ -51,8 +51,7 @@ class XTest(unittest.TestCase):
         answer = run_x("check", "no_such_step")
         self.assertNotEqual(answer.returncode, 0)
         steps = re.search(r"there are: (.*)", answer.stderr).group(1).split()
-        shown = re.search(r"  check \[--within MINUTES\] \[STEP\.\.\.\](.*?)\n  demo",
-                          run_x("help").stdout, re.DOTALL)
+        shown = re.search(r"  check \[STEP\.\.\.\](.*?)\n  demo", run_x("help").stdout, re.DOTALL)
         self.assertEqual(steps, re.findall(r"\b([a-z]+):", shown.group(1)))
 
     def test_every_fuzzer_has_a_small_corpus(self):
@@ -114,18 +113,6 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertEqual(self.results(answer), [(step, "ok") for step in
                                                 ("clang", "asan", "tsan", "fuzz", "nvcc", "tidy")])
-
-    def test_no_step_begins_when_the_minutes_are_over(self):
-        answer = self.check("--within", "0", "asan", "tidy")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertEqual(re.findall(r"^  (\w+) +NOT RUN$", answer.stderr, re.MULTILINE),
-                         ["asan", "tidy"])
-        answer = self.check("--within", "9", "tidy")
-        self.assertEqual(self.results(answer), [("tidy", "ok")])
-        for wrong in ((), ("soon",), ("-1",)):
-            answer = self.check("--within", *wrong)
-            self.assertNotEqual(answer.returncode, 0)
-            self.assertIn("takes a whole number of minutes", answer.stderr)
 
     def test_a_step_that_fails_does_not_stop_the_later_ones(self):
         self.program("ctest", "echo '1 test failed'; exit 8")
