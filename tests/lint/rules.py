@@ -140,15 +140,19 @@ STD_NAMES = {
     "atomic": "atomic",
     "bit": "bit_cast popcount countr_zero bit_width has_single_bit endian bit_ceil bit_floor",
     "charconv": "from_chars to_chars",
+    "cctype": "isalnum isdigit toupper",
     "chrono": "chrono",
     "cmath": "sqrt fabs isfinite ldexp pow exp log log2 exp2 nan nanf isnan floor ceil round "
              "llround lround nearbyint cos sin tanh ilogb signbit nextafter fmod copysign isinf "
              "hypot fma fmax fmin",
     "cstddef": "byte to_integer",
     "cstdint": "uint64_t uint32_t uint8_t uint16_t int32_t int64_t int8_t int16_t",
+    "cstdio": "printf fprintf snprintf vsnprintf fflush fputs fputc fwrite",
+    "cstdlib": "getenv abort exit system atoi free aligned_alloc strtoull strtod",
     "cstring": "memcpy memset memcmp memchr strcmp strerror strcpy",
     "deque": "deque",
     "filesystem": "filesystem",
+    "fstream": "ofstream ifstream fstream",
     "functional": "function",
     "iostream": "cout cerr cin",
     "limits": "numeric_limits",
@@ -156,20 +160,27 @@ STD_NAMES = {
     "memory": "shared_ptr unique_ptr weak_ptr make_shared make_unique "
               "make_unique_for_overwrite enable_shared_from_this static_pointer_cast",
     "mutex": "mutex lock_guard unique_lock call_once once_flag",
+    "numeric": "accumulate iota inner_product lcm",
     "optional": "optional nullopt",
+    "random": "mt19937 mt19937_64 normal_distribution uniform_real_distribution "
+              "uniform_int_distribution random_device",
     "set": "set multiset",
     "span": "span as_bytes",
     "sstream": "istringstream ostringstream stringstream",
     "string": "string to_string",
     "string_view": "string_view",
+    "system_error": "error_code errc",
     "thread": "thread jthread this_thread",
     "tuple": "tuple tie",
+    "unordered_map": "unordered_map",
+    "unordered_set": "unordered_set",
     "utility": "exchange as_const pair",
     "variant": "variant visit holds_alternative get_if monostate",
     "vector": "vector",
 }
 # Header -> headers that bring its names along, by the standard.
-STD_WITHIN = {"string_view": {"string"}, "utility": {"algorithm", "map", "tuple"}}
+STD_WITHIN = {"string_view": {"string"}, "system_error": {"charconv", "filesystem"},
+              "utility": {"algorithm", "map", "tuple"}}
 
 # Headers of the operating system: any source may include them, no header of ours.
 SYSTEM_HEADER = re.compile(

@@ -2,6 +2,7 @@
 // a line here only if its options have other phases or steps than its name alone.
 
 #include <algorithm>
+#include <cctype>
 
 #include "replica/methods/method_entry.h"
 #include "replica/methods/method_registry.h"
