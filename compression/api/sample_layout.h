@@ -30,7 +30,8 @@ enum class CodecId : std::uint8_t {
   kShifted = 9,
   kLearned = 10,
   kScaled = 11,  // channel scales around a section of another codec
-  kLowRankChanges = 12
+  kLowRankChanges = 12,
+  kKlt = 13  // reflectors before two sections of `dithered`
 };
 enum class ValueType : std::uint8_t { kFp32 = 1, kFp16 = 2, kBf16 = 3 };
 

@@ -8,7 +8,7 @@
 #include "compression/codecs/cocktail_codec.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/direct/direct_entry.h"
-#include "compression/codecs/dithered/dithered_codec.h"
+#include "compression/codecs/dithered/dithered_entry.h"
 #include "compression/codecs/feedback_codec.h"
 #include "compression/codecs/learned_codec.h"
 #include "compression/codecs/low_rank/low_rank_codec.h"

@@ -59,6 +59,8 @@ const char* const kSpecs[] = {
     "topk:ratio=0.05,bits=4",
     "dithered:step=0.5",
     "dithered:step=0.5,channels=on",
+    "dithered:step=0.5,klt=16",
+    "dithered:step=0.5,klt=32",
     "dithered:step=0.7",
     "dithered:step=1",
     "dithered:step=1.5",

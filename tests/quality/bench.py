@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is lost at k bits? Trains one small model with every codec pair of rows.py through the
+"""What is lost at k bits? Trains a small model with every codec pair of rows.py through the
 pipeline of shoal, prints the losses beside fp32 and judges them; see docs/quality/README.md.
 
 Finished rows are kept in build/quality/ and not trained again.
@@ -30,8 +30,13 @@ import bench_command  # noqa: E402
 BASE_VERSION = 1
 BASE = {"firstSteps": 2000, "secondSteps": 800, "firstDecay": "none", "secondDecay": "linear"}
 QUICK_BASE = {"firstSteps": 100, "secondSteps": 50, "firstDecay": "none", "secondDecay": "none"}
+# A wider model is trained for half an hour to hours: one phase, and it goes on where it was.
+WIDE_BASE = {"firstSteps": 1000, "firstRate": 6e-4, "firstDecay": "linear", "secondSteps": 0}
+WIDE_SAVE = {"saveEvery": 100, "threads": 2}
 QUICK_EPOCHS = 3
 HIDDEN = 128
+# What of a row's spec says which model it is.
+MODEL = ("layers", "hidden", "heads", "merges")
 # Tensors come and go all the time: giving their pages back to the system costs a seventh.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 
@@ -61,8 +66,9 @@ def selected(args):
 def arguments():
     parser = bench_command.parser(
         "quality", __doc__.strip(),
-        needs="tinyshakespeare and wikitext-2 below SHOAL_SHARED_DATA; zstd.",
-        takes="about 90 s a row and seed, --jobs at a time; --quick two minutes.",
+        needs="tinyshakespeare, wikitext-2 and gpt2-bpe below SHOAL_SHARED_DATA; zstd.",
+        takes="about 90 s a row and seed (GPT-2 of 34 M: 15 minutes, its base an hour), "
+              "--jobs at a time; --quick two minutes.",
         bounds="all rows were trained and all checks held, or --quick judged none")
     parser.add_argument("--only", metavar="PATTERN", action="append",
                         help="rows whose 'setup: name' matches, * as in file names; repeatable")
@@ -108,6 +114,22 @@ class Data:
                 subprocess.run(["zstd", "-dqf", str(path), "-o", f"{target}.part"], check=True)
                 os.replace(f"{target}.part", target)
             self.wikitext[name] = str(target)
+        self.packed_bpe = folder / "gpt2-bpe"
+        self.cache = cache
+
+    def tokenizer(self, merges):
+        """A folder with the vocabulary that the first merges of GPT-2's BPE make."""
+        target = self.cache / f"bpe-{merges}"
+        try:
+            lines = (self.packed_bpe / "vocab.bpe").read_text("utf-8").splitlines()
+            ids = json.loads((self.packed_bpe / "encoder.json").read_text("utf-8"))
+        except OSError as error:
+            raise RuntimeError(f"{error}; GPT-2's BPE is needed below SHOAL_SHARED_DATA") from error
+        kept = {name: number for name, number in ids.items() if number < 256 + merges}
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "vocab.json").write_text(json.dumps(kept), "utf-8")
+        (target / "merges.txt").write_text("\n".join(lines[:1 + merges]) + "\n", "utf-8")
+        return str(target)
 
 
 class Bench:
@@ -121,11 +143,22 @@ class Bench:
         self.base_locks = {}
         self.failures = []
 
-    def base_key(self, layers, shape=""):
-        base = dict(QUICK_BASE if self.args.quick else BASE, layers=layers)
-        if shape:
-            base["shape"] = shape
-        return key_of(BASE_VERSION, base)
+    def base_spec(self, spec):
+        """What names the base model of a row's spec, and how it is trained."""
+        wide = WIDE_BASE if "hidden" in spec else BASE
+        return dict(QUICK_BASE if self.args.quick else wide,
+                    **{name: spec[name] for name in (*MODEL, "shape") if name in spec})
+
+    def base_key(self, spec):
+        return key_of(BASE_VERSION, self.base_spec(spec))
+
+    def texts(self, spec):
+        """Paths of what a training reads."""
+        paths = {"shakespeare": self.data.shakespeare}
+        if "merges" in spec:
+            with self.lock:
+                paths["tokenizer"] = self.data.tokenizer(spec["merges"])
+        return paths
 
     def row_spec(self, row, seed):
         spec = row.spec(seed)
@@ -135,8 +168,7 @@ class Bench:
 
     def row_file(self, row, seed):
         spec = self.row_spec(row, seed)
-        base = self.base_key(spec["layers"], spec.get("shape", ""))
-        key = key_of(row.versions(), [spec, base])
+        key = key_of(row.versions(), [spec, self.base_key(spec)])
         return self.cache / "rows" / f"{key}.json"
 
     def execute(self, spec, target, label):
@@ -156,10 +188,11 @@ class Bench:
         os.replace(part, target)
         return figures
 
-    def base(self, layers, shape=""):
-        """The folder of the base model, trained if it is not there. One of a shape starts behind
-        the first phase of the plain one."""
-        key = self.base_key(layers, shape)
+    def base(self, row_spec):
+        """The folder of a row's base model, trained if it is not there. One of a shape starts
+        behind the first phase of the plain one."""
+        key = self.base_key(row_spec)
+        shape = row_spec.get("shape", "")
         folder = self.cache / f"base-{key}"
         done = folder / "done.json"
         with self.lock:
@@ -168,28 +201,30 @@ class Bench:
             if done.exists():
                 return folder
             folder.mkdir(parents=True, exist_ok=True)
-            name = f"base model of {layers} blocks" + (f" with {shape}" if shape else "")
+            hidden = row_spec.get("hidden", HIDDEN)
+            name = f"base model of {row_spec['layers']} blocks, hidden {hidden}"
             if shape:
-                shape_folder(self.base(layers) / "wikitext", folder / "wikitext", HIDDEN, shape)
+                name += f", with {shape}"
+                plain = {key: value for key, value in row_spec.items() if key != "shape"}
+                shape_folder(self.base(plain) / "wikitext", folder / "wikitext", hidden, shape)
                 (folder / "wikitext/complete").touch()
             self.say(f"training the {name}")
-            spec = dict(QUICK_BASE if self.args.quick else BASE, action="base", layers=layers,
-                        folder=str(folder), shakespeare=self.data.shakespeare,
+            spec = dict(self.base_spec(row_spec), action="base", folder=str(folder),
                         wikitext=self.data.wikitext["train"],
-                        wikitextValidation=self.data.wikitext["valid"])
+                        wikitextValidation=self.data.wikitext["valid"], **self.texts(row_spec),
+                        **(WIDE_SAVE if "hidden" in row_spec else {}))
             figures = self.execute(spec, done, name)
-            self.say(f"{name}: {figures['wikitextLoss']:.4f} nats per byte on WikiText-2, "
+            self.say(f"{name}: {figures['wikitextLoss']:.4f} nats per token on WikiText-2, "
                      f"{figures['shakespeareLoss']:.4f} held out")
         return folder
 
     def train(self, row, seed):
         spec = self.row_spec(row, seed)
         target = self.row_file(row, seed)
-        spec["weights"] = str(self.base(spec["layers"], spec.get("shape", "")) / spec["weights"])
-        spec["shakespeare"] = self.data.shakespeare
         label = f"{row.setup}: {row.name}, seed {seed}"
         try:
-            figures = self.execute(spec, target, label)
+            spec["weights"] = str(self.base(spec) / spec["weights"])
+            figures = self.execute(dict(spec, **self.texts(spec)), target, label)
         except RuntimeError as error:
             with self.lock:
                 self.failures.append(str(error))

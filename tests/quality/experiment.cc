@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <utility>
 
-#include "common/file.h"
 #include "compression/api/codec.h"
 #include "dataset/sampler.h"
-#include "model/init_weights.h"
 #include "model/stage_model.h"
 #include "net/base/wire_bytes.h"
 #include "net/links/send_queue.h"
 #include "replica/methods/replica_method.h"
-#include "scheduler/config/run_config.h"
-#include "tests/quality/byte_windows.h"
+#include "tests/quality/experiment_model.h"
+#include "tests/quality/text_windows.h"
 #include "tests/support/sim_swarm.h"
 
 namespace shoal::quality {
@@ -25,92 +21,6 @@ namespace {
 
 using test_support::SimSwarm;
 using test_support::SwarmOptions;
-
-constexpr std::uint64_t kTextBytesMax = 1ull << 30;
-constexpr std::uint32_t kHidden = 128;
-constexpr std::uint32_t kBatch = 16;
-// Where tinyshakespeare is cut: base training, fine-tuning, held out.
-constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
-constexpr std::uint64_t kHeldOutRows = 128;
-
-using Stages = std::vector<model::StageModel*>;
-
-std::string ConfigJson(std::uint32_t layers) {
-  return R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": )" +
-         std::to_string(layers) +
-         R"(, "n_embd": 128, "n_head": 4, "n_positions": 128, "vocab_size": 256,
-"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "initializer_range": 0.02,
-"tie_word_embeddings": false})";
-}
-
-Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min) {
-  SHOAL_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kTextBytesMax));
-  if (text.size() < bytes_min) {
-    return InvalidArgument(path + " has " + std::to_string(text.size()) + " bytes, " +
-                           std::to_string(bytes_min) + " are needed; is it the right file?");
-  }
-  return std::make_shared<const std::string>(std::move(text));
-}
-
-std::vector<Window> HeldOutWindows(const Text& shakespeare, std::uint64_t rows) {
-  return SpacedWindows(shakespeare, kHeldOutBegin, shakespeare->size(), rows);
-}
-
-Result<std::unique_ptr<model::StageModel>> NewStage(const storage::ModelConfig& config,
-                                                    model::StageOptions options,
-                                                    const std::string& weights) {
-  options.device = "cpu";
-  options.threads = 1;
-  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(config, options));
-  std::map<std::string, std::string> files;
-  for (const std::string& part : stage->parts()) {
-    files[part] = weights + "/" + part + ".safetensors";
-  }
-  SHOAL_RETURN_IF_ERROR(stage->Load(files, {}));
-  return stage;
-}
-
-// Takes what a stage that is not the last gives for a micro-batch.
-using TakeOutput = std::function<void(std::size_t stage, std::span<const float> output)>;
-
-// Sends rows [first, first + count) through all stages, nothing compressed.
-Status EvaluateRows(const Stages& stages, const dataset::PreparedData& data, std::uint64_t first,
-                    std::uint64_t count, const TakeOutput& take, model::StepLoss* total) {
-  model::MicroBatch micro_batch;
-  micro_batch.tokens = kRowTokens;
-  std::vector<std::int32_t> tokens, labels;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    micro_batch.samples.push_back({first + i});
-    SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels));
-  }
-  micro_batch.rows = static_cast<std::uint32_t>(count);
-  micro_batch.token_ids = tokens;
-  micro_batch.labels = labels;
-  std::vector<float> input, output;
-  model::StepLoss loss;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    output.resize(s + 1 == stages.size() ? 0 : tokens.size() * kHidden);
-    SHOAL_RETURN_IF_ERROR(stages[s]->Evaluate(micro_batch, output, &loss));
-    if (take && !output.empty()) take(s, output);
-    input.swap(output);
-    micro_batch.input = input;
-    micro_batch.token_ids = {};
-  }
-  total->sum += loss.sum;
-  total->labels += loss.labels;
-  return Status::Ok();
-}
-
-// Mean loss of the validation rows of `data` through all stages, nothing compressed.
-Result<double> HeldOutLoss(const Stages& stages, const dataset::PreparedData& data) {
-  model::StepLoss total;
-  const std::uint64_t first = data.info().train_rows, rows = data.info().validation_rows;
-  for (std::uint64_t row = 0; row < rows; row += kBatch) {
-    const std::uint64_t count = std::min<std::uint64_t>(kBatch, rows - row);
-    SHOAL_RETURN_IF_ERROR(EvaluateRows(stages, data, first + row, count, {}, &total));
-  }
-  return total.sum / static_cast<double>(total.labels);
-}
 
 // What the first training rows look like at each boundary, and what changed since the call before.
 class BoundaryWatch {
@@ -120,8 +30,9 @@ class BoundaryWatch {
     before_.resize(stages.size() - 1);
     model::StepLoss loss;
     const std::uint64_t rows = std::min<std::uint64_t>(kBatch, data.info().train_rows);
+    const std::uint32_t hidden = stages[0]->config().hidden;
     const auto look = [&](std::size_t boundary, std::span<const float> x) {
-      shapes.push_back(ShapeOf(x, before_[boundary], kHidden));
+      shapes.push_back(ShapeOf(x, before_[boundary], hidden));
       before_[boundary].assign(x.begin(), x.end());
     };
     SHOAL_RETURN_IF_ERROR(EvaluateRows(stages, data, 0, rows, look, &loss));
@@ -131,85 +42,6 @@ class BoundaryWatch {
  private:
   std::vector<std::vector<float>> before_;
 };
-
-std::function<double(std::uint64_t)> LearningRateRule(double rate, std::uint64_t warmup,
-                                                      std::uint64_t steps,
-                                                      const std::string& decay) {
-  scheduler::RunConfig config;
-  config.learning_rate = rate;
-  config.warmup_steps = warmup;
-  config.steps = steps;
-  config.decay = decay;
-  return [config](std::uint64_t step) { return scheduler::LearningRate(config, step); };
-}
-
-Status WhyFailed(SimSwarm* swarm) {
-  for (const auto& peer : swarm->peers()) {
-    if (peer->failure_) return peer->failure_->status;
-  }
-  if (swarm->held()) {
-    return FailedPrecondition("a gradient is not finite in three steps in a row");
-  }
-  return Internal("the swarm stands still");
-}
-
-// One phase of base training: a swarm of one stage; rows in the order of `data`.
-Status TrainPhase(std::unique_ptr<model::StageModel>* model,
-                  std::shared_ptr<const ByteWindows> data, std::uint64_t steps,
-                  std::function<double(std::uint64_t)> rate) {
-  SwarmOptions options;
-  options.stages = 1;
-  options.micro_batches = 1;
-  options.rows = kBatch;
-  options.tied = false;
-  options.random_delays = false;
-  options.new_model = [model](std::uint32_t) { return std::move(*model); };
-  options.data = data;
-  options.learning_rate = std::move(rate);
-  options.samples = [](std::uint64_t step) {
-    dataset::MicroBatchSamples rows;
-    for (std::uint32_t i = 0; i < kBatch; ++i) rows.samples.push_back({step * kBatch + i});
-    return std::vector{rows};
-  };
-  SimSwarm swarm(options);
-  bool ok = swarm.Open(0);
-  for (std::uint64_t done = 0; ok && done < steps;) {
-    done = std::min(done + 100, steps);
-    ok = swarm.TrainTo(done);
-    if (!ok) break;
-    const double sum = std::accumulate(swarm.losses_.end() - 20, swarm.losses_.end(), 0.0);
-    std::fprintf(stderr, "base: step %llu, loss %.4f\n", static_cast<unsigned long long>(done),
-                 sum / 20);
-  }
-  if (!ok) return WhyFailed(&swarm);
-  swarm.Close();
-  swarm.Run(std::chrono::seconds(1));
-  *model = std::move(swarm.peers()[0]->model_);
-  return Status::Ok();
-}
-
-model::StageOptions WholeModel(std::uint32_t layers, double beta2) {
-  model::StageOptions options;
-  options.range = {0, layers};
-  options.optimizer.beta2 = beta2;
-  return options;
-}
-
-// Writes fresh weights as part files to `folder`.
-Status WriteInitialParts(const storage::ModelConfig& config, const std::string& folder) {
-  const std::string config_path = folder + "/config.json", model_path = folder + "/model";
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(folder));
-  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_path, config.json));
-  std::error_code error;
-  std::filesystem::remove_all(model_path, error);
-  SHOAL_RETURN_IF_ERROR(model::InitModelDirectory(config_path, model_path, 1));
-  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(model_path));
-  model::StageOptions options = WholeModel(config.layers, 0.99);
-  options.device = "cpu";
-  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(config, options));
-  SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*directory));
-  return stage->Save(folder);
-}
 
 // Bytes that leave a peer, by direction of the pipeline.
 struct WireCounter {
@@ -235,17 +67,20 @@ struct WireCounter {
   }
 };
 
-Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(
-    const storage::ModelConfig& config, const RowSpec& spec) {
+Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(const OpenedModel& model,
+                                                                  const RowSpec& spec) {
   std::vector<std::unique_ptr<model::StageModel>> models;
   for (std::uint32_t i = 0; i < spec.pipelines * spec.stages; ++i) {
     const std::uint32_t s = i % spec.stages;
     model::StageOptions options;
-    options.range = {spec.layers * s / spec.stages, spec.layers * (s + 1) / spec.stages};
+    const std::uint32_t layers = spec.model.layers;
+    options.range = {layers * s / spec.stages, layers * (s + 1) / spec.stages};
+    options.compute = spec.compute;
+    options.threads = spec.model.threads;
     options.dropout = spec.dropout;
     options.fresh_masks = spec.fresh_masks;
     options.seed = 1;
-    SHOAL_ASSIGN_OR_RETURN(auto stage, NewStage(config, options, spec.weights));
+    SHOAL_ASSIGN_OR_RETURN(auto stage, NewStage(model, options, spec.weights));
     models.push_back(std::move(stage));
   }
   return models;
@@ -365,10 +200,12 @@ std::uint64_t MismatchesOf(const SimSwarm& swarm) {
   return mismatches;
 }
 
-std::shared_ptr<const ByteWindows> FineTuningData(const RowSpec& spec, const Text& shakespeare) {
-  return std::make_shared<ByteWindows>(
-      SpacedWindows(shakespeare, kFineTuneBegin, kHeldOutBegin, spec.rows),
-      HeldOutWindows(shakespeare, spec.held_out_rows));
+Result<std::shared_ptr<const TextWindows>> FineTuningData(const RowSpec& spec,
+                                                          const OpenedModel& model) {
+  SHOAL_ASSIGN_OR_RETURN(const Shakespeare plays, ReadShakespeare(spec.shakespeare, model));
+  return std::make_shared<const TextWindows>(model.config.vocabulary,
+                                             SpacedWindows(plays.fine_tuning, spec.rows),
+                                             SpacedWindows(plays.held_out, spec.held_out_rows));
 }
 
 bool Reopen(SimSwarm* swarm, std::uint64_t step, const std::string& backward) {
@@ -380,62 +217,14 @@ bool Reopen(SimSwarm* swarm, std::uint64_t step, const std::string& backward) {
 
 }  // namespace
 
-Result<BaseFigures> TrainBase(const BaseSpec& spec) {
-  SHOAL_ASSIGN_OR_RETURN(const Text wikitext, ReadText(spec.wikitext, 1 << 20));
-  SHOAL_ASSIGN_OR_RETURN(const Text validation, ReadText(spec.wikitext_validation, 1 << 20));
-  SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
-  const std::string json = ConfigJson(spec.layers);
-  SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
-  const std::string init = spec.folder + "/init", middle = spec.folder + "/wikitext";
-  const std::string middle_done = middle + "/complete";
-  const auto first = std::make_shared<ByteWindows>(
-      RandomWindows(wikitext, 0, wikitext->size(), spec.first_steps * kBatch, 1),
-      SpacedWindows(validation, 0, validation->size(), 256));
-  if (!std::filesystem::exists(middle_done)) {
-    SHOAL_RETURN_IF_ERROR(WriteInitialParts(config, init));
-    SHOAL_ASSIGN_OR_RETURN(auto fresh, NewStage(config, WholeModel(spec.layers, 0.99), init));
-    SHOAL_RETURN_IF_ERROR(TrainPhase(
-        &fresh, first, spec.first_steps,
-        LearningRateRule(spec.first_rate, spec.first_warmup, spec.first_steps, spec.first_decay)));
-    SHOAL_RETURN_IF_ERROR(MakeDirectories(middle));
-    SHOAL_RETURN_IF_ERROR(fresh->Save(middle));
-    SHOAL_RETURN_IF_ERROR(WriteFileAtomic(middle_done, ""));
-  }
-  // The optimizer starts anew.
-  SHOAL_ASSIGN_OR_RETURN(auto model, NewStage(config, WholeModel(spec.layers, 0.99), middle));
-  BaseFigures figures;
-  SHOAL_ASSIGN_OR_RETURN(figures.wikitext_loss, HeldOutLoss({model.get()}, *first));
-
-  // Half of each step's windows from either text.
-  const std::uint64_t half = spec.second_steps * kBatch / 2;
-  const auto old_text = RandomWindows(wikitext, 0, wikitext->size(), half, 2);
-  const auto new_text = RandomWindows(shakespeare, 0, kFineTuneBegin, half, 3);
-  std::vector<Window> mixed;
-  for (std::uint64_t i = 0; i < half; ++i) {
-    mixed.push_back(old_text[i]);
-    mixed.push_back(new_text[i]);
-  }
-  const auto second =
-      std::make_shared<ByteWindows>(mixed, HeldOutWindows(shakespeare, kHeldOutRows));
-  SHOAL_RETURN_IF_ERROR(TrainPhase(&model, second, spec.second_steps,
-                                   LearningRateRule(spec.second_rate, spec.second_warmup,
-                                                    spec.second_steps, spec.second_decay)));
-  SHOAL_ASSIGN_OR_RETURN(figures.shakespeare_loss, HeldOutLoss({model.get()}, *second));
-  SHOAL_RETURN_IF_ERROR(MakeDirectories(spec.folder + "/base"));
-  SHOAL_RETURN_IF_ERROR(model->Save(spec.folder + "/base"));
-  return figures;
-}
-
 Result<RowFigures> TrainRow(const RowSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckRow(spec));
-  SHOAL_ASSIGN_OR_RETURN(const Text shakespeare, ReadText(spec.shakespeare, 1115394));
-  const std::string json = ConfigJson(spec.layers);
-  SHOAL_ASSIGN_OR_RETURN(const auto config, storage::ParseModelConfig(json, "the built-in model"));
-  const auto data = FineTuningData(spec, shakespeare);
+  SHOAL_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(spec.model));
+  SHOAL_ASSIGN_OR_RETURN(const auto data, FineTuningData(spec, model));
   SHOAL_ASSIGN_OR_RETURN(const dataset::Sampler sampler,
                          dataset::Sampler::Make({spec.seed, spec.rows, spec.micro_batches,
                                                  kBatch / spec.micro_batches}));
-  SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(config, spec));
+  SHOAL_ASSIGN_OR_RETURN(auto models, NewStages(model, spec));
   Stages stages;
   for (std::uint32_t s = 0; s < spec.stages; ++s) stages.push_back(models[s].get());
   SwarmOptions options = RowOptions(spec, sampler);

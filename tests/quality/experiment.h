@@ -1,5 +1,5 @@
-// The experiment of `./x bench quality`: a small GPT-2 over bytes is trained on one text, then
-// fine-tuned on another. A pipeline of real StageRunners does this, with links in this process.
+// The experiment of `./x bench quality`: a small GPT-2 is trained on one text, then fine-tuned on
+// another. A pipeline of real StageRunners does this, with links in this process.
 //
 // One thread, virtual time (tests/support/sim_swarm.h): equal specs on equal machines give equal
 // figures. Set-up: docs/quality/README.md.
@@ -17,25 +17,34 @@
 
 namespace shoal::quality {
 
+struct ModelSpec {
+  std::uint32_t layers = 4, hidden = 128, heads = 4;
+  std::string tokenizer;  // folder of a byte-level BPE; empty: token ids are bytes
+  int threads = 1;
+};
+
 struct BaseSpec {
-  std::uint32_t layers = 4;
+  ModelSpec model;
   std::string wikitext, wikitext_validation, shakespeare;  // plain text files
-  std::uint64_t first_steps = 2000, second_steps = 800;
+  std::uint64_t first_steps = 2000, second_steps = 800;    // 0: no second phase
   double first_rate = 2e-3, second_rate = 1e-3;
   std::uint64_t first_warmup = 100, second_warmup = 0;
   std::string first_decay = "none", second_decay = "none";  // as in a run file
+  // The first phase is kept every so many steps, and goes on from there; 0: not at all.
+  std::uint64_t save_every = 0;
   std::string folder;  // receives init/ (fresh weights), wikitext/ and base/, one file per part
 };
 
 struct BaseFigures {
-  double wikitext_loss = 0;     // nats per byte on validation text after the first phase
+  double wikitext_loss = 0;     // nats per token on validation text after the first phase
   double shakespeare_loss = 0;  // on the held-out windows, after both
 };
 
 Result<BaseFigures> TrainBase(const BaseSpec& spec);
 
 struct RowSpec {
-  std::uint32_t layers = 4, stages = 4, pipelines = 1;
+  ModelSpec model;
+  std::uint32_t stages = 4, pipelines = 1;
   std::string replica = "average";  // how pipelines agree, as in a run file
   std::string weights;              // folder of part files to start from
   std::string shakespeare;
@@ -49,6 +58,7 @@ struct RowSpec {
   std::uint64_t seed = 1;  // order of samples
   double dropout = 0;
   bool fresh_masks = false;
+  std::string compute = "fp32";  // or bf16
 };
 
 struct EpochFigures {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <random>
 
 #include "common/file.h"
@@ -35,16 +37,7 @@ class ExperimentTest : public testing::Test {
           WriteFileAtomic(folder_->path() + name, MadeUpText(static_cast<std::size_t>(bytes)))
               .ok());
     }
-    BaseSpec spec;
-    spec.layers = 2;
-    spec.wikitext = folder_->path() + "/wiki";
-    spec.wikitext_validation = folder_->path() + "/valid";
-    spec.shakespeare = folder_->path() + "/plays";
-    spec.first_steps = 20;
-    spec.second_steps = 2;
-    spec.first_warmup = 2;
-    spec.folder = folder_->path() + "/model";
-    const auto base = TrainBase(spec);
+    const auto base = TrainBase(Base("/model", 20));
     ASSERT_TRUE(base.ok()) << base.status().ToString();
     EXPECT_LT(base->shakespeare_loss, 5.0) << "nothing was learned: ln 256 is 5.55";
   }
@@ -53,9 +46,21 @@ class ExperimentTest : public testing::Test {
     folder_ = nullptr;
   }
 
+  static BaseSpec Base(const std::string& folder, std::uint64_t first_steps) {
+    BaseSpec spec;
+    spec.model.layers = 2;
+    spec.wikitext = folder_->path() + "/wiki";
+    spec.wikitext_validation = folder_->path() + "/valid";
+    spec.shakespeare = folder_->path() + "/plays";
+    spec.first_steps = first_steps;
+    spec.second_steps = 2;
+    spec.first_warmup = 2;
+    spec.folder = folder_->path() + folder;
+    return spec;
+  }
   static RowSpec Spec(const std::string& forward, const std::string& backward) {
     RowSpec spec;
-    spec.layers = 2;
+    spec.model.layers = 2;
     spec.stages = 2;
     spec.weights = folder_->path() + "/model/base";
     spec.shakespeare = folder_->path() + "/plays";
@@ -149,6 +154,72 @@ TEST_F(ExperimentTest, VarianceIsFrozenAfterTheWarmUpAsInARun) {
   ASSERT_EQ(told.epochs.size(), 1u);
   EXPECT_EQ(automatic.epochs[0].train_loss, told.epochs[0].train_loss);
   EXPECT_EQ(automatic.epochs[0].replica_bytes, told.epochs[0].replica_bytes);
+}
+
+// The first phase ends, but cannot be saved: what is kept of it is taken up by a longer one.
+TEST_F(ExperimentTest, ABaseThatWasStoppedGoesOnWhereItWas) {
+  const auto straight = TrainBase(Base("/straight", 4));
+  ASSERT_TRUE(straight.ok()) << straight.status().ToString();
+  BaseSpec spec = Base("/stopped", 2);
+  spec.save_every = 1;
+  ASSERT_TRUE(MakeDirectories(spec.folder).ok());
+  ASSERT_TRUE(WriteFileAtomic(spec.folder + "/wikitext", "in the way").ok());
+  ASSERT_FALSE(TrainBase(spec).ok());
+  EXPECT_TRUE(std::filesystem::exists(spec.folder + "/unfinished/step-2"));
+  EXPECT_FALSE(std::filesystem::exists(spec.folder + "/unfinished/step-1"));
+  std::filesystem::remove(spec.folder + "/wikitext");
+  spec.first_steps = 4;
+  const auto resumed = TrainBase(spec);
+  ASSERT_TRUE(resumed.ok()) << resumed.status().ToString();
+  EXPECT_EQ(resumed->wikitext_loss, straight->wikitext_loss);
+  EXPECT_EQ(resumed->shakespeare_loss, straight->shakespeare_loss);
+  EXPECT_FALSE(std::filesystem::exists(spec.folder + "/unfinished"));
+}
+
+// Entries of a GPT-2 vocabulary: printable Latin-1 stands for itself, other bytes for U+0100 on.
+std::string ByteTokens() {
+  std::string entries;
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);
+    const int code = printable ? byte : next++;
+    std::string name(1, static_cast<char>(code));
+    if (code >= 0x80) {
+      name = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+    }
+    if (name == "\"" || name == "\\") name = "\\" + name;
+    entries += "\"" + name + "\": " + std::to_string(byte) + ", ";
+  }
+  return entries;
+}
+
+TEST_F(ExperimentTest, AWiderModelOverABpeTrains) {
+  const std::string data = folder_->path() + "/bpe";
+  ASSERT_TRUE(MakeDirectories(data).ok());
+  const std::string vocabulary =
+      "{" + ByteTokens() + "\"at\": 256, \"\xc4\xa0" + "c\": 257}";  // "\u0120" is a space
+  ASSERT_TRUE(WriteFileAtomic(data + "/vocab.json", vocabulary).ok());
+  ASSERT_TRUE(WriteFileAtomic(data + "/merges.txt", "#version: 0.2\na t\n\xc4\xa0 c\n").ok());
+  BaseSpec base = Base("/wide", 4);
+  base.model = {.layers = 2, .hidden = 192, .heads = 3, .tokenizer = data, .threads = 1};
+  base.second_steps = 0;
+  const auto trained = TrainBase(base);
+  ASSERT_TRUE(trained.ok()) << trained.status().ToString();
+  EXPECT_LT(trained->shakespeare_loss, std::log(258));
+  RowSpec row = Spec("direct:bits=4", "direct:bits=8");
+  row.model = base.model;
+  row.weights = base.folder + "/base";
+  row.epochs = 1;
+  row.held_out_rows = 128;  // as of a base
+  const RowFigures figures = Train(row);
+  ASSERT_EQ(figures.epochs.size(), 1u);
+  EXPECT_EQ(figures.epochs[0].values, kRows * 128 * 192);
+  EXPECT_NEAR(figures.held_out_before, trained->shakespeare_loss, 1e-5);
+  row.compute = "bf16";
+  const RowFigures half = Train(row);
+  ASSERT_EQ(half.epochs.size(), 1u);
+  EXPECT_NE(half.epochs[0].train_loss, figures.epochs[0].train_loss);
+  EXPECT_NEAR(half.epochs[0].train_loss, figures.epochs[0].train_loss, 0.05);
 }
 
 TEST_F(ExperimentTest, WhatCannotBeMadeIsSaid) {

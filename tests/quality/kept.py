@@ -14,13 +14,14 @@ def spec_of(row):
     return {"setup": row.setup, "name": row.name, "forward": row.forward,
             "backward": row.backward,
             "firstEpochBackward": row.first_epoch_backward or row.backward, "m": row.m,
-            "firstVisit": row.first_visit, "replica": row.replica}
+            "firstVisit": row.first_visit, "replica": row.replica,
+            **({"more": row.more} if row.more else {})}
 
 
 def _why_not(row, kept, fresh):
     """Why a kept row of that name may not be shown; empty if it may."""
     spec = spec_of(row)
-    if any(kept.get(key) != value for key, value in spec.items()):
+    if any(kept.get(key) != value for key, value in {"more": None, **spec}.items()):
         return "the row is trained with other options now"
     made = kept.get("versions", FIRST_VERSIONS)
     for name, version in row.versions().items():
@@ -55,6 +56,6 @@ def kept_rows(path, fresh):
             refused.append(label + why)
             continue
         figures = {name: value for name, value in kept.items()
-                   if name not in (*spec_of(row), "seed", "versions", "wireBytes")}
+                   if name not in (*spec_of(row), "more", "seed", "versions", "wireBytes")}
         shown.add(row, seed, {"machine": document.get("machine"), **figures})
     return shown, refused

@@ -18,6 +18,14 @@ void Read(const json& spec, const char* name, T* value) {
   if (spec.contains(name)) spec.at(name).get_to(*value);
 }
 
+void ReadModel(const json& from, ModelSpec* spec) {
+  Read(from, "layers", &spec->layers);
+  Read(from, "hidden", &spec->hidden);
+  Read(from, "heads", &spec->heads);
+  Read(from, "tokenizer", &spec->tokenizer);
+  Read(from, "threads", &spec->threads);
+}
+
 json Optional(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 json ShapeJson(const BoundaryShape& shape) {
@@ -30,7 +38,7 @@ json ShapeJson(const BoundaryShape& shape) {
 
 Result<json> Base(const json& from) {
   BaseSpec spec;
-  Read(from, "layers", &spec.layers);
+  ReadModel(from, &spec.model);
   Read(from, "wikitext", &spec.wikitext);
   Read(from, "wikitextValidation", &spec.wikitext_validation);
   Read(from, "shakespeare", &spec.shakespeare);
@@ -42,6 +50,7 @@ Result<json> Base(const json& from) {
   Read(from, "secondWarmup", &spec.second_warmup);
   Read(from, "firstDecay", &spec.first_decay);
   Read(from, "secondDecay", &spec.second_decay);
+  Read(from, "saveEvery", &spec.save_every);
   Read(from, "folder", &spec.folder);
   SHOAL_ASSIGN_OR_RETURN(const BaseFigures figures, TrainBase(spec));
   return json{{"wikitextLoss", figures.wikitext_loss},
@@ -50,7 +59,7 @@ Result<json> Base(const json& from) {
 
 Result<json> Row(const json& from) {
   RowSpec spec;
-  Read(from, "layers", &spec.layers);
+  ReadModel(from, &spec.model);
   Read(from, "stages", &spec.stages);
   Read(from, "pipelines", &spec.pipelines);
   Read(from, "replica", &spec.replica);
@@ -60,11 +69,13 @@ Result<json> Row(const json& from) {
   Read(from, "backward", &spec.backward);
   Read(from, "firstEpochBackward", &spec.first_epoch_backward);
   Read(from, "microBatches", &spec.micro_batches);
+  Read(from, "rows", &spec.rows);
   Read(from, "epochs", &spec.epochs);
   Read(from, "learningRate", &spec.learning_rate);
   Read(from, "seed", &spec.seed);
   Read(from, "dropout", &spec.dropout);
   Read(from, "freshMasks", &spec.fresh_masks);
+  Read(from, "compute", &spec.compute);
   SHOAL_ASSIGN_OR_RETURN(const RowFigures figures, TrainRow(spec));
   json out{{"heldOutBefore", figures.held_out_before},
            {"deltaHits", figures.delta_hits},

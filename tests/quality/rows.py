@@ -57,15 +57,25 @@ for _base in ("4 stages", "8 stages"):
     SETUPS[f"{_base}, plain"] = dict(SETUPS[_base])
 
 
+# A model of GPT-2's own kind: several buckets a token, GPT-2's BPE with its first merges only.
+# Fresh eyes: the rows were chosen before any of them was trained.
+LARGE = "GPT-2 of 34 M"
+SETUPS[LARGE] = {"layers": 8, "hidden": 512, "heads": 8, "merges": 7936, "stages": 4,
+                 "weights": "base", "rows": 320, "epochs": 4, "learningRate": 1e-4}
+LARGE_SCRATCH = f"{LARGE}, from scratch"
+SETUPS[LARGE_SCRATCH] = dict(SETUPS[LARGE], weights="init", learningRate=6e-4)
+
+
 class Row:
-    """One codec pair in one setup; trained once per seed."""
+    """One codec pair in one setup; trained once per seed. `more`: what differs from the setup."""
 
     def __init__(self, setup, name, forward, backward, seeds=(1,), first_epoch_backward="",
-                 m="16", first_visit="", replica=""):
+                 m="16", first_visit="", replica="", more=None):
         self.setup, self.name, self.seeds = setup, name, tuple(seeds)
         self.forward, self.backward = forward, backward
         self.first_epoch_backward = first_epoch_backward
         self.m, self.first_visit, self.replica = m, first_visit, replica
+        self.more = more or {}
 
     def versions(self):
         """Of the bench and of what the row's specs name, where it is not 1."""
@@ -74,7 +84,7 @@ class Row:
         return {name: version for name, version in VERSIONS.items() if name in words}
 
     def spec(self, seed):
-        spec = dict(SETUPS[self.setup])
+        spec = dict(SETUPS[self.setup], **self.more)
         spec.update(forward=self.forward, backward=self.backward, seed=seed,
                     firstEpochBackward=self.first_epoch_backward)
         if self.replica:
@@ -158,8 +168,8 @@ def shaped_setups(setup):
     return tuple(f"{setup}, {shape}" for shape in ("plain", *SHAPED))
 
 
-def defaults(setup):
-    return Row(setup, "defaults of a run", *DEFAULTS, first_visit="dithered:step=0.1/channels=on")
+def defaults(setup, seeds=(1,), name="defaults of a run", **more):
+    return Row(setup, name, *DEFAULTS, seeds, first_visit="dithered:step=0.1/channels=on", **more)
 
 
 # As many bits without scales per channel.
@@ -353,5 +363,28 @@ LOW_RANK_CHANGES_ROWS = [
     for options in LOW_RANK_CHANGES
 ]
 
+# fp32 is the same model however it is cut into stages, and pipelines share the samples of a step.
+QADAM = "qadam:bits=4"
+LARGE_ROWS = [
+    fp32(LARGE, (1, 2, 3)),
+    defaults(LARGE, (1, 2, 3)),
+    frontier(LARGE, "dithered:step=1.5", "dithered 1.5", 1.0, (1, 2, 3), first="direct:bits=8",
+             first_backward=""),
+    # As many bits as the defaults.
+    direct(LARGE, 2, 3, (1, 2, 3)),
+    defaults(LARGE, name="defaults, 2 stages", more={"stages": 2}),
+    defaults(LARGE, name="defaults, 8 stages", more={"stages": 8}),
+    Row(LARGE, "bf16 computation, fp32 boundaries", RAW, RAW, m="", more={"compute": "bf16"}),
+    defaults(LARGE, name="bf16 computation, defaults", more={"compute": "bf16"}),
+    defaults(LARGE, name=f"2 pipelines, defaults and {QADAM}", replica=QADAM,
+             more={"pipelines": 2, "microBatches": 4}),
+    defaults(LARGE, name=f"4 pipelines, defaults and {QADAM}", replica=QADAM,
+             more={"pipelines": 4, "microBatches": 4}),
+    *(low_rank_changes(LARGE, options) for options in ("rank=16", "rank=32")),
+    fp32(LARGE_SCRATCH),
+    defaults(LARGE_SCRATCH),
+    direct(LARGE_SCRATCH, 2, 3),
+]
+
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + GUARDED + DROPOUT
-        + LOW_RANK + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + REPLICA)
+        + LOW_RANK + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + REPLICA)

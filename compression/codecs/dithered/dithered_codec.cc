@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -13,13 +11,11 @@
 #include "common/bytes.h"
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
-#include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/dithered/dither_channels.h"
 #include "compression/codecs/dithered/dither_steering.h"
 #include "compression/codecs/dithered/dither_tables.h"
 #include "compression/codecs/dithered/dithered_section.h"
-#include "compression/codecs/scaled/scaled_codec.h"
 #include "compression/simd/dither_kernels.h"
 
 namespace shoal::compression {
@@ -177,7 +173,9 @@ double StepOfTwiceTheBits(double step) {
 
 }  // namespace
 
-std::shared_ptr<const PlainCodec> DitheredCodec::Wider() const {
+std::shared_ptr<const PlainCodec> DitheredCodec::Wider() const { return Finer(); }
+
+std::shared_ptr<const DitheredCodec> DitheredCodec::Finer() const {
   const double root = std::sqrt(12.0);
   double value = 0;
   switch (goal_) {
@@ -279,6 +277,14 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
     }
   }
   SHOAL_ASSIGN_OR_RETURN(const float step, StepFor(energies, rows, shape.hidden, key));
+  return EncodeWithStep(samples, shape, energies, step, key, out, decoded);
+}
+
+Result<std::size_t> DitheredCodec::EncodeWithStep(std::span<const std::span<const float>> samples,
+                                                  SampleShape shape,
+                                                  std::span<const double> energies, float step,
+                                                  const RandomKey& key, std::span<std::byte> out,
+                                                  std::span<const std::span<float>> decoded) const {
   WriteStart(shape, samples.size(), step, out.data());
   const std::vector<std::uint8_t> classes = ClassesFor(energies, shape.hidden, step);
   for (std::size_t t = 0; !decoded.empty() && t < classes.size(); ++t) {
@@ -324,92 +330,6 @@ Status DitheredCodec::Decode(std::span<const std::byte> payload, SampleShape sha
   SymbolValues symbols(samples, shape, step);
   return ReadDitheredSection(payload.subspan(kSectionAt), shape, samples.size(),
                              PartDither(key, form_.dithered), step, spec_, &symbols);
-}
-
-namespace {
-
-struct GoalOption {
-  std::string_view key;
-  DitherGoal goal;
-  double least, most;
-};
-constexpr GoalOption kGoals[] = {{"step", DitherGoal::kStep, kDitherStepMin, kDitherStepMax},
-                                 {"rate", DitherGoal::kRate, kDitherRateMin, kDitherRateMax},
-                                 {"error", DitherGoal::kError, kDitherErrorMin, kDitherErrorMax}};
-constexpr std::string_view kKeys[] = {"step", "rate", "error", "channels", "dither"};
-
-Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
-  SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t rounded, ChoiceOption(spec, "dither", {"on", "off"}));
-  const GoalOption* option = nullptr;
-  std::size_t given = 0;
-  for (const GoalOption& goal : kGoals) {
-    if (spec.Option(goal.key).empty()) continue;
-    option = &goal;
-    ++given;
-  }
-  if (given != 1) {
-    return SpecError(spec, "give one of step=, rate= (bits a value) and error=");
-  }
-  const std::string_view key = option->key;
-  const std::string_view text = spec.Option(key);
-  double value = 0;
-  const bool decimal = text.size() <= 16 && !text.empty() &&
-                       text.find_first_not_of("0123456789.") == std::string_view::npos;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!decimal || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
-      value < option->least || value > option->most) {
-    return SpecError(spec, std::string(key) + "=" + std::string(text.substr(0, 32)) +
-                               " is not a number from " + NumberText(option->least) + " to " +
-                               NumberText(option->most));
-  }
-  const DitheredForm form{.typical = scaled, .dithered = rounded == 0};
-  auto inner = std::make_shared<DitheredCodec>(option->goal, value, form);
-  return WithChannelScales(std::move(inner), scaled);
-}
-
-// An error as large as the change leaves m where it was. A step of sqrt(12) rms has it, and so has
-// a rate of .75 bits of Gaussian values, which need the most; what a message holds besides codes
-// comes on top.
-std::string_view NoChanges(const CodecSpec& spec) {
-  const auto number = [&](std::string_view key, double absent) {
-    const std::string text(spec.Option(key));
-    return text.empty() ? absent : std::strtod(text.c_str(), nullptr);
-  };
-  if (number("step", 0) < std::sqrt(12.0) && number("error", 0) < 1 && number("rate", 1) >= 1) {
-    return {};
-  }
-  return "its errors are as large as the changes, so m would never come closer to the activation; "
-         "take a step below 3.46, an error below 1 or a rate of at least 1";
-}
-
-void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice* advice) {
-  if (spec.Option("dither") != "off") return;
-  AddAdvice("backward", spec,
-            "without dither rounding silences tokens smaller than a step and biases every sum; "
-            "leave out dither=off",
-            advice);
-}
-
-}  // namespace
-
-const CodecEntry& DitheredEntry() {
-  static constexpr CodecEntry kEntry{
-      .name = "dithered",
-      .usage = "dithered:step=N|rate=N|error=N[,channels=off|on][,dither=on|off]",
-      .keys = kKeys,
-      .device_form = true,
-      .make_plain = Make,
-      .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
-      .no_changes = NoChanges,
-      .host_only =
-          [](const CodecSpec& spec) {
-            return HasChannelScales(spec) || spec.Option("dither") == "off";
-          },
-      .unbiased = [](const CodecSpec& spec) { return spec.Option("dither") != "off"; },
-      .advise_backward = AdviseBackward,
-  };
-  return kEntry;
 }
 
 }  // namespace shoal::compression

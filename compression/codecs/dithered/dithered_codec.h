@@ -72,6 +72,15 @@ class DitheredCodec final : public PlainCodec {
   Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
                 std::span<const std::span<float>> samples) const override;
 
+  // Wider, as what it is.
+  std::shared_ptr<const DitheredCodec> Finer() const;
+  // Encode with a step of the caller's: 0, or at least the largest root of the tokens' energies
+  // over 2^22 - 3. `out` has room for any escapes (DitheredSectionBytesMax).
+  Result<std::size_t> EncodeWithStep(std::span<const std::span<const float>> samples,
+                                     SampleShape shape, std::span<const double> energies,
+                                     float step, const RandomKey& key, std::span<std::byte> out,
+                                     std::span<const std::span<float>> decoded) const;
+
   // What Encode and Decode do besides touching values. Energies are the tokens' sums of squares
   // (SumOfSquares) in order.
 
@@ -102,8 +111,6 @@ class DitheredCodec final : public PlainCodec {
   DitheredForm form_;
   std::string spec_;
 };
-
-const CodecEntry& DitheredEntry();
 
 }  // namespace shoal::compression
 

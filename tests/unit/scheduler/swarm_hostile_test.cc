@@ -290,8 +290,8 @@ TEST(SwarmHostileTest, ALossFarAboveTheRunsAndTheOtherPipelinesIsRefused) {
 }
 
 // Loss and norms of honest runs: a first phase of large gradients, warm-up, noise of small batches,
-// spikes, a loss that falls to nothing, and one that diverges tenfold. Sanitized programs, ten times
-// slower, try a tenth of the seeds.
+// spikes, a loss that falls to nothing, and one that diverges tenfold. Sanitized programs, ten
+// times slower, try a tenth of the seeds.
 #if defined(SHOAL_SANITIZED)
 constexpr std::uint64_t kHonestRuns = 5;
 #else

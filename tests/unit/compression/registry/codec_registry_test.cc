@@ -39,6 +39,7 @@ constexpr const char* kSpecs[] = {
     "topk:ratio=0.2,bits=8",
     "dithered:step=1",
     "dithered:step=1,channels=on",
+    "dithered:step=1,klt=4",
     "direct:bits=4,step=0.7",
     "dithered:step=1,dither=off",
     "shifted:bits=2",

@@ -1,4 +1,5 @@
 #include "compression/codecs/dithered/dithered_codec.h"
+#include "compression/codecs/dithered/dithered_entry.h"
 
 #include <Random123/philox.h>
 #include <gtest/gtest.h>

@@ -13,6 +13,7 @@
 
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/dithered/dithered_codec.h"
+#include "compression/codecs/dithered/dithered_entry.h"
 #include "compression/codecs/scaled/channel_scales.h"
 
 namespace shoal::compression {
