@@ -15,8 +15,9 @@ struct DemoOptions {
   std::uint32_t stages = 2;
   std::uint32_t pipelines = 2;
   std::string forward =
-      "aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on";
-  std::string backward = "dithered:step=0.48,channels=on";
+      "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+      "first_visit=dithered:step=0.1/klt=64/channels=on";
+  std::string backward = "dithered:step=0.4,klt=64,channels=on";
   std::string replica = "average";
   std::uint64_t steps = 200;
   std::string link = "100mbit";  // cap on each peer's upload and download; "off": none

@@ -82,6 +82,7 @@ const char* const kSpecs[] = {
     "aqsgd+zstd:bits=4,step=0.7,channels=on",
     "aqsgd:delta=dithered:step=1",
     "aqsgd:delta=dithered:step=0.7/channels=on",
+    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on",
     "aqsgd:delta=tiles:bits=2,first_visit=tiles:bits=4",
     "aqsgd:delta=topk:ratio=0.2/bits=8",
     "aqsgd:delta=lowrank:rank=16",
@@ -109,6 +110,36 @@ float Sum(std::span<const float> values) {
   return sum;
 }
 
+// Gaussian tokens with a mean square of about 1, three quarters of it in 32 directions that all of
+// them share.
+class DrawnTokens {
+ public:
+  DrawnTokens() : directions_(kDirections * kShape.hidden) {
+    for (std::size_t i = 0; i < directions_.size(); ++i) {
+      const auto k = static_cast<double>(i / kShape.hidden);
+      directions_[i] = normal_(random_) * static_cast<float>(std::sqrt(kFirst * std::pow(0.9, k)));
+    }
+  }
+  float Normal() { return normal_(random_); }
+  void Draw(std::span<float> token) {
+    for (float& value : token) value = 0.5F * Normal();
+    for (std::size_t k = 0; k < kDirections; ++k) {
+      const float along = Normal();
+      for (std::size_t c = 0; c < token.size(); ++c) {
+        token[c] += along * directions_[k * token.size() + c];
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kDirections = 32;
+  static constexpr double kFirst = 0.0777;  // of the energy; the next one has .9 of it, ...
+
+  std::mt19937 random_{1};
+  std::normal_distribution<float> normal_;
+  std::vector<float> directions_;
+};
+
 // Tokens of very different energy (a tenth of them hold about half), as gradients have; `earlier`
 // is what the sample was at its last visit, a tenth of it away.
 struct Input {
@@ -116,16 +147,18 @@ struct Input {
   std::vector<std::vector<float>> earlier;
 
   Input() {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
+    DrawnTokens drawn;
     std::vector<float> sample(kShape.values());
     std::vector<float> before(kShape.values());
+    std::vector<float> change(kShape.hidden);
     for (std::size_t t = 0; t < kShape.tokens; ++t) {
-      const float scale = std::exp(0.75F * normal(random));
+      const float scale = std::exp(0.75F * drawn.Normal());
+      const auto token = std::span(sample).subspan(t * kShape.hidden, kShape.hidden);
+      drawn.Draw(token);
+      drawn.Draw(change);
       for (std::size_t c = 0; c < kShape.hidden; ++c) {
-        const std::size_t i = t * kShape.hidden + c;
-        sample[i] = scale * normal(random);
-        before[i] = sample[i] + 0.1F * scale * normal(random);
+        token[c] *= scale;
+        before[t * kShape.hidden + c] = token[c] + 0.1F * scale * change[c];
       }
     }
     samples.assign(kSamples, sample);

@@ -272,9 +272,9 @@ def _boundaries(results, setup):
     last = run["boundaries"][-1]
 
     def over(what, form="{:.0f}"):
-        return ", ".join(form.format(boundary[what]) for boundary in last)
+        return "/".join(form.format(boundary[what]) for boundary in last)
 
-    return [f"Largest channel over median: {over('channelRatio')}. Largest token over median: "
+    return [f"Over the median, largest channel: {over('channelRatio')}; token: "
             f"{over('tokenRatio', '{:.1f}')}. Kurtosis: {over('kurtosis')}. Change of a token, "
             f"median: {over('changeMedian', '{:.3f}')}; 90th percentile: "
             f"{over('changeP90', '{:.3f}')}.", ""]

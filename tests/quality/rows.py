@@ -159,8 +159,9 @@ def frontier(setup, forward, name, step, seeds=(1,), **first):
 
 
 # What a run file without codecs gets (scheduler/config/run_config.h), from the first step on.
-DEFAULTS = ("aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on",
-            "dithered:step=0.48,channels=on")
+FIRST_VISIT = "dithered:step=0.1/klt=64/channels=on"
+DEFAULTS = (f"aqsgd:delta=dithered:step=0.6/klt=64/channels=on,first_visit={FIRST_VISIT}",
+            "dithered:step=0.4,klt=64,channels=on")
 
 
 def shaped_setups(setup):
@@ -169,7 +170,17 @@ def shaped_setups(setup):
 
 
 def defaults(setup, seeds=(1,), name="defaults of a run", **more):
-    return Row(setup, name, *DEFAULTS, seeds, first_visit="dithered:step=0.1/channels=on", **more)
+    return Row(setup, name, *DEFAULTS, seeds, first_visit=FIRST_VISIT, **more)
+
+
+# The same values as they are, with the steps that as many bits pay.
+UNTURNED = ("aqsgd:delta=dithered:step=0.65/channels=on,first_visit=dithered:step=0.1/channels=on",
+            "dithered:step=0.48,channels=on")
+
+
+def unturned(setup):
+    return Row(setup, "defaults without klt", *UNTURNED,
+               first_visit="dithered:step=0.1/channels=on")
 
 
 # As many bits without scales per channel.
@@ -190,14 +201,14 @@ def steps(setup):
                first_visit="direct+zstd:bits=6/channels=on")
 
 
-# Changes as few directions, with the defaults' first visits and gradients.
+# Changes as few directions alone.
 LOW_RANK_CHANGES = ("rank=16", "rank=8", "energy=0.98/factors=5")
 
 
 def low_rank_changes(setup, options):
     changes, first = f"lowrank:{options}/channels=on", "dithered:step=0.1/channels=on"
     return Row(setup, f"changes of low rank, {options.replace('/', ', ')}",
-               f"aqsgd:delta={changes},first_visit={first}", DEFAULTS[1], first_visit=first)
+               f"aqsgd:delta={changes},first_visit={first}", UNTURNED[1], first_visit=first)
 
 
 # The fewest bits within 1 % of fp32.
@@ -352,7 +363,7 @@ REPLICA = [
 SHAPED_ROWS = [
     row
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))
-    for row in (fp32(setup), defaults(setup), alike(setup), steps(setup))
+    for row in (fp32(setup), defaults(setup), unturned(setup), alike(setup), steps(setup))
 ]
 
 # Where nothing stands out, and where channels and first tokens do.

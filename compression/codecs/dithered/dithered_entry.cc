@@ -11,7 +11,7 @@
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/dithered/dithered_codec.h"
-#include "compression/codecs/klt/klt_codec.h"
+#include "compression/codecs/dithered/klt_codec.h"
 #include "compression/codecs/scaled/scaled_codec.h"
 
 namespace shoal::compression {

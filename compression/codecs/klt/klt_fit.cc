@@ -2,21 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "common/buffer.h"
 #include "compression/api/message_noise.h"
-#include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/codecs/low_rank/change_basis.h"
+#include "compression/simd/rough_products.h"
 
 namespace shoal::compression {
 namespace {
 
 constexpr std::uint32_t kSignStream = 17;
-// Directions are looked for in so many tokens, evenly spaced, or a few times their number.
-constexpr std::size_t kLookedMost = 1024;
-constexpr std::size_t kLookedPerDirection = 8;
+// A token of more than so many times the median energy counts as that.
+constexpr double kLoudToken = 16;
+// Evenly spaced tokens that are looked at: so many at least, or a few times the directions.
+constexpr std::size_t kLookedLeast = 512;
+constexpr std::size_t kLookedPerDirection = 12;
+// One in so many of them is not for finding directions, but for judging what these save: in the
+// tokens that it was found in, any direction seems to.
+constexpr std::size_t kJudgesOneIn = 4;
 // Of a vector, what rounding may be, relative to its norm. A direction loses twice the square of
 // it to the others.
 constexpr double kVectorError = 0.1;
@@ -24,34 +28,73 @@ constexpr double kVectorError = 0.1;
 constexpr double kBitsPerCode = 3.7;
 
 // Tokens in one piece, over the step; those far above the median count as if they were not.
-struct LookedTokens {
-  SampleShape shape;
-  Buffer values;
-  double energy = 0;
+class LookedTokens {
+ public:
+  LookedTokens(std::span<const std::span<const float>> samples, SampleShape shape,
+               std::span<const double> energies, float step, std::size_t most)
+      : samples_(samples), shape_(shape), energies_(energies), step_(step) {
+    std::vector<double> sorted(energies.begin(), energies.end());
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    if (*middle > 0) loudest_ = kLoudToken * *middle;
+    const std::size_t stride = (energies.size() + most - 1) / most;
+    std::vector<std::size_t> finders, judges;
+    for (std::size_t t = stride / 2, i = 0; t < energies.size(); t += stride, ++i) {
+      (i % kJudgesOneIn == kJudgesOneIn - 1 ? judges : finders).push_back(t);
+    }
+    finders_ = Take(finders);
+    judges_ = Take(judges);
+  }
+
+  struct Matrix {
+    SampleShape shape;
+    Buffer values;
+    double energy = 0;
+  };
+  const Matrix& finders() const { return finders_; }
+  const Matrix& judges() const { return judges_; }
+
+ private:
+  Matrix Take(std::span<const std::size_t> tokens) const {
+    Matrix taken;
+    taken.shape = {static_cast<std::uint32_t>(tokens.size()), shape_.hidden};
+    taken.values = Buffer(taken.shape.values() * sizeof(float));
+    float* to = taken.values.floats().data();
+    for (const std::size_t t : tokens) {
+      const double counted = std::min(energies_[t], loudest_);
+      const double root = counted == energies_[t] ? 1 : std::sqrt(counted / energies_[t]);
+      const double factor = root / step_;
+      const float* x = samples_[t / shape_.tokens].data() + t % shape_.tokens * shape_.hidden;
+      for (std::size_t h = 0; h < shape_.hidden; ++h) *to++ = static_cast<float>(x[h] * factor);
+      taken.energy += counted / step_ / step_;
+    }
+    return taken;
+  }
+
+  const std::span<const std::span<const float>> samples_;
+  const SampleShape shape_;
+  const std::span<const double> energies_;
+  const double step_;
+  double loudest_ = HUGE_VAL;
+  Matrix finders_, judges_;
 };
 
-LookedTokens LookAt(std::span<const std::span<const float>> samples, SampleShape shape,
-                    std::span<const double> energies, float step, std::size_t most) {
-  std::vector<double> sorted(energies.begin(), energies.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  const double loudest = *middle > 0 ? kTypicalEnergyMost * *middle : HUGE_VAL;
-  const std::size_t stride = (energies.size() + most - 1) / most;
-  LookedTokens looked;
-  looked.shape.hidden = shape.hidden;
-  looked.shape.tokens = static_cast<std::uint32_t>(energies.size() / stride);
-  looked.values = Buffer(looked.shape.values() * sizeof(float));
-  float* to = looked.values.floats().data();
-  for (std::size_t i = 0; i < looked.shape.tokens; ++i, to += shape.hidden) {
-    const std::size_t t = i * stride + stride / 2;
-    const double counted = std::min(energies[t], loudest);
-    const double root = counted == energies[t] ? 1 : std::sqrt(counted / energies[t]);
-    const double factor = root / static_cast<double>(step);
-    const float* x = samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden;
-    for (std::size_t h = 0; h < shape.hidden; ++h) to[h] = static_cast<float>(x[h] * factor);
-    looked.energy += counted / static_cast<double>(step) / static_cast<double>(step);
+// The energy of the judges along each direction.
+std::vector<double> JudgedEnergies(const LookedTokens::Matrix& judges, const ChangeBasis& found,
+                                   std::size_t rank) {
+  const std::size_t width = found.width, tokens = judges.shape.tokens;
+  std::vector<float> along(tokens * width);
+  RoughTimesFactor(judges.values.floats().data(), tokens, judges.shape.hidden, found.right.data(),
+                   width, along.data());
+  std::vector<double> energies(rank), norms(rank);
+  for (std::size_t i = 0; i < along.size(); ++i) {
+    if (i % width < rank) energies[i % width] += double{along[i]} * along[i];
   }
-  return looked;
+  for (std::size_t i = 0; i < found.right.size(); ++i) {
+    if (i % width < rank) norms[i % width] += double{found.right[i]} * found.right[i];
+  }
+  for (std::size_t k = 0; k < rank; ++k) energies[k] = norms[k] > 0 ? energies[k] / norms[k] : 0;
+  return energies;
 }
 
 // Bits of a dithered Gaussian value of this variance in steps, about (Zamir and Feder, 1992).
@@ -132,16 +175,19 @@ ReflectorCodes FitReflectors(std::span<const std::span<const float>> samples, Sa
   const std::size_t most =
       std::min<std::size_t>({rank_most, shape.hidden - 1, energies.size() / kLookedPerDirection});
   if (most == 0) return none;
-  const LookedTokens looked =
-      LookAt(samples, shape, energies, step, std::max(kLookedMost, kLookedPerDirection * most));
-  std::vector<float> signs(looked.shape.tokens);
+  const LookedTokens looked(samples, shape, energies, step,
+                            std::max(kLookedLeast, kLookedPerDirection * most));
+  const LookedTokens::Matrix& finders = looked.finders();
+  const LookedTokens::Matrix& judges = looked.judges();
+  std::vector<float> signs(finders.shape.tokens);
   FillUniform(key, kSignStream, 0, signs);
   for (float& sign : signs) sign = sign < 0.5F ? -1.0F : 1.0F;
-  const ChangeSketch sketch({looked.values.floats(), looked.shape, {}}, most, signs);
-  const auto found = std::span(sketch.energies());
-  const std::size_t rank = BestRank(found.first(std::min(most, found.size())), looked.energy,
-                                    looked.shape.tokens, energies.size(), shape.hidden);
-  return rank == 0 ? none : RoundReflectors(sketch.Leading(rank), rank, shape.hidden);
+  const ChangeSketch sketch({finders.values.floats(), finders.shape, {}}, most, signs);
+  const std::size_t found = std::min(most, sketch.energies().size());
+  const ChangeBasis directions = sketch.Leading(found);
+  const std::size_t rank = BestRank(JudgedEnergies(judges, directions, found), judges.energy,
+                                    judges.shape.tokens, energies.size(), shape.hidden);
+  return rank == 0 ? none : RoundReflectors(directions, rank, shape.hidden);
 }
 
 }  // namespace shoal::compression

@@ -1,7 +1,7 @@
 // Values turned onto their leading directions: the error of `dithered` in fewer bits, and that both
 // ends agree.
 
-#include "compression/codecs/klt/klt_codec.h"
+#include "compression/codecs/dithered/klt_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -155,6 +155,16 @@ TEST(KltCodecTest, LoudTokensDoNotChooseTheDirections) {
     std::fill_n(decoded[s].begin(), kShape.hidden, 0.0F);
   }
   EXPECT_LT(ErrorOf(quiet, decoded), 0.25);
+}
+
+// Its codes are at the limit, where turned values would be beyond it.
+TEST(KltCodecTest, ATokenOfMillionsOfStepsKeepsTheMessageAsItIs) {
+  Samples samples = Alike(8);
+  for (std::size_t h = 0; h < kShape.hidden; ++h) samples[1][h] *= 1e9F;
+  const auto codec = *TryMake("dithered:step=0.65,klt=16,channels=on");
+  const Message message = Encode(*codec, samples);
+  EXPECT_EQ(Decode(*codec, message.bytes, kSamples), message.decoded);
+  EXPECT_EQ(message.decoded, Encode(**TryMake("dithered:step=0.65,channels=on"), samples).decoded);
 }
 
 TEST(KltCodecTest, IsUnbiased) {

@@ -8,8 +8,8 @@
 // unbiased. State kept: none, each message brings its reflectors. Bytes on the wire: docs/WIRE.md,
 // "klt". Pure. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_CODECS_KLT_KLT_CODEC_H_
-#define SHOAL_COMPRESSION_CODECS_KLT_KLT_CODEC_H_
+#ifndef SHOAL_COMPRESSION_CODECS_DITHERED_KLT_CODEC_H_
+#define SHOAL_COMPRESSION_CODECS_DITHERED_KLT_CODEC_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -63,4 +63,4 @@ class KltCodec final : public PlainCodec {
 
 }  // namespace shoal::compression
 
-#endif  // SHOAL_COMPRESSION_CODECS_KLT_KLT_CODEC_H_
+#endif  // SHOAL_COMPRESSION_CODECS_DITHERED_KLT_CODEC_H_

@@ -1,6 +1,7 @@
-#include "compression/codecs/klt/klt_codec.h"
+#include "compression/codecs/dithered/klt_codec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ constexpr std::size_t kReflectorsAt = kSizesAt + 8;
 // Steps at which no product of decoded values and reflectors can leave the range of fp32: values
 // are below 2^23 steps, rows have up to 2^20 of them, and factors are below 2^7.
 constexpr float kStepLeast = 0x1p-60F, kStepMost = 0x1p50F;
+// Turning may raise a value by a millionth: tokens whose codes reach the limit stay as they are.
+constexpr double kTurnedCodeMost = kDitheredCodeMax / 2;
 
 PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
   PayloadHeader header;
@@ -154,7 +157,8 @@ Result<std::size_t> KltCodec::Encode(std::span<const std::span<const float>> sam
   SHOAL_ASSIGN_OR_RETURN(const float step, inner_->StepFor(energies, {}, shape.hidden, key));
   ReflectorCodes codes;
   codes.hidden = shape.hidden;
-  if (step >= kStepLeast && step <= kStepMost) {
+  const double loudest = std::sqrt(*std::max_element(energies.begin(), energies.end()));
+  if (step >= kStepLeast && step <= kStepMost && loudest <= kTurnedCodeMost * double{step}) {
     codes = FitReflectors(samples, shape, energies, step, rank_, key);
   }
   WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
