@@ -38,6 +38,10 @@ training goes on from there
 highest, how far the largest channel, the largest token and single values (kurtosis; 3 is Gaussian)
 stand out after the last epoch, and how much a token changes from epoch to epoch.
 
+**GPT-2 of 34 M.** 8 blocks of hidden 512, 8 heads, ids of GPT-2's BPE with its first 7,936 merges.
+The base learns WikiText-2 alone (1,000 steps, 6e-4), rows fine-tune it on 320 windows for 4 epochs
+(1e-4), from scratch at 6e-4. Losses are per token.
+
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
 the same of 128 windows after the last epoch, activations not compressed. *bits, run*: wire bits per
 value that crosses a boundary, forward and backward, all headers included (fp32: 64), over the whole
@@ -119,9 +123,8 @@ def _aligned(head, lines):
 
 
 def _markdown(head, lines):
-    rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
-            for line in [head, *lines]]
-    return [rows[0], "|" + "---|" * len(head), *rows[1:]]
+    rows = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in [head, *lines]]
+    return [rows[0], "|".join(["---"] * len(head)), *rows[1:]]
 
 
 def table(results):

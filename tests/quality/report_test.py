@@ -259,9 +259,9 @@ class ReportTest(unittest.TestCase):
             page = (Path(folder) / "README.md").read_text()
         self.assertIn("Over the median, largest channel: 46/63; token: 2.8/2.8.", page)
         self.assertIn("median: 0.009/0.009; 90th percentile: 0.018/0.018.", page)
-        self.assertIn("| row | train | held out | bits, run | last |", page)
+        self.assertIn("row | train | held out | bits, run | last", page)
         # 8 bits of (4000 + 375 + 4000 + 375 + 16) bytes for 2,000 values; then of 750 for 1,000.
-        self.assertIn("| defaults of a run | +20.00 | +0.00 | 35.06 | 6.00 |", page)
+        self.assertIn("defaults of a run | +20.00 | +0.00 | 35.06 | 6.00", page)
 
     def test_methods_of_pipelines_have_columns_of_their_own(self):
         text = report.table(replica_results())

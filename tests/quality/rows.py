@@ -201,6 +201,15 @@ def steps(setup):
                first_visit="direct+zstd:bits=6/channels=on")
 
 
+# The fewest bits, from the first step on; with scales per channel where some stand out.
+def fewest(setup, forward, backward, channels=False):
+    more = "/channels=on" if channels else ""
+    first = f"dithered:step=0.25/klt=64{more}"
+    return Row(setup, f"klt, dithered {forward} | {backward}" + (", channels" if channels else ""),
+               f"aqsgd:delta=dithered:step={forward}/klt=64{more},first_visit={first}",
+               f"dithered:step={backward},klt=64" + more.replace("/", ","), first_visit=first)
+
+
 # Changes as few directions alone.
 LOW_RANK_CHANGES = ("rank=16", "rank=8", "energy=0.98/factors=5")
 
@@ -366,6 +375,13 @@ SHAPED_ROWS = [
     for row in (fp32(setup), defaults(setup), unturned(setup), alike(setup), steps(setup))
 ]
 
+FEWEST_ROWS = [
+    fewest("4 stages, plain", 1.5, 1.0),
+    fewest("4 stages, both", 1.25, 0.85, channels=True),
+    fewest("8 stages, plain", 1.0, 0.7),
+    fewest("8 stages, both", 0.85, 0.6, channels=True),
+]
+
 # Where nothing stands out, and where channels and first tokens do.
 LOW_RANK_CHANGES_ROWS = [
     low_rank_changes(f"{setup}, {shape}", options)
@@ -398,4 +414,4 @@ LARGE_ROWS = [
 ]
 
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + GUARDED + DROPOUT
-        + LOW_RANK + SHAPED_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + REPLICA)
+        + LOW_RANK + SHAPED_ROWS + FEWEST_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + REPLICA)
