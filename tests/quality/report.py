@@ -228,9 +228,11 @@ def _missing(results):
         names = []
         for row in ROWS:
             seeds = [str(s) for s in row.seeds if s not in results.seeds(setup, row.name)]
-            if row.setup == setup and seeds:
+            if row.setup == setup and seeds and any(where == setup for where, _ in results.runs):
                 some = len(seeds) < len(row.seeds)
                 names.append(f"`{row.name}`" + (f" (seed {', '.join(seeds)})" if some else ""))
+        if not any(where == setup for where, _ in results.runs):
+            names.append("all")
         if names:
             setups.setdefault(", ".join(names), []).append(setup)
     if not setups:
