@@ -219,6 +219,6 @@ def checks(results):
             where == setup and name.startswith("klt, dithered") for where, name in results.runs)
         found = _frontier(results, setup, bits_of) if tried else None
         name = f" ({found[1]})" if found else ""
-        out.append(Check(f"{setup}: fewest bits within 1 %, {words}{name}", found and found[0], most,
-                         unit=" bits"))
+        out.append(Check(f"{setup}: fewest bits within 1 %, {words}{name}",
+                         found and found[0], most, unit=" bits"))
     return out + _differences(results)

@@ -240,7 +240,7 @@ class KeptRowsTest(unittest.TestCase):
             page = (Path(folder) / "README.md").read_text()
             self.assertIn("## Not measured", page)
             self.assertRegex(page, r"- 2 pipelines: .*`onebit` \(seed 2\)")
-            self.assertRegex(page, r"\n- [^:]*4 pipelines[^:]*: `fp32`")
+            self.assertRegex(page, r"\n- [^:]*4 pipelines[^:]*: all\n")
 
 
 class ReportTest(unittest.TestCase):
