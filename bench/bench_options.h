@@ -26,8 +26,8 @@ struct BenchArguments {
   std::uint32_t weight_parts = 6;
   std::string links = "10gbit,1gbit,500mbit,300mbit,100mbit,50mbit";
   std::string codecs =
-      "raw/raw,aqsgd:delta=dithered:step=0.65/channels=on/"
-      "dithered:step=0.48,channels=on";
+      "raw/raw,aqsgd:delta=dithered:step=0.6/klt=64/channels=on/"
+      "dithered:step=0.4,klt=64,channels=on";
   std::string schedules = "1f1b,zero-bubble";
   std::string rtt = "0ms";
   std::string step_limit;

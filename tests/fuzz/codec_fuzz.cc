@@ -69,7 +69,7 @@ constexpr const char* kSpecs[] = {
     "learned+rans:bits=2,bucket=3,levels=080050009000f000",
     "aqsgd:delta=lowrank:rank=2",
     "aqsgd:delta=lowrank:energy=0.9/factors=8/channels=on",
-    "dithered:step=1,klt=3",
+    "dithered:step=1,klt=3",  // klt_fuzz reaches what is behind its reflectors
     "aqsgd:delta=dithered:step=1/klt=2/channels=on,first_visit=dithered:error=0.1/klt=5"};
 
 // A canonical spec must be accepted again and name itself.

@@ -225,14 +225,13 @@ def _missing(results):
     """The rows that no run of the present rules has measured, by setup."""
     setups = {}  # by what is missing of them
     for setup in dict.fromkeys(row.setup for row in ROWS):
-        names = []
-        for row in ROWS:
+        measured = any(where == setup for where, _ in results.runs)
+        names = [] if measured else ["all"]
+        for row in ROWS if measured else ():
             seeds = [str(s) for s in row.seeds if s not in results.seeds(setup, row.name)]
-            if row.setup == setup and seeds and any(where == setup for where, _ in results.runs):
+            if row.setup == setup and seeds:
                 some = len(seeds) < len(row.seeds)
                 names.append(f"`{row.name}`" + (f" (seed {', '.join(seeds)})" if some else ""))
-        if not any(where == setup for where, _ in results.runs):
-            names.append("all")
         if names:
             setups.setdefault(", ".join(names), []).append(setup)
     if not setups:

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
+#include "compression/api/typical_energy.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/dithered/dither_channels.h"
 #include "compression/codecs/dithered/dither_steering.h"
@@ -42,12 +43,9 @@ std::string SpecOf(DitherGoal goal, double value) {
 }
 
 double TypicalTotal(std::span<const double> energies) {
-  std::vector<double> sorted(energies.begin(), energies.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  const double most = kTypicalEnergyMost * *middle;
+  const double most = TypicalEnergyMost(energies);
   double total = 0;
-  for (const double energy : energies) total += most == 0 ? energy : std::min(energy, most);
+  for (const double energy : energies) total += std::min(energy, most);
   return total;
 }
 

@@ -33,13 +33,10 @@ enum class DitherGoal : std::uint8_t {
 
 struct DitheredForm {
   // The step follows the rms of all tokens as they are: right for gradients, whose energy lies in
-  // few tokens. If `typical`, a token of more than kTypicalEnergyMost times the median energy
-  // counts as that.
+  // few tokens. If `typical`, a token counts up to TypicalEnergyMost.
   bool typical = false;
   bool dithered = true;  // else values are rounded to the nearest, which is faster and biased
 };
-// A first token of a language model may hold thousands of times the energy of the others.
-inline constexpr double kTypicalEnergyMost = 16;
 
 inline constexpr double kDitherStepMin = 0x1p-4;
 inline constexpr double kDitherStepMax = 16;

@@ -1,12 +1,11 @@
 // KltCodec: turns a message's tokens onto their leading directions before they are rounded
 // (docs/algorithms/klt.md).
 //
-// Tokens of a message share directions: of activations, of their changes and of gradients alike, 16
-// of 128 hold 55 to 75 % of the energy. One step for all values of an orthogonal transform costs
-// the fewest bits for its error (Goyal, "Theoretical foundations of transform coding", IEEE Signal
-// Processing Magazine 18, 2001), and that error is as it would be without: uniform per value,
-// unbiased. State kept: none, each message brings its reflectors. Bytes on the wire: docs/WIRE.md,
-// "klt". Pure. Thread: any.
+// Tokens of a message share directions, those of changes and of gradients alike. One step for all
+// values of an orthogonal transform costs the fewest bits for its error (Goyal, "Theoretical
+// foundations of transform coding", IEEE Signal Processing Magazine 18, 2001), and that error is as
+// it would be without: uniform per value, unbiased. State kept: none, each message brings its
+// reflectors. Bytes on the wire: docs/WIRE.md, "klt". Pure. Thread: any.
 
 #ifndef SHOAL_COMPRESSION_CODECS_DITHERED_KLT_CODEC_H_
 #define SHOAL_COMPRESSION_CODECS_DITHERED_KLT_CODEC_H_

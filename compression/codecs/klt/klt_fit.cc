@@ -5,16 +5,15 @@
 #include <vector>
 
 #include "common/buffer.h"
-#include "compression/api/message_noise.h"
+#include "compression/api/typical_energy.h"
 #include "compression/codecs/low_rank/change_basis.h"
+#include "compression/simd/low_rank_kernels.h"
 #include "compression/simd/rough_products.h"
 
 namespace shoal::compression {
 namespace {
 
 constexpr std::uint32_t kSignStream = 17;
-// A token of more than so many times the median energy counts as that.
-constexpr double kLoudToken = 16;
 // Evenly spaced tokens that are looked at: so many at least, or a few times the directions.
 constexpr std::size_t kLookedLeast = 512;
 constexpr std::size_t kLookedPerDirection = 12;
@@ -32,11 +31,11 @@ class LookedTokens {
  public:
   LookedTokens(std::span<const std::span<const float>> samples, SampleShape shape,
                std::span<const double> energies, float step, std::size_t most)
-      : samples_(samples), shape_(shape), energies_(energies), step_(step) {
-    std::vector<double> sorted(energies.begin(), energies.end());
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    if (*middle > 0) loudest_ = kLoudToken * *middle;
+      : samples_(samples),
+        shape_(shape),
+        energies_(energies),
+        step_(step),
+        loudest_(TypicalEnergyMost(energies)) {
     const std::size_t stride = (energies.size() + most - 1) / most;
     std::vector<std::size_t> finders, judges;
     for (std::size_t t = stride / 2, i = 0; t < energies.size(); t += stride, ++i) {
@@ -75,7 +74,7 @@ class LookedTokens {
   const SampleShape shape_;
   const std::span<const double> energies_;
   const double step_;
-  double loudest_ = HUGE_VAL;
+  const double loudest_;
   Matrix finders_, judges_;
 };
 
@@ -123,17 +122,6 @@ std::size_t BestRank(std::span<const double> directions, double energy, std::siz
   return rank;
 }
 
-// x becomes H x for the reflection of vector v, of which only positions from `first` on are not 0.
-void Reflect(std::span<const double> v, std::size_t first, std::span<double> x) {
-  double along = 0, norm = 0;
-  for (std::size_t h = first; h < v.size(); ++h) {
-    along += v[h] * x[h];
-    norm += v[h] * v[h];
-  }
-  const double factor = 2 * along / norm;
-  for (std::size_t h = first; h < v.size(); ++h) x[h] -= factor * v[h];
-}
-
 // Reflectors that turn column k of `directions` onto position k. Each is chosen behind the rounded
 // ones before it, so that their errors do not add up.
 ReflectorCodes RoundReflectors(const ChangeBasis& directions, std::size_t rank,
@@ -146,10 +134,13 @@ ReflectorCodes RoundReflectors(const ChangeBasis& directions, std::size_t rank,
       std::clamp(static_cast<int>(std::lround(-std::log2(unit))), 0, kReflectorExponentMost);
   made.codes.resize(rank * hidden);
   std::vector<std::vector<double>> vectors;
-  std::vector<double> x(hidden);
+  std::vector<double> norms, x(hidden);
   for (std::size_t k = 0; k < rank; ++k) {
     for (std::size_t h = 0; h < hidden; ++h) x[h] = directions.right[h * directions.width + k];
-    for (std::size_t i = 0; i < k; ++i) Reflect(vectors[i], i, x);
+    for (std::size_t i = 0; i < k; ++i) {
+      const double* v = vectors[i].data();
+      SubtractScaled(v, 2 * Dot(v, x.data(), hidden) / norms[i], hidden, x.data());
+    }
     double norm = 0;
     for (std::size_t h = k; h < hidden; ++h) norm += x[h] * x[h];
     const double pivot = x[k] + std::copysign(std::sqrt(norm), x[k]);
@@ -161,6 +152,7 @@ ReflectorCodes RoundReflectors(const ChangeBasis& directions, std::size_t rank,
       made.codes[k * hidden + h] = static_cast<std::int8_t>(code);
       v[h] = std::ldexp(code, -made.exponent);
     }
+    norms.push_back(Dot(v.data(), v.data(), hidden));
   }
   return made;
 }
@@ -179,9 +171,7 @@ ReflectorCodes FitReflectors(std::span<const std::span<const float>> samples, Sa
                             std::max(kLookedLeast, kLookedPerDirection * most));
   const LookedTokens::Matrix& finders = looked.finders();
   const LookedTokens::Matrix& judges = looked.judges();
-  std::vector<float> signs(finders.shape.tokens);
-  FillUniform(key, kSignStream, 0, signs);
-  for (float& sign : signs) sign = sign < 0.5F ? -1.0F : 1.0F;
+  const auto signs = RandomSigns(key, kSignStream, finders.shape.tokens);
   const ChangeSketch sketch({finders.values.floats(), finders.shape, {}}, most, signs);
   const std::size_t found = std::min(most, sketch.energies().size());
   const ChangeBasis directions = sketch.Leading(found);

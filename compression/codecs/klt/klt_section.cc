@@ -12,7 +12,7 @@ namespace shoal::compression {
 namespace {
 
 constexpr std::size_t kHeadBytes = 4;  // u16 rank, u8 exponent, u8 bits of a code
-constexpr int kCodeBitsMax = 8;
+constexpr int kReflectorBitsMax = 8;
 
 // Visits the codes that count, in the order in which they are sent.
 template <typename Codes, typename Visit>
@@ -26,7 +26,7 @@ void ForEachCode(Codes& codes, Visit visit) {
 
 std::size_t ReflectorBytesMax(std::size_t rank, std::uint32_t hidden) {
   return kHeadBytes +
-         SymbolBytesMax(EntropyCoder::kRans, ReflectorCodeCount(rank, hidden), kCodeBitsMax);
+         SymbolBytesMax(EntropyCoder::kRans, ReflectorCodeCount(rank, hidden), kReflectorBitsMax);
 }
 
 std::size_t WriteReflectors(const ReflectorCodes& codes, std::span<std::byte> out) {
@@ -61,7 +61,7 @@ Result<ReflectorCodes> ReadReflectors(std::span<const std::byte> in, std::size_t
   if (codes.rank == 0 || codes.rank > rank_most || codes.rank >= hidden) {
     return wrong("the message has more reflectors than its spec allows");
   }
-  if (byte(2) > kReflectorExponentMost || byte(3) < 1 || byte(3) > kCodeBitsMax) {
+  if (byte(2) > kReflectorExponentMost || byte(3) < 1 || byte(3) > kReflectorBitsMax) {
     return wrong("the scale of the reflectors is broken");
   }
   codes.exponent = static_cast<int>(byte(2));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compression/api/message_noise.h"
 #include "compression/simd/low_rank_kernels.h"
 #include "compression/simd/rough_products.h"
 #include "compression/simd/vector_kernels.h"
@@ -48,6 +49,13 @@ void ScaleRows(std::span<const float> factors, std::size_t width, std::span<floa
 }
 
 }  // namespace
+
+std::vector<float> RandomSigns(const RandomKey& key, std::uint32_t stream, std::size_t count) {
+  std::vector<float> signs(count);
+  FillUniform(key, stream, 0, signs);
+  for (float& sign : signs) sign = sign < 0.5F ? -1.0F : 1.0F;
+  return signs;
+}
 
 ChangeSketch::ChangeSketch(const ScaledChange& change, std::size_t rank,
                            std::span<const float> signs)

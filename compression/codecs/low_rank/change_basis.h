@@ -24,6 +24,9 @@ namespace shoal::compression {
 // Sums beyond the directions that are wanted, without which the last of these are missed.
 inline constexpr std::size_t kSketchMore = 8;
 
+// 1 or -1 for each of `count` tokens, drawn by counter from `stream` of a message.
+std::vector<float> RandomSigns(const RandomKey& key, std::uint32_t stream, std::size_t count);
+
 // A change whose rows are multiplied by `token_factors`, powers of two; empty: by 1. Magnitudes are
 // below 2^41.
 struct ScaledChange {
@@ -41,7 +44,7 @@ struct ChangeBasis {
 
 class ChangeSketch {
  public:
-  // For `rank` directions at most. `signs`: 1 or -1 for each token.
+  // For `rank` directions at most. `signs`: RandomSigns of the tokens.
   ChangeSketch(const ScaledChange& change, std::size_t rank, std::span<const float> signs);
 
   // Squares of the norms of the right columns, largest first.

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/buffer.h"
-#include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
+#include "compression/api/typical_energy.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/low_rank/change_basis.h"
 #include "compression/codecs/low_rank/change_section.h"
@@ -31,8 +31,6 @@ constexpr double kTokenEnergyMax = 0x1p236;
 constexpr int kZeroBelow = -80;
 // Within these exponents of its largest token's norm the products of a sample need no scaling.
 constexpr int kPlainExponent = 40;
-// A token of more than so many times its sample's median energy is scaled down to the median.
-constexpr double kLoudToken = 16;
 // Columns to look for when the sample before needed so many, beyond those.
 constexpr std::size_t kGuessMore = 4;
 
@@ -60,31 +58,27 @@ struct Measured {
   int exponent = 0;          // of the largest token's norm
 };
 
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 Measured Measure(std::span<const float> x, SampleShape shape) {
   Measured made;
   for (std::size_t t = 0; t < shape.tokens; ++t) {
     made.token_energies.push_back(SumOfSquares(x.data() + t * shape.hidden, shape.hidden));
   }
-  const double median = MedianOf(made.token_energies);
+  // A token beyond that is scaled down to the median.
+  const double most = TypicalEnergyMost(made.token_energies);
+  const double median = most / kTypicalEnergyMost;
   made.token_exponents.resize(shape.tokens);
   for (std::size_t t = 0; t < shape.tokens; ++t) {
     const double energy = made.token_energies[t];
     int exponent = 0;
-    if (median > 0 && energy > kLoudToken * median) {
+    if (energy > most) {
       exponent = std::min(std::ilogb(energy / median) / 2, kTokenExponentMost);
     }
     made.token_exponents[t] = static_cast<std::uint8_t>(exponent);
     made.energy += energy;
     made.scaled_energy += std::ldexp(energy, -2 * exponent);
   }
-  const double most = *std::max_element(made.token_energies.begin(), made.token_energies.end());
-  made.exponent = most == 0 ? kZeroBelow - 1 : std::ilogb(most) / 2;
+  const double largest = *std::max_element(made.token_energies.begin(), made.token_energies.end());
+  made.exponent = largest == 0 ? kZeroBelow - 1 : std::ilogb(largest) / 2;
   return made;
 }
 
@@ -109,11 +103,8 @@ class Coder {
         shape_(shape),
         most_(RankFor({shape.tokens, shape.hidden}, options.rank)),
         guess_(most_),
-        signs_(shape.tokens),
-        decoded_(shape.values() * sizeof(float)) {
-    FillUniform(key, kSignStream, 0, signs_);
-    for (float& sign : signs_) sign = sign < 0.5F ? -1.0F : 1.0F;
-  }
+        signs_(RandomSigns(key, kSignStream, shape.tokens)),
+        decoded_(shape.values() * sizeof(float)) {}
 
   // The factors of a sample, of rank 0 if there are none that leave less than all of it; and
   // decoded() is what they decode to.
