@@ -32,8 +32,7 @@ Result<std::uint32_t> KltOption(const CodecSpec& spec, DitherGoal goal) {
   if (spec.Option("klt").empty()) return std::uint32_t{0};
   if (goal == DitherGoal::kRate) {
     return SpecError(spec,
-                     "klt= goes with step= or error=, for what rate= knows of the bits is "
-                     "that of values as they are");
+                     "klt= takes step= or error=; rate= cannot tell the bits of turned values");
   }
   return NumberOption(spec, "klt", 1, kKltRankMax, 1);
 }
