@@ -22,7 +22,7 @@ constexpr std::size_t kReflectorsAt = kSizesAt + 8;
 // are below 2^23 steps, rows have up to 2^20 of them, and factors are below 2^7.
 constexpr float kStepLeast = 0x1p-60F, kStepMost = 0x1p50F;
 // Turning may raise a value by a millionth: tokens whose codes reach the limit stay as they are.
-constexpr double kTurnedCodeMost = kDitheredCodeMax / 2;
+constexpr double kTurnedCodeMost = kDitheredCodeMax / 2.0;
 
 PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
   PayloadHeader header;
