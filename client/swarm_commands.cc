@@ -6,6 +6,9 @@
 
 #include <filesystem>
 #include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "client/commands.h"
 #include "client/paths.h"
@@ -20,6 +23,8 @@
 namespace shoal::client {
 namespace {
 
+namespace fs = std::filesystem;
+
 // An export copies the whole model; other commands answer at once.
 constexpr Duration kCommandTimeout = std::chrono::minutes(10);
 constexpr Duration kStatusTimeout = std::chrono::seconds(5);
@@ -33,6 +38,32 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                                                "; start it with `shoal-scheduler --config " +
                                                target.directory + "/run.toml`");
 }
+
+// Makes a folder with its parents; those that are empty at the end are removed again, so that a
+// refused command leaves nothing.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string path) : path_(std::move(path)) {
+    std::error_code error;
+    for (fs::path at = path_; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+      made_.push_back(at);
+    }
+  }
+  ~NewFolder() {
+    std::error_code error;
+    for (const fs::path& at : made_) {
+      if (!fs::is_empty(at, error) || error || !fs::remove(at, error)) return;
+    }
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  Status Make() const { return MakeDirectories(path_, 0700); }
+
+ private:
+  const std::string path_;
+  std::vector<fs::path> made_;  // the deepest first
+};
 
 // How much m the run will keep, against this disk, and what its pipelines' exchange takes. Where
 // the model or the data cannot be read the scheduler has said so, and its exit code is set.
@@ -58,7 +89,7 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   std::error_code error;
   const std::string directory = AbsolutePath(options.directory);
   const std::string path = directory + "/run.toml";
-  if (std::filesystem::exists(path, error)) {
+  if (fs::exists(path, error)) {
     return Fail(AlreadyExists(path + " exists already; choose another --dir, or edit that file"));
   }
   if (const auto link = ParseRate(options.link); !link.ok() || link->value == 0) {
@@ -72,7 +103,8 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   }
   const Result<std::string> program = FindProgram("shoal-scheduler");
   if (!program.ok()) return Fail(program.status());
-  if (Status status = MakeDirectories(directory, 0700); !status.ok()) return Fail(status);
+  const NewFolder folder(directory);
+  if (Status status = folder.Make(); !status.ok()) return Fail(status);
   RunFile file;
   file.name = options.name;
   file.model = AbsolutePath(options.model);
@@ -94,7 +126,7 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
       RunAndCapture({*program, "--config", draft, "--print-config"}, kConfigBytesMax);
   const bool right = checked.ok() && checked->exit_code == 0;
   const auto size = right ? SizeOfRun(*program, draft, directory, options) : checked;
-  std::filesystem::remove(draft, error);
+  fs::remove(draft, error);
   if (!size.ok()) return Fail(size.status());
   if (size->exit_code != 0) return static_cast<ExitCode>(size->exit_code);
   status = WriteFileAtomic(path, checked->output, 0600);

@@ -260,7 +260,7 @@ class SettingsTest(harness.SwarmTest):
                 done = refused("shoal", *arguments[:-3], self.folder / "other", "--stages", 2,
                                flag, value)
                 self.assert_refused(done, BAD_CONFIG, *patterns)
-                self.assertFalse((self.folder / "other/run.toml").exists())
+                self.assertFalse((self.folder / "other").exists())
 
     def test_swarm_init_takes_relative_folders(self):
         for given in ("run", "sub/x", "other/", "./dot"):
@@ -278,11 +278,19 @@ class SettingsTest(harness.SwarmTest):
         for model, data, *patterns in cases:
             with self.subTest(model=model, data=data):
                 done = refused("shoal", "swarm", "init", "--stages", 2, "--dir",
-                               self.folder / "run", "--model", self.folder / model, "--data",
+                               self.folder / "new/run", "--model", self.folder / model, "--data",
                                self.folder / data)
                 self.assert_refused(done, BAD_CONFIG, *patterns)
                 self.assertEqual(done.stdout, "")
-                self.assertEqual(snapshot(self.folder / "run"), {})
+                self.assertFalse((self.folder / "new").exists())
+
+    def test_swarm_init_keeps_a_folder_that_was_there(self):
+        (self.folder / "run").mkdir()
+        done = refused("shoal", "swarm", "init", "--stages", 2, "--dir", self.folder / "run/new",
+                       "--model", self.folder / "none", "--data", harness.data())
+        self.assert_refused(done, BAD_CONFIG, "none is no folder")
+        self.assertEqual(snapshot(self.folder), {})
+        self.assertTrue((self.folder / "run").is_dir())
 
     def test_swarm_init_refuses_data_that_do_not_fit_the_model(self):
         arguments = ("swarm", "init", "--stages", 2, "--dir", self.folder / "run", "--model",
@@ -294,7 +302,7 @@ class SettingsTest(harness.SwarmTest):
                 done = refused("shoal", *arguments, "--data", data, *extra)
                 self.assert_refused(done, BAD_CONFIG, *patterns)
                 self.assertEqual(done.stdout, "")
-                self.assertFalse((self.folder / "run/run.toml").exists())
+                self.assertFalse((self.folder / "run").exists())
 
     def test_a_demo_is_refused_before_it_begins_and_leaves_nothing(self):
         for flag, value, *patterns in (("--replica", "qadam:bits=99", "bits=1 to bits=32"),
