@@ -222,23 +222,21 @@ def _machines(results, machine):
 
 
 def _missing(results):
-    """The rows that no run of the present rules has measured, by setup."""
+    """How many rows, with all of their seeds, no run of the present rules has measured yet."""
     setups = {}  # by what is missing of them
     for setup in dict.fromkeys(row.setup for row in ROWS):
-        measured = any(where == setup for where, _ in results.runs)
-        names = [] if measured else ["all"]
-        for row in ROWS if measured else ():
-            seeds = [str(s) for s in row.seeds if s not in results.seeds(setup, row.name)]
-            if row.setup == setup and seeds:
-                some = len(seeds) < len(row.seeds)
-                names.append(f"`{row.name}`" + (f" (seed {', '.join(seeds)})" if some else ""))
-        if names:
-            setups.setdefault(", ".join(names), []).append(setup)
+        rows = [row for row in ROWS if row.setup == setup]
+        missing = [row for row in rows if not set(row.seeds) <= set(results.seeds(setup, row.name))]
+        if missing:
+            measured = any(where == setup for where, _ in results.runs)
+            share = f"{len(missing)} of {len(rows)}" if measured else "all"
+            setups.setdefault(share, []).append(setup)
     if not setups:
         return []
-    lines = [f"- {'; '.join(alike)}: {names}" for names, alike in setups.items()]
-    return ["## Not measured", "", "No run of the present rules has measured these rows yet; "
-            "figures that an older version of a method gave are not shown.", "", *lines, ""]
+    lines = [f"- {'; '.join(alike)}: {share}" for share, alike in setups.items()]
+    return ["## Not measured", "", "Rows of which no run of the present rules has measured all seeds; "
+            "`./x bench quality --list` names all rows, `rows.csv` those that are measured.", "",
+            *lines, ""]
 
 
 def _write_csv(path, lines):
