@@ -101,6 +101,8 @@ def check_own_include(tree, path, line, header):
         tree.report(path, line, f"layering: {module}/ must not include {target}/ ({header})")
     elif module in rules.INTERFACES_ONLY and rules.TECHNOLOGY_HEADER.search(header):
         tree.report(path, line, f"layering: {module}/ sees interfaces only, not {header}")
+    elif os.path.dirname(header) in rules.INNER_ROOMS:
+        tree.report(path, line, f"layering: only {target}/ includes {os.path.dirname(header)}/")
 
 
 def third_party_of(header):
@@ -116,6 +118,8 @@ def check_foreign_include(tree, path, line, header):
     name, where = third_party_of(header)
     is_header = path.endswith(".h") and not path.endswith("-inl.h")
     if name is not None:
+        if is_header and rules.INNER_ROOMS.get(os.path.dirname(path)) == name:
+            return
         if is_header:
             tree.report(path, line, f"module headers are std only, not {name} (<{header}>)")
         elif not re.match(where, path):
@@ -331,7 +335,7 @@ def check_dead_files(tree):
 LOCKS_PAGE = "docs/THREADS.md"
 LOCK = re.compile(r"^\s*(?:mutable\s+|static\s+)*Mutex\s+(\w+)[^;()]*;", re.M)
 FOREIGN_LOCK = re.compile(r"\bstd::(?:\w+_)?mutex\b|\bpthread_mutex_t\b|\babsl::Mutex\b")
-LOCK_ROW = re.compile(r"^\| `([\w.]+)` \| `(\w+)` \|", re.M)
+LOCK_ROW = re.compile(r"^(?:\| )?`([\w.]+)` \| `(\w+)` \|", re.M)
 
 
 def check_locks(tree):

@@ -234,9 +234,9 @@ def _missing(results):
     if not setups:
         return []
     lines = [f"- {'; '.join(alike)}: {share}" for share, alike in setups.items()]
-    return ["## Not measured", "", "Rows of which no run of the present rules has measured all seeds; "
-            "`./x bench quality --list` names all rows, `rows.csv` those that are measured.", "",
-            *lines, ""]
+    return ["## Not measured", "", "Rows of which no run of the present rules has measured all "
+            "seeds; `./x bench quality --list` names all rows, `rows.csv` those that are measured.",
+            "", *lines, ""]
 
 
 def _write_csv(path, lines):
