@@ -113,13 +113,14 @@ function(shoal_unity target)
   endif()
 endfunction()
 
-# shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ... [COLD])
+# shoal_library(name SRCS ... HDRS ... DEPS ... PRIVATE_DEPS ... [INNER_HDRS ...] [COLD])
+# INNER_HDRS may include what PRIVATE_DEPS bring; nobody else includes them.
 # The target all_verify_interface_header_sets compiles each header alone that has no source of its
 # name. The others are the first include of that source. What precompiled headers hide of both, names
 # of std without their header, the linter finds.
 function(shoal_library name)
-  cmake_parse_arguments(ARG "COLD" "" "SRCS;HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(shoal_${name} STATIC ${ARG_SRCS})
+  cmake_parse_arguments(ARG "COLD" "" "SRCS;HDRS;INNER_HDRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(shoal_${name} STATIC ${ARG_SRCS} ${ARG_INNER_HDRS})
   add_library(shoal::${name} ALIAS shoal_${name})
   set(without_source ${ARG_HDRS})
   string(REGEX REPLACE "\\.cc" ".h" with_source "${ARG_SRCS}")

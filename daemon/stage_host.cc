@@ -11,6 +11,7 @@
 #include "daemon/stage_messages.h"
 #include "daemon/stage_setup.h"
 #include "dataset/prepared_data.h"
+#include "model/families/family.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
 #include "replica/methods/replica_method.h"
@@ -133,15 +134,15 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
       [loaded = std::move(loaded), options = std::move(*options),
        json = plan_.config().model_config_json(),
        synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
-        SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
-                               storage::ParseModelConfig(json, "the run's config.json"));
+        SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec spec,
+                               model::ParseModelSpec(json, "the run's config.json"));
         if (synthetic) {
           auto meter = std::make_shared<model::SyntheticMeter>();
           loaded->meter = meter;
           SHOAL_ASSIGN_OR_RETURN(loaded->model,
-                                 model::NewSyntheticStage(config, options, *synthetic, meter));
+                                 model::NewSyntheticStage(spec, options, *synthetic, meter));
         } else {
-          SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchGpt2Stage(config, options));
+          SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchStage(spec, options));
         }
         SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
         return loaded;
@@ -159,9 +160,8 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
 Status StageHost::StartRunner() {
   SHOAL_ASSIGN_OR_RETURN(
       const pipeline::RunnerConfig config,
-      RunnerConfigOf(plan_, own_, loaded_->model->config().hidden, *resources_.config));
-  SHOAL_RETURN_IF_ERROR(
-      CheckData(config, loaded_->data.get(), loaded_->model->config().vocabulary));
+      RunnerConfigOf(plan_, own_, loaded_->model->spec().hidden, *resources_.config));
+  SHOAL_RETURN_IF_ERROR(CheckData(config, loaded_->data.get(), loaded_->model->spec().vocabulary));
   SHOAL_ASSIGN_OR_RETURN(budget_, BudgetOf(config, plan_.config(), *resources_.config));
   const model::StageModel& model = *loaded_->model;
   budget_.state_bytes = model.StateBytes();
@@ -178,7 +178,7 @@ Status StageHost::StartRunner() {
   dependencies.mediator = this;
   SHOAL_ASSIGN_OR_RETURN(runner_, pipeline::NewStageRunner(config, dependencies));
   owner_->OnStageState(PeerState::kSyncing, "connecting to neighbours");
-  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->config().tied_head));
+  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->spec().tied_head()));
   return Status::Ok();
 }
 

@@ -17,7 +17,6 @@
 namespace shoal::model {
 namespace {
 
-constexpr char kEmbedding[] = "wte.weight";
 // Values one thread handles at a time; fixed, so that sums do not depend on the thread count.
 constexpr std::size_t kBlockValues = std::size_t{1} << 16;
 
@@ -36,14 +35,14 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
 }
 
 // The parts a stage hosts, out of all parts of the model.
-std::vector<std::string> PartsOf(const storage::ModelConfig& config, const StageRange& range) {
-  const std::vector<std::string> all = storage::PartNames(config);
-  SHOAL_CHECK(all.size() == std::size_t{config.layers} + 2);
+std::vector<std::string> PartsOf(const ModelSpec& spec, const StageRange& range) {
+  const std::vector<std::string> all = spec.PartNames();
+  SHOAL_CHECK(all.size() == std::size_t{spec.layers()} + 2);
   std::vector<std::string> parts;
   if (range.first_layer == 0) parts.push_back(all.front());
   parts.insert(parts.end(), all.begin() + 1 + range.first_layer,
                all.begin() + 1 + range.last_layer);
-  if (range.last_layer == config.layers) parts.push_back(all.back());
+  if (range.last_layer == spec.layers()) parts.push_back(all.back());
   return parts;
 }
 
@@ -167,10 +166,14 @@ struct FlatParameters::Tensors {
   }
 };
 
-FlatParameters::FlatParameters(const storage::ModelConfig& config, const StageRange& range,
+FlatParameters::FlatParameters(const ModelSpec& spec, const StageRange& range,
                                const std::string& device, bool bf16, ZeroMode held)
-    : device_(device), bf16_(bf16), held_(held), tensors_(std::make_unique<Tensors>()) {
-  for (const std::string& part : PartsOf(config, range)) AddPart(config, part);
+    : device_(device),
+      bf16_(bf16),
+      held_(held),
+      alone_(spec.embedding.tokens.weight),
+      tensors_(std::make_unique<Tensors>()) {
+  for (const std::string& part : PartsOf(spec, range)) AddPart(spec, part);
   if (held == ZeroMode::kZero3) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
       MakeBlock(units_[unit].first, units_[unit].values);
@@ -226,8 +229,8 @@ std::uint64_t FlatParameters::bytes() const {
 
 void FlatParameters::AddToUnits(const std::string& part, const ParameterEntry& entry) {
   // By itself: two places of a model may need it, and first and last stages agree on it.
-  const bool alone = entry.name == kEmbedding;
-  const bool behind = !units_.empty() && units_.back().name == kEmbedding;
+  const bool alone = entry.name == alone_;
+  const bool behind = !units_.empty() && units_.back().name == alone_;
   if (units_.empty() || alone || behind || units_.back().name != part) {
     units_.push_back({alone ? entry.name : part, entry.offset, 0});
   }
@@ -266,9 +269,10 @@ bool FlatParameters::Holds(StateVector which, std::size_t first, std::size_t cou
   return true;
 }
 
-void FlatParameters::AddPart(const storage::ModelConfig& config, const std::string& part) {
+void FlatParameters::AddPart(const ModelSpec& spec, const std::string& part) {
   StagePart added{part, {}};
-  for (const auto& [name, shape] : storage::PartShapes(config, part)) {
+  for (const auto& [name, tensor] : spec.PartTensors(part)) {
+    const std::vector<std::int64_t>& shape = tensor.shape;
     const auto is_it = [&wanted = name](const ParameterEntry& entry) {
       return entry.name == wanted;
     };

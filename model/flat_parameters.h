@@ -30,7 +30,7 @@ namespace shoal::model {
 inline constexpr std::array<std::string_view, 2> kMomentSuffixes = {".exp_avg", ".exp_avg_sq"};
 
 struct ParameterEntry {
-  std::string name;  // canonical, e.g. "h.0.attn.c_attn.weight"
+  std::string name;  // canonical, as "h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;
   std::size_t offset = 0;  // in values
   std::size_t size = 0;
@@ -39,7 +39,7 @@ struct ParameterEntry {
 
 struct StagePart {
   std::string name;                  // "embedding", "layer.0", "head", ...
-  std::vector<std::size_t> entries;  // indices; a tied wte appears in both of its parts
+  std::vector<std::size_t> entries;  // indices; a tied embedding appears in both of its parts
 };
 
 class FlatParameters {
@@ -47,8 +47,8 @@ class FlatParameters {
   // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
   // Unless all is held there are no moments, and what is about them must not be called. By units,
   // nothing is held at first; only views, Read, Write and the units' own may be called.
-  FlatParameters(const storage::ModelConfig& config, const StageRange& range,
-                 const std::string& device, bool bf16, ZeroMode held = ZeroMode::kNone);
+  FlatParameters(const ModelSpec& spec, const StageRange& range, const std::string& device,
+                 bool bf16, ZeroMode held = ZeroMode::kNone);
   ~FlatParameters();
   FlatParameters(const FlatParameters&) = delete;
   FlatParameters& operator=(const FlatParameters&) = delete;
@@ -103,7 +103,7 @@ class FlatParameters {
  private:
   struct Tensors;
 
-  void AddPart(const storage::ModelConfig& config, const std::string& part);
+  void AddPart(const ModelSpec& spec, const std::string& part);
   void AddToUnits(const std::string& part, const ParameterEntry& entry);
   void MakeBlock(std::size_t first, std::size_t values);
   const ParameterEntry& Entry(const std::string& name) const;
@@ -116,6 +116,7 @@ class FlatParameters {
   const std::string device_;
   const bool bf16_;
   const ZeroMode held_;
+  const std::string alone_;  // a tensor that is a unit by itself
   std::vector<UnitLayout> units_;
   std::unique_ptr<Tensors> tensors_;
 };

@@ -14,6 +14,8 @@
 #include "common/checksum.h"
 #include "common/file.h"
 #include "common/units.h"
+#include "model/families/family.h"
+#include "model/families/open_model.h"
 
 namespace shoal::model {
 namespace {
@@ -48,10 +50,6 @@ class PartFolder {
   const std::string path_;
 };
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 double Uniform(std::uint32_t random) { return (random + 0.5) * 0x1p-32; }
 
 // Normal values by Box and Muller (1958), two from two uniforms.
@@ -77,44 +75,41 @@ void FillNormal(std::uint64_t seed, std::string_view name, double deviation,
   }
 }
 
-Status WriteInitialPart(const storage::ModelConfig& config, const std::string& part,
-                        std::uint64_t seed, const std::string& path) {
+Status WriteInitialPart(const ModelSpec& spec, const std::string& part, std::uint64_t seed,
+                        const std::string& path) {
   std::vector<Buffer> buffers;  // keeps the values alive
   storage::TensorMap tensors;
-  for (const auto& [name, shape] : storage::PartShapes(config, part)) {
+  for (const auto& [name, tensor] : spec.PartTensors(part)) {
     std::size_t count = 1;
-    for (std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+    for (std::int64_t size : tensor.shape) count *= static_cast<std::size_t>(size);
     buffers.emplace_back(count * sizeof(float));
-    InitTensor(config, name, shape.size(), seed, buffers.back().floats());
+    InitTensor(tensor, name, seed, buffers.back().floats());
     const std::span<const std::byte> bytes = std::as_const(buffers.back()).bytes();
-    tensors[name] = {storage::DType::kF32, shape, bytes};
+    tensors[name] = {storage::DType::kF32, tensor.shape, bytes};
   }
   return storage::WritePart(path, tensors);
 }
 
 }  // namespace
 
-void InitTensor(const storage::ModelConfig& config, std::string_view name, std::size_t dimensions,
-                std::uint64_t seed, std::span<float> values) {
-  if (dimensions < 2) {
-    std::fill(values.begin(), values.end(), EndsWith(name, ".bias") ? 0.0f : 1.0f);
+void InitTensor(const TensorSpec& tensor, std::string_view name, std::uint64_t seed,
+                std::span<float> values) {
+  if (tensor.deviation == 0) {
+    std::ranges::fill(values, tensor.mean);
     return;
   }
-  double deviation = config.initializer_range;
-  if (EndsWith(name, ".c_proj.weight")) deviation /= std::sqrt(2.0 * config.layers);
-  FillNormal(seed, name, deviation, values);
+  FillNormal(seed, name, tensor.deviation, values);
 }
 
 Status InitModelDirectory(const std::string& config_path, const std::string& output,
                           std::uint64_t seed) {
   SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(config_path, kConfigBytesMax));
-  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig config,
-                         storage::ParseModelConfig(json, config_path));
+  SHOAL_ASSIGN_OR_RETURN(const ModelSpec spec, ParseModelSpec(json, config_path));
   std::error_code error;
   if (fs::exists(output, error) && !fs::is_empty(output, error)) {
     return AlreadyExists(output + " exists and is not empty; nothing was written, name another");
   }
-  const std::uint64_t bytes = config.ParametersOf(0, config.layers, true, true) * sizeof(float);
+  const std::uint64_t bytes = spec.ParametersOf(0, spec.layers(), true, true) * sizeof(float);
   const fs::path parent = fs::absolute(output, error).parent_path();
   const fs::space_info space = fs::space(fs::exists(parent, error) ? parent : fs::path("/"), error);
   // The parts, and the directory that is made of them.
@@ -132,17 +127,17 @@ Status InitModelDirectory(const std::string& config_path, const std::string& out
   storage::ExportOptions options;
   options.path = base;
   options.config_json = json;
-  for (const std::string& part : storage::PartNames(config)) {
+  for (const std::string& part : spec.PartNames()) {
     options.part_files.push_back(folder.path() + "/" + part + ".safetensors");
-    SHOAL_RETURN_IF_ERROR(WriteInitialPart(config, part, seed, options.part_files.back()));
+    SHOAL_RETURN_IF_ERROR(WriteInitialPart(spec, part, seed, options.part_files.back()));
   }
   const fs::path beside = fs::path(config_path).parent_path();
   for (const char* name : kTokenizerFiles) {
     if (fs::exists(beside / name, error)) options.extra_files.push_back((beside / name).string());
   }
-  options.model_card = "# Fresh weights\n\nRandom GPT-2 initialisation of config.json with seed " +
+  options.model_card = "# Fresh weights\n\nRandom weights for config.json with seed " +
                        std::to_string(seed) + "; not trained.\n";
-  return storage::ExportModelDirectory(config, options);
+  return storage::ExportModelDirectory(LayoutOf(spec), options);
 }
 
 }  // namespace shoal::model

@@ -1,4 +1,4 @@
-// Fresh GPT-2 weights from a config.json and a seed.
+// Fresh weights from a config.json and a seed.
 //
 // Initialisation as in Radford et al. (2019) and Hugging Face's GPT2Model: matrices and embeddings
 // N(0, initializer_range), the projections back into the residual stream (c_proj) scaled by
@@ -14,13 +14,13 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "storage/models/model_directory.h"
+#include "model/families/model_spec.h"
 
 namespace shoal::model {
 
-// Fills `values` with the initial values of the tensor `name` (canonical) of `dimensions`.
-void InitTensor(const storage::ModelConfig& config, std::string_view name, std::size_t dimensions,
-                std::uint64_t seed, std::span<float> values);
+// Fills `values` with the initial values of the tensor `name` (canonical).
+void InitTensor(const TensorSpec& tensor, std::string_view name, std::uint64_t seed,
+                std::span<float> values);
 
 // Writes a whole model directory to `output`, which must not exist or be empty: fresh weights, the
 // config, and the tokenizer files that lie beside `config_path`.

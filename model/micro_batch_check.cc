@@ -30,15 +30,15 @@ Status CheckSize(std::string_view what, std::size_t have, std::size_t want) {
                          std::to_string(want));
 }
 
-Status CheckMicroBatch(const storage::ModelConfig& config, StageEnds ends,
-                       const MicroBatch& micro_batch, bool labels) {
+Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
+                       bool labels) {
   const std::string name = NameOf(micro_batch.id);
   if (micro_batch.rows == 0 || micro_batch.tokens == 0) {
     return InvalidArgument(name + " is empty");
   }
-  if (micro_batch.tokens > config.positions) {
+  if (micro_batch.tokens > spec.positions) {
     return InvalidArgument(name + " has rows of " + std::to_string(micro_batch.tokens) +
-                           " tokens, the model has " + std::to_string(config.positions) +
+                           " tokens, the model has " + std::to_string(spec.positions) +
                            " positions; prepare the data with shorter rows");
   }
   const std::size_t tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
@@ -48,22 +48,22 @@ Status CheckMicroBatch(const storage::ModelConfig& config, StageEnds ends,
     SHOAL_RETURN_IF_ERROR(
         CheckSize(name + ": token ids", micro_batch.token_ids.size(), tokens_in_all));
     SHOAL_RETURN_IF_ERROR(
-        CheckRange(name + ": token id", micro_batch.token_ids, config.vocabulary, false));
+        CheckRange(name + ": token id", micro_batch.token_ids, spec.vocabulary, false));
   } else {
     SHOAL_RETURN_IF_ERROR(
-        CheckSize(name + ": input", micro_batch.input.size(), tokens_in_all * config.hidden));
+        CheckSize(name + ": input", micro_batch.input.size(), tokens_in_all * spec.hidden));
   }
   if (!ends.last || !labels) return Status::Ok();
   SHOAL_RETURN_IF_ERROR(CheckSize(name + ": labels", micro_batch.labels.size(), tokens_in_all));
-  return CheckRange(name + ": label", micro_batch.labels, config.vocabulary, true);
+  return CheckRange(name + ": label", micro_batch.labels, spec.vocabulary, true);
 }
 
-Status CheckOutput(const storage::ModelConfig& config, StageEnds ends,
-                   const MicroBatch& micro_batch, std::size_t output_values, const StepLoss* loss) {
+Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
+                   std::size_t output_values, const StepLoss* loss) {
   const std::string name = NameOf(micro_batch.id);
   if (ends.last && loss == nullptr) return InvalidArgument(name + ": no place for the loss");
   const std::size_t tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
-  return CheckSize(name + ": output", output_values, ends.last ? 0 : tokens_in_all * config.hidden);
+  return CheckSize(name + ": output", output_values, ends.last ? 0 : tokens_in_all * spec.hidden);
 }
 
 StepLoss LossOf(const MicroBatch& micro_batch, double sum) {

@@ -24,12 +24,12 @@ std::string NameOf(MicroBatchId id);
 Status CheckSize(std::string_view what, std::size_t have, std::size_t want);
 // Invalid argument if sizes do not fit each other and the model, or an id is outside the
 // vocabulary. `labels`: they are needed at the last stage.
-Status CheckMicroBatch(const storage::ModelConfig& config, StageEnds ends,
-                       const MicroBatch& micro_batch, bool labels);
+Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
+                       bool labels);
 // Invalid argument unless the output has room for activations or, at the last stage, there is one
 // for the loss.
-Status CheckOutput(const storage::ModelConfig& config, StageEnds ends,
-                   const MicroBatch& micro_batch, std::size_t output_values, const StepLoss* loss);
+Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
+                   std::size_t output_values, const StepLoss* loss);
 // `sum`: of the losses of all labels that count.
 StepLoss LossOf(const MicroBatch& micro_batch, double sum);
 

@@ -7,8 +7,8 @@
 
 #include "dataset/prepared_data.h"
 #include "dataset/tokenizer.h"
+#include "model/families/open_model.h"
 #include "model/run_commands.h"
-#include "storage/models/model_directory.h"
 
 namespace shoal::model {
 namespace {
@@ -22,23 +22,23 @@ struct Evaluation {
 // The data must have been cut with the model's own tokenizer, where the model brings one.
 Status CheckData(const EvalOptions& options, const dataset::DataInfo& info,
                  const StageModel& model) {
-  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(options.run.model));
+  SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(options.run.model));
   const std::string advice = "; prepare the text again with --tokenizer " + options.run.model;
-  if (!directory->TokenizerFiles().empty()) {
+  if (!opened.directory->TokenizerFiles().empty()) {
     const auto tokenizer = dataset::LoadBpeTokenizer(options.run.model);
     if (tokenizer.ok() && (*tokenizer)->fingerprint() != info.tokenizer_fingerprint) {
       return InvalidArgument(options.data + " was prepared with another tokenizer than that of " +
                              options.run.model + advice);
     }
   }
-  if (info.vocabulary > model.config().vocabulary) {
+  if (info.vocabulary > model.spec().vocabulary) {
     return InvalidArgument(options.data + " has a vocabulary of " +
                            std::to_string(info.vocabulary) + ", the model knows " +
-                           std::to_string(model.config().vocabulary) + advice);
+                           std::to_string(model.spec().vocabulary) + advice);
   }
-  if (info.row_tokens > model.config().positions) {
+  if (info.row_tokens > model.spec().positions) {
     return InvalidArgument(options.data + " has rows of " + std::to_string(info.row_tokens) +
-                           " tokens, the model has " + std::to_string(model.config().positions) +
+                           " tokens, the model has " + std::to_string(model.spec().positions) +
                            " positions; prepare the text again with shorter rows");
   }
   return Status::Ok();

@@ -20,10 +20,10 @@ Result<TextModel> OpenTextModel(const RunOptions& options) {
   TextModel model;
   SHOAL_ASSIGN_OR_RETURN(model.stage, OpenWholeModel(options));
   SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadBpeTokenizer(options.model));
-  if (model.tokenizer->vocabulary() > model.stage->config().vocabulary) {
+  if (model.tokenizer->vocabulary() > model.stage->spec().vocabulary) {
     return InvalidArgument(
         options.model + ": the tokenizer has " + std::to_string(model.tokenizer->vocabulary()) +
-        " tokens, the model only " + std::to_string(model.stage->config().vocabulary));
+        " tokens, the model only " + std::to_string(model.stage->spec().vocabulary));
   }
   return model;
 }
@@ -45,9 +45,9 @@ std::string Dump(const nlohmann::ordered_json& json) {
 // Extends `*ids` by one token; the window of the last `positions` ids slides.
 Result<std::int32_t> NextToken(const GenerateOptions& options, const TextModel& model,
                                std::span<const std::int32_t> ids) {
-  const storage::ModelConfig& config = model.stage->config();
-  const std::size_t window = std::min<std::size_t>(ids.size(), config.positions);
-  std::vector<float> logits(config.vocabulary);
+  const ModelSpec& spec = model.stage->spec();
+  const std::size_t window = std::min<std::size_t>(ids.size(), spec.positions);
+  std::vector<float> logits(spec.vocabulary);
   SHOAL_RETURN_IF_ERROR(model.stage->Logits(OneRow(ids.last(window)), true, logits));
   // A model's vocabulary may be padded beyond the tokenizer's.
   const std::size_t known = model.tokenizer->vocabulary();
@@ -93,17 +93,16 @@ Status Generate(const GenerateOptions& options, const TextModel& model) {
 Status PrintLogits(const LogitsOptions& options, const TextModel& model) {
   std::vector<std::int32_t> ids;
   model.tokenizer->Encode(options.text, &ids);
-  const storage::ModelConfig& config = model.stage->config();
-  if (ids.empty() || ids.size() > config.positions) {
+  const ModelSpec& spec = model.stage->spec();
+  if (ids.empty() || ids.size() > spec.positions) {
     return InvalidArgument("the text has " + std::to_string(ids.size()) +
-                           " tokens; the model takes 1 to " + std::to_string(config.positions));
+                           " tokens; the model takes 1 to " + std::to_string(spec.positions));
   }
-  std::vector<float> logits(ids.size() * config.vocabulary);
+  std::vector<float> logits(ids.size() * spec.vocabulary);
   SHOAL_RETURN_IF_ERROR(model.stage->Logits(OneRow(ids), false, logits));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row =
-        std::span<const float>(logits).subspan(i * config.vocabulary, config.vocabulary);
+    const auto row = std::span<const float>(logits).subspan(i * spec.vocabulary, spec.vocabulary);
     if (options.run.json) {
       rows.push_back(std::vector<float>(row.begin(), row.end()));
       continue;

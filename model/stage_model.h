@@ -17,6 +17,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "model/families/model_spec.h"
 #include "storage/models/model_directory.h"
 
 namespace shoal::model {
@@ -113,7 +114,7 @@ class StageModel {
  public:
   virtual ~StageModel() = default;
 
-  virtual const storage::ModelConfig& config() const = 0;
+  virtual const ModelSpec& spec() const = 0;
   virtual const StageOptions& options() const = 0;
   virtual std::string device_name() const = 0;  // measured: "cpu", "cuda:0 NVIDIA ..."
 
@@ -217,9 +218,9 @@ class StageModel {
   virtual std::uint64_t WeightChecksum() const = 0;
 };
 
-// The GPT-2 stage on LibTorch; weights are zero until Load.
-Result<std::unique_ptr<StageModel>> NewTorchGpt2Stage(const storage::ModelConfig& config,
-                                                      const StageOptions& options);
+// The stage on LibTorch; weights are zero until Load.
+Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
+                                                  const StageOptions& options);
 
 }  // namespace shoal::model
 

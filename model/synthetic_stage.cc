@@ -82,20 +82,20 @@ Status CheckRange(std::size_t first, std::size_t count) {
 
 class SyntheticStage final : public StageModel {
  public:
-  SyntheticStage(storage::ModelConfig config, StageOptions stage, const SyntheticOptions& options,
+  SyntheticStage(ModelSpec spec, StageOptions stage, const SyntheticOptions& options,
                  std::shared_ptr<SyntheticMeter> meter, SyntheticTime time)
-      : config_(std::move(config)),
+      : spec_(std::move(spec)),
         stage_(std::move(stage)),
         options_(options),
         meter_(std::move(meter)),
         time_(std::move(time)),
-        table_(kTableValues + config_.hidden),
-        channels_(config_.hidden) {
+        table_(kTableValues + spec_.hidden),
+        channels_(spec_.hidden) {
     for (std::size_t i = 0; i < kTableValues; ++i) {
       table_[i] = Gaussian(Draw(kTable, stage_.range.first_layer, i, 0));
     }
     for (std::size_t i = kTableValues; i < table_.size(); ++i) table_[i] = table_[i - kTableValues];
-    for (std::uint32_t i = 0; i < config_.hidden; ++i) {
+    for (std::uint32_t i = 0; i < spec_.hidden; ++i) {
       // The residual stream keeps its channels: all stages have the same large ones.
       const std::uint64_t bits = Draw(kChannel, i, 0, 0);
       channels_[i] = std::exp(kChannelSpread * Gaussian(bits));
@@ -103,13 +103,13 @@ class SyntheticStage final : public StageModel {
     }
   }
 
-  const storage::ModelConfig& config() const override { return config_; }
+  const ModelSpec& spec() const override { return spec_; }
   const StageOptions& options() const override { return stage_; }
   std::string device_name() const override { return "synthetic"; }
 
   Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override {
     const TimePoint start = time_.clock->Now();
-    const std::size_t values = std::size_t{micro_batch.rows} * micro_batch.tokens * config_.hidden;
+    const std::size_t values = std::size_t{micro_batch.rows} * micro_batch.tokens * spec_.hidden;
     if (micro_batch.samples.size() != micro_batch.rows || micro_batch.tokens == 0) {
       return InvalidArgument("a micro-batch with another number of samples than rows");
     }
@@ -141,7 +141,7 @@ class SyntheticStage final : public StageModel {
       return FailedPrecondition("backward of a micro-batch that did not go forward");
     }
     const std::size_t values =
-        kept->second.samples.size() * std::size_t{kept->second.tokens} * config_.hidden;
+        kept->second.samples.size() * std::size_t{kept->second.tokens} * spec_.hidden;
     if (output_gradient.size() != (last() ? 0 : values) ||
         input_gradient.size() != (first() ? 0 : values)) {
       return InvalidArgument("a gradient of another shape than the micro-batch");
@@ -203,7 +203,7 @@ class SyntheticStage final : public StageModel {
   std::vector<std::string> parts() const override { return {}; }
   std::uint64_t StateBytes() const override { return 0; }
   std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
-    return std::uint64_t{rows} * tokens * config_.hidden * sizeof(float);
+    return std::uint64_t{rows} * tokens * spec_.hidden * sizeof(float);
   }
   std::uint64_t WeightChecksum() const override { return 1; }
 
@@ -220,7 +220,7 @@ class SyntheticStage final : public StageModel {
   };
 
   bool first() const { return stage_.range.first_layer == 0; }
-  bool last() const { return stage_.range.last_layer == config_.layers; }
+  bool last() const { return stage_.range.last_layer == spec_.layers(); }
 
   // Until `ms` after `start`. If a sleep takes too long, the next operation is shorter by that
   // time, so that the sum is right. This holds only if it follows at once: a stage that waits was
@@ -257,12 +257,12 @@ class SyntheticStage final : public StageModel {
       // Two independent changes are apart by sqrt(2) times their norm.
       const auto part = static_cast<float>(options_.change * 0.7071067811865476 *
                                            std::pow(options_.change_decay, visit.number));
-      for (std::uint32_t t = 0; t < kept.tokens; ++t, to += config_.hidden) {
+      for (std::uint32_t t = 0; t < kept.tokens; ++t, to += spec_.hidden) {
         const float scale =
             std::exp(kTokenSpread * Gaussian(Draw(kToken, visit.sample.value, stage, t)));
         MixToken(Window(Draw(kBase, visit.sample.value, stage, t)),
                  Window(Draw(kVisit, visit.sample.value + (stage << 40), visit.number, t)),
-                 channels_.data(), scale, part, config_.hidden, to);
+                 channels_.data(), scale, part, spec_.hidden, to);
       }
     }
   }
@@ -271,18 +271,18 @@ class SyntheticStage final : public StageModel {
     float* to = gradient.data();
     const std::uint64_t stage = stage_.range.first_layer;
     for (const Visit& visit : kept.samples) {
-      for (std::uint32_t t = 0; t < kept.tokens; ++t, to += config_.hidden) {
+      for (std::uint32_t t = 0; t < kept.tokens; ++t, to += spec_.hidden) {
         // A token that matters matters to all stages and at each visit.
         const float scale =
             kGradientScale *
             std::exp(kGradientSpread * Gaussian(Draw(kEnergy, visit.sample.value, 0, t)));
         ScaleToken(Window(Draw(kGradient, visit.sample.value + (stage << 40), visit.number, t)),
-                   scale, config_.hidden, to);
+                   scale, spec_.hidden, to);
       }
     }
   }
 
-  const storage::ModelConfig config_;
+  const ModelSpec spec_;
   const StageOptions stage_;
   const SyntheticOptions options_;
   const std::shared_ptr<SyntheticMeter> meter_;
@@ -316,17 +316,17 @@ Status CheckSyntheticOptions(const SyntheticOptions& o) {
   return Status::Ok();
 }
 
-Result<std::unique_ptr<StageModel>> NewSyntheticStage(const storage::ModelConfig& config,
+Result<std::unique_ptr<StageModel>> NewSyntheticStage(const ModelSpec& spec,
                                                       const StageOptions& stage,
                                                       const SyntheticOptions& options,
                                                       std::shared_ptr<SyntheticMeter> meter,
                                                       SyntheticTime time) {
   SHOAL_RETURN_IF_ERROR(CheckSyntheticOptions(options));
-  if (stage.range.first_layer >= stage.range.last_layer || stage.range.last_layer > config.layers) {
+  if (stage.range.first_layer >= stage.range.last_layer || stage.range.last_layer > spec.layers()) {
     return InvalidArgument("the stage's layers are not within the model's");
   }
   return std::unique_ptr<StageModel>(
-      std::make_unique<SyntheticStage>(config, stage, options, std::move(meter), std::move(time)));
+      std::make_unique<SyntheticStage>(spec, stage, options, std::move(meter), std::move(time)));
 }
 
 }  // namespace shoal::model

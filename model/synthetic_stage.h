@@ -45,9 +45,9 @@ struct SyntheticTime {
 // InvalidArgument for what is out of the ranges above.
 Status CheckSyntheticOptions(const SyntheticOptions& options);
 
-// Checks `options`. `config` gives the shape only. The stage has no weights: it takes none in Load,
+// Checks `options`. `spec` gives the shape only. The stage has no weights: it takes none in Load,
 // and Save, Evaluate, Logits and LoadDirectory fail. `meter` may be null.
-Result<std::unique_ptr<StageModel>> NewSyntheticStage(const storage::ModelConfig& config,
+Result<std::unique_ptr<StageModel>> NewSyntheticStage(const ModelSpec& spec,
                                                       const StageOptions& stage,
                                                       const SyntheticOptions& options,
                                                       std::shared_ptr<SyntheticMeter> meter,

@@ -1,38 +1,35 @@
 #include "model/unit_uses.h"
 
+#include <algorithm>
 #include <string>
 
-#include "model/gpt2_head.h"
+#include "model/stage_memory.h"
 
 namespace shoal::model {
 namespace {
 
 using Units = std::vector<std::size_t>;
 
-// What the head did not keep of the forward it makes again, from its weights.
-bool KeepsLogits(const storage::ModelConfig& config, const StageOptions& options,
-                 MicroBatchShape shape) {
-  const std::uint64_t value = options.compute == "bf16" ? 2 : sizeof(float);
-  return std::uint64_t{shape.rows} * shape.tokens * config.vocabulary * value <=
-         Gpt2Head::kKeptLogitBytes;
-}
-
 }  // namespace
 
-std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const storage::ModelConfig& config,
+std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec& spec,
                               const StageOptions& options, Pass pass, MicroBatchShape shape) {
   const StageRange& range = options.range;
-  const bool first = range.first_layer == 0, last = range.last_layer == config.layers;
+  const bool first = range.first_layer == 0, last = range.last_layer == spec.layers();
+  const auto units_of = [&](const std::string& part) {
+    Units units;
+    for (const auto& [name, tensor] : spec.PartTensors(part)) {
+      const std::size_t unit = parameters.UnitOf(name);
+      if (std::ranges::find(units, unit) == units.end()) units.push_back(unit);
+    }
+    return units;
+  };
   Units embedding, head;
-  if (first) embedding = {parameters.UnitOf("wpe.weight"), parameters.UnitOf("wte.weight")};
-  if (last) {
-    head = {parameters.UnitOf("ln_f.weight"),
-            parameters.UnitOf(config.tied_head ? "wte.weight" : "lm_head.weight")};
-    if (head[0] == head[1]) head.pop_back();
-  }
+  if (first) embedding = units_of("embedding");
+  if (last) head = units_of("head");
   std::vector<Units> layers;
   for (std::uint32_t layer = range.first_layer; layer < range.last_layer; ++layer) {
-    layers.push_back({parameters.UnitOf("h." + std::to_string(layer) + ".attn.c_attn.weight")});
+    layers.push_back(units_of("layer." + std::to_string(layer)));
   }
   std::vector<UnitUse> uses;
   if (pass == Pass::kForward || (pass == Pass::kBackwardInput && options.recompute)) {
@@ -43,7 +40,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const storage::M
   if (pass == Pass::kForward) return uses;
   const bool weights = pass == Pass::kBackwardWeights;
   if (last && weights) {
-    uses.push_back({KeepsLogits(config, options, shape) ? Units() : head, head});
+    uses.push_back({KeepsLogits(spec, options, shape) ? Units() : head, head});
   } else if (last) {
     uses.push_back({head, {}});
   }

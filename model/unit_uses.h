@@ -1,4 +1,4 @@
-// Which units of its parameters the parts of a GPT-2 stage's operations work with.
+// Which units of its parameters the parts of a stage's operations work with.
 //
 // Internal to model/. Pure. Thread: any.
 
@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "model/flat_parameters.h"
+#include "model/stage_memory.h"
 #include "model/stage_model.h"
 
 namespace shoal::model {
 
-struct MicroBatchShape {
-  std::uint32_t rows = 0, tokens = 0;
-};
-
-// By part, in the order of Gpt2Network's. `parameters` are held by units.
-std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const storage::ModelConfig& config,
+// By part, in the order of Network's. `parameters` are held by units.
+std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec& spec,
                               const StageOptions& options, Pass pass, MicroBatchShape shape);
 
 }  // namespace shoal::model

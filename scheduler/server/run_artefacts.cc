@@ -10,6 +10,8 @@
 #include "compression/api/segment_count.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
+#include "model/families/family.h"
+#include "model/families/open_model.h"
 #include "replica/methods/replica_advice.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/run_config_keys.h"
@@ -41,16 +43,19 @@ Result<control::v1::ArtefactRef> Keep(const std::string& name, const std::string
 }
 
 // Multiply-adds per token; the head weighs as much as several layers in small models.
-ChainCosts CostsOf(const storage::ModelConfig& model, std::uint32_t row_tokens) {
+ChainCosts CostsOf(const model::ModelSpec& model, std::uint32_t row_tokens) {
   const double hidden = model.hidden;
+  const model::AttentionSpec& attention = model.layer_specs.front().attention;
+  const auto query = static_cast<double>(attention.heads * attention.head_size);
   ChainCosts costs;
   costs.embedding = hidden;
-  costs.layer = 4 * hidden * hidden + 2 * hidden * model.inner + 2 * hidden * row_tokens;
+  costs.layer =
+      static_cast<double>(model.ParametersOf(0, 1, false, false)) + 2 * query * row_tokens;
   costs.head = hidden * model.vocabulary;
   return costs;
 }
 
-Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
+Status CheckData(const RunConfig& config, const model::ModelSpec& model,
                  const dataset::DataInfo& data, const std::string& tokenizer_folder) {
   const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
   if (data.vocabulary > model.vocabulary) {
@@ -81,7 +86,7 @@ Status CheckData(const RunConfig& config, const storage::ModelConfig& model,
 }
 
 // A codec that no peer could make is found before anybody joins.
-Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
+Status CheckCodecs(const RunConfig& config, const model::ModelSpec& model) {
   const auto forward = compression::MakeCodec(config.forward, model.hidden);
   if (!forward.ok()) return forward.status().WithContext("codecs.forward");
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
@@ -90,28 +95,28 @@ Status CheckCodecs(const RunConfig& config, const storage::ModelConfig& model) {
   return compression::CheckDirections(**forward, **backward).WithContext("codecs");
 }
 
-Status SetCuts(const storage::ModelConfig& model, RunConfig* config) {
-  if (config->stages > model.layers) {
+Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
+  if (config->stages > model.layers()) {
     return InvalidArgument("stages = " + std::to_string(config->stages) + ", but the model has " +
-                           std::to_string(model.layers) + " layers; take at most one stage each");
+                           std::to_string(model.layers()) + " layers; take at most one stage each");
   }
   if (config->cuts.empty()) {
     config->stage_first_layers =
-        EvenCuts(model.layers, config->stages, CostsOf(model, config->row_tokens));
+        EvenCuts(model.layers(), config->stages, CostsOf(model, config->row_tokens));
     return Status::Ok();
   }
-  if (config->cuts.back() >= model.layers) {
+  if (config->cuts.back() >= model.layers()) {
     return InvalidArgument("cuts has layer " + std::to_string(config->cuts.back()) +
-                           ", the model's last layer is " + std::to_string(model.layers - 1));
+                           ", the model's last layer is " + std::to_string(model.layers() - 1));
   }
   config->stage_first_layers = {0};
   config->stage_first_layers.insert(config->stage_first_layers.end(), config->cuts.begin(),
                                     config->cuts.end());
-  config->stage_first_layers.push_back(model.layers);
+  config->stage_first_layers.push_back(model.layers());
   return Status::Ok();
 }
 
-std::uint64_t LargestUnit(const storage::ModelConfig& model, const RunConfig& config,
+std::uint64_t LargestUnit(const model::ModelSpec& model, const RunConfig& config,
                           std::uint32_t stage) {
   const bool ends = stage == 0 || stage + 1 == config.stages;
   return std::max(model.ParametersOf(0, 1, false, false),
@@ -119,7 +124,7 @@ std::uint64_t LargestUnit(const storage::ModelConfig& model, const RunConfig& co
 }
 
 // Of the parameters and what goes with them; activations come on top.
-Status SetStageBytes(const storage::ModelConfig& model, RunConfig* config) {
+Status SetStageBytes(const model::ModelSpec& model, RunConfig* config) {
   SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
                          replica::ParseReplicaMethod(config->replica_method));
   const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
@@ -148,25 +153,27 @@ Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directo
 
 Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
-  for (const std::string& part : storage::PartNames(directory.config())) {
-    SHOAL_ASSIGN_OR_RETURN(artefacts->initial[part], KeepPart(directory, part, scratch, content));
+  for (const storage::ModelLayout::Part& part : directory.layout().parts) {
+    SHOAL_ASSIGN_OR_RETURN(artefacts->initial[part.name],
+                           KeepPart(directory, part.name, scratch, content));
   }
   return Status::Ok();
 }
 
 std::string ScratchOf(const RunConfig& config) { return config.directory + "/tmp"; }
 
-// The model's config; `directory` stays empty where the model has no weights.
-Result<storage::ModelConfig> ReadModel(const RunConfig& config,
-                                       std::shared_ptr<const storage::ModelDirectory>* directory) {
+// The model; `directory` stays empty where it has no weights.
+Result<model::ModelSpec> ReadModel(const RunConfig& config,
+                                   std::shared_ptr<const storage::ModelDirectory>* directory) {
   if (!config.without_weights) {
-    SHOAL_ASSIGN_OR_RETURN(*directory, storage::OpenModelDirectory(config.model));
-    return (*directory)->config();
+    SHOAL_ASSIGN_OR_RETURN(model::OpenedModel opened, model::OpenModel(config.model));
+    *directory = std::move(opened.directory);
+    return std::move(opened.spec);
   }
   const std::string path = config.model + "/config.json";
   SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
-  SHOAL_ASSIGN_OR_RETURN(storage::ModelConfig model, storage::ParseModelConfig(json, path));
-  if (!model.tied_head) return model;
+  SHOAL_ASSIGN_OR_RETURN(model::ModelSpec model, model::ParseModelSpec(json, path));
+  if (!model.tied_head()) return model;
   return InvalidArgument(path +
                          ": tie_word_embeddings must be false in a run without weights, "
                          "whose stages have no embedding to share");
@@ -196,7 +203,7 @@ Result<RunOrigin> OriginFor(const RunConfig& config, const Status& unread, bool 
 Status TakeModel(const RunOrigin& origin, RunArtefacts* artefacts) {
   const std::string path = origin.model_folder + "/config.json";
   SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
-  SHOAL_ASSIGN_OR_RETURN(artefacts->model, storage::ParseModelConfig(json, path));
+  SHOAL_ASSIGN_OR_RETURN(artefacts->model, model::ParseModelSpec(json, path));
   artefacts->model_folder = origin.model_folder;
   for (const std::string& file : origin.model_files) {
     if (file != path) artefacts->tokenizer_files.push_back(file);
@@ -218,7 +225,7 @@ Status CheckAgainstModel(const RunConfig& config) {
   return CheckCodecs(config, *model);
 }
 
-storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const model::ModelSpec& model,
                                const dataset::DataInfo& data) {
   const auto forward = compression::MakeCodec(config.forward, model.hidden);
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
@@ -239,7 +246,7 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConf
 
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config) {
   std::shared_ptr<const storage::ModelDirectory> directory;
-  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec model, ReadModel(config, &directory));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(config, model));
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
   SHOAL_RETURN_IF_ERROR(
@@ -276,7 +283,7 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
   if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
   std::shared_ptr<const storage::ModelDirectory> directory;
-  SHOAL_ASSIGN_OR_RETURN(const storage::ModelConfig model, ReadModel(config, &directory));
+  SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec model, ReadModel(config, &directory));
   RunConfig cut = config;
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
   replica::ReplicaCase run;
@@ -304,8 +311,9 @@ Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
   if (found->first == "data") {
     SHOAL_ASSIGN_OR_RETURN(made, Keep("data", config.data, content));
   } else {
-    SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(config.model));
-    SHOAL_ASSIGN_OR_RETURN(made, KeepPart(*directory, found->first, ScratchOf(config), content));
+    SHOAL_ASSIGN_OR_RETURN(const model::OpenedModel opened, model::OpenModel(config.model));
+    SHOAL_ASSIGN_OR_RETURN(made,
+                           KeepPart(*opened.directory, found->first, ScratchOf(config), content));
   }
   if (FromProto(made).hash == hash) return Status::Ok();
   return FailedPrecondition((found->first == "data" ? config.data : config.model) +
@@ -316,7 +324,7 @@ Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
 Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config) {
   RunArtefacts artefacts;
   std::shared_ptr<const storage::ModelDirectory> directory;
-  const Result<storage::ModelConfig> model = ReadModel(*config, &directory);
+  const Result<model::ModelSpec> model = ReadModel(*config, &directory);
   const Result<dataset::DataInfo> data = ReadData(*config);
   RunOrigin origin;
   if (!model.ok() || !data.ok()) {
@@ -333,7 +341,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   }
   artefacts.data = data.ok() ? *data : origin.data;
   config->model_config_json = artefacts.model.json;
-  config->layers = artefacts.model.layers;
+  config->layers = artefacts.model.layers();
   config->row_tokens = artefacts.data.row_tokens;
   config->train_rows = artefacts.data.train_rows;
   config->validation_rows = artefacts.data.validation_rows;
@@ -373,13 +381,13 @@ Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& con
   options.config_json = artefacts.model.json;
   options.extra_files = artefacts.tokenizer_files;
   options.model_card = request.model_card;
-  for (const std::string& part : storage::PartNames(artefacts.model)) {
+  for (const std::string& part : artefacts.model.PartNames()) {
     const auto found = request.weights.find(part);
     if (found == request.weights.end()) return DataLoss("the checkpoint has no part " + part);
     SHOAL_ASSIGN_OR_RETURN(std::string path, content.PathOf(FromProto(found->second).hash));
     options.part_files.push_back(std::move(path));
   }
-  return storage::ExportModelDirectory(artefacts.model, options);
+  return storage::ExportModelDirectory(model::LayoutOf(artefacts.model), options);
 }
 
 }  // namespace shoal::scheduler

@@ -11,17 +11,17 @@
 
 #include "common/status.h"
 #include "dataset/prepared_data.h"
+#include "model/families/model_spec.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/server/run_origin.h"
 #include "storage/delta/delta_size.h"
 #include "storage/files/content_store.h"
-#include "storage/models/model_directory.h"
 
 namespace shoal::scheduler {
 
 struct RunArtefacts {
-  storage::ModelConfig model;
+  model::ModelSpec model;
   dataset::DataInfo data;
   std::map<std::string, control::v1::ArtefactRef> initial;  // by part name, and "data"
   std::string model_folder;                  // with config.json and these, as they are now:
@@ -51,7 +51,7 @@ Status CheckAgainstModel(const RunConfig& config);
 // How much m the run will keep. A codec that no peer could make, and data that do not fit the model
 // or the run, are invalid arguments. Blocks on disk.
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
-storage::DeltaSize DeltaSizeOf(const RunConfig& config, const storage::ModelConfig& model,
+storage::DeltaSize DeltaSizeOf(const RunConfig& config, const model::ModelSpec& model,
                                const dataset::DataInfo& data);
 // One or two sentences of it, each on a line; "" if the forward codec keeps no m.
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 constexpr std::uint64_t kIndexBytesMax = 64 << 20;
-constexpr std::string_view kPrefix = "transformer.";
-constexpr const char* kHeadWeight = "lm_head.weight";
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kTokenizerFiles[] = {
@@ -38,19 +36,14 @@ bool IsFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// The causal mask that older exports store with each layer; not a weight.
-bool IsMaskBuffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
-
 class HuggingFaceDirectory final : public ModelDirectory {
  public:
-  HuggingFaceDirectory(std::string path, ModelConfig config)
-      : path_(std::move(path)), config_(std::move(config)) {}
+  HuggingFaceDirectory(std::string path, ModelLayout layout)
+      : path_(std::move(path)), layout_(std::move(layout)) {}
 
   Status Load();
 
-  const ModelConfig& config() const override { return config_; }
+  const ModelLayout& layout() const override { return layout_; }
   Result<TensorMap> Part(const std::string& part) const override;
   std::vector<std::string> TokenizerFiles() const override;
 
@@ -62,7 +55,7 @@ class HuggingFaceDirectory final : public ModelDirectory {
   Status CheckTiedHead() const;
 
   const std::string path_;
-  const ModelConfig config_;
+  const ModelLayout layout_;
   Files files_;  // keep the mappings that tensors_ points into
   TensorMap tensors_;
 };
@@ -118,19 +111,20 @@ Status HuggingFaceDirectory::LoadSharded() {
 
 Status HuggingFaceDirectory::AddTensor(const std::string& stored_name, const TensorView& view) {
   std::string name = stored_name;
-  if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
-  if (IsMaskBuffer(name)) return Status::Ok();
+  if (name.starts_with(layout_.prefix)) name.erase(0, layout_.prefix.size());
+  const auto ends = [&](const std::string& end) { return name.ends_with(end); };
+  if (std::ranges::any_of(layout_.buffer_ends, ends)) return Status::Ok();
   if (!tensors_.emplace(name, view).second) {
     return InvalidArgument(path_ + ": tensor " + Quoted(name) +
-                           " is stored both with and without the prefix 'transformer.'");
+                           " is stored both with and without the prefix " + Quoted(layout_.prefix));
   }
   return Status::Ok();
 }
 
 Status HuggingFaceDirectory::CheckAll() const {
   std::set<std::string> wanted;
-  for (const std::string& part : PartNames(config_)) {
-    for (const auto& [name, shape] : PartShapes(config_, part)) {
+  for (const ModelLayout::Part& part : layout_.parts) {
+    for (const auto& [name, shape] : part.tensors) {
       wanted.insert(name);
       const auto found = tensors_.find(name);
       if (found == tensors_.end()) {
@@ -151,7 +145,7 @@ Status HuggingFaceDirectory::CheckAll() const {
     }
   }
   for (const auto& [name, view] : tensors_) {
-    if (config_.tied_head && name == kHeadWeight) continue;
+    if (!layout_.copy.empty() && name == layout_.copy) continue;
     // Dropping a weight in silence would train another model than the one given.
     if (wanted.count(name) == 0) {
       return InvalidArgument(path_ + ": tensor " + Quoted(name) +
@@ -164,9 +158,9 @@ Status HuggingFaceDirectory::CheckAll() const {
 // A tied head that is stored all the same must be a copy: of two different matrices, shoal would
 // train one and drop the other. The mapped bytes are compared, so nothing is loaded for it.
 Status HuggingFaceDirectory::CheckTiedHead() const {
-  const auto head = tensors_.find(kHeadWeight);
-  if (!config_.tied_head || head == tensors_.end()) return Status::Ok();
-  const TensorView& embedding = tensors_.at("wte.weight");
+  const auto head = tensors_.find(layout_.copy);
+  if (layout_.copy.empty() || head == tensors_.end()) return Status::Ok();
+  const TensorView& embedding = tensors_.at(layout_.shared);
   const TensorView& stored = head->second;
   std::string difference;
   if (stored.shape != embedding.shape) {
@@ -182,21 +176,22 @@ Status HuggingFaceDirectory::CheckTiedHead() const {
     difference =
         "other values from element " + std::to_string(byte / DTypeBytes(stored.dtype)) + " on";
   }
-  return InvalidArgument(path_ + ": config.json ties the head to wte.weight, but the stored " +
-                         kHeadWeight + " is no copy of it (" + difference +
+  return InvalidArgument(path_ + ": config.json ties the head to " + layout_.shared +
+                         ", but the stored " + layout_.copy + " is no copy of it (" + difference +
                          "); write \"tie_word_embeddings\": false into config.json to use the "
-                         "stored head, or remove that tensor to use wte.weight");
+                         "stored head, or remove that tensor to use " +
+                         layout_.shared);
 }
 
 Result<TensorMap> HuggingFaceDirectory::Part(const std::string& part) const {
-  const auto shapes = PartShapes(config_, part);
-  if (shapes.empty()) {
+  const ModelLayout::Part* const found = layout_.Find(part);
+  if (found == nullptr) {
     return NotFound(path_ + " has no part " + Quoted(part) +
                     "; parts are embedding, layer.0 to layer." +
-                    std::to_string(config_.layers - 1) + " and head");
+                    std::to_string(layout_.parts.size() - 3) + " and head");
   }
   TensorMap tensors;
-  for (const auto& [name, shape] : shapes) tensors.emplace(name, tensors_.at(name));
+  for (const auto& [name, shape] : found->tensors) tensors.emplace(name, tensors_.at(name));
   return tensors;
 }
 
@@ -211,15 +206,22 @@ std::vector<std::string> HuggingFaceDirectory::TokenizerFiles() const {
 
 }  // namespace
 
-Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path) {
+const ModelLayout::Part* ModelLayout::Find(const std::string& part) const {
+  const auto found = std::ranges::find(parts, part, &Part::name);
+  return found == parts.end() ? nullptr : &*found;
+}
+
+Result<std::string> ReadModelConfig(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     return NotFound(path + " is no folder; give the folder of a Hugging Face model");
   }
-  const std::string config_path = path + "/config.json";
-  SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(config_path, kConfigBytesMax));
-  SHOAL_ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(text, config_path));
-  auto directory = std::make_shared<HuggingFaceDirectory>(path, std::move(config));
+  return ReadFile(path + "/config.json", kConfigBytesMax);
+}
+
+Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path,
+                                                                 ModelLayout layout) {
+  auto directory = std::make_shared<HuggingFaceDirectory>(path, std::move(layout));
   SHOAL_RETURN_IF_ERROR(directory->Load());
   return std::shared_ptr<const ModelDirectory>(std::move(directory));
 }

@@ -1,7 +1,8 @@
-// ModelDirectory: a Hugging Face model directory as shoal sees it: config.json, tokenizer files,
-// and tensors grouped into parts that stages load: "embedding", "layer.0" .. "layer.N-1", "head".
+// ModelDirectory: a Hugging Face model directory as shoal sees it: tokenizer files, and tensors
+// grouped into parts that stages load: "embedding", "layer.0" .. "layer.N-1", "head".
 //
-// Knows the GPT-2 family's tensor names; knows nothing of torch. Thread: any one at a time.
+// Knows no family's tensor names: a ModelLayout says what a directory must hold. Thread: any one at
+// a time.
 
 #ifndef SHOAL_STORAGE_MODELS_MODEL_DIRECTORY_H_
 #define SHOAL_STORAGE_MODELS_MODEL_DIRECTORY_H_
@@ -18,41 +19,32 @@
 
 namespace shoal::storage {
 
-// The checked content of a GPT-2 config.json.
-struct ModelConfig {
-  std::uint32_t layers = 0;
-  std::uint32_t hidden = 0;
-  std::uint32_t heads = 0;
-  std::uint32_t inner = 0;  // width of the MLP, 4 * hidden unless n_inner says otherwise
-  std::uint32_t positions = 0;
-  std::uint32_t vocabulary = 0;
-  float layer_norm_epsilon = 1e-5f;
-  bool tied_head = true;  // lm_head shares wte
-  float initializer_range = 0.02f;
-  std::string json;  // the file's own text, kept for export
-
-  std::uint64_t ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer, bool embedding,
-                             bool head) const;
-};
-
-// Parses and checks config.json text; an unknown architecture or activation function is an error
-// that names it and what is supported.
-Result<ModelConfig> ParseModelConfig(const std::string& json, const std::string& name);
-
-// A part's tensors by canonical name (no "transformer." prefix): wte.weight, wpe.weight,
-// h.<i>.ln_1.weight ..., ln_f.weight, ln_f.bias, lm_head.weight (untied only; a tied head's part
-// "head" holds wte.weight again).
+// A part's tensors by canonical name, that is without the prefix that files may have.
 using TensorMap = std::map<std::string, TensorView>;
+using TensorShapes = std::map<std::string, std::vector<std::int64_t>>;
 
-// The names of all parts in order, and the tensors (name -> shape) a part must have.
-std::vector<std::string> PartNames(const ModelConfig& config);
-std::map<std::string, std::vector<std::int64_t>> PartShapes(const ModelConfig& config,
-                                                            const std::string& part);
+// What the files of a model must hold, as its family says (model/families).
+struct ModelLayout {
+  struct Part {
+    std::string name;
+    TensorShapes tensors;
+  };
+  std::vector<Part> parts;  // in order: "embedding", "layer.0", ..., "head"
+  // Before canonical names in files, which may lack it; an export has it.
+  std::string prefix;
+  std::vector<std::string> without_prefix;  // names that never have it
+  std::vector<std::string> buffer_ends;     // ends of names of what is no weight
+  // A matrix that two parts share, and the name under which files may have a copy of it; or empty.
+  std::string shared, copy;
+  std::string architecture;  // for the config.json of an export
+
+  const Part* Find(const std::string& part) const;
+};
 
 class ModelDirectory {
  public:
   virtual ~ModelDirectory() = default;
-  virtual const ModelConfig& config() const = 0;
+  virtual const ModelLayout& layout() const = 0;
   // The tensors of a part, shapes and dtypes (F32, F16, BF16) checked; views into mapped files.
   virtual Result<TensorMap> Part(const std::string& part) const = 0;
   // Paths of the tokenizer files that exist (tokenizer.json, vocab.json, merges.txt, ...).
@@ -60,7 +52,10 @@ class ModelDirectory {
 };
 
 // Opens a directory: single model.safetensors or sharded through model.safetensors.index.json.
-Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path);
+Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path,
+                                                                 ModelLayout layout);
+// The text of config.json in a model's folder.
+Result<std::string> ReadModelConfig(const std::string& path);
 
 // Writes a part as one safetensors blob in fp32-or-source dtype (an artefact), to `path`.
 Status WritePart(const std::string& path, const TensorMap& tensors);
@@ -68,13 +63,13 @@ Status WritePart(const std::string& path, const TensorMap& tensors);
 struct ExportOptions {
   std::string path;  // must not exist, or be an empty folder
   std::string config_json;
-  std::vector<std::string> part_files;   // artefacts in PartNames order
+  std::vector<std::string> part_files;   // artefacts in the layout's order
   std::vector<std::string> extra_files;  // tokenizer files to copy in
   std::string model_card;                // MODEL_CARD.md text
 };
-// Writes a Hugging Face directory that transformers loads: model.safetensors with "transformer."
-// names and metadata {"format": "pt"}; built beside `path` and renamed into place.
-Status ExportModelDirectory(const ModelConfig& config, const ExportOptions& options);
+// Writes a Hugging Face directory that transformers loads: model.safetensors with the layout's
+// prefix and metadata {"format": "pt"}; built beside `path` and renamed into place.
+Status ExportModelDirectory(const ModelLayout& layout, const ExportOptions& options);
 
 }  // namespace shoal::storage
 

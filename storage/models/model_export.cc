@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -60,8 +61,8 @@ struct Collected {
   std::set<DType> dtypes;
 };
 
-Status CheckPart(const std::map<std::string, std::vector<std::int64_t>>& shapes,
-                 const SafetensorsFile& file, const std::string& path, const std::string& part) {
+Status CheckPart(const TensorShapes& shapes, const SafetensorsFile& file, const std::string& path,
+                 const std::string& part) {
   for (const auto& [name, shape] : shapes) {
     const auto found = file.tensors().find(name);
     if (found == file.tensors().end() || found->second.shape != shape) {
@@ -80,31 +81,30 @@ Status CheckPart(const std::map<std::string, std::vector<std::int64_t>>& shapes,
   return Status::Ok();
 }
 
-Result<Collected> Collect(const ModelConfig& config, const ExportOptions& options) {
-  const std::vector<std::string> parts = PartNames(config);
-  if (parts.size() != options.part_files.size()) {
-    return InvalidArgument("the model has " + std::to_string(parts.size()) + " parts, but " +
+Result<Collected> Collect(const ModelLayout& layout, const ExportOptions& options) {
+  if (layout.parts.size() != options.part_files.size()) {
+    return InvalidArgument("the model has " + std::to_string(layout.parts.size()) + " parts, but " +
                            std::to_string(options.part_files.size()) + " part files were given");
   }
   Collected collected;
-  TensorView embedding;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  std::map<std::string, TensorView> taken;
+  for (std::size_t i = 0; i < layout.parts.size(); ++i) {
     const std::string& path = options.part_files[i];
+    const ModelLayout::Part& part = layout.parts[i];
     SHOAL_ASSIGN_OR_RETURN(auto file, OpenSafetensors(path));
-    const auto shapes = PartShapes(config, parts[i]);
-    SHOAL_RETURN_IF_ERROR(CheckPart(shapes, *file, path, parts[i]));
+    SHOAL_RETURN_IF_ERROR(CheckPart(part.tensors, *file, path, part.name));
     for (const auto& [name, view] : file->tensors()) {
-      if (parts[i] == "head" && name == "wte.weight") {
-        if (!SameBytes(view, embedding)) {
-          return DataLoss(
-              "the tied embedding of part 'head' differs from that of part "
-              "'embedding'; export from a checkpoint whose ends agree");
-        }
-        continue;
+      const auto [other, is_new] = taken.emplace(name, view);
+      if (!is_new) {
+        if (SameBytes(view, other->second)) continue;
+        return DataLoss("tensor " + Quoted(name) + " of part " + Quoted(part.name) +
+                        " differs from that of an earlier part; export from a checkpoint whose "
+                        "ends agree");
       }
-      if (parts[i] == "embedding" && name == "wte.weight") embedding = view;
-      const std::string prefix = name == "lm_head.weight" ? "" : "transformer.";
-      collected.tensors.push_back({prefix + name, view.dtype, view.shape, view.data});
+      const bool bare =
+          std::ranges::find(layout.without_prefix, name) != layout.without_prefix.end();
+      collected.tensors.push_back(
+          {(bare ? "" : layout.prefix) + name, view.dtype, view.shape, view.data});
       collected.dtypes.insert(view.dtype);
     }
     collected.files.push_back(std::move(file));
@@ -118,16 +118,17 @@ const char* TorchName(DType dtype) {
 
 // The given config text, changed only where it would describe the exported files wrongly. The
 // stored model always has a language-model head, and its dtype may be another than the source's.
-std::string ExportedConfig(const std::string& text, const std::set<DType>& dtypes) {
+std::string ExportedConfig(const std::string& text, const std::string& architecture,
+                           const std::set<DType>& dtypes) {
   auto root = ParseJson<nlohmann::ordered_json>(text);
-  SHOAL_CHECK(root.is_object());  // ParseModelConfig accepted this text
+  SHOAL_CHECK(root.is_object());  // the layout was made from this text
   bool changed = false;
   const auto set = [&](const char* key, nlohmann::ordered_json value) {
     if (root.contains(key) && root[key] == value) return;
     root[key] = std::move(value);
     changed = true;
   };
-  set("architectures", nlohmann::ordered_json::array({"GPT2LMHeadModel"}));
+  set("architectures", nlohmann::ordered_json::array({architecture}));
   if (dtypes.size() == 1) {
     for (const char* key : {"torch_dtype", "dtype"}) {
       if (root.contains(key)) set(key, TorchName(*dtypes.begin()));
@@ -170,13 +171,11 @@ Status WritePart(const std::string& path, const TensorMap& tensors) {
   return WriteSafetensors(path, list, PtMetadata());
 }
 
-Status ExportModelDirectory(const ModelConfig& config, const ExportOptions& options) {
+Status ExportModelDirectory(const ModelLayout& layout, const ExportOptions& options) {
   std::string target = options.path;
   while (target.size() > 1 && target.ends_with('/')) target.pop_back();
   SHOAL_RETURN_IF_ERROR(CheckTarget(target));
-  const std::string& config_text = options.config_json.empty() ? config.json : options.config_json;
-  SHOAL_ASSIGN_OR_RETURN(const ModelConfig parsed, ParseModelConfig(config_text, "config.json"));
-  SHOAL_ASSIGN_OR_RETURN(const Collected collected, Collect(parsed, options));
+  SHOAL_ASSIGN_OR_RETURN(const Collected collected, Collect(layout, options));
   const std::string parent = fs::path(target).parent_path().string();
   if (!parent.empty()) SHOAL_RETURN_IF_ERROR(MakeDirectories(parent));
   std::string made = target + ".tmp-XXXXXX";
@@ -189,7 +188,8 @@ Status ExportModelDirectory(const ModelConfig& config, const ExportOptions& opti
   SHOAL_RETURN_IF_ERROR(CopyExtras(options, folder));
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(folder + "/MODEL_CARD.md", options.model_card));
   SHOAL_RETURN_IF_ERROR(
-      WriteFileAtomic(folder + "/config.json", ExportedConfig(config_text, collected.dtypes)));
+      WriteFileAtomic(folder + "/config.json",
+                      ExportedConfig(options.config_json, layout.architecture, collected.dtypes)));
   // rename replaces an empty folder and fails on any other.
   if (::rename(folder.c_str(), target.c_str()) != 0) {
     return FromErrno(errno, "move the exported model to " + target);

@@ -40,7 +40,7 @@ class FlatStage final : public model::StageModel {
   model::TensorLayout tied_embedding() const override { return {}; }
 
   // What a step does not ask for.
-  const storage::ModelConfig& config() const override { return config_; }
+  const model::ModelSpec& spec() const override { return spec_; }
   std::string device_name() const override { return "none"; }
   Status Forward(const model::MicroBatch&, std::span<float>, model::StepLoss*) override {
     return None();
@@ -77,7 +77,7 @@ class FlatStage final : public model::StageModel {
 
   const std::shared_ptr<const Buffer> given_;
   const std::vector<model::TensorLayout> layout_;
-  const storage::ModelConfig config_;
+  const model::ModelSpec spec_;
   const model::StageOptions options_;
   std::vector<float> state_[4];          // that of gradients: where they were written
   std::vector<Gradients> gradients_of_;  // by tensor

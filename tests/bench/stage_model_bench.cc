@@ -6,8 +6,10 @@
 
 #include <ctime>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "model/families/family.h"
 #include "model/stage_model.h"
 #include "tests/bench/google_main.h"
 
@@ -27,20 +29,18 @@ class Stage {
  public:
   explicit Stage(const char* compute, const Shape& shape = kDemo, bool recompute = false)
       : shape_(shape) {
-    storage::ModelConfig config;
-    config.layers = shape.layers;
-    config.hidden = shape.hidden;
-    config.heads = shape.hidden == 128 ? 4 : shape.hidden / 64;
-    config.inner = 4 * shape.hidden;
-    config.positions = shape.tokens;
-    config.vocabulary = shape.vocabulary;
+    const nlohmann::json config = {
+        {"model_type", "gpt2"},        {"n_layer", shape.layers},
+        {"n_embd", shape.hidden},      {"n_head", shape.hidden == 128 ? 4 : shape.hidden / 64},
+        {"n_positions", shape.tokens}, {"vocab_size", shape.vocabulary}};
+    const ModelSpec spec = ParseModelSpec(config.dump(), "the bench's model").value();
     StageOptions options;
     options.range = {shape.first, shape.last};
     options.device = "cpu";
     options.compute = compute;
     options.recompute = recompute;
     options.threads = 1;
-    auto made = NewTorchGpt2Stage(config, options);
+    auto made = NewTorchStage(spec, options);
     SHOAL_CHECK(made.ok());
     model_ = std::move(made).value();
     const std::size_t places = std::size_t{shape.rows} * shape.tokens;

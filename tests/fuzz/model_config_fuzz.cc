@@ -4,14 +4,17 @@
 #include <cstdlib>
 #include <string>
 
-#include "storage/models/model_directory.h"
+#include "model/families/family.h"
+#include "model/families/open_model.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const auto config = shoal::storage::ParseModelConfig(text, "fuzz");
-  if (!config.ok()) return 0;
-  if (config->heads == 0 || config->hidden % config->heads != 0 || config->inner == 0) abort();
-  if (shoal::storage::PartNames(*config).size() != config->layers + 2u) abort();
-  if (config->ParametersOf(0, config->layers, true, true) == 0) abort();
+  const auto spec = shoal::model::ParseModelSpec(text, "fuzz");
+  if (!spec.ok()) return 0;
+  if (shoal::model::LayoutOf(*spec).parts.size() != spec->layers() + 2U) abort();
+  if (spec->ParametersOf(0, spec->layers(), true, true) == 0) abort();
+  for (const shoal::model::LayerSpec& layer : spec->layer_specs) {
+    if (layer.attention.heads % layer.attention.key_heads != 0) abort();
+  }
   return 0;
 }

@@ -150,6 +150,14 @@ class LintTest(unittest.TestCase):
                     "\n\nnamespace", f"\n\n#include <{include}>\n\nnamespace", 1)
                 self.expect_one({"net/links/link.h": body}, "net/links/link.h", "std only")
 
+    def test_only_its_module_includes_an_inner_room(self):
+        body = header("model/blocks/norm.h", "int Open();\n").replace(
+            "\n\nnamespace", "\n\n#include <ATen/core/Tensor.h>\n\nnamespace", 1)
+        self.assertEqual(self.errors(**{"model/blocks/norm.h": body,
+                                        "model/CMakeLists.txt": "blocks/norm.h\n"}), [])
+        self.expect_one(self.with_source("daemon/a.cc", '#include "model/blocks/norm.h"\n'),
+                        "daemon/a.cc", "only model/ includes model/blocks/")
+
     def test_generated_messages_in_a_net_header(self):
         body = header("net/links/link.h", "int Open();\n").replace(
             "\n\nnamespace", '\n\n#include "proto/bulk.pb.h"\n\nnamespace', 1)

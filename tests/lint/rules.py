@@ -14,21 +14,23 @@ ARROWS = {
     "dataset": {"common"},
     "net": {"common", "proto"},
     "optimizer": {"common"},
-    "model": {"common", "storage", "optimizer"},
+    "model/families": {"common", "storage"},
+    "model": {"common", "storage", "optimizer", "model/families"},
     "replica": {"common", "compression", "replica/methods", "replica/collective", "optimizer",
-                "net", "model"},
+                "net", "model", "model/families"},
     "pipeline": {"common", "compression", "replica", "replica/methods", "optimizer", "storage",
-                 "net", "model", "dataset"},
+                 "net", "model", "model/families", "dataset"},
     "scheduler": {"common", "proto", "net", "dataset", "storage", "compression",
-                  "replica/methods"},
+                  "replica/methods", "model/families"},
     "daemon": {"common", "proto", "compression", "replica", "replica/methods",
-               "replica/collective", "storage", "dataset", "net", "model", "pipeline", "scheduler"},
+               "replica/collective", "storage", "dataset", "net", "model", "model/families",
+               "pipeline", "scheduler"},
     "client": {"common", "proto", "net"},
     "bench": {"common", "proto", "net", "dataset", "compression", "client"},
 }
 
 # A module whose namespace is not its folder's last name.
-NAMESPACES = {"replica/methods": "replica"}
+NAMESPACES = {"replica/methods": "replica", "model/families": "model"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders are folders of their own. A module with an
@@ -55,6 +57,8 @@ FOLDER_ARROWS = {
                                   "device/jobs", "entropy", "simd"},
     "compression/device/registry": {"codecs", "codecs/aqsgd", "device", "device/codecs",
                                     "registry"},
+    "model/blocks": set(),
+    "model": {"blocks"},
     "daemon/tools": set(),
     "daemon": {"tools"},
     "replica/collective": set(),
@@ -86,6 +90,10 @@ FOLDER_ARROWS = {
 
 # Single files that may include one folder more: the program shoal-run reads prepared data.
 EXTRA_ARROWS = [(re.compile(r"model/run_\w*\.(cc|h)$"), {"dataset"})]
+
+# Rooms that only their module includes: their headers may include the third party that the module
+# keeps to itself.
+INNER_ROOMS = {"model/blocks": "LibTorch"}
 
 # These see other folders through interfaces only, never through a technology's own header.
 INTERFACES_ONLY = {"replica", "pipeline", "model"}

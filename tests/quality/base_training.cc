@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "model/families/open_model.h"
 #include "model/init_weights.h"
 #include "tests/quality/experiment.h"
 #include "tests/quality/experiment_model.h"
@@ -23,7 +24,7 @@ using test_support::SwarmOptions;
 
 constexpr std::uint64_t kReportSteps = 100, kLossSteps = 20;
 
-model::StageOptions WholeModel(const ModelSpec& spec, double beta2) {
+model::StageOptions WholeModel(const ModelShape& spec, double beta2) {
   model::StageOptions options;
   options.range = {0, spec.layers};
   options.optimizer.beta2 = beta2;
@@ -32,19 +33,18 @@ model::StageOptions WholeModel(const ModelSpec& spec, double beta2) {
 }
 
 // Writes fresh weights as part files to `folder`.
-Status WriteInitialParts(const BaseSpec& spec, const OpenedModel& model,
-                         const std::string& folder) {
+Status WriteInitialParts(const BaseSpec& spec, const BuiltModel& model, const std::string& folder) {
   const std::string config_path = folder + "/config.json", model_path = folder + "/model";
   SHOAL_RETURN_IF_ERROR(MakeDirectories(folder));
-  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_path, model.config.json));
+  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_path, model.spec.json));
   std::error_code error;
   std::filesystem::remove_all(model_path, error);
   SHOAL_RETURN_IF_ERROR(model::InitModelDirectory(config_path, model_path, 1));
-  SHOAL_ASSIGN_OR_RETURN(const auto directory, storage::OpenModelDirectory(model_path));
+  SHOAL_ASSIGN_OR_RETURN(const auto files, model::OpenModel(model_path));
   model::StageOptions options = WholeModel(spec.model, 0.99);
   options.device = "cpu";
-  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(model.config, options));
-  SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*directory));
+  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchStage(model.spec, options));
+  SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*files.directory));
   return stage->Save(folder);
 }
 
@@ -140,7 +140,7 @@ Status TrainPhase(std::unique_ptr<model::StageModel>* model, const Phase& phase,
 }
 
 // Trains fresh weights on WikiText-2 and saves them to `middle`.
-Status TrainFirstPhase(const BaseSpec& spec, const OpenedModel& model,
+Status TrainFirstPhase(const BaseSpec& spec, const BuiltModel& model,
                        const std::shared_ptr<const TextWindows>& data, const std::string& middle) {
   const std::string init = spec.folder + "/init";
   SHOAL_RETURN_IF_ERROR(WriteInitialParts(spec, model, init));
@@ -160,12 +160,12 @@ Status TrainFirstPhase(const BaseSpec& spec, const OpenedModel& model,
 }  // namespace
 
 Result<BaseFigures> TrainBase(const BaseSpec& spec) {
-  SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(spec.model));
+  SHOAL_ASSIGN_OR_RETURN(const BuiltModel opened, BuildModel(spec.model));
   SHOAL_ASSIGN_OR_RETURN(const Text wikitext, ReadText(spec.wikitext, 1 << 20, opened));
   SHOAL_ASSIGN_OR_RETURN(const Text validation,
                          ReadText(spec.wikitext_validation, 1 << 20, opened));
   SHOAL_ASSIGN_OR_RETURN(const Shakespeare plays, ReadShakespeare(spec.shakespeare, opened));
-  const std::uint32_t vocabulary = opened.config.vocabulary;
+  const std::uint32_t vocabulary = opened.spec.vocabulary;
   const std::string middle = spec.folder + "/wikitext";
   const auto first = std::make_shared<const TextWindows>(
       vocabulary, RandomWindows(wikitext, spec.first_steps * kBatch, 1),

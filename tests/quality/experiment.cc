@@ -30,7 +30,7 @@ class BoundaryWatch {
     before_.resize(stages.size() - 1);
     model::StepLoss loss;
     const std::uint64_t rows = std::min<std::uint64_t>(kBatch, data.info().train_rows);
-    const std::uint32_t hidden = stages[0]->config().hidden;
+    const std::uint32_t hidden = stages[0]->spec().hidden;
     const auto look = [&](std::size_t boundary, std::span<const float> x) {
       shapes.push_back(ShapeOf(x, before_[boundary], hidden));
       before_[boundary].assign(x.begin(), x.end());
@@ -67,7 +67,7 @@ struct WireCounter {
   }
 };
 
-Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(const OpenedModel& model,
+Result<std::vector<std::unique_ptr<model::StageModel>>> NewStages(const BuiltModel& model,
                                                                   const RowSpec& spec) {
   std::vector<std::unique_ptr<model::StageModel>> models;
   for (std::uint32_t i = 0; i < spec.pipelines * spec.stages; ++i) {
@@ -201,9 +201,9 @@ std::uint64_t MismatchesOf(const SimSwarm& swarm) {
 }
 
 Result<std::shared_ptr<const TextWindows>> FineTuningData(const RowSpec& spec,
-                                                          const OpenedModel& model) {
+                                                          const BuiltModel& model) {
   SHOAL_ASSIGN_OR_RETURN(const Shakespeare plays, ReadShakespeare(spec.shakespeare, model));
-  return std::make_shared<const TextWindows>(model.config.vocabulary,
+  return std::make_shared<const TextWindows>(model.spec.vocabulary,
                                              SpacedWindows(plays.fine_tuning, spec.rows),
                                              SpacedWindows(plays.held_out, spec.held_out_rows));
 }
@@ -219,7 +219,7 @@ bool Reopen(SimSwarm* swarm, std::uint64_t step, const std::string& backward) {
 
 Result<RowFigures> TrainRow(const RowSpec& spec) {
   SHOAL_RETURN_IF_ERROR(CheckRow(spec));
-  SHOAL_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(spec.model));
+  SHOAL_ASSIGN_OR_RETURN(const BuiltModel model, BuildModel(spec.model));
   SHOAL_ASSIGN_OR_RETURN(const auto data, FineTuningData(spec, model));
   SHOAL_ASSIGN_OR_RETURN(const dataset::Sampler sampler,
                          dataset::Sampler::Make({spec.seed, spec.rows, spec.micro_batches,

@@ -17,14 +17,14 @@
 
 namespace shoal::quality {
 
-struct ModelSpec {
+struct ModelShape {
   std::uint32_t layers = 4, hidden = 128, heads = 4;
   std::string tokenizer;  // folder of a byte-level BPE; empty: token ids are bytes
   int threads = 1;
 };
 
 struct BaseSpec {
-  ModelSpec model;
+  ModelShape model;
   std::string wikitext, wikitext_validation, shakespeare;  // plain text files
   std::uint64_t first_steps = 2000, second_steps = 800;    // 0: no second phase
   double first_rate = 2e-3, second_rate = 1e-3;
@@ -43,7 +43,7 @@ struct BaseFigures {
 Result<BaseFigures> TrainBase(const BaseSpec& spec);
 
 struct RowSpec {
-  ModelSpec model;
+  ModelShape model;
   std::uint32_t stages = 4, pipelines = 1;
   std::string replica = "average";  // how pipelines agree, as in a run file
   std::string weights;              // folder of part files to start from

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/file.h"
+#include "model/families/family.h"
 #include "scheduler/config/run_config.h"
 
 namespace shoal::quality {
@@ -14,7 +15,7 @@ constexpr std::uint64_t kTextBytesMax = 1ull << 30;
 // Where tinyshakespeare is cut, in bytes.
 constexpr std::uint64_t kFineTuneBegin = 557697, kHeldOutBegin = 1003854;
 
-std::string ConfigJson(const ModelSpec& spec, std::uint32_t vocabulary) {
+std::string ConfigJson(const ModelShape& spec, std::uint32_t vocabulary) {
   return R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": )" +
          std::to_string(spec.layers) + R"(, "n_embd": )" + std::to_string(spec.hidden) +
          R"(, "n_head": )" + std::to_string(spec.heads) +
@@ -32,24 +33,24 @@ Result<std::string> ReadBytes(const std::string& path, std::uint64_t bytes_min) 
 
 }  // namespace
 
-Result<OpenedModel> OpenModel(const ModelSpec& spec) {
-  OpenedModel model;
+Result<BuiltModel> BuildModel(const ModelShape& spec) {
+  BuiltModel model;
   std::uint32_t vocabulary = 256;
   if (!spec.tokenizer.empty()) {
     SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadBpeTokenizer(spec.tokenizer));
     vocabulary = model.tokenizer->vocabulary();
   }
-  SHOAL_ASSIGN_OR_RETURN(
-      model.config, storage::ParseModelConfig(ConfigJson(spec, vocabulary), "the built-in model"));
+  SHOAL_ASSIGN_OR_RETURN(model.spec,
+                         model::ParseModelSpec(ConfigJson(spec, vocabulary), "the built-in model"));
   return model;
 }
 
-Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min, const OpenedModel& model) {
+Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min, const BuiltModel& model) {
   SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(path, bytes_min));
   return EncodeText(bytes, model.tokenizer.get());
 }
 
-Result<Shakespeare> ReadShakespeare(const std::string& path, const OpenedModel& model) {
+Result<Shakespeare> ReadShakespeare(const std::string& path, const BuiltModel& model) {
   SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(path, kShakespeareBytes));
   const auto part = [&](std::uint64_t begin, std::uint64_t end) {
     return EncodeText(std::string_view(bytes).substr(begin, end - begin), model.tokenizer.get());
@@ -67,11 +68,11 @@ std::map<std::string, std::string> PartFiles(const model::StageModel& stage,
   return files;
 }
 
-Result<std::unique_ptr<model::StageModel>> NewStage(const OpenedModel& model,
+Result<std::unique_ptr<model::StageModel>> NewStage(const BuiltModel& model,
                                                     model::StageOptions options,
                                                     const std::string& folder) {
   options.device = "cpu";
-  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchGpt2Stage(model.config, options));
+  SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchStage(model.spec, options));
   SHOAL_RETURN_IF_ERROR(stage->Load(PartFiles(*stage, folder, ".safetensors"), {}));
   return stage;
 }
@@ -91,7 +92,7 @@ Status EvaluateRows(const Stages& stages, const dataset::PreparedData& data, std
   std::vector<float> input, output;
   model::StepLoss loss;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    output.resize(s + 1 == stages.size() ? 0 : tokens.size() * stages[s]->config().hidden);
+    output.resize(s + 1 == stages.size() ? 0 : tokens.size() * stages[s]->spec().hidden);
     SHOAL_RETURN_IF_ERROR(stages[s]->Evaluate(micro_batch, output, &loss));
     if (take && !output.empty()) take(s, output);
     input.swap(output);

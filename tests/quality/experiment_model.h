@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "model/families/model_spec.h"
 #include "model/stage_model.h"
 #include "tests/quality/experiment.h"
 #include "tests/quality/text_windows.h"
@@ -24,25 +25,25 @@ inline constexpr std::uint64_t kHeldOutRows = 128;
 inline constexpr std::uint64_t kShakespeareBytes = 1115394;
 
 // The model's description and how text becomes its token ids.
-struct OpenedModel {
-  storage::ModelConfig config;
+struct BuiltModel {
+  model::ModelSpec spec;
   std::unique_ptr<dataset::Tokenizer> tokenizer;  // null: bytes
 };
-Result<OpenedModel> OpenModel(const ModelSpec& spec);
+Result<BuiltModel> BuildModel(const ModelShape& spec);
 
 // tinyshakespeare is cut in three: for the second phase of the base, for rows, held out.
 struct Shakespeare {
   Text base, fine_tuning, held_out;
 };
-Result<Shakespeare> ReadShakespeare(const std::string& path, const OpenedModel& model);
+Result<Shakespeare> ReadShakespeare(const std::string& path, const BuiltModel& model);
 // The whole of a file of at least `bytes_min`.
-Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min, const OpenedModel& model);
+Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min, const BuiltModel& model);
 
 // Part names -> files of a folder with this ending.
 std::map<std::string, std::string> PartFiles(const model::StageModel& stage,
                                              const std::string& folder, const std::string& ending);
 // On the CPU, with the weights of `folder`.
-Result<std::unique_ptr<model::StageModel>> NewStage(const OpenedModel& model,
+Result<std::unique_ptr<model::StageModel>> NewStage(const BuiltModel& model,
                                                     model::StageOptions options,
                                                     const std::string& folder);
 

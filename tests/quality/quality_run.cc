@@ -18,7 +18,7 @@ void Read(const json& spec, const char* name, T* value) {
   if (spec.contains(name)) spec.at(name).get_to(*value);
 }
 
-void ReadModel(const json& from, ModelSpec* spec) {
+void ReadModel(const json& from, ModelShape* spec) {
   Read(from, "layers", &spec->layers);
   Read(from, "hidden", &spec->hidden);
   Read(from, "heads", &spec->heads);

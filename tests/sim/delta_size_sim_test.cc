@@ -49,7 +49,7 @@ TEST_P(AnnouncedSize, IsWhatTheStoresHoldAfterAnEpoch) {
   config.pipelines = options.pipelines;
   config.micro_batches = options.micro_batches;
   config.micro_batch_rows = options.rows;
-  storage::ModelConfig model;
+  model::ModelSpec model;
   model.hidden = swarm.shape_.hidden;
   dataset::DataInfo data;
   data.row_tokens = options.row_tokens;

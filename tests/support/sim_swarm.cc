@@ -95,7 +95,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.pipelines = options.pipelines;
   config.micro_batch_rows = options.rows;
   config.row_tokens = swarm_->data_->info().row_tokens;
-  config.hidden = model_->config().hidden;
+  config.hidden = model_->spec().hidden;
   config.forward_codec = options.forward;
   config.backward_codec = options.backward;
   config.replica_method = options.replica;

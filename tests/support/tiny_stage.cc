@@ -22,8 +22,8 @@ void Draw(unsigned seed, float scale, std::span<float> out) {
 
 TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned seed)
     : shape_(shape) {
-  config_.layers = shape.layers;
-  config_.hidden = shape.hidden;
+  spec_.layer_specs.resize(shape.layers);
+  spec_.hidden = shape.hidden;
   options_.range = range;
   options_.optimizer.clip_norm = shape.clip_norm;
   const std::size_t matrix = std::size_t{shape.hidden} * shape.hidden;

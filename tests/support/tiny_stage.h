@@ -36,7 +36,7 @@ class TinyStage : public model::StageModel {
   // Weights drawn from `seed` per layer, so that any cut starts from the same model.
   TinyStage(const TinyShape& shape, model::StageRange range, unsigned seed);
 
-  const storage::ModelConfig& config() const override { return config_; }
+  const model::ModelSpec& spec() const override { return spec_; }
   const model::StageOptions& options() const override { return options_; }
   std::string device_name() const override { return "cpu"; }
   Status Forward(const model::MicroBatch& micro_batch, std::span<float> output,
@@ -121,7 +121,7 @@ class TinyStage : public model::StageModel {
   bool InFiles(model::StateVector which, std::size_t first) const;
 
   const TinyShape shape_;
-  storage::ModelConfig config_;
+  model::ModelSpec spec_;
   model::StageOptions options_;
   std::vector<model::TensorLayout> layout_;
   std::vector<float>& Of(model::StateVector which);

@@ -4,7 +4,7 @@
 
 #include "common/file.h"
 #include "dataset/prepared_data.h"
-#include "storage/models/model_directory.h"
+#include "model/families/family.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::bench {
@@ -15,11 +15,11 @@ TEST(BenchFiles, FilesAreWhatARunReads) {
   ASSERT_TRUE(WriteBenchFiles({folder.path(), 5, 48, 6, 32}).ok());
   const auto text = ReadFile(folder.path() + "/config.json", 1 << 20);
   ASSERT_TRUE(text.ok());
-  const auto config = storage::ParseModelConfig(*text, "config.json");
+  const auto config = model::ParseModelSpec(*text, "config.json");
   ASSERT_TRUE(config.ok()) << config.status().ToString();
-  EXPECT_EQ(config->layers, 5u);
+  EXPECT_EQ(config->layers(), 5u);
   EXPECT_EQ(config->hidden, 48u);
-  EXPECT_FALSE(config->tied_head);
+  EXPECT_FALSE(config->tied_head());
   const auto data = dataset::OpenPreparedData(folder.path() + "/data.shoal");
   ASSERT_TRUE(data.ok()) << data.status().ToString();
   EXPECT_EQ((*data)->info().train_rows, 6u);

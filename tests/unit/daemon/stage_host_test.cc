@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "daemon_test_util.h"
 #include "dataset/prepared_data.h"
+#include "model/families/open_model.h"
 #include "model/init_weights.h"
 #include "net/links/grpc_link_hub.h"
 #include "storage/models/model_directory.h"
@@ -107,9 +108,9 @@ class StageHostTest : public testing::Test {
     ASSERT_TRUE(WriteFileAtomic(At("source/config.json"), kConfig).ok());
     Status status = model::InitModelDirectory(At("source/config.json"), At("model"), 5);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    const auto model = storage::OpenModelDirectory(At("model")).value();
-    for (const std::string& part : storage::PartNames(model->config())) {
-      status = storage::WritePart(At(part), model->Part(part).value());
+    const auto opened = model::OpenModel(At("model")).value();
+    for (const std::string& part : opened.spec.PartNames()) {
+      status = storage::WritePart(At(part), opened.directory->Part(part).value());
       ASSERT_TRUE(status.ok()) << status.ToString();
       Offer(part, At(part));
     }

@@ -1,8 +1,9 @@
-#include "model/dropout.h"
+#include "model/blocks/dropout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace {
 
 std::vector<std::uint8_t> Mask(const DropoutKey& key, double probability, std::size_t count) {
   std::vector<std::uint8_t> mask(count, 7);
-  FillDropoutMask(key, probability, mask);
+  FillDropoutMask(key, probability, 0, mask);
   return mask;
 }
 
@@ -26,6 +27,19 @@ TEST(Dropout, DependsOnEveryPartOfTheKeyAndOnNothingElse) {
   EXPECT_NE(Mask({1, {2}, 9, DropoutSite::kAttention}, 0.5, 256), want);
   EXPECT_NE(Mask({1, {2}, 3, DropoutSite::kMlpOutput}, 0.5, 256), want);
   EXPECT_NE(Mask({1, {2 + (1ull << 32)}, 3, DropoutSite::kAttention}, 0.5, 256), want);
+}
+
+TEST(Dropout, AnyPartIsThatOfTheWhole) {
+  const DropoutKey key{1, {2}, 3, DropoutSite::kAttention};
+  const auto whole = Mask(key, 0.5, 64);
+  for (std::uint64_t first = 0; first < 9; ++first) {
+    for (std::size_t count = 0; count < 20; ++count) {
+      std::vector<std::uint8_t> part(count, 7);
+      FillDropoutMask(key, 0.5, first, part);
+      const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(first);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), begin)) << first << " " << count;
+    }
+  }
 }
 
 TEST(Dropout, DropsTheFractionItWasTold) {

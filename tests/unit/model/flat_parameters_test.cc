@@ -5,18 +5,17 @@
 #include <cstdlib>
 #include <random>
 
+#include "model/families/open_model.h"
+
 namespace shoal::model {
 namespace {
 
-storage::ModelConfig MiniConfig() {
-  auto directory = storage::OpenModelDirectory(std::string(std::getenv("SHOAL_TEST_DATA")) +
-                                               "/gpt2_mini_random");
-  SHOAL_CHECK(directory.ok());
-  return (*directory)->config();
+ModelSpec MiniSpec() {
+  return OpenModel(std::string(std::getenv("SHOAL_TEST_DATA")) + "/gpt2_mini_random").value().spec;
 }
 
 TEST(FlatParameters, LiesInOrderOfPartsWithoutGaps) {
-  const FlatParameters parameters(MiniConfig(), {1, 4}, "cpu", false);
+  const FlatParameters parameters(MiniSpec(), {1, 4}, "cpu", false);
   std::size_t offset = 0;
   for (const ParameterEntry& entry : parameters.entries()) {
     EXPECT_EQ(entry.offset, offset) << entry.name;
@@ -30,16 +29,16 @@ TEST(FlatParameters, LiesInOrderOfPartsWithoutGaps) {
 }
 
 TEST(FlatParameters, ATiedEmbeddingIsOneTensorWhereBothEndsAre) {
-  const FlatParameters whole(MiniConfig(), {0, 4}, "cpu", false);
-  const FlatParameters first(MiniConfig(), {0, 2}, "cpu", false);
-  const FlatParameters last(MiniConfig(), {2, 4}, "cpu", false);
+  const FlatParameters whole(MiniSpec(), {0, 4}, "cpu", false);
+  const FlatParameters first(MiniSpec(), {0, 2}, "cpu", false);
+  const FlatParameters last(MiniSpec(), {2, 4}, "cpu", false);
   EXPECT_EQ(whole.size() + std::size_t{512} * 32, first.size() + last.size());
 }
 
 TEST(FlatParameters, FusedUpdateEqualsTensorOperationsToTheBit) {
   // The tensor operations are what a CUDA device runs.
-  FlatParameters fused(MiniConfig(), {0, 2}, "cpu", false);
-  FlatParameters apart(MiniConfig(), {0, 2}, "cpu", false);
+  FlatParameters fused(MiniSpec(), {0, 2}, "cpu", false);
+  FlatParameters apart(MiniSpec(), {0, 2}, "cpu", false);
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> gradients(fused.size());

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "model/families/open_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::model {
@@ -50,23 +51,24 @@ TEST_F(InitWeights, WritesADirectoryWithGpt2Initialisation) {
   const std::string out = folder_ + "/out";
   const Status status = InitModelDirectory(folder_ + "/in/config.json", out, 1);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  auto directory = storage::OpenModelDirectory(out);
-  ASSERT_TRUE(directory.ok()) << directory.status().ToString();
-  const double range = (*directory)->config().initializer_range;
-  EXPECT_NEAR(Deviation(Values(**directory, "embedding", "wte.weight")), range, 0.02 * range);
-  EXPECT_NEAR(Deviation(Values(**directory, "layer.2", "h.2.attn.c_attn.weight")), range,
+  const auto opened = OpenModel(out);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const storage::ModelDirectory& directory = *opened->directory;
+  const double range = opened->spec.embedding.tokens.deviation;
+  EXPECT_NEAR(Deviation(Values(directory, "embedding", "wte.weight")), range, 0.02 * range);
+  EXPECT_NEAR(Deviation(Values(directory, "layer.2", "h.2.attn.c_attn.weight")), range,
               0.05 * range);
   const double residual = range / std::sqrt(2.0 * 4);
   for (const char* name : {"h.3.attn.c_proj.weight", "h.3.mlp.c_proj.weight"}) {
-    EXPECT_NEAR(Deviation(Values(**directory, "layer.3", name)), residual, 0.06 * residual);
+    EXPECT_NEAR(Deviation(Values(directory, "layer.3", name)), residual, 0.06 * residual);
   }
-  EXPECT_THAT(Values(**directory, "layer.0", "h.0.mlp.c_fc.bias"), ::testing::Each(0.0f));
-  EXPECT_THAT(Values(**directory, "head", "ln_f.weight"), ::testing::Each(1.0f));
-  EXPECT_THAT(Values(**directory, "head", "ln_f.bias"), ::testing::Each(0.0f));
+  EXPECT_THAT(Values(directory, "layer.0", "h.0.mlp.c_fc.bias"), ::testing::Each(0.0f));
+  EXPECT_THAT(Values(directory, "head", "ln_f.weight"), ::testing::Each(1.0f));
+  EXPECT_THAT(Values(directory, "head", "ln_f.bias"), ::testing::Each(0.0f));
   EXPECT_TRUE(fs::exists(out + "/vocab.json"));
   EXPECT_FALSE(fs::exists(out + ".init-parts"));
-  EXPECT_NE(Values(**directory, "layer.0", "h.0.attn.c_attn.weight"),
-            Values(**directory, "layer.1", "h.1.attn.c_attn.weight"));
+  EXPECT_NE(Values(directory, "layer.0", "h.0.attn.c_attn.weight"),
+            Values(directory, "layer.1", "h.1.attn.c_attn.weight"));
 }
 
 TEST_F(InitWeights, DependsOnTheSeedOnly) {

@@ -12,6 +12,7 @@
 
 #include "common/file.h"
 #include "dataset/prepared_data.h"
+#include "model/families/open_model.h"
 #include "model/stage_model.h"
 
 namespace shoal::model {
@@ -75,8 +76,8 @@ TEST_F(ShoalRun, EvaluatesFreshWeightsNearTheUniformLoss) {
   const auto data = dataset::OpenPreparedData(Data());
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(json["rows"], (*data)->info().validation_rows);
-  auto directory = storage::OpenModelDirectory(Model());
-  const double uniform = std::log((*directory)->config().vocabulary);
+  const auto opened = OpenModel(Model());
+  const double uniform = std::log(opened->spec.vocabulary);
   EXPECT_NEAR(json["meanLoss"].get<double>(), uniform, 0.5);
   EXPECT_DOUBLE_EQ(json["perplexity"].get<double>(), std::exp(json["meanLoss"].get<double>()));
   const Outcome human =
@@ -91,12 +92,12 @@ TEST_F(ShoalRun, PrintsTheLogitsOfTheStage) {
   const auto json = nlohmann::json::parse(run.out);
   const auto ids = json["ids"].get<std::vector<std::int32_t>>();
   ASSERT_FALSE(ids.empty());
-  auto directory = storage::OpenModelDirectory(Model());
+  const auto opened = OpenModel(Model());
   StageOptions options;
-  options.range = {0, (*directory)->config().layers};
-  auto stage = NewTorchGpt2Stage((*directory)->config(), options);
-  ASSERT_TRUE((*stage)->LoadDirectory(**directory).ok());
-  const std::size_t vocabulary = (*directory)->config().vocabulary;
+  options.range = {0, opened->spec.layers()};
+  auto stage = NewTorchStage(opened->spec, options);
+  ASSERT_TRUE((*stage)->LoadDirectory(*opened->directory).ok());
+  const std::size_t vocabulary = opened->spec.vocabulary;
   std::vector<float> want(ids.size() * vocabulary);
   const auto tokens = static_cast<std::uint32_t>(ids.size());
   ASSERT_TRUE((*stage)->Logits({{}, 1, tokens, {{0}}, ids, {}, {}}, false, want).ok());
@@ -122,12 +123,12 @@ TEST_F(ShoalRun, GeneratesTheSameTextFromTheSameSeed) {
 }
 
 TEST_F(ShoalRun, SlidesBeyondTheLastPosition) {
-  auto directory = storage::OpenModelDirectory(Model());
-  const std::uint32_t tokens = (*directory)->config().positions + 5;
+  const auto opened = OpenModel(Model());
+  const std::uint32_t tokens = opened->spec.positions + 5;
   const Outcome run = Start("generate --json --prompt a --seed 1 --tokens " +
                             std::to_string(tokens) + " --model " + Model());
   ASSERT_EQ(run.exit, 0) << run.error;
-  EXPECT_GT(nlohmann::json::parse(run.out)["ids"].size(), (*directory)->config().positions);
+  EXPECT_GT(nlohmann::json::parse(run.out)["ids"].size(), opened->spec.positions);
 }
 
 TEST_F(ShoalRun, TellsUsageFromBadInput) {

@@ -59,13 +59,14 @@ TEST(TorchGpt2StageFiles, SaveAndLoadContinueBitForBitOnAnotherCut) {
 }
 
 // Writes `part` with every value given as 16 bits, and as the fp32 value they stand for.
-void WriteHalfPart(const std::string& folder, const storage::ModelConfig& config,
-                   const std::string& part, storage::DType dtype) {
+void WriteHalfPart(const std::string& folder, const ModelSpec& spec, const std::string& part,
+                   storage::DType dtype) {
   std::map<std::string, std::vector<std::uint16_t>> halves;
   std::map<std::string, std::vector<float>> wide;
   storage::TensorMap half_tensors;
   storage::TensorMap wide_tensors;
-  for (const auto& [name, shape] : storage::PartShapes(config, part)) {
+  for (const auto& [name, tensor] : spec.PartTensors(part)) {
+    const auto& shape = tensor.shape;
     std::size_t count = 1;
     for (std::int64_t size : shape) count *= static_cast<std::size_t>(size);
     for (std::size_t i = 0; i < count; ++i) {
@@ -92,7 +93,7 @@ TEST(TorchGpt2StageFiles, LoadsSixteenBitWeightsExactly) {
       std::map<std::string, std::string> half;
       std::map<std::string, std::string> wide;
       for (const std::string& part : pipeline.stage(s).parts()) {
-        WriteHalfPart(folder, pipeline.config(), part, dtype);
+        WriteHalfPart(folder, pipeline.spec(), part, dtype);
         half[part] = folder + "/half." + part;
         wide[part] = folder + "/wide." + part;
       }
@@ -129,9 +130,9 @@ TEST(TorchGpt2StageFiles, AStageWithoutMomentsReadsAndSavesThemAllTheSame) {
   }
   StageOptions options = full.options();
   options.held = ZeroMode::kZero1;
-  EXPECT_THAT(NewTorchGpt2Stage(full.config(), options).status().message(), HasSubstr("folder"));
+  EXPECT_THAT(NewTorchStage(full.spec(), options).status().message(), HasSubstr("folder"));
   options.state_folder = folder + "/state";
-  auto made = NewTorchGpt2Stage(full.config(), options);
+  auto made = NewTorchStage(full.spec(), options);
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   StageModel& lean = **made;
   EXPECT_EQ(lean.StateBytes(), 8 * lean.state_size());

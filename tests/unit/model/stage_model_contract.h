@@ -120,7 +120,7 @@ class StageModelContract : public StageStateContract {
     auto work = std::make_unique<Work>();
     const bool first = stage.options().range.first_layer == 0;
     const bool last = stage.options().range.last_layer == kLayers;
-    const std::size_t places = kRows * kTokens, values = places * stage.config().hidden;
+    const std::size_t places = kRows * kTokens, values = places * stage.spec().hidden;
     for (std::size_t i = 0; i < places; ++i) {
       const auto token = static_cast<std::int32_t>((7 * i + 3 * index) % rig_->vocabulary());
       work->tokens.push_back(token);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/families/open_model.h"
 #include "model/synthetic_stage.h"
 #include "storage/models/model_directory.h"
 #include "tests/support/tiny_stage.h"
@@ -190,18 +191,17 @@ class TorchRig : public StageRig {
     options.device = "cpu";
     options.threads = 1;
     options.recompute = recompute();
-    auto stage = NewTorchGpt2Stage(directory_->config(), options).value();
-    EXPECT_TRUE(stage->LoadDirectory(*directory_).ok());
+    auto stage = NewTorchStage(opened_.spec, options).value();
+    EXPECT_TRUE(stage->LoadDirectory(*opened_.directory).ok());
     return stage;
   }
-  std::uint32_t vocabulary() override { return directory_->config().vocabulary; }
+  std::uint32_t vocabulary() override { return opened_.spec.vocabulary; }
 
  protected:
   virtual bool recompute() { return false; }
 
  private:
-  const std::shared_ptr<const storage::ModelDirectory> directory_ =
-      storage::OpenModelDirectory(MiniModel()).value();
+  const OpenedModel opened_ = OpenModel(MiniModel()).value();
 };
 
 class RecomputingTorchRig final : public TorchRig {
@@ -212,13 +212,13 @@ class RecomputingTorchRig final : public TorchRig {
 class SyntheticRig final : public StageRig {
  public:
   std::unique_ptr<StageModel> Make(StageRange range) override {
-    storage::ModelConfig config;
-    config.layers = 4;
-    config.hidden = 16;
-    config.vocabulary = vocabulary();
+    ModelSpec spec;
+    spec.layer_specs.resize(4);
+    spec.hidden = 16;
+    spec.vocabulary = vocabulary();
     StageOptions options;
     options.range = range;
-    return NewSyntheticStage(config, options, {.weight_parts = 3}, nullptr).value();
+    return NewSyntheticStage(spec, options, {.weight_parts = 3}, nullptr).value();
   }
   std::uint32_t vocabulary() override { return 50; }
   bool has_weights() override { return false; }

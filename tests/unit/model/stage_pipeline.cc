@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "model/families/open_model.h"
+
 namespace shoal::model {
 namespace {
 
@@ -53,18 +55,18 @@ std::string SharedModel(const std::string& name) {
 
 StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
                              StageOptions options) {
-  auto opened = storage::OpenModelDirectory(directory);
+  const auto opened = OpenModel(directory);
   SHOAL_CHECK(opened.ok());
   if (options.device == "auto") options.device = "cpu";
   // Models this small only lose by threads, above all beside other tests.
   if (options.threads == 0) options.threads = 1;
-  const std::uint32_t layers = (*opened)->config().layers;
+  const std::uint32_t layers = opened->spec.layers();
   SHOAL_CHECK(stages <= layers);
   for (std::uint32_t s = 0; s < stages; ++s) {
     options.range = {layers * s / stages, layers * (s + 1) / stages};
-    auto stage = NewTorchGpt2Stage((*opened)->config(), options);
+    auto stage = NewTorchStage(opened->spec, options);
     SHOAL_CHECK(stage.ok());
-    Expect((*stage)->LoadDirectory(**opened));
+    Expect((*stage)->LoadDirectory(*opened->directory));
     stages_.push_back(std::move(stage).value());
   }
 }
@@ -76,7 +78,7 @@ StepLoss StagePipeline::Forward(MicroBatchId id, const TestBatch& batch,
   StepLoss loss;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const bool last = s + 1 == stages_.size();
-    std::vector<float> output(last ? 0 : batch.token_ids.size() * config().hidden);
+    std::vector<float> output(last ? 0 : batch.token_ids.size() * spec().hidden);
     micro_batch.input = input;
     Expect(stages_[s]->Forward(micro_batch, output, &loss));
     if (boundaries != nullptr && !last) boundaries->push_back(output);
@@ -91,7 +93,7 @@ StepLoss StagePipeline::Evaluate(const TestBatch& batch) {
   StepLoss loss;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const bool last = s + 1 == stages_.size();
-    std::vector<float> output(last ? 0 : batch.token_ids.size() * config().hidden);
+    std::vector<float> output(last ? 0 : batch.token_ids.size() * spec().hidden);
     micro_batch.input = input;
     Expect(stages_[s]->Evaluate(micro_batch, output, &loss));
     input = std::move(output);
@@ -102,7 +104,7 @@ StepLoss StagePipeline::Evaluate(const TestBatch& batch) {
 void StagePipeline::BackwardInput(MicroBatchId id, const TestBatch& batch) {
   std::vector<float> gradient;
   for (std::size_t s = stages_.size(); s-- > 0;) {
-    std::vector<float> upstream(s == 0 ? 0 : batch.token_ids.size() * config().hidden);
+    std::vector<float> upstream(s == 0 ? 0 : batch.token_ids.size() * spec().hidden);
     Expect(stages_[s]->BackwardInput(id, gradient, upstream));
     gradient = std::move(upstream);
   }

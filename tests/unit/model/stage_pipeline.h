@@ -42,7 +42,7 @@ class StagePipeline {
 
   std::size_t size() const { return stages_.size(); }
   StageModel& stage(std::size_t index) { return *stages_[index]; }
-  const storage::ModelConfig& config() const { return stages_[0]->config(); }
+  const ModelSpec& spec() const { return stages_[0]->spec(); }
 
   // Forward through all stages. `boundaries` (may be null) gets each stage's output but the last's.
   StepLoss Forward(MicroBatchId id, const TestBatch& batch,

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "model/families/open_model.h"
 #include "tests/unit/model/stage_pipeline.h"
 
 namespace shoal::model {
@@ -28,21 +29,21 @@ class StageUnits : public testing::TestWithParam<Shape> {
     std::filesystem::create_directories(folder_ + "/full");
     std::filesystem::create_directories(folder_ + "/units");
     StagePipeline whole(MiniModel(), 1, {});
-    config_ = whole.config();
+    spec_ = whole.spec();
     StageOptions options;
     options.range = GetParam().range;
     options.recompute = GetParam().recompute;
     options.compute = GetParam().compute;
     options.dropout = 0.1;
-    auto full = NewTorchGpt2Stage(config_, options);
+    auto full = NewTorchStage(spec_, options);
     ASSERT_TRUE(full.ok()) << full.status().ToString();
     full_ = std::move(*full);
-    const auto directory = storage::OpenModelDirectory(MiniModel());
-    ASSERT_TRUE(full_->LoadDirectory(**directory).ok());
+    const auto opened = OpenModel(MiniModel());
+    ASSERT_TRUE(full_->LoadDirectory(*opened->directory).ok());
     ASSERT_TRUE(full_->Save(folder_ + "/full").ok());
     options.held = ZeroMode::kZero3;
     options.state_folder = folder_ + "/state";
-    auto units = NewTorchGpt2Stage(config_, options);
+    auto units = NewTorchStage(spec_, options);
     ASSERT_TRUE(units.ok()) << units.status().ToString();
     units_ = std::move(*units);
     std::map<std::string, std::string> weights, moments;
@@ -100,10 +101,10 @@ class StageUnits : public testing::TestWithParam<Shape> {
     }
   }
   bool first() const { return GetParam().range.first_layer == 0; }
-  bool last() const { return GetParam().range.last_layer == config_.layers; }
+  bool last() const { return GetParam().range.last_layer == spec_.layers(); }
 
   std::string folder_;
-  storage::ModelConfig config_;
+  ModelSpec spec_;
   std::unique_ptr<StageModel> full_, units_;
   std::vector<float> gradients_;
 };
@@ -119,8 +120,8 @@ TEST_P(StageUnits, CoverTheVectorsInOrder) {
 }
 
 TEST_P(StageUnits, PartByPartIsTheWholeBitForBit) {
-  const TestBatch batch = RandomBatch(2, 16, config_.vocabulary, 0.2, 3);
-  std::vector<float> input(std::size_t{2} * 16 * config_.hidden);
+  const TestBatch batch = RandomBatch(2, 16, spec_.vocabulary, 0.2, 3);
+  std::vector<float> input(std::size_t{2} * 16 * spec_.hidden);
   for (std::size_t i = 0; i < input.size(); ++i) input[i] = 0.01F * static_cast<float>(i % 83);
   MicroBatch micro_batch{{0, 0}, batch.rows, batch.tokens, batch.samples, {}, {}, {}};
   if (first()) micro_batch.token_ids = batch.token_ids;

@@ -33,12 +33,11 @@ class FakeTime : public Clock {
   TimePoint now_{};
 };
 
-storage::ModelConfig Config() {
-  storage::ModelConfig config;
-  config.layers = 3;
-  config.hidden = kHidden;
-  config.tied_head = false;
-  return config;
+ModelSpec Spec() {
+  ModelSpec spec;
+  spec.layer_specs.resize(3);
+  spec.hidden = kHidden;
+  return spec;
 }
 
 std::unique_ptr<StageModel> Stage(std::uint32_t number, FakeTime* time,
@@ -46,7 +45,7 @@ std::unique_ptr<StageModel> Stage(std::uint32_t number, FakeTime* time,
                                   std::shared_ptr<SyntheticMeter> meter = nullptr) {
   StageOptions stage;
   stage.range = {number, number + 1};
-  auto made = NewSyntheticStage(Config(), stage, options, std::move(meter), time->AsTime());
+  auto made = NewSyntheticStage(Spec(), stage, options, std::move(meter), time->AsTime());
   EXPECT_TRUE(made.ok()) << made.status().ToString();
   return made.ok() ? std::move(*made) : nullptr;
 }
@@ -268,7 +267,7 @@ TEST(SyntheticStage, ChecksItsOptions) {
   const auto make = [](const SyntheticOptions& options, StageRange range) {
     StageOptions stage;
     stage.range = range;
-    return NewSyntheticStage(Config(), stage, options, nullptr).status().code();
+    return NewSyntheticStage(Spec(), stage, options, nullptr).status().code();
   };
   EXPECT_EQ(make({}, {0, 1}), StatusCode::kOk);
   EXPECT_EQ(make({}, {2, 4}), StatusCode::kInvalidArgument);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "model/families/open_model.h"
 #include "model/init_weights.h"
 #include "storage/models/safetensors.h"
 #include "tests/unit/model/stage_pipeline.h"
@@ -57,7 +58,7 @@ void CheckGolden(const std::string& directory, std::uint32_t stages) {
   }
   const bool whole = tensors.contains("logits");
   const storage::TensorView& view = tensors.at(whole ? "logits" : "logits.first_256");
-  const std::size_t vocabulary = pipeline.config().vocabulary;
+  const std::size_t vocabulary = pipeline.spec().vocabulary;
   const auto columns = static_cast<std::size_t>(view.shape.back());
   std::vector<float> logits(batch.token_ids.size() * vocabulary);
   MicroBatch last{{}, batch.rows, batch.tokens, batch.samples, batch.token_ids, {}, {}};
@@ -400,10 +401,10 @@ TEST(TorchGpt2Stage, RefusesWhatDoesNotFit) {
 }
 
 TEST(TorchGpt2Stage, ChecksItsOptions) {
-  auto directory = storage::OpenModelDirectory(MiniModel());
-  ASSERT_TRUE(directory.ok());
+  const auto opened = OpenModel(MiniModel());
+  ASSERT_TRUE(opened.ok());
   const auto message = [&](const StageOptions& options) {
-    auto stage = NewTorchGpt2Stage((*directory)->config(), options);
+    auto stage = NewTorchStage(opened->spec, options);
     return stage.ok() ? "" : stage.status().message();
   };
   StageOptions options;

@@ -68,11 +68,25 @@ inline std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
-// A GPT-2 so small that a test can write it: 2 layers, hidden 4, 2 heads, 6 positions, 7 tokens.
-inline std::string TinyConfigText(const std::string& more = "") {
-  return R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":4,)"
-         R"("n_head":2,"n_positions":6,"vocab_size":7,"activation_function":"gelu_new")" +
-         more + "}";
+// A GPT-2 so small that a test can write it: 2 layers, hidden 4, 6 positions, 7 tokens.
+inline ModelLayout TinyLayout(bool tied = true, std::int64_t vocabulary = 7) {
+  ModelLayout layout;
+  layout.parts.push_back({"embedding", {{"wte.weight", {vocabulary, 4}}, {"wpe.weight", {6, 4}}}});
+  for (const std::string layer : {"0", "1"}) {
+    const std::string h = "h." + layer + ".";
+    layout.parts.push_back({"layer." + layer,
+                            {{h + "ln_1.weight", {4}},
+                             {h + "attn.c_attn.weight", {4, 12}},
+                             {h + "mlp.c_proj.weight", {16, 4}}}});
+  }
+  layout.parts.push_back(
+      {"head", {{"ln_f.weight", {4}}, {tied ? "wte.weight" : "lm_head.weight", {vocabulary, 4}}}});
+  layout.prefix = "transformer.";
+  layout.without_prefix = {"lm_head.weight"};
+  layout.buffer_ends = {".attn.bias", ".attn.masked_bias"};
+  if (tied) layout.shared = "wte.weight", layout.copy = "lm_head.weight";
+  layout.architecture = "GPT2LMHeadModel";
+  return layout;
 }
 
 // Tensors with chosen names and bytes, and where to write them.
@@ -89,10 +103,10 @@ struct TensorSet {
   }
 };
 
-inline TensorSet TinyTensors(const ModelConfig& config, const std::string& prefix, DType dtype) {
+inline TensorSet TinyTensors(const ModelLayout& layout, const std::string& prefix, DType dtype) {
   TensorSet set;
-  for (const std::string& part : PartNames(config)) {
-    for (const auto& [name, shape] : PartShapes(config, part)) {
+  for (const ModelLayout::Part& part : layout.parts) {
+    for (const auto& [name, shape] : part.tensors) {
       const std::string stored = (name == "lm_head.weight" ? "" : prefix) + name;
       if (set.bytes.count(stored) == 0) set.Add(stored, dtype, shape);
     }

@@ -20,6 +20,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "model/families/family.h"
+#include "model/families/open_model.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
@@ -51,12 +53,12 @@ void WriteModel(const std::string& path) {
   }
   const auto json = ReadFile(path + "/config.json", 1 << 20);
   ASSERT_TRUE(json.ok());
-  const auto config = storage::ParseModelConfig(*json, "config.json");
+  const auto config = model::ParseModelSpec(*json, "config.json");
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   std::vector<storage::TensorToWrite> tensors;
   std::size_t largest = 0;
-  for (const std::string& part : storage::PartNames(*config)) {
-    for (const auto& [name, shape] : storage::PartShapes(*config, part)) {
+  for (const storage::ModelLayout::Part& part : model::LayoutOf(*config).parts) {
+    for (const auto& [name, shape] : part.tensors) {
       const bool again = std::any_of(tensors.begin(), tensors.end(),
                                      [&, &key = name](const auto& t) { return t.name == key; });
       if (again) continue;
@@ -291,7 +293,7 @@ TEST_F(ServerTest, CommandsAndExport) {
   EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
   EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
   EXPECT_TRUE(fs::exists(out + "/MODEL_CARD.md"));
-  EXPECT_TRUE(storage::OpenModelDirectory(out).ok());
+  EXPECT_TRUE(model::OpenModel(out).ok());
   EXPECT_FALSE(Command("export", {{"path", out}}).ok()) << "nothing may be written over";
   EXPECT_TRUE(Command("stop").ok());
   for (int i = 0; i < 1000 && !stopped_; ++i)

@@ -1,0 +1,84 @@
+#include "model/blocks/attention.h"
+
+#include <ATen/ops/cat.h>
+
+namespace shoal::model {
+
+Attention::Attention(const AttentionSpec& spec, std::uint32_t layer, const FindParameter& find,
+                     const FindRotary& rotary)
+    : spec_(spec), output_(spec.output, find), core_(spec, layer) {
+  for (const LinearSpec& input : spec.inputs) inputs_.emplace_back(input, find);
+  if (spec.query_norm) query_norm_.emplace(*spec.query_norm, find);
+  if (spec.key_norm) key_norm_.emplace(*spec.key_norm, find);
+  if (spec.rotary) rotary_ = rotary(*spec.rotary);
+}
+
+// [rows * tokens, heads * size] to [rows, heads, tokens, size].
+at::Tensor Attention::Heads(const BatchContext& context, const at::Tensor& flat,
+                            std::int64_t heads) const {
+  return flat.unflatten(1, {heads, spec_.head_size})
+      .unflatten(0, {context.rows, context.tokens})
+      .permute({0, 2, 1, 3});
+}
+
+at::Tensor Attention::Place(const std::optional<Norm>& norm, const at::Tensor& heads,
+                            Norm::Kept* kept) const {
+  at::Tensor placed = heads;
+  if (norm) placed = norm->Forward(heads.to(at::kFloat), kept).to(heads.scalar_type());
+  return rotary_ ? rotary_->Turn(placed) : placed;
+}
+
+at::Tensor Attention::PlaceBack(const std::optional<Norm>& norm, const at::Tensor& gradient,
+                                Norm::Kept* kept) const {
+  const at::Tensor turned = rotary_ ? rotary_->TurnBack(gradient) : gradient;
+  return norm ? norm->BackwardInput(turned, kept).to(gradient.scalar_type()) : turned;
+}
+
+at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const {
+  kept->input = x;
+  const std::int64_t query = spec_.heads * spec_.head_size;
+  const std::int64_t key = spec_.key_heads * spec_.head_size;
+  std::vector<at::Tensor> made;
+  for (const Linear& input : inputs_) made.push_back(input.Forward(x));
+  if (made.size() == 1) {
+    made = made[0].split_with_sizes({query, key, key}, 1);
+    // Else the value would keep the queries and keys as they were before they turned.
+    if (rotary_) made[2] = made[2].clone();
+  }
+  const at::Tensor out = core_.Forward(
+      context, Place(query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm),
+      Place(key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
+      Heads(context, made[2], spec_.key_heads), &kept->core);
+  kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
+  return output_.Forward(kept->merged);
+}
+
+at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tensor& gradient,
+                                    Kept* kept) const {
+  kept->output_gradient = gradient;
+  const at::Tensor dmerged = Heads(context, output_.BackwardInput(gradient), spec_.heads);
+  AttentionCore::Gradients heads = core_.Backward(context, dmerged, &kept->core);
+  const auto flat = [&](const at::Tensor& gradient_of_heads) {
+    return gradient_of_heads.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), -1});
+  };
+  kept->input_gradients = {flat(PlaceBack(query_norm_, heads.query, &kept->query_norm)),
+                           flat(PlaceBack(key_norm_, heads.key, &kept->key_norm)),
+                           flat(heads.value)};
+  if (inputs_.size() == 1) kept->input_gradients = {at::cat(kept->input_gradients, 1)};
+  at::Tensor sum = inputs_[0].BackwardInput(kept->input_gradients[0]);
+  for (std::size_t i = 1; i < inputs_.size(); ++i) {
+    sum.add_(inputs_[i].BackwardInput(kept->input_gradients[i]));
+  }
+  return sum;
+}
+
+void Attention::BackwardWeights(const Kept& kept) const {
+  output_.BackwardWeights(kept.merged, kept.output_gradient);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].BackwardWeights(kept.input, kept.input_gradients[i]);
+  }
+  if (query_norm_) query_norm_->BackwardWeights(kept.query_norm);
+  if (key_norm_) key_norm_->BackwardWeights(kept.key_norm);
+}
+
+}  // namespace shoal::model

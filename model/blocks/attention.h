@@ -1,0 +1,61 @@
+// The attention part of a layer: products for queries, keys and values, norms and rotary positions
+// of heads, attention, and the product behind it.
+
+#ifndef SHOAL_MODEL_BLOCKS_ATTENTION_H_
+#define SHOAL_MODEL_BLOCKS_ATTENTION_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/blocks/attention_core.h"
+#include "model/blocks/linear.h"
+#include "model/blocks/norm.h"
+#include "model/blocks/parameter.h"
+#include "model/blocks/rotary.h"
+#include "model/families/model_spec.h"
+
+namespace shoal::model {
+
+// Rotary tables by kind, shared by the layers of a stage.
+using FindRotary = std::function<std::shared_ptr<Rotary>(const RotarySpec& spec)>;
+
+class Attention {
+ public:
+  struct Kept {
+    at::Tensor input, merged;  // of the products, compute dtype
+    Norm::Kept query_norm, key_norm;
+    AttentionCore::Kept core;
+    // Gradients of the products' outputs, from BackwardInput for BackwardWeights.
+    std::vector<at::Tensor> input_gradients;
+    at::Tensor output_gradient;
+  };
+
+  Attention(const AttentionSpec& spec, std::uint32_t layer, const FindParameter& find,
+            const FindRotary& rotary);
+
+  at::ScalarType dtype() const { return output_.dtype(); }
+  // `x` [rows * tokens, hidden] in the compute dtype, to the same shape.
+  at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
+  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
+                           Kept* kept) const;
+  void BackwardWeights(const Kept& kept) const;
+
+ private:
+  at::Tensor Heads(const BatchContext& context, const at::Tensor& flat, std::int64_t heads) const;
+  at::Tensor Place(const std::optional<Norm>& norm, const at::Tensor& heads,
+                   Norm::Kept* kept) const;
+  at::Tensor PlaceBack(const std::optional<Norm>& norm, const at::Tensor& gradient,
+                       Norm::Kept* kept) const;
+
+  AttentionSpec spec_;
+  std::vector<Linear> inputs_;
+  Linear output_;
+  std::optional<Norm> query_norm_, key_norm_;
+  std::shared_ptr<Rotary> rotary_;
+  AttentionCore core_;
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_BLOCKS_ATTENTION_H_

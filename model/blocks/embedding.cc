@@ -1,0 +1,71 @@
+#include "model/blocks/embedding.h"
+
+#include <ATen/ops/embedding_dense_backward.h>
+
+#include "model/blocks/dropout_mask.h"
+
+namespace shoal::model {
+namespace {
+
+// Adds row i of `gradient` to row ids[i] of `table`, in order.
+void AddRows(const at::Tensor& gradient, const at::Tensor& ids, const at::Tensor& table) {
+  if (!table.is_cpu()) {
+    table.add_(at::embedding_dense_backward(gradient, ids, table.size(0), -1, false));
+    return;
+  }
+  const std::int64_t hidden = table.size(1);
+  const at::Tensor rows = gradient.contiguous();
+  const float* from = rows.const_data_ptr<float>();
+  const std::int64_t* id = ids.const_data_ptr<std::int64_t>();
+  float* const to = table.mutable_data_ptr<float>();
+  for (std::int64_t row = 0; row < rows.size(0); ++row, from += hidden) {
+    float* const sum = to + id[row] * hidden;
+    for (std::int64_t i = 0; i < hidden; ++i) sum[i] += from[i];
+  }
+}
+
+}  // namespace
+
+Embedding::Embedding(const EmbeddingSpec& spec, const FindParameter& find)
+    : spec_(spec), tokens_(find(spec.tokens.weight)) {
+  if (spec.positions) positions_ = find(spec.positions->weight);
+  if (spec.types) types_ = find(spec.types->weight);
+  if (spec.norm) norm_.emplace(*spec.norm, find);
+}
+
+at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids,
+                              Kept* kept) const {
+  at::Tensor sum = tokens_.value.index_select(0, ids);
+  const std::int64_t hidden = sum.size(1);
+  if (spec_.scale != 1) sum.mul_(spec_.scale);
+  if (spec_.positions) {
+    sum.view({context.rows, context.tokens, hidden})
+        .add_(positions_.value.narrow(0, spec_.position_first, context.tokens));
+  }
+  if (spec_.types) sum.add_(types_.value.select(0, 0));
+  if (norm_) sum = norm_->Forward(sum, &kept->norm);
+  kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
+  return ApplyDropout(sum, kept->mask, context.dropout);
+}
+
+void Embedding::BackwardInput(const BatchContext& context, const at::Tensor& gradient,
+                              Kept* kept) const {
+  kept->gradient = ApplyDropout(gradient, kept->mask, context.dropout);
+  if (norm_) kept->gradient = norm_->BackwardInput(kept->gradient, &kept->norm);
+  kept->mask = at::Tensor();
+}
+
+void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& ids,
+                                const Kept& kept) const {
+  const at::Tensor& gradient = kept.gradient;
+  const std::int64_t hidden = gradient.size(1);
+  AddRows(spec_.scale == 1 ? gradient : gradient.mul(spec_.scale), ids, tokens_.gradient);
+  if (spec_.positions) {
+    positions_.gradient.narrow(0, spec_.position_first, context.tokens)
+        .add_(gradient.view({context.rows, context.tokens, hidden}).sum(0));
+  }
+  if (spec_.types) types_.gradient.select(0, 0).add_(gradient.sum(0));
+  if (norm_) norm_->BackwardWeights(kept.norm);
+}
+
+}  // namespace shoal::model

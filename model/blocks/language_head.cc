@@ -1,0 +1,113 @@
+#include "model/blocks/language_head.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::model {
+namespace {
+
+// Logits made at a time: 64 MiB in fp32.
+constexpr std::int64_t kChunkValues = std::int64_t{1} << 24;
+
+}  // namespace
+
+LanguageHead::LanguageHead(const HeadSpec& spec, const FindParameter& find)
+    : soft_cap_(spec.soft_cap), weight_(find(spec.output.weight)) {
+  if (spec.norm) norm_.emplace(*spec.norm, find);
+}
+
+std::int64_t LanguageHead::ChunkTokens() const {
+  return std::max<std::int64_t>(1, kChunkValues / vocabulary());
+}
+
+at::Tensor LanguageHead::Hidden(const at::Tensor& input, Norm::Kept* kept) const {
+  return (norm_ ? norm_->Forward(input, kept) : input).to(weight_.compute.scalar_type());
+}
+
+at::Tensor LanguageHead::Scores(const at::Tensor& hidden) const {
+  at::Tensor logits = at::mm(hidden, weight_.compute.t()).to(at::kFloat);
+  if (soft_cap_ > 0) logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
+  return logits;
+}
+
+at::Tensor LanguageHead::Chunk(const at::Tensor& hidden, const at::Tensor& labels,
+                               std::int64_t chunk, bool want_gradient, double* loss) const {
+  const std::int64_t first = chunk * ChunkTokens();
+  const std::int64_t count = std::min(ChunkTokens(), hidden.size(0) - first);
+  at::Tensor logits = Scores(hidden.narrow(0, first, count));
+  const at::Tensor chosen = labels.narrow(0, first, count);
+  const at::Tensor counts = chosen.ne(kNoLabel).unsqueeze(1);
+  const at::Tensor index = chosen.clamp_min(0).unsqueeze(1);
+  const at::Tensor log_sum = at::logsumexp(logits, 1, true);
+  if (loss != nullptr) {
+    const at::Tensor losses = log_sum.sub(logits.gather(1, index)).masked_fill_(counts.eq(0), 0);
+    *loss += losses.to(at::kDouble).sum().item<double>();
+  }
+  if (!want_gradient) return {};
+  // Of a capped logit c = cap tanh(l / cap): dc / dl = 1 - (c / cap)^2.
+  const at::Tensor slope =
+      soft_cap_ > 0 ? logits.div(soft_cap_).square_().neg_().add_(1) : at::Tensor();
+  logits.sub_(log_sum).exp_();
+  logits.scatter_add_(1, index, at::full({count, 1}, -1, logits.options()));
+  if (slope.defined()) logits.mul_(slope);
+  return logits.masked_fill_(counts.eq(0), 0).to(hidden.scalar_type());
+}
+
+double LanguageHead::Forward(const at::Tensor& input, const at::Tensor& labels, Kept* kept) const {
+  Norm::Kept norm;
+  const at::Tensor hidden = Hidden(input, &norm);
+  const std::int64_t tokens = input.size(0);
+  const std::int64_t chunks = (tokens + ChunkTokens() - 1) / ChunkTokens();
+  const auto bytes = static_cast<std::uint64_t>(tokens * vocabulary() * hidden.element_size());
+  const bool keep_gradients = kept != nullptr && bytes <= kKeptLogitBytes;
+  double loss = 0;
+  if (kept != nullptr) *kept = {norm, hidden, labels, {}};
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    at::Tensor gradient = Chunk(hidden, labels, chunk, keep_gradients, &loss);
+    if (keep_gradients) kept->logit_gradients.push_back(std::move(gradient));
+  }
+  return loss;
+}
+
+at::Tensor LanguageHead::LogitGradient(const Kept& kept, std::int64_t chunk) const {
+  if (!kept.logit_gradients.empty()) return kept.logit_gradients[static_cast<std::size_t>(chunk)];
+  return Chunk(kept.hidden, kept.labels, chunk, true, nullptr);
+}
+
+at::Tensor LanguageHead::BackwardInput(Kept* kept) const {
+  const std::int64_t tokens = kept->hidden.size(0);
+  at::Tensor dhidden = at::empty(kept->hidden.sizes(), kept->hidden.options().dtype(at::kFloat));
+  for (std::int64_t first = 0; first < tokens; first += ChunkTokens()) {
+    const std::int64_t count = std::min(ChunkTokens(), tokens - first);
+    dhidden.narrow(0, first, count)
+        .copy_(at::mm(LogitGradient(*kept, first / ChunkTokens()), weight_.compute));
+  }
+  return norm_ ? norm_->BackwardInput(dhidden, &kept->norm) : dhidden;
+}
+
+void LanguageHead::BackwardWeights(const Kept& kept) const {
+  const std::int64_t tokens = kept.hidden.size(0);
+  for (std::int64_t first = 0; first < tokens; first += ChunkTokens()) {
+    const std::int64_t count = std::min(ChunkTokens(), tokens - first);
+    const at::Tensor gradient = LogitGradient(kept, first / ChunkTokens());
+    const at::Tensor hidden = kept.hidden.narrow(0, first, count);
+    if (hidden.scalar_type() == at::kFloat) {
+      weight_.gradient.addmm_(gradient.t(), hidden);
+    } else {
+      weight_.gradient.add_(at::mm(gradient.t(), hidden));
+    }
+  }
+  if (norm_) norm_->BackwardWeights(kept.norm);
+}
+
+at::Tensor LanguageHead::Logits(const at::Tensor& input) const {
+  Norm::Kept unused;
+  return Scores(Hidden(input, &unused));
+}
+
+}  // namespace shoal::model

@@ -1,0 +1,40 @@
+// What a block sees of its parameters, and of the micro-batch that it works on.
+//
+// Internal to model/; blocks throw what LibTorch throws. Thread: compute.
+
+#ifndef SHOAL_MODEL_BLOCKS_PARAMETER_H_
+#define SHOAL_MODEL_BLOCKS_PARAMETER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace shoal::model {
+
+// Views that stay valid for the life of the stage.
+struct Parameter {
+  at::Tensor value;     // fp32
+  at::Tensor compute;   // in the dtype of matrix products
+  at::Tensor gradient;  // fp32
+};
+using FindParameter = std::function<Parameter(const std::string& name)>;
+
+// What every layer knows of a micro-batch; must outlive the calls.
+struct BatchContext {
+  std::int64_t rows = 0;
+  std::int64_t tokens = 0;  // per row
+  std::vector<SampleId> samples;
+  double dropout = 0;  // 0 in evaluation
+  std::uint64_t seed = 0;
+
+  std::int64_t tokens_in_all() const { return rows * tokens; }
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_BLOCKS_PARAMETER_H_

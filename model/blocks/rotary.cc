@@ -1,0 +1,37 @@
+#include "model/blocks/rotary.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/outer.h>
+
+#include <vector>
+
+namespace shoal::model {
+
+// As the model was trained: frequencies and angles in fp32.
+void Rotary::Grow(std::int64_t tokens, const at::Device& device) {
+  if (cosines_.defined() && cosines_.size(0) >= tokens) return;
+  std::vector<float> frequencies(spec_.frequencies.begin(), spec_.frequencies.end());
+  const at::Tensor rates = at::from_blob(
+      frequencies.data(), {static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
+  const at::Tensor angles = at::outer(at::arange(tokens, at::kFloat), rates);
+  cosines_ = angles.cos().mul_(spec_.factor).to(device);
+  sines_ = angles.sin().mul_(spec_.factor).to(device);
+}
+
+at::Tensor Rotary::Apply(const at::Tensor& x, bool back) {
+  const std::int64_t tokens = x.size(2);
+  Grow(tokens, x.device());
+  const std::int64_t pairs = cosines_.size(1), rest = x.size(-1) - 2 * pairs;
+  const at::Tensor cosines = cosines_.narrow(0, 0, tokens).to(x.scalar_type());
+  at::Tensor sines = sines_.narrow(0, 0, tokens).to(x.scalar_type());
+  if (back) sines = sines.neg();
+  const at::Tensor first = x.narrow(-1, 0, pairs), second = x.narrow(-1, pairs, pairs);
+  std::vector<at::Tensor> parts = {first.mul(cosines).sub_(second.mul(sines)),
+                                   second.mul(cosines).add_(first.mul(sines))};
+  if (rest > 0) parts.push_back(x.narrow(-1, 2 * pairs, rest));
+  return at::cat(parts, -1);
+}
+
+}  // namespace shoal::model

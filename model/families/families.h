@@ -1,0 +1,35 @@
+// What the files of the families share, and their entries. Internal to model/families. Thread: any.
+
+#ifndef SHOAL_MODEL_FAMILIES_FAMILIES_H_
+#define SHOAL_MODEL_FAMILIES_FAMILIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "model/families/config_keys.h"
+#include "model/families/model_spec.h"
+
+namespace shoal::model {
+
+// What a number of config.json may be at most; the product of all is limited in ParseModelSpec.
+inline constexpr std::uint32_t kLayersMost = 4096, kHeadsMost = 1U << 16, kHeadSizeMost = 1024;
+inline constexpr std::uint32_t kHiddenMost = 1U << 20, kInnerMost = 1U << 22;
+inline constexpr std::uint32_t kVocabularyMost = 1U << 28, kPositionsMost = 1U << 28;
+
+// By the names that transformers gives activations.
+std::optional<Activation> ActivationOf(const std::string& name);
+std::string ActivationNames();
+
+ModelSpec DescribeGpt2(ConfigKeys* keys);
+ModelSpec DescribeLlama(ConfigKeys* keys);
+ModelSpec DescribeMistral(ConfigKeys* keys);
+ModelSpec DescribeQwen2(ConfigKeys* keys);
+ModelSpec DescribeQwen3(ConfigKeys* keys);
+ModelSpec DescribeGemma2(ConfigKeys* keys);
+ModelSpec DescribeGemma3(ConfigKeys* keys);
+ModelSpec DescribePhi3(ConfigKeys* keys);
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_FAMILIES_FAMILIES_H_

@@ -1,0 +1,19 @@
+// Mistral 7B (Jiang et al., 2023): Llama with a sliding window in all layers.
+
+#include "model/families/decoder.h"
+#include "model/families/families.h"
+
+namespace shoal::model {
+
+ModelSpec DescribeMistral(ConfigKeys* keys) {
+  Decoder decoder = ReadDecoder(keys, {.key_heads = 8});
+  decoder.architecture = "MistralForCausalLM";
+  const std::int64_t window =
+      keys->IsNull("sliding_window") ? 0 : keys->Count("sliding_window", kPositionsMost, 4096);
+  decoder.change = [window](std::uint32_t, AttentionSpec* attention) {
+    attention->window = window;
+  };
+  return SpecOf(decoder);
+}
+
+}  // namespace shoal::model

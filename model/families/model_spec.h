@@ -1,0 +1,146 @@
+// ModelSpec: a model as a description: of which blocks it is made, how their tensors are called
+// and shaped, and how fresh weights are drawn. What config.json says is in it and nothing else.
+//
+// A family (families/<name>.cc) turns config.json into a ModelSpec; the network, stages, files,
+// cuts and exports work on that alone. Plain values without LibTorch. Thread: any.
+
+#ifndef SHOAL_MODEL_FAMILIES_MODEL_SPEC_H_
+#define SHOAL_MODEL_FAMILIES_MODEL_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shoal::model {
+
+// y = x W + b. Names are canonical, without the prefix that files may have.
+struct LinearSpec {
+  std::string weight;
+  std::string bias;  // empty: none
+  std::int64_t in = 0, out = 0;
+  bool in_first = false;  // the weight is [in, out]; else [out, in]
+  double deviation = 0;   // of fresh weights
+};
+
+enum class NormKind : std::uint8_t { kLayerNorm, kRmsNorm };
+
+struct NormSpec {
+  NormKind kind = NormKind::kLayerNorm;
+  std::string weight;
+  std::string bias;  // empty: none
+  std::int64_t size = 0;
+  double epsilon = 1e-5;
+  bool around_one = false;  // the factor is 1 + weight
+};
+
+// Rotary positions of Su et al., "RoFormer" (2021): pair i of a head's values, i and i + pairs, is
+// turned by position * frequencies[i]. Scaled kinds differ in these numbers only.
+struct RotarySpec {
+  std::vector<double> frequencies;  // radians a token
+  double factor = 1;                // of the turned values (yarn)
+};
+
+struct AttentionSpec {
+  std::vector<LinearSpec> inputs;  // query, key, value: one product for all, or three
+  LinearSpec output;
+  std::int64_t heads = 0, key_heads = 0, head_size = 0;
+  bool causal = true;
+  std::int64_t window = 0;  // tokens that one sees, itself among them; 0: all
+  double scale = 1;         // of scores
+  double soft_cap = 0;      // scores s become cap * tanh(s / cap); 0: they stay
+  std::optional<NormSpec> query_norm, key_norm;  // over a head
+  std::optional<RotarySpec> rotary;
+};
+
+enum class Activation : std::uint8_t { kGelu, kGeluTanh, kSilu, kRelu };
+
+struct FeedForwardSpec {
+  // One product, or gate and value: one product for both, or two. The gate goes through the
+  // activation and multiplies the value.
+  std::vector<LinearSpec> inputs;
+  LinearSpec output;
+  std::int64_t inner = 0;
+  bool gated = false;
+  Activation activation = Activation::kGeluTanh;
+};
+
+// x + n2(f(n1(x))), for attention and then for the feed-forward part. With `norm_of_sum`, as in
+// BERT, n2(x + f(x)).
+struct LayerSpec {
+  std::optional<NormSpec> attention_norm, attention_out_norm;
+  std::optional<NormSpec> feed_forward_norm, feed_forward_out_norm;
+  bool norm_of_sum = false;
+  AttentionSpec attention;
+  FeedForwardSpec feed_forward;
+};
+
+struct TableSpec {
+  std::string weight;
+  std::int64_t rows = 0;
+  double deviation = 0;
+};
+
+struct EmbeddingSpec {
+  TableSpec tokens;
+  double scale = 1;                    // of what the token's row gives
+  std::optional<TableSpec> positions;  // learned; token t takes row position_first + t
+  std::int64_t position_first = 0;
+  std::optional<TableSpec> types;  // all tokens take row 0
+  std::optional<NormSpec> norm;
+};
+
+enum class HeadKind : std::uint8_t { kLanguageModel, kClassifier };
+
+struct HeadSpec {
+  HeadKind kind = HeadKind::kLanguageModel;
+  std::optional<NormSpec> norm;
+  LinearSpec output;    // weight [vocabulary or classes, hidden]
+  double soft_cap = 0;  // of logits
+};
+
+// How tensors are called in files.
+struct FileNames {
+  std::string prefix;                       // before canonical names, as in "model."; may lack
+  std::vector<std::string> without_prefix;  // names that never have it, as "lm_head.weight"
+  std::vector<std::string> buffer_ends;     // ends of names of what is no weight
+  std::string tied_copy;                    // what files call a copy of a tied head's matrix
+  std::string architecture;                 // of an export, for config.json
+};
+
+struct TensorSpec {
+  std::vector<std::int64_t> shape;
+  double deviation = 0;  // of fresh values around `mean`
+  float mean = 0;
+};
+
+struct ModelSpec {
+  std::string family;
+  std::uint32_t hidden = 0;
+  std::uint32_t vocabulary = 0;
+  std::uint32_t positions = 0;  // most tokens of a row
+  EmbeddingSpec embedding;
+  std::vector<LayerSpec> layer_specs;
+  HeadSpec head;
+  FileNames files;
+  std::string json;  // config.json's own text, kept for export
+
+  std::uint32_t layers() const { return static_cast<std::uint32_t>(layer_specs.size()); }
+  // Whether the head's matrix is the token embedding's.
+  bool tied_head() const {
+    return !head.output.weight.empty() && head.output.weight == embedding.tokens.weight;
+  }
+
+  // The parts that stages load: "embedding", "layer.0" .. "layer.N-1", "head".
+  std::vector<std::string> PartNames() const;
+  // A part's tensors by canonical name; empty for a part that the model does not have.
+  std::map<std::string, TensorSpec> PartTensors(const std::string& part) const;
+  // Of layers [first, last) and of the ends; a matrix that both ends share counts once.
+  std::uint64_t ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
+                             bool with_embedding, bool with_head) const;
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_FAMILIES_MODEL_SPEC_H_

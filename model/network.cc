@@ -1,0 +1,220 @@
+#include "model/network.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Device.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "model/blocks/embedding.h"
+#include "model/blocks/language_head.h"
+#include "model/blocks/layer.h"
+
+namespace shoal::model {
+namespace {
+
+static_assert(LanguageHead::kNoLabel == kIgnoredLabel);
+
+at::Tensor ToDevice(std::span<const float> values, std::int64_t rows, const std::string& device) {
+  const auto columns = static_cast<std::int64_t>(values.size()) / rows;
+  // from_blob wants a mutable pointer; the tensor is only read.
+  const at::Tensor host =
+      at::from_blob(const_cast<float*>(values.data()), {rows, columns}, at::kFloat);
+  return host.to(c10::Device(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+}
+
+at::Tensor ToDevice(std::span<const std::int32_t> ids, const std::string& device) {
+  const at::Tensor host = at::from_blob(const_cast<std::int32_t*>(ids.data()),
+                                        {static_cast<std::int64_t>(ids.size())}, at::kInt);
+  return host.to(at::kLong).to(c10::Device(device));
+}
+
+void ToHost(const at::Tensor& tensor, std::span<float> values) {
+  SHOAL_CHECK(static_cast<std::size_t>(tensor.numel()) == values.size());
+  at::from_blob(values.data(), tensor.sizes(), at::kFloat).copy_(tensor);
+}
+
+// Weyl steps of the golden ratio keep the seeds of different steps apart.
+std::uint64_t MaskSeed(const StageOptions& options, MicroBatchId id) {
+  return options.fresh_masks ? options.seed + (id.step + 1) * 0x9e3779b97f4a7c15 : options.seed;
+}
+
+// One table for all layers that turn alike.
+class RotaryTables {
+ public:
+  std::shared_ptr<Rotary> Find(const RotarySpec& spec) {
+    for (const auto& table : tables_) {
+      if (table->spec().frequencies == spec.frequencies && table->spec().factor == spec.factor) {
+        return table;
+      }
+    }
+    return tables_.emplace_back(std::make_shared<Rotary>(spec));
+  }
+
+ private:
+  std::vector<std::shared_ptr<Rotary>> tables_;
+};
+
+}  // namespace
+
+struct Network::Blocks {
+  std::optional<Embedding> embedding;  // first stage only
+  std::vector<Layer> layers;
+  std::optional<LanguageHead> head;  // last stage only
+};
+
+struct Network::Kept {
+  BatchContext context;
+  at::Tensor token_ids;   // first stage, int64 [rows * tokens]
+  at::Tensor labels;      // last stage, int64 [rows * tokens]
+  at::Tensor input;       // other stages, fp32 [rows * tokens, hidden]
+  bool complete = false;  // the rest below is there
+  Embedding::Kept embedding;
+  std::vector<Layer::Kept> layers;
+  LanguageHead::Kept head;
+  at::Tensor between;  // two parts: what the one above takes, or the gradient for the one below
+};
+
+Network::Network(const ModelSpec& spec, const StageOptions& options,
+                 const FlatParameters& parameters)
+    : hidden_(spec.hidden),
+      options_(options),
+      device_(parameters.device()),
+      blocks_(std::make_unique<Blocks>()) {
+  const FindParameter find = [&](const std::string& name) {
+    return Parameter{parameters.Value(name), parameters.ComputeValue(name),
+                     parameters.Gradient(name)};
+  };
+  RotaryTables tables;
+  const FindRotary rotary = [&](const RotarySpec& wanted) { return tables.Find(wanted); };
+  if (options.range.first_layer == 0) blocks_->embedding.emplace(spec.embedding, find);
+  for (std::uint32_t layer = options.range.first_layer; layer < options.range.last_layer; ++layer) {
+    blocks_->layers.emplace_back(spec.layer_specs[layer], layer, find, rotary);
+  }
+  if (options.range.last_layer == spec.layers()) blocks_->head.emplace(spec.head, find);
+}
+
+Network::~Network() = default;
+
+std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, bool training) const {
+  auto kept = std::make_shared<Kept>();
+  kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
+                   training ? options_.dropout : 0, MaskSeed(options_, micro_batch.id)};
+  if (blocks_->embedding) {
+    kept->token_ids = ToDevice(micro_batch.token_ids, device_);
+  } else {
+    kept->input = ToDevice(micro_batch.input, kept->context.tokens_in_all(), device_);
+  }
+  if (blocks_->head && !micro_batch.labels.empty()) {
+    kept->labels = ToDevice(micro_batch.labels, device_);
+  }
+  return kept;
+}
+
+void Network::RunLayer(Kept* kept, std::size_t layer, bool keep) const {
+  if (layer == 0) kept->layers.clear();
+  Layer::Kept kept_layer;
+  kept->between = blocks_->layers[layer].Forward(kept->context, kept->between, &kept_layer);
+  if (keep) kept->layers.push_back(std::move(kept_layer));
+}
+
+std::size_t Network::forward_parts() const {
+  return (blocks_->embedding ? 1U : 0U) + blocks_->layers.size() + (blocks_->head ? 1U : 0U);
+}
+
+double Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
+                            std::span<float> output) const {
+  if (part == 0) {
+    kept->between = blocks_->embedding ? blocks_->embedding->Forward(kept->context, kept->token_ids,
+                                                                     &kept->embedding)
+                                       : kept->input;
+  }
+  const std::size_t above = part + (blocks_->embedding ? 0U : 1U);  // 0: the embedding
+  if (above > 0 && above <= blocks_->layers.size()) RunLayer(kept, above - 1, keep);
+  if (part + 1 < forward_parts()) return 0;
+  const at::Tensor x = std::exchange(kept->between, at::Tensor());
+  kept->complete = keep;
+  if (blocks_->head) return blocks_->head->Forward(x, kept->labels, keep ? &kept->head : nullptr);
+  if (!output.empty()) ToHost(x, output);
+  return 0;
+}
+
+double Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
+  double loss = 0;
+  for (std::size_t part = 0; part < forward_parts(); ++part) {
+    loss = ForwardPart(kept, part, keep, output);
+  }
+  return loss;
+}
+
+std::size_t Network::backward_parts() const {
+  return (blocks_->head ? 1U : 0U) + blocks_->layers.size();
+}
+
+void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> output_gradient,
+                           std::span<float> input_gradient) const {
+  const BatchContext& context = kept->context;
+  if (part == 0) {
+    kept->between = blocks_->head ? blocks_->head->BackwardInput(&kept->head)
+                                  : ToDevice(output_gradient, context.tokens_in_all(), device_);
+  }
+  const std::size_t below = part + (blocks_->head ? 0U : 1U);  // 0: the head
+  if (below > 0) {
+    const std::size_t layer = blocks_->layers.size() - below;
+    kept->between =
+        blocks_->layers[layer].BackwardInput(context, kept->between, &kept->layers[layer]);
+  }
+  if (part + 1 < backward_parts()) return;
+  const at::Tensor gradient = std::exchange(kept->between, at::Tensor());
+  if (blocks_->embedding) {
+    blocks_->embedding->BackwardInput(context, gradient, &kept->embedding);
+  } else {
+    ToHost(gradient, input_gradient);
+  }
+}
+
+void Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
+                            std::span<float> input_gradient) const {
+  if (!kept->complete) (void)Forward(kept, /*keep=*/true, {});
+  for (std::size_t part = 0; part < backward_parts(); ++part) {
+    BackwardPart(kept, part, output_gradient, input_gradient);
+  }
+}
+
+void Network::BackwardWeights(Kept* kept, std::size_t part) const {
+  if (blocks_->head && part == 0) {
+    blocks_->head->BackwardWeights(kept->head);
+    kept->head = {};
+    return;
+  }
+  const std::size_t below = part - (blocks_->head ? 1U : 0U);
+  if (below < blocks_->layers.size()) {
+    const std::size_t layer = blocks_->layers.size() - 1 - below;
+    blocks_->layers[layer].BackwardWeights(kept->layers[layer]);
+    kept->layers[layer] = {};
+    return;
+  }
+  blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+}
+
+void Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const {
+  const BatchContext& context = kept->context;
+  kept->between = blocks_->embedding
+                      ? blocks_->embedding->Forward(context, kept->token_ids, &kept->embedding)
+                      : kept->input;
+  for (std::size_t layer = 0; layer < blocks_->layers.size(); ++layer) {
+    RunLayer(kept, layer, /*keep=*/false);
+  }
+  at::Tensor x = std::exchange(kept->between, at::Tensor());
+  if (last_only) {
+    x = x.view({context.rows, context.tokens, std::int64_t{hidden_}})
+            .select(1, context.tokens - 1)
+            .contiguous();
+  }
+  ToHost(blocks_->head->Logits(x), logits);
+}
+
+}  // namespace shoal::model

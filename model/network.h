@@ -1,0 +1,61 @@
+// Network: the layers of a stage with the ends it has, for one micro-batch at a time.
+//
+// Made from a ModelSpec; knows no family. Internal to model/: throws what LibTorch throws. Thread:
+// compute.
+
+#ifndef SHOAL_MODEL_NETWORK_H_
+#define SHOAL_MODEL_NETWORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "model/families/model_spec.h"
+#include "model/flat_parameters.h"
+#include "model/stage_model.h"
+
+namespace shoal::model {
+
+class Network {
+ public:
+  // Opaque: one micro-batch, its inputs on the device and what backward needs.
+  struct Kept;
+
+  Network(const ModelSpec& spec, const StageOptions& options, const FlatParameters& parameters);
+  ~Network();
+
+  // Copies the inputs to the device. `training`: dropout on.
+  std::shared_ptr<Kept> Begin(const MicroBatch& micro_batch, bool training) const;
+  // Writes the output, or returns the loss on the last stage. `keep`: for backward.
+  double Forward(Kept* kept, bool keep, std::span<float> output) const;
+  // The same part by part, for weights that are not all there: parts 0 .. forward_parts() - 1 in
+  // order, then each part of the backward. If nothing was kept, the backward begins with the parts
+  // of the forward.
+  std::size_t forward_parts() const;
+  double ForwardPart(Kept* kept, std::size_t part, bool keep, std::span<float> output) const;
+  std::size_t backward_parts() const;
+  void BackwardPart(Kept* kept, std::size_t part, std::span<const float> output_gradient,
+                    std::span<float> input_gradient) const;
+  // Runs the forward again first if nothing was kept.
+  void BackwardInput(Kept* kept, std::span<const float> output_gradient,
+                     std::span<float> input_gradient) const;
+  // Parts 0 .. weight_parts() - 1 in order; each frees what only it needed.
+  std::size_t weight_parts() const { return forward_parts(); }
+  void BackwardWeights(Kept* kept, std::size_t part) const;
+  // Last stage: logits of all positions, or of each row's last position only.
+  void Logits(Kept* kept, bool last_only, std::span<float> logits) const;
+
+ private:
+  struct Blocks;
+
+  void RunLayer(Kept* kept, std::size_t layer, bool keep) const;
+
+  const std::uint32_t hidden_;
+  const StageOptions options_;
+  const std::string device_;
+  std::unique_ptr<Blocks> blocks_;
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_NETWORK_H_

@@ -1,0 +1,108 @@
+#include "model/stage_memory.h"
+
+#include "model/blocks/language_head.h"
+
+namespace shoal::model {
+namespace {
+
+std::uint64_t Unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+std::uint64_t ValueBytes(const StageOptions& options) {
+  return options.compute == "bf16" ? 2 : sizeof(float);
+}
+
+std::uint64_t InAll(MicroBatchShape shape) { return std::uint64_t{shape.rows} * shape.tokens; }
+
+// Of a token in a layer: values in the compute dtype and in fp32.
+struct TokenValues {
+  std::uint64_t compute = 0, full = 0, bytes = 0;
+};
+
+// What the products' backward needs: their inputs and their outputs' gradients.
+TokenValues PendingOf(const LayerSpec& layer, std::uint64_t hidden) {
+  const AttentionSpec& attention = layer.attention;
+  const std::uint64_t query = Unsigned(attention.heads * attention.head_size);
+  const std::uint64_t key = Unsigned(attention.key_heads * attention.head_size);
+  const std::uint64_t inner = Unsigned(layer.feed_forward.inner);
+  const std::uint64_t inputs = layer.feed_forward.gated ? 2 * inner : inner;
+  return {2 * hidden + query + inner + 2 * hidden + query + 2 * key + inputs, 0, 0};
+}
+
+TokenValues KeptOf(const LayerSpec& layer, std::uint64_t hidden, const StageOptions& options) {
+  TokenValues kept = PendingOf(layer, hidden);
+  const AttentionSpec& attention = layer.attention;
+  const std::uint64_t query = Unsigned(attention.heads * attention.head_size);
+  const std::uint64_t key = Unsigned(attention.key_heads * attention.head_size);
+  kept.compute +=
+      query + 2 * key + Unsigned(layer.feed_forward.inner) * (layer.feed_forward.gated ? 2 : 1);
+  for (const auto* norm : {&layer.attention_norm, &layer.attention_out_norm,
+                           &layer.feed_forward_norm, &layer.feed_forward_out_norm}) {
+    if (*norm) kept.full += hidden + 2;
+  }
+  if (attention.query_norm) kept.full += query + Unsigned(attention.heads);
+  if (attention.key_norm) kept.full += key + Unsigned(attention.key_heads);
+  kept.full += Unsigned(attention.heads);  // sums of scores
+  if (options.dropout > 0) kept.bytes += 2 * hidden;
+  return kept;
+}
+
+std::uint64_t HeadBytes(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {
+  const std::uint64_t tokens = InAll(shape), value = ValueBytes(options);
+  return tokens * spec.hidden * (sizeof(float) + value) +
+         (KeepsLogits(spec, options, shape) ? tokens * spec.vocabulary * value : 0);
+}
+
+bool First(const StageOptions& options) { return options.range.first_layer == 0; }
+bool Last(const ModelSpec& spec, const StageOptions& options) {
+  return options.range.last_layer == spec.layers();
+}
+
+// Token ids or the input, and labels.
+std::uint64_t InputBytes(const ModelSpec& spec, const StageOptions& options,
+                         MicroBatchShape shape) {
+  const std::uint64_t id = sizeof(std::int64_t);
+  return InAll(shape) *
+         ((First(options) ? id : sizeof(float) * spec.hidden) + (Last(spec, options) ? id : 0));
+}
+
+template <typename Of>
+std::uint64_t LayerBytes(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape,
+                         const Of& of) {
+  std::uint64_t bytes = 0;
+  const StageRange& range = options.range;
+  for (std::uint32_t layer = range.first_layer; layer < range.last_layer; ++layer) {
+    const TokenValues values = of(spec.layer_specs[layer]);
+    bytes += InAll(shape) *
+             (values.compute * ValueBytes(options) + values.full * sizeof(float) + values.bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool KeepsLogits(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {
+  return InAll(shape) * spec.vocabulary * ValueBytes(options) <= LanguageHead::kKeptLogitBytes;
+}
+
+std::uint64_t KeptBytes(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {
+  std::uint64_t bytes = InputBytes(spec, options, shape);
+  if (options.recompute) return bytes;
+  bytes += LayerBytes(spec, options, shape,
+                      [&](const LayerSpec& layer) { return KeptOf(layer, spec.hidden, options); });
+  if (First(options)) {
+    const std::uint64_t norm = spec.embedding.norm ? sizeof(float) : 0;
+    bytes += InAll(shape) * spec.hidden * (sizeof(float) + norm + (options.dropout > 0 ? 1 : 0));
+  }
+  return bytes + (Last(spec, options) ? HeadBytes(spec, options, shape) : 0);
+}
+
+std::uint64_t PendingBytes(const ModelSpec& spec, const StageOptions& options,
+                           MicroBatchShape shape) {
+  std::uint64_t bytes = InputBytes(spec, options, shape);
+  bytes += LayerBytes(spec, options, shape,
+                      [&](const LayerSpec& layer) { return PendingOf(layer, spec.hidden); });
+  if (First(options)) bytes += InAll(shape) * spec.hidden * sizeof(float);
+  return bytes + (Last(spec, options) ? HeadBytes(spec, options, shape) : 0);
+}
+
+}  // namespace shoal::model

@@ -1,0 +1,496 @@
+// TorchStage: checks what comes from outside, keeps micro-batches by id, and turns LibTorch's
+// exceptions into Status. The mathematics is in Network, the numbers are in FlatParameters.
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "model/flat_parameters.h"
+#include "model/micro_batch_check.h"
+#include "model/network.h"
+#include "model/stage_memory.h"
+#include "model/stage_model.h"
+#include "model/state_files.h"
+#include "model/torch_device.h"
+#include "model/torch_guard.h"
+#include "model/unit_uses.h"
+#include "optimizer/adamw.h"
+
+namespace shoal::model {
+namespace {
+
+class TorchStage final : public StageModel {
+ public:
+  TorchStage(const ModelSpec& spec, const StageOptions& options, const TorchDevice& device)
+      : spec_(spec),
+        options_(options),
+        device_name_(device.name),
+        parameters_(spec, options.range, device.id, options.compute == "bf16", options.held),
+        network_(spec, options, parameters_) {
+    for (const ParameterEntry& entry : parameters_.entries()) {
+      layout_.push_back(
+          {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
+    }
+    if (options.held != ZeroMode::kNone) {
+      files_ = std::make_unique<StateFiles>(options.state_folder, parameters_.entries(),
+                                            parameters_.parts(), by_units());
+    }
+  }
+
+  const ModelSpec& spec() const override { return spec_; }
+  const StageOptions& options() const override { return options_; }
+  std::string device_name() const override { return device_name_; }
+
+  Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
+  Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                       std::span<float> input_gradient) override;
+  Result<bool> BackwardWeights(MicroBatchId id) override;
+  Result<bool> ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
+                           StepLoss* loss) override;
+  Result<bool> BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                 std::span<float> input_gradient) override;
+  std::vector<UnitLayout> units() const override { return parameters_.units(); }
+  std::vector<UnitUse> unit_uses(Pass pass, std::uint32_t rows,
+                                 std::uint32_t tokens) const override {
+    return by_units() ? UnitUses(parameters_, spec_, options_, pass, {rows, tokens})
+                      : std::vector<UnitUse>();
+  }
+  Status HoldUnit(StateVector which, std::size_t unit) override;
+  void ReleaseUnit(StateVector which, std::size_t unit) override {
+    parameters_.ReleaseUnit(which, unit);
+  }
+  std::vector<std::vector<std::size_t>> weight_parts() const override;
+  Status Evaluate(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
+  Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) override;
+
+  void ZeroGradients() override {
+    kept_.clear();
+    parameters_.ZeroGradients();
+    for (std::size_t unit = 0; unit < parameters_.units().size(); ++unit) {
+      parameters_.ReleaseUnit(StateVector::kWeights, unit);
+      parameters_.ReleaseUnit(StateVector::kGradients, unit);
+    }
+  }
+  std::span<const TensorLayout> layout() const override { return layout_; }
+  std::size_t state_size() const override { return parameters_.size(); }
+  Status Read(StateVector which, std::size_t first, std::span<float> values) override;
+  Status Write(StateVector which, std::size_t first, std::span<const float> values) override;
+  TensorLayout tied_embedding() const override;
+
+  double SquaredGradientNorm(double scale) override;
+  Status Apply(std::uint64_t step, double scale, double global_norm, double learning_rate) override;
+
+  Status Save(const std::string& folder) override;
+  Status Load(const std::map<std::string, std::string>& weight_files,
+              const std::map<std::string, std::string>& optimizer_files) override;
+  Status LoadDirectory(const storage::ModelDirectory& directory) override;
+
+  std::vector<std::string> parts() const override;
+  std::uint64_t StateBytes() const override { return parameters_.bytes(); }
+  std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const override {
+    return model::PendingBytes(spec_, options_, {rows, tokens});
+  }
+  std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
+    return KeptBytes(spec_, options_, {rows, tokens});
+  }
+  std::uint64_t WeightChecksum() const override {
+    return by_units() ? files_->WeightChecksum() : parameters_.WeightChecksum();
+  }
+
+ private:
+  struct InFlight {
+    std::shared_ptr<Network::Kept> kept;
+    std::size_t tokens_in_all = 0;       // rows * tokens
+    std::size_t forward_parts_done = 0;  // of all, if the forward is done
+    std::size_t again_parts_done = 0;    // of the forward that the backward repeats
+    std::size_t input_parts_done = 0;
+    bool input_done = false;
+    std::size_t weight_parts_done = 0;
+  };
+
+  bool first() const { return options_.range.first_layer == 0; }
+  bool last() const { return options_.range.last_layer == spec_.layers(); }
+  bool by_units() const { return options_.held == ZeroMode::kZero3; }
+  StageEnds ends() const { return {first(), last()}; }
+  Status CheckBackward(MicroBatchId id, const InFlight& in_flight,
+                       std::span<const float> output_gradient,
+                       std::span<float> input_gradient) const;
+  Status CheckWhole(const char* what) const;
+  Status CheckState(std::size_t first, std::size_t count) const;
+  // Moments are zero, and so are gradients.
+  void ForgetOptimizer();
+  // Whether values of a vector are in files.
+  bool InFiles(StateVector which, std::size_t first, std::size_t count) const {
+    if (files_ == nullptr || which == StateVector::kGradients) return false;
+    return which != StateVector::kWeights || !parameters_.Holds(which, first, count);
+  }
+  Status CheckGradients(StateVector which, std::size_t first, std::size_t count) const;
+
+  const ModelSpec spec_;
+  const StageOptions options_;
+  const std::string device_name_;
+  FlatParameters parameters_;
+  std::unique_ptr<StateFiles> files_;  // of the moments; null: they are held
+  Network network_;
+  std::vector<TensorLayout> layout_;
+  std::map<MicroBatchId, InFlight> kept_;
+};
+
+Status TorchStage::Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(spec_, ends(), micro_batch, output.size(), loss));
+  if (kept_.contains(micro_batch.id)) {
+    return FailedPrecondition(NameOf(micro_batch.id) + " had its forward already");
+  }
+  return Guard("forward", [&] {
+    InFlight in_flight;
+    in_flight.kept = network_.Begin(micro_batch, true);
+    in_flight.tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
+    in_flight.forward_parts_done = network_.forward_parts();
+    const double sum = network_.Forward(in_flight.kept.get(), !options_.recompute, output);
+    if (last()) *loss = LossOf(micro_batch, sum);
+    kept_.emplace(micro_batch.id, std::move(in_flight));
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::BackwardInput(MicroBatchId id, std::span<const float> output_gradient,
+                                 std::span<float> input_gradient) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return FailedPrecondition(NameOf(id) + " had no forward");
+  InFlight& in_flight = found->second;
+  SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
+  return Guard("backward", [&] {
+    network_.BackwardInput(in_flight.kept.get(), output_gradient, input_gradient);
+    in_flight.input_done = true;
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::CheckBackward(MicroBatchId id, const InFlight& in_flight,
+                                 std::span<const float> output_gradient,
+                                 std::span<float> input_gradient) const {
+  if (in_flight.input_done) return FailedPrecondition(NameOf(id) + " had its backward already");
+  if (in_flight.forward_parts_done < network_.forward_parts()) {
+    return FailedPrecondition(NameOf(id) + " is in its forward yet");
+  }
+  const std::size_t values = in_flight.tokens_in_all * spec_.hidden;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(NameOf(id) + ": output gradient", output_gradient.size(), last() ? 0 : values));
+  return CheckSize(NameOf(id) + ": input gradient", input_gradient.size(), first() ? 0 : values);
+}
+
+Result<bool> TorchStage::ForwardPart(const MicroBatch& micro_batch, std::span<float> output,
+                                     StepLoss* loss) {
+  if (!by_units()) return StageModel::ForwardPart(micro_batch, output, loss);
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(spec_, ends(), micro_batch, output.size(), loss));
+  InFlight& in_flight = kept_[micro_batch.id];
+  if (in_flight.forward_parts_done == network_.forward_parts()) {
+    return FailedPrecondition(NameOf(micro_batch.id) + " had its forward already");
+  }
+  SHOAL_RETURN_IF_ERROR(Guard("forward", [&] {
+    if (in_flight.forward_parts_done == 0) {
+      in_flight.kept = network_.Begin(micro_batch, true);
+      in_flight.tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
+    }
+    const double sum = network_.ForwardPart(in_flight.kept.get(), in_flight.forward_parts_done,
+                                            !options_.recompute, output);
+    if (loss != nullptr && last()) *loss = LossOf(micro_batch, sum);
+    return Status::Ok();
+  }));
+  return ++in_flight.forward_parts_done < network_.forward_parts();
+}
+
+Result<bool> TorchStage::BackwardInputPart(MicroBatchId id, std::span<const float> output_gradient,
+                                           std::span<float> input_gradient) {
+  if (!by_units()) return StageModel::BackwardInputPart(id, output_gradient, input_gradient);
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return FailedPrecondition(NameOf(id) + " had no forward");
+  InFlight& in_flight = found->second;
+  SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
+  const bool again = options_.recompute && in_flight.again_parts_done < network_.forward_parts();
+  SHOAL_RETURN_IF_ERROR(Guard("backward", [&] {
+    if (again) {
+      (void)network_.ForwardPart(in_flight.kept.get(), in_flight.again_parts_done, true, {});
+    } else {
+      network_.BackwardPart(in_flight.kept.get(), in_flight.input_parts_done, output_gradient,
+                            input_gradient);
+    }
+    return Status::Ok();
+  }));
+  if (again) return ++in_flight.again_parts_done > 0;
+  in_flight.input_done = ++in_flight.input_parts_done == network_.backward_parts();
+  return !in_flight.input_done;
+}
+
+Status TorchStage::HoldUnit(StateVector which, std::size_t unit) {
+  if (!by_units()) return StageModel::HoldUnit(which, unit);
+  return Guard("memory for parameters", [&] {
+    parameters_.HoldUnit(which, unit);
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::CheckGradients(StateVector which, std::size_t first, std::size_t count) const {
+  if (which != StateVector::kGradients || parameters_.Holds(which, first, count)) {
+    return Status::Ok();
+  }
+  return FailedPrecondition("gradients of a unit that the stage does not hold");
+}
+
+Result<bool> TorchStage::BackwardWeights(MicroBatchId id) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end() || !found->second.input_done) {
+    return FailedPrecondition(NameOf(id) + " had no backward of its input");
+  }
+  InFlight& in_flight = found->second;
+  SHOAL_RETURN_IF_ERROR(Guard("backward of the weights", [&] {
+    network_.BackwardWeights(in_flight.kept.get(), in_flight.weight_parts_done);
+    return Status::Ok();
+  }));
+  if (++in_flight.weight_parts_done < network_.weight_parts()) return true;
+  kept_.erase(found);
+  return false;
+}
+
+// The network goes through the model's parts from the end; a tied embedding that two of them use is
+// complete with the later one.
+std::vector<std::vector<std::size_t>> TorchStage::weight_parts() const {
+  std::vector<std::vector<std::size_t>> parts;
+  std::vector<bool> assigned(layout_.size());
+  for (const StagePart& part : parameters_.parts()) {
+    std::vector<std::size_t>& entries = parts.emplace_back();
+    for (const std::size_t entry : part.entries) {
+      if (!assigned[entry]) entries.push_back(entry);
+      assigned[entry] = true;
+    }
+  }
+  std::reverse(parts.begin(), parts.end());
+  SHOAL_CHECK(parts.size() == network_.weight_parts());
+  return parts;
+}
+
+Status TorchStage::Evaluate(const MicroBatch& micro_batch, std::span<float> output,
+                            StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckWhole("evaluation"));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, true));
+  SHOAL_RETURN_IF_ERROR(CheckOutput(spec_, ends(), micro_batch, output.size(), loss));
+  return Guard("evaluation", [&] {
+    const auto kept = network_.Begin(micro_batch, false);
+    const double sum = network_.Forward(kept.get(), false, output);
+    if (last()) *loss = LossOf(micro_batch, sum);
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) {
+  if (!last()) return FailedPrecondition("logits are on the last stage only");
+  SHOAL_RETURN_IF_ERROR(CheckWhole("a score"));
+  SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, false));
+  const std::size_t tokens_in_all =
+      std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
+  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), tokens_in_all * spec_.vocabulary));
+  return Guard("forward", [&] {
+    network_.Logits(network_.Begin(micro_batch, false).get(), last_only, logits);
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::CheckWhole(const char* what) const {
+  if (!by_units()) return Status::Ok();
+  return FailedPrecondition(std::string(what) + " needs a stage that holds all of its weights");
+}
+
+Status TorchStage::CheckState(std::size_t first, std::size_t count) const {
+  if (first <= parameters_.size() && count <= parameters_.size() - first) return Status::Ok();
+  return InvalidArgument("values " + std::to_string(first) + " to " +
+                         std::to_string(first + count) + " of a stage that has " +
+                         std::to_string(parameters_.size()));
+}
+
+Status TorchStage::Read(StateVector which, std::size_t first, std::span<float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
+  return Guard("reading the stage's state", [&] {
+    if (InFiles(which, first, values.size())) return files_->Read(which, first, values);
+    parameters_.Read(which, first, values);
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::Write(StateVector which, std::size_t first, std::span<const float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
+  return Guard("writing the stage's state", [&] {
+    if (InFiles(which, first, values.size())) return files_->Write(which, first, values);
+    parameters_.Write(which, first, values);
+    return Status::Ok();
+  });
+}
+
+TensorLayout TorchStage::tied_embedding() const {
+  if (!spec_.tied_head() || first() == last()) return {};
+  const auto found = std::find_if(
+      layout_.begin(), layout_.end(),
+      [this](const TensorLayout& entry) { return entry.name == spec_.embedding.tokens.weight; });
+  SHOAL_CHECK(found != layout_.end());
+  return *found;
+}
+
+double TorchStage::SquaredGradientNorm(double scale) {
+  SHOAL_CHECK(!by_units());
+  std::ptrdiff_t skip = -1;
+  if (!first() && tied_embedding().size > 0) {
+    for (std::size_t i = 0; i < layout_.size(); ++i) {
+      if (layout_[i].offset == tied_embedding().offset) skip = static_cast<std::ptrdiff_t>(i);
+    }
+  }
+  return parameters_.SquaredGradientNorm(skip) * scale * scale;
+}
+
+Status TorchStage::Apply(std::uint64_t step, double scale, double global_norm,
+                         double learning_rate) {
+  if (!std::isfinite(global_norm) || !std::isfinite(scale) || !std::isfinite(learning_rate)) {
+    return InvalidArgument("step " + std::to_string(step) +
+                           ": gradient norm, scale or learning rate is not finite; lower the "
+                           "learning rate or go back to the last checkpoint");
+  }
+  if (files_ != nullptr) {
+    return FailedPrecondition("the stage has no optimizer state of its own to make a step with");
+  }
+  const OptimizerOptions& optimizer = options_.optimizer;
+  return Guard("optimizer step", [&] {
+    parameters_.Apply({optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay,
+                       learning_rate,
+                       scale * optimizer::ClipFactor(optimizer.clip_norm, global_norm), step});
+    parameters_.ZeroGradients();
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::Save(const std::string& folder) {
+  for (const StagePart& part : parameters_.parts()) {
+    if (by_units()) break;
+    SHOAL_RETURN_IF_ERROR(Guard("saving", [&] { return parameters_.SavePart(part, folder); }));
+  }
+  return files_ != nullptr ? files_->MoveTo(folder) : Status::Ok();
+}
+
+Status TorchStage::Load(const std::map<std::string, std::string>& weight_files,
+                        const std::map<std::string, std::string>& optimizer_files) {
+  using File = std::shared_ptr<const storage::SafetensorsFile>;
+  std::vector<std::pair<const StagePart*, File>> weights;
+  std::vector<std::pair<const StagePart*, File>> moments;
+  // Everything is checked before anything is changed.
+  for (const StagePart& part : parameters_.parts()) {
+    const auto weight_file = weight_files.find(part.name);
+    if (weight_file == weight_files.end()) {
+      return NotFound("no weight file for part " + part.name + "; fetch it first");
+    }
+    SHOAL_ASSIGN_OR_RETURN(File file, storage::OpenSafetensors(weight_file->second));
+    SHOAL_RETURN_IF_ERROR(
+        parameters_.CheckPart(part, file->tensors()).WithContext(weight_file->second));
+    weights.emplace_back(&part, std::move(file));
+    const auto moment_file = optimizer_files.find(part.name);
+    if (moment_file == optimizer_files.end()) continue;
+    SHOAL_ASSIGN_OR_RETURN(File moment, storage::OpenSafetensors(moment_file->second));
+    SHOAL_RETURN_IF_ERROR(
+        parameters_.CheckOptimizerPart(part, moment->tensors()).WithContext(moment_file->second));
+    moments.emplace_back(&part, std::move(moment));
+  }
+  return Guard("loading", [&] {
+    ForgetOptimizer();
+    const auto number = [this](const StagePart* part) {
+      return static_cast<std::size_t>(part - parameters_.parts().data());
+    };
+    for (const auto& [part, file] : weights) {
+      if (by_units()) files_->SetSource(number(part), true, file);
+      if (!by_units()) parameters_.LoadPart(*part, file->tensors());
+    }
+    for (const auto& [part, file] : moments) {
+      if (files_ != nullptr) files_->SetSource(number(part), false, file);
+      if (files_ == nullptr) parameters_.LoadOptimizerPart(*part, file->tensors());
+    }
+    if (!by_units()) parameters_.RefreshComputeValues();
+    return Status::Ok();
+  });
+}
+
+void TorchStage::ForgetOptimizer() {
+  ZeroGradients();
+  if (files_ == nullptr) return parameters_.ZeroOptimizer();
+  files_->Drop();
+  for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, false, nullptr);
+}
+
+Status TorchStage::LoadDirectory(const storage::ModelDirectory& directory) {
+  SHOAL_RETURN_IF_ERROR(CheckWhole("a model directory"));
+  for (const StagePart& part : parameters_.parts()) {
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part.name));
+    SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, tensors));
+    SHOAL_RETURN_IF_ERROR(Guard("loading", [&] {
+      parameters_.LoadPart(part, tensors);
+      return Status::Ok();
+    }));
+  }
+  return Guard("loading", [&] {
+    ForgetOptimizer();
+    parameters_.RefreshComputeValues();
+    return Status::Ok();
+  });
+}
+
+std::vector<std::string> TorchStage::parts() const {
+  std::vector<std::string> names;
+  for (const StagePart& part : parameters_.parts()) names.push_back(part.name);
+  return names;
+}
+
+Status CheckOptions(const ModelSpec& spec, const StageOptions& options) {
+  const StageRange& range = options.range;
+  if (range.first_layer >= range.last_layer || range.last_layer > spec.layers()) {
+    return InvalidArgument("stage of layers " + std::to_string(range.first_layer) + "-" +
+                           std::to_string(range.last_layer) + " does not fit a model of " +
+                           std::to_string(spec.layers()) + " layers");
+  }
+  if (options.compute != "fp32" && options.compute != "bf16") {
+    return InvalidArgument("unknown compute type '" + options.compute + "': use fp32 or bf16");
+  }
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    return InvalidArgument("dropout must be at least 0 and below 1");
+  }
+  if (options.held != ZeroMode::kNone && options.state_folder.empty()) {
+    return InvalidArgument("a stage that does not hold all of its state needs a folder for it");
+  }
+  const OptimizerOptions& optimizer = options.optimizer;
+  const bool betas =
+      optimizer.beta1 >= 0 && optimizer.beta1 < 1 && optimizer.beta2 >= 0 && optimizer.beta2 < 1;
+  if (!betas || !(optimizer.epsilon > 0) || !(optimizer.weight_decay >= 0) ||
+      !(optimizer.clip_norm >= 0)) {
+    return InvalidArgument(
+        "optimizer options out of range: betas in [0, 1), epsilon above 0, weight decay and clip "
+        "norm not negative");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
+                                                  const StageOptions& options) {
+  SHOAL_RETURN_IF_ERROR(CheckOptions(spec, options));
+  std::unique_ptr<StageModel> stage;
+  SHOAL_RETURN_IF_ERROR(Guard("starting the stage", [&] {
+    SHOAL_ASSIGN_OR_RETURN(const TorchDevice device, ChooseDevice(options.device));
+    SetTorchThreads(options.threads);
+    stage = std::make_unique<TorchStage>(spec, options, device);
+    return Status::Ok();
+  }));
+  return stage;
+}
+
+}  // namespace shoal::model

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Makes tests/data/families: a small model of each family with odd shapes, and what transformers
+and PyTorch compute with it: logits, loss, gradients, and the weights after three steps of AdamW.
+
+Needs torch and transformers. Run again only if a family or a case is added: other versions give
+other last digits. usage: make_families.py [FAMILY...]
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config,
+                          LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config)
+
+DATA = Path(__file__).resolve().parents[1] / "data/families"
+# A key bias has no gradient but noise, which a small epsilon would make steps of.
+ROWS, TOKENS, STEPS, RATE, EPSILON = 2, 21, 3, 1e-2, 1e-4
+COMMON = {"vocab_size": 53, "hidden_size": 20, "intermediate_size": 28}
+CASES = {
+    "gpt2": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=3, n_head=5),
+    "gpt2_erf": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=2, n_head=2,
+                           n_inner=36, activation_function="gelu", tie_word_embeddings=False),
+    "llama": LlamaConfig(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                         num_key_value_heads=1, max_position_embeddings=64),
+    # Heads of 80 values, biases, the scaling of Llama 3.
+    "llama3": LlamaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=5,
+                          num_key_value_heads=1, head_dim=80, max_position_embeddings=640,
+                          attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                          rope_parameters={"rope_type": "llama3", "rope_theta": 5000.0,
+                                           "factor": 8.0, "low_freq_factor": 1.0,
+                                           "high_freq_factor": 4.0,
+                                           "original_max_position_embeddings": 64}),
+    "llama_linear": LlamaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=2,
+                                max_position_embeddings=64,
+                                rope_parameters={"rope_type": "linear", "rope_theta": 10000.0,
+                                                 "factor": 4.0}),
+    "llama_yarn": LlamaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=5, head_dim=16,
+                              max_position_embeddings=640,
+                              rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0,
+                                               "factor": 4.0,
+                                               "original_max_position_embeddings": 160}),
+    "mistral": MistralConfig(**COMMON, num_hidden_layers=3, num_attention_heads=10,
+                             num_key_value_heads=5, max_position_embeddings=64, sliding_window=9),
+    "qwen2": Qwen2Config(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                         num_key_value_heads=5, max_position_embeddings=64,
+                         use_sliding_window=True, sliding_window=7, max_window_layers=1),
+    "qwen3": Qwen3Config(**COMMON, num_hidden_layers=2, num_attention_heads=5,
+                         num_key_value_heads=5, head_dim=12, max_position_embeddings=64,
+                         tie_word_embeddings=True),
+    "gemma2": Gemma2Config(**COMMON, num_hidden_layers=3, num_attention_heads=4,
+                           num_key_value_heads=2, head_dim=12, max_position_embeddings=64,
+                           sliding_window=9, query_pre_attn_scalar=24,
+                           attn_logit_softcapping=5.0, final_logit_softcapping=3.0),
+    "gemma3": Gemma3TextConfig(**COMMON, num_hidden_layers=4, num_attention_heads=4,
+                               num_key_value_heads=1, head_dim=12, max_position_embeddings=64,
+                               sliding_window=9, query_pre_attn_scalar=12),
+    "phi3": Phi3Config(**COMMON, num_hidden_layers=2, num_attention_heads=5,
+                       num_key_value_heads=5, max_position_embeddings=64, pad_token_id=0,
+                       sliding_window=11),
+}
+
+
+def make(name, config):
+    torch.manual_seed(sorted(CASES).index(name))
+    # transformers gives the embedding's row of this token no gradient; shoal knows no such token.
+    config.pad_token_id = None
+    if name == "gemma3":
+        config.layer_types = ["sliding_attention", "full_attention"] * 2
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.15))
+    folder = DATA / name
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    prefix = model.base_model_prefix + "."
+    canonical = {parameter: full.removeprefix(prefix)
+                 for full, parameter in model.named_parameters()}
+    ids = torch.randint(0, config.vocab_size, (ROWS, TOKENS))
+    labels = torch.roll(ids, -1, 1)
+    labels[:, -1] = -100
+    labels[0, 3:7] = -100  # answers alone have a loss
+    golden = {"input_ids": ids, "labels": labels}
+    decay = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01},
+                                   {"params": others, "weight_decay": 0.0}],
+                                  lr=RATE, betas=(0.9, 0.999), eps=EPSILON)
+    for step in range(STEPS):
+        logits = model(ids, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
+                                                 ignore_index=-100, reduction="sum")
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            golden["logits"] = logits.detach().clone()
+            golden["loss"] = loss.detach().double().reshape(1)
+            for parameter, short in canonical.items():
+                golden["gradient." + short] = parameter.grad.clone()
+        count = (labels != -100).sum()
+        for parameter in model.parameters():
+            parameter.grad /= count
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    for parameter, short in canonical.items():
+        golden["after." + short] = parameter.detach().clone()
+    save_file({key: value.contiguous() for key, value in golden.items()},
+              folder / "golden.safetensors")
+    print(f"{name}: loss {golden['loss'].item():.4f}, "
+          f"{sum(p.numel() for p in model.parameters())} values")
+
+
+def main():
+    for name in sys.argv[1:] or CASES:
+        make(name, CASES[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+// AttentionCore against attention written as its definition, in fp64.
+
+#include "model/blocks/attention_core.h"
+
+#include <ATen/ops/from_blob.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace shoal::model {
+namespace {
+
+struct Case {
+  std::string name;
+  std::int64_t heads, key_heads, tokens, size;
+  bool causal;
+  std::int64_t window;
+  double soft_cap, dropout;
+  bool whole;  // LibTorch's operator does it
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+constexpr std::int64_t kRows = 2;
+constexpr std::uint32_t kLayer = 3;
+
+using Values = std::vector<double>;
+
+// [rows, heads, tokens, size], row-major.
+class Grid {
+ public:
+  Grid(std::int64_t heads, const Case& c, std::mt19937* random = nullptr)
+      : heads_(heads),
+        tokens_(c.tokens),
+        size_(c.size),
+        values_(static_cast<std::size_t>(kRows * heads * c.tokens * c.size)) {
+    std::normal_distribution<float> normal;
+    if (random == nullptr) return;
+    for (double& value : values_) value = normal(*random);
+  }
+  double& At(std::int64_t row, std::int64_t head, std::int64_t token, std::int64_t i) {
+    return values_[static_cast<std::size_t>(((row * heads_ + head) * tokens_ + token) * size_ + i)];
+  }
+  at::Tensor Tensor() const {
+    std::vector<float> single(values_.begin(), values_.end());
+    return at::from_blob(single.data(), {kRows, heads_, tokens_, size_}, at::kFloat).clone();
+  }
+  double Difference(const at::Tensor& tensor) const {
+    const at::Tensor flat = tensor.contiguous();
+    const float* value = flat.const_data_ptr<float>();
+    double most = 0, largest = 0;
+    for (const double wanted : values_) {
+      most = std::max(most, std::abs(wanted - *value++));
+      largest = std::max(largest, std::abs(wanted));
+    }
+    return largest > 0 ? most / largest : most;
+  }
+
+ private:
+  std::int64_t heads_, tokens_, size_;
+  Values values_;
+};
+
+BatchContext ContextOf(const Case& c) {
+  BatchContext context;
+  context.rows = kRows;
+  context.tokens = c.tokens;
+  context.samples = {{7}, {9}};
+  context.dropout = c.dropout;
+  context.seed = 5;
+  return context;
+}
+
+bool Sees(const Case& c, std::int64_t query, std::int64_t key) {
+  if (c.causal && key > query) return false;
+  return c.window == 0 || key > query - c.window;
+}
+
+struct Reference {
+  Grid out, dquery, dkey, dvalue;
+};
+
+// Attention of one query, and what the gradient of its result gives.
+void Attend(const Case& c, double scale, std::int64_t row, std::int64_t head, std::int64_t query,
+            const std::vector<std::uint8_t>& keep, Grid* q, Grid* k, Grid* v, Grid* gradient,
+            Reference* made) {
+  const std::int64_t group = head / (c.heads / c.key_heads);
+  const auto tokens = static_cast<std::size_t>(c.tokens);
+  Values weights(tokens), slopes(tokens), dweights(tokens);
+  double sum = 0;
+  for (std::int64_t key = 0; key < c.tokens; ++key) {
+    if (!Sees(c, query, key)) continue;
+    double score = 0;
+    for (std::int64_t i = 0; i < c.size; ++i) {
+      score += q->At(row, head, query, i) * k->At(row, group, key, i) * scale;
+    }
+    const double capped = c.soft_cap > 0 ? c.soft_cap * std::tanh(score / c.soft_cap) : score;
+    const auto at = static_cast<std::size_t>(key);
+    slopes[at] = c.soft_cap > 0 ? 1 - std::pow(capped / c.soft_cap, 2) : 1;
+    sum += weights[at] = std::exp(capped);
+  }
+  double mean = 0;
+  for (std::size_t key = 0; key < tokens; ++key) {
+    weights[key] /= sum;
+    const std::size_t place =
+        (static_cast<std::size_t>(head) * tokens + static_cast<std::size_t>(query)) * tokens + key;
+    const double factor = keep.empty() ? 1 : keep[place] / (1 - c.dropout);
+    for (std::int64_t i = 0; i < c.size; ++i) {
+      const auto at = static_cast<std::int64_t>(key);
+      const double dout = gradient->At(row, head, query, i);
+      made->out.At(row, head, query, i) += factor * weights[key] * v->At(row, group, at, i);
+      made->dvalue.At(row, group, at, i) += factor * weights[key] * dout;
+      dweights[key] += factor * dout * v->At(row, group, at, i);
+    }
+    mean += weights[key] * dweights[key];
+  }
+  for (std::size_t key = 0; key < tokens; ++key) {
+    const double dscore = weights[key] * (dweights[key] - mean) * slopes[key] * scale;
+    const auto at = static_cast<std::int64_t>(key);
+    for (std::int64_t i = 0; i < c.size; ++i) {
+      made->dquery.At(row, head, query, i) += dscore * k->At(row, group, at, i);
+      made->dkey.At(row, group, at, i) += dscore * q->At(row, head, query, i);
+    }
+  }
+}
+
+class AttentionCoreTest : public testing::TestWithParam<Case> {};
+
+TEST_P(AttentionCoreTest, IsItsDefinition) {
+  const Case& c = GetParam();
+  std::mt19937 random(1);
+  Grid q(c.heads, c, &random), k(c.key_heads, c, &random), v(c.key_heads, c, &random);
+  Grid gradient(c.heads, c, &random);
+  const BatchContext context = ContextOf(c);
+  AttentionSpec spec;
+  spec.heads = c.heads;
+  spec.key_heads = c.key_heads;
+  spec.head_size = c.size;
+  spec.causal = c.causal;
+  spec.window = c.window;
+  spec.soft_cap = c.soft_cap;
+  spec.scale = 0.7;
+  Reference wanted{Grid(c.heads, c), Grid(c.heads, c), Grid(c.key_heads, c), Grid(c.key_heads, c)};
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    std::vector<std::uint8_t> keep;
+    if (c.dropout > 0) {
+      keep.resize(static_cast<std::size_t>(c.heads * c.tokens * c.tokens));
+      FillDropoutMask({context.seed, context.samples[static_cast<std::size_t>(row)], kLayer,
+                       DropoutSite::kAttention},
+                      c.dropout, 0, keep);
+    }
+    for (std::int64_t at = 0; at < c.heads * c.tokens; ++at) {
+      Attend(c, spec.scale, row, at / c.tokens, at % c.tokens, keep, &q, &k, &v, &gradient,
+             &wanted);
+    }
+  }
+  const AttentionCore core(spec, kLayer);
+  EXPECT_EQ(core.Whole(context, at::kCPU), c.whole);
+  AttentionCore::Kept kept;
+  EXPECT_LT(wanted.out.Difference(core.Forward(context, q.Tensor(), k.Tensor(), v.Tensor(), &kept)),
+            1e-5);
+  const AttentionCore::Gradients got = core.Backward(context, gradient.Tensor(), &kept);
+  EXPECT_LT(wanted.dquery.Difference(got.query), 1e-5);
+  EXPECT_LT(wanted.dkey.Difference(got.key), 1e-5);
+  EXPECT_LT(wanted.dvalue.Difference(got.value), 1e-5);
+  EXPECT_FALSE(kept.query.defined());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, AttentionCoreTest,
+    testing::Values(Case{"Causal", 3, 3, 37, 8, true, 0, 0, 0, true},
+                    Case{"Bidirectional", 3, 3, 37, 8, false, 0, 0, 0, true},
+                    Case{"SharedKeys", 6, 2, 37, 5, true, 0, 0, 0, true},
+                    Case{"WindowBeyondTheRow", 2, 2, 20, 8, true, 20, 0, 0, true},
+                    // More queries than a piece has.
+                    Case{"Window", 2, 1, 300, 4, true, 9, 0, 0, false},
+                    Case{"WideWindow", 2, 2, 300, 4, true, 150, 0, 0, false},
+                    Case{"OneToken", 2, 2, 30, 4, true, 1, 0, 0, false},
+                    Case{"SoftCap", 4, 2, 140, 4, true, 0, 1.5, 0, false},
+                    Case{"Dropout", 4, 2, 141, 3, true, 0, 0, 0.3, false},
+                    Case{"BidirectionalDropout", 2, 2, 130, 3, false, 0, 0, 0.3, false},
+                    Case{"All", 4, 1, 150, 3, true, 40, 2, 0.2, false}),
+    [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace shoal::model

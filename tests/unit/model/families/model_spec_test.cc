@@ -1,0 +1,245 @@
+// config.json of all families as a ModelSpec: what is read, what is refused, what follows.
+
+#include "model/families/model_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "model/families/family.h"
+#include "model/families/open_model.h"
+
+namespace shoal::model {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A GPT-2 of 2 layers, hidden 4, 2 heads, 6 positions, 7 tokens.
+std::string TinyConfigText(const std::string& more = "") {
+  return R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":4,)"
+         R"("n_head":2,"n_positions":6,"vocab_size":7,"activation_function":"gelu_new")" +
+         more + "}";
+}
+
+ModelSpec TinySpec(const std::string& more = "") {
+  return ParseModelSpec(TinyConfigText(more), "config.json").value();
+}
+
+// A Llama of 2 layers, 4 heads of 4 values.
+std::string LlamaText(const std::string& more = "") {
+  return R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"num_hidden_layers":2,)"
+         R"("hidden_size":16,"intermediate_size":24,"num_attention_heads":4,"vocab_size":7,)"
+         R"("max_position_embeddings":64)" +
+         more + "}";
+}
+
+TEST(ModelSpec, ReadsEveryFieldOfGpt2) {
+  const ModelSpec spec =
+      TinySpec(R"(,"n_inner":10,"layer_norm_epsilon":0.25,"tie_word_embeddings":false,)"
+               R"("initializer_range":0.5)");
+  EXPECT_EQ(spec.family, "gpt2");
+  EXPECT_EQ(spec.layers(), 2U);
+  EXPECT_EQ(spec.hidden, 4U);
+  EXPECT_EQ(spec.positions, 6U);
+  EXPECT_EQ(spec.vocabulary, 7U);
+  EXPECT_FALSE(spec.tied_head());
+  const LayerSpec& layer = spec.layer_specs[1];
+  EXPECT_EQ(layer.attention.heads, 2);
+  EXPECT_EQ(layer.attention.head_size, 2);
+  EXPECT_EQ(layer.feed_forward.inner, 10);
+  EXPECT_EQ(layer.attention_norm->epsilon, 0.25);
+  EXPECT_EQ(spec.embedding.tokens.deviation, 0.5);
+  EXPECT_EQ(layer.feed_forward.output.deviation, 0.5 / std::sqrt(4.0));
+}
+
+TEST(ModelSpec, DefaultsOfGpt2) {
+  const ModelSpec spec = TinySpec(R"(,"n_inner":null)");
+  EXPECT_EQ(spec.layer_specs[0].feed_forward.inner, 16);
+  EXPECT_TRUE(spec.tied_head());
+  EXPECT_EQ(spec.layer_specs[0].attention_norm->epsilon, 1e-5);
+  EXPECT_EQ(spec.json, TinyConfigText(R"(,"n_inner":null)"));
+  const auto n_ctx =
+      ParseModelSpec(R"({"architectures":["GPT2Model"],"n_layer":1,"n_embd":4,"n_head":1,)"
+                     R"("n_ctx":9,"vocab_size":3})",
+                     "config.json");
+  ASSERT_TRUE(n_ctx.ok()) << n_ctx.status().ToString();
+  EXPECT_EQ(n_ctx->positions, 9U);
+}
+
+TEST(ModelSpec, RefusesWithTheCause) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "not a JSON object"},
+      {"[]", "not a JSON object"},
+      {"{}", "names neither model_type nor architectures"},
+      {R"({"model_type":"bert","architectures":["BertLMHeadModel"]})",
+       "'BertLMHeadModel' (model_type 'bert') is not supported; supported are GPT2LMHeadModel"},
+      {R"({"model_type":"gpt2","architectures":["GPT2ForSequenceClassification"]})",
+       "'GPT2ForSequenceClassification'"},
+      {R"({"model_type":"llama","architectures":["GPT2LMHeadModel"]})", "'llama'"},
+      {R"({"model_type":"gpt2","architectures":"GPT2LMHeadModel"})", "must be a list"},
+      {R"({"model_type":"gpt2"})", "n_layer is missing"},
+      {R"({"model_type":"gpt2","n_layer":4096,"n_embd":1048576,"n_head":65536,)"
+       R"("vocab_size":268435456,"n_positions":268435456,"n_inner":4194304})",
+       "the limit is 1000000000000"},
+      {TinyConfigText(R"(,"n_layer":0)"), "n_layer must be a whole number from 1"},
+      {TinyConfigText(R"(,"n_layer":-1)"), "n_layer must be a whole number"},
+      {TinyConfigText(R"(,"n_layer":1.5)"), "n_layer must be a whole number"},
+      {TinyConfigText(R"(,"n_embd":99999999999999999999)"), "n_embd must be a whole number"},
+      {TinyConfigText(R"(,"n_head":3)"), "n_embd 4 is no multiple of n_head 3"},
+      {TinyConfigText(R"(,"activation_function":"mish")"), "'mish' is not supported"},
+      {TinyConfigText(R"(,"layer_norm_epsilon":"x")"), "layer_norm_epsilon must be a number"},
+      {TinyConfigText(R"(,"tie_word_embeddings":1)"), "must be true or false"},
+      {TinyConfigText(R"(,"scale_attn_by_inverse_layer_idx":true)"), "is not supported"},
+      {TinyConfigText(R"(,"scale_attn_weights":false)"), "is not supported"},
+      {TinyConfigText(R"(,"new_switch":true)"), "key 'new_switch' is not known"},
+      {R"({"model_type":)" + std::string(50000, '[') + std::string(50000, ']') + "}", "nests"},
+  };
+  for (const auto& [text, cause] : cases) {
+    const auto config = ParseModelSpec(text, "dir/config.json");
+    ASSERT_FALSE(config.ok()) << text.substr(0, 200);
+    EXPECT_THAT(config.status().message(), HasSubstr(cause));
+    EXPECT_THAT(config.status().message(), HasSubstr("dir/config.json"));
+    EXPECT_EQ(config.status().message().find('\n'), std::string::npos);
+  }
+}
+
+TEST(ModelSpec, RandomAndTruncatedTextNeverCrashes) {
+  const std::string whole = TinyConfigText(R"(,"n_inner":10,"layer_norm_epsilon":0.25)");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(ParseModelSpec(whole.substr(0, size), "c").ok());
+  }
+  std::mt19937_64 random(3);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = whole;
+    text[random() % text.size()] = static_cast<char>(random());
+    const auto config = ParseModelSpec(text, "c");
+    if (!config.ok()) {
+      ++refused;
+      continue;
+    }
+    EXPECT_EQ(config->hidden % config->layer_specs.front().attention.heads, 0);
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(ModelSpec, PartsAndParameters) {
+  const ModelSpec tied = TinySpec();
+  EXPECT_EQ(tied.PartNames(),
+            (std::vector<std::string>{"embedding", "layer.0", "layer.1", "head"}));
+  EXPECT_EQ(tied.PartTensors("head").at("wte.weight").shape, (std::vector<std::int64_t>{7, 4}));
+  EXPECT_EQ(tied.PartTensors("layer.1").size(), 12u);
+  EXPECT_EQ(tied.PartTensors("layer.1").at("h.1.mlp.c_proj.weight").shape,
+            (std::vector<std::int64_t>{16, 4}));
+  for (const char* unknown :
+       {"layer.2", "layer.01", "layer.", "layer.x", "", "layer.99999999999"}) {
+    EXPECT_TRUE(tied.PartTensors(unknown).empty()) << unknown;
+  }
+  const std::uint64_t layer = 4 * 4 + 4 * 12 + 12 + 4 * 4 + 4 + 4 * 16 + 16 + 16 * 4 + 4;
+  EXPECT_EQ(tied.ParametersOf(0, 1, false, false), layer);
+  EXPECT_EQ(tied.ParametersOf(1, 1, true, false), 7u * 4 + 6 * 4);
+  EXPECT_EQ(tied.ParametersOf(0, 2, false, true), 2 * layer + 8 + 28);
+  EXPECT_EQ(tied.ParametersOf(0, 2, true, true), 2 * layer + 52 + 8);
+  const ModelSpec untied = TinySpec(R"(,"tie_word_embeddings":false)");
+  EXPECT_EQ(untied.PartTensors("head").count("lm_head.weight"), 1u);
+  EXPECT_EQ(untied.ParametersOf(0, 2, true, true), 2 * layer + 52 + 8 + 28);
+}
+
+// Published sizes, from published shapes.
+TEST(ModelSpec, CountsTheParametersOfKnownModels) {
+  const auto count = [](const std::string& text) {
+    const ModelSpec spec = ParseModelSpec(text, "c").value();
+    return spec.ParametersOf(0, spec.layers(), true, true);
+  };
+  const auto gpt2 = [&](int layers, int hidden, int heads) {
+    return count(R"({"model_type":"gpt2","n_positions":1024,"vocab_size":50257,"n_layer":)" +
+                 std::to_string(layers) + R"(,"n_embd":)" + std::to_string(hidden) +
+                 R"(,"n_head":)" + std::to_string(heads) + "}");
+  };
+  EXPECT_EQ(gpt2(12, 768, 12), 124439808U);
+  EXPECT_EQ(gpt2(48, 1600, 25), 1557611200U);
+  EXPECT_EQ(count(R"({"model_type":"llama","num_hidden_layers":16,"hidden_size":2048,)"
+                  R"("intermediate_size":8192,"num_attention_heads":32,"num_key_value_heads":8,)"
+                  R"("vocab_size":128256,"max_position_embeddings":131072,)"
+                  R"("tie_word_embeddings":true})"),
+            1235814400U);  // Llama 3.2 1B
+  EXPECT_EQ(count(R"({"model_type":"qwen2","num_hidden_layers":24,"hidden_size":896,)"
+                  R"("intermediate_size":4864,"num_attention_heads":14,"num_key_value_heads":2,)"
+                  R"("vocab_size":151936,"max_position_embeddings":32768,)"
+                  R"("tie_word_embeddings":true})"),
+            494032768U);  // Qwen2.5 0.5B
+}
+
+TEST(ModelSpec, RefusesByNameWhatOtherFamiliesDoNotHave) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"(,"rope_scaling":{"type":"dynamic","factor":2.0})", "rope scaling 'dynamic'"},
+      {R"(,"rope_scaling":{"rope_type":"longrope","short_factor":[1.0]})", "'longrope'"},
+      {R"(,"rope_scaling":{"rope_type":"linear","factor":2.0,"twist":1})", "'rope_scaling.twist'"},
+      {R"(,"rope_scaling":7)", "rope_scaling must be an object"},
+      {R"(,"hidden_act":"mish")", "hidden_act 'mish'"},
+      {R"(,"num_key_value_heads":3)", "no multiple of num_key_value_heads 3"},
+      {R"(,"head_dim":4096)", "head_dim must be a whole number from 1 to 1024"},
+      {R"(,"head_dim":3)", "even number"},
+      {R"(,"sliding_window":128)", "'sliding_window' is not known"},
+      {R"(,"quantization_config":{"bits":4})", "'quantization_config'"},
+      {R"(,"layer_types":["full_attention"])", "'layer_types'"},
+  };
+  for (const auto& [more, cause] : cases) {
+    const auto spec = ParseModelSpec(LlamaText(more), "config.json");
+    ASSERT_FALSE(spec.ok()) << more;
+    EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
+  }
+  EXPECT_TRUE(
+      ParseModelSpec(LlamaText(R"(,"quantization_config":null,"pretraining_tp":1)"), "c").ok());
+}
+
+// transformers 4 and 5 write rotary positions in two ways.
+TEST(ModelSpec, RotaryPositionsOfOldAndNewFilesAreTheSame) {
+  const auto frequencies = [](const std::string& more) {
+    const auto spec = ParseModelSpec(LlamaText(more), "c");
+    EXPECT_TRUE(spec.ok()) << spec.status().ToString();
+    return spec->layer_specs[0].attention.rotary->frequencies;
+  };
+  const auto old_file =
+      frequencies(R"(,"rope_theta":500.0,"rope_scaling":{"type":"linear","factor":2.0})");
+  EXPECT_EQ(old_file, frequencies(R"(,"rope_parameters":{"rope_type":"linear","factor":2.0,)"
+                                  R"("rope_theta":500.0})"));
+  EXPECT_DOUBLE_EQ(old_file[0], 0.5);
+  EXPECT_DOUBLE_EQ(old_file[1], std::pow(500.0, -0.5) / 2);
+}
+
+class SharedModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::string(std::getenv("SHOAL_SHARED_DATA")) + "/hf-tiny/";
+    if (!std::filesystem::exists(root_)) GTEST_SKIP() << "no shared data";
+  }
+  std::string root_;
+};
+
+TEST_F(SharedModels, DirectoriesOpen) {
+  for (const char* name : {"tiny_gpt2", "fake_gpt2", "gpt2_mini_random", "llama_mini_random"}) {
+    const auto opened = OpenModel(root_ + name);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    for (const std::string& part : opened->spec.PartNames()) {
+      EXPECT_TRUE(opened->directory->Part(part).ok());
+    }
+  }
+  const auto tiny = OpenModel(root_ + "tiny_gpt2");
+  EXPECT_EQ(tiny->spec.vocabulary, 21u);
+  EXPECT_EQ(tiny->spec.layer_specs[0].feed_forward.inner, 8);
+  EXPECT_EQ(tiny->directory->TokenizerFiles().size(), 4u);
+}
+
+TEST_F(SharedModels, OtherArchitecturesAreNamed) {
+  const auto bert = OpenModel(root_ + "bert_tiniest");
+  ASSERT_FALSE(bert.ok());
+  EXPECT_THAT(bert.status().message(), HasSubstr("'BertLMHeadModel'"));
+}
+
+}  // namespace
+}  // namespace shoal::model

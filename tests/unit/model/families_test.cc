@@ -1,0 +1,171 @@
+// Every family against what transformers and PyTorch compute (tests/models/make_families.py).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/families/open_model.h"
+#include "storage/models/safetensors.h"
+#include "tests/unit/model/stage_pipeline.h"
+
+namespace shoal::model {
+namespace {
+
+constexpr double kRate = 1e-2, kEpsilon = 1e-4;  // of the script
+constexpr std::uint64_t kSteps = 3;
+
+std::string Families() { return std::string(std::getenv("SHOAL_TEST_DATA")) + "/families"; }
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(Families())) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : file_(storage::OpenSafetensors(Families() + "/" + name + "/golden.safetensors").value()) {}
+
+  template <typename T>
+  std::vector<T> Values(const std::string& name) const {
+    const storage::TensorView& view = file_->tensors().at(name);
+    std::vector<T> values(view.data.size() / sizeof(T));
+    std::memcpy(values.data(), view.data.data(), view.data.size());
+    return values;
+  }
+  TestBatch Batch() const {
+    TestBatch batch;
+    const storage::TensorView& ids = file_->tensors().at("input_ids");
+    batch.rows = static_cast<std::uint32_t>(ids.shape[0]);
+    batch.tokens = static_cast<std::uint32_t>(ids.shape[1]);
+    for (const std::int64_t id : Values<std::int64_t>("input_ids")) {
+      batch.token_ids.push_back(static_cast<std::int32_t>(id));
+    }
+    for (const std::int64_t label : Values<std::int64_t>("labels")) {
+      batch.labels.push_back(static_cast<std::int32_t>(label));
+    }
+    for (std::uint32_t row = 0; row < batch.rows; ++row) batch.samples.push_back({row});
+    return batch;
+  }
+  // Of all tensors with this prefix, by the rest of their names.
+  std::map<std::string, std::vector<float>> All(const std::string& prefix) const {
+    std::map<std::string, std::vector<float>> all;
+    for (const auto& [name, view] : file_->tensors()) {
+      if (name.starts_with(prefix)) all[name.substr(prefix.size())] = Values<float>(name);
+    }
+    return all;
+  }
+
+ private:
+  std::shared_ptr<const storage::SafetensorsFile> file_;
+};
+
+std::map<std::string, std::vector<float>> WeightsOf(StagePipeline* pipeline) {
+  std::map<std::string, std::vector<float>> weights;
+  for (std::size_t s = 0; s < pipeline->size(); ++s) {
+    StageModel& stage = pipeline->stage(s);
+    std::vector<float> flat(stage.state_size());
+    EXPECT_TRUE(stage.Read(StateVector::kWeights, 0, flat).ok());
+    for (const TensorLayout& layout : stage.layout()) {
+      const auto first = flat.begin() + static_cast<std::ptrdiff_t>(layout.offset);
+      weights[layout.name].assign(first, first + static_cast<std::ptrdiff_t>(layout.size));
+    }
+  }
+  return weights;
+}
+
+void ExpectNear(const std::map<std::string, std::vector<float>>& got,
+                const std::map<std::string, std::vector<float>>& wanted, double most) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (const auto& [name, values] : wanted) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    EXPECT_LT(RelativeDifference(got.at(name), values), most) << name;
+  }
+}
+
+class Family : public testing::TestWithParam<std::string> {};
+
+TEST_P(Family, ComputesWhatTransformersDoes) {
+  const Golden golden(GetParam());
+  const TestBatch batch = golden.Batch();
+  StagePipeline pipeline(Families() + "/" + GetParam(), 1, {});
+  std::vector<float> logits(batch.token_ids.size() * pipeline.spec().vocabulary);
+  const MicroBatch asked{{}, batch.rows, batch.tokens, batch.samples, batch.token_ids, {}, {}};
+  ASSERT_TRUE(pipeline.stage(0).Logits(asked, false, logits).ok());
+  EXPECT_LT(RelativeDifference(logits, golden.Values<float>("logits")), 1e-5);
+  const StepLoss loss = pipeline.RunMicroBatch({0, 0}, batch);
+  EXPECT_NEAR(loss.sum / golden.Values<double>("loss")[0], 1, 1e-5);
+  ExpectNear(pipeline.Gradients(), golden.All("gradient."), 1e-4);
+}
+
+// Sums of 8 bits each, in another order than those of fp32.
+TEST_P(Family, ComputesInBf16) {
+  const Golden golden(GetParam());
+  const TestBatch batch = golden.Batch();
+  StageOptions options;
+  options.compute = "bf16";
+  StagePipeline pipeline(Families() + "/" + GetParam(), 1, options);
+  const StepLoss loss = pipeline.RunMicroBatch({0, 0}, batch);
+  EXPECT_NEAR(loss.sum / golden.Values<double>("loss")[0], 1, 0.01);
+  ExpectNear(pipeline.Gradients(), golden.All("gradient."), 0.15);
+}
+
+TEST_P(Family, MakesTheStepsOfPyTorch) {
+  const Golden golden(GetParam());
+  const TestBatch batch = golden.Batch();
+  StageOptions options;
+  options.optimizer = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = kEpsilon, .weight_decay = 0.01};
+  StagePipeline pipeline(Families() + "/" + GetParam(), 1, options);
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    const StepLoss loss = pipeline.RunMicroBatch({step, 0}, batch);
+    pipeline.Apply(step, loss.labels, kRate);
+  }
+  ExpectNear(WeightsOf(&pipeline), golden.All("after."), 1e-4);
+}
+
+TEST_P(Family, AnyCutGivesTheSameBits) {
+  const Golden golden(GetParam());
+  const TestBatch batch = golden.Batch();
+  StagePipeline whole(Families() + "/" + GetParam(), 1, {});
+  const StepLoss loss = whole.RunMicroBatch({0, 0}, batch);
+  const auto gradients = whole.Gradients();
+  for (std::uint32_t stages = 2; stages <= whole.spec().layers(); ++stages) {
+    StagePipeline cut(Families() + "/" + GetParam(), stages, {});
+    EXPECT_EQ(cut.RunMicroBatch({0, 0}, batch).sum, loss.sum);
+    for (const auto& [name, values] : cut.Gradients()) {
+      // The ends of a tied matrix are summed in another order.
+      const bool tied = whole.spec().tied_head() && name == whole.spec().embedding.tokens.weight;
+      const double most = tied ? 1e-6 : 0;
+      EXPECT_LE(RelativeDifference(values, gradients.at(name)), most) << name;
+    }
+  }
+}
+
+TEST_P(Family, RecomputesTheSameBits) {
+  const Golden golden(GetParam());
+  const TestBatch batch = golden.Batch();
+  StageOptions options;
+  options.dropout = 0.2;
+  StagePipeline kept(Families() + "/" + GetParam(), 1, options);
+  kept.RunMicroBatch({0, 0}, batch);
+  options.recompute = true;
+  StagePipeline again(Families() + "/" + GetParam(), 1, options);
+  again.RunMicroBatch({0, 0}, batch);
+  EXPECT_EQ(again.Gradients(), kept.Gradients());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Family, testing::ValuesIn(Names()),
+                         [](const auto& family) { return family.param; });
+
+}  // namespace
+}  // namespace shoal::model
