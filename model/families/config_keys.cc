@@ -1,7 +1,6 @@
 #include "model/families/config_keys.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -167,17 +166,6 @@ std::vector<std::string> ConfigKeys::Texts(const char* key) {
       std::all_of(value->begin(), value->end(), [](const json& item) { return item.is_string(); });
   if (!texts) Fail(state_->Whole(key) + " must be a list of texts");
   return texts ? value->get<std::vector<std::string>>() : std::vector<std::string>();
-}
-
-std::vector<double> ConfigKeys::Numbers(const char* key) {
-  const json* value = state_->Read(key);
-  if (value == nullptr) return {};
-  const bool numbers =
-      value->is_array() && std::all_of(value->begin(), value->end(), [](const json& item) {
-        return item.is_number() && std::isfinite(item.get<double>());
-      });
-  if (!numbers) Fail(state_->Whole(key) + " must be a list of numbers");
-  return numbers ? value->get<std::vector<double>>() : std::vector<double>();
 }
 
 ConfigKeys ConfigKeys::Object(const char* key) {

@@ -68,8 +68,8 @@ ModelSpec DescribeGemma3(ConfigKeys* keys) {
       keys, decoder.layers, [every](std::uint32_t layer) { return (layer + 1) % every != 0; });
   RotaryBase base{decoder.head_size, decoder.positions};
   RotaryBase local = base;
-  base.theta = keys->Number("rope_theta", 1e6, 1, 1e12);
-  local.theta = keys->Number("rope_local_base_freq", 1e4, 1, 1e12);
+  base.theta = keys->Number("rope_theta", 1e6, 2, 1e12);
+  local.theta = keys->Number("rope_local_base_freq", 1e4, 2, 1e12);
   // Older files have the scaling of whole layers alone.
   ConfigKeys both = keys->Object("rope_parameters");
   ConfigKeys old_scaling = keys->Object("rope_scaling");

@@ -8,7 +8,7 @@ namespace shoal::model {
 namespace {
 
 void ReadWindows(ConfigKeys* keys, Decoder* decoder) {
-  const bool used = keys->Flag("use_sliding_window", false);
+  const bool used = keys->Flag("use_sliding_window", false) && !keys->IsNull("sliding_window");
   const std::uint32_t window = keys->Count("sliding_window", kPositionsMost, 4096);
   const std::uint32_t whole = keys->Count("max_window_layers", kLayersMost, 28);
   const auto sliding = ReadSlidingLayers(

@@ -12,6 +12,8 @@ namespace shoal::model {
 namespace {
 
 constexpr double kLargest = 1e12;
+// At 1 all pairs would turn alike, and YaRN would divide by its logarithm.
+constexpr double kThetaLeast = 2;
 
 std::vector<double> PlainFrequencies(double theta, std::int64_t size) {
   std::vector<double> frequencies(static_cast<std::size_t>(size / 2));
@@ -38,6 +40,7 @@ void ScaleYarn(ConfigKeys* scaling, double factor, double trained, double theta,
   const double fast = scaling->Number("beta_fast", 32, 1e-6, kLargest);
   const double slow = scaling->Number("beta_slow", 1, 1e-6, kLargest);
   const bool whole = scaling->Flag("truncate", true);
+  if (fast < slow) return scaling->Fail("beta_fast must not be below beta_slow");
   const auto magnitude = [&](double weight) {
     return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1;
   };
@@ -84,7 +87,7 @@ void Scale(ConfigKeys* scaling, const std::string& kind, double theta, std::int6
 }  // namespace
 
 RotarySpec ReadScaledRotary(ConfigKeys* scaling, RotaryBase base) {
-  const double theta = scaling->Number("rope_theta", base.theta, 1, kLargest);
+  const double theta = scaling->Number("rope_theta", base.theta, kThetaLeast, kLargest);
   const double partial = scaling->Number("partial_rotary_factor", base.partial, 0, 1);
   // Older files say "type".
   const std::string kind = scaling->Text("rope_type", scaling->Text("type", "default"));
@@ -101,7 +104,7 @@ RotarySpec ReadScaledRotary(ConfigKeys* scaling, RotaryBase base) {
 }
 
 RotarySpec ReadRotary(ConfigKeys* keys, RotaryBase base) {
-  base.theta = keys->Number("rope_theta", base.theta, 1, kLargest);
+  base.theta = keys->Number("rope_theta", base.theta, kThetaLeast, kLargest);
   base.partial = keys->Number("partial_rotary_factor", base.partial, 0, 1);
   ConfigKeys scaling =
       keys->Object(keys->Has("rope_parameters") ? "rope_parameters" : "rope_scaling");
