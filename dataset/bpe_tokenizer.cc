@@ -235,6 +235,7 @@ class BpeTokenizer final : public Tokenizer {
     return static_cast<std::uint32_t>(model_.bytes.size());
   }
   std::optional<std::int32_t> end_of_text() const override { return model_.end_of_text; }
+  const Wrapping& wrapping() const override { return wrapping_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   const std::vector<std::string>& notes() const override { return model_.notes; }
 
@@ -314,6 +315,7 @@ class BpeTokenizer final : public Tokenizer {
 
   BpeModel model_;
   const MergeTable table_;
+  const Wrapping wrapping_;
   const std::string fingerprint_;
   const std::shared_ptr<const WordPattern> pattern_;
   const std::unique_ptr<const AddedTokens> added_;
@@ -324,7 +326,7 @@ class BpeTokenizer final : public Tokenizer {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> LoadBpeTokenizer(const std::string& directory) {
+Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& directory) {
   SHOAL_ASSIGN_OR_RETURN(BpeModel model, LoadBpeModel(directory));
   if (!model.end_of_text) {
     SHOAL_ASSIGN_OR_RETURN(model.end_of_text, LoadEndToken(directory, model.names));

@@ -235,7 +235,7 @@ Result<PrepareReport> Prepare(const PrepareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   SHOAL_RETURN_IF_ERROR(CheckOptions(options));
   SHOAL_RETURN_IF_ERROR(CheckOutput(options));
-  SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, LoadBpeTokenizer(options.tokenizer_directory));
+  SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(options.tokenizer_directory));
   Preparer preparer(options, *tokenizer);
   SHOAL_RETURN_IF_ERROR(preparer.Run());
   if (const Status status = WriteFileAtomic(options.output, preparer.bytes()); !status.ok()) {

@@ -15,6 +15,12 @@
 
 namespace shoal::dataset {
 
+// What a tokenizer puts around a text where it stands alone, as <s>, or [CLS] and [SEP]. Encode
+// does not: its callers know where texts begin and end.
+struct Wrapping {
+  std::vector<std::int32_t> before, behind;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -30,6 +36,7 @@ class Tokenizer {
   // The id that separates documents, if there is one: of <|endoftext|>, else of the end token that
   // the files beside the tokenizer name (end_token.h).
   virtual std::optional<std::int32_t> end_of_text() const = 0;
+  virtual const Wrapping& wrapping() const = 0;
   // SHA-256 (hex) of the canonical vocabulary and merges: the same for both file forms.
   virtual const std::string& fingerprint() const = 0;
   // What the tokenizer's files ask for that has no meaning for rows of tokens; a sentence each.
@@ -38,7 +45,7 @@ class Tokenizer {
 
 // GPT-2 byte-level BPE from `directory`: tokenizer.json, or vocab.json + merges.txt (also under
 // OpenAI's names encoder.json + vocab.bpe). Thread: any, Encode may run on several at once.
-Result<std::unique_ptr<Tokenizer>> LoadBpeTokenizer(const std::string& directory);
+Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& directory);
 
 }  // namespace shoal::dataset
 

@@ -19,7 +19,7 @@ struct TextModel {
 Result<TextModel> OpenTextModel(const RunOptions& options) {
   TextModel model;
   SHOAL_ASSIGN_OR_RETURN(model.stage, OpenWholeModel(options));
-  SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadBpeTokenizer(options.model));
+  SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadTokenizer(options.model));
   if (model.tokenizer->vocabulary() > model.stage->spec().vocabulary) {
     return InvalidArgument(
         options.model + ": the tokenizer has " + std::to_string(model.tokenizer->vocabulary()) +

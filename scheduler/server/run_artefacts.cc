@@ -69,7 +69,7 @@ Status CheckData(const RunConfig& config, const model::ModelSpec& model,
                            again + " --row " + std::to_string(model.positions));
   }
   if (!tokenizer_folder.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadBpeTokenizer(tokenizer_folder));
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadTokenizer(tokenizer_folder));
     if (tokenizer->fingerprint() != data.tokenizer_fingerprint) {
       return InvalidArgument(config.data + " was prepared with another tokenizer than that of " +
                              config.model + again);

@@ -22,7 +22,7 @@ std::string Environment(const char* name, const char* otherwise) {
 void EncodeShakespeare(benchmark::State& state, const std::string& directory, bool cold) {
   const auto text =
       ReadFile(Environment("SHOAL_SOURCE_DIR", ".") + "/examples/tinyshakespeare.txt", 1 << 24);
-  auto tokenizer = LoadBpeTokenizer(directory);
+  auto tokenizer = LoadTokenizer(directory);
   if (!text.ok() || !tokenizer.ok()) {
     state.SkipWithError((text.ok() ? tokenizer.status() : text.status()).ToString().c_str());
     return;
@@ -31,7 +31,7 @@ void EncodeShakespeare(benchmark::State& state, const std::string& directory, bo
   for (auto round : state) {
     if (cold) {
       state.PauseTiming();
-      tokenizer = LoadBpeTokenizer(directory);
+      tokenizer = LoadTokenizer(directory);
       state.ResumeTiming();
     }
     ids.clear();

@@ -37,7 +37,7 @@ Result<BuiltModel> BuildModel(const ModelShape& spec) {
   BuiltModel model;
   std::uint32_t vocabulary = 256;
   if (!spec.tokenizer.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadBpeTokenizer(spec.tokenizer));
+    SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadTokenizer(spec.tokenizer));
     vocabulary = model.tokenizer->vocabulary();
   }
   SHOAL_ASSIGN_OR_RETURN(model.spec,

@@ -58,7 +58,7 @@ class AddedTokensTest : public ::testing::Test {
     }
   }
   std::unique_ptr<Tokenizer> Load() {
-    auto tokenizer = LoadBpeTokenizer(folder_.path());
+    auto tokenizer = LoadTokenizer(folder_.path());
     EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
     return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
   }
@@ -67,7 +67,7 @@ class AddedTokensTest : public ::testing::Test {
     if (const auto tokenizer = Load()) tokenizer->Encode(text, &ids);
     return ids;
   }
-  std::string Refusal() { return LoadBpeTokenizer(folder_.path()).status().message(); }
+  std::string Refusal() { return LoadTokenizer(folder_.path()).status().message(); }
 
   TemporaryFolder folder_;
 };

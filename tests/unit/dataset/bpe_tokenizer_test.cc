@@ -29,7 +29,7 @@ std::string Read(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> Load(const std::string& directory) {
-  auto tokenizer = LoadBpeTokenizer(directory);
+  auto tokenizer = LoadTokenizer(directory);
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
 }
@@ -293,11 +293,11 @@ TEST(BpeTokenizer, AddedTokensMayFollowTheVocabulary) {
 
 TEST(BpeTokenizer, MissingFilesGiveTheNextStep) {
   TemporaryFolder folder;
-  auto tokenizer = LoadBpeTokenizer(folder.path());
+  auto tokenizer = LoadTokenizer(folder.path());
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(tokenizer.status().message(), ::testing::HasSubstr("vocab.json and merges.txt"));
   std::filesystem::copy_file(TinyGpt2() + "/vocab.json", folder / "vocab.json");
-  tokenizer = LoadBpeTokenizer(folder.path());
+  tokenizer = LoadTokenizer(folder.path());
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(tokenizer.status().message(), ::testing::HasSubstr("merges.txt"));
 }

@@ -105,7 +105,7 @@ TEST_F(EndTokenTest, AnEndTokenOfAnotherNameSeparates) {
   EXPECT_TRUE(report.separated);
   EXPECT_EQ(report.documents, 2U);
   EXPECT_EQ(report.info.tokens, 3U);
-  const auto tokenizer = LoadBpeTokenizer(folder_.path());
+  const auto tokenizer = LoadTokenizer(folder_.path());
   ASSERT_TRUE(tokenizer.ok());
   ASSERT_TRUE((*tokenizer)->end_of_text());
   const auto data = OpenPreparedData(options_.output);
@@ -119,7 +119,7 @@ TEST_F(EndTokenTest, AnEndTokenOfAnotherNameSeparates) {
 
 TEST_F(EndTokenTest, ADamagedFileBesideTheTokenizerIsRefused) {
   Write("tokenizer_config.json", "{");
-  const auto tokenizer = LoadBpeTokenizer(folder_.path());
+  const auto tokenizer = LoadTokenizer(folder_.path());
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_THAT(tokenizer.status().message(), HasSubstr("tokenizer_config.json"));
 }

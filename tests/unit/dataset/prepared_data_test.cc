@@ -32,7 +32,7 @@ class PreparedDataTest : public ::testing::Test {
     options_.output = folder_ / "out.shoal";
     options_.row_tokens = 16;
     options_.threads = 1;
-    auto tokenizer = LoadBpeTokenizer(TinyGpt2());
+    auto tokenizer = LoadTokenizer(TinyGpt2());
     EXPECT_TRUE(tokenizer.ok());
     tokenizer_ = std::move(*tokenizer);
   }

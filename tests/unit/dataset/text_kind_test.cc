@@ -169,7 +169,7 @@ class TextReaderTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   const std::unique_ptr<Tokenizer> tokenizer_ =
-      LoadBpeTokenizer(std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/examples/tiny-gpt2")
+      LoadTokenizer(std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/examples/tiny-gpt2")
           .value();
 };
 
