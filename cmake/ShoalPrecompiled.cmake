@@ -6,14 +6,13 @@ option(SHOAL_PRECOMPILED "Precompile the headers that most sources include" ON)
 
 set(shoal_standard_headers
   <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstddef> <cstdint> <cstring>
-  <deque> <filesystem> <fstream> <functional> <iostream> <limits> <map> <memory> <mutex> <numeric>
-  <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <tuple>
-  <unordered_map> <utility> <variant> <vector>)
+  <deque> <filesystem> <functional> <iostream> <map> <memory> <optional> <set> <span> <sstream>
+  <string> <string_view> <thread> <utility> <vector>)
 
-# shoal_precompiled(kind DEPS ... HEADERS ... [COLD] [TESTS] [COUNTED]): a target that only compiles
-# these headers, with the flags of the sources that use them (ShoalTargets.cmake).
+# shoal_precompiled(kind DEPS ... HEADERS ... [COLD] [COUNTED]): a target that only compiles these
+# headers, with the flags of the sources that use them (ShoalTargets.cmake).
 function(shoal_precompiled kind)
-  cmake_parse_arguments(ARG "COLD;TESTS;COUNTED" "" "DEPS;HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;COUNTED" "" "DEPS;HEADERS" ${ARGN})
   set(source "${CMAKE_BINARY_DIR}/precompiled/${kind}.cc")
   file(GENERATE OUTPUT "${source}" CONTENT "")
   add_library(shoal_precompiled_${kind} OBJECT "${source}")
@@ -21,9 +20,6 @@ function(shoal_precompiled kind)
   target_precompile_headers(shoal_precompiled_${kind} PRIVATE ${ARG_HEADERS})
   if(ARG_COLD)
     shoal_cold(shoal_precompiled_${kind})
-  endif()
-  if(ARG_TESTS)
-    shoal_unoptimised(shoal_precompiled_${kind})
   endif()
   if(ARG_COUNTED)
     shoal_counted(shoal_precompiled_${kind})
@@ -49,7 +45,7 @@ if(SHOAL_PRECOMPILED)
       <google/protobuf/unknown_field_set.h>)
   endif()
   if(SHOAL_TESTS)
-    shoal_precompiled(test TESTS DEPS GTest::gmock HEADERS ${shoal_standard_headers}
+    shoal_precompiled(test COLD DEPS GTest::gmock HEADERS ${shoal_standard_headers}
                       <gmock/gmock.h> <gtest/gtest.h>)
   endif()
 endif()

@@ -92,18 +92,6 @@ function(shoal_cold target)
     "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O${shoal_cold_level}>")
 endfunction()
 
-# Tests wait more for their compiler than for their results: without optimisation a fifth less in
-# all. What takes long in them is in libraries and programs. g++ with the thread sanitizer keeps it.
-if(NOT SHOAL_SANITIZE)
-  set(shoal_test_level 0)
-else()
-  set(shoal_test_level ${shoal_cold_level})
-endif()
-function(shoal_unoptimised target)
-  target_compile_options(${target} PRIVATE
-    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O${shoal_test_level}>")
-endfunction()
-
 option(SHOAL_UNITY "Compile up to eight sources of a library as one: half the time" OFF)
 # Sources with options of their own stay apart by themselves, generated ones here.
 function(shoal_unity target)
@@ -175,7 +163,7 @@ function(shoal_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS;ENV" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE shoal_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  shoal_unoptimised(${name})
+  shoal_cold(${name})
   shoal_use_precompiled(${name} test)
   if(SHOAL_SANITIZE MATCHES "thread")
     target_link_libraries(${name} PRIVATE shoal_grpc_sync_edges)
