@@ -10,8 +10,6 @@
 #define SHOAL_DATASET_CHAT_CHAT_TEMPLATE_H_
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,23 +20,9 @@
 
 #include "common/status.h"
 #include "dataset/chat/chat_value.h"
+#include "dataset/chat/chat_work.h"
 
 namespace shoal::dataset {
-
-// Bytes [begin, end) of a text.
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-
-  bool operator==(const ByteRange&) const = default;
-};
-
-// What one rendering may take.
-struct ChatLimits {
-  std::uint64_t steps = 20'000'000;                   // nodes of the template that are evaluated
-  std::uint64_t made_bytes = std::uint64_t{1} << 28;  // of all strings and lists on the way
-  std::size_t text_bytes = std::size_t{1} << 26;      // of the result
-};
 
 struct ChatOptions {
   bool add_generation_prompt = false;
@@ -69,6 +53,9 @@ class ChatTemplate {
   // The same, with what {% generation %} marks, in order, in `generated`.
   Result<std::string> Render(std::span<const ChatValue> messages, const ChatOptions& options,
                              std::vector<ByteRange>* generated) const;
+
+  // The same template with other variables.
+  ChatTemplate With(std::map<std::string, ChatValue> variables) const;
 
   const std::string& name() const;
   // Whether it has {% generation %}.
