@@ -123,7 +123,6 @@ struct ChatGenerator {
 // The variable `loop`. The rendering that made it moves `index`.
 struct ChatLoop {
   std::size_t depth = 1;
-  std::size_t nesting = 1;  // 1: in no other loop
   std::vector<ChatValue> items;
   std::size_t index = 0;
 };

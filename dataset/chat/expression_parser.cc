@@ -10,8 +10,9 @@
 namespace shoal::dataset {
 namespace {
 
-// Levels of brackets, and of operators that stand before their operand. Each takes a dozen calls.
-constexpr std::int32_t kLevelsMax = kTreeHeightMax;
+// Levels of brackets and of operators that stand before their operand; brackets count twice. Each
+// takes a dozen calls.
+constexpr std::int32_t kLevelsMax = 2 * kTreeHeightMax;
 
 Status Unsupported(std::int32_t line, std::string_view what, std::string_view name) {
   return TemplateError(

@@ -225,8 +225,8 @@ Result<Value> LoopAttribute(const ChatLoop& loop, std::string_view name) {
   if (name == "first") return Value(index == 0);
   if (name == "last") return Value(index + 1 == size);
   if (name == "length") return Value(size);
-  if (name == "depth") return Value(static_cast<std::int64_t>(loop.nesting));
-  if (name == "depth0") return Value(static_cast<std::int64_t>(loop.nesting) - 1);
+  if (name == "depth") return Value(std::int64_t{1});  // of loops that call themselves
+  if (name == "depth0") return Value(std::int64_t{0});
   if (name == "previtem") return loop.index > 0 ? loop.items[loop.index - 1] : Nothing();
   if (name == "nextitem") return index + 1 < size ? loop.items[loop.index + 1] : Nothing();
   if (name == "cycle" || name == "changed") {

@@ -196,7 +196,7 @@ Result<std::vector<ChatValue>> Iterate(const ChatValue& value, ChatWork* work) {
     return items;
   }
   if (const std::string* text = value.string()) {
-    SHOAL_RETURN_IF_ERROR(reserve(4 * text->size()));
+    SHOAL_RETURN_IF_ERROR(reserve(CountCharacters(*text)));
     for (std::size_t at = 0, bytes = 0; at < text->size(); at += bytes) {
       CharacterAtByte(*text, at, &bytes);
       items.emplace_back(std::string_view(*text).substr(at, bytes));

@@ -30,14 +30,12 @@ Result<ChatValue> TemplateRenderer::CallMacro(const Macro& macro, const CallArgu
   const std::string called(NameOf(macro.name));
   std::string text;
   std::string* const outside_text = std::exchange(out_, &text);
-  const std::size_t outside_loops = std::exchange(loops_, 0);
   const Scope outside = EnterScope();
   scope_.frame_base = scope_.begin;
   const Status bound = BindParameters(macro, arguments);
   if (!bound.ok()) return bound.WithContext("macro '" + called + "'");
   SHOAL_RETURN_IF_ERROR(ExecuteAll(macro.body));
   LeaveScope(outside);
-  loops_ = outside_loops;
   out_ = outside_text;
   return ChatValue(std::move(text));
 }

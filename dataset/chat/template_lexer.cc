@@ -50,6 +50,7 @@ class Lexer {
     }
     if (open == std::string::npos) {
       PushText(left_.substr(at_));
+      CountLines(left_.substr(at_));
       at_ = text_.size();
       return Status::Ok();
     }

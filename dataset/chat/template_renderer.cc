@@ -195,7 +195,6 @@ Status TemplateRenderer::ForBody(const Statement& statement, std::vector<ChatVal
   const auto loop = std::make_shared<ChatLoop>();
   for (const ChatValue& item : items) loop->depth = std::max(loop->depth, item.depth() + 1);
   loop->items = std::move(items);
-  loop->nesting = ++loops_;
   for (; loop->index < loop->items.size(); ++loop->index) {
     SHOAL_RETURN_IF_ERROR(work_.Step());
     const Scope outside = EnterScope();
@@ -208,7 +207,6 @@ Status TemplateRenderer::ForBody(const Statement& statement, std::vector<ChatVal
     const Leap leap = std::exchange(leap_, Leap::kNone);
     if (leap == Leap::kBreak) break;
   }
-  --loops_;
   return Status::Ok();
 }
 

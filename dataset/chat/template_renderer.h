@@ -117,7 +117,6 @@ class TemplateRenderer {
   std::string* out_ = &text_;  // what is written to: the text, or that of a macro or a block
   std::vector<ByteRange>* generated_ = nullptr;
   Leap leap_ = Leap::kNone;
-  std::size_t loops_ = 0;
   int depth_ = 0;
   std::int32_t error_line_ = 0;  // of the innermost node that failed
 };
