@@ -11,7 +11,8 @@ ARROWS = {
     "replica/methods": {"common", "compression"},
     "replica/collective": {"common", "compression", "replica/methods"},
     "storage": {"common"},
-    "dataset": {"common"},
+    "dataset/chat": {"common"},
+    "dataset": {"common", "dataset/chat"},
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model/families": {"common", "storage"},
@@ -30,7 +31,7 @@ ARROWS = {
 }
 
 # A module whose namespace is not its folder's last name.
-NAMESPACES = {"replica/methods": "replica", "model/families": "model"}
+NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders are folders of their own. A module with an

@@ -5,6 +5,9 @@ The templates in tests/data/chat/templates/ use the constructs of models' own te
 the formats of these, in our words. Needs transformers (5.24 was used).
 
 usage: make_chat_templates.py     writes tests/data/chat/cases.json and snippets.json
+
+The templates of snippets.json are in that file: a new one is added there, and the script puts the
+text behind it.
 """
 
 import datetime
@@ -15,8 +18,6 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
-
-from chat_snippets import SNIPPETS, VARIABLES
 
 DATA = Path(__file__).resolve().parents[1] / "data/chat"
 NOW = datetime.datetime(2025, 3, 9, 14, 5, 7)
@@ -133,10 +134,10 @@ def cases():
                        **render(tokenizer, template, messages, options)}
 
 
-def snippet(template):
+def snippet(template, variables):
     try:
         compiled = chat_template_utils._compile_jinja_template(template)
-        return {"template": template, "text": compiled.render(**VARIABLES)}
+        return {"template": template, "text": compiled.render(**variables)}
     except Exception as error:  # pylint: disable=broad-except
         return {"template": template, "refused": f"{type(error).__name__}: {error}"[:200]}
 
@@ -153,7 +154,11 @@ def main():
         "tokens": {name: tokens for name, (tokens, _) in TEMPLATES.items()},
         "conversations": CONVERSATIONS,
         "cases": list(cases())})
-    write("snippets.json", {"variables": VARIABLES, "snippets": [snippet(s) for s in SNIPPETS]})
+    old = json.loads((DATA / "snippets.json").read_text(encoding="utf-8"))
+    variables = old["variables"]
+    write("snippets.json", {
+        "variables": variables,
+        "snippets": [snippet(each["template"], variables) for each in old["snippets"]]})
 
 
 if __name__ == "__main__":
