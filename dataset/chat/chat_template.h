@@ -81,9 +81,10 @@ struct RenderedChat {
 //
 // A turn is what the rendering up to it adds to the one before it with the generation prompt. Where
 // that is no beginning of the whole (templates that drop the thinking of earlier turns), the marks
-// of {% generation %} count. Without marks a turn is found by what differs when its content is
-// replaced, and reaches to the end of the special token behind it. `options.add_generation_prompt`
-// does not count. Errors name the turn (from 1); a conversation without an answer is one.
+// of {% generation %} count. Without marks a turn is found by what differs when its content and
+// calls of tools are replaced, and reaches to the end of the special token behind it.
+// `options.add_generation_prompt` does not count. Errors name the turn (from 1); a conversation
+// without an answer is one.
 Result<RenderedChat> RenderTurns(const ChatTemplate& chat_template,
                                  std::span<const ChatValue> messages, const ChatOptions& options);
 

@@ -104,21 +104,22 @@ class TurnFinder {
     return marker;
   }
 
-  // The whole with another content of message `i`.
+  // The whole with another content of message `i`, and without its calls of tools.
   Result<std::string> RenderWith(std::size_t i, const std::string& content) const {
-    std::vector<ChatValue> messages(messages_.begin(), messages_.end());
-    auto items = messages[i].dict()->items;
-    for (auto& [key, value] : items) {
-      if (key.string() != nullptr && *key.string() == "content") value = ChatValue(content);
+    std::vector<std::pair<ChatValue, ChatValue>> items;
+    for (const auto& item : messages_[i].dict()->items) {
+      const std::string* key = item.first.string();
+      const bool replaced = key != nullptr && (*key == "content" || *key == "tool_calls");
+      if (!replaced) items.push_back(item);
     }
+    items.emplace_back(ChatValue("content"), ChatValue(content));
+    std::vector<ChatValue> messages(messages_.begin(), messages_.end());
     messages[i] = ChatValue::Dict(std::move(items));
     return template_.Render(messages, options_);
   }
 
   // `turn`: the number of the answer, from 1.
   Result<std::optional<ByteRange>> ByMarkers(std::size_t i, std::size_t turn) const {
-    const ChatValue* content = messages_[i].dict()->Find("content");
-    if (content == nullptr || content->string() == nullptr) return NoTurn(turn);
     const std::string one = Marker('Q', 'X'), other = Marker('Z', 'J');
     const auto with_one = RenderWith(i, one), with_other = RenderWith(i, other);
     if (!with_one.ok() || !with_other.ok()) return NoTurn(turn);
