@@ -27,7 +27,8 @@ class MappedPreparedData final : public PreparedData {
   const DataInfo& info() const override { return info_; }
 
   Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
-                   std::vector<std::int32_t>* labels) const override {
+                   std::vector<std::int32_t>* labels,
+                   std::vector<std::int32_t>* /*segments*/) const override {
     if (sample.value >= header_.rows()) {
       return OutOfRange("sample " + std::to_string(sample.value) + " is not in " + file_->path() +
                         ", which has " + std::to_string(header_.rows()) + " rows");

@@ -1,7 +1,7 @@
 // PreparedData: the memory-mapped file of token rows that `shoal prepare` makes.
 //
 // Rows of fixed length; sample id = row number, training rows first, then validation rows. A row
-// may be shorter at the end of the text: positions behind its length are padding without label.
+// may be shorter: positions behind its length are padding without label.
 // Layout in docs/STORAGE.md. Thread: any (read-only).
 
 #ifndef SHOAL_DATASET_PREPARED_DATA_H_
@@ -22,6 +22,16 @@ namespace shoal::dataset {
 // Label of a position that does not count.
 inline constexpr std::int32_t kIgnoreLabel = -100;
 
+// Segment of a padding position.
+inline constexpr std::int32_t kPaddingSegment = -1;
+
+// What rows are made of.
+enum class DataKind : std::uint32_t {
+  kText = 0,     // running text: a row's last label may be the next row's first token
+  kSamples = 1,  // whole conversations, completions or documents
+  kClasses = 2,  // one text a row, whose label is a class
+};
+
 struct DataInfo {
   std::uint32_t row_tokens = 0;
   std::uint64_t train_rows = 0;
@@ -30,15 +40,24 @@ struct DataInfo {
   std::string tokenizer_fingerprint;  // SHA-256 hex
   std::string text_sha256;            // of all input text
   std::uint64_t tokens = 0;           // before cutting into rows
+  DataKind kind = DataKind::kText;
+  // Tokens of a row see only tokens of the same segment: rows hold several samples, or padding that
+  // must not be seen.
+  bool segmented = false;
+  std::uint32_t classes = 0;  // of kClasses, else 0
 };
 
 class PreparedData {
  public:
   virtual ~PreparedData() = default;
   virtual const DataInfo& info() const = 0;
-  // Appends row_tokens ids and as many labels (the next token, or kIgnoreLabel).
+  // Appends row_tokens ids, as many labels (the next token, or kIgnoreLabel) and, if
+  // info().segmented, as many segments: the number of the position's sample within the row, from
+  // 0, or kPaddingSegment. Of kClasses the first label is the row's class in [0, classes), all
+  // others are kIgnoreLabel.
   virtual Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
-                           std::vector<std::int32_t>* labels) const = 0;
+                           std::vector<std::int32_t>* labels,
+                           std::vector<std::int32_t>* segments) const = 0;
   // Labels of a row that count.
   virtual std::uint32_t LabelCount(SampleId sample) const = 0;
 };

@@ -64,9 +64,10 @@ Result<Evaluation> Evaluate(const EvalOptions& options, const dataset::PreparedD
     batch.tokens = info.row_tokens;
     std::vector<std::int32_t> ids;
     std::vector<std::int32_t> labels;
+    std::vector<std::int32_t> segments;
     for (std::uint64_t i = 0; i < count; ++i) {
       batch.samples.push_back({first + evaluation.rows + i});
-      SHOAL_RETURN_IF_ERROR(data.AppendRow(batch.samples.back(), &ids, &labels));
+      SHOAL_RETURN_IF_ERROR(data.AppendRow(batch.samples.back(), &ids, &labels, &segments));
     }
     batch.token_ids = ids;
     batch.labels = labels;

@@ -12,10 +12,12 @@
 
 namespace shoal::pipeline {
 
-// Token ids and labels of `micro_batch`'s samples, rows x tokens each, in place of what was in
-// `tokens` and `labels`. An error where the data has other rows than `micro_batch` says.
+// Token ids, labels and, of segmented data, segments of `micro_batch`'s samples, rows x tokens each
+// (no segments otherwise), in place of what was in the vectors. An error where the data has other
+// rows than `micro_batch` says.
 Status ReadRows(const dataset::PreparedData& data, const model::MicroBatch& micro_batch,
-                std::vector<std::int32_t>* tokens, std::vector<std::int32_t>* labels);
+                std::vector<std::int32_t>* tokens, std::vector<std::int32_t>* labels,
+                std::vector<std::int32_t>* segments);
 
 }  // namespace shoal::pipeline
 

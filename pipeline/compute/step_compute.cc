@@ -37,7 +37,7 @@ struct ForwardTask {
   model::MicroBatch micro_batch;  // without the spans
   Buffer input;
   std::size_t output_bytes = 0;
-  std::vector<std::int32_t> tokens, labels;  // once it has begun
+  std::vector<std::int32_t> tokens, labels, segments;  // once it has begun
   bool begun = false;
 };
 
@@ -45,7 +45,8 @@ struct ForwardTask {
 Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
   if (!std::exchange(task->begun, true)) {
     if (task->first || task->last) {
-      SHOAL_RETURN_IF_ERROR(ReadRows(*task->data, task->micro_batch, &task->tokens, &task->labels));
+      SHOAL_RETURN_IF_ERROR(
+          ReadRows(*task->data, task->micro_batch, &task->tokens, &task->labels, &task->segments));
     }
     *output = Buffer(task->output_bytes);
   }

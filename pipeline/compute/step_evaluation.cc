@@ -118,10 +118,10 @@ StepEvaluation::Done StepEvaluation::Evaluate(Task* task) {
     return done;
   }
   const auto run = [&]() -> Status {
-    std::vector<std::int32_t> tokens, labels;
+    std::vector<std::int32_t> tokens, labels, segments;
     model::MicroBatch micro_batch = task->micro_batch;
     if (task->first || task->last) {
-      SHOAL_RETURN_IF_ERROR(ReadRows(*task->data, micro_batch, &tokens, &labels));
+      SHOAL_RETURN_IF_ERROR(ReadRows(*task->data, micro_batch, &tokens, &labels, &segments));
     }
     Buffer input;
     if (!task->first) {

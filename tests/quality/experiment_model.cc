@@ -81,10 +81,10 @@ Status EvaluateRows(const Stages& stages, const dataset::PreparedData& data, std
                     std::uint64_t count, const TakeOutput& take, model::StepLoss* total) {
   model::MicroBatch micro_batch;
   micro_batch.tokens = kRowTokens;
-  std::vector<std::int32_t> tokens, labels;
+  std::vector<std::int32_t> tokens, labels, segments;
   for (std::uint64_t i = 0; i < count; ++i) {
     micro_batch.samples.push_back({first + i});
-    SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels));
+    SHOAL_RETURN_IF_ERROR(data.AppendRow(micro_batch.samples.back(), &tokens, &labels, &segments));
   }
   micro_batch.rows = static_cast<std::uint32_t>(count);
   micro_batch.token_ids = tokens;

@@ -45,7 +45,8 @@ TextWindows::TextWindows(std::uint32_t vocabulary, std::vector<Window> train,
 }
 
 Status TextWindows::AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
-                              std::vector<std::int32_t>* labels) const {
+                              std::vector<std::int32_t>* labels,
+                              std::vector<std::int32_t>* /*segments*/) const {
   if (sample.value >= windows_.size()) return OutOfRange("there is no such window");
   const Window& window = windows_[sample.value];
   const auto first = window.text->begin() + static_cast<std::ptrdiff_t>(window.offset);

@@ -43,7 +43,8 @@ class TextWindows final : public dataset::PreparedData {
 
   const dataset::DataInfo& info() const override { return info_; }
   Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
-                   std::vector<std::int32_t>* labels) const override;
+                   std::vector<std::int32_t>* labels,
+                   std::vector<std::int32_t>* segments) const override;
   std::uint32_t LabelCount(SampleId sample) const override {
     return sample.value < windows_.size() ? kRowTokens : 0;
   }

@@ -41,8 +41,8 @@ TEST(TextWindows, ARowIsItsTokensAndEachLabelTheNextToken) {
   EXPECT_EQ(data.info().validation_rows, 1u);
   const std::uint64_t offsets[] = {5, 300, 871};
   for (std::uint64_t row = 0; row < 3; ++row) {
-    std::vector<std::int32_t> tokens, labels;
-    ASSERT_TRUE(data.AppendRow({row}, &tokens, &labels).ok());
+    std::vector<std::int32_t> tokens, labels, segments;
+    ASSERT_TRUE(data.AppendRow({row}, &tokens, &labels, &segments).ok());
     ASSERT_EQ(tokens.size(), kRowTokens);
     ASSERT_EQ(labels.size(), kRowTokens);
     for (std::size_t i = 0; i < kRowTokens; ++i) {

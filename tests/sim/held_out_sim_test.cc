@@ -58,9 +58,9 @@ model::StepLoss Reference(const SimSwarm& swarm, std::uint32_t pipelines) {
   model::StepLoss loss;
   for (std::uint32_t p = 0; p < pipelines; ++p) {
     for (const MicroBatchPlan& plan : Rows(0, p)) {
-      std::vector<std::int32_t> tokens, labels;
+      std::vector<std::int32_t> tokens, labels, segments;
       for (const SampleId sample : plan.samples) {
-        EXPECT_TRUE(swarm.data_->AppendRow(sample, &tokens, &labels).ok());
+        EXPECT_TRUE(swarm.data_->AppendRow(sample, &tokens, &labels, &segments).ok());
       }
       model::MicroBatch micro_batch;
       micro_batch.samples = plan.samples;

@@ -72,9 +72,9 @@ class Reference {
 
   std::uint64_t MicroBatch(TinyStage* model, std::uint64_t step, std::uint32_t index) {
     const std::uint64_t slot = (step % options_.steps_per_epoch) * options_.micro_batches + index;
-    std::vector<std::int32_t> tokens, labels;
+    std::vector<std::int32_t> tokens, labels, segments;
     for (std::uint32_t r = 0; r < options_.rows; ++r) {
-      EXPECT_TRUE(data_->AppendRow({slot * options_.rows + r}, &tokens, &labels).ok());
+      EXPECT_TRUE(data_->AppendRow({slot * options_.rows + r}, &tokens, &labels, &segments).ok());
     }
     model::MicroBatch batch;
     batch.id = {step, index};

@@ -431,7 +431,8 @@ class TinyData final : public dataset::PreparedData {
   }
   const dataset::DataInfo& info() const override { return info_; }
   Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
-                   std::vector<std::int32_t>* labels) const override {
+                   std::vector<std::int32_t>* labels,
+                   std::vector<std::int32_t>* /*segments*/) const override {
     if (sample.value >= info_.train_rows) return OutOfRange("no such row");
     for (std::uint32_t i = 0; i < info_.row_tokens; ++i) {
       tokens->push_back(Token(sample.value, i));

@@ -25,8 +25,8 @@ TEST(BenchFiles, FilesAreWhatARunReads) {
   EXPECT_EQ((*data)->info().train_rows, 6u);
   EXPECT_EQ((*data)->info().row_tokens, 32u);
   EXPECT_LE((*data)->info().vocabulary, config->vocabulary);
-  std::vector<std::int32_t> tokens, labels;
-  ASSERT_TRUE((*data)->AppendRow(SampleId{5}, &tokens, &labels).ok());
+  std::vector<std::int32_t> tokens, labels, segments;
+  ASSERT_TRUE((*data)->AppendRow(SampleId{5}, &tokens, &labels, &segments).ok());
   EXPECT_EQ(tokens.size(), 32u);
   EXPECT_EQ(labels[0], tokens[1]);
 }

@@ -110,8 +110,8 @@ TEST_F(EndTokenTest, AnEndTokenOfAnotherNameSeparates) {
   ASSERT_TRUE((*tokenizer)->end_of_text());
   const auto data = OpenPreparedData(options_.output);
   ASSERT_TRUE(data.ok());
-  std::vector<std::int32_t> tokens, labels;
-  ASSERT_TRUE((*data)->AppendRow(SampleId{0}, &tokens, &labels).ok());
+  std::vector<std::int32_t> tokens, labels, segments;
+  ASSERT_TRUE((*data)->AppendRow(SampleId{0}, &tokens, &labels, &segments).ok());
   EXPECT_EQ(tokens[1], *(*tokenizer)->end_of_text());
   std::string text = *(*tokenizer)->Decode(tokens);
   EXPECT_EQ(text, "a<|stop|>");

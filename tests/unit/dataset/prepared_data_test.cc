@@ -66,8 +66,8 @@ class PreparedDataTest : public ::testing::Test {
     const std::size_t width = options_.row_tokens;
     for (std::size_t start = 0; start < split.size(); start += width) {
       const SampleId sample{first + start / width};
-      Ids tokens, labels;
-      ASSERT_TRUE(data.AppendRow(sample, &tokens, &labels).ok());
+      Ids tokens, labels, segments;
+      ASSERT_TRUE(data.AppendRow(sample, &tokens, &labels, &segments).ok());
       ASSERT_EQ(tokens.size(), width);
       ASSERT_EQ(labels.size(), width);
       std::uint32_t count = 0;
@@ -117,9 +117,9 @@ TEST_F(PreparedDataTest, RowsAndLabelsFollowTheText) {
   EXPECT_EQ(data->info().tokenizer_fingerprint, tokenizer_->fingerprint());
   ExpectRows(*data, 0, ids);
 
-  Ids tokens, labels;
+  Ids tokens, labels, segments;
   const SampleId behind{data->info().train_rows};
-  EXPECT_EQ(data->AppendRow(behind, &tokens, &labels).code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(data->AppendRow(behind, &tokens, &labels, &segments).code(), StatusCode::kOutOfRange);
   EXPECT_EQ(data->LabelCount(behind), 0U);
   EXPECT_TRUE(tokens.empty() && labels.empty());
 }
@@ -477,8 +477,8 @@ TEST(PreparedData, LargeVocabulariesHaveFourByteIds) {
           .ok());
   const auto data = OpenPreparedData(folder / "a.shoal");
   ASSERT_TRUE(data.ok()) << data.status().ToString();
-  Ids tokens, labels;
-  ASSERT_TRUE((*data)->AppendRow(SampleId{0}, &tokens, &labels).ok());
+  Ids tokens, labels, segments;
+  ASSERT_TRUE((*data)->AppendRow(SampleId{0}, &tokens, &labels, &segments).ok());
   EXPECT_EQ(tokens, (Ids{0, 69999, 0, 0}));
   EXPECT_EQ(labels, (Ids{69999, 0, kIgnoreLabel, kIgnoreLabel}));
 }

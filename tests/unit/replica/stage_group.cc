@@ -62,9 +62,11 @@ void StageGroup::TakeRows(Peer* peer, std::uint64_t step, std::uint64_t first) {
   micro_batch.id = {step, 0};
   micro_batch.rows = kRows;
   micro_batch.tokens = data_->info().row_tokens;
+  std::vector<std::int32_t> segments;  // has none
   for (std::uint32_t row = 0; row < kRows; ++row) {
     micro_batch.samples.push_back(SampleId{first + row});
-    ASSERT_TRUE(data_->AppendRow(SampleId{first + row}, &peer->tokens, &peer->labels).ok());
+    ASSERT_TRUE(
+        data_->AppendRow(SampleId{first + row}, &peer->tokens, &peer->labels, &segments).ok());
   }
   micro_batch.token_ids = peer->tokens;
   micro_batch.labels = peer->labels;
