@@ -9,16 +9,21 @@
 #include <span>
 
 #include "common/status.h"
+#include "dataset/data_kind.h"
 #include "dataset/sha256.h"
 
 namespace shoal::dataset {
 
 inline constexpr std::size_t kDataHeaderBytes = 192;
-inline constexpr std::uint32_t kDataVersion = 1;
+// Of running text, and of all else.
+inline constexpr std::uint32_t kTextDataVersion = 1;
+inline constexpr std::uint32_t kSampleDataVersion = 2;
 inline constexpr std::uint32_t kMinRowTokens = 2;
 inline constexpr std::uint32_t kMaxRowTokens = 65536;
+inline constexpr std::uint32_t kMaxClasses = 65536;
 
-// One split: rows of row_tokens positions, of which the first `tokens` hold text.
+// One split: rows of row_tokens positions. Of running text the first `tokens` of all positions hold
+// it; else it is their sum over rows, of which each has at least one.
 struct DataSplit {
   std::uint64_t rows = 0;
   std::uint64_t tokens = 0;
@@ -34,11 +39,28 @@ struct DataHeader {
   Sha256Digest tokenizer{};
   Sha256Digest text{};
   std::uint64_t payload_checksum = 0;
+  DataKind kind = DataKind::kText;
+  bool segmented = false;     // never of text, always of classes
+  std::uint32_t classes = 0;  // 1 .. kMaxClasses of classes, else 0
 
+  std::uint32_t version() const {
+    return kind == DataKind::kText ? kTextDataVersion : kSampleDataVersion;
+  }
   // Bytes of one id: 2 if every id fits, else 4.
   std::uint32_t token_bytes() const { return vocabulary <= 65536 ? 2 : 4; }
   std::uint64_t rows() const { return train.rows + validation.rows; }
-  std::uint64_t payload_bytes() const { return rows() * row_tokens * token_bytes(); }
+  // Of one row in a bit map.
+  std::uint64_t map_bytes() const { return (std::uint64_t{row_tokens} + 7) / 8; }
+  std::uint32_t maps() const {
+    return kind != DataKind::kSamples ? 0 : segmented ? 2 : 1;
+  }
+  // Of each part of the payload, in order: ids, bit maps, lengths, classes.
+  std::uint64_t id_bytes() const { return rows() * row_tokens * token_bytes(); }
+  std::uint64_t length_bytes() const { return kind == DataKind::kText ? 0 : rows() * 4; }
+  std::uint64_t class_bytes() const { return kind == DataKind::kClasses ? rows() * 4 : 0; }
+  std::uint64_t payload_bytes() const {
+    return id_bytes() + maps() * rows() * map_bytes() + length_bytes() + class_bytes();
+  }
 };
 
 std::array<std::byte, kDataHeaderBytes> EncodeDataHeader(const DataHeader& header);

@@ -8,14 +8,13 @@
 #define SHOAL_DATASET_PREPARED_DATA_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "dataset/data_kind.h"
 
 namespace shoal::dataset {
 
@@ -24,13 +23,6 @@ inline constexpr std::int32_t kIgnoreLabel = -100;
 
 // Segment of a padding position.
 inline constexpr std::int32_t kPaddingSegment = -1;
-
-// What rows are made of.
-enum class DataKind : std::uint32_t {
-  kText = 0,     // running text: a row's last label may be the next row's first token
-  kSamples = 1,  // whole conversations, completions or documents
-  kClasses = 2,  // one text a row, whose label is a class
-};
 
 struct DataInfo {
   std::uint32_t row_tokens = 0;
@@ -64,29 +56,6 @@ class PreparedData {
 
 // Maps `path` and checks header, sizes and checksum; the error says what to do.
 Result<std::shared_ptr<const PreparedData>> OpenPreparedData(const std::string& path);
-
-struct PrepareOptions {
-  std::string tokenizer_directory;
-  std::vector<std::string> text_files;        // JSON lines: field "text" of each; else plain text
-  std::vector<std::string> validation_files;  // if empty, the last fraction of the rows
-  double validation_fraction = 0.05;          // [0, 0.9]
-  std::uint32_t row_tokens = 128;             // 2 .. 65536
-  std::string output;                         // replaced atomically
-  int threads = 0;                            // 0: one per core
-  // Called now and then with (bytes done, bytes total); may be null. Thread: caller's.
-  std::function<void(std::uint64_t, std::uint64_t)> progress;
-};
-
-struct PrepareReport {
-  DataInfo info;
-  std::uint64_t text_bytes = 0;
-  std::uint64_t documents = 0;
-  bool separated = false;          // by an end token; without one, documents run into each other
-  std::vector<std::string> notes;  // of the tokenizer
-  double seconds = 0;
-};
-
-Result<PrepareReport> PrepareData(const PrepareOptions& options);
 
 }  // namespace shoal::dataset
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
+
+#include "dataset/table_record.h"
 
 namespace shoal::dataset {
 namespace {
@@ -81,7 +82,8 @@ class Outline final : public nlohmann::json_sax<Json> {
   bool whole() const { return whole_; }            // well-formed, with nothing behind it
   std::size_t error_at() const { return error_; }  // bytes read up to the error
   bool whole_object() const { return whole_ && object_; }
-  bool has_text() const { return whole_object() && text_; }
+  // A text, a conversation or a completion.
+  bool has_sample() const { return whole_object() && sample_; }
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -90,11 +92,13 @@ class Outline final : public nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
   bool string(string_t&) override {
-    text_ = text_ || (depth_ == 1 && at_text_);
+    sample_ = sample_ || (depth_ == 1 && string_is_sample_);
     return true;
   }
   bool key(string_t& name) override {
-    if (depth_ == 1) at_text_ = object_ && name == "text";
+    if (depth_ != 1) return true;
+    string_is_sample_ = object_ && (name == "text" || name == "completion");
+    list_is_sample_ = object_ && (name == "messages" || name == "completion");
     return true;
   }
   bool start_object(std::size_t) override {
@@ -103,6 +107,7 @@ class Outline final : public nlohmann::json_sax<Json> {
   }
   bool end_object() override { return Leave(); }
   bool start_array(std::size_t) override {
+    sample_ = sample_ || (depth_ == 1 && list_is_sample_);
     ++depth_;
     return true;
   }
@@ -121,8 +126,9 @@ class Outline final : public nlohmann::json_sax<Json> {
 
   std::size_t depth_ = 0;
   bool object_ = false;
-  bool at_text_ = false;
-  bool text_ = false;
+  bool string_is_sample_ = false;
+  bool list_is_sample_ = false;
+  bool sample_ = false;
   bool whole_ = false;
   std::size_t error_ = 0;
 };
@@ -146,19 +152,32 @@ bool IsJsonDocument(std::string_view text) {
   return outline.whole() || (head.size() < text.size() && outline.error_at() >= head.size());
 }
 
+bool StartsObjectWithKey(std::string_view text) {
+  for (const char expected : {'{', '"'}) {
+    const std::size_t at = text.find_first_not_of(" \t\r\n");
+    if (at == std::string_view::npos || text[at] != expected) return false;
+    text.remove_prefix(at + 1);
+  }
+  return true;
+}
+
 // Of text whose first character is a brace or a bracket.
 TextKind KindOfBraces(std::string_view text) {
-  if (text[0] == '[') return IsJsonDocument(text) ? TextKind::kJsonDocument : TextKind::kText;
+  if (text[0] == '[') {
+    // A damaged one, too: reading names what is wrong with it.
+    if (StartsObjectWithKey(text.substr(1))) return TextKind::kJsonArray;
+    return IsJsonDocument(text) ? TextKind::kJsonDocument : TextKind::kText;
+  }
   const std::vector<std::string_view> lines = FirstLines(text);
   const Outline first(lines[0]);
-  if (first.has_text()) return TextKind::kJsonLines;
+  if (first.has_sample()) return TextKind::kJsonLines;
   if (first.whole_object() && lines.size() > 1 && Outline(lines[1]).whole_object()) {
     return TextKind::kJsonLines;
   }
   if (IsJsonDocument(text)) return TextKind::kJsonDocument;
   // The first line may be a damaged one; reading names it.
   const bool any = std::any_of(lines.begin() + 1, lines.end(),
-                               [](std::string_view line) { return Outline(line).has_text(); });
+                               [](std::string_view line) { return Outline(line).has_sample(); });
   return any ? TextKind::kJsonLines : TextKind::kText;
 }
 
@@ -174,44 +193,16 @@ TextKind KindOfZeros(std::string_view head) {
   return TextKind::kBinary;
 }
 
-// A record of a table from the start of *text, which loses it; nothing where it is not well-formed.
-std::optional<std::vector<std::string>> TakeRecord(std::string_view* text, char separator) {
-  std::vector<std::string> fields(1);
-  for (std::size_t i = 0; i < text->size(); ++i) {
-    const char c = (*text)[i];
-    if (c == '"' && fields.back().empty()) {
-      for (++i;; ++i) {
-        if (i >= text->size()) return std::nullopt;
-        if ((*text)[i] != '"') {
-          fields.back() += (*text)[i];
-        } else if (i + 1 < text->size() && (*text)[i + 1] == '"') {
-          fields.back() += (*text)[i++];
-        } else {
-          break;
-        }
-      }
-    } else if (c == separator) {
-      fields.emplace_back();
-    } else if (c == '\n') {
-      text->remove_prefix(i + 1);
-      return fields;
-    } else if (c != '\r') {
-      fields.back() += c;
-    }
-  }
-  *text = {};
-  return fields;
-}
-
 // A header of plain column names, one of which tables of text have, and records of as many fields.
-bool IsTable(std::string_view text, char separator) {
+bool IsTable(std::string_view text, TableForm form) {
   static constexpr std::string_view kColumns[] = {
       "text",       "content",     "body",     "sentence", "document", "prompt",
       "completion", "instruction", "question", "answer",   "review",   "message",
       "title",      "label",       "id",       "url"};
   text = text.substr(0, kKindBytes);
-  const auto header = TakeRecord(&text, separator);
-  if (!header || header->size() < 2 || text.empty()) return false;
+  if (text.empty()) return false;
+  const auto header = TakeTableRecord(form, &text);
+  if (!header.ok() || header->size() < 2 || text.empty()) return false;
   bool known = false;
   for (const std::string& name : *header) {
     const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
@@ -222,9 +213,9 @@ bool IsTable(std::string_view text, char separator) {
         known || std::find(std::begin(kColumns), std::end(kColumns), name) != std::end(kColumns);
   }
   for (std::size_t i = 0; known && i < kLinesLookedAt && !text.empty(); ++i) {
-    const auto record = TakeRecord(&text, separator);
-    const bool blank = record && record->size() == 1 && record->front().empty();
-    if (!record || (!blank && record->size() != header->size())) return false;
+    const auto record = TakeTableRecord(form, &text);
+    const bool blank = record.ok() && record->size() == 1 && record->front().empty();
+    if (!record.ok() || (!blank && record->size() != header->size())) return false;
   }
   return known;
 }
@@ -241,11 +232,12 @@ constexpr std::string_view kTableNext =
 Advice AdviceFor(TextKind kind) {
   switch (kind) {
     case TextKind::kText:
-    case TextKind::kJsonLines: break;
+    case TextKind::kJsonLines:
+    case TextKind::kJsonArray: break;
     case TextKind::kJsonDocument:
-      return {"one JSON document, not a JSON object on each line",
-              "write each text as a line {\"text\": \"...\"}; for a list of such objects: jq -c "
-              "'.[]' {} > {}.jsonl"};
+      return {"one JSON document, neither a JSON object on each line nor an array of them",
+              "write each text as a line {\"text\": \"...\"}; for a list under a name: jq -c "
+              "'.NAME[]' {} > {}.jsonl"};
     case TextKind::kCsv: return {"a table with commas (CSV)", kTableNext};
     case TextKind::kTsv: return {"a table with tabs (TSV)", kTableNext};
     case TextKind::kGzip: return {"gzip", "unpack it first: zcat {} > {}.txt"};
@@ -305,8 +297,8 @@ TextKind KindOfText(std::string_view bytes) {
   if (begin == std::string_view::npos) return TextKind::kText;
   bytes.remove_prefix(begin);
   if (bytes[0] == '{' || bytes[0] == '[') return KindOfBraces(bytes);
-  if (IsTable(bytes, ',')) return TextKind::kCsv;
-  if (IsTable(bytes, '\t')) return TextKind::kTsv;
+  if (IsTable(bytes, TableForm::kCsv)) return TextKind::kCsv;
+  if (IsTable(bytes, TableForm::kTsv)) return TextKind::kTsv;
   return TextKind::kText;
 }
 
@@ -319,11 +311,15 @@ TextKind KindOfName(std::string_view path) {
   return TextKind::kText;
 }
 
-Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes) {
+Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes, ReadTables tables) {
   TextKind kind = KindOfText(bytes);
   const bool by_name = kind == TextKind::kText;
   if (by_name) kind = KindOfName(path);
-  if (kind == TextKind::kText || kind == TextKind::kJsonLines) return kind;
+  const bool table = kind == TextKind::kCsv || kind == TextKind::kTsv;
+  if (kind == TextKind::kText || kind == TextKind::kJsonLines || kind == TextKind::kJsonArray ||
+      (table && tables == ReadTables::kYes)) {
+    return kind;
+  }
   const Advice advice = AdviceFor(kind);
   return InvalidArgument(path + " is " + std::string(advice.what) +
                          (by_name ? " by its name" : "") + ": " + Filled(advice.next, path));

@@ -13,8 +13,9 @@ namespace shoal::dataset {
 
 enum class TextKind : std::uint8_t {
   kText,
-  kJsonLines,  // a JSON object on each line
-  kJsonDocument,
+  kJsonLines,     // a JSON object on each line
+  kJsonArray,     // one array of JSON objects
+  kJsonDocument,  // any other
   kCsv,
   kTsv,
   kGzip,
@@ -46,10 +47,12 @@ TextKind KindOfText(std::string_view bytes);
 // The kind that the end of the file's name stands for, kText if none.
 TextKind KindOfName(std::string_view path);
 
-// The kind to read `path` as: kText or kJsonLines; for all else an invalid argument that says what
-// the file is and how to make text of it. The end of the name counts where the bytes look like
-// text.
-Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes);
+enum class ReadTables : std::uint8_t { kNo, kYes };
+
+// The kind to read `path` as: kText, kJsonLines, kJsonArray and, if wanted, kCsv or kTsv; for all
+// else an invalid argument that says what the file is and how to make text of it. The end of the
+// name counts where the bytes look like text.
+Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes, ReadTables tables);
 
 // The UTF-8 byte-order mark at the start of `bytes`, or 0.
 std::size_t ByteOrderMarkLength(std::string_view bytes);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/nesting.h"
-#include "dataset/text_kind.h"
+#include "dataset/line_error.h"
 
 namespace shoal::dataset {
 
@@ -21,12 +21,13 @@ Status ParseJsonLine(std::string_view line, std::string* text) {
 }
 
 TextReader::TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer,
-                       bool json_lines)
+                       TextKind kind)
     : file_(std::move(file)),
       tokenizer_(&tokenizer),
       bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()),
-      json_lines_(json_lines) {
+      kind_(kind) {
   bytes_.remove_prefix(ByteOrderMarkLength(bytes_));
+  records_ = JsonRecords(bytes_, kind_ == TextKind::kJsonArray);
 }
 
 Result<TextReader> TextReader::Open(const std::string& path, const Tokenizer& tokenizer) {
@@ -37,17 +38,18 @@ Result<TextReader> TextReader::Open(const std::string& path, const Tokenizer& to
   const auto bytes = (*file)->bytes();
   SHOAL_ASSIGN_OR_RETURN(
       const TextKind kind,
-      ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  return TextReader(std::move(*file), tokenizer, kind == TextKind::kJsonLines);
+      ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                   ReadTables::kNo));
+  return TextReader(std::move(*file), tokenizer, kind);
 }
 
 Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {
   *batch = {};
   const std::size_t begin = position_;
-  if (json_lines_) {
-    SHOAL_RETURN_IF_ERROR(NextLines(target, batch));
-  } else {
+  if (kind_ == TextKind::kText) {
     NextText(target, batch);
+  } else {
+    SHOAL_RETURN_IF_ERROR(NextObjects(target, batch));
   }
   batch->file_bytes = position_ - begin;
   hash->Update(bytes_.substr(begin, batch->file_bytes));
@@ -62,18 +64,17 @@ void TextReader::NextText(std::size_t target, TextBatch* batch) {
   position_ = end;
 }
 
-Status TextReader::NextLines(std::size_t target, TextBatch* batch) {
+Status TextReader::NextObjects(std::size_t target, TextBatch* batch) {
   const std::size_t begin = position_;
-  while (position_ < bytes_.size() && position_ - begin < target) {
-    ++line_;
-    const std::size_t end = std::min(bytes_.find('\n', position_), bytes_.size());
-    const std::string_view line = bytes_.substr(position_, end - position_);
-    position_ = std::min(end + 1, bytes_.size());
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+  while (position_ - begin < target) {
+    std::string_view object;
+    const Result<bool> more = records_.Next(&object);
+    position_ = records_.position();
+    if (!more.ok()) return LineError(file_->path(), records_.line(), more.status());
+    if (!*more) break;
     std::string text;
-    if (Status status = ParseJsonLine(line, &text); !status.ok()) {
-      return Status(status.code(), file_->path() + ", line " + std::to_string(line_) + ": " +
-                                       status.message() + "; mend or remove the line");
+    if (const Status status = ParseJsonLine(object, &text); !status.ok()) {
+      return LineError(file_->path(), records_.line(), status);
     }
     if (text.empty()) continue;
     batch->owned.push_back(std::make_unique<const std::string>(std::move(text)));

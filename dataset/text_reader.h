@@ -11,7 +11,9 @@
 
 #include "common/file.h"
 #include "common/status.h"
+#include "dataset/json_records.h"
 #include "dataset/sha256.h"
+#include "dataset/text_kind.h"
 #include "dataset/tokenizer.h"
 
 namespace shoal::dataset {
@@ -28,15 +30,15 @@ struct TextBatch {
   std::size_t file_bytes = 0;                             // how much of the file the batch covers
 };
 
-// Sets the field "text" of a line of JSONL; the error says what is wrong with the line.
+// Sets the field "text" of a JSON object; the error says what is wrong with it.
 Status ParseJsonLine(std::string_view line, std::string* text);
 
 // Thread: one at a time.
 class TextReader {
  public:
-  // Lines of JSON are a document each; any other text is one document, without its byte-order mark.
-  // What is no text is an invalid argument that names it (ReadableKind). `tokenizer` outlives the
-  // reader.
+  // Objects of JSON lines or of a JSON array are a document each; any other text is one document,
+  // without its byte-order mark. What is no text is an invalid argument that names it
+  // (ReadableKind). `tokenizer` outlives the reader.
   static Result<TextReader> Open(const std::string& path, const Tokenizer& tokenizer);
 
   std::size_t size() const { return bytes_.size(); }
@@ -46,16 +48,16 @@ class TextReader {
   Status Next(std::size_t target, TextBatch* batch, Sha256* hash);
 
  private:
-  TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer, bool json_lines);
+  TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer, TextKind kind);
   void NextText(std::size_t target, TextBatch* batch);
-  Status NextLines(std::size_t target, TextBatch* batch);
+  Status NextObjects(std::size_t target, TextBatch* batch);
 
   std::shared_ptr<const MappedFile> file_;
   const Tokenizer* tokenizer_;
   std::string_view bytes_;
-  bool json_lines_ = false;
+  TextKind kind_;
+  JsonRecords records_;
   std::size_t position_ = 0;
-  std::size_t line_ = 0;
 };
 
 }  // namespace shoal::dataset

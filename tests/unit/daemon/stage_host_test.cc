@@ -12,7 +12,7 @@
 
 #include "common/file.h"
 #include "daemon_test_util.h"
-#include "dataset/prepared_data.h"
+#include "dataset/prepare/prepare_data.h"
 #include "model/families/open_model.h"
 #include "model/init_weights.h"
 #include "net/links/grpc_link_hub.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/file.h"
-#include "dataset/prepared_data.h"
+#include "dataset/prepare/prepare_data.h"
 #include "dataset/tokenizer.h"
 #include "tests/unit/dataset/test_paths.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/file.h"
+#include "dataset/prepare/prepare_data.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_stage.h"
 #include "tests/unit/dataset/test_paths.h"

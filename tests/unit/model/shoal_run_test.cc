@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
-#include "dataset/prepared_data.h"
+#include "dataset/prepare/prepare_data.h"
 #include "model/families/open_model.h"
 #include "model/stage_model.h"
 

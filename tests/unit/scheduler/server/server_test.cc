@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "dataset/prepare/prepare_data.h"
 #include "model/families/family.h"
 #include "model/families/open_model.h"
 #include "net/base/host_port.h"

@@ -1,0 +1,150 @@
+#include "dataset/prepare/raw_sample.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/nesting.h"
+
+namespace shoal::dataset {
+namespace {
+
+// Keeps the order of keys, which templates may print.
+using Json = nlohmann::ordered_json;
+
+constexpr char kMessages[] = "messages";
+constexpr char kPrompt[] = "prompt";
+constexpr char kCompletion[] = "completion";
+constexpr char kText[] = "text";
+constexpr char kLabel[] = "label";
+constexpr char kTools[] = "tools";
+
+std::string OrElse(const std::string& name, const char* otherwise) {
+  return name.empty() ? otherwise : name;
+}
+
+Result<Json> ParseObject(std::string_view text) {
+  Json json = ParseJson<Json>(text);
+  if (json.is_discarded()) return InvalidArgument("not well-formed JSON (or not UTF-8)");
+  if (!json.is_object()) return InvalidArgument("not a JSON object like {\"text\": \"...\"}");
+  return json;
+}
+
+Result<const Json*> Field(const Json& object, const std::string& name) {
+  const auto field = object.find(name);
+  if (field == object.end()) return InvalidArgument("no field \"" + name + "\"");
+  return &*field;
+}
+
+Result<std::string> TextField(const Json& object, const std::string& name) {
+  SHOAL_ASSIGN_OR_RETURN(const Json* field, Field(object, name));
+  if (!field->is_string()) return InvalidArgument("its field \"" + name + "\" is not a string");
+  return field->get<std::string>();
+}
+
+Status TakeMessages(const Json& object, const std::string& name, std::vector<ChatValue>* messages) {
+  SHOAL_ASSIGN_OR_RETURN(const Json* field, Field(object, name));
+  if (!field->is_array()) {
+    return InvalidArgument("its field \"" + name + "\" is not a list of messages");
+  }
+  auto parsed = ParseMessages(field->dump());
+  if (!parsed.ok()) return parsed.status().WithContext("its field \"" + name + "\"");
+  for (ChatValue& message : *parsed) messages->push_back(std::move(message));
+  return Status::Ok();
+}
+
+Status TakeTools(const Json& object, RawSample* sample) {
+  const auto tools = object.find(kTools);
+  if (tools == object.end() || tools->is_null()) return Status::Ok();
+  auto value = ParseChatValue(tools->dump());
+  if (!value.ok()) return value.status().WithContext("its field \"tools\"");
+  sample->variables.emplace(kTools, std::move(*value));
+  return Status::Ok();
+}
+
+bool IsAssistant(const ChatValue& message) {
+  const ChatValue* role = message.dict() == nullptr ? nullptr : message.dict()->Find("role");
+  return role != nullptr && role->string() != nullptr && *role->string() == "assistant";
+}
+
+// Whether prompt and completion are lists of messages.
+bool IsChatCompletion(const Json& object) {
+  return object.contains(kPrompt) && object.contains(kCompletion) && object[kPrompt].is_array();
+}
+
+Status TakeConversation(const Json& object, RawSample* sample) {
+  SHOAL_RETURN_IF_ERROR(TakeTools(object, sample));
+  if (object.contains(kMessages) || !IsChatCompletion(object)) {
+    return TakeMessages(object, kMessages, &sample->messages);
+  }
+  SHOAL_RETURN_IF_ERROR(TakeMessages(object, kPrompt, &sample->messages));
+  for (const ChatValue& message : sample->messages) sample->prompt_answers += IsAssistant(message);
+  return TakeMessages(object, kCompletion, &sample->messages);
+}
+
+Status TakeLabel(const Json& object, const std::string& name, std::string* label) {
+  SHOAL_ASSIGN_OR_RETURN(const Json* field, Field(object, name));
+  if (field->is_string()) {
+    *label = field->get<std::string>();
+  } else if (field->is_boolean() || field->is_number()) {
+    *label = field->dump();
+  } else {
+    return InvalidArgument("its field \"" + name + "\" is neither a number nor a name");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::string_view NameOf(SampleForm form) {
+  switch (form) {
+    case SampleForm::kDocument: return "running text";
+    case SampleForm::kCompletion: return "prompts and completions";
+    case SampleForm::kConversation: return "conversations";
+    case SampleForm::kClass: break;
+  }
+  return "labelled texts";
+}
+
+Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& columns) {
+  SHOAL_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  if (!columns.text.empty() || !columns.label.empty()) return SampleForm::kClass;
+  if (object.contains(kMessages)) return SampleForm::kConversation;
+  if (IsChatCompletion(object)) return SampleForm::kConversation;
+  if (object.contains(kPrompt) && object.contains(kCompletion)) return SampleForm::kCompletion;
+  if (object.contains(kText) && object.contains(kLabel)) return SampleForm::kClass;
+  if (object.contains(kText)) return SampleForm::kDocument;
+  std::string names;
+  for (const auto& [name, value] : object.items()) {
+    names += (names.empty() ? "\"" : ", \"") + name + "\"";
+    if (names.size() > 200) break;  // enough to see what it is
+  }
+  return InvalidArgument("no field \"text\", \"messages\", or \"prompt\" and \"completion\", but " +
+                         (names.empty() ? "nothing" : names));
+}
+
+Result<RawSample> ParseSample(std::string_view json, SampleForm form,
+                              const SampleColumns& columns) {
+  SHOAL_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  RawSample sample;
+  sample.form = form;
+  switch (form) {
+    case SampleForm::kConversation: SHOAL_RETURN_IF_ERROR(TakeConversation(object, &sample)); break;
+    case SampleForm::kCompletion: {
+      SHOAL_ASSIGN_OR_RETURN(sample.text, TextField(object, kPrompt));
+      SHOAL_ASSIGN_OR_RETURN(sample.completion, TextField(object, kCompletion));
+      break;
+    }
+    case SampleForm::kClass:
+      SHOAL_RETURN_IF_ERROR(TakeLabel(object, OrElse(columns.label, kLabel), &sample.label));
+      [[fallthrough]];
+    case SampleForm::kDocument: {
+      const bool own = form == SampleForm::kClass;
+      SHOAL_ASSIGN_OR_RETURN(sample.text,
+                             TextField(object, own ? OrElse(columns.text, kText) : kText));
+      break;
+    }
+  }
+  return sample;
+}
+
+}  // namespace shoal::dataset

@@ -1,0 +1,59 @@
+#include "dataset/prepare/sample_store.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/status.h"
+
+namespace shoal::dataset {
+
+bool SampleStore::AddPiece(const EncodedSample& encoded, std::size_t begin, std::size_t end,
+                           std::size_t tail, std::uint32_t label) {
+  const auto at = [](const auto& values, std::size_t i) {
+    return values.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  if (!encoded.counts.empty()) {
+    // The first token has none before it that could learn it.
+    const auto first = at(encoded.counts, std::min(begin + 1, end));
+    if (std::find(first, at(encoded.counts, end), 1) == at(encoded.counts, end)) return false;
+    counts_.push_back(0);
+    counts_.insert(counts_.end(), first, at(encoded.counts, end));
+  }
+  ids_.insert(ids_.end(), at(encoded.ids, begin), at(encoded.ids, end));
+  ids_.insert(ids_.end(), encoded.ids.end() - static_cast<std::ptrdiff_t>(tail),
+              encoded.ids.end());
+  lengths_.push_back(static_cast<std::uint32_t>(end - begin + tail));
+  labels_.push_back(label);
+  return true;
+}
+
+bool SampleStore::Add(const EncodedSample& encoded, std::uint32_t label,
+                      LongSamples long_samples) {
+  const std::size_t size = encoded.ids.size();
+  whole_tokens_ += size;
+  whole_lengths_.push_back(static_cast<std::uint32_t>(
+      std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max())));
+  bool added = false;
+  std::uint64_t cut = 0;
+  if (size <= row_tokens_) {
+    added = size > 0 && AddPiece(encoded, 0, size, 0, label);
+  } else if (long_samples == LongSamples::kCut) {
+    added = AddPiece(encoded, 0, row_tokens_ - encoded.tail, encoded.tail, label);
+    cut = size - row_tokens_;
+  } else {
+    for (std::size_t begin = 0; begin < size; begin += row_tokens_) {
+      const std::size_t end = std::min<std::size_t>(begin + row_tokens_, size);
+      const bool kept = AddPiece(encoded, begin, end, 0, label);
+      added = added || kept;
+      if (!kept) cut += end - begin;
+    }
+  }
+  if (added) {
+    cuts_.cut_samples += cut > 0;
+    cuts_.cut_tokens += cut;
+  }
+  cuts_.dropped_samples += !added;
+  return added;
+}
+
+}  // namespace shoal::dataset
