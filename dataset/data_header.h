@@ -51,9 +51,7 @@ struct DataHeader {
   std::uint64_t rows() const { return train.rows + validation.rows; }
   // Of one row in a bit map.
   std::uint64_t map_bytes() const { return (std::uint64_t{row_tokens} + 7) / 8; }
-  std::uint32_t maps() const {
-    return kind != DataKind::kSamples ? 0 : segmented ? 2 : 1;
-  }
+  std::uint32_t maps() const { return kind != DataKind::kSamples ? 0 : segmented ? 2 : 1; }
   // Of each part of the payload, in order: ids, bit maps, lengths, classes.
   std::uint64_t id_bytes() const { return rows() * row_tokens * token_bytes(); }
   std::uint64_t length_bytes() const { return kind == DataKind::kText ? 0 : rows() * 4; }

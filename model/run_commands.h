@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/exit_code.h"
-#include "dataset/prepared_data.h"
+#include "dataset/prepare/prepare_data.h"
 #include "model/stage_model.h"
 
 namespace shoal::model {

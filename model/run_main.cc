@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
+#include <string>
 
 #include "common/process/waiting_threads.h"
 #include "common/version.h"
@@ -80,21 +82,38 @@ CLI::App* AddInit(CLI::App* app, InitOptions* options) {
 
 CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   shoal::dataset::PrepareOptions& options = command->options;
-  CLI::App* prepare = app->add_subcommand("prepare", "turn text into token rows for training");
-  prepare->add_option("--tokenizer", options.tokenizer_directory, "folder of the tokenizer's files")
+  CLI::App* prepare = app->add_subcommand(
+      "prepare", "turn text, conversations or labelled texts into token rows for training");
+  prepare
+      ->add_option("--tokenizer", options.tokenizer_directory,
+                   "folder of the tokenizer's files; the model's, for its chat template")
       ->required();
   prepare
       ->add_option("--text", options.text_files,
-                   "text files in UTF-8; of JSON lines, the field \"text\" of each")
+                   "text files in UTF-8; JSON lines or a JSON array of objects with \"text\", "
+                   "\"messages\" (each with role and content), \"prompt\" and \"completion\", or "
+                   "\"text\" and \"label\"; CSV and TSV of labelled texts")
       ->required();
   prepare->add_option("--validation", options.validation_files,
                       "held-out text files, in the same formats");
   prepare
       ->add_option("--validation-fraction", options.validation_fraction,
-                   "share of the rows that is held out if --validation names no file")
+                   "share of the rows or samples that is held out if --validation names no file")
       ->check(CLI::Range(0.0, 0.9));
   prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
   prepare->add_option("--out", options.output, "file to make")->required();
+  const std::map<std::string, shoal::dataset::LossOn> losses{
+      {"answers", shoal::dataset::LossOn::kAnswers}, {"all", shoal::dataset::LossOn::kAll}};
+  prepare
+      ->add_option("--loss", options.loss,
+                   "what the loss counts on in conversations and completions: answers or all")
+      ->transform(CLI::CheckedTransformer(losses));
+  prepare->add_flag("--pack", options.pack,
+                    "several whole samples, or documents, share a row; they do not see each other");
+  prepare->add_option("--text-column", options.columns.text,
+                      "field or column of labelled texts: its name, or its number from 1");
+  prepare->add_option("--label-column", options.columns.label,
+                      "field or column of their labels: whole numbers from 0, or names");
   prepare->add_option("--threads", options.threads, "number of threads; 0: one per core")
       ->check(CLI::Range(0, 1024));
   prepare->add_flag("--json", command->json, "print one JSON object to standard output");

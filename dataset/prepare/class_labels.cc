@@ -34,8 +34,8 @@ std::optional<std::uint32_t> ClassNumber(std::string_view text) {
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"" + std::string(text.substr(0, kShownBytes)) + "\"";
   std::replace_if(
-      quoted.begin(), quoted.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+      quoted.begin(), quoted.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+      ' ');
   return quoted;
 }
 
@@ -64,8 +64,9 @@ Result<ClassLabels> AssignNames(std::span<const SeenLabel> labels) {
   for (const SeenLabel& label : labels) {
     if (label.text.empty()) return Wrong(label, "is empty; give the text a label, or remove it");
     if (LooksLikeNumber(label.text)) {
-      return Wrong(label, "is a number, others are names; change the label, or name the right "
-                          "column with --label-column");
+      return Wrong(label,
+                   "is a number, others are names; change the label, or name the right "
+                   "column with --label-column");
     }
     if (label.training) numbers[label.text] = 0;
   }
@@ -98,8 +99,9 @@ Result<ClassLabels> AssignClasses(std::span<const SeenLabel> labels) {
   }
   for (const SeenLabel& label : labels) {
     if (!label.training) {
-      return Wrong(label, "is in no training file; remove it from the validation files, or give "
-                          "training texts with it");
+      return Wrong(label,
+                   "is in no training file; remove it from the validation files, or give "
+                   "training texts with it");
     }
   }
   const bool numbers = LooksLikeNumber(labels.front().text);

@@ -24,9 +24,10 @@ struct ClassLabels {
   std::vector<std::string> names;  // of each class; empty where labels are numbers
 };
 
-// Labels that are all whole numbers below kMaxClasses are the classes themselves, up to the largest;
-// names are numbered in the order of their bytes. `labels` are all different. Refused: numbers and
-// names mixed, numbers outside, fewer than two labels in training, labels that training lacks.
+// Labels that are all whole numbers below kMaxClasses are the classes themselves, up to the
+// largest; names are numbered in the order of their bytes. `labels` are all different. Refused:
+// numbers and names mixed, numbers outside, fewer than two labels in training, labels that training
+// lacks.
 Result<ClassLabels> AssignClasses(std::span<const SeenLabel> labels);
 
 }  // namespace shoal::dataset

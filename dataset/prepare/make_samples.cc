@@ -38,8 +38,7 @@ class SampleMaker {
     if (validation.empty()) {
       train_samples -= HeldOut(train_samples, options_.validation_fraction);
     } else {
-      SHOAL_RETURN_IF_ERROR(
-          CheckSplit("validation", read_ - read, store_.size() - train_samples));
+      SHOAL_RETURN_IF_ERROR(CheckSplit("validation", read_ - read, store_.size() - train_samples));
     }
     if (made_.header.kind == DataKind::kClasses) SHOAL_RETURN_IF_ERROR(SetClasses(train_samples));
     made_.header.text = hash_.Finish();
@@ -57,11 +56,10 @@ class SampleMaker {
       return InvalidArgument("the " + what + " files are empty: they have no samples");
     }
     if (kept > 0) return Status::Ok();
-    return InvalidArgument(
-        "none of the " + std::to_string(read) + " " + what +
-        " samples has a token that the loss counts on within a row of " +
-        std::to_string(options_.row_tokens) +
-        ": use a longer --row or --loss all, or see whether answers are empty");
+    return InvalidArgument("none of the " + std::to_string(read) + " " + what +
+                           " samples has a token that the loss counts on within a row of " +
+                           std::to_string(options_.row_tokens) +
+                           ": use a longer --row or --loss all, or see whether answers are empty");
   }
 
   Status AddFile(SampleReader* reader, bool training) {
@@ -134,9 +132,8 @@ class SampleMaker {
 
   // Files are often sorted by label, and the last part of one is held out.
   void NoteOneClass(std::span<const std::uint32_t> labels, const std::string& what) {
-    const auto other =
-        std::find_if(labels.begin(), labels.end(),
-                     [&](std::uint32_t label) { return label != labels.front(); });
+    const auto other = std::find_if(labels.begin(), labels.end(),
+                                    [&](std::uint32_t label) { return label != labels.front(); });
     if (labels.empty() || other != labels.end()) return;
     made_.report.notes.push_back("all " + what + " rows have the class " +
                                  std::to_string(labels.front()) +
@@ -151,8 +148,8 @@ class SampleMaker {
     report.used_tokens = made_.header.train.tokens + made_.header.validation.tokens;
     report.loss_tokens = made_.header.kind == DataKind::kClasses
                              ? store_.size()
-                             : static_cast<std::uint64_t>(std::count(store_.counts().begin(),
-                                                                     store_.counts().end(), 1));
+                             : static_cast<std::uint64_t>(
+                                   std::count(store_.counts().begin(), store_.counts().end(), 1));
     if (report.cuts.dropped_samples > 0) {
       report.notes.push_back(std::to_string(report.cuts.dropped_samples) + " of " +
                              std::to_string(read_) +

@@ -17,11 +17,11 @@ constexpr char kPlain[] = "\x1b[0m";
 std::size_t CharacterBytes(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
-  const std::size_t size = first < 0x80             ? 1
-                           : first >> 5 == 0x06     ? 2
-                           : first >> 4 == 0x0e     ? 3
-                           : first >> 3 == 0x1e     ? 4
-                                                    : 0;
+  const std::size_t size = first < 0x80         ? 1
+                           : first >> 5 == 0x06 ? 2
+                           : first >> 4 == 0x0e ? 3
+                           : first >> 3 == 0x1e ? 4
+                                                : 0;
   if (size == 0 || size > text.size()) return 0;
   for (std::size_t i = 1; i < size; ++i) {
     if (byte(i) >> 6 != 0x02) return 0;
@@ -31,8 +31,8 @@ std::size_t CharacterBytes(std::string_view text) {
   if (size == 3 && ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f))) {
     return 0;
   }
-  if (size == 4 && ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f) ||
-                    first > 0xf4)) {
+  if (size == 4 &&
+      ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f) || first > 0xf4)) {
     return 0;
   }
   return size;
@@ -47,7 +47,8 @@ std::string EscapedByte(char c) {
     default: break;
   }
   char text[8];
-  std::snprintf(text, sizeof(text), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  std::snprintf(text, sizeof(text), "\\x%02x",
+                static_cast<unsigned>(static_cast<unsigned char>(c)));
   return text;
 }
 

@@ -37,8 +37,9 @@ Status SampleReader::FindForm() {
   if (table()) return FindFormOfTable();
   if (kind_ == TextKind::kText) {
     if (!wanted_.text.empty() || !wanted_.label.empty()) {
-      return InvalidArgument(path() + " is no table: --text-column and --label-column are for "
-                                      "files named .csv or .tsv, and for lines of JSON");
+      return InvalidArgument(path() +
+                             " is no table: --text-column and --label-column are for "
+                             "files named .csv or .tsv, and for lines of JSON");
     }
     if (!bytes_.empty()) form_ = SampleForm::kDocument;
     return Status::Ok();
@@ -137,10 +138,10 @@ Status SampleReader::NextRows(std::size_t target, SampleBatch* batch) {
     SHOAL_ASSIGN_OR_RETURN(const bool more, TakeRow(&fields, &record.line));
     if (!more) break;
     if (fields.size() != columns_.count) {
-      return LineError(path(), record.line,
-                       InvalidArgument("it has " + std::to_string(fields.size()) +
-                                       " columns, the first record has " +
-                                       std::to_string(columns_.count)));
+      return LineError(
+          path(), record.line,
+          InvalidArgument("it has " + std::to_string(fields.size()) +
+                          " columns, the first record has " + std::to_string(columns_.count)));
     }
     record.text = std::move(fields[columns_.text]);
     record.label = std::move(fields[columns_.label]);

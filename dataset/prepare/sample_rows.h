@@ -26,8 +26,8 @@ struct SampleRows {
 SampleRows ArrangeRows(std::span<const std::uint32_t> lengths, std::size_t train_samples,
                        std::uint32_t row_tokens, bool pack);
 
-// The file's bytes, with kDataHeaderBytes zeros in place of the header. Of `header` everything must be set but the splits and the payload's checksum, which
-// this sets.
+// The file's bytes, with kDataHeaderBytes zeros in place of the header. Of `header` everything must
+// be set but the splits and the payload's checksum, which this sets.
 std::string WriteSampleRows(const SampleStore& samples, std::size_t train_samples,
                             const SampleRows& rows, DataHeader* header);
 

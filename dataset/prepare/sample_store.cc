@@ -20,15 +20,13 @@ bool SampleStore::AddPiece(const EncodedSample& encoded, std::size_t begin, std:
     counts_.insert(counts_.end(), first, at(encoded.counts, end));
   }
   ids_.insert(ids_.end(), at(encoded.ids, begin), at(encoded.ids, end));
-  ids_.insert(ids_.end(), encoded.ids.end() - static_cast<std::ptrdiff_t>(tail),
-              encoded.ids.end());
+  ids_.insert(ids_.end(), encoded.ids.end() - static_cast<std::ptrdiff_t>(tail), encoded.ids.end());
   lengths_.push_back(static_cast<std::uint32_t>(end - begin + tail));
   labels_.push_back(label);
   return true;
 }
 
-bool SampleStore::Add(const EncodedSample& encoded, std::uint32_t label,
-                      LongSamples long_samples) {
+bool SampleStore::Add(const EncodedSample& encoded, std::uint32_t label, LongSamples long_samples) {
   const std::size_t size = encoded.ids.size();
   whole_tokens_ += size;
   whole_lengths_.push_back(static_cast<std::uint32_t>(

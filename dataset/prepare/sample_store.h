@@ -44,7 +44,7 @@ class SampleStore {
   // 1 .. row_tokens of each.
   std::span<const std::uint32_t> lengths() const { return lengths_; }
   std::span<const std::uint32_t> labels() const { return labels_; }
-  std::span<const std::int32_t> ids() const { return ids_; }         // of all
+  std::span<const std::int32_t> ids() const { return ids_; }        // of all
   std::span<const std::uint8_t> counts() const { return counts_; }  // of all; none of classes
   // Of the samples that were given, before they were cut; dropped ones, too.
   std::span<const std::uint32_t> whole_lengths() const { return whole_lengths_; }

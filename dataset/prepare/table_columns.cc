@@ -96,13 +96,14 @@ Result<TableColumns> FindColumns(std::span<const std::string> first, const Sampl
   TableColumns columns;
   columns.count = first.size();
   columns.header = IsHeader(first, wanted);
-  SHOAL_ASSIGN_OR_RETURN(
-      columns.label, Find(first, wanted.label, kLabelNames, columns.header, "--label-column"));
+  SHOAL_ASSIGN_OR_RETURN(columns.label,
+                         Find(first, wanted.label, kLabelNames, columns.header, "--label-column"));
   SHOAL_ASSIGN_OR_RETURN(columns.text,
                          Find(first, wanted.text, kTextNames, columns.header, "--text-column"));
   if (columns.text == columns.label) {
-    return InvalidArgument("text and label are the same column: name others with --text-column and "
-                           "--label-column");
+    return InvalidArgument(
+        "text and label are the same column: name others with --text-column and "
+        "--label-column");
   }
   return columns;
 }

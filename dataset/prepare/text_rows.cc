@@ -149,7 +149,8 @@ class TextRows {
     }
   }
 
-  void CountDocuments(const std::vector<PartStart>& starts, const std::vector<std::size_t>& tokens) {
+  void CountDocuments(const std::vector<PartStart>& starts,
+                      const std::vector<std::size_t>& tokens) {
     for (std::size_t i = 0; i < starts.size(); ++i) {
       if (starts[i].document) document_tokens_.push_back(0);
       document_tokens_.back() += static_cast<std::uint32_t>(tokens[i]);

@@ -10,8 +10,8 @@
 
 namespace shoal::dataset {
 
-// Reads the files of `options` as plain text, JSON lines or JSON arrays of {"text"}. The rows do not
-// depend on the number of threads.
+// Reads the files of `options` as plain text, JSON lines or JSON arrays of {"text"}. The rows do
+// not depend on the number of threads.
 Result<MadeRows> MakeTextRows(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace shoal::dataset

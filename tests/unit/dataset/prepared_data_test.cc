@@ -15,6 +15,7 @@
 #include "common/checksum.h"
 #include "common/file.h"
 #include "dataset/data_header.h"
+#include "dataset/prepare/prepare_data.h"
 #include "dataset/text_reader.h"
 #include "dataset/tokenizer.h"
 #include "tests/unit/dataset/test_paths.h"
@@ -442,8 +443,8 @@ TEST_F(OpenTest, DamagedFilesAreRefused) {
   bad[33] ^= 1;
   ExpectRefused(bad, "header is damaged");
   bad = bytes_;
-  bad[8] = 2;
-  ExpectRefused(bad, "version is 2");
+  bad[8] = 3;
+  ExpectRefused(bad, "version is 3");
   const auto absent = OpenPreparedData(folder_ / "absent.shoal");
   EXPECT_EQ(absent.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(absent.status().message(), HasSubstr("shoal prepare"));

@@ -68,9 +68,19 @@ TEST(KindOfText, ContentDecides) {
       {"{\"body\": \"a\"}\n\n{\"body\": \"b\"}\n", TextKind::kJsonLines},
       {"{\"text\": \"cut\n{\"text\": \"b\"}\n", TextKind::kJsonLines},
       {long_line, TextKind::kJsonLines},
+      {"{\"messages\": []}\n", TextKind::kJsonLines},
+      {"{\"prompt\": \"a\", \"completion\": \"b\"}", TextKind::kJsonLines},
+      {"{\"prompt\": [], \"completion\": []}", TextKind::kJsonLines},
+      // Arrays of objects, damaged ones, too.
+      {"[{\"text\": \"a\"}, {\"text\": \"b\"}]", TextKind::kJsonArray},
+      {"\xef\xbb\xbf[\n{\n\"text\": \"a\"},\n{\"text\": \"b\"}\n]\n", TextKind::kJsonArray},
+      {"[{\"text\": \"a\"}, {\"text\": b", TextKind::kJsonArray},
+      {"[{Enter}]", TextKind::kText},
       // Documents of JSON.
-      {"[{\"text\": \"a\"}, {\"text\": \"b\"}]", TextKind::kJsonDocument},
-      {"[\n{\"text\": \"a\"},\n{\"text\": \"b\"}\n]\n", TextKind::kJsonDocument},
+      {"{\"messages\": \"a\"}\n", TextKind::kJsonDocument},
+      {"{\"prompt\": \"a\"}\n", TextKind::kJsonDocument},
+      {"[\"a\", \"b\"]", TextKind::kJsonDocument},
+      {"[\n[{\"text\": \"a\"}],\n1\n]\n", TextKind::kJsonDocument},
       {"{\n  \"text\": \"a\"\n}\n", TextKind::kJsonDocument},
       {"{\"rows\": [\n{\"text\": \"a\"}\n]}", TextKind::kJsonDocument},
       {"{\"body\": \"a\"}\n", TextKind::kJsonDocument},
@@ -169,8 +179,7 @@ class TextReaderTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   const std::unique_ptr<Tokenizer> tokenizer_ =
-      LoadTokenizer(std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/examples/tiny-gpt2")
-          .value();
+      LoadTokenizer(std::string(std::getenv("SHOAL_SOURCE_DIR")) + "/examples/tiny-gpt2").value();
 };
 
 TEST_F(TextReaderTest, LinesOfJsonAreReadUnderAnyName) {
@@ -179,6 +188,19 @@ TEST_F(TextReaderTest, LinesOfJsonAreReadUnderAnyName) {
     EXPECT_THAT(Documents(name, lines), ElementsAre("one", "two")) << name;
     EXPECT_THAT(Documents(name, "\xef\xbb\xbf" + std::string(lines)), ElementsAre("one", "two"));
   }
+}
+
+TEST_F(TextReaderTest, ArraysOfJsonAreRead) {
+  const std::string_view array = "[{\"text\": \"one\"},\n {\"text\": \"\"}, {\"text\": \"two\"}]\n";
+  EXPECT_THAT(Documents("a.json", array), ElementsAre("one", "two"));
+  EXPECT_THAT(Documents("a.json", "\xef\xbb\xbf" + std::string(array)), ElementsAre("one", "two"));
+}
+
+TEST(ReadableKind, TablesWhereTheyAreWanted) {
+  EXPECT_EQ(*ReadableKind("a.tsv", "Now", ReadTables::kYes), TextKind::kTsv);
+  EXPECT_EQ(*ReadableKind("a.txt", "id,text\n1,Now\n", ReadTables::kYes), TextKind::kCsv);
+  EXPECT_FALSE(ReadableKind("a.tsv", "Now", ReadTables::kNo).ok());
+  EXPECT_FALSE(ReadableKind("a.txt", "PAR1", ReadTables::kYes).ok());
 }
 
 TEST_F(TextReaderTest, AByteOrderMarkIsNoText) {
@@ -195,8 +217,8 @@ TEST_F(TextReaderTest, WhatIsNoTextIsRefusedWithTheNextStep) {
     const char* what;
     const char* next;
   } cases[] = {
-      {"a.json", "[{\"text\": \"a\"}]", "is one JSON document", "jq -c '.[]' "},
-      {"a.jsonl", "[{\"text\": \"a\"}]", "is one JSON document", "jq -c '.[]' "},
+      {"a.json", "[\"a\"]", "is one JSON document", "jq -c '.NAME[]' "},
+      {"a.jsonl", "{\"rows\": [\"a\"]}", "is one JSON document", "jq -c '.NAME[]' "},
       {"a.txt", "\x1f\x8b\x08", "is gzip: ", "zcat "},
       {"a.jsonl", "\x1f\x8b\x08", "is gzip: ", "zcat "},
       {"a.txt.gz", "Now", "is gzip by its name: ", "zcat "},
