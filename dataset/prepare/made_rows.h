@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dataset/data_header.h"
-#include "dataset/prepare/prepare_data.h"
+#include "dataset/prepare/prepare_options.h"
 #include "dataset/tokenizer.h"
 
 namespace shoal::dataset {

@@ -7,7 +7,7 @@
 
 #include "common/status.h"
 #include "dataset/prepare/made_rows.h"
-#include "dataset/prepare/prepare_data.h"
+#include "dataset/prepare/prepare_options.h"
 #include "dataset/prepare/sample_encoder.h"
 #include "dataset/prepare/sample_reader.h"
 #include "dataset/tokenizer.h"

@@ -5,7 +5,7 @@
 
 #include "common/status.h"
 #include "dataset/prepare/made_rows.h"
-#include "dataset/prepare/prepare_data.h"
+#include "dataset/prepare/prepare_options.h"
 #include "dataset/tokenizer.h"
 
 namespace shoal::dataset {

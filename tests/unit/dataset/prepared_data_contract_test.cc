@@ -34,6 +34,40 @@ std::shared_ptr<const PreparedData> NewMapped() {
   return data.ok() ? *data : nullptr;
 }
 
+std::shared_ptr<const PreparedData> NewSamples(const std::string& line, bool pack) {
+  test_support::TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    std::string numbered = line;
+    for (std::size_t at; (at = numbered.find('#')) != std::string::npos;) {
+      numbered.replace(at, 1, std::to_string(i * i % 7));
+    }
+    lines += numbered + "\n";
+  }
+  EXPECT_TRUE(WriteFileAtomic(folder / "a.jsonl", lines).ok());
+  PrepareOptions options;
+  options.tokenizer_directory = TinyGpt2();
+  options.text_files = {folder / "a.jsonl"};
+  options.row_tokens = 17;
+  options.output = folder / "data.shoal";
+  options.threads = 1;
+  options.pack = pack;
+  const auto report = PrepareData(options);
+  EXPECT_TRUE(report.ok()) << report.status().ToString();
+  auto data = OpenPreparedData(options.output);
+  EXPECT_TRUE(data.ok()) << data.status().ToString();
+  return data.ok() ? *data : nullptr;
+}
+
+constexpr char kCompletions[] = "{\"prompt\": \"fish #\", \"completion\": \" is # more\"}";
+constexpr char kClasses[] = "{\"text\": \"a fish and # more\", \"label\": #}";
+
+INSTANTIATE_TEST_SUITE_P(Completions, PreparedDataContract,
+                         testing::Values(
+                             +[] { return NewSamples(kCompletions, false); },
+                             +[] { return NewSamples(kCompletions, true); }));
+INSTANTIATE_TEST_SUITE_P(Classes, PreparedDataContract,
+                         testing::Values(+[] { return NewSamples(kClasses, false); }));
 INSTANTIATE_TEST_SUITE_P(Mapped, PreparedDataContract, testing::Values(&NewMapped));
 INSTANTIATE_TEST_SUITE_P(Tiny, PreparedDataContract, testing::Values(+[] {
                            return test_support::NewTinyData(test_support::TinyShape(), 40);

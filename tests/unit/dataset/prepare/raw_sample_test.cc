@@ -1,0 +1,121 @@
+#include "dataset/prepare/raw_sample.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+
+namespace shoal::dataset {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FormOfObject, FieldsDecide) {
+  const struct {
+    const char* json;
+    SampleForm form;
+  } cases[] = {
+      {R"({"text": "a"})", SampleForm::kDocument},
+      {R"({"text": "a", "prompt": "b"})", SampleForm::kDocument},
+      {R"({"text": "a", "label": 1})", SampleForm::kClass},
+      {R"({"prompt": "a", "completion": "b", "text": "c"})", SampleForm::kCompletion},
+      {R"({"prompt": [], "completion": []})", SampleForm::kConversation},
+      {R"({"messages": [], "prompt": "a", "completion": "b"})", SampleForm::kConversation},
+  };
+  for (const auto& [json, form] : cases) {
+    const auto found = FormOfObject(json, {});
+    ASSERT_TRUE(found.ok()) << json;
+    EXPECT_EQ(*found, form) << json;
+  }
+  EXPECT_EQ(*FormOfObject(R"({"sentence": "a"})", {"sentence", "grade"}), SampleForm::kClass);
+  EXPECT_THAT(FormOfObject(R"({"conversations": [], "id": 1})", {}).status().message(),
+              HasSubstr("but \"conversations\", \"id\""));
+  EXPECT_THAT(FormOfObject("[]", {}).status().message(), HasSubstr("not a JSON object"));
+  EXPECT_THAT(FormOfObject("{", {}).status().message(), HasSubstr("not well-formed"));
+}
+
+RawSample Parsed(const char* json, SampleForm form, const SampleColumns& columns = {}) {
+  const auto sample = ParseSample(json, form, columns);
+  EXPECT_TRUE(sample.ok()) << json << ": " << sample.status().ToString();
+  return sample.ok() ? *sample : RawSample{};
+}
+
+TEST(ParseSample, Conversations) {
+  const RawSample sample = Parsed(R"({"messages": [{"role": "user", "content": "Hi"},
+                              {"role": "assistant", "content": "Ho"}],
+                 "tools": [{"name": "f"}]})",
+                                  SampleForm::kConversation);
+  ASSERT_EQ(sample.messages.size(), 2u);
+  EXPECT_EQ(*sample.messages[1].dict()->Find("content")->string(), "Ho");
+  EXPECT_EQ(sample.prompt_answers, 0u);
+  EXPECT_EQ(sample.variables.count("tools"), 1u);
+  const RawSample divided = Parsed(
+      R"({"prompt": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}],
+          "completion": [{"role": "assistant", "content": "c"}]})",
+      SampleForm::kConversation);
+  EXPECT_EQ(divided.messages.size(), 3u);
+  EXPECT_EQ(divided.prompt_answers, 1u);
+  EXPECT_EQ(divided.form, SampleForm::kConversation);
+}
+
+TEST(ParseSample, TextsAndLabels) {
+  const RawSample completion =
+      Parsed(R"({"prompt": "2 + 2 =", "completion": " 4"})", SampleForm::kCompletion);
+  EXPECT_EQ(completion.text, "2 + 2 =");
+  EXPECT_EQ(completion.completion, " 4");
+  EXPECT_EQ(Parsed(R"({"text": "a"})", SampleForm::kDocument).text, "a");
+  const std::pair<const char*, const char*> labels[] = {
+      {R"({"text": "a", "label": 3})", "3"},
+      {R"({"text": "a", "label": "x"})", "x"},
+      {R"({"text": "a", "label": -1})", "-1"},
+      {R"({"text": "a", "label": true})", "true"}};
+  for (const auto& [json, label] : labels) {
+    EXPECT_EQ(Parsed(json, SampleForm::kClass).label, label);
+  }
+  const RawSample named = Parsed(R"({"text": "no", "sentence": "a", "grade": "B"})",
+                                 SampleForm::kClass, {"sentence", "grade"});
+  EXPECT_EQ(named.text, "a");
+  EXPECT_EQ(named.label, "B");
+}
+
+TEST(ParseSample, WhatIsWrongIsSaid) {
+  const struct {
+    const char* json;
+    SampleForm form;
+    const char* words;
+  } cases[] = {
+      {R"({"txt": "a"})", SampleForm::kDocument, "no field \"text\""},
+      {R"({"text": 5})", SampleForm::kDocument, "\"text\" is not a string"},
+      {R"({"text": "a"})", SampleForm::kConversation, "no field \"messages\""},
+      {R"({"messages": "a"})", SampleForm::kConversation, "is not a list of messages"},
+      {R"({"messages": [{"content": "a"}]})", SampleForm::kConversation, "\"messages\""},
+      {R"({"prompt": [], "completion": "a"})", SampleForm::kConversation, "\"completion\""},
+      {R"({"prompt": "a"})", SampleForm::kCompletion, "no field \"completion\""},
+      {R"({"prompt": ["a"], "completion": "a"})", SampleForm::kCompletion, "\"prompt\" is not a"},
+      {R"({"text": "a"})", SampleForm::kClass, "no field \"label\""},
+      {R"({"text": "a", "label": []})", SampleForm::kClass, "neither a number nor a name"},
+      {R"({"text": "a", "label": null})", SampleForm::kClass, "neither a number nor a name"},
+  };
+  for (const auto& [json, form, words] : cases) {
+    const auto sample = ParseSample(json, form, {});
+    ASSERT_FALSE(sample.ok()) << json;
+    EXPECT_EQ(sample.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(sample.status().message(), HasSubstr(words));
+  }
+}
+
+TEST(ParseSample, RandomObjectsNeverCrash) {
+  std::mt19937 random(9);
+  const std::string good =
+      R"({"messages": [{"role": "user", "content": "a\ud83d\ude00b"}], "x": [1, {"y": null}]})";
+  for (int round = 0; round < 3000; ++round) {
+    std::string bad = good.substr(0, random() % (good.size() + 1));
+    if (!bad.empty()) bad[random() % bad.size()] = static_cast<char>(random());
+    (void)FormOfObject(bad, {});
+    (void)ParseSample(bad, SampleForm::kConversation, {});
+  }
+}
+
+}  // namespace
+}  // namespace shoal::dataset
