@@ -59,7 +59,7 @@ FOLDER_ARROWS = {
     "compression/device/registry": {"codecs", "codecs/aqsgd", "device", "device/codecs",
                                     "registry"},
     "dataset": set(),
-    "dataset/chat": {"."},
+    "dataset/chat": set(),
     "dataset/prepare": {".", "chat"},
     "model/blocks": set(),
     "model": {"blocks"},

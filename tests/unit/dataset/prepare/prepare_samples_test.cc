@@ -7,7 +7,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 
 #include "common/file.h"
 #include "dataset/tokenizer.h"
@@ -70,6 +69,11 @@ class PrepareSamplesTest : public ::testing::Test {
     EXPECT_TRUE(data_->AppendRow(SampleId{row}, &read.tokens, &read.labels, &read.segments).ok());
     return read;
   }
+  Ids FirstTokens(std::uint64_t row, std::size_t count) const {
+    Ids tokens = At(row).tokens;
+    tokens.resize(count);
+    return tokens;
+  }
   // The labels of a row that count, as text.
   std::string Learned(std::uint64_t row) const {
     Ids ids;
@@ -111,7 +115,7 @@ TEST_F(PrepareSamplesTest, Conversations) {
   EXPECT_EQ(Learned(0), "two<|endoftext|>");
   EXPECT_EQ(Learned(1), "b<|endoftext|>d<|endoftext|>");
   const Ids ids = Encode("[user]one<|endoftext|>[assistant]two<|endoftext|>");
-  EXPECT_EQ(Ids(At(0).tokens.begin(), At(0).tokens.begin() + std::ssize(ids)), ids);
+  EXPECT_EQ(FirstTokens(0, ids.size()), ids);
   ASSERT_EQ(report.first_row.size(), 2u);
   EXPECT_EQ(report.first_row[0].text, "[user]one<|endoftext|>[assistant]");
   EXPECT_EQ(report.first_row[1], (PreviewPiece{"two<|endoftext|>", true, false}));
@@ -151,7 +155,7 @@ TEST_F(PrepareSamplesTest, CompletionsAreNoChat) {
   EXPECT_EQ(Learned(0), "two fish<|endoftext|>");
   Ids ids = Encode("One fish ");
   for (const std::int32_t id : Encode("two fish")) ids.push_back(id);
-  EXPECT_EQ(Ids(At(0).tokens.begin(), At(0).tokens.begin() + std::ssize(ids)), ids);
+  EXPECT_EQ(FirstTokens(0, ids.size()), ids);
   EXPECT_EQ(At(3).labels, At(1).labels);
 }
 
@@ -186,7 +190,7 @@ TEST_F(PrepareSamplesTest, DocumentsArePacked) {
   for (const std::int32_t id : Encode("Two fish<|endoftext|>")) expected.push_back(id);
   ASSERT_LE(expected.size(), 16u);
   const Row row = At(0);
-  EXPECT_EQ(Ids(row.tokens.begin(), row.tokens.begin() + std::ssize(expected)), expected);
+  EXPECT_EQ(FirstTokens(0, expected.size()), expected);
   EXPECT_EQ(row.segments[first], 1);
   EXPECT_EQ(data_->LabelCount(SampleId{0}), expected.size() - 2);
   EXPECT_EQ(report.info.train_rows, 3u);
@@ -206,7 +210,7 @@ TEST_F(PrepareSamplesTest, LabelledTexts) {
   EXPECT_EQ(report.loss_tokens, 3u);
   const Row row = At(1);
   const Ids ids = Encode("Bad one.");
-  EXPECT_EQ(Ids(row.tokens.begin(), row.tokens.begin() + std::ssize(ids)), ids);
+  EXPECT_EQ(FirstTokens(1, ids.size()), ids);
   EXPECT_EQ(row.labels[0], 0);
   EXPECT_EQ(row.segments[ids.size() - 1], 0);
   EXPECT_EQ(row.segments[ids.size()], kPaddingSegment);
