@@ -39,7 +39,10 @@ Json ToJson(const dataset::DataInfo& data) {
           {"vocabulary", data.vocabulary},
           {"tokenizer", data.tokenizer_fingerprint},
           {"text", data.text_sha256},
-          {"tokens", data.tokens}};
+          {"tokens", data.tokens},
+          {"kind", static_cast<std::uint32_t>(data.kind)},
+          {"segmented", data.segmented},
+          {"classes", data.classes}};
 }
 
 dataset::DataInfo DataFrom(const Json& json) {
@@ -51,6 +54,13 @@ dataset::DataInfo DataFrom(const Json& json) {
   data.tokenizer_fingerprint = json.at("tokenizer").get<std::string>();
   data.text_sha256 = json.at("text").get<std::string>();
   data.tokens = json.at("tokens").get<std::uint64_t>();
+  // Records of runs that began before rows had kinds are of text.
+  const auto kind = json.value("kind", std::uint32_t{0});
+  if (kind <= static_cast<std::uint32_t>(dataset::DataKind::kClasses)) {
+    data.kind = static_cast<dataset::DataKind>(kind);
+  }
+  data.segmented = json.value("segmented", false);
+  data.classes = json.value("classes", std::uint32_t{0});
   return data;
 }
 

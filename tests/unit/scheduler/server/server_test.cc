@@ -441,6 +441,16 @@ TEST_F(ServerTest, WhatIsKeptOfModelAndDataIsReadWholeOrNotAtAll) {
     std::ofstream(path) << flipped;
     EXPECT_EQ(ReadOrigin(config_.directory).status().code(), StatusCode::kDataLoss) << cut;
   }
+  RunOrigin of_classes = *origin;
+  of_classes.data.kind = dataset::DataKind::kClasses;
+  of_classes.data.segmented = true;
+  of_classes.data.classes = 3;
+  ASSERT_TRUE(KeepOrigin(config_.directory, of_classes).ok());
+  const auto again = ReadOrigin(config_.directory);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->data.kind, dataset::DataKind::kClasses);
+  EXPECT_TRUE(again->data.segmented);
+  EXPECT_EQ(again->data.classes, 3u);
 }
 
 TEST_F(ServerTest, AMissingHistoryIsNamedAndForgottenOnlyWhenToldSo) {
