@@ -46,6 +46,7 @@ struct LogitsOptions {
 
 struct PrepareCommand {
   dataset::PrepareOptions options;
+  std::string loss = "answers";  // or "all"; in place of options.loss
   bool json = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <string>
 
 #include "common/process/waiting_threads.h"
@@ -102,12 +101,10 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
       ->check(CLI::Range(0.0, 0.9));
   prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
   prepare->add_option("--out", options.output, "file to make")->required();
-  const std::map<std::string, shoal::dataset::LossOn> losses{
-      {"answers", shoal::dataset::LossOn::kAnswers}, {"all", shoal::dataset::LossOn::kAll}};
   prepare
-      ->add_option("--loss", options.loss,
+      ->add_option("--loss", command->loss,
                    "what the loss counts on in conversations and completions: answers or all")
-      ->transform(CLI::CheckedTransformer(losses));
+      ->check(CLI::IsMember({"answers", "all"}));
   prepare->add_flag("--pack", options.pack,
                     "several whole samples, or documents, share a row; they do not see each other");
   prepare->add_option("--text-column", options.columns.text,

@@ -179,6 +179,7 @@ void WarnOfNoSeparator(const PrepareCommand& command, const dataset::PrepareRepo
 RunResult RunPrepare(PrepareCommand command) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   if (terminal) command.options.progress = ShowBar;
+  command.options.loss = command.loss == "all" ? dataset::LossOn::kAll : dataset::LossOn::kAnswers;
   command.options.now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   const Result<dataset::PrepareReport> report = dataset::PrepareData(command.options);
   if (terminal) std::fprintf(stderr, "\r\x1b[K");

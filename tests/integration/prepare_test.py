@@ -81,13 +81,13 @@ class PrepareTest(harness.SwarmTest):
 
     def test_prepare_says_what_it_made(self):
         path = self.folder / "a.jsonl"
-        path.write_text('{"prompt": "Now is", "completion": " the winter"}\n' * 2)
+        path.write_text('{"prompt": "Now is", "completion": " the winter"}\n' * 3)
         out = self.folder / "data.shoal"
         done = refused("shoal", "prepare", "--tokenizer", harness.model(), "--text", path, "--row",
                        32, "--out", out, "--pack", "--json")
         report = json.loads(done.stdout)
         self.assertEqual((report["kind"], report["segmented"]), ("samples", True))
-        self.assertEqual(report["lengths"][0]["samples"], 2)
+        self.assertEqual(report["lengths"][0]["samples"], 3)
         self.assertGreater(report["deltaBytesPerBoundaryEnd"], 0)
         self.assertEqual([piece["loss"] for piece in report["firstRow"]], [False, True] * 2)
         done = refused("shoal", "prepare", "--tokenizer", harness.model(), "--text", path, "--row",
