@@ -135,7 +135,7 @@ struct AddedTokens::Tables {
   // Appends the pieces of `text` by the tokens of one tree.
   void SplitBy(const Trie& trie, std::string_view text, std::vector<TextPiece>* pieces) const {
     std::size_t done = 0;
-    for (std::size_t at = 0; at < text.size();) {
+    for (std::size_t at = trie.longest() == 0 ? text.size() : 0; at < text.size();) {
       std::size_t end = at, token = 0;
       if (trie.Begins(text[at])) {
         trie.Walk(text, at, [&](std::size_t stop, std::size_t which) {
@@ -199,12 +199,21 @@ Result<std::unique_ptr<const AddedTokens>> AddedTokens::New(const std::vector<Ad
 
 bool AddedTokens::empty() const { return tables_->tokens.empty(); }
 
-std::vector<TextPiece> AddedTokens::Split(std::string_view text) const {
-  std::vector<TextPiece> raw;
-  tables_->SplitBy(tables_->raw, text, &raw);
-  if (tables_->normalized.longest() == 0) return raw;
+std::vector<TextPiece> AddedTokens::SplitRaw(std::string_view text) const {
   std::vector<TextPiece> pieces;
-  for (const TextPiece& piece : raw) {
+  tables_->SplitBy(tables_->raw, text, &pieces);
+  return pieces;
+}
+
+std::vector<TextPiece> AddedTokens::SplitNormalized(std::string_view text) const {
+  std::vector<TextPiece> pieces;
+  tables_->SplitBy(tables_->normalized, text, &pieces);
+  return pieces;
+}
+
+std::vector<TextPiece> AddedTokens::Split(std::string_view text) const {
+  std::vector<TextPiece> pieces;
+  for (const TextPiece& piece : SplitRaw(text)) {
     if (piece.id >= 0) {
       pieces.push_back(piece);
     } else {

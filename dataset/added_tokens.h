@@ -49,6 +49,10 @@ class AddedTokens {
   bool empty() const;
   // The pieces of `text` in order; they point into it. Any bytes are fine.
   std::vector<TextPiece> Split(std::string_view text) const;
+  // The same in two halves, for those who change the text between them: tokens that are found in
+  // raw text, and the others.
+  std::vector<TextPiece> SplitRaw(std::string_view text) const;
+  std::vector<TextPiece> SplitNormalized(std::string_view text) const;
   // Whether a token stands in `text` across position `p`, or ends or begins there: then the pieces
   // of the two halves are not those of the whole.
   bool Touches(std::string_view text, std::size_t p) const;

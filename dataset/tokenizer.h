@@ -25,7 +25,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   // Appends the ids of `text`, in which special and other added tokens are found, as transformers
-  // does unless told otherwise. Any bytes are fine.
+  // does unless told otherwise. Any bytes are fine. Throws what standard containers throw, and
+  // where a pattern of the tokenizer needs more memory or time than it may take.
   virtual void Encode(std::string_view text, std::vector<std::int32_t>* ids) const = 0;
   // The smallest position p >= `from` where `text` may be cut: the ids of the halves, encoded
   // apart, are those of the whole. text.size() if there is none.
@@ -43,8 +44,10 @@ class Tokenizer {
   virtual const std::vector<std::string>& notes() const = 0;
 };
 
-// GPT-2 byte-level BPE from `directory`: tokenizer.json, or vocab.json + merges.txt (also under
-// OpenAI's names encoder.json + vocab.bpe). Thread: any, Encode may run on several at once.
+// From `directory`: tokenizer.json (BPE of bytes or characters, Unigram, WordPiece), else
+// tokenizer.model (SentencePiece), else vocab.json + merges.txt (GPT-2, also under OpenAI's names
+// encoder.json + vocab.bpe). A setting that would change ids and that is not known is an error that
+// names it. Thread: any, Encode may run on several at once.
 Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& directory);
 
 }  // namespace shoal::dataset

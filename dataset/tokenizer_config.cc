@@ -69,9 +69,18 @@ Status AddDecoder(const Json& root, std::vector<NamedToken>* tokens) {
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view json) {
   SHOAL_ASSIGN_OR_RETURN(const Json root, ParseObject(json));
   TokenizerConfig config;
-  if (const auto space = root.find("add_prefix_space"); space != root.end() && !space->is_null()) {
-    if (!space->is_boolean()) return InvalidArgument("add_prefix_space is neither true nor false");
-    config.add_prefix_space = space->get<bool>();
+  for (const auto& [name, flag] : {std::pair("add_prefix_space", &config.add_prefix_space),
+                                   std::pair("add_bos_token", &config.add_bos_token),
+                                   std::pair("add_eos_token", &config.add_eos_token)}) {
+    const auto found = root.find(name);
+    if (found == root.end() || found->is_null()) continue;
+    if (!found->is_boolean()) {
+      return InvalidArgument(std::string(name) + " is neither true nor false");
+    }
+    *flag = found->get<bool>();
+  }
+  if (const auto kind = root.find("tokenizer_class"); kind != root.end() && kind->is_string()) {
+    config.tokenizer_class = kind->get<std::string>();
   }
   SHOAL_RETURN_IF_ERROR(AddDecoder(root, &config.tokens));
   for (const auto& [key, value] : root.items()) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct NamedToken {
 };
 
 struct TokenizerConfig {
-  std::optional<bool> add_prefix_space;
+  std::optional<bool> add_prefix_space, add_bos_token, add_eos_token;
+  std::string tokenizer_class;     // of transformers; may be empty
   std::vector<NamedToken> tokens;  // "added_tokens_decoder", then bos_token, eos_token and the like
 };
 

@@ -17,9 +17,18 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 constexpr std::uint64_t kIndexBytesMax = 64 << 20;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
-constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",          "tokenizer_config.json", "vocab.json",     "merges.txt",
-    "special_tokens_map.json", "added_tokens.json",     "tokenizer.model"};
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "tokenizer.model",
+                                           "encoder.json",
+                                           "vocab.bpe"};
+// What goes with a tokenizer, and is of no use without.
+constexpr const char* kBesideTokenizer[] = {"chat_template.jinja", "chat_template.json",
+                                            "generation_config.json"};
 
 using Files = std::vector<std::shared_ptr<const SafetensorsFile>>;
 
@@ -198,9 +207,11 @@ Result<TensorMap> HuggingFaceDirectory::Part(const std::string& part) const {
 std::vector<std::string> HuggingFaceDirectory::TokenizerFiles() const {
   std::vector<std::string> files;
   std::error_code error;
-  for (const char* name : kTokenizerFiles) {
+  const auto add = [&](const char* name) {
     if (std::filesystem::is_regular_file(InFolder(name), error)) files.push_back(InFolder(name));
-  }
+  };
+  std::for_each(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), add);
+  if (!files.empty()) std::for_each(std::begin(kBesideTokenizer), std::end(kBesideTokenizer), add);
   return files;
 }
 

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dataset/added_tokens.h"
-#include "dataset/bpe_model.h"
 #include "dataset/end_token.h"
 #include "dataset/tokenizer_config.h"
+#include "dataset/tokenizers/tokenizer_files.h"
 
 namespace {
 
@@ -26,17 +28,33 @@ void CheckSplit(const std::vector<shoal::dataset::AddedToken>& tokens, std::stri
   static_cast<void>((*added)->Touches(text, text.size() / 2));
 }
 
+// What a tokenizer makes of a text it can turn back.
+void CheckEncode(shoal::dataset::TokenizerFile file, std::string_view text) {
+  const auto tokenizer = shoal::dataset::NewFileTokenizer(std::move(file));
+  if (!tokenizer.ok()) return;
+  std::vector<std::int32_t> ids;
+  try {
+    (*tokenizer)->Encode(text.substr(0, 4096), &ids);
+  } catch (const std::runtime_error&) {
+    return;  // a pattern that takes too long
+  }
+  if (!(*tokenizer)->Decode(ids).ok()) std::abort();
+  if ((*tokenizer)->FindBreak(text, text.size() / 2) > text.size()) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto check = [bytes](const shoal::Result<shoal::dataset::BpeModel>& model) {
+  const auto check = [bytes](shoal::Result<shoal::dataset::TokenizerFile> model) {
     if (!model.ok()) return;
-    if (model->bytes.size() != model->names.size() || model->names.size() < 256) std::abort();
+    if (model->bytes.size() != model->names.size() || model->names.empty()) std::abort();
     if (shoal::dataset::FingerprintOf(*model).size() != 64) std::abort();
     CheckSplit(model->added, bytes);
+    CheckEncode(std::move(*model), bytes);
   };
   check(shoal::dataset::ParseTokenizerJson(bytes));
+  check(shoal::dataset::ParseSentencePiece(bytes));
   const std::size_t middle = bytes.find('\0');
   if (middle != std::string_view::npos) {
     check(shoal::dataset::ParseVocabAndMerges(bytes.substr(0, middle), bytes.substr(middle + 1)));

@@ -60,6 +60,7 @@ FOLDER_ARROWS = {
                                     "registry"},
     "dataset": set(),
     "dataset/prepare": {"."},
+    "dataset/tokenizers": {"."},
     "model/blocks": set(),
     "model": {"blocks"},
     "daemon/tools": set(),
@@ -96,7 +97,7 @@ EXTRA_ARROWS = [(re.compile(r"model/run_\w*\.(cc|h)$"), {"dataset"})]
 
 # Rooms that only their module includes: their headers may include the third party that the module
 # keeps to itself.
-INNER_ROOMS = {"model/blocks": "LibTorch"}
+INNER_ROOMS = {"dataset/tokenizers": "nlohmann-json", "model/blocks": "LibTorch"}
 
 # These see other folders through interfaces only, never through a technology's own header.
 INTERFACES_ONLY = {"replica", "pipeline", "model"}
@@ -126,6 +127,7 @@ THIRD_PARTY = [
     ("Highway", r"hwy/", r"compression/.*(\.cc|-inl\.h)$"),
     ("Random123", r"Random123/", r"(compression|replica|dataset|model)/.*\.(cc|cu|cuh)$"),
     ("PCRE2", r"pcre2", r"dataset/.*\.cc$"),
+    ("utf8proc", r"utf8proc", r"dataset/tokenizers/.*\.cc$"),
 ]
 
 STD_HEADERS = set("""

@@ -8,10 +8,10 @@
 #include <random>
 
 #include "common/file.h"
-#include "dataset/bpe_model.h"
 #include "dataset/text_reader.h"
 #include "dataset/tokenizer.h"
 #include "dataset/tokenizer_config.h"
+#include "dataset/tokenizers/tokenizer_files.h"
 #include "tests/unit/dataset/test_paths.h"
 
 namespace shoal::dataset {
@@ -122,7 +122,7 @@ TEST_F(AddedTokensTest, DecodeGivesTheirOwnLetters) {
   const auto model = ParseTokenizerJson(json.dump());
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    const auto id = static_cast<std::size_t>(model->byte_ids[byte]);
+    const auto id = static_cast<std::size_t>(std::get<BpeModel>(model->model).byte_ids[byte]);
     EXPECT_EQ(model->bytes[id], std::string(1, static_cast<char>(byte)));
   }
 }

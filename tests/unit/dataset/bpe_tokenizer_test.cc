@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "common/file.h"
-#include "dataset/bpe_model.h"
 #include "dataset/sha256.h"
 #include "dataset/tokenizer.h"
+#include "dataset/tokenizers/tokenizer_files.h"
 #include "dataset/word_splitter.h"
 #include "tests/unit/dataset/test_paths.h"
 
@@ -65,6 +65,12 @@ void ExpectVectors(const Tokenizer& tokenizer, const std::string& file) {
     EXPECT_EQ(*decoded, text);
   }
   EXPECT_GT(count, 30);
+}
+
+BpeModel LoadModel(const std::string& directory) {
+  const auto file = LoadTokenizerFile(directory);
+  EXPECT_TRUE(file.ok()) << file.status().ToString();
+  return file.ok() ? std::get<BpeModel>(file->model) : BpeModel();
 }
 
 // Byte pair encoding as its definition says, one merge at a time over the whole list of merges.
@@ -140,9 +146,9 @@ TEST(BpeTokenizer, BothFileFormsHaveOneFingerprint) {
 
 TEST(BpeTokenizer, EqualsTheSlowDefinition) {
   const auto tokenizer = Load(TinyGpt2());
-  auto model = LoadBpeModel(TinyGpt2());
+  const BpeModel model = LoadModel(TinyGpt2());
   auto pattern = WordPattern::Compile();
-  ASSERT_TRUE(tokenizer != nullptr && model.ok() && pattern.ok());
+  ASSERT_TRUE(tokenizer != nullptr && pattern.ok());
   WordSplitter splitter(*pattern);
   std::mt19937 random(7);
   const std::string shakespeare = Read(Shakespeare());
@@ -154,7 +160,7 @@ TEST(BpeTokenizer, EqualsTheSlowDefinition) {
     Ids expected;
     splitter.Start(text);
     for (std::string_view word; splitter.Next(&word);) {
-      const Ids ids = SlowWord(*model, word);
+      const Ids ids = SlowWord(model, word);
       expected.insert(expected.end(), ids.begin(), ids.end());
     }
     EXPECT_EQ(Encode(*tokenizer, text), expected) << text;
@@ -163,10 +169,12 @@ TEST(BpeTokenizer, EqualsTheSlowDefinition) {
 
 // Merges whose later member comes first in the list, and a pair that overlaps itself.
 TEST(BpeTokenizer, MergesInTheOrderOfTheListWhateverItIs) {
-  BpeModel model = *LoadBpeModel(TinyGpt2());
+  const BpeModel model = LoadModel(TinyGpt2());
+  const auto file = LoadTokenizerFile(TinyGpt2());
+  ASSERT_TRUE(file.ok());
   Json vocab;
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    vocab[model.names[static_cast<std::size_t>(model.byte_ids[byte])]] = byte;
+    vocab[file->names[static_cast<std::size_t>(model.byte_ids[byte])]] = byte;
   }
   int next = 256;
   for (const char* name : {"abc", "ab", "aa", "aaa", "bc"}) vocab[name] = next++;
@@ -174,7 +182,7 @@ TEST(BpeTokenizer, MergesInTheOrderOfTheListWhateverItIs) {
   ASSERT_TRUE(WriteFileAtomic(folder / "vocab.json", vocab.dump()).ok());
   ASSERT_TRUE(WriteFileAtomic(folder / "merges.txt", "ab c\naa a\na b\na a\nb c\n").ok());
   const auto tokenizer = Load(folder.path());
-  const BpeModel own = *LoadBpeModel(folder.path());
+  const BpeModel own = LoadModel(folder.path());
   ASSERT_NE(tokenizer, nullptr);
   EXPECT_FALSE(tokenizer->end_of_text().has_value());
   EXPECT_EQ(Encode(*tokenizer, "abcabc"), (Ids{256, 256}));
@@ -199,7 +207,7 @@ TEST(BpeTokenizer, AnyBytesComeBack) {
   // A byte that is no UTF-8 stands alone.
   const Ids around = Encode(*tokenizer, "the\xff the");
   Ids expected = Encode(*tokenizer, "the");
-  expected.push_back(LoadBpeModel(TinyGpt2())->byte_ids[255]);
+  expected.push_back(LoadModel(TinyGpt2()).byte_ids[255]);
   for (const std::int32_t id : Encode(*tokenizer, " the")) expected.push_back(id);
   EXPECT_EQ(around, expected);
 }
@@ -247,9 +255,10 @@ TEST(BpeTokenizer, RefusesWhatItWouldReadWrongly) {
     const char* words;
   } cases[] = {
       {"/model/type", "WordPiece", "WordPiece"},
+      {"/model/type", "WordLevel", "WordLevel"},
       {"/model/dropout", 0.1, "dropout"},
-      {"/model/byte_fallback", true, "byte_fallback"},
-      {"/model/ignore_merges", true, "ignore_merges"},
+      {"/model/byte_fallback", 1, "byte_fallback"},
+      {"/model/unk_token", "<none>", "<none>"},
       {"/model/end_of_word_suffix", "</w>", "end_of_word_suffix"},
       {"/model/continuing_subword_prefix", "##", "continuing_subword_prefix"},
       {"/model/merges/3", "one two three", "merge 4"},
@@ -262,10 +271,9 @@ TEST(BpeTokenizer, RefusesWhatItWouldReadWrongly) {
       {"/model/vocab/a", 1.5, "\"a\""},
       {"/model/vocab/a", 99999, "99999"},
       {"/model/vocab/a", 70, "each once"},
-      {"/normalizer", {{"type", "NFC"}}, "NFC"},
-      {"/pre_tokenizer", nullptr, "pre_tokenizer"},
-      {"/pre_tokenizer/type", "Whitespace", "Whitespace"},
-      {"/pre_tokenizer/use_regex", false, "use_regex"},
+      {"/normalizer", {{"type", "NFX"}}, "NFX"},
+      {"/pre_tokenizer/type", "UnicodeScripts", "UnicodeScripts"},
+      {"/pre_tokenizer/use_regex", 0, "use_regex"},
       {"/post_processor", {{"type", "TemplateProcessing"}}, "TemplateProcessing"},
       {"/decoder", {{"type", "Metaspace"}}, "Metaspace"},
       {"/added_tokens/0/id", 7, "two ids"},

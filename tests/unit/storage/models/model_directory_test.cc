@@ -212,11 +212,13 @@ TEST_F(ExportTest, ExportOfPartsEqualsTheSource) {
     TensorSet set = TinyTensors(layout_, "", DType::kF32);
     WriteModel(set);
     WriteAll(folder_ / "vocab.json", "{}");
+    WriteAll(folder_ / "chat_template.jinja", "{{ messages }}");
     ExportOptions options = Prepare();
     options.extra_files = source_->TokenizerFiles();
     ASSERT_OK(ExportModelDirectory(layout_, options));
-    EXPECT_EQ(NamesIn(options.path), (std::vector<std::string>{"MODEL_CARD.md", "config.json",
-                                                               "model.safetensors", "vocab.json"}));
+    EXPECT_EQ(NamesIn(options.path),
+              (std::vector<std::string>{"MODEL_CARD.md", "chat_template.jinja", "config.json",
+                                        "model.safetensors", "vocab.json"}));
     EXPECT_EQ(NamesIn(out_.path()), std::vector<std::string>{"exported"});
     EXPECT_EQ(ReadAll(options.path + "/config.json"), config_);
     EXPECT_EQ(ReadAll(options.path + "/MODEL_CARD.md"), "# card\n");
