@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "common/buffer.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "storage/files/foreign_text.h"
@@ -54,19 +55,26 @@ class HuggingFaceDirectory final : public ModelDirectory {
 
   const ModelLayout& layout() const override { return layout_; }
   Result<TensorMap> Part(const std::string& part) const override;
+  std::vector<std::string> FreshTensors() const override { return fresh_names_; }
   std::vector<std::string> TokenizerFiles() const override;
 
  private:
   std::string InFolder(const std::string& file) const { return path_ + "/" + file; }
   Status LoadSharded();
   Status AddTensor(const std::string& stored_name, const TensorView& view);
+  std::string CanonicalName(const std::string& stored_name) const;
+  bool Lacks(const std::string& name) const { return !tensors_.contains(name); }
+  Status CheckTensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
   Status CheckAll() const;
   Status CheckTiedHead() const;
+  void DrawFresh();
 
   const std::string path_;
   const ModelLayout layout_;
   Files files_;  // keep the mappings that tensors_ points into
   TensorMap tensors_;
+  std::vector<std::string> fresh_names_;
+  std::vector<Buffer> fresh_;  // of drawn values
 };
 
 Status HuggingFaceDirectory::Load() {
@@ -84,7 +92,14 @@ Status HuggingFaceDirectory::Load() {
                               "again with safe_serialization=True"
                             : "; give the folder of a Hugging Face model with safetensors files"));
   }
-  return CheckAll();
+  for (const std::vector<std::string>& group : layout_.fresh_groups) {
+    const auto lacks = [&](const std::string& name) { return Lacks(name); };
+    if (!std::ranges::all_of(group, lacks)) continue;
+    fresh_names_.insert(fresh_names_.end(), group.begin(), group.end());
+  }
+  SHOAL_RETURN_IF_ERROR(CheckAll());
+  DrawFresh();
+  return Status::Ok();
 }
 
 Status HuggingFaceDirectory::LoadSharded() {
@@ -118,14 +133,47 @@ Status HuggingFaceDirectory::LoadSharded() {
   return Status::Ok();
 }
 
-Status HuggingFaceDirectory::AddTensor(const std::string& stored_name, const TensorView& view) {
+std::string HuggingFaceDirectory::CanonicalName(const std::string& stored_name) const {
   std::string name = stored_name;
   if (name.starts_with(layout_.prefix)) name.erase(0, layout_.prefix.size());
+  for (const auto& [old, today] : layout_.old_ends) {
+    if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), today);
+  }
+  return name;
+}
+
+Status HuggingFaceDirectory::AddTensor(const std::string& stored_name, const TensorView& view) {
+  const std::string name = CanonicalName(stored_name);
   const auto ends = [&](const std::string& end) { return name.ends_with(end); };
+  const auto begins = [&](const std::string& begin) { return name.starts_with(begin); };
   if (std::ranges::any_of(layout_.buffer_ends, ends)) return Status::Ok();
+  if (std::ranges::any_of(layout_.unused_begins, begins)) return Status::Ok();
   if (!tensors_.emplace(name, view).second) {
     return InvalidArgument(path_ + ": tensor " + Quoted(name) +
-                           " is stored both with and without the prefix " + Quoted(layout_.prefix));
+                           " is stored both with and without the prefix " + Quoted(layout_.prefix) +
+                           ", or under an old name, too");
+  }
+  return Status::Ok();
+}
+
+Status HuggingFaceDirectory::CheckTensor(const std::string& name,
+                                         const std::vector<std::int64_t>& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    if (std::ranges::find(fresh_names_, name) != fresh_names_.end()) return Status::Ok();
+    return InvalidArgument(path_ + ": tensor " + Quoted(name) +
+                           " is missing; config.json and the weights do not belong together or "
+                           "a file is incomplete");
+  }
+  if (found->second.shape != shape) {
+    return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has shape " +
+                           ShapeText(found->second.shape) + ", but config.json asks for " +
+                           ShapeText(shape));
+  }
+  if (!IsFloat(found->second.dtype)) {
+    return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has dtype " +
+                           std::string(DTypeName(found->second.dtype)) +
+                           "; supported are F32, F16 and BF16");
   }
   return Status::Ok();
 }
@@ -135,22 +183,7 @@ Status HuggingFaceDirectory::CheckAll() const {
   for (const ModelLayout::Part& part : layout_.parts) {
     for (const auto& [name, shape] : part.tensors) {
       wanted.insert(name);
-      const auto found = tensors_.find(name);
-      if (found == tensors_.end()) {
-        return InvalidArgument(path_ + ": tensor " + Quoted(name) +
-                               " is missing; config.json and the weights do not belong together or "
-                               "a file is incomplete");
-      }
-      if (found->second.shape != shape) {
-        return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has shape " +
-                               ShapeText(found->second.shape) + ", but config.json asks for " +
-                               ShapeText(shape));
-      }
-      if (!IsFloat(found->second.dtype)) {
-        return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has dtype " +
-                               std::string(DTypeName(found->second.dtype)) +
-                               "; supported are F32, F16 and BF16");
-      }
+      SHOAL_RETURN_IF_ERROR(CheckTensor(name, shape));
     }
   }
   for (const auto& [name, view] : tensors_) {
@@ -162,6 +195,21 @@ Status HuggingFaceDirectory::CheckAll() const {
     }
   }
   return CheckTiedHead();
+}
+
+// After the checks: the sizes of what is there bound those of what is not.
+void HuggingFaceDirectory::DrawFresh() {
+  for (const std::string& name : fresh_names_) {
+    for (const ModelLayout::Part& part : layout_.parts) {
+      const auto shape = part.tensors.find(name);
+      if (shape == part.tensors.end()) continue;
+      std::size_t values = 1;
+      for (const std::int64_t size : shape->second) values *= static_cast<std::size_t>(size);
+      Buffer& buffer = fresh_.emplace_back(values * sizeof(float));
+      layout_.draw(name, buffer.floats());
+      tensors_[name] = {DType::kF32, shape->second, std::as_const(buffer).bytes()};
+    }
+  }
 }
 
 // A tied head that is stored all the same must be a copy: of two different matrices, shoal would

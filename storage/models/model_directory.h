@@ -8,10 +8,12 @@
 #define SHOAL_STORAGE_MODELS_MODEL_DIRECTORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -34,6 +36,12 @@ struct ModelLayout {
   std::string prefix;
   std::vector<std::string> without_prefix;  // names that never have it
   std::vector<std::string> buffer_ends;     // ends of names of what is no weight
+  std::vector<std::string> unused_begins;   // beginnings of canonical names of what is left out
+  // Ends of names in older files, and what they are today.
+  std::vector<std::pair<std::string, std::string>> old_ends;
+  // Tensors that files may lack, each group as a whole; `draw` then makes their values.
+  std::vector<std::vector<std::string>> fresh_groups;
+  std::function<void(const std::string& name, std::span<float> values)> draw;
   // A matrix that two parts share, and the name under which files may have a copy of it; or empty.
   std::string shared, copy;
   std::string architecture;  // for the config.json of an export
@@ -47,6 +55,8 @@ class ModelDirectory {
   virtual const ModelLayout& layout() const = 0;
   // The tensors of a part, shapes and dtypes (F32, F16, BF16) checked; views into mapped files.
   virtual Result<TensorMap> Part(const std::string& part) const = 0;
+  // Tensors that the files lack, so that Part gives drawn values for them.
+  virtual std::vector<std::string> FreshTensors() const = 0;
   // Paths of the tokenizer files that exist (tokenizer.json, vocab.json, merges.txt, ...).
   virtual std::vector<std::string> TokenizerFiles() const = 0;
 };

@@ -116,8 +116,8 @@ const char* TorchName(DType dtype) {
   return dtype == DType::kF16 ? "float16" : dtype == DType::kBF16 ? "bfloat16" : "float32";
 }
 
-// The given config text, changed only where it would describe the exported files wrongly. The
-// stored model always has a language-model head, and its dtype may be another than the source's.
+// The given config text, changed only where it would describe the exported files wrongly: the
+// source may have had another head, and its dtype may be another.
 std::string ExportedConfig(const std::string& text, const std::string& architecture,
                            const std::set<DType>& dtypes) {
   auto root = ParseJson<nlohmann::ordered_json>(text);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -183,6 +184,53 @@ TEST_F(ModelDirectoryTest, UnknownPartIsNotFound) {
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ((*opened)->Part("layer.2").status().code(), StatusCode::kNotFound);
   EXPECT_TRUE((*opened)->TokenizerFiles().empty());
+}
+
+TEST_F(ModelDirectoryTest, DrawsWhatMayLackAsAWhole) {
+  layout_.fresh_groups = {{"ln_f.weight"}, {"wpe.weight", "h.0.ln_1.weight"}};
+  layout_.draw = [](const std::string& name, std::span<float> values) {
+    std::ranges::fill(values, static_cast<float>(name.size()));
+  };
+  const TensorSet all = TinyTensors(layout_, "", DType::kF16);
+  const auto write_without = [&](const std::vector<std::string>& lost) {
+    TensorSet set;
+    for (const TensorToWrite& tensor : all.list) {
+      if (std::ranges::find(lost, tensor.name) == lost.end()) {
+        set.Add(tensor.name, tensor.dtype, tensor.shape);
+      }
+    }
+    WriteModel(set);
+  };
+  write_without({"ln_f.weight"});
+  const auto opened = OpenModelDirectory(folder_.path(), layout_);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ((*opened)->FreshTensors(), std::vector<std::string>{"ln_f.weight"});
+  const TensorMap head = *(*opened)->Part("head");
+  const TensorView& drawn = head.at("ln_f.weight");
+  EXPECT_EQ(drawn.dtype, DType::kF32);
+  EXPECT_EQ(drawn.shape, std::vector<std::int64_t>{4});
+  ASSERT_EQ(drawn.data.size(), 4 * sizeof(float));
+  float value = 0;
+  std::memcpy(&value, drawn.data.data() + 3 * sizeof(float), sizeof(float));
+  EXPECT_EQ(value, 11);
+  write_without({"wpe.weight"});
+  EXPECT_THAT(OpenError(), HasSubstr("'wpe.weight' is missing"));
+  write_without({});
+  EXPECT_TRUE((*OpenModelDirectory(folder_.path(), layout_))->FreshTensors().empty());
+}
+
+TEST_F(ModelDirectoryTest, OldNamesAndOtherTasksHeads) {
+  TensorSet set = TinyTensors(layout_, "transformer.", DType::kF32);
+  for (TensorToWrite& tensor : set.list) {
+    if (tensor.name == "transformer.ln_f.weight") tensor.name = "transformer.ln_f.gamma";
+  }
+  set.Add("score.weight", DType::kF32, {2, 4});
+  WriteModel(set);
+  EXPECT_THAT(OpenError(), HasSubstr("'ln_f.weight' is missing"));
+  layout_.old_ends = {{".gamma", ".weight"}};
+  EXPECT_THAT(OpenError(), HasSubstr("'score.weight' belongs to no part"));
+  layout_.unused_begins = {"score."};
+  EXPECT_TRUE(OpenModelDirectory(folder_.path(), layout_).ok());
 }
 
 class ExportTest : public ModelDirectoryTest {
