@@ -1,20 +1,15 @@
 #include "model/init_weights.h"
 
-#include <Random123/philox.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
-#include <numbers>
 #include <system_error>
 #include <vector>
 
 #include "common/buffer.h"
-#include "common/checksum.h"
 #include "common/file.h"
 #include "common/units.h"
 #include "model/families/family.h"
+#include "model/families/fresh_weights.h"
 #include "model/families/open_model.h"
 
 namespace shoal::model {
@@ -45,31 +40,6 @@ class PartFolder {
   const std::string path_;
 };
 
-double Uniform(std::uint32_t random) { return (random + 0.5) * 0x1p-32; }
-
-// Normal values by Box and Muller (1958), two from two uniforms.
-void FillNormal(std::uint64_t seed, std::string_view name, double deviation,
-                std::span<float> values) {
-  const std::uint64_t stream = Checksum64(std::as_bytes(std::span(name.data(), name.size())));
-  const r123::Philox4x32::key_type key = {
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  r123::Philox4x32 philox;
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const std::uint64_t block = i / 4;
-    const r123::Philox4x32::ctr_type random =
-        philox({{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
-               key);
-    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      const std::size_t pair = j / 2 * 2;
-      const double radius = std::sqrt(-2 * std::log(Uniform(random[pair])));
-      const double angle = 2 * std::numbers::pi * Uniform(random[pair + 1]);
-      const double normal = radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle));
-      values[i + j] = static_cast<float>(deviation * normal);
-    }
-  }
-}
-
 Status WriteInitialPart(const ModelSpec& spec, const std::string& part, std::uint64_t seed,
                         const std::string& path) {
   std::vector<Buffer> buffers;  // keeps the values alive
@@ -86,15 +56,6 @@ Status WriteInitialPart(const ModelSpec& spec, const std::string& part, std::uin
 }
 
 }  // namespace
-
-void InitTensor(const TensorSpec& tensor, std::string_view name, std::uint64_t seed,
-                std::span<float> values) {
-  if (tensor.deviation == 0) {
-    std::ranges::fill(values, tensor.mean);
-    return;
-  }
-  FillNormal(seed, name, tensor.deviation, values);
-}
 
 Status InitModelDirectory(const std::string& config_path, const std::string& output,
                           std::uint64_t seed) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/blocks/row_segments.h"
+
 namespace shoal::model {
 namespace {
 
@@ -16,6 +18,40 @@ Status CheckRange(std::string_view what, std::span<const std::int32_t> ids,
     }
   }
   return Status::Ok();
+}
+
+// A class at the first token of a row, and none elsewhere.
+Status CheckClasses(const ModelSpec& spec, const MicroBatch& micro_batch) {
+  const std::string name = NameOf(micro_batch.id);
+  for (std::size_t i = 0; i < micro_batch.labels.size(); ++i) {
+    const std::int32_t label = micro_batch.labels[i];
+    if (label == kIgnoredLabel) continue;
+    const std::string where = name + ": label " + std::to_string(label);
+    if (i % micro_batch.tokens != 0) {
+      return InvalidArgument(where +
+                             " is not at the first token of a row, as a class is; was the "
+                             "data prepared for classification?");
+    }
+    if (label < 0 || static_cast<std::uint32_t>(label) >= spec.classes()) {
+      return InvalidArgument(where + " is none of the model's " + std::to_string(spec.classes()) +
+                             " classes; set num_labels in config.json to those of the data");
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckSegments(const ModelSpec& spec, const MicroBatch& micro_batch) {
+  if (micro_batch.segments.empty()) return Status::Ok();
+  const std::string name = NameOf(micro_batch.id);
+  const std::size_t tokens = micro_batch.tokens;
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(name + ": segments", micro_batch.segments.size(), micro_batch.rows * tokens));
+  for (std::size_t i = 0; i < micro_batch.segments.size() && spec.classes() > 0; i += tokens) {
+    if (micro_batch.segments[i] >= 0) continue;
+    return InvalidArgument(name + ": row " + std::to_string(i / tokens) +
+                           " begins with padding, where a classifier looks at its first token");
+  }
+  return FindSegments(micro_batch.segments, micro_batch.tokens).status().WithContext(name);
 }
 
 }  // namespace
@@ -53,8 +89,10 @@ Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& 
     SHOAL_RETURN_IF_ERROR(
         CheckSize(name + ": input", micro_batch.input.size(), tokens_in_all * spec.hidden));
   }
+  SHOAL_RETURN_IF_ERROR(CheckSegments(spec, micro_batch));
   if (!ends.last || !labels) return Status::Ok();
   SHOAL_RETURN_IF_ERROR(CheckSize(name + ": labels", micro_batch.labels.size(), tokens_in_all));
+  if (spec.classes() > 0) return CheckClasses(spec, micro_batch);
   return CheckRange(name + ": label", micro_batch.labels, spec.vocabulary, true);
 }
 
@@ -64,6 +102,10 @@ Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micr
   if (ends.last && loss == nullptr) return InvalidArgument(name + ": no place for the loss");
   const std::size_t tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
   return CheckSize(name + ": output", output_values, ends.last ? 0 : tokens_in_all * spec.hidden);
+}
+
+std::uint32_t LogitsOf(const ModelSpec& spec) {
+  return spec.classes() > 0 ? spec.classes() : spec.vocabulary;
 }
 
 StepLoss LossOf(const MicroBatch& micro_batch, double sum) {

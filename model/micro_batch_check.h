@@ -22,14 +22,17 @@ struct StageEnds {
 std::string NameOf(MicroBatchId id);
 // Invalid argument unless `have` is `want`, both in values.
 Status CheckSize(std::string_view what, std::size_t have, std::size_t want);
-// Invalid argument if sizes do not fit each other and the model, or an id is outside the
-// vocabulary. `labels`: they are needed at the last stage.
+// Invalid argument if sizes do not fit each other and the model, an id is outside the vocabulary,
+// a label outside of it or of the classes, or a segment is in pieces. `labels`: they are needed at
+// the last stage.
 Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
                        bool labels);
 // Invalid argument unless the output has room for activations or, at the last stage, there is one
 // for the loss.
 Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
                    std::size_t output_values, const StepLoss* loss);
+// Scores at a place: the vocabulary, or the classes.
+std::uint32_t LogitsOf(const ModelSpec& spec);
 // `sum`: of the losses of all labels that count.
 StepLoss LossOf(const MicroBatch& micro_batch, double sum);
 

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "model/blocks/classifier_head.h"
 #include "model/blocks/embedding.h"
 #include "model/blocks/language_head.h"
 #include "model/blocks/layer.h"
+#include "model/blocks/row_segments.h"
 
 namespace shoal::model {
 namespace {
@@ -42,6 +44,17 @@ std::uint64_t MaskSeed(const StageOptions& options, MicroBatchId id) {
   return options.fresh_masks ? options.seed + (id.step + 1) * 0x9e3779b97f4a7c15 : options.seed;
 }
 
+void SetSegments(std::span<const std::int32_t> numbers, const std::string& device,
+                 BatchContext* context) {
+  if (numbers.empty()) return;
+  Result<std::vector<RowSegment>> segments = FindSegments(numbers, context->tokens);
+  SHOAL_CHECK(segments.ok());  // CheckMicroBatch found them, too
+  if (AreWholeRows(*segments, context->rows, context->tokens)) return;
+  context->positions = ToDevice(PositionsOf(*segments, context->rows, context->tokens), device);
+  context->segments = std::move(*segments);
+  context->segments.shrink_to_fit();
+}
+
 // One table for all layers that turn alike.
 class RotaryTables {
  public:
@@ -63,7 +76,11 @@ class RotaryTables {
 struct Network::Blocks {
   std::optional<Embedding> embedding;  // first stage only
   std::vector<Layer> layers;
-  std::optional<LanguageHead> head;  // last stage only
+  // One of them, last stage only.
+  std::optional<LanguageHead> head;
+  std::optional<ClassifierHead> classifier;
+
+  bool last() const { return head || classifier; }
 };
 
 struct Network::Kept {
@@ -75,6 +92,7 @@ struct Network::Kept {
   Embedding::Kept embedding;
   std::vector<Layer::Kept> layers;
   LanguageHead::Kept head;
+  ClassifierHead::Kept classifier;
   at::Tensor between;  // two parts: what the one above takes, or the gradient for the one below
 };
 
@@ -94,7 +112,12 @@ Network::Network(const ModelSpec& spec, const StageOptions& options,
   for (std::uint32_t layer = options.range.first_layer; layer < options.range.last_layer; ++layer) {
     blocks_->layers.emplace_back(spec.layer_specs[layer], layer, find, rotary);
   }
-  if (options.range.last_layer == spec.layers()) blocks_->head.emplace(spec.head, find);
+  if (options.range.last_layer < spec.layers()) return;
+  if (spec.head.kind == HeadKind::kClassifier) {
+    blocks_->classifier.emplace(spec.head, find);
+  } else {
+    blocks_->head.emplace(spec.head, find);
+  }
 }
 
 Network::~Network() = default;
@@ -103,12 +126,13 @@ std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, boo
   auto kept = std::make_shared<Kept>();
   kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
                    training ? options_.dropout : 0, MaskSeed(options_, micro_batch.id)};
+  SetSegments(micro_batch.segments, device_, &kept->context);
   if (blocks_->embedding) {
     kept->token_ids = ToDevice(micro_batch.token_ids, device_);
   } else {
     kept->input = ToDevice(micro_batch.input, kept->context.tokens_in_all(), device_);
   }
-  if (blocks_->head && !micro_batch.labels.empty()) {
+  if (blocks_->last() && !micro_batch.labels.empty()) {
     kept->labels = ToDevice(micro_batch.labels, device_);
   }
   return kept;
@@ -122,7 +146,15 @@ void Network::RunLayer(Kept* kept, std::size_t layer, bool keep) const {
 }
 
 std::size_t Network::forward_parts() const {
-  return (blocks_->embedding ? 1U : 0U) + blocks_->layers.size() + (blocks_->head ? 1U : 0U);
+  return (blocks_->embedding ? 1U : 0U) + blocks_->layers.size() + (blocks_->last() ? 1U : 0U);
+}
+
+double Network::HeadForward(Kept* kept, const at::Tensor& x, bool keep) const {
+  if (blocks_->classifier) {
+    return blocks_->classifier->Forward(kept->context, x, kept->labels,
+                                        keep ? &kept->classifier : nullptr);
+  }
+  return blocks_->head->Forward(x, kept->labels, keep ? &kept->head : nullptr);
 }
 
 double Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
@@ -137,7 +169,8 @@ double Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
   if (part + 1 < forward_parts()) return 0;
   const at::Tensor x = std::exchange(kept->between, at::Tensor());
   kept->complete = keep;
-  if (blocks_->head) return blocks_->head->Forward(x, kept->labels, keep ? &kept->head : nullptr);
+  if (!keep) kept->embedding = {};
+  if (blocks_->last()) return HeadForward(kept, x, keep);
   if (!output.empty()) ToHost(x, output);
   return 0;
 }
@@ -151,7 +184,7 @@ double Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
 }
 
 std::size_t Network::backward_parts() const {
-  return (blocks_->head ? 1U : 0U) + blocks_->layers.size();
+  return (blocks_->last() ? 1U : 0U) + blocks_->layers.size();
 }
 
 void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> output_gradient,
@@ -159,9 +192,11 @@ void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> 
   const BatchContext& context = kept->context;
   if (part == 0) {
     kept->between = blocks_->head ? blocks_->head->BackwardInput(&kept->head)
-                                  : ToDevice(output_gradient, context.tokens_in_all(), device_);
+                    : blocks_->classifier
+                        ? blocks_->classifier->BackwardInput(context, &kept->classifier)
+                        : ToDevice(output_gradient, context.tokens_in_all(), device_);
   }
-  const std::size_t below = part + (blocks_->head ? 0U : 1U);  // 0: the head
+  const std::size_t below = part + (blocks_->last() ? 0U : 1U);  // 0: the head
   if (below > 0) {
     const std::size_t layer = blocks_->layers.size() - below;
     kept->between =
@@ -185,12 +220,14 @@ void Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
 }
 
 void Network::BackwardWeights(Kept* kept, std::size_t part) const {
-  if (blocks_->head && part == 0) {
-    blocks_->head->BackwardWeights(kept->head);
+  if (blocks_->last() && part == 0) {
+    if (blocks_->head) blocks_->head->BackwardWeights(kept->head);
+    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->classifier);
     kept->head = {};
+    kept->classifier = {};
     return;
   }
-  const std::size_t below = part - (blocks_->head ? 1U : 0U);
+  const std::size_t below = part - (blocks_->last() ? 1U : 0U);
   if (below < blocks_->layers.size()) {
     const std::size_t layer = blocks_->layers.size() - 1 - below;
     blocks_->layers[layer].BackwardWeights(kept->layers[layer]);
@@ -209,6 +246,7 @@ void Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const 
     RunLayer(kept, layer, /*keep=*/false);
   }
   at::Tensor x = std::exchange(kept->between, at::Tensor());
+  if (blocks_->classifier) return ToHost(blocks_->classifier->Logits(context, x), logits);
   if (last_only) {
     x = x.view({context.rows, context.tokens, std::int64_t{hidden_}})
             .select(1, context.tokens - 1)

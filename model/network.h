@@ -14,6 +14,10 @@
 #include "model/flat_parameters.h"
 #include "model/stage_model.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace shoal::model {
 
 class Network {
@@ -42,12 +46,14 @@ class Network {
   // Parts 0 .. weight_parts() - 1 in order; each frees what only it needed.
   std::size_t weight_parts() const { return forward_parts(); }
   void BackwardWeights(Kept* kept, std::size_t part) const;
-  // Last stage: logits of all positions, or of each row's last position only.
+  // Last stage: logits of all positions, or of each row's last position only; a classifier's of
+  // each row.
   void Logits(Kept* kept, bool last_only, std::span<float> logits) const;
 
  private:
   struct Blocks;
 
+  double HeadForward(Kept* kept, const at::Tensor& x, bool keep) const;
   void RunLayer(Kept* kept, std::size_t layer, bool keep) const;
 
   const std::uint32_t hidden_;

@@ -1,6 +1,7 @@
 #include "model/stage_memory.h"
 
 #include "model/blocks/language_head.h"
+#include "model/blocks/row_segments.h"
 
 namespace shoal::model {
 namespace {
@@ -46,7 +47,15 @@ TokenValues KeptOf(const LayerSpec& layer, std::uint64_t hidden, const StageOpti
   return kept;
 }
 
+// Inputs of both products and their outputs' gradients, the pooled values, masks, logits.
+std::uint64_t ClassifierBytes(const ModelSpec& spec, const StageOptions& options,
+                              MicroBatchShape shape) {
+  const std::uint64_t value = ValueBytes(options);
+  return shape.rows * (spec.hidden * (3 * value + sizeof(float) + 2) + spec.classes() * value);
+}
+
 std::uint64_t HeadBytes(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {
+  if (spec.classes() > 0) return ClassifierBytes(spec, options, shape);
   const std::uint64_t tokens = InAll(shape), value = ValueBytes(options);
   return tokens * spec.hidden * (sizeof(float) + value) +
          (KeepsLogits(spec, options, shape) ? tokens * spec.vocabulary * value : 0);
@@ -57,12 +66,13 @@ bool Last(const ModelSpec& spec, const StageOptions& options) {
   return options.range.last_layer == spec.layers();
 }
 
-// Token ids or the input, and labels.
+// Token ids or the input, labels, positions, and segments: at most one per token.
 std::uint64_t InputBytes(const ModelSpec& spec, const StageOptions& options,
                          MicroBatchShape shape) {
   const std::uint64_t id = sizeof(std::int64_t);
   return InAll(shape) *
-         ((First(options) ? id : sizeof(float) * spec.hidden) + (Last(spec, options) ? id : 0));
+         ((First(options) ? id : sizeof(float) * spec.hidden) + (Last(spec, options) ? id : 0) +
+          sizeof(std::int64_t) + sizeof(RowSegment));
 }
 
 template <typename Of>
@@ -81,7 +91,8 @@ std::uint64_t LayerBytes(const ModelSpec& spec, const StageOptions& options, Mic
 }  // namespace
 
 bool KeepsLogits(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {
-  return InAll(shape) * spec.vocabulary * ValueBytes(options) <= LanguageHead::kKeptLogitBytes;
+  return spec.classes() > 0 ||
+         InAll(shape) * spec.vocabulary * ValueBytes(options) <= LanguageHead::kKeptLogitBytes;
 }
 
 std::uint64_t KeptBytes(const ModelSpec& spec, const StageOptions& options, MicroBatchShape shape) {

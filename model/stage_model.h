@@ -75,13 +75,19 @@ struct MicroBatch {
   std::uint32_t tokens = 0;                 // per row
   std::vector<SampleId> samples;            // rows of them; key dropout
   std::span<const std::int32_t> token_ids;  // rows x tokens; first stage only
-  std::span<const std::int32_t> labels;     // rows x tokens, or kIgnoredLabel; last stage only
-  std::span<const float> input;             // rows x tokens x hidden; all but the first stage
+  // rows x tokens, or kIgnoredLabel; last stage only. A classifier's are classes, at the first
+  // token of each row and nowhere else.
+  std::span<const std::int32_t> labels;
+  std::span<const float> input;  // rows x tokens x hidden; all but the first stage
+  // rows x tokens, the same on all stages: the number of each position's segment, which lies in one
+  // piece; negative at padding. Empty: each row is one. Tokens see their own segment only, and
+  // positions begin again in each.
+  std::span<const std::int32_t> segments = {};
 };
 
 struct StepLoss {
-  double sum = 0;  // of -log p over the labels that count
-  std::uint64_t labels = 0;
+  double sum = 0;            // of -log p over the labels that count
+  std::uint64_t labels = 0;  // of a classifier: rows that have one
 };
 
 // A tensor's place in the stage's flat fp32 vectors: weights, gradients and moments alike.
@@ -170,7 +176,8 @@ class StageModel {
   virtual Status Evaluate(const MicroBatch& micro_batch, std::span<float> output,
                           StepLoss* loss) = 0;
   // Last stage: forward only, raw scores instead of a loss: rows x tokens x vocabulary, or with
-  // `last_only` rows x vocabulary at each row's last token. Labels are not needed.
+  // `last_only` rows x vocabulary at each row's last token. A classifier's are rows x classes.
+  // Labels are not needed.
   virtual Status Logits(const MicroBatch& micro_batch, bool last_only, std::span<float> logits) = 0;
 
   // Forgets kept micro-batches, gradients and, by units, all that is held (start, end of a step).

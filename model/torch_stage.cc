@@ -291,9 +291,9 @@ Status TorchStage::Logits(const MicroBatch& micro_batch, bool last_only, std::sp
   if (!last()) return FailedPrecondition("logits are on the last stage only");
   SHOAL_RETURN_IF_ERROR(CheckWhole("a score"));
   SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, false));
-  const std::size_t tokens_in_all =
-      std::size_t{micro_batch.rows} * (last_only ? 1 : micro_batch.tokens);
-  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), tokens_in_all * spec_.vocabulary));
+  const bool by_row = last_only || spec_.classes() > 0;
+  const std::size_t places = std::size_t{micro_batch.rows} * (by_row ? 1 : micro_batch.tokens);
+  SHOAL_RETURN_IF_ERROR(CheckSize("logits", logits.size(), places * LogitsOf(spec_)));
   return Guard("forward", [&] {
     network_.Logits(network_.Begin(micro_batch, false).get(), last_only, logits);
     return Status::Ok();

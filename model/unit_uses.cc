@@ -48,6 +48,10 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     uses.push_back(weights ? UnitUse{{}, *layer} : UnitUse{*layer, {}});
   }
   if (first && weights) uses.push_back({{}, embedding});
+  // The lowest layer's part goes on through the embedding's norm.
+  if (first && !weights && spec.embedding.norm) {
+    uses.back().weights.push_back(parameters.UnitOf(spec.embedding.norm->weight));
+  }
   return uses;
 }
 

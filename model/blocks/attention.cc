@@ -21,16 +21,16 @@ at::Tensor Attention::Heads(const BatchContext& context, const at::Tensor& flat,
       .permute({0, 2, 1, 3});
 }
 
-at::Tensor Attention::Place(const std::optional<Norm>& norm, const at::Tensor& heads,
-                            Norm::Kept* kept) const {
+at::Tensor Attention::Place(const BatchContext& context, const std::optional<Norm>& norm,
+                            const at::Tensor& heads, Norm::Kept* kept) const {
   at::Tensor placed = heads;
   if (norm) placed = norm->Forward(heads.to(at::kFloat), kept).to(heads.scalar_type());
-  return rotary_ ? rotary_->Turn(placed) : placed;
+  return rotary_ ? rotary_->Turn(context, placed) : placed;
 }
 
-at::Tensor Attention::PlaceBack(const std::optional<Norm>& norm, const at::Tensor& gradient,
-                                Norm::Kept* kept) const {
-  const at::Tensor turned = rotary_ ? rotary_->TurnBack(gradient) : gradient;
+at::Tensor Attention::PlaceBack(const BatchContext& context, const std::optional<Norm>& norm,
+                                const at::Tensor& gradient, Norm::Kept* kept) const {
+  const at::Tensor turned = rotary_ ? rotary_->TurnBack(context, gradient) : gradient;
   return norm ? norm->BackwardInput(turned, kept).to(gradient.scalar_type()) : turned;
 }
 
@@ -46,8 +46,8 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
     if (rotary_) made[2] = made[2].clone();
   }
   const at::Tensor out = core_.Forward(
-      context, Place(query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm),
-      Place(key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
+      context, Place(context, query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm),
+      Place(context, key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
       Heads(context, made[2], spec_.key_heads), &kept->core);
   kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
   return output_.Forward(kept->merged);
@@ -61,8 +61,8 @@ at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tenso
   const auto flat = [&](const at::Tensor& gradient_of_heads) {
     return gradient_of_heads.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), -1});
   };
-  kept->input_gradients = {flat(PlaceBack(query_norm_, heads.query, &kept->query_norm)),
-                           flat(PlaceBack(key_norm_, heads.key, &kept->key_norm)),
+  kept->input_gradients = {flat(PlaceBack(context, query_norm_, heads.query, &kept->query_norm)),
+                           flat(PlaceBack(context, key_norm_, heads.key, &kept->key_norm)),
                            flat(heads.value)};
   if (inputs_.size() == 1) kept->input_gradients = {at::cat(kept->input_gradients, 1)};
   at::Tensor sum = inputs_[0].BackwardInput(kept->input_gradients[0]);

@@ -43,10 +43,10 @@ class Attention {
 
  private:
   at::Tensor Heads(const BatchContext& context, const at::Tensor& flat, std::int64_t heads) const;
-  at::Tensor Place(const std::optional<Norm>& norm, const at::Tensor& heads,
-                   Norm::Kept* kept) const;
-  at::Tensor PlaceBack(const std::optional<Norm>& norm, const at::Tensor& gradient,
-                       Norm::Kept* kept) const;
+  at::Tensor Place(const BatchContext& context, const std::optional<Norm>& norm,
+                   const at::Tensor& heads, Norm::Kept* kept) const;
+  at::Tensor PlaceBack(const BatchContext& context, const std::optional<Norm>& norm,
+                       const at::Tensor& gradient, Norm::Kept* kept) const;
 
   AttentionSpec spec_;
   std::vector<Linear> inputs_;

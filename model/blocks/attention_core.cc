@@ -7,14 +7,25 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace shoal::model {
+namespace {
+
+// Of [rows, heads, tokens, ...]; of nothing, nothing.
+at::Tensor Slice(const at::Tensor& tensor, const RowSegment& segment) {
+  if (!tensor.defined()) return {};
+  return tensor.narrow(0, segment.row, 1).narrow(2, segment.first, segment.tokens);
+}
+
+}  // namespace
 
 // Scores of some queries with the keys that they may see; heads that share keys lie side by side.
 struct AttentionCore::Piece {
@@ -47,23 +58,72 @@ at::Tensor AttentionCore::Forward(const BatchContext& context, const at::Tensor&
                                   const at::Tensor& key, const at::Tensor& value,
                                   Kept* kept) const {
   *kept = {query, key, value, {}, {}};
-  if (!Whole(context, query.device())) return PieceForward(context, *kept);
-  std::tie(kept->output, kept->log_sums) = at::_scaled_dot_product_flash_attention_for_cpu(
-      query, Spread(key), Spread(value), 0, spec_.causal, std::nullopt, spec_.scale);
-  return kept->output;
+  return context.segments.empty() ? WholeForward(context, kept) : SegmentsForward(context, kept);
 }
 
 AttentionCore::Gradients AttentionCore::Backward(const BatchContext& context,
                                                  const at::Tensor& gradient, Kept* kept) const {
-  if (!Whole(context, kept->query.device())) {
-    Gradients gradients = PieceBackward(context, gradient, *kept);
-    *kept = {};
-    return gradients;
+  const Kept taken = std::exchange(*kept, {});
+  return context.segments.empty() ? WholeBackward(context, gradient, taken)
+                                  : SegmentsBackward(context, gradient, taken);
+}
+
+AttentionCore::Kept AttentionCore::PartOf(const Kept& kept, const RowSegment& segment) {
+  return {Slice(kept.query, segment), Slice(kept.key, segment), Slice(kept.value, segment),
+          Slice(kept.output, segment), Slice(kept.log_sums, segment)};
+}
+
+at::Tensor AttentionCore::SegmentsForward(const BatchContext& context, Kept* kept) const {
+  const std::int64_t size = kept->query.size(3);
+  // Heads of a token side by side, as the product behind wants them.
+  const at::Tensor output =
+      at::zeros({context.rows, context.tokens, spec_.heads, size}, kept->query.options())
+          .permute({0, 2, 1, 3});
+  const at::Tensor log_sums = at::zeros({context.rows, context.tokens, spec_.heads},
+                                        kept->query.options().dtype(at::kFloat))
+                                  .transpose(1, 2);
+  bool any_whole = false;
+  for (const RowSegment& segment : context.segments) {
+    Kept part = PartOf(*kept, segment);
+    Slice(output, segment).copy_(WholeForward(context.Of(segment), &part));
+    if (!part.log_sums.defined()) continue;
+    any_whole = true;
+    Slice(log_sums, segment).copy_(part.log_sums);
   }
+  if (any_whole) kept->output = output, kept->log_sums = log_sums;
+  return output;
+}
+
+AttentionCore::Gradients AttentionCore::SegmentsBackward(const BatchContext& context,
+                                                         const at::Tensor& gradient,
+                                                         const Kept& kept) const {
+  const Gradients all = {at::zeros_like(kept.query), at::zeros_like(kept.key),
+                         at::zeros_like(kept.value)};
+  for (const RowSegment& segment : context.segments) {
+    const Gradients part =
+        WholeBackward(context.Of(segment), Slice(gradient, segment), PartOf(kept, segment));
+    Slice(all.query, segment).copy_(part.query);
+    Slice(all.key, segment).copy_(part.key);
+    Slice(all.value, segment).copy_(part.value);
+  }
+  return all;
+}
+
+at::Tensor AttentionCore::WholeForward(const BatchContext& context, Kept* kept) const {
+  if (!Whole(context, kept->query.device())) return PieceForward(context, *kept);
+  std::tie(kept->output, kept->log_sums) = at::_scaled_dot_product_flash_attention_for_cpu(
+      kept->query, Spread(kept->key), Spread(kept->value), 0, spec_.causal, std::nullopt,
+      spec_.scale);
+  return kept->output;
+}
+
+AttentionCore::Gradients AttentionCore::WholeBackward(const BatchContext& context,
+                                                      const at::Tensor& gradient,
+                                                      const Kept& kept) const {
+  if (!Whole(context, kept.query.device())) return PieceBackward(context, gradient, kept);
   auto [dquery, dkey, dvalue] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      gradient, kept->query, Spread(kept->key), Spread(kept->value), kept->output, kept->log_sums,
-      0, spec_.causal, std::nullopt, spec_.scale);
-  *kept = {};
+      gradient, kept.query, Spread(kept.key), Spread(kept.value), kept.output, kept.log_sums, 0,
+      spec_.causal, std::nullopt, spec_.scale);
   if (spec_.heads == spec_.key_heads) return {dquery, dkey, dvalue};
   const auto gather = [&](const at::Tensor& spread) {
     return spread

@@ -2,7 +2,8 @@
 //
 // Where LibTorch's own operator can, that does it (Dao et al., "FlashAttention", 2022); it keeps
 // the output and a sum per query. Else scores are made a piece of the queries at a time, and made
-// again in the backward. Heads may share keys and values (Ainslie et al., "GQA", 2023).
+// again in the backward. Heads may share keys and values (Ainslie et al., "GQA", 2023). Segments
+// of rows are taken one at a time, so that the cost is the sum of their squares.
 
 #ifndef SHOAL_MODEL_BLOCKS_ATTENTION_CORE_H_
 #define SHOAL_MODEL_BLOCKS_ATTENTION_CORE_H_
@@ -29,17 +30,24 @@ class AttentionCore {
   AttentionCore(const AttentionSpec& spec, std::uint32_t layer);
 
   // `query` [rows, heads, tokens, head size], `key` and `value` [rows, key heads, tokens, head
-  // size], of one dtype; the result is shaped as `query`.
+  // size], of one dtype; the result is shaped as `query`, and zero at padding.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, Kept* kept) const;
   // From the gradient of the result. Lets go of what was kept.
   Gradients Backward(const BatchContext& context, const at::Tensor& gradient, Kept* kept) const;
 
-  // Whether LibTorch's operator does it.
+  // Whether LibTorch's operator does it, for rows that are one segment each.
   bool Whole(const BatchContext& context, const at::Device& device) const;
 
  private:
   struct Piece;
+  static Kept PartOf(const Kept& kept, const RowSegment& segment);
+  at::Tensor SegmentsForward(const BatchContext& context, Kept* kept) const;
+  Gradients SegmentsBackward(const BatchContext& context, const at::Tensor& gradient,
+                             const Kept& kept) const;
+  at::Tensor WholeForward(const BatchContext& context, Kept* kept) const;
+  Gradients WholeBackward(const BatchContext& context, const at::Tensor& gradient,
+                          const Kept& kept) const;
   at::Tensor PieceForward(const BatchContext& context, const Kept& kept) const;
   Gradients PieceBackward(const BatchContext& context, const at::Tensor& gradient,
                           const Kept& kept) const;

@@ -20,12 +20,14 @@ enum class DropoutSite : std::uint32_t {
   kAttention = 1,        // on the attention probabilities
   kAttentionOutput = 2,  // before the residual sum
   kMlpOutput = 3,
+  kPooler = 4,      // before a classifier's dense product
+  kClassifier = 5,  // behind it
 };
 
 struct DropoutKey {
   std::uint64_t seed = 0;
   SampleId sample;
-  std::uint32_t layer = 0;  // 0 at the embedding
+  std::uint32_t layer = 0;  // 0 at the embedding and the head
   DropoutSite site = DropoutSite::kEmbedding;
 };
 

@@ -32,13 +32,14 @@ at::Tensor ScoreMask(const BatchContext& context, std::uint32_t layer, std::int6
   if (context.dropout <= 0) return {};
   at::Tensor mask = at::empty({context.rows, heads, window.queries, window.keys}, at::kByte);
   std::uint8_t* to = mask.mutable_data_ptr<std::uint8_t>();
+  const std::int64_t tokens = context.row_tokens > 0 ? context.row_tokens : context.tokens;
   for (std::int64_t row = 0; row < context.rows; ++row) {
     const DropoutKey key = KeyOf(context, layer, DropoutSite::kAttention, row);
     for (std::int64_t line = 0; line < heads * window.queries; ++line, to += window.keys) {
       const std::int64_t head = line / window.queries;
       const std::int64_t query = window.first + line % window.queries;
-      const std::int64_t first =
-          (head * context.tokens + query) * context.tokens + window.first_key;
+      const std::int64_t first = (head * tokens + context.row_first + query) * tokens +
+                                 context.row_first + window.first_key;
       FillDropoutMask(key, context.dropout, static_cast<std::uint64_t>(first),
                       {to, static_cast<std::size_t>(window.keys)});
     }

@@ -12,8 +12,8 @@ namespace shoal::model {
 // dropout.
 at::Tensor DropoutMask(const BatchContext& context, std::uint32_t layer, DropoutSite site,
                        std::int64_t per_sample, const at::Tensor& like);
-// A part of the mask of attention scores, whose whole is [heads, tokens, tokens] a sample: of
-// queries [first, first + queries) and keys [first_key, first_key + keys), as bool
+// A part of the mask of attention scores, whose whole is [heads, tokens, tokens] a row: of queries
+// [first, first + queries) and keys [first_key, first_key + keys) of the context's tokens, as bool
 // [rows, heads, queries, keys].
 struct ScoreWindow {
   std::int64_t first = 0, queries = 0, first_key = 0, keys = 0;

@@ -38,7 +38,9 @@ at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids
   at::Tensor sum = tokens_.value.index_select(0, ids);
   const std::int64_t hidden = sum.size(1);
   if (spec_.scale != 1) sum.mul_(spec_.scale);
-  if (spec_.positions) {
+  if (spec_.positions && context.positions.defined()) {
+    sum.add_(positions_.value.index_select(0, context.positions.add(spec_.position_first)));
+  } else if (spec_.positions) {
     sum.view({context.rows, context.tokens, hidden})
         .add_(positions_.value.narrow(0, spec_.position_first, context.tokens));
   }
@@ -60,7 +62,9 @@ void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& i
   const at::Tensor& gradient = kept.gradient;
   const std::int64_t hidden = gradient.size(1);
   AddRows(spec_.scale == 1 ? gradient : gradient.mul(spec_.scale), ids, tokens_.gradient);
-  if (spec_.positions) {
+  if (spec_.positions && context.positions.defined()) {
+    AddRows(gradient, context.positions.add(spec_.position_first), positions_.gradient);
+  } else if (spec_.positions) {
     positions_.gradient.narrow(0, spec_.position_first, context.tokens)
         .add_(gradient.view({context.rows, context.tokens, hidden}).sum(0));
   }

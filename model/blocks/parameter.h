@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "model/blocks/row_segments.h"
 
 namespace shoal::model {
 
@@ -31,8 +32,20 @@ struct BatchContext {
   std::vector<SampleId> samples;
   double dropout = 0;  // 0 in evaluation
   std::uint64_t seed = 0;
+  // Of rows that are not one segment each; else empty and undefined.
+  std::vector<RowSegment> segments = {};
+  at::Tensor positions = {};  // int64 [rows * tokens], within their segments
+  // Of a context of one segment: where it begins in its row, and how long that is. Masks are a
+  // row's.
+  std::int64_t row_first = 0;
+  std::int64_t row_tokens = 0;  // 0: the context is of whole rows
 
   std::int64_t tokens_in_all() const { return rows * tokens; }
+  // The same for the tokens of a segment alone.
+  BatchContext Of(const RowSegment& segment) const {
+    const SampleId sample = samples[static_cast<std::size_t>(segment.row)];
+    return {1, segment.tokens, {sample}, dropout, seed, {}, {}, segment.first, tokens};
+  }
 };
 
 }  // namespace shoal::model

@@ -20,12 +20,17 @@ void Rotary::Grow(std::int64_t tokens, const at::Device& device) {
   sines_ = angles.sin().mul_(spec_.factor).to(device);
 }
 
-at::Tensor Rotary::Apply(const at::Tensor& x, bool back) {
-  const std::int64_t tokens = x.size(2);
-  Grow(tokens, x.device());
+at::Tensor Rotary::Apply(const BatchContext& context, const at::Tensor& x, bool back) {
+  Grow(context.tokens, x.device());
   const std::int64_t pairs = cosines_.size(1), rest = x.size(-1) - 2 * pairs;
-  const at::Tensor cosines = cosines_.narrow(0, 0, tokens).to(x.scalar_type());
-  at::Tensor sines = sines_.narrow(0, 0, tokens).to(x.scalar_type());
+  const auto of_tokens = [&](const at::Tensor& table) {
+    if (!context.positions.defined()) return table.narrow(0, 0, context.tokens).to(x.scalar_type());
+    return table.index_select(0, context.positions)
+        .view({context.rows, 1, context.tokens, pairs})
+        .to(x.scalar_type());
+  };
+  const at::Tensor cosines = of_tokens(cosines_);
+  at::Tensor sines = of_tokens(sines_);
   if (back) sines = sines.neg();
   const at::Tensor first = x.narrow(-1, 0, pairs), second = x.narrow(-1, pairs, pairs);
   std::vector<at::Tensor> parts = {first.mul(cosines).sub_(second.mul(sines)),

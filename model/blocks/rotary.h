@@ -17,12 +17,16 @@ class Rotary {
   const RotarySpec& spec() const { return spec_; }
 
   // `x` [rows, heads, tokens, head size]; the first values of a head turn, the others stay.
-  at::Tensor Turn(const at::Tensor& x) { return Apply(x, false); }
+  at::Tensor Turn(const BatchContext& context, const at::Tensor& x) {
+    return Apply(context, x, false);
+  }
   // The gradient of `x` from that of Turn's result.
-  at::Tensor TurnBack(const at::Tensor& x) { return Apply(x, true); }
+  at::Tensor TurnBack(const BatchContext& context, const at::Tensor& x) {
+    return Apply(context, x, true);
+  }
 
  private:
-  at::Tensor Apply(const at::Tensor& x, bool back);
+  at::Tensor Apply(const BatchContext& context, const at::Tensor& x, bool back);
   void Grow(std::int64_t tokens, const at::Device& device);
 
   RotarySpec spec_;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "model/families/families.h"
+#include "storage/files/foreign_text.h"
 
 namespace shoal::model {
 namespace {
@@ -15,20 +16,23 @@ constexpr std::array<std::pair<const char*, Activation>, 7> kNames = {
      {"swish", Activation::kSilu},
      {"relu", Activation::kRelu}}};
 
-}  // namespace
-
-std::optional<Activation> ActivationOf(const std::string& name) {
-  for (const auto& [known, activation] : kNames) {
-    if (name == known) return activation;
-  }
-  return std::nullopt;
-}
-
 std::string ActivationNames() {
   std::string names;
   for (const auto& [name, activation] : kNames)
     names += (names.empty() ? "" : ", ") + std::string(name);
   return names;
+}
+
+}  // namespace
+
+Activation ReadActivation(ConfigKeys* keys, const char* key, const char* otherwise) {
+  const std::string name = keys->Text(key, otherwise);
+  for (const auto& [known, activation] : kNames) {
+    if (name == known) return activation;
+  }
+  keys->Fail(std::string(key) + " " + storage::Quoted(name) + " is not supported; supported are " +
+             ActivationNames());
+  return Activation::kGelu;
 }
 
 }  // namespace shoal::model

@@ -168,6 +168,16 @@ std::vector<std::string> ConfigKeys::Texts(const char* key) {
   return texts ? value->get<std::vector<std::string>>() : std::vector<std::string>();
 }
 
+std::uint32_t ConfigKeys::Entries(const char* key, std::uint32_t most) {
+  const json* value = state_->Read(key);
+  if (value == nullptr) return 0;
+  if (!value->is_object() || value->size() > most) {
+    Fail(state_->Whole(key) + " must be an object of at most " + std::to_string(most) + " keys");
+    return 0;
+  }
+  return static_cast<std::uint32_t>(value->size());
+}
+
 ConfigKeys ConfigKeys::Object(const char* key) {
   static const json empty = json::object();
   auto inner = std::make_unique<State>();

@@ -35,6 +35,8 @@ class ConfigKeys {
   bool Flag(const char* key, bool otherwise);
   std::string Text(const char* key, const std::string& otherwise);
   std::vector<std::string> Texts(const char* key);
+  // How many keys an object has.
+  std::uint32_t Entries(const char* key, std::uint32_t most);
   // Of an object: its keys as "key.inner". What is no object is a failure, and gives an empty one.
   ConfigKeys Object(const char* key);
   // A key whose other values would change the arithmetic in a way that nobody here computes.

@@ -89,14 +89,6 @@ class LayerBuilder {
   const std::string prefix_;
 };
 
-Activation ReadActivation(ConfigKeys* keys, const DecoderDefaults& defaults) {
-  const std::string name = keys->Text(defaults.activation_key, defaults.activation);
-  if (const auto known = ActivationOf(name)) return *known;
-  keys->Fail(std::string(defaults.activation_key) + " " + storage::Quoted(name) +
-             " is not supported; supported are " + ActivationNames());
-  return Activation::kSilu;
-}
-
 }  // namespace
 
 Decoder ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults) {
@@ -128,7 +120,7 @@ Decoder ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults) {
   decoder.epsilon = keys->Number("rms_norm_eps", defaults.epsilon, 0, 1);
   decoder.deviation = keys->Number("initializer_range", 0.02, 0, 1e3);
   decoder.tied = keys->Flag("tie_word_embeddings", defaults.tied);
-  decoder.activation = ReadActivation(keys, defaults);
+  decoder.activation = ReadActivation(keys, defaults.activation_key, defaults.activation);
   if (!defaults.own_rotary) {
     decoder.rotary = ReadRotary(keys, {decoder.head_size, decoder.positions});
   }

@@ -4,8 +4,6 @@
 #define SHOAL_MODEL_FAMILIES_FAMILIES_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "model/families/config_keys.h"
 #include "model/families/model_spec.h"
@@ -18,9 +16,10 @@ inline constexpr std::uint32_t kHiddenMost = 1U << 20, kInnerMost = 1U << 22;
 inline constexpr std::uint32_t kVocabularyMost = 1U << 28, kPositionsMost = 1U << 28;
 
 // By the names that transformers gives activations.
-std::optional<Activation> ActivationOf(const std::string& name);
-std::string ActivationNames();
+Activation ReadActivation(ConfigKeys* keys, const char* key, const char* otherwise);
 
+ModelSpec DescribeBert(ConfigKeys* keys);
+ModelSpec DescribeRoberta(ConfigKeys* keys);
 ModelSpec DescribeGpt2(ConfigKeys* keys);
 ModelSpec DescribeLlama(ConfigKeys* keys);
 ModelSpec DescribeMistral(ConfigKeys* keys);

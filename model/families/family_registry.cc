@@ -56,6 +56,12 @@ const std::vector<Family>& Families() {
       {"gemma2", {"Gemma2ForCausalLM", "Gemma2Model"}, DescribeGemma2},
       {"gemma3_text", {"Gemma3ForCausalLM", "Gemma3TextModel"}, DescribeGemma3},
       {"phi3", {"Phi3ForCausalLM", "Phi3Model"}, DescribePhi3},
+      {"bert",
+       {"BertForSequenceClassification", "BertModel", "BertForMaskedLM", "BertForPreTraining"},
+       DescribeBert},
+      {"roberta",
+       {"RobertaForSequenceClassification", "RobertaModel", "RobertaForMaskedLM"},
+       DescribeRoberta},
   };
   return families;
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "model/families/families.h"
-#include "storage/files/foreign_text.h"
 
 namespace shoal::model {
 namespace {
@@ -17,20 +16,10 @@ NormSpec Norm(const std::string& name, std::int64_t size, double epsilon) {
 }
 
 void CheckSwitches(ConfigKeys* keys) {
-  keys->Require("scale_attn_weights", true);
-  keys->Require("scale_attn_by_inverse_layer_idx", false);
   keys->Require("add_cross_attention", false);
   // How fp16 scores are rounded; sums of scores are fp32 here.
   keys->Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_activation", "summary_first_dropout",
                 "summary_proj_to_labels", "summary_type", "summary_use_proj"});
-}
-
-Activation ReadActivation(ConfigKeys* keys) {
-  const std::string name = keys->Text("activation_function", "gelu_new");
-  if (const auto known = ActivationOf(name)) return *known;
-  keys->Fail("activation_function " + storage::Quoted(name) + " is not supported; supported are " +
-             ActivationNames());
-  return Activation::kGeluTanh;
 }
 
 }  // namespace
@@ -45,10 +34,12 @@ ModelSpec DescribeGpt2(ConfigKeys* keys) {
   const std::int64_t hidden = spec.hidden;
   const std::int64_t heads = keys->Count("n_head", kHeadsMost);
   const std::int64_t inner = keys->Count("n_inner", kInnerMost, 4 * spec.hidden);
-  const Activation activation = ReadActivation(keys);
+  const Activation activation = ReadActivation(keys, "activation_function", "gelu_new");
   const double epsilon = keys->Number("layer_norm_epsilon", 1e-5, 0, 1);
   const double deviation = keys->Number("initializer_range", 0.02, 0, 1e3);
   const bool tied = keys->Flag("tie_word_embeddings", true);
+  const bool by_size = keys->Flag("scale_attn_weights", true);
+  const bool by_layer = keys->Flag("scale_attn_by_inverse_layer_idx", false);
   CheckSwitches(keys);
   if (hidden % heads != 0) {
     keys->Fail("n_embd " + std::to_string(hidden) + " is no multiple of n_head " +
@@ -67,7 +58,8 @@ ModelSpec DescribeGpt2(ConfigKeys* keys) {
     layer.attention.output = Conv(h + "attn.c_proj", hidden, hidden, behind);
     layer.attention.heads = layer.attention.key_heads = heads;
     layer.attention.head_size = head_size;
-    layer.attention.scale = 1 / std::sqrt(static_cast<double>(head_size));
+    layer.attention.scale = by_size ? 1 / std::sqrt(static_cast<double>(head_size)) : 1;
+    if (by_layer) layer.attention.scale /= i + 1.0;
     layer.feed_forward_norm = Norm(h + "ln_2", hidden, epsilon);
     layer.feed_forward.inputs = {Conv(h + "mlp.c_fc", hidden, inner, deviation)};
     layer.feed_forward.output = Conv(h + "mlp.c_proj", inner, hidden, behind);

@@ -53,6 +53,7 @@ Tensors LayerTensors(const LayerSpec& layer) {
 Tensors HeadTensors(const HeadSpec& head) {
   Tensors tensors;
   Add(head.norm, &tensors);
+  if (head.kind == HeadKind::kClassifier) Add(head.pooler, &tensors);
   Add(head.output, &tensors);
   return tensors;
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoal::model {
@@ -93,11 +94,15 @@ struct EmbeddingSpec {
 
 enum class HeadKind : std::uint8_t { kLanguageModel, kClassifier };
 
+// Of a language model: norm, output, soft cap. Of a classifier: pooler with tanh over a row's first
+// token, output.
 struct HeadSpec {
   HeadKind kind = HeadKind::kLanguageModel;
   std::optional<NormSpec> norm;
-  LinearSpec output;    // weight [vocabulary or classes, hidden]
-  double soft_cap = 0;  // of logits
+  LinearSpec pooler;                   // [hidden, hidden]
+  bool dropout_before_pooler = false;  // and behind it, as always
+  LinearSpec output;                   // weight [vocabulary or classes, hidden]
+  double soft_cap = 0;                 // of logits
 };
 
 // How tensors are called in files.
@@ -107,6 +112,12 @@ struct FileNames {
   std::vector<std::string> buffer_ends;     // ends of names of what is no weight
   std::string tied_copy;                    // what files call a copy of a tied head's matrix
   std::string architecture;                 // of an export, for config.json
+  // Beginnings of canonical names of what the task does not need, as another task's head.
+  std::vector<std::string> unused_begins = {};
+  // Ends of names in older files, and what they are today.
+  std::vector<std::pair<std::string, std::string>> old_ends = {};
+  // Tensors of the head that files may lack, each group as a whole: then they are drawn.
+  std::vector<std::vector<std::string>> fresh_groups = {};
 };
 
 struct TensorSpec {
@@ -126,6 +137,10 @@ struct ModelSpec {
   FileNames files;
   std::string json;  // config.json's own text, kept for export
 
+  // 0 for a language model.
+  std::uint32_t classes() const {
+    return head.kind == HeadKind::kClassifier ? static_cast<std::uint32_t>(head.output.out) : 0;
+  }
   std::uint32_t layers() const { return static_cast<std::uint32_t>(layer_specs.size()); }
   // Whether the head's matrix is the token embedding's.
   bool tied_head() const {

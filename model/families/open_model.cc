@@ -3,8 +3,24 @@
 #include <utility>
 
 #include "model/families/family.h"
+#include "model/families/fresh_weights.h"
 
 namespace shoal::model {
+namespace {
+
+// Of tensors that a directory lacks: the same for everybody who opens it.
+constexpr std::uint64_t kFreshSeed = 0;
+
+}  // namespace
+
+std::vector<std::string> NotesOn(const storage::ModelDirectory& directory) {
+  std::string names;
+  for (const std::string& name : directory.FreshTensors()) {
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (names.empty()) return {};
+  return {"the files have no " + names + ": these are new and know nothing until they are trained"};
+}
 
 storage::ModelLayout LayoutOf(const ModelSpec& spec) {
   storage::ModelLayout layout;
@@ -18,6 +34,13 @@ storage::ModelLayout LayoutOf(const ModelSpec& spec) {
   layout.prefix = spec.files.prefix;
   layout.without_prefix = spec.files.without_prefix;
   layout.buffer_ends = spec.files.buffer_ends;
+  layout.unused_begins = spec.files.unused_begins;
+  layout.old_ends = spec.files.old_ends;
+  layout.fresh_groups = spec.files.fresh_groups;
+  layout.draw = [tensors = spec.PartTensors("head")](const std::string& name,
+                                                     std::span<float> values) {
+    InitTensor(tensors.at(name), name, kFreshSeed, values);
+  };
   layout.architecture = spec.files.architecture;
   if (spec.tied_head()) {
     layout.shared = spec.embedding.tokens.weight;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "model/families/model_spec.h"
@@ -17,6 +18,8 @@ struct OpenedModel {
   std::shared_ptr<const storage::ModelDirectory> directory;
 };
 
+// What a user should know of the weights, one line each; empty if there is nothing.
+std::vector<std::string> NotesOn(const storage::ModelDirectory& directory);
 storage::ModelLayout LayoutOf(const ModelSpec& spec);
 // Checks config.json and that the files hold the model that it describes.
 Result<OpenedModel> OpenModel(const std::string& path);

@@ -51,7 +51,7 @@ ChainCosts CostsOf(const model::ModelSpec& model, std::uint32_t row_tokens) {
   costs.embedding = hidden;
   costs.layer =
       static_cast<double>(model.ParametersOf(0, 1, false, false)) + 2 * query * row_tokens;
-  costs.head = hidden * model.vocabulary;
+  costs.head = hidden * static_cast<double>(model.head.output.out);
   return costs;
 }
 
@@ -335,7 +335,12 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   if (model.ok()) {
     artefacts.model = *model;
     artefacts.model_folder = config->model;
-    if (directory) artefacts.tokenizer_files = directory->TokenizerFiles();
+    if (directory) {
+      artefacts.tokenizer_files = directory->TokenizerFiles();
+      for (const std::string& note : model::NotesOn(*directory)) {
+        SHOAL_LOG(kWarning, "scheduler", "model.note", {"model", config->model}, {"note", note});
+      }
+    }
   } else {
     SHOAL_RETURN_IF_ERROR(TakeModel(origin, &artefacts));
   }

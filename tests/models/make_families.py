@@ -12,14 +12,25 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config,
-                          LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config)
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig,
+                          Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig,
+                          Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
 
 DATA = Path(__file__).resolve().parents[1] / "data/families"
 # A key bias has no gradient but noise, which a small epsilon would make steps of.
 ROWS, TOKENS, STEPS, RATE, EPSILON = 2, 21, 3, 1e-2, 1e-4
+# Tokens of a classifier's rows, and their classes; behind them is padding.
+LENGTHS, CLASSES = [21, 13, 1, 8], [2, 0, -100, 1]
 COMMON = {"vocab_size": 53, "hidden_size": 20, "intermediate_size": 28}
+# A case's seed is its place: new ones go to the end.
 CASES = {
+    "gemma2": Gemma2Config(**COMMON, num_hidden_layers=3, num_attention_heads=4,
+                           num_key_value_heads=2, head_dim=12, max_position_embeddings=64,
+                           sliding_window=9, query_pre_attn_scalar=24,
+                           attn_logit_softcapping=5.0, final_logit_softcapping=3.0),
+    "gemma3": Gemma3TextConfig(**COMMON, num_hidden_layers=4, num_attention_heads=4,
+                               num_key_value_heads=1, head_dim=12, max_position_embeddings=64,
+                               sliding_window=9, query_pre_attn_scalar=12),
     "gpt2": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=3, n_head=5),
     "gpt2_erf": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=2, n_head=2,
                            n_inner=36, activation_function="gelu", tie_word_embeddings=False),
@@ -44,55 +55,94 @@ CASES = {
                                                "original_max_position_embeddings": 160}),
     "mistral": MistralConfig(**COMMON, num_hidden_layers=3, num_attention_heads=10,
                              num_key_value_heads=5, max_position_embeddings=64, sliding_window=9),
+    "phi3": Phi3Config(**COMMON, num_hidden_layers=2, num_attention_heads=5,
+                       num_key_value_heads=5, max_position_embeddings=64, pad_token_id=0,
+                       sliding_window=11),
     "qwen2": Qwen2Config(**COMMON, num_hidden_layers=3, num_attention_heads=5,
                          num_key_value_heads=5, max_position_embeddings=64,
                          use_sliding_window=True, sliding_window=7, max_window_layers=1),
     "qwen3": Qwen3Config(**COMMON, num_hidden_layers=2, num_attention_heads=5,
                          num_key_value_heads=5, head_dim=12, max_position_embeddings=64,
                          tie_word_embeddings=True),
-    "gemma2": Gemma2Config(**COMMON, num_hidden_layers=3, num_attention_heads=4,
-                           num_key_value_heads=2, head_dim=12, max_position_embeddings=64,
-                           sliding_window=9, query_pre_attn_scalar=24,
-                           attn_logit_softcapping=5.0, final_logit_softcapping=3.0),
-    "gemma3": Gemma3TextConfig(**COMMON, num_hidden_layers=4, num_attention_heads=4,
-                               num_key_value_heads=1, head_dim=12, max_position_embeddings=64,
-                               sliding_window=9, query_pre_attn_scalar=12),
-    "phi3": Phi3Config(**COMMON, num_hidden_layers=2, num_attention_heads=5,
-                       num_key_value_heads=5, max_position_embeddings=64, pad_token_id=0,
-                       sliding_window=11),
+    "gpt2_by_layer": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=3, n_head=5,
+                                scale_attn_by_inverse_layer_idx=True),
+    "gpt2_unscaled": GPT2Config(vocab_size=53, n_positions=24, n_embd=20, n_layer=2, n_head=5,
+                                scale_attn_weights=False),
+    "bert": BertConfig(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                       max_position_embeddings=24, num_labels=3),
+    "roberta": RobertaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=5,
+                             max_position_embeddings=26, type_vocab_size=1, pad_token_id=1,
+                             layer_norm_eps=1e-5, num_labels=4),
 }
 
 
-def make(name, config):
-    torch.manual_seed(sorted(CASES).index(name))
-    # transformers gives the embedding's row of this token no gradient; shoal knows no such token.
-    config.pad_token_id = None
+def next_tokens(config):
+    ids = torch.randint(0, config.vocab_size, (ROWS, TOKENS))
+    labels = torch.roll(ids, -1, 1)
+    labels[:, -1] = -100
+    labels[0, 3:7] = -100  # answers alone have a loss
+    return {"input_ids": ids, "labels": labels}
+
+
+def classes():
+    ids = torch.randint(2, COMMON["vocab_size"], (len(LENGTHS), TOKENS))
+    segments = torch.zeros_like(ids)
+    labels = torch.full_like(ids, -100)
+    labels[:, 0] = torch.tensor(CLASSES)
+    for row, length in enumerate(LENGTHS):
+        ids[row, length:] = 1
+        segments[row, length:] = -1
+    return {"input_ids": ids, "labels": labels, "segments": segments}
+
+
+def new_model(name, config):
+    kind = AutoModelForCausalLM
+    if name in ("bert", "roberta"):
+        kind = AutoModelForSequenceClassification
     if name == "gemma3":
         config.layer_types = ["sliding_attention", "full_attention"] * 2
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    # transformers gives the embedding's row of this token no gradient; shoal knows no such token.
+    # RoBERTa counts positions with it, and classifiers' padding has no gradient.
+    if name != "roberta":
+        config.pad_token_id = None
+    model = kind.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.15))
+    return model
+
+
+def logits_of(model, golden):
+    if "segments" not in golden:
+        return model(golden["input_ids"], use_cache=False).logits
+    return model(golden["input_ids"], attention_mask=(golden["segments"] >= 0).long()).logits
+
+
+def loss_of(logits, labels):
+    chosen = labels.flatten() if logits.dim() == 3 else labels[:, 0]
+    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), chosen, ignore_index=-100,
+                                             reduction="sum")
+
+
+def make(name, config):
+    torch.manual_seed(list(CASES).index(name))
+    model = new_model(name, config)
     folder = DATA / name
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     prefix = model.base_model_prefix + "."
     canonical = {parameter: full.removeprefix(prefix)
                  for full, parameter in model.named_parameters()}
-    ids = torch.randint(0, config.vocab_size, (ROWS, TOKENS))
-    labels = torch.roll(ids, -1, 1)
-    labels[:, -1] = -100
-    labels[0, 3:7] = -100  # answers alone have a loss
-    golden = {"input_ids": ids, "labels": labels}
+    golden = classes() if name in ("bert", "roberta") else next_tokens(config)
+    labels = golden["labels"]
     decay = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01},
                                    {"params": others, "weight_decay": 0.0}],
                                   lr=RATE, betas=(0.9, 0.999), eps=EPSILON)
     for step in range(STEPS):
-        logits = model(ids, use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
-                                                 ignore_index=-100, reduction="sum")
+        logits = logits_of(model, golden)
+        loss = loss_of(logits, labels)
         optimizer.zero_grad()
         loss.backward()
         if step == 0:

@@ -21,7 +21,8 @@ struct Case {
   bool causal;
   std::int64_t window;
   double soft_cap, dropout;
-  bool whole;  // LibTorch's operator does it
+  bool whole;              // LibTorch's operator does it
+  bool segmented = false;  // rows hold several segments and padding
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -66,6 +67,18 @@ class Grid {
   Values values_;
 };
 
+// Two segments and padding behind them; in the other row padding, a token and the rest.
+std::vector<std::int32_t> Numbers(const Case& c) {
+  std::vector<std::int32_t> numbers;
+  for (std::int64_t token = 0; token < c.tokens; ++token) {
+    numbers.push_back(token < c.tokens / 3 ? 0 : token < c.tokens - 4 ? 1 : -1);
+  }
+  for (std::int64_t token = 0; token < c.tokens; ++token) {
+    numbers.push_back(token < 2 ? -1 : token == 2 ? 7 : 3);
+  }
+  return numbers;
+}
+
 BatchContext ContextOf(const Case& c) {
   BatchContext context;
   context.rows = kRows;
@@ -73,10 +86,18 @@ BatchContext ContextOf(const Case& c) {
   context.samples = {{7}, {9}};
   context.dropout = c.dropout;
   context.seed = 5;
+  if (c.segmented) context.segments = FindSegments(Numbers(c), c.tokens).value();
   return context;
 }
 
-bool Sees(const Case& c, std::int64_t query, std::int64_t key) {
+bool Sees(const Case& c, std::int64_t row, std::int64_t query, std::int64_t key) {
+  if (c.segmented) {
+    const std::vector<std::int32_t> numbers = Numbers(c);
+    const auto of = [&](std::int64_t token) {
+      return numbers[static_cast<std::size_t>(row * c.tokens + token)];
+    };
+    if (of(query) < 0 || of(query) != of(key)) return false;
+  }
   if (c.causal && key > query) return false;
   return c.window == 0 || key > query - c.window;
 }
@@ -94,7 +115,7 @@ void Attend(const Case& c, double scale, std::int64_t row, std::int64_t head, st
   Values weights(tokens), slopes(tokens), dweights(tokens);
   double sum = 0;
   for (std::int64_t key = 0; key < c.tokens; ++key) {
-    if (!Sees(c, query, key)) continue;
+    if (!Sees(c, row, query, key)) continue;
     double score = 0;
     for (std::int64_t i = 0; i < c.size; ++i) {
       score += q->At(row, head, query, i) * k->At(row, group, key, i) * scale;
@@ -104,6 +125,7 @@ void Attend(const Case& c, double scale, std::int64_t row, std::int64_t head, st
     slopes[at] = c.soft_cap > 0 ? 1 - std::pow(capped / c.soft_cap, 2) : 1;
     sum += weights[at] = std::exp(capped);
   }
+  if (sum == 0) return;  // padding
   double mean = 0;
   for (std::size_t key = 0; key < tokens; ++key) {
     weights[key] /= sum;
@@ -160,7 +182,8 @@ TEST_P(AttentionCoreTest, IsItsDefinition) {
     }
   }
   const AttentionCore core(spec, kLayer);
-  EXPECT_EQ(core.Whole(context, at::kCPU), c.whole);
+  const BatchContext looked_at = c.segmented ? context.Of(context.segments[0]) : context;
+  EXPECT_EQ(core.Whole(looked_at, at::kCPU), c.whole);
   AttentionCore::Kept kept;
   EXPECT_LT(wanted.out.Difference(core.Forward(context, q.Tensor(), k.Tensor(), v.Tensor(), &kept)),
             1e-5);
@@ -184,7 +207,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"SoftCap", 4, 2, 140, 4, true, 0, 1.5, 0, false},
                     Case{"Dropout", 4, 2, 141, 3, true, 0, 0, 0.3, false},
                     Case{"BidirectionalDropout", 2, 2, 130, 3, false, 0, 0, 0.3, false},
-                    Case{"All", 4, 1, 150, 3, true, 40, 2, 0.2, false}),
+                    Case{"All", 4, 1, 150, 3, true, 40, 2, 0.2, false},
+                    Case{"Segments", 6, 2, 37, 5, true, 0, 0, 0, true, true},
+                    Case{"SegmentsBothWays", 3, 3, 41, 8, false, 0, 0, 0, true, true},
+                    // The first segment is shorter than the window.
+                    Case{"SegmentsWindow", 2, 1, 60, 4, true, 25, 0, 0, true, true},
+                    Case{"SegmentsOfPieces", 2, 1, 450, 4, true, 9, 1.5, 0, false, true},
+                    Case{"SegmentsAll", 4, 1, 150, 3, true, 40, 2, 0.2, false, true},
+                    Case{"SegmentsDropoutBothWays", 2, 2, 33, 3, false, 0, 0, 0.3, false, true}),
     [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

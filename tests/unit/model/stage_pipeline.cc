@@ -14,6 +14,8 @@ namespace {
 
 void Expect(const Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
 
+}  // namespace
+
 MicroBatch AsMicroBatch(MicroBatchId id, const TestBatch& batch) {
   MicroBatch micro_batch;
   micro_batch.id = id;
@@ -22,10 +24,9 @@ MicroBatch AsMicroBatch(MicroBatchId id, const TestBatch& batch) {
   micro_batch.samples = batch.samples;
   micro_batch.token_ids = batch.token_ids;
   micro_batch.labels = batch.labels;
+  micro_batch.segments = batch.segments;
   return micro_batch;
 }
-
-}  // namespace
 
 TestBatch RandomBatch(std::uint32_t rows, std::uint32_t tokens, std::uint32_t vocabulary,
                       double masked, std::uint64_t seed) {

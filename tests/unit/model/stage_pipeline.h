@@ -21,7 +21,11 @@ struct TestBatch {
   std::vector<SampleId> samples;
   std::vector<std::int32_t> token_ids;
   std::vector<std::int32_t> labels;
+  std::vector<std::int32_t> segments = {};
 };
+
+// What a stage gets of it; it must outlive the result.
+MicroBatch AsMicroBatch(MicroBatchId id, const TestBatch& batch);
 
 // Random ids below `vocabulary`; labels are the next id, each masked with `masked` probability.
 TestBatch RandomBatch(std::uint32_t rows, std::uint32_t tokens, std::uint32_t vocabulary,

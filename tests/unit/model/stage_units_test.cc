@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "common/file.h"
@@ -20,6 +21,7 @@ struct Shape {
   StageRange range;
   bool recompute = false;
   const char* compute = "fp32";
+  bool classifier = false;
 };
 
 class StageUnits : public testing::TestWithParam<Shape> {
@@ -28,8 +30,12 @@ class StageUnits : public testing::TestWithParam<Shape> {
     folder_ = testing::TempDir() + "/stage_units." + std::to_string(getpid());
     std::filesystem::create_directories(folder_ + "/full");
     std::filesystem::create_directories(folder_ + "/units");
-    StagePipeline whole(MiniModel(), 1, {});
-    spec_ = whole.spec();
+    const std::string model = GetParam().classifier
+                                  ? std::string(std::getenv("SHOAL_TEST_DATA")) + "/families/bert"
+                                  : MiniModel();
+    const auto opened = OpenModel(model);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    spec_ = opened->spec;
     StageOptions options;
     options.range = GetParam().range;
     options.recompute = GetParam().recompute;
@@ -38,7 +44,6 @@ class StageUnits : public testing::TestWithParam<Shape> {
     auto full = NewTorchStage(spec_, options);
     ASSERT_TRUE(full.ok()) << full.status().ToString();
     full_ = std::move(*full);
-    const auto opened = OpenModel(MiniModel());
     ASSERT_TRUE(full_->LoadDirectory(*opened->directory).ok());
     ASSERT_TRUE(full_->Save(folder_ + "/full").ok());
     options.held = ZeroMode::kZero3;
@@ -120,7 +125,10 @@ TEST_P(StageUnits, CoverTheVectorsInOrder) {
 }
 
 TEST_P(StageUnits, PartByPartIsTheWholeBitForBit) {
-  const TestBatch batch = RandomBatch(2, 16, spec_.vocabulary, 0.2, 3);
+  TestBatch batch = RandomBatch(2, 16, spec_.vocabulary, 0.2, 3);
+  for (std::size_t i = 0; i < batch.labels.size() && GetParam().classifier; ++i) {
+    batch.labels[i] = i % 16 == 0 ? 1 : kIgnoredLabel;
+  }
   std::vector<float> input(std::size_t{2} * 16 * spec_.hidden);
   for (std::size_t i = 0; i < input.size(); ++i) input[i] = 0.01F * static_cast<float>(i % 83);
   MicroBatch micro_batch{{0, 0}, batch.rows, batch.tokens, batch.samples, {}, {}, {}};
@@ -183,7 +191,9 @@ TEST_P(StageUnits, WhatIsNotHeldIsReadFromFilesAndSavedThroughThem) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, StageUnits,
                          testing::Values(Shape{{0, 4}}, Shape{{0, 2}}, Shape{{2, 4}},
-                                         Shape{{1, 3}, true}, Shape{{0, 4}, true, "bf16"}));
+                                         Shape{{1, 3}, true}, Shape{{0, 4}, true, "bf16"},
+                                         Shape{{0, 3}, false, "fp32", true},
+                                         Shape{{2, 3}, true, "fp32", true}));
 
 }  // namespace
 }  // namespace shoal::model

@@ -37,6 +37,14 @@ std::string LlamaText(const std::string& more = "") {
          more + "}";
 }
 
+// A BERT or RoBERTa of 2 layers, 4 heads of 4 values; of the same keys, the last one counts.
+std::string BertText(const std::string& more = "", const std::string& family = "bert") {
+  return R"({"model_type":")" + family +
+         R"(","num_hidden_layers":2,"hidden_size":16,"intermediate_size":24,)"
+         R"("num_attention_heads":4,"vocab_size":7,"max_position_embeddings":24)" +
+         more + "}";
+}
+
 TEST(ModelSpec, ReadsEveryFieldOfGpt2) {
   const ModelSpec spec =
       TinySpec(R"(,"n_inner":10,"layer_norm_epsilon":0.25,"tie_word_embeddings":false,)"
@@ -54,6 +62,20 @@ TEST(ModelSpec, ReadsEveryFieldOfGpt2) {
   EXPECT_EQ(layer.attention_norm->epsilon, 0.25);
   EXPECT_EQ(spec.embedding.tokens.deviation, 0.5);
   EXPECT_EQ(layer.feed_forward.output.deviation, 0.5 / std::sqrt(4.0));
+}
+
+TEST(ModelSpec, Gpt2ScalesScoresByHeadSizeAndByLayer) {
+  const auto scales = [](const std::string& more) {
+    const ModelSpec spec = TinySpec(more);
+    return std::pair(spec.layer_specs[0].attention.scale, spec.layer_specs[1].attention.scale);
+  };
+  const double size = std::sqrt(0.5);
+  EXPECT_EQ(scales(""), std::pair(1 / std::sqrt(2.0), 1 / std::sqrt(2.0)));
+  EXPECT_DOUBLE_EQ(scales(R"(,"scale_attn_by_inverse_layer_idx":true)").first, size);
+  EXPECT_DOUBLE_EQ(scales(R"(,"scale_attn_by_inverse_layer_idx":true)").second, size / 2);
+  EXPECT_EQ(scales(R"(,"scale_attn_weights":false)"), std::pair(1.0, 1.0));
+  EXPECT_EQ(scales(R"(,"scale_attn_weights":false,"scale_attn_by_inverse_layer_idx":true)"),
+            std::pair(1.0, 0.5));
 }
 
 TEST(ModelSpec, DefaultsOfGpt2) {
@@ -93,8 +115,8 @@ TEST(ModelSpec, RefusesWithTheCause) {
       {TinyConfigText(R"(,"activation_function":"mish")"), "'mish' is not supported"},
       {TinyConfigText(R"(,"layer_norm_epsilon":"x")"), "layer_norm_epsilon must be a number"},
       {TinyConfigText(R"(,"tie_word_embeddings":1)"), "must be true or false"},
-      {TinyConfigText(R"(,"scale_attn_by_inverse_layer_idx":true)"), "is not supported"},
-      {TinyConfigText(R"(,"scale_attn_weights":false)"), "is not supported"},
+      {TinyConfigText(R"(,"scale_attn_weights":1)"), "must be true or false"},
+      {TinyConfigText(R"(,"add_cross_attention":true)"), "is not supported"},
       {TinyConfigText(R"(,"new_switch":true)"), "key 'new_switch' is not known"},
       {R"({"model_type":)" + std::string(50000, '[') + std::string(50000, ']') + "}", "nests"},
   };
@@ -172,6 +194,15 @@ TEST(ModelSpec, CountsTheParametersOfKnownModels) {
                   R"("vocab_size":151936,"max_position_embeddings":32768,)"
                   R"("tie_word_embeddings":true})"),
             494032768U);  // Qwen2.5 0.5B
+  const auto bert = [&](const std::string& family, int vocabulary, int positions, int types) {
+    return count(R"({"num_hidden_layers":12,"hidden_size":768,"intermediate_size":3072,)"
+                 R"("num_attention_heads":12,"model_type":")" +
+                 family + R"(","vocab_size":)" + std::to_string(vocabulary) +
+                 R"(,"max_position_embeddings":)" + std::to_string(positions) +
+                 R"(,"type_vocab_size":)" + std::to_string(types) + "}");
+  };
+  EXPECT_EQ(bert("bert", 30522, 512, 2), 109483778U);     // BERT base with two classes
+  EXPECT_EQ(bert("roberta", 50265, 514, 1), 124647170U);  // RoBERTa base with two classes
 }
 
 TEST(ModelSpec, RefusesByNameWhatOtherFamiliesDoNotHave) {
@@ -198,6 +229,56 @@ TEST(ModelSpec, RefusesByNameWhatOtherFamiliesDoNotHave) {
   }
   EXPECT_TRUE(
       ParseModelSpec(LlamaText(R"(,"quantization_config":null,"pretraining_tp":1)"), "c").ok());
+}
+
+TEST(ModelSpec, ReadsBert) {
+  const ModelSpec spec =
+      ParseModelSpec(BertText(R"(,"id2label":{"0":"a","1":"b","2":"c"})"), "c").value();
+  EXPECT_EQ(spec.family, "bert");
+  EXPECT_EQ(spec.classes(), 3U);
+  EXPECT_EQ(spec.positions, 24U);
+  EXPECT_EQ(spec.embedding.position_first, 0);
+  EXPECT_FALSE(spec.tied_head());
+  EXPECT_FALSE(spec.layer_specs[1].attention.causal);
+  EXPECT_TRUE(spec.layer_specs[1].norm_of_sum);
+  EXPECT_EQ(spec.layer_specs[1].feed_forward.activation, Activation::kGelu);
+  EXPECT_EQ(spec.layer_specs[1].attention_out_norm->epsilon, 1e-12);
+  EXPECT_EQ(spec.PartTensors("head").size(), 4U);
+  EXPECT_EQ(spec.PartTensors("head").at("classifier.weight").shape,
+            (std::vector<std::int64_t>{3, 16}));
+  EXPECT_EQ(ParseModelSpec(BertText(), "c")->classes(), 2U);
+  EXPECT_EQ(ParseModelSpec(BertText(R"(,"num_labels":5)"), "c")->classes(), 5U);
+}
+
+TEST(ModelSpec, RobertaCountsPositionsFromBehindThePadding) {
+  const ModelSpec spec = ParseModelSpec(BertText("", "roberta"), "c").value();
+  EXPECT_EQ(spec.embedding.position_first, 2);
+  EXPECT_EQ(spec.positions, 22U);
+  EXPECT_TRUE(spec.head.dropout_before_pooler);
+  const auto other = ParseModelSpec(BertText(R"(,"pad_token_id":0)", "roberta"), "c");
+  EXPECT_EQ(other->embedding.position_first, 1);
+  const auto none = ParseModelSpec(BertText(R"(,"pad_token_id":23)", "roberta"), "c");
+  EXPECT_THAT(none.status().message(), HasSubstr("max_position_embeddings"));
+}
+
+TEST(ModelSpec, RefusesOfBertWhatItDoesNotCompute) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"(,"position_embedding_type":"relative_key")", "'relative_key'"},
+      {R"(,"is_decoder":true)", "is_decoder = true"},
+      {R"(,"add_cross_attention":true)", "add_cross_attention = true"},
+      {R"(,"problem_type":"regression")", "'regression'"},
+      {R"(,"num_labels":1)", "at least 2 classes"},
+      {R"(,"num_labels":3,"id2label":{"0":"a","1":"b"})", "id2label has 2"},
+      {R"(,"id2label":["a","b"])", "id2label must be an object"},
+      {R"(,"hidden_act":"mish")", "hidden_act 'mish'"},
+      {R"(,"num_attention_heads":3)", "no multiple"},
+      {R"(,"embedding_size":8)", "'embedding_size' is not known"},
+  };
+  for (const auto& [more, cause] : cases) {
+    const auto spec = ParseModelSpec(BertText(more), "config.json");
+    ASSERT_FALSE(spec.ok()) << more;
+    EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
+  }
 }
 
 // transformers 4 and 5 write rotary positions in two ways.
