@@ -19,6 +19,12 @@ struct TextModel {
 Result<TextModel> OpenTextModel(const RunOptions& options) {
   TextModel model;
   SHOAL_ASSIGN_OR_RETURN(model.stage, OpenWholeModel(options));
+  if (model.stage->spec().classes() > 0) {
+    return InvalidArgument(
+        options.model +
+        " is a classifier, which has no next token; see what it does on prepared "
+        "data with shoal eval");
+  }
   SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadTokenizer(options.model));
   if (model.tokenizer->vocabulary() > model.stage->spec().vocabulary) {
     return InvalidArgument(

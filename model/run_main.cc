@@ -34,7 +34,8 @@ void AddRunOptions(CLI::App* command, RunOptions* options) {
 }
 
 CLI::App* AddEval(CLI::App* app, shoal::model::EvalOptions* options) {
-  CLI::App* command = app->add_subcommand("eval", "mean loss and perplexity on prepared data");
+  CLI::App* command = app->add_subcommand(
+      "eval", "mean loss and perplexity, or how well a classifier does, on prepared data");
   AddRunOptions(command, &options->run);
   command->add_option("--data", options->data, "file made by shoal prepare")->required();
   command->add_option("--split", options->split, "rows to evaluate: validation or train")

@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "model/families/open_model.h"
 #include "model/run_commands.h"
 
@@ -5,6 +7,9 @@ namespace shoal::model {
 
 Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options) {
   SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(options.model));
+  for (const std::string& note : NotesOn(*opened.directory)) {
+    std::fprintf(stderr, "shoal-run: %s: %s\n", options.model.c_str(), note.c_str());
+  }
   StageOptions stage_options;
   stage_options.range = {0, opened.spec.layers()};
   stage_options.device = options.device;

@@ -146,6 +146,16 @@ TEST_F(ShoalRun, TellsUsageFromBadInput) {
   EXPECT_EQ(Start("logits --text '' --model " + Model()).exit, 1);
 }
 
+TEST_F(ShoalRun, TellsClassifiersFromLanguageModels) {
+  const std::string bert = std::string(std::getenv("SHOAL_TEST_DATA")) + "/families/bert";
+  const Outcome eval = Start("eval --model " + bert + " --data " + Data());
+  EXPECT_EQ(eval.exit, 78);
+  EXPECT_THAT(eval.error, HasSubstr("is a classifier; take a model and data"));
+  const Outcome generate = Start("generate --prompt a --model " + bert);
+  EXPECT_EQ(generate.exit, 78);
+  EXPECT_THAT(generate.error, HasSubstr("no next token"));
+}
+
 TEST_F(ShoalRun, RefusesDataOfAnotherTokenizer) {
   const std::string other = folder_ + "/other";
   fs::copy(Model(), other);
