@@ -86,7 +86,7 @@ struct TableSpec {
 struct EmbeddingSpec {
   TableSpec tokens;
   double scale = 1;                    // of what the token's row gives
-  std::optional<TableSpec> positions;  // learned; token t takes row position_first + t
+  std::optional<TableSpec> positions;  // learned; token t of a segment takes row position_first + t
   std::int64_t position_first = 0;
   std::optional<TableSpec> types;  // all tokens take row 0
   std::optional<NormSpec> norm;

@@ -266,6 +266,41 @@ TEST_P(Classifier, RefusesOtherLabelsAndSegments) {
 INSTANTIATE_TEST_SUITE_P(Families, Classifier, testing::Values("bert", "roberta"),
                          [](const auto& family) { return family.param; });
 
+class Dropout : public testing::TestWithParam<std::string> {};
+
+// The masks of a sample stay, so the loss is a function of the weights.
+TEST_P(Dropout, GradientIsTheSlopeOfTheLoss) {
+  StageOptions options;
+  options.dropout = 0.3;
+  StagePipeline pipeline(Model(GetParam()), 1, options);
+  StageModel& stage = pipeline.stage(0);
+  const bool classes = pipeline.spec().classes() > 0;
+  const TestBatch batch = classes ? Classes({9, kTokens, 4}, 3) : Pack().batch;
+  pipeline.RunMicroBatch({0, 0}, batch);
+  const std::vector<float> gradient = ExportGradients(stage);
+  double squares = 0;
+  for (const float value : gradient) squares += double{value} * value;
+  const double norm = std::sqrt(squares);
+  std::vector<float> weights(stage.state_size());
+  ASSERT_TRUE(stage.Read(StateVector::kWeights, 0, weights).ok());
+  const auto loss_at = [&](double distance) {
+    std::vector<float> moved = weights;
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      moved[i] += static_cast<float>(distance / norm * gradient[i]);
+    }
+    EXPECT_TRUE(stage.Write(StateVector::kWeights, 0, moved).ok());
+    stage.ZeroGradients();
+    return pipeline.Forward({0, 0}, batch).sum;
+  };
+  constexpr double kDistance = 2e-3;
+  const double slope = (loss_at(kDistance) - loss_at(-kDistance)) / (2 * kDistance);
+  EXPECT_NEAR(slope / norm, 1, 0.01);
+  EXPECT_GT(std::abs(loss_at(0) - pipeline.Evaluate(batch).sum), 1e-3) << "dropout had no effect";
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Dropout, testing::Values("gpt2", "gemma2", "bert", "roberta"),
+                         [](const auto& family) { return family.param; });
+
 TEST(SegmentChecks, SegmentsOfAnotherShapeOrInPieces) {
   StagePipeline pipeline(Model("llama"), 2, {});
   TestBatch batch = Pack().batch;
