@@ -87,7 +87,8 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
 
 Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedData* data,
                  std::uint32_t vocabulary) {
-  const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages;
+  // All stages have it where rows are segmented.
+  const bool needs_data = config.stage == 0 || config.stage + 1 == config.stages || data != nullptr;
   if (needs_data && data == nullptr) {
     return InvalidArgument("the plan gives this stage no data");
   }

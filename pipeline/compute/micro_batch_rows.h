@@ -12,12 +12,17 @@
 
 namespace shoal::pipeline {
 
-// Token ids, labels and, of segmented data, segments of `micro_batch`'s samples, rows x tokens each
-// (no segments otherwise), in place of what was in the vectors. An error where the data has other
-// rows than `micro_batch` says.
-Status ReadRows(const dataset::PreparedData& data, const model::MicroBatch& micro_batch,
-                std::vector<std::int32_t>* tokens, std::vector<std::int32_t>* labels,
-                std::vector<std::int32_t>* segments);
+// Rows x tokens each; empty where a stage needs none.
+struct BatchRows {
+  std::vector<std::int32_t> tokens, labels, segments;
+};
+
+// Reads the rows of `micro_batch`'s samples into `*rows` and has its spans point there: token ids
+// on the first stage, labels on the last, segments on all stages where the data has some. `data`
+// may be null where none of that is needed: on stages between, where rows are not segmented. An
+// error where the data has other rows than `micro_batch` says.
+Status ReadRows(const dataset::PreparedData* data, bool first, bool last,
+                model::MicroBatch* micro_batch, BatchRows* rows);
 
 }  // namespace shoal::pipeline
 

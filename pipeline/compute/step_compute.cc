@@ -34,25 +34,21 @@ struct ForwardTask {
   model::StageModel* model = nullptr;
   std::shared_ptr<const dataset::PreparedData> data;
   bool first = false, last = false;
-  model::MicroBatch micro_batch;  // without the spans
+  model::MicroBatch micro_batch;  // its spans point into `rows`, but for the input
   Buffer input;
   std::size_t output_bytes = 0;
-  std::vector<std::int32_t> tokens, labels, segments;  // once it has begun
+  BatchRows rows;  // once it has begun
   bool begun = false;
 };
 
 // The next part; whether more are left.
 Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
   if (!std::exchange(task->begun, true)) {
-    if (task->first || task->last) {
-      SHOAL_RETURN_IF_ERROR(
-          ReadRows(*task->data, task->micro_batch, &task->tokens, &task->labels, &task->segments));
-    }
+    SHOAL_RETURN_IF_ERROR(
+        ReadRows(task->data.get(), task->first, task->last, &task->micro_batch, &task->rows));
     *output = Buffer(task->output_bytes);
   }
   model::MicroBatch micro_batch = task->micro_batch;
-  if (task->first) micro_batch.token_ids = task->tokens;
-  if (task->last) micro_batch.labels = task->labels;
   if (!task->first) micro_batch.input = std::as_const(task->input).floats();
   return task->model->ForwardPart(micro_batch, output->floats(), loss);
 }

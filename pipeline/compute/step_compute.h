@@ -38,7 +38,7 @@ class StepCompute {
     Executor* compute = nullptr;
     Executor* codec = nullptr;                          // simulates schedules
     model::StageModel* model = nullptr;                 // compute thread only
-    std::shared_ptr<const dataset::PreparedData> data;  // first and last stage
+    std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
     ComputeStats* stats = nullptr;
     ActivityAccount* activity = nullptr;
   };

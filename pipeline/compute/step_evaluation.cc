@@ -118,11 +118,9 @@ StepEvaluation::Done StepEvaluation::Evaluate(Task* task) {
     return done;
   }
   const auto run = [&]() -> Status {
-    std::vector<std::int32_t> tokens, labels, segments;
+    BatchRows rows;
     model::MicroBatch micro_batch = task->micro_batch;
-    if (task->first || task->last) {
-      SHOAL_RETURN_IF_ERROR(ReadRows(*task->data, micro_batch, &tokens, &labels, &segments));
-    }
+    SHOAL_RETURN_IF_ERROR(ReadRows(task->data.get(), task->first, task->last, &micro_batch, &rows));
     Buffer input;
     if (!task->first) {
       done.bad_input = true;
@@ -131,8 +129,6 @@ StepEvaluation::Done StepEvaluation::Evaluate(Task* task) {
       done.bad_input = false;
       micro_batch.input = std::as_const(input).floats();
     }
-    if (task->first) micro_batch.token_ids = tokens;
-    if (task->last) micro_batch.labels = labels;
     const std::size_t values = task->last ? 0 : micro_batch.rows * task->sample.values();
     Buffer output(values * sizeof(float));
     SHOAL_RETURN_IF_ERROR(task->model->Evaluate(micro_batch, output.floats(), &done.loss));

@@ -28,7 +28,7 @@ class StepEvaluation {
     Generation* generation = nullptr;
     Executor* compute = nullptr;
     model::StageModel* model = nullptr;                      // compute thread only
-    std::shared_ptr<const dataset::PreparedData> data;       // first and last stage
+    std::shared_ptr<const dataset::PreparedData> data;       // first and last stage; segmented: all
     std::shared_ptr<const compression::MessageCodec> codec;  // of kEvaluationCodec
     ActivityAccount* activity = nullptr;
   };

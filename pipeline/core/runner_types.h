@@ -119,7 +119,7 @@ struct RunnerResources {
   net::LinkHub* hub = nullptr;
   model::StageModel* model = nullptr;                 // compute thread only
   storage::DeltaStore* delta_store = nullptr;         // store thread only; null if codecs keep no m
-  std::shared_ptr<const dataset::PreparedData> data;  // first and last stage
+  std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
 };
 
 }  // namespace shoal::pipeline

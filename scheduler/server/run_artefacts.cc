@@ -55,9 +55,32 @@ ChainCosts CostsOf(const model::ModelSpec& model, std::uint32_t row_tokens) {
   return costs;
 }
 
+// Labels are what the model's head tells.
+Status CheckKind(const RunConfig& config, const model::ModelSpec& model,
+                 const dataset::DataInfo& data, const std::string& again) {
+  const bool classifier = model.head.kind == model::HeadKind::kClassifier;
+  const bool classes = data.kind == dataset::DataKind::kClasses;
+  if (classifier != classes) {
+    return InvalidArgument(config.data +
+                           (classes ? " has a class for each row, but the model in "
+                                    : " has no classes, but the model in ") +
+                           config.model +
+                           (classifier ? " classifies: prepare texts with labels"
+                                       : " tells next tokens: prepare texts or conversations"));
+  }
+  const auto known = static_cast<std::uint64_t>(model.head.output.out);
+  if (classes && data.classes > known) {
+    return InvalidArgument(config.data + " has " + std::to_string(data.classes) +
+                           " classes, the model in " + config.model + " knows " +
+                           std::to_string(known) + ": set num_labels in its config.json" + again);
+  }
+  return Status::Ok();
+}
+
 Status CheckData(const RunConfig& config, const model::ModelSpec& model,
                  const dataset::DataInfo& data, const std::string& tokenizer_folder) {
   const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
+  SHOAL_RETURN_IF_ERROR(CheckKind(config, model, data, again));
   if (data.vocabulary > model.vocabulary) {
     return InvalidArgument(config.data + " has token ids up to " +
                            std::to_string(data.vocabulary - 1) + ", the model in " + config.model +
@@ -348,6 +371,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   config->model_config_json = artefacts.model.json;
   config->layers = artefacts.model.layers();
   config->row_tokens = artefacts.data.row_tokens;
+  config->segmented_rows = artefacts.data.segmented;
   config->train_rows = artefacts.data.train_rows;
   config->validation_rows = artefacts.data.validation_rows;
   SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));

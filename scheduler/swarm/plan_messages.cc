@@ -113,7 +113,7 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
     add(weights, part);
     add(weights, part + ".optimizer");
   }
-  if (stage == 0 || stage + 1 == config.stages) add(initial, "data");
+  if (stage == 0 || stage + 1 == config.stages || config.segmented_rows) add(initial, "data");
   return artefacts;
 }
 

@@ -1,0 +1,138 @@
+"""Models and data other than GPT-2's running text, in real swarms: a BERT that classifies and a Llama
+that learns conversations from packed rows, with stages between that see borders only."""
+
+import csv
+import json
+import os
+import shutil
+from pathlib import Path
+
+import harness
+from harness import run, run_json
+from swarm import describe, train
+
+TOKENIZERS = Path(os.environ["SHOAL_TEST_DATA"]) / "tokenizers"
+COLA = Path(os.environ["SHOAL_SHARED_DATA"]) / "cola"
+TOLERANCE = 1e-4  # relative; sums of fp32 run in another order with other stages
+TEMPLATE = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n'
+ + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}
+{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+        "vocab_size": 900, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2,
+        "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
+        "id2label": {"0": "bad", "1": "good"}}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 704,
+         "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+
+
+def make_model(folder, config, tokenizer, template=None):
+    """A directory with fresh weights, the tokenizer and, if given, a chat template."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    (source / "config.json").write_text(json.dumps(config))
+    shutil.copy(TOKENIZERS / tokenizer / "tokenizer.json", source)
+    if template:
+        (source / "chat_template.jinja").write_text(template)
+    run("shoal", "init-model", "--config", source / "config.json", "--out", folder / "model",
+        "--seed", 3)
+    return folder / "model"
+
+
+class FamiliesTest(harness.SwarmTest):
+
+    def prepare(self, model, *arguments):
+        out = self.folder / "data.shoal"
+        report = run_json("shoal", "prepare", "--tokenizer", model, "--out", out, "--json",
+                          *arguments)
+        return out, report
+
+    def assert_follows(self, losses, reference):
+        self.assertEqual(len(losses), len(reference))
+        for step, (loss, wanted) in enumerate(zip(losses, reference)):
+            self.assertLessEqual(abs(loss - wanted), TOLERANCE * abs(wanted), f"step {step}")
+
+    def test_a_classifier_learns_over_three_stages(self):
+        """Rows of a few words and much padding; the class hangs on one word."""
+        model = make_model(self.folder, BERT, "bert")
+        table = self.folder / "reviews.csv"
+        with open(table, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["text", "label"])
+            for i in range(240):
+                good = i * 7 % 3 == 0
+                words = ["the king", "my lord", "a man"][i % 3] + [" was", " is"][i % 2]
+                writer.writerow([f"{words} {'good, sir' if good else 'not'}!",
+                                 "good" if good else "bad"])
+        data, report = self.prepare(model, "--text", table, "--row", 24)
+        self.assertEqual((report["kind"], report["classes"]), ("classes", 2))
+        same = {"model": model, "data": data, "steps": 60, "micro_batches": 4, "rows": 4,
+                "checkpoint_every": 60, "optimizer": {"learning_rate": 3e-3}}
+        single, _ = train(self.folder / "single", stages=1, **same)
+        losses, _ = train(self.folder / "deep", stages=3, export=self.folder / "out", **same)
+        self.assert_follows(losses, single)
+        self.assertLess(sum(losses[-5:]), 0.2 * sum(losses[:5]), describe(losses))
+        before = run_json("shoal", "eval", "--model", model, "--data", data, "--json")
+        after = run_json("shoal", "eval", "--model", self.folder / "out", "--data", data, "--json")
+        self.assertLess(before["accuracy"], 0.8)
+        self.assertGreater(after["accuracy"], 0.95)
+        self.assertGreater(after["matthewsCorrelation"], 0.9)
+
+    def test_conversations_in_packed_rows_learn_over_three_stages(self):
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        chats = self.folder / "chats.jsonl"
+        with open(chats, "w", encoding="utf-8") as file:
+            for i in range(200):
+                who = ["king", "lord", "man", "queen"][i % 4]
+                turns = [{"role": "user", "content": f"who? {who}"},
+                         {"role": "assistant", "content": f"the {who}"}] * (1 + i % 2)
+                file.write(json.dumps({"messages": turns}) + "\n")
+        data, report = self.prepare(model, "--text", chats, "--row", 64, "--pack")
+        self.assertEqual((report["kind"], report["segmented"]), ("samples", True))
+        self.assertLess(report["trainRows"], 150)
+        same = {"model": model, "data": data, "steps": 30, "micro_batches": 2, "rows": 4,
+                "checkpoint_every": 30, "optimizer": {"learning_rate": 3e-3}}
+        single, _ = train(self.folder / "single", stages=1, **same)
+        losses, status = train(self.folder / "deep", stages=3, evaluate_every=10,
+                               evaluate_rows=1000, **same)
+        self.assert_follows(losses, single)
+        self.assertLess(losses[-1], 0.5 * losses[0], describe(losses))
+        held_out = [loss for _, loss in status["run"]["heldOut"]]
+        self.assertLess(held_out[-1], 0.6 * held_out[0])
+        # Coded changes of rows with padding and borders agree at both ends, too.
+        _, status = train(self.folder / "coded", stages=3, forward="aqsgd:bits=4",
+                          backward="direct:bits=8", **same)
+        self.assertGreater(status["consistency"]["mChecks"], 0)
+        self.assertEqual(status["consistency"]["mMismatches"], 0)
+
+    def test_labels_and_heads_must_fit(self):
+        """A classifier takes no running text, a language model no classes."""
+        model = make_model(self.folder / "bert", BERT, "bert")
+        table = self.folder / "two.tsv"
+        table.write_text("text\tlabel\nthe king\t0\nthe lord\t2\n" * 20)
+        data, _ = self.prepare(model, "--text", table, "--row", 16)
+        for name, config, tokenizer, words in (("bert", BERT, "bert", "3 classes.*num_labels"),
+                                               ("llama", LLAMA, "qwen", "class for each row")):
+            folder = self.folder / f"{name}-run"
+            other = model if name == "bert" else make_model(self.folder / name, config, tokenizer)
+            done = run("shoal", "swarm", "init", folder, "--model", other, "--data", data,
+                       check=False)
+            self.assert_refused(done, harness.BAD_CONFIG, words)
+
+    def test_cola(self):
+        """The sentences that people measure with: prepared, and judged before any training."""
+        if not COLA.exists():
+            self.skipTest("no shared data")
+        model = make_model(self.folder, BERT, "bert")
+        data, report = self.prepare(model, "--text", COLA / "in_domain_train.tsv", "--validation",
+                                    COLA / "in_domain_dev.tsv", "--text-column", 4,
+                                    "--label-column", 2, "--row", 48)
+        self.assertEqual((report["trainRows"], report["validationRows"]), (8551, 527))
+        judged = run_json("shoal", "eval", "--model", model, "--data", data, "--json")
+        self.assertEqual(judged["rows"], 527)
+        self.assertLess(abs(judged["matthewsCorrelation"]), 0.2)  # nobody has taught it anything
+
+
+if __name__ == "__main__":
+    harness.main()
