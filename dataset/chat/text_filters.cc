@@ -89,7 +89,8 @@ Result<std::string> Indention(const Value* argument, std::int64_t otherwise) {
 }
 
 Result<Value> Indent(const Value& self, BoundArguments arguments, ChatWork* work) {
-  SHOAL_ASSIGN_OR_RETURN(std::string text, TextOf(self, work));
+  SHOAL_ASSIGN_OR_RETURN(const std::string_view given, TextArgument(&self));
+  std::string text(given);
   SHOAL_ASSIGN_OR_RETURN(const std::string indention, Indention(arguments[0], 4));
   const bool first = FlagArgument(arguments[1], false), blank = FlagArgument(arguments[2], false);
   text += '\n';

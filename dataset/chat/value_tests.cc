@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dataset/chat/characters.h"
+#include "dataset/chat/operators.h"
 #include "dataset/chat/python_values.h"
 
 namespace shoal::dataset {
@@ -62,23 +63,19 @@ Result<Value> In(const Value& self, BoundArguments arguments, ChatWork* work) {
   return Value(found);
 }
 
-Result<Value> HasRest(const Value& self, std::int64_t by, std::int64_t rest) {
-  const auto whole = WholeNumber(self);
-  if (!whole) {
-    return FailedPrecondition("a " + std::string(TypeName(self)) + " is no whole number");
-  }
-  if (by == 0) return FailedPrecondition("division by zero");
-  return Value((by == -1 ? 0 : *whole % by) == rest);
+// `value % by == rest`.
+Result<Value> HasRest(const Value& self, const Value& by, std::int64_t rest, ChatWork* work) {
+  SHOAL_ASSIGN_OR_RETURN(const Value found, Calculate(Arithmetic::kModulo, self, by, work));
+  SHOAL_ASSIGN_OR_RETURN(const bool equal, AreEqual(found, Value(rest), work));
+  return Value(equal);
 }
 
-Result<Value> Even(const Value& self, BoundArguments, ChatWork*) { return HasRest(self, 2, 0); }
-Result<Value> Odd(const Value& self, BoundArguments, ChatWork*) {
-  SHOAL_ASSIGN_OR_RETURN(const Value even, HasRest(self, 2, 0));
-  return Value(!IsTrue(even));
+template <std::int64_t rest>
+Result<Value> HalfRest(const Value& self, BoundArguments, ChatWork* work) {
+  return HasRest(self, Value(std::int64_t{2}), rest, work);
 }
-Result<Value> Divisible(const Value& self, BoundArguments arguments, ChatWork*) {
-  SHOAL_ASSIGN_OR_RETURN(const std::int64_t by, WholeArgument(arguments[0], 1));
-  return HasRest(self, by, 0);
+Result<Value> Divisible(const Value& self, BoundArguments arguments, ChatWork* work) {
+  return HasRest(self, *arguments[0], 0, work);
 }
 
 // Whether all letters are of one case, and there are some: islower() and isupper() of str().
@@ -119,8 +116,8 @@ constexpr NativeFunction kTests[] = {
     {"ge", {"other"}, 1, Ordered<1, 0>},
     {">=", {"other"}, 1, Ordered<1, 0>},
     {"in", {"seq"}, 1, In},
-    {"even", {}, 0, Even},
-    {"odd", {}, 0, Odd},
+    {"even", {}, 0, HalfRest<0>},
+    {"odd", {}, 0, HalfRest<1>},
     {"divisibleby", {"num"}, 1, Divisible},
     {"lower", {}, 0, Case<LowerText, UpperText>},
     {"upper", {}, 0, Case<UpperText, LowerText>},
