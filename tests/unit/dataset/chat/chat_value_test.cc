@@ -75,7 +75,9 @@ TEST(Characters, AreThoseOfUtf8) {
       ASSERT_EQ(CharacterAtByte(text, at, &bytes), characters[i]);
       at += bytes;
       ASSERT_EQ(PreviousCharacter(text, at), at - bytes);
-      if (bytes > 1) ASSERT_FALSE(IsUtf8(std::string_view(text).substr(0, at - 1)));
+      if (bytes > 1) {
+        ASSERT_FALSE(IsUtf8(std::string_view(text).substr(0, at - 1)));
+      }
     }
     ASSERT_EQ(at, text.size());
   }

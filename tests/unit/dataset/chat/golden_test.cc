@@ -63,7 +63,9 @@ TEST(ChatGolden, ConversationsAreThoseOfTransformers) {
     if (each.contains("refused")) {
       ++refused;
       EXPECT_FALSE(text.ok()) << which << " gives " << *text;
-      if (!text.ok()) EXPECT_THAT(text.status().message(), ::testing::StartsWith(name + ", line "));
+      if (!text.ok()) {
+        EXPECT_THAT(text.status().message(), ::testing::StartsWith(name + ", line "));
+      }
       continue;
     }
     ++written;
@@ -99,7 +101,9 @@ TEST(ChatGolden, SnippetsAreThoseOfJinja) {
       continue;
     }
     EXPECT_TRUE(rendered.ok()) << text << ": " << rendered.status().ToString();
-    if (rendered.ok()) EXPECT_EQ(*rendered, each["text"].get<std::string>()) << text;
+    if (rendered.ok()) {
+      EXPECT_EQ(*rendered, each["text"].get<std::string>()) << text;
+    }
   }
   EXPECT_GT(written, 140);
   EXPECT_GT(refused, 90);
