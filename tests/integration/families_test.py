@@ -1,5 +1,5 @@
-"""Models and data other than GPT-2's running text, in real swarms: a BERT that classifies and a Llama
-that learns conversations from packed rows, with stages between that see borders only."""
+"""Models and data other than GPT-2 and running text, in real swarms: a BERT that classifies, and a
+Llama that learns conversations from packed rows, with stages between that see borders only."""
 
 import csv
 import json
