@@ -1,5 +1,6 @@
 #include "dataset/chat/chat_template.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,11 +25,18 @@ void Put(std::string_view key, const ChatValue& value, Items* items) {
   items->emplace_back(ChatValue(key), value);
 }
 
+bool IsAsExpected(const ChatDict& message) {
+  const bool has_thoughts = std::any_of(kThoughts.begin(), kThoughts.end(),
+                                        [&](auto name) { return message.Find(name) != nullptr; });
+  return !has_thoughts && std::none_of(message.items.begin(), message.items.end(),
+                                       [](const auto& item) { return item.second.is_none(); });
+}
+
 // As transformers hands messages over: keys without a value are left out, and thoughts have all the
 // names that templates look for.
 ChatValue AsTemplatesExpect(const ChatValue& message) {
   const ChatDict* dict = message.dict();
-  if (dict == nullptr) return message;
+  if (dict == nullptr || IsAsExpected(*dict)) return message;
   Items items;
   for (const auto& item : dict->items) {
     if (!item.second.is_none()) items.push_back(item);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kAssistant[] = "assistant";
 // Each turn takes up to four renderings of what stands before it.
-constexpr std::size_t kTurnsMax = 4096;
+constexpr std::size_t kTurnsMax = 1024;
 constexpr std::size_t kEndTokenBytesMax = 64;
 
 bool IsAnswer(const ChatValue& message) {

@@ -62,6 +62,13 @@ TEST(RenderTurns, ATurnThatIsNoBeginningIsFoundByItsContent) {
               ElementsAre("Two.<|end|>", "N\xc3\xa4ne<|end|>\n</s>"));
 }
 
+// The generation prompt of DeepSeek begins a thought, which no answer in the text has.
+TEST(RenderTurns, ATurnCanBeginOtherwiseThanItsPrompt) {
+  EXPECT_THAT(Answers(Family("deepseek"), {kAsk, kTwo, kMore, kNine}),
+              ElementsAre("Two.<\uff5cend\u2581of\u2581sentence\uff5c>",
+                          "N\xc3\xa4ne<\uff5cend\u2581of\u2581sentence\uff5c>"));
+}
+
 TEST(RenderTurns, ThoughtsOfEarlierTurnsAreNotInTheText) {
   const auto messages = ParseMessages(
       R"([{"role": "user", "content": "1"},
