@@ -28,7 +28,6 @@ class ExpressionParser {
       : tokens_(*tokens), tree_(*tree) {}
 
   // An expression, or several with commas between: a tuple. `with_condition`: "a if b else c", too.
-  // It stands in `levels` levels of statements.
   Result<NodeId> ParseTuple(bool with_condition);
   Result<NodeId> ParseExpression(bool with_condition = true);
   // "| filter | filter ..." on `value`, if there is any.
@@ -52,7 +51,6 @@ class ExpressionParser {
   std::string Describe() const;
 
   std::int32_t Intern(const std::string& name);
-  // A node that is read first; its value is the text of a block.
   Result<NodeId> AddConstant(ChatValue value);
 
   // Functions that are called by their names, with the line of the first call.
