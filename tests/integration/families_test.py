@@ -91,10 +91,10 @@ class FamiliesTest(harness.SwarmTest):
         data, report = self.prepare(model, "--text", chats, "--row", 64, "--pack")
         self.assertEqual((report["kind"], report["segmented"]), ("samples", True))
         self.assertLess(report["trainRows"], 150)
-        same = {"model": model, "data": data, "steps": 30, "micro_batches": 2, "rows": 4,
-                "checkpoint_every": 30, "optimizer": {"learning_rate": 3e-3}}
+        same = {"model": model, "data": data, "steps": 60, "micro_batches": 2, "rows": 4,
+                "checkpoint_every": 60, "optimizer": {"learning_rate": 6e-3}}
         single, _ = train(self.folder / "single", stages=1, **same)
-        losses, status = train(self.folder / "deep", stages=3, evaluate_every=10,
+        losses, status = train(self.folder / "deep", stages=3, evaluate_every=30,
                                evaluate_rows=1000, **same)
         self.assert_follows(losses, single)
         self.assertLess(losses[-1], 0.5 * losses[0], describe(losses))
@@ -110,13 +110,13 @@ class FamiliesTest(harness.SwarmTest):
         """A classifier takes no running text, a language model no classes."""
         model = make_model(self.folder / "bert", BERT, "bert")
         table = self.folder / "two.tsv"
-        table.write_text("text\tlabel\nthe king\t0\nthe lord\t2\n" * 20)
+        table.write_text("text\tlabel\n" + "the king\t0\nthe lord\t2\n" * 20)
         data, _ = self.prepare(model, "--text", table, "--row", 16)
         for name, config, tokenizer, words in (("bert", BERT, "bert", "3 classes.*num_labels"),
                                                ("llama", LLAMA, "qwen", "class for each row")):
             folder = self.folder / f"{name}-run"
             other = model if name == "bert" else make_model(self.folder / name, config, tokenizer)
-            done = run("shoal", "swarm", "init", folder, "--model", other, "--data", data,
+            done = run("shoal", "swarm", "init", "--dir", folder, "--model", other, "--data", data,
                        check=False)
             self.assert_refused(done, harness.BAD_CONFIG, words)
 

@@ -20,7 +20,7 @@ class CountedRows final : public dataset::PreparedData {
                    std::vector<std::int32_t>* labels,
                    std::vector<std::int32_t>* segments) const override {
     for (std::uint32_t i = 0; i < kTokens; ++i) {
-      const auto token = static_cast<std::int32_t>(10 * sample + i);
+      const auto token = static_cast<std::int32_t>(10 * sample.value + i);
       tokens->push_back(token);
       labels->push_back(token + 1);
       if (info_.segmented) segments->push_back(i + 1 == kTokens ? 1 : 0);
@@ -37,7 +37,7 @@ model::MicroBatch TwoRows() {
   model::MicroBatch batch;
   batch.rows = 2;
   batch.tokens = kTokens;
-  batch.samples = {4, 1};
+  batch.samples = {SampleId{4}, SampleId{1}};
   return batch;
 }
 
