@@ -3,6 +3,7 @@
 #ifndef SHOAL_DATASET_TOKENIZER_H_
 #define SHOAL_DATASET_TOKENIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +44,11 @@ class Tokenizer {
   // What the tokenizer's files ask for that has no meaning for rows of tokens; a sentence each.
   virtual const std::vector<std::string>& notes() const = 0;
 };
+
+// The text that ids[from ..] add to that of the ids before them: a tokenizer that drops the space
+// in front of a text drops none here. `from`: up to ids.size().
+Result<std::string> DecodeBehind(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                                 std::size_t from);
 
 // From `directory`: tokenizer.json (BPE of bytes or characters, Unigram, WordPiece), else
 // tokenizer.model (SentencePiece), else vocab.json + merges.txt (GPT-2, also under OpenAI's names

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dataset/tokenizer.h"
@@ -61,9 +63,20 @@ Result<std::int32_t> NextToken(const GenerateOptions& options, const TextModel& 
                      options.top_k, options.seed, ids.size());
 }
 
-Status Generate(const GenerateOptions& options, const TextModel& model) {
+Result<std::vector<std::int32_t>> IdsOf(const TextModel& model, const std::string& text) {
   std::vector<std::int32_t> ids;
-  model.tokenizer->Encode(options.prompt, &ids);
+  try {
+    model.tokenizer->Encode(text, &ids);
+  } catch (const std::exception& error) {
+    return InvalidArgument(std::string("the text cannot be made into tokens: ") + error.what());
+  }
+  return ids;
+}
+
+Status Generate(const GenerateOptions& options, const TextModel& model) {
+  std::vector<std::int32_t> ids = model.tokenizer->wrapping().before;
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<std::int32_t> prompt, IdsOf(model, options.prompt));
+  ids.insert(ids.end(), prompt.begin(), prompt.end());
   if (ids.empty()) {
     if (!model.tokenizer->end_of_text()) {
       return InvalidArgument(
@@ -78,7 +91,8 @@ Status Generate(const GenerateOptions& options, const TextModel& model) {
     if (model.tokenizer->end_of_text() == next) break;
     ids.push_back(next);
     if (options.run.json) continue;
-    SHOAL_ASSIGN_OR_RETURN(const std::string piece, model.tokenizer->Decode({&next, 1}));
+    SHOAL_ASSIGN_OR_RETURN(const std::string piece,
+                           dataset::DecodeBehind(*model.tokenizer, ids, ids.size() - 1));
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   }
@@ -87,7 +101,8 @@ Status Generate(const GenerateOptions& options, const TextModel& model) {
     return Status::Ok();
   }
   const std::span<const std::int32_t> made = std::span<const std::int32_t>(ids).subspan(prompt_ids);
-  SHOAL_ASSIGN_OR_RETURN(const std::string text, model.tokenizer->Decode(made));
+  SHOAL_ASSIGN_OR_RETURN(const std::string text,
+                         dataset::DecodeBehind(*model.tokenizer, ids, prompt_ids));
   std::printf("%s\n", Dump({{"schemaVersion", 1},
                             {"prompt", options.prompt},
                             {"text", text},
@@ -97,8 +112,7 @@ Status Generate(const GenerateOptions& options, const TextModel& model) {
 }
 
 Status PrintLogits(const LogitsOptions& options, const TextModel& model) {
-  std::vector<std::int32_t> ids;
-  model.tokenizer->Encode(options.text, &ids);
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<std::int32_t> ids, IdsOf(model, options.text));
   const ModelSpec& spec = model.stage->spec();
   if (ids.empty() || ids.size() > spec.positions) {
     return InvalidArgument("the text has " + std::to_string(ids.size()) +

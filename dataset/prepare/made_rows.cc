@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <thread>
+#include <vector>
 
 namespace shoal::dataset {
 
@@ -24,12 +26,21 @@ unsigned ThreadsOf(const PrepareOptions& options) {
 void ForEachOnThreads(std::size_t count, unsigned threads,
                       const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
+  std::atomic<bool> failed = false;
+  std::exception_ptr thrown;  // of the first that failed; read when all have ended
   const auto run = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < count;) work(i);
+    try {
+      for (std::size_t i; (i = next.fetch_add(1)) < count;) work(i);
+    } catch (...) {
+      next = count;  // nobody begins with another
+      if (!failed.exchange(true)) thrown = std::current_exception();
+    }
   };
   std::vector<std::jthread> helpers;
   for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) helpers.emplace_back(run);
   run();
+  helpers.clear();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 std::uint64_t HeldOut(std::uint64_t count, double fraction) {

@@ -35,7 +35,7 @@ DataHeader HeaderFor(const PrepareOptions& options, const Tokenizer& tokenizer);
 unsigned ThreadsOf(const PrepareOptions& options);
 
 // Calls work(0) .. work(count - 1), each once, on up to `threads` threads; returns when all are
-// done.
+// done. What work throws ends the work and comes out here, whatever thread it was on.
 void ForEachOnThreads(std::size_t count, unsigned threads,
                       const std::function<void(std::size_t)>& work);
 

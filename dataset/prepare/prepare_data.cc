@@ -199,8 +199,10 @@ Result<PrepareReport> PrepareData(const PrepareOptions& options) {
   try {
     return Prepare(options);
   } catch (const std::exception& error) {
-    return ResourceExhausted(std::string("out of memory or threads while preparing data (") +
-                             error.what() + "): prepare less text at once or use fewer --threads");
+    return ResourceExhausted(std::string("out of memory, threads or time while preparing data (") +
+                             error.what() +
+                             "): prepare less text at once, use fewer --threads or a tokenizer "
+                             "with simpler patterns");
   }
 }
 

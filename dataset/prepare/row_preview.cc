@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "dataset/word_splitter.h"
+
 namespace shoal::dataset {
 namespace {
 
@@ -12,31 +14,6 @@ constexpr std::size_t kPieces = 16;
 
 constexpr char kGreen[] = "\x1b[32m";
 constexpr char kPlain[] = "\x1b[0m";
-
-// Bytes of the UTF-8 character at the start of `text`; 0 if it is none.
-std::size_t CharacterBytes(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t size = first < 0x80         ? 1
-                           : first >> 5 == 0x06 ? 2
-                           : first >> 4 == 0x0e ? 3
-                           : first >> 3 == 0x1e ? 4
-                                                : 0;
-  if (size == 0 || size > text.size()) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if (byte(i) >> 6 != 0x02) return 0;
-  }
-  // Overlong forms, halves of pairs and what is beyond Unicode.
-  if (size == 2 && first < 0xc2) return 0;
-  if (size == 3 && ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f))) {
-    return 0;
-  }
-  if (size == 4 &&
-      ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f) || first > 0xf4)) {
-    return 0;
-  }
-  return size;
-}
 
 std::string EscapedByte(char c) {
   switch (c) {
@@ -81,23 +58,25 @@ Result<std::vector<PreviewPiece>> PreviewRow(const PreparedData& data, SampleId 
     while (size > 1 && labels[size - 1] == kIgnoreLabel && labels[size - 2] == kIgnoreLabel) --size;
   }
   std::vector<PreviewPiece> pieces;
-  std::vector<std::int32_t> ids;
-  const auto finish = [&]() -> Status {
-    if (ids.empty()) return Status::Ok();
-    SHOAL_ASSIGN_OR_RETURN(pieces.back().text, tokenizer.Decode(ids));
-    ids.clear();
+  std::size_t sample_begin = 0, piece_begin = 0;  // of the last ones
+  const auto finish = [&](std::size_t end) -> Status {
+    if (pieces.empty()) return Status::Ok();
+    const auto ids = std::span(tokens).first(end).subspan(sample_begin);
+    SHOAL_ASSIGN_OR_RETURN(pieces.back().text,
+                           DecodeBehind(tokenizer, ids, piece_begin - sample_begin));
     return Status::Ok();
   };
   for (std::size_t i = 0; i < size; ++i) {
     const bool counts = !classes && i > 0 && labels[i - 1] != kIgnoreLabel;
     const bool begins = i == 0 || (info.segmented && segments[i] != segments[i - 1]);
     if (begins || counts != pieces.back().counts) {
-      SHOAL_RETURN_IF_ERROR(finish());
+      SHOAL_RETURN_IF_ERROR(finish(i));
       pieces.push_back({"", counts, begins});
+      piece_begin = i;
+      if (begins) sample_begin = i;
     }
-    ids.push_back(tokens[i]);
   }
-  SHOAL_RETURN_IF_ERROR(finish());
+  SHOAL_RETURN_IF_ERROR(finish(size));
   return pieces;
 }
 
@@ -110,7 +89,7 @@ std::string Escaped(std::string_view text, std::size_t bytes_max) {
       i = text.size() - half;
       continue;
     }
-    const std::size_t size = CharacterBytes(text.substr(i));
+    const std::size_t size = Utf8Length(text.substr(i));
     const std::string_view character = text.substr(i, std::max<std::size_t>(size, 1));
     if (size > 0 && !IsControl(character)) {
       escaped += character;

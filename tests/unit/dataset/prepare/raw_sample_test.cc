@@ -110,11 +110,19 @@ TEST(ParseSample, RandomObjectsNeverCrash) {
   const std::string good =
       R"({"messages": [{"role": "user", "content": "a\ud83d\ude00b"}], "x": [1, {"y": null}]})";
   for (int round = 0; round < 3000; ++round) {
-    std::string bad = good.substr(0, random() % (good.size() + 1));
-    if (!bad.empty()) bad[random() % bad.size()] = static_cast<char>(random());
-    (void)FormOfObject(bad, {});
-    (void)ParseSample(bad, SampleForm::kConversation, {});
+    std::string bad = good.substr(0, random() % good.size());
+    EXPECT_FALSE(FormOfObject(bad, {}).ok()) << bad;
+    EXPECT_FALSE(ParseSample(bad, SampleForm::kConversation, {}).ok()) << bad;
+    bad = good;
+    bad[random() % bad.size()] = static_cast<char>(random());
+    const auto sample = ParseSample(bad, SampleForm::kConversation, {});
+    EXPECT_EQ(sample.ok(), sample.status().message().empty()) << bad;
+    EXPECT_EQ(sample.status().message().find('\n'), std::string::npos) << bad;
+    if (sample.ok()) {
+      EXPECT_LE(sample->messages.size(), 1U) << bad;
+    }
   }
+  EXPECT_TRUE(ParseSample(good, SampleForm::kConversation, {}).ok());
 }
 
 }  // namespace

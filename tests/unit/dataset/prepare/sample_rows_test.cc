@@ -197,7 +197,7 @@ TEST(SampleRows, LayoutIsPinned) {
 // A file whose checksums are right, but for one thing.
 class SpoiledRows : public ::testing::Test {
  protected:
-  void Expect(std::string bytes, const std::string& words) {
+  void ExpectRefused(std::string bytes, const std::string& words) {
     auto header = DecodeDataHeader(std::as_bytes(std::span(bytes)).first(192), bytes.size());
     ASSERT_TRUE(header.ok()) << header.status().ToString();
     header->payload_checksum = Checksum64(std::as_bytes(std::span(bytes)).subspan(192));
@@ -215,30 +215,32 @@ class SpoiledRows : public ::testing::Test {
 
 TEST_F(SpoiledRows, OfSamples) {
   const std::string good = MakeFile(SomeSamples(), HeaderOf(DataKind::kSamples, true), 3, true);
+  EXPECT_TRUE(Open(good).ok());
   constexpr std::size_t kIds = 192, kLabels = kIds + 36, kBegins = kLabels + 3;
   constexpr std::size_t kLengths = kBegins + 3;
-  Expect(With(good, kIds + 3, 2), "token id 514 is outside");
-  Expect(With(good, kIds + 10, 1), "row 0 has tokens behind its end");
-  Expect(With(good, kLabels, 0x15), "row 0 has a label that no token is before");
-  Expect(With(good, kLabels, 0x1c), "row 0 has a label across two samples");
-  Expect(With(good, kLabels, 0x34), "row 0 has bits behind its end");
-  Expect(With(good, kLabels, static_cast<char>(0x94)), "row 0 has bits behind its end");
-  Expect(With(good, kLabels + 1, 0), "row 1 has no label");
-  Expect(With(good, kBegins, 0x08), "row 0 has no sample at its start");
-  Expect(With(good, kBegins, 0x49), "row 0 has bits behind its end");
-  Expect(With(good, kLengths, 0), "row 0 has an impossible length");
-  Expect(With(good, kLengths, 7), "row 0 has an impossible length");
-  Expect(With(good, kLengths + 3, 1), "row 0 has an impossible length");
-  Expect(With(good, kLengths, 6), "training rows have another number of tokens");
-  Expect(With(good, kLengths + 8, 4), "validation rows have another number of tokens");
+  ExpectRefused(With(good, kIds + 3, 2), "token id 514 is outside");
+  ExpectRefused(With(good, kIds + 10, 1), "row 0 has tokens behind its end");
+  ExpectRefused(With(good, kLabels, 0x15), "row 0 has a label that no token is before");
+  ExpectRefused(With(good, kLabels, 0x1c), "row 0 has a label across two samples");
+  ExpectRefused(With(good, kLabels, 0x34), "row 0 has bits behind its end");
+  ExpectRefused(With(good, kLabels, static_cast<char>(0x94)), "row 0 has bits behind its end");
+  ExpectRefused(With(good, kLabels + 1, 0), "row 1 has no label");
+  ExpectRefused(With(good, kBegins, 0x08), "row 0 has no sample at its start");
+  ExpectRefused(With(good, kBegins, 0x49), "row 0 has bits behind its end");
+  ExpectRefused(With(good, kLengths, 0), "row 0 has an impossible length");
+  ExpectRefused(With(good, kLengths, 7), "row 0 has an impossible length");
+  ExpectRefused(With(good, kLengths + 3, 1), "row 0 has an impossible length");
+  ExpectRefused(With(good, kLengths, 6), "training rows have another number of tokens");
+  ExpectRefused(With(good, kLengths + 8, 4), "validation rows have another number of tokens");
 }
 
 TEST_F(SpoiledRows, OfClasses) {
   const std::string good = MakeFile(SomeClasses(), HeaderOf(DataKind::kClasses, true), 2, false);
+  EXPECT_TRUE(Open(good).ok());
   constexpr std::size_t kLengths = 192 + 36, kClasses = kLengths + 12;
-  Expect(With(good, kLengths, 7), "row 0 has an impossible length");
-  Expect(With(good, kClasses + 4, 3), "row 1 has a class that there is not");
-  Expect(With(good, kClasses + 11, 1), "row 2 has a class that there is not");
+  ExpectRefused(With(good, kLengths, 7), "row 0 has an impossible length");
+  ExpectRefused(With(good, kClasses + 4, 3), "row 1 has a class that there is not");
+  ExpectRefused(With(good, kClasses + 11, 1), "row 2 has a class that there is not");
 }
 
 TEST(DataHeaderV2, RefusesImpossibleFields) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <sstream>
 
 #include "common/file.h"
@@ -124,6 +125,21 @@ TEST_P(GoldenTokenizers, CutWhereItMakesNoDifference) {
                             GetParam() == "deberta" || GetParam() == "o200k" ||
                             GetParam() == "mixed" || GetParam() == "words" || GetParam() == "gemma";
   EXPECT_EQ(cuts > 50, !cuts_nowhere) << cuts;
+}
+
+// A text that is written token by token, or in two pieces, is the text of all.
+TEST_P(GoldenTokenizers, DecodeInPieces) {
+  const auto tokenizer = Load(Folder() + "/" + GetParam());
+  ASSERT_NE(tokenizer, nullptr);
+  const Ids ids = Encode(*tokenizer, "The king's  horse, and my lord!");
+  ASSERT_GT(ids.size(), 5U);
+  const std::string all = *tokenizer->Decode(ids);
+  std::string written;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    written += *DecodeBehind(*tokenizer, std::span(ids).first(i + 1), i);
+    EXPECT_EQ(*tokenizer->Decode(std::span(ids).first(i)) + *DecodeBehind(*tokenizer, ids, i), all);
+  }
+  EXPECT_EQ(written, all);
 }
 
 TEST_P(GoldenTokenizers, TakeAnyBytes) {
