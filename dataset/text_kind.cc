@@ -325,4 +325,18 @@ Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes, R
                          (by_name ? " by its name" : "") + ": " + Filled(advice.next, path));
 }
 
+Result<TextFile> OpenTextFile(const std::string& path, ReadTables tables) {
+  Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
+  if (!file.ok()) {
+    return Status(file.status().code(), file.status().message() + "; check the text's file name");
+  }
+  const auto bytes = (*file)->bytes();
+  TextFile opened;
+  opened.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  SHOAL_ASSIGN_OR_RETURN(opened.kind, ReadableKind(path, opened.text, tables));
+  opened.text.remove_prefix(ByteOrderMarkLength(opened.text));
+  opened.file = std::move(*file);
+  return opened;
+}
+
 }  // namespace shoal::dataset

@@ -4,9 +4,11 @@
 #define SHOAL_DATASET_TEXT_KIND_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "common/file.h"
 #include "common/status.h"
 
 namespace shoal::dataset {
@@ -53,6 +55,16 @@ enum class ReadTables : std::uint8_t { kNo, kYes };
 // else an invalid argument that says what the file is and how to make text of it. The end of the
 // name counts where the bytes look like text.
 Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes, ReadTables tables);
+
+// A file that samples or text are read from.
+struct TextFile {
+  std::shared_ptr<const MappedFile> file;
+  TextKind kind = TextKind::kText;
+  std::string_view text;  // of the file, without its byte-order mark
+};
+
+// Maps `path`, which must be of a kind that ReadableKind takes.
+Result<TextFile> OpenTextFile(const std::string& path, ReadTables tables);
 
 // The UTF-8 byte-order mark at the start of `bytes`, or 0.
 std::size_t ByteOrderMarkLength(std::string_view bytes);

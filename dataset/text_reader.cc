@@ -20,27 +20,14 @@ Status ParseJsonLine(std::string_view line, std::string* text) {
   return Status::Ok();
 }
 
-TextReader::TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer,
-                       TextKind kind)
-    : file_(std::move(file)),
-      tokenizer_(&tokenizer),
-      bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()),
-      kind_(kind) {
-  bytes_.remove_prefix(ByteOrderMarkLength(bytes_));
+TextReader::TextReader(TextFile file, const Tokenizer& tokenizer)
+    : file_(std::move(file.file)), tokenizer_(&tokenizer), bytes_(file.text), kind_(file.kind) {
   records_ = JsonRecords(bytes_, kind_ == TextKind::kJsonArray);
 }
 
 Result<TextReader> TextReader::Open(const std::string& path, const Tokenizer& tokenizer) {
-  Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
-  if (!file.ok()) {
-    return Status(file.status().code(), file.status().message() + "; check the text's file name");
-  }
-  const auto bytes = (*file)->bytes();
-  SHOAL_ASSIGN_OR_RETURN(
-      const TextKind kind,
-      ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                   ReadTables::kNo));
-  return TextReader(std::move(*file), tokenizer, kind);
+  SHOAL_ASSIGN_OR_RETURN(TextFile file, OpenTextFile(path, ReadTables::kNo));
+  return TextReader(std::move(file), tokenizer);
 }
 
 Status TextReader::Next(std::size_t target, TextBatch* batch, Sha256* hash) {

@@ -48,7 +48,7 @@ class TextReader {
   Status Next(std::size_t target, TextBatch* batch, Sha256* hash);
 
  private:
-  TextReader(std::shared_ptr<const MappedFile> file, const Tokenizer& tokenizer, TextKind kind);
+  TextReader(TextFile file, const Tokenizer& tokenizer);
   void NextText(std::size_t target, TextBatch* batch);
   Status NextObjects(std::size_t target, TextBatch* batch);
 

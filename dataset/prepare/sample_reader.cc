@@ -8,27 +8,14 @@
 
 namespace shoal::dataset {
 
-SampleReader::SampleReader(std::shared_ptr<const MappedFile> file, const SampleColumns& columns,
-                           TextKind kind)
-    : file_(std::move(file)),
-      wanted_(columns),
-      kind_(kind),
-      bytes_(reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()) {
-  bytes_.remove_prefix(ByteOrderMarkLength(bytes_));
+SampleReader::SampleReader(TextFile file, const SampleColumns& columns)
+    : file_(std::move(file.file)), wanted_(columns), kind_(file.kind), bytes_(file.text) {
   objects_ = JsonRecords(bytes_, kind_ == TextKind::kJsonArray);
 }
 
 Result<SampleReader> SampleReader::Open(const std::string& path, const SampleColumns& columns) {
-  Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
-  if (!file.ok()) {
-    return Status(file.status().code(), file.status().message() + "; check the text's file name");
-  }
-  const auto bytes = (*file)->bytes();
-  SHOAL_ASSIGN_OR_RETURN(
-      const TextKind kind,
-      ReadableKind(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                   ReadTables::kYes));
-  SampleReader reader(std::move(*file), columns, kind);
+  SHOAL_ASSIGN_OR_RETURN(TextFile file, OpenTextFile(path, ReadTables::kYes));
+  SampleReader reader(std::move(file), columns);
   SHOAL_RETURN_IF_ERROR(reader.FindForm());
   return reader;
 }

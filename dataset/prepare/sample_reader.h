@@ -51,7 +51,7 @@ class SampleReader {
   Result<RawSample> Parse(const SampleRecord& record) const;
 
  private:
-  SampleReader(std::shared_ptr<const MappedFile> file, const SampleColumns& columns, TextKind kind);
+  SampleReader(TextFile file, const SampleColumns& columns);
   bool table() const { return kind_ == TextKind::kCsv || kind_ == TextKind::kTsv; }
   Status FindForm();
   Status FindFormOfTable();

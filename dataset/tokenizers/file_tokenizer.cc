@@ -12,6 +12,7 @@
 #include "dataset/tokenizer.h"
 #include "dataset/tokenizers/bpe_words.h"
 #include "dataset/tokenizers/tokenizer_files.h"
+#include "dataset/tokenizers/unicode.h"
 #include "dataset/tokenizers/unigram_words.h"
 #include "dataset/tokenizers/word_cache.h"
 #include "dataset/tokenizers/wordpiece_words.h"
@@ -19,8 +20,6 @@
 
 namespace shoal::dataset {
 namespace {
-
-constexpr char kMetaspace[] = "\xe2\x96\x81";  // U+2581, a space in SentencePiece's vocabularies
 
 std::unique_ptr<const WordModel> NewWordModel(const TokenizerFile& file) {
   if (const auto* bpe = std::get_if<BpeModel>(&file.model)) {

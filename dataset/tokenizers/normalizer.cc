@@ -117,7 +117,7 @@ std::string Bert(std::string text, const BertStep& step) {
 }
 
 std::string SentencePieceText(std::string_view text, const SentencePieceStep& step) {
-  const std::string_view space = step.escape_spaces ? std::string_view("\xe2\x96\x81") : " ";
+  const std::string_view space = step.escape_spaces ? std::string_view(kMetaspace) : " ";
   std::string made;
   bool begun = false, behind_space = true;
   while (!text.empty()) {

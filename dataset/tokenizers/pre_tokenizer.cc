@@ -13,9 +13,7 @@ namespace {
 using Json = nlohmann::json;
 using Step = PreTokenizer::Step;
 
-constexpr std::size_t kNestedMax = 8;          // sequences in sequences
-constexpr char kMetaspace[] = "\xe2\x96\x81";  // U+2581
-
+constexpr std::size_t kNestedMax = 8;  // sequences in sequences
 // Patterns of Llama 3, Qwen 2 and GPT-4o: a word takes at most one character before its letters,
 // and none looks behind or beyond a space and a letter. So they cut before a space between letters,
 // and behind a lone line feed.

@@ -9,6 +9,7 @@
 #include "dataset/tokenizers/sentencepiece_model.h"
 #include "dataset/tokenizers/token_parts.h"
 #include "dataset/tokenizers/tokenizer_files.h"
+#include "dataset/tokenizers/unicode.h"
 #include "dataset/tokenizers/vocabulary.h"
 #include "dataset/word_splitter.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using Type = SentencePiece::Type;
 using Kind = SentencePieceModel::Kind;
-
-constexpr char kMetaspace[] = "\xe2\x96\x81";  // U+2581
 
 // Ranks by score, the highest first; equal scores have one rank.
 std::vector<std::uint32_t> RanksOf(const std::vector<SentencePiece>& pieces) {

@@ -17,8 +17,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kNestedMax = 8;     // sequences in sequences
 constexpr std::size_t kTemplateMax = 64;  // tokens around a text
-constexpr char kMetaspace[] = "\xe2\x96\x81";
-
 Result<std::int32_t> CheckedId(const Json& json, std::uint32_t vocabulary) {
   if (json.is_number_unsigned() && json.get<std::uint64_t>() < vocabulary) {
     return json.get<std::int32_t>();

@@ -14,6 +14,8 @@
 namespace shoal::dataset {
 
 inline constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
+// U+2581, which stands for a space in SentencePiece's vocabularies.
+inline constexpr char kMetaspace[] = "\xe2\x96\x81";
 
 struct Character {
   char32_t code = 0;

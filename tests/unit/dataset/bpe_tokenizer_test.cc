@@ -15,39 +15,12 @@
 #include "dataset/tokenizers/tokenizer_files.h"
 #include "dataset/word_splitter.h"
 #include "tests/unit/dataset/test_paths.h"
+#include "tests/unit/dataset/tokenizer_checks.h"
 
 namespace shoal::dataset {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
 using Json = nlohmann::json;
-
-std::string Read(const std::string& path) {
-  auto bytes = ReadFile(path, std::uint64_t{1} << 30);
-  EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
-  return bytes.ok() ? *bytes : "";
-}
-
-std::unique_ptr<Tokenizer> Load(const std::string& directory) {
-  auto tokenizer = LoadTokenizer(directory);
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
-}
-
-Ids Encode(const Tokenizer& tokenizer, std::string_view text) {
-  Ids ids;
-  tokenizer.Encode(text, &ids);
-  return ids;
-}
-
-std::string HashOf(const Ids& ids) {
-  Sha256 hash;
-  for (const std::int32_t id : ids) {
-    const char bytes[2] = {static_cast<char>(id & 0xff), static_cast<char>(id >> 8)};
-    hash.Update({bytes, 2});
-  }
-  return DigestToHex(hash.Finish());
-}
 
 void ExpectVectors(const Tokenizer& tokenizer, const std::string& file) {
   std::istringstream lines(Read(file));

@@ -15,41 +15,14 @@
 #include "dataset/sha256.h"
 #include "dataset/tokenizer.h"
 #include "tests/unit/dataset/test_paths.h"
+#include "tests/unit/dataset/tokenizer_checks.h"
 
 namespace shoal::dataset {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
 using Json = nlohmann::json;
 
-std::string Read(const std::string& path) {
-  auto bytes = ReadFile(path, std::uint64_t{1} << 26);
-  EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
-  return bytes.ok() ? *bytes : "";
-}
-
 std::string Folder() { return Environment("SHOAL_TEST_DATA") + "/tokenizers"; }
-
-std::unique_ptr<Tokenizer> Load(const std::string& directory) {
-  auto tokenizer = LoadTokenizer(directory);
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
-}
-
-Ids Encode(const Tokenizer& tokenizer, std::string_view text) {
-  Ids ids;
-  tokenizer.Encode(text, &ids);
-  return ids;
-}
-
-std::string HashOf(const Ids& ids) {
-  Sha256 hash;
-  for (const std::int32_t id : ids) {
-    const char bytes[2] = {static_cast<char>(id & 0xff), static_cast<char>(id >> 8)};
-    hash.Update({bytes, 2});
-  }
-  return DigestToHex(hash.Finish());
-}
 
 // Calls `check` with each object of a file of lines.
 template <typename Check>
