@@ -42,7 +42,7 @@ Status WriteInitialParts(const BaseSpec& spec, const BuiltModel& model, const st
   SHOAL_RETURN_IF_ERROR(model::InitModelDirectory(config_path, model_path, 1));
   SHOAL_ASSIGN_OR_RETURN(const auto files, model::OpenModel(model_path));
   model::StageOptions options = WholeModel(spec.model, 0.99);
-  options.device = "cpu";
+  options.device = model.device;
   SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchStage(model.spec, options));
   SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*files.directory));
   return stage->Save(folder);

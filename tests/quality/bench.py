@@ -88,6 +88,9 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--binary", default=str(SOURCE / "build/release/bench/quality_run"),
                         help="the training program")
+    parser.add_argument("--device", default="cpu",
+                        help="where stages compute, as in run.toml (default: cpu); rows that are "
+                             "compared belong on one device")
     parser.add_argument("--cache", default=str(SOURCE / "build/quality"), help="kept rows")
     return parser.parse_args()
 
@@ -177,7 +180,7 @@ class Bench:
         path = self.cache / "specs" / f"{name}.json"
         path.write_text(json.dumps(spec, indent=1))
         with open(self.cache / "specs" / f"{name}.log", "w", encoding="utf-8") as log:
-            done = subprocess.run([self.args.binary, str(path)], stdout=subprocess.PIPE,
+            done = subprocess.run([self.args.binary, str(path), self.args.device], stdout=subprocess.PIPE,
                                   stderr=log, env={**os.environ, **KEEP_MEMORY}, check=False)
         if done.returncode != 0:
             lines = (self.cache / "specs" / f"{name}.log").read_text().strip().splitlines()

@@ -241,6 +241,7 @@ Result<RowFigures> TrainRow(const RowSpec& spec) {
   };
 
   RowFigures figures;
+  figures.device = stages[0]->device_name();
   CodingCounter coding;
   BoundaryWatch watch;
   const auto count_visits = [&] {

@@ -20,6 +20,7 @@ namespace shoal::quality {
 struct ModelShape {
   std::uint32_t layers = 4, hidden = 128, heads = 4;
   std::string tokenizer;  // folder of a byte-level BPE; empty: token ids are bytes
+  std::string device = "cpu";
   int threads = 1;
 };
 
@@ -81,6 +82,7 @@ struct EpochFigures {
 };
 
 struct RowFigures {
+  std::string device;  // that the stages computed on
   double held_out_before = 0;
   std::vector<EpochFigures> epochs;
   std::uint64_t delta_hits = 0, first_visits = 0, resends = 0, mismatches = 0;

@@ -35,6 +35,7 @@ Result<std::string> ReadBytes(const std::string& path, std::uint64_t bytes_min) 
 
 Result<BuiltModel> BuildModel(const ModelShape& spec) {
   BuiltModel model;
+  model.device = spec.device;
   std::uint32_t vocabulary = 256;
   if (!spec.tokenizer.empty()) {
     SHOAL_ASSIGN_OR_RETURN(model.tokenizer, dataset::LoadTokenizer(spec.tokenizer));
@@ -71,7 +72,7 @@ std::map<std::string, std::string> PartFiles(const model::StageModel& stage,
 Result<std::unique_ptr<model::StageModel>> NewStage(const BuiltModel& model,
                                                     model::StageOptions options,
                                                     const std::string& folder) {
-  options.device = "cpu";
+  options.device = model.device;
   SHOAL_ASSIGN_OR_RETURN(auto stage, model::NewTorchStage(model.spec, options));
   SHOAL_RETURN_IF_ERROR(stage->Load(PartFiles(*stage, folder, ".safetensors"), {}));
   return stage;

@@ -28,6 +28,7 @@ inline constexpr std::uint64_t kShakespeareBytes = 1115394;
 struct BuiltModel {
   model::ModelSpec spec;
   std::unique_ptr<dataset::Tokenizer> tokenizer;  // null: bytes
+  std::string device;
 };
 Result<BuiltModel> BuildModel(const ModelShape& spec);
 
@@ -42,7 +43,7 @@ Result<Text> ReadText(const std::string& path, std::uint64_t bytes_min, const Bu
 // Part names -> files of a folder with this ending.
 std::map<std::string, std::string> PartFiles(const model::StageModel& stage,
                                              const std::string& folder, const std::string& ending);
-// On the CPU, with the weights of `folder`.
+// On the model's device, with the weights of `folder`.
 Result<std::unique_ptr<model::StageModel>> NewStage(const BuiltModel& model,
                                                     model::StageOptions options,
                                                     const std::string& folder);

@@ -1,4 +1,5 @@
-// quality_run SPEC.json: one training of the quality bench; prints its figures as JSON.
+// quality_run SPEC.json [DEVICE]: one training of the quality bench on a device, the CPU if none is
+// named; prints its figures as JSON.
 // tests/quality/bench.py writes the specs.
 
 #include <cstdio>
@@ -36,8 +37,9 @@ json ShapeJson(const BoundaryShape& shape) {
           {"changeP90", shape.change_p90}};
 }
 
-Result<json> Base(const json& from) {
+Result<json> Base(const json& from, const std::string& device) {
   BaseSpec spec;
+  spec.model.device = device;
   ReadModel(from, &spec.model);
   Read(from, "wikitext", &spec.wikitext);
   Read(from, "wikitextValidation", &spec.wikitext_validation);
@@ -57,8 +59,9 @@ Result<json> Base(const json& from) {
               {"shakespeareLoss", figures.shakespeare_loss}};
 }
 
-Result<json> Row(const json& from) {
+Result<json> Row(const json& from, const std::string& device) {
   RowSpec spec;
+  spec.model.device = device;
   ReadModel(from, &spec.model);
   Read(from, "stages", &spec.stages);
   Read(from, "pipelines", &spec.pipelines);
@@ -77,7 +80,8 @@ Result<json> Row(const json& from) {
   Read(from, "freshMasks", &spec.fresh_masks);
   Read(from, "compute", &spec.compute);
   SHOAL_ASSIGN_OR_RETURN(const RowFigures figures, TrainRow(spec));
-  json out{{"heldOutBefore", figures.held_out_before},
+  json out{{"device", figures.device},
+           {"heldOutBefore", figures.held_out_before},
            {"deltaHits", figures.delta_hits},
            {"firstVisits", figures.first_visits},
            {"resends", figures.resends},
@@ -104,12 +108,12 @@ Result<json> Row(const json& from) {
   return out;
 }
 
-Result<json> Run(const std::string& path) {
+Result<json> Run(const std::string& path, const std::string& device) {
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 1 << 20));
   const json spec = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!spec.is_object()) return InvalidArgument(path + " is not a JSON object");
   try {
-    return spec.value("action", "") == "base" ? Base(spec) : Row(spec);
+    return spec.value("action", "") == "base" ? Base(spec, device) : Row(spec, device);
   } catch (const json::exception& error) {
     return InvalidArgument(path + ": " + error.what());
   }
@@ -119,11 +123,11 @@ Result<json> Run(const std::string& path) {
 }  // namespace shoal::quality
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: quality_run SPEC.json; see tests/quality/bench.py\n");
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: quality_run SPEC.json [DEVICE]; see tests/quality/bench.py\n");
     return 2;
   }
-  const auto figures = shoal::quality::Run(argv[1]);
+  const auto figures = shoal::quality::Run(argv[1], argc == 3 ? argv[2] : "cpu");
   if (!figures.ok()) {
     std::fprintf(stderr, "quality_run: %s\n", figures.status().ToString().c_str());
     return 1;

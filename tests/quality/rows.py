@@ -64,6 +64,13 @@ SETUPS[LARGE] = {"layers": 8, "hidden": 512, "heads": 8, "merges": 7936, "stages
                  "weights": "base", "rows": 320, "epochs": 4, "learningRate": 1e-4}
 LARGE_SCRATCH = f"{LARGE}, from scratch"
 SETUPS[LARGE_SCRATCH] = dict(SETUPS[LARGE], weights="init", learningRate=6e-4)
+LARGE_2, LARGE_4 = (f"{LARGE}, {count} pipelines" for count in (2, 4))
+SETUPS[LARGE_2] = dict(SETUPS[LARGE], pipelines=2, microBatches=4)
+SETUPS[LARGE_4] = dict(SETUPS[LARGE], pipelines=4, microBatches=4)
+# The shape of GPT-2 itself: 12 blocks of hidden 768 and the whole vocabulary, 163 M parameters
+# with the head apart.
+GPT2 = "GPT-2 of 163 M"
+SETUPS[GPT2] = dict(SETUPS[LARGE], layers=12, hidden=768, heads=12, merges=50000)
 
 
 class Row:
@@ -390,7 +397,7 @@ LOW_RANK_CHANGES_ROWS = [
     for options in LOW_RANK_CHANGES
 ]
 
-# fp32 is the same model however it is cut into stages, and pipelines share the samples of a step.
+# fp32 is the same model however it is cut into stages.
 QADAM = "qadam:bits=4"
 LARGE_ROWS = [
     fp32(LARGE, (1, 2, 3)),
@@ -403,15 +410,34 @@ LARGE_ROWS = [
     defaults(LARGE, name="defaults, 8 stages", more={"stages": 8}),
     Row(LARGE, "bf16 computation, fp32 boundaries", RAW, RAW, m="", more={"compute": "bf16"}),
     defaults(LARGE, name="bf16 computation, defaults", more={"compute": "bf16"}),
-    defaults(LARGE, name=f"2 pipelines, defaults and {QADAM}", replica=QADAM,
-             more={"pipelines": 2, "microBatches": 4}),
-    defaults(LARGE, name=f"4 pipelines, defaults and {QADAM}", replica=QADAM,
-             more={"pipelines": 4, "microBatches": 4}),
-    *(low_rank_changes(LARGE, options) for options in ("rank=16", "rank=32")),
+    *(low_rank_changes(LARGE, options) for options in ("rank=16", "rank=32", "rank=64")),
     fp32(LARGE_SCRATCH),
     defaults(LARGE_SCRATCH),
     direct(LARGE_SCRATCH, 2, 3),
 ]
 
+# Compressed between stages and between pipelines. The optimizers differ as well: each is shown
+# beside itself with fp32 between stages.
+LARGE_REPLICA_ROWS = [
+    row
+    for setup in (LARGE_2, LARGE_4)
+    for row in (fp32(setup), defaults(setup),
+                Row(setup, f"fp32, {QADAM}", RAW, RAW, m="", replica=QADAM),
+                Row(setup, "fp32, qadam:bits=32", RAW, RAW, m="", replica="qadam:bits=32"),
+                defaults(setup, name=f"defaults, {QADAM}", replica=QADAM))
+]
+
+GPT2_ROWS = [
+    fp32(GPT2, (1, 2, 3)),
+    defaults(GPT2, (1, 2, 3)),
+    frontier(GPT2, "dithered:step=1.5", "dithered 1.5", 1.0, (1, 2, 3), first="direct:bits=8",
+             first_backward=""),
+    direct(GPT2, 2, 3, (1, 2, 3)),
+    Row(GPT2, "bf16 computation, fp32 boundaries", RAW, RAW, m="", more={"compute": "bf16"}),
+    defaults(GPT2, name="bf16 computation, defaults", more={"compute": "bf16"}),
+    *(low_rank_changes(GPT2, options) for options in ("rank=16", "rank=32", "rank=64")),
+]
+
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + GUARDED + DROPOUT
-        + LOW_RANK + SHAPED_ROWS + FEWEST_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + REPLICA)
+        + LOW_RANK + SHAPED_ROWS + FEWEST_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + LARGE_REPLICA_ROWS
+        + GPT2_ROWS + REPLICA)

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/model/test_device.h"
+
 namespace shoal::model {
 namespace {
 
@@ -47,12 +49,14 @@ class Grid {
   double& At(std::int64_t row, std::int64_t head, std::int64_t token, std::int64_t i) {
     return values_[static_cast<std::size_t>(((row * heads_ + head) * tokens_ + token) * size_ + i)];
   }
-  at::Tensor Tensor() const {
+  at::Tensor Tensor(at::ScalarType dtype) const {
     std::vector<float> single(values_.begin(), values_.end());
-    return at::from_blob(single.data(), {kRows, heads_, tokens_, size_}, at::kFloat).clone();
+    return at::from_blob(single.data(), {kRows, heads_, tokens_, size_}, at::kFloat)
+        .clone()
+        .to(at::Device(TestDevice()), dtype);
   }
   double Difference(const at::Tensor& tensor) const {
-    const at::Tensor flat = tensor.contiguous();
+    const at::Tensor flat = tensor.to(at::kCPU, at::kFloat).contiguous();
     const float* value = flat.const_data_ptr<float>();
     double most = 0, largest = 0;
     for (const double wanted : values_) {
@@ -151,10 +155,17 @@ void Attend(const Case& c, double scale, std::int64_t row, std::int64_t head, st
   }
 }
 
-class AttentionCoreTest : public testing::TestWithParam<Case> {};
+// The largest differences of the result and the gradients, in parts of the largest value.
+struct Differences {
+  double out, dquery, dkey, dvalue;
+};
 
-TEST_P(AttentionCoreTest, IsItsDefinition) {
-  const Case& c = GetParam();
+class AttentionCoreTest : public testing::TestWithParam<Case> {
+ protected:
+  static Differences From(const Case& c, at::ScalarType dtype);
+};
+
+Differences AttentionCoreTest::From(const Case& c, at::ScalarType dtype) {
   std::mt19937 random(1);
   Grid q(c.heads, c, &random), k(c.key_heads, c, &random), v(c.key_heads, c, &random);
   Grid gradient(c.heads, c, &random);
@@ -166,7 +177,7 @@ TEST_P(AttentionCoreTest, IsItsDefinition) {
   spec.causal = c.causal;
   spec.window = c.window;
   spec.soft_cap = c.soft_cap;
-  spec.scale = 0.7;
+  spec.scale = c.size < 64 ? 0.7 : 0.1;
   Reference wanted{Grid(c.heads, c), Grid(c.heads, c), Grid(c.key_heads, c), Grid(c.key_heads, c)};
   for (std::int64_t row = 0; row < kRows; ++row) {
     std::vector<std::uint8_t> keep;
@@ -182,16 +193,34 @@ TEST_P(AttentionCoreTest, IsItsDefinition) {
     }
   }
   const AttentionCore core(spec, kLayer);
-  const BatchContext looked_at = c.segmented ? context.Of(context.segments[0]) : context;
-  EXPECT_EQ(core.Whole(looked_at, at::kCPU), c.whole);
+  if (TestDevice() == "cpu") {
+    const BatchContext looked_at = c.segmented ? context.Of(context.segments[0]) : context;
+    EXPECT_EQ(core.Operator(looked_at, q.Tensor(dtype)) == AttentionOperator::kCpu, c.whole);
+  }
   AttentionCore::Kept kept;
-  EXPECT_LT(wanted.out.Difference(core.Forward(context, q.Tensor(), k.Tensor(), v.Tensor(), &kept)),
-            1e-5);
-  const AttentionCore::Gradients got = core.Backward(context, gradient.Tensor(), &kept);
-  EXPECT_LT(wanted.dquery.Difference(got.query), 1e-5);
-  EXPECT_LT(wanted.dkey.Difference(got.key), 1e-5);
-  EXPECT_LT(wanted.dvalue.Difference(got.value), 1e-5);
+  const at::Tensor out =
+      core.Forward(context, q.Tensor(dtype), k.Tensor(dtype), v.Tensor(dtype), &kept);
+  const AttentionCore::Gradients got = core.Backward(context, gradient.Tensor(dtype), &kept);
   EXPECT_FALSE(kept.query.defined());
+  return {wanted.out.Difference(out), wanted.dquery.Difference(got.query),
+          wanted.dkey.Difference(got.key), wanted.dvalue.Difference(got.value)};
+}
+
+TEST_P(AttentionCoreTest, IsItsDefinition) {
+  const Differences found = From(GetParam(), at::kFloat);
+  EXPECT_LT(found.out, 1e-5);
+  EXPECT_LT(found.dquery, 1e-5);
+  EXPECT_LT(found.dkey, 1e-5);
+  EXPECT_LT(found.dvalue, 1e-5);
+}
+
+// Inputs, scores and results are rounded to 8 bits.
+TEST_P(AttentionCoreTest, IsItsDefinitionInBf16) {
+  const Differences found = From(GetParam(), at::kBFloat16);
+  EXPECT_LT(found.out, 2e-2);
+  EXPECT_LT(found.dquery, 2e-2);
+  EXPECT_LT(found.dkey, 2e-2);
+  EXPECT_LT(found.dvalue, 2e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -208,6 +237,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Dropout", 4, 2, 141, 3, true, 0, 0, 0.3, false},
                     Case{"BidirectionalDropout", 2, 2, 130, 3, false, 0, 0, 0.3, false},
                     Case{"All", 4, 1, 150, 3, true, 40, 2, 0.2, false},
+                    Case{"Heads64", 4, 2, 200, 64, true, 0, 0, 0, true},
+                    Case{"Heads128BothWays", 4, 4, 130, 128, false, 0, 0, 0, true},
+                    Case{"WindowOfHeads64", 4, 1, 300, 64, true, 100, 0, 0, false},
+                    Case{"SegmentsOfHeads64", 4, 2, 150, 64, true, 0, 0, 0, true, true},
+                    Case{"SegmentsWindowOfHeads64", 4, 2, 150, 64, true, 20, 0, 0, false, true},
                     Case{"Segments", 6, 2, 37, 5, true, 0, 0, 0, true, true},
                     Case{"SegmentsBothWays", 3, 3, 41, 8, false, 0, 0, 0, true, true},
                     // The first segment is shorter than the window.

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "model/families/open_model.h"
+#include "tests/unit/model/test_device.h"
 
 namespace shoal::model {
 namespace {
@@ -58,7 +59,7 @@ StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
                              StageOptions options) {
   const auto opened = OpenModel(directory);
   SHOAL_CHECK(opened.ok());
-  if (options.device == "auto") options.device = "cpu";
+  if (options.device == "auto") options.device = TestDevice();
   // Models this small only lose by threads, above all beside other tests.
   if (options.threads == 0) options.threads = 1;
   const std::uint32_t layers = opened->spec.layers();
