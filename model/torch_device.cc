@@ -45,17 +45,6 @@ CudaSupport FindCuda() {
 #endif
 }
 
-int CudaCapability([[maybe_unused]] int index) {
-#ifdef SHOAL_CUDA
-  int major = 0, minor = 0;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) == cudaSuccess &&
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) == cudaSuccess) {
-    return 10 * major + minor;
-  }
-#endif
-  return 0;
-}
-
 Result<TorchDevice> ChooseDevice(const std::string& text) {
   if (text == "cpu") return TorchDevice{"cpu", "cpu"};
   const int devices = CudaDevices();

@@ -23,9 +23,6 @@ struct CudaSupport {
 };
 CudaSupport FindCuda();
 
-// Of a CUDA device: 80 for 8.0; 0 if it is not known.
-int CudaCapability(int index);
-
 // Intra-op threads of the process; 0 leaves LibTorch's choice. Results are bit-identical only
 // between runs with the same number, because matrix products split by it.
 void SetTorchThreads(int threads);

@@ -1,9 +1,5 @@
 #include "model/blocks/attention_core.h"
 
-#include <ATen/ops/_efficient_attention_backward.h>
-#include <ATen/ops/_efficient_attention_forward.h>
-#include <ATen/ops/_flash_attention_backward.h>
-#include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/_softmax.h>
@@ -11,7 +7,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -21,8 +16,6 @@
 #include <tuple>
 #include <utility>
 
-#include "model/torch_device.h"
-
 namespace shoal::model {
 namespace {
 
@@ -31,59 +24,6 @@ at::Tensor Slice(const at::Tensor& tensor, const RowSegment& segment) {
   if (!tensor.defined()) return {};
   return tensor.narrow(0, segment.row, 1).narrow(2, segment.first, segment.tokens);
 }
-
-bool OnCuda(AttentionOperator by) {
-  return by == AttentionOperator::kFlash || by == AttentionOperator::kEfficient;
-}
-
-// Tokens of [rows, tokens, ...].
-at::Tensor Rows(const at::Tensor& tensor, const RowSegment& segment) {
-  return tensor.narrow(0, segment.row, 1).narrow(1, segment.first, segment.tokens);
-}
-
-// Runs of padding, in order; none where rows are whole.
-std::vector<RowSegment> Gaps(const BatchContext& context) {
-  std::vector<RowSegment> gaps;
-  if (context.segments.empty()) return gaps;
-  auto next = context.segments.begin();
-  for (std::int64_t row = 0; row < context.rows; ++row) {
-    std::int64_t done = 0;
-    for (; next != context.segments.end() && next->row == row; ++next) {
-      if (next->first > done) gaps.push_back({row, done, next->first - done});
-      done = next->first + next->tokens;
-    }
-    if (done < context.tokens) gaps.push_back({row, done, context.tokens - done});
-  }
-  return gaps;
-}
-
-// Of all segments and of padding, whose results are thrown away, counted over all rows: 0, ...
-std::vector<std::int32_t> SegmentEnds(const BatchContext& context) {
-  std::vector<std::int32_t> ends = {0};
-  const auto add = [&](const std::vector<RowSegment>& segments) {
-    for (const RowSegment& segment : segments) {
-      ends.push_back(
-          static_cast<std::int32_t>(segment.row * context.tokens + segment.first + segment.tokens));
-    }
-  };
-  add(context.segments);
-  add(Gaps(context));
-  std::sort(ends.begin(), ends.end());
-  return ends;
-}
-
-// Keys before a query that it sees, and behind it; nothing: all.
-std::optional<std::int64_t> WindowLeft(const AttentionSpec& spec) {
-  if (spec.window == 0) return std::nullopt;
-  return spec.window - 1;
-}
-std::optional<std::int64_t> WindowRight(const AttentionSpec& spec) {
-  if (spec.causal) return 0;
-  return std::nullopt;
-}
-
-// The operator's numbers: 0 for all keys, 1 for those up to the query.
-std::int64_t EfficientMask(const AttentionSpec& spec) { return spec.causal ? 1 : 0; }
 
 }  // namespace
 
@@ -100,17 +40,9 @@ struct AttentionCore::Piece {
 AttentionCore::AttentionCore(const AttentionSpec& spec, std::uint32_t layer)
     : spec_(spec), layer_(layer) {}
 
-AttentionOperator AttentionCore::Operator(const BatchContext& context,
-                                          const at::Tensor& query) const {
-  if (context.dropout > 0 || spec_.soft_cap > 0) return AttentionOperator::kPieces;
+bool AttentionCore::Whole(const BatchContext& context, const at::Device& device) const {
   const bool sees_all = spec_.window == 0 || spec_.window >= context.tokens;
-  if (query.is_cpu()) return sees_all ? AttentionOperator::kCpu : AttentionOperator::kPieces;
-  // The flash kernels are for halves, sizes of heads in eights up to 256, and Ampere upwards.
-  const bool half = query.scalar_type() == at::kBFloat16 || query.scalar_type() == at::kHalf;
-  const bool fits = query.size(3) % 8 == 0 && query.size(3) <= 256;
-  if (half && fits && CudaCapability(query.get_device()) >= 80) return AttentionOperator::kFlash;
-  const bool aligned = query.size(3) % 8 == 0;
-  return sees_all && aligned ? AttentionOperator::kEfficient : AttentionOperator::kPieces;
+  return device.is_cpu() && context.dropout <= 0 && spec_.soft_cap == 0 && sees_all;
 }
 
 // LibTorch's operator wants keys and values for every head.
@@ -122,40 +54,31 @@ at::Tensor AttentionCore::Spread(const at::Tensor& shared) const {
       .reshape({shared.size(0), spec_.heads, shared.size(2), shared.size(3)});
 }
 
-// The sum over the heads that share.
-at::Tensor AttentionCore::Gather(const at::Tensor& spread) const {
-  if (spec_.heads == spec_.key_heads) return spread;
-  const std::int64_t each = spec_.heads / spec_.key_heads;
-  return spread.reshape({spread.size(0), spec_.key_heads, each, spread.size(2), spread.size(3)})
-      .sum(2);
-}
-
 at::Tensor AttentionCore::Forward(const BatchContext& context, const at::Tensor& query,
                                   const at::Tensor& key, const at::Tensor& value,
                                   Kept* kept) const {
-  *kept = {query, key, value, {}, {}, {}, {}};
-  const AttentionOperator by = Operator(context, query);
-  if (OnCuda(by)) return CudaForward(context, by, kept);
+  *kept = {query, key, value, {}, {}, {}};
+  if (const auto by = ChooseFused(spec_, context, query)) {
+    return FusedForward(spec_, context, *by, {query, key, value}, &kept->fused);
+  }
   return context.segments.empty() ? WholeForward(context, kept) : SegmentsForward(context, kept);
 }
 
 AttentionCore::Gradients AttentionCore::Backward(const BatchContext& context,
                                                  const at::Tensor& gradient, Kept* kept) const {
   const Kept taken = std::exchange(*kept, {});
-  const AttentionOperator by = Operator(context, taken.query);
-  if (OnCuda(by)) return CudaBackward(context, by, gradient, taken);
+  if (const auto by = ChooseFused(spec_, context, taken.query)) {
+    const FusedInputs inputs = {taken.query, taken.key, taken.value};
+    auto [query, key, value] = FusedBackward(spec_, context, *by, inputs, gradient, taken.fused);
+    return {query, key, value};
+  }
   return context.segments.empty() ? WholeBackward(context, gradient, taken)
                                   : SegmentsBackward(context, gradient, taken);
 }
 
 AttentionCore::Kept AttentionCore::PartOf(const Kept& kept, const RowSegment& segment) {
-  return {Slice(kept.query, segment),
-          Slice(kept.key, segment),
-          Slice(kept.value, segment),
-          Slice(kept.output, segment),
-          Slice(kept.log_sums, segment),
-          {},
-          {}};
+  return {Slice(kept.query, segment),  Slice(kept.key, segment),      Slice(kept.value, segment),
+          Slice(kept.output, segment), Slice(kept.log_sums, segment), {}};
 }
 
 at::Tensor AttentionCore::SegmentsForward(const BatchContext& context, Kept* kept) const {
@@ -195,9 +118,7 @@ AttentionCore::Gradients AttentionCore::SegmentsBackward(const BatchContext& con
 }
 
 at::Tensor AttentionCore::WholeForward(const BatchContext& context, Kept* kept) const {
-  const AttentionOperator by = Operator(context, kept->query);
-  if (OnCuda(by)) return CudaForward(context, by, kept);
-  if (by == AttentionOperator::kPieces) return PieceForward(context, *kept);
+  if (!Whole(context, kept->query.device())) return PieceForward(context, *kept);
   std::tie(kept->output, kept->log_sums) = at::_scaled_dot_product_flash_attention_for_cpu(
       kept->query, Spread(kept->key), Spread(kept->value), 0, spec_.causal, std::nullopt,
       spec_.scale);
@@ -207,98 +128,17 @@ at::Tensor AttentionCore::WholeForward(const BatchContext& context, Kept* kept) 
 AttentionCore::Gradients AttentionCore::WholeBackward(const BatchContext& context,
                                                       const at::Tensor& gradient,
                                                       const Kept& kept) const {
-  if (Operator(context, kept.query) == AttentionOperator::kPieces) {
-    return PieceBackward(context, gradient, kept);
-  }
+  if (!Whole(context, kept.query.device())) return PieceBackward(context, gradient, kept);
   auto [dquery, dkey, dvalue] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       gradient, kept.query, Spread(kept.key), Spread(kept.value), kept.output, kept.log_sums, 0,
       spec_.causal, std::nullopt, spec_.scale);
-  return {dquery, Gather(dkey), Gather(dvalue)};
-}
-
-// What CUDA's operators take: tokens before heads, and where segments end.
-struct AttentionCore::Laid {
-  at::Tensor query, key, value;
-  std::optional<at::Tensor> ends;  // int32, from 0 on; none: rows are whole
-  std::int64_t longest = 0;        // tokens of a segment
-
-  at::Tensor ends_or_none() const { return ends.value_or(at::Tensor()); }
-};
-
-AttentionCore::Laid AttentionCore::LayOut(const BatchContext& context, AttentionOperator by,
-                                          const Kept& kept) const {
-  const bool flash = by == AttentionOperator::kFlash;
-  Laid laid;
-  laid.longest = context.tokens;
-  if (!context.segments.empty()) {
-    const std::vector<std::int32_t> ends = SegmentEnds(context);
-    laid.longest = 0;
-    for (std::size_t i = 1; i < ends.size(); ++i) {
-      laid.longest = std::max<std::int64_t>(laid.longest, ends[i] - ends[i - 1]);
-    }
-    laid.ends = at::tensor(ends, at::kInt).to(kept.query.device());
-  }
-  const auto lay = [&](const at::Tensor& heads) {
-    const at::Tensor tokens_first = heads.transpose(1, 2);
-    if (!laid.ends) return tokens_first;
-    const at::Tensor flat =
-        tokens_first.reshape({context.tokens_in_all(), heads.size(1), heads.size(3)});
-    return flash ? flat : flat.unsqueeze(0);
+  if (spec_.heads == spec_.key_heads) return {dquery, dkey, dvalue};
+  const auto gather = [&](const at::Tensor& spread) {
+    return spread
+        .view({context.rows, spec_.key_heads, spec_.heads / spec_.key_heads, context.tokens, -1})
+        .sum(2);
   };
-  laid.query = lay(kept.query);
-  laid.key = lay(flash ? kept.key : Spread(kept.key));
-  laid.value = lay(flash ? kept.value : Spread(kept.value));
-  return laid;
-}
-
-at::Tensor AttentionCore::CudaForward(const BatchContext& context, AttentionOperator by,
-                                      Kept* kept) const {
-  const Laid laid = LayOut(context, by, *kept);
-  if (by == AttentionOperator::kFlash) {
-    std::tie(kept->output, kept->log_sums, kept->seed, kept->offset, std::ignore) =
-        at::_flash_attention_forward(laid.query, laid.key, laid.value, laid.ends, laid.ends,
-                                     laid.longest, laid.longest, 0, spec_.causal, false,
-                                     std::optional<double>(spec_.scale), WindowLeft(spec_),
-                                     WindowRight(spec_));
-  } else {
-    std::tie(kept->output, kept->log_sums, kept->seed, kept->offset, std::ignore, std::ignore) =
-        at::_efficient_attention_forward(laid.query, laid.key, laid.value, std::nullopt, laid.ends,
-                                         laid.ends, laid.longest, laid.longest, 0,
-                                         EfficientMask(spec_), true, spec_.scale);
-  }
-  const at::Tensor output = kept->output.view({context.rows, context.tokens, spec_.heads, -1});
-  for (const RowSegment& gap : Gaps(context)) Rows(output, gap).zero_();
-  return output.transpose(1, 2);
-}
-
-AttentionCore::Gradients AttentionCore::CudaBackward(const BatchContext& context,
-                                                     AttentionOperator by,
-                                                     const at::Tensor& gradient,
-                                                     const Kept& kept) const {
-  const Laid laid = LayOut(context, by, kept);
-  const at::Tensor given = gradient.transpose(1, 2).reshape(kept.output.sizes());
-  at::Tensor dquery, dkey, dvalue;
-  if (by == AttentionOperator::kFlash) {
-    std::tie(dquery, dkey, dvalue) = at::_flash_attention_backward(
-        given, laid.query, laid.key, laid.value, kept.output, kept.log_sums, laid.ends_or_none(),
-        laid.ends_or_none(), laid.longest, laid.longest, 0, spec_.causal, kept.seed, kept.offset,
-        spec_.scale, WindowLeft(spec_), WindowRight(spec_));
-  } else {
-    std::tie(dquery, dkey, dvalue, std::ignore) = at::_efficient_attention_backward(
-        given, laid.query, laid.key, laid.value, std::nullopt, kept.output, laid.ends, laid.ends,
-        laid.longest, laid.longest, kept.log_sums, 0, kept.seed, kept.offset, EfficientMask(spec_),
-        false, spec_.scale);
-  }
-  const std::vector<RowSegment> gaps = Gaps(context);
-  const auto back = [&](const at::Tensor& laid_out) {
-    const std::int64_t heads = laid_out.size(-2);
-    const at::Tensor rows = laid_out.view({context.rows, context.tokens, heads, -1});
-    for (const RowSegment& gap : gaps) Rows(rows, gap).zero_();
-    return rows.transpose(1, 2);
-  };
-  const bool spread = by == AttentionOperator::kEfficient;
-  return {back(dquery), spread ? Gather(back(dkey)) : back(dkey),
-          spread ? Gather(back(dvalue)) : back(dvalue)};
+  return {dquery, gather(dkey), gather(dvalue)};
 }
 
 AttentionCore::Piece AttentionCore::ScoresOf(const BatchContext& context, const Kept& kept,

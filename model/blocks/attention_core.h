@@ -9,20 +9,12 @@
 #ifndef SHOAL_MODEL_BLOCKS_ATTENTION_CORE_H_
 #define SHOAL_MODEL_BLOCKS_ATTENTION_CORE_H_
 
-#include <optional>
-
 #include "model/blocks/dropout_mask.h"
+#include "model/blocks/fused_attention.h"
 #include "model/blocks/parameter.h"
 #include "model/families/model_spec.h"
 
 namespace shoal::model {
-
-enum class AttentionOperator {
-  kPieces,     // ours
-  kCpu,        // LibTorch's on the CPU
-  kFlash,      // on CUDA, of half precision
-  kEfficient,  // on CUDA, of any precision; every head has keys of its own
-};
 
 class AttentionCore {
  public:
@@ -31,8 +23,8 @@ class AttentionCore {
 
   struct Kept {
     at::Tensor query, key, value;  // as given
-    at::Tensor output, log_sums;   // of LibTorch's operator, as it lays them out
-    at::Tensor seed, offset;       // of CUDA's, which want them back
+    at::Tensor output, log_sums;   // of LibTorch's operator on the CPU
+    FusedKept fused;               // of those on CUDA
   };
   struct Gradients {
     at::Tensor query, key, value;
@@ -47,20 +39,15 @@ class AttentionCore {
   // From the gradient of the result. Lets go of what was kept.
   Gradients Backward(const BatchContext& context, const at::Tensor& gradient, Kept* kept) const;
 
-  // What does it for values of that kind. On the CPU of segments: for one of them alone.
-  AttentionOperator Operator(const BatchContext& context, const at::Tensor& query) const;
+  // Whether LibTorch's operator on the CPU does it, for rows that are one segment each.
+  bool Whole(const BatchContext& context, const at::Device& device) const;
 
  private:
   struct Piece;
-  struct Laid;
   static Kept PartOf(const Kept& kept, const RowSegment& segment);
   at::Tensor SegmentsForward(const BatchContext& context, Kept* kept) const;
   Gradients SegmentsBackward(const BatchContext& context, const at::Tensor& gradient,
                              const Kept& kept) const;
-  Laid LayOut(const BatchContext& context, AttentionOperator by, const Kept& kept) const;
-  at::Tensor CudaForward(const BatchContext& context, AttentionOperator by, Kept* kept) const;
-  Gradients CudaBackward(const BatchContext& context, AttentionOperator by,
-                         const at::Tensor& gradient, const Kept& kept) const;
   at::Tensor WholeForward(const BatchContext& context, Kept* kept) const;
   Gradients WholeBackward(const BatchContext& context, const at::Tensor& gradient,
                           const Kept& kept) const;
@@ -69,7 +56,6 @@ class AttentionCore {
                           const Kept& kept) const;
   Piece ScoresOf(const BatchContext& context, const Kept& kept, std::int64_t first) const;
   at::Tensor Spread(const at::Tensor& shared) const;
-  at::Tensor Gather(const at::Tensor& spread) const;
 
   AttentionSpec spec_;
   std::uint32_t layer_;

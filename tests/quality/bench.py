@@ -130,8 +130,12 @@ class Data:
             raise RuntimeError(f"{error}; GPT-2's BPE is needed below SHOAL_SHARED_DATA") from error
         kept = {name: number for name, number in ids.items() if number < 256 + merges}
         target.mkdir(parents=True, exist_ok=True)
-        (target / "vocab.json").write_text(json.dumps(kept), "utf-8")
-        (target / "merges.txt").write_text("\n".join(lines[:1 + merges]) + "\n", "utf-8")
+        for name, text in (("vocab.json", json.dumps(kept)),
+                           ("merges.txt", "\n".join(lines[:1 + merges]) + "\n")):
+            # Trainings read it while others ask for it.
+            part = target / f"{name}.{os.getpid()}.part"
+            part.write_text(text, "utf-8")
+            os.replace(part, target / name)
         return str(target)
 
 
@@ -180,8 +184,9 @@ class Bench:
         path = self.cache / "specs" / f"{name}.json"
         path.write_text(json.dumps(spec, indent=1))
         with open(self.cache / "specs" / f"{name}.log", "w", encoding="utf-8") as log:
-            done = subprocess.run([self.args.binary, str(path), self.args.device], stdout=subprocess.PIPE,
-                                  stderr=log, env={**os.environ, **KEEP_MEMORY}, check=False)
+            done = subprocess.run([self.args.binary, str(path), self.args.device],
+                                  stdout=subprocess.PIPE, stderr=log,
+                                  env={**os.environ, **KEEP_MEMORY}, check=False)
         if done.returncode != 0:
             lines = (self.cache / "specs" / f"{name}.log").read_text().strip().splitlines()
             raise RuntimeError(f"{label}: {lines[-1] if lines else 'no message'}")

@@ -80,12 +80,9 @@ Result<json> Row(const json& from, const std::string& device) {
   Read(from, "freshMasks", &spec.fresh_masks);
   Read(from, "compute", &spec.compute);
   SHOAL_ASSIGN_OR_RETURN(const RowFigures figures, TrainRow(spec));
-  json out{{"device", figures.device},
-           {"heldOutBefore", figures.held_out_before},
-           {"deltaHits", figures.delta_hits},
-           {"firstVisits", figures.first_visits},
-           {"resends", figures.resends},
-           {"mismatches", figures.mismatches}};
+  json out{{"device", figures.device},        {"heldOutBefore", figures.held_out_before},
+           {"deltaHits", figures.delta_hits}, {"firstVisits", figures.first_visits},
+           {"resends", figures.resends},      {"mismatches", figures.mismatches}};
   for (const EpochFigures& epoch : figures.epochs) {
     out["trainLoss"].push_back(epoch.train_loss);
     out["heldOutLoss"].push_back(epoch.held_out_loss);

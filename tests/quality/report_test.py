@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import tempfile
 import unittest
@@ -243,6 +244,23 @@ class KeptRowsTest(unittest.TestCase):
             self.assertRegex(page, r"\n- [^:]*4 pipelines[^:]*: all\n")
 
 
+class DataTest(unittest.TestCase):
+    def test_a_tokenizer_stays_whole_while_it_is_written_again(self):
+        """A training read merges.txt while another one asked for the same tokenizer."""
+        with tempfile.TemporaryDirectory() as folder:
+            data = bench.Data.__new__(bench.Data)
+            data.cache = data.packed_bpe = Path(folder)
+            (Path(folder) / "vocab.bpe").write_text("#version\na b\nc d\n")
+            (Path(folder) / "encoder.json").write_text(json.dumps({"a": 0, "ab": 256, "cd": 257}))
+            target = Path(data.tokenizer(2))
+            with (target / "merges.txt").open() as read:
+                data.tokenizer(2)
+                self.assertEqual(read.read(), "#version\na b\nc d\n")
+                self.assertNotEqual((target / "merges.txt").stat().st_ino,
+                                    os.fstat(read.fileno()).st_ino)
+            self.assertEqual(sorted(p.name for p in target.iterdir()), ["merges.txt", "vocab.json"])
+
+
 class ReportTest(unittest.TestCase):
     def test_the_page_names_the_limits_that_are_missed(self):
         found = [Check("a: b, training loss", 0.4, 0.5), Check("c: d, bits", 5.46, 5.3, unit="")]
@@ -259,9 +277,20 @@ class ReportTest(unittest.TestCase):
             page = (Path(folder) / "README.md").read_text()
         self.assertIn("Over the median, largest channel: 46/63; token: 2.8/2.8.", page)
         self.assertIn("median: 0.009/0.009; 90th percentile: 0.018/0.018.", page)
-        self.assertIn("row | train | held out | bits, run | last", page)
+        self.assertIn("row|train|held out|bits, run|last", page)
         # 8 bits of (4000 + 375 + 4000 + 375 + 16) bytes for 2,000 values; then of 750 for 1,000.
-        self.assertIn("defaults of a run | +20.00 | +0.00 | 35.06 | 6.00", page)
+        self.assertIn("defaults of a run|+20.00|+0.00|35.06|6.00", page)
+
+    def test_the_page_names_the_gpu_that_rows_were_computed_on(self):
+        found = shaped_results()
+        for runs in found.runs.values():
+            for run in runs.values():
+                run["device"] = "cuda:0 GPU X"
+        with tempfile.TemporaryDirectory() as folder:
+            report.write_docs(Path(folder), found, [], {"cpu": "x", "system": "Linux"})
+            page = (Path(folder) / "README.md").read_text()
+        self.assertIn("**Machine.** cuda:0 GPU X; one thread a row. On a GPU: 4 stages, outliers.",
+                      page)
 
     def test_methods_of_pipelines_have_columns_of_their_own(self):
         text = report.table(replica_results())

@@ -195,7 +195,7 @@ Differences AttentionCoreTest::From(const Case& c, at::ScalarType dtype) {
   const AttentionCore core(spec, kLayer);
   if (TestDevice() == "cpu") {
     const BatchContext looked_at = c.segmented ? context.Of(context.segments[0]) : context;
-    EXPECT_EQ(core.Operator(looked_at, q.Tensor(dtype)) == AttentionOperator::kCpu, c.whole);
+    EXPECT_EQ(core.Whole(looked_at, at::kCPU), c.whole);
   }
   AttentionCore::Kept kept;
   const at::Tensor out =
