@@ -13,54 +13,13 @@
 #include <utility>
 
 #include "common/checksum.h"
+#include "model/file_tensors.h"
 
 namespace shoal::model {
 namespace {
 
 // Values one thread handles at a time; fixed, so that sums do not depend on the thread count.
 constexpr std::size_t kBlockValues = std::size_t{1} << 16;
-
-std::size_t ValueCount(const std::vector<std::int64_t>& shape) {
-  std::size_t count = 1;
-  for (std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  return count;
-}
-
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
-// The parts a stage hosts, out of all parts of the model.
-std::vector<std::string> PartsOf(const ModelSpec& spec, const StageRange& range) {
-  const std::vector<std::string> all = spec.PartNames();
-  SHOAL_CHECK(all.size() == std::size_t{spec.layers()} + 2);
-  std::vector<std::string> parts;
-  if (range.first_layer == 0) parts.push_back(all.front());
-  parts.insert(parts.end(), all.begin() + 1 + range.first_layer,
-               all.begin() + 1 + range.last_layer);
-  if (range.last_layer == spec.layers()) parts.push_back(all.back());
-  return parts;
-}
-
-at::ScalarType ScalarTypeOf(storage::DType dtype) {
-  switch (dtype) {
-    case storage::DType::kF16: return at::kHalf;
-    case storage::DType::kBF16: return at::kBFloat16;
-    default: return at::kFloat;
-  }
-}
-
-// A file's tensor as a flat torch tensor; copies, because file bytes may be unaligned.
-at::Tensor ToTensor(const storage::TensorView& view, std::size_t count) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(count)}, ScalarTypeOf(view.dtype));
-  SHOAL_CHECK(tensor.nbytes() == view.data.size());
-  if (!view.data.empty()) std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());
-  return tensor;
-}
 
 std::span<const float> Floats(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
@@ -173,7 +132,7 @@ FlatParameters::FlatParameters(const ModelSpec& spec, const StageRange& range,
       held_(held),
       alone_(spec.embedding.tokens.weight),
       tensors_(std::make_unique<Tensors>()) {
-  for (const std::string& part : PartsOf(spec, range)) AddPart(spec, part);
+  for (const std::string& part : StageParts(spec, range)) AddPart(spec, part);
   if (held == ZeroMode::kZero3) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
       MakeBlock(units_[unit].first, units_[unit].values);
@@ -271,7 +230,7 @@ bool FlatParameters::Holds(StateVector which, std::size_t first, std::size_t cou
 
 void FlatParameters::AddPart(const ModelSpec& spec, const std::string& part) {
   StagePart added{part, {}};
-  for (const auto& [name, tensor] : spec.PartTensors(part)) {
+  for (const auto& [name, tensor] : spec.TrainedTensors(part)) {
     const std::vector<std::int64_t>& shape = tensor.shape;
     const auto is_it = [&wanted = name](const ParameterEntry& entry) {
       return entry.name == wanted;
@@ -282,7 +241,7 @@ void FlatParameters::AddPart(const ModelSpec& spec, const std::string& part) {
       continue;
     }
     added.entries.push_back(entries_.size());
-    const std::size_t count = ValueCount(shape);
+    const std::size_t count = ValuesOf(tensor);
     entries_.push_back({name, shape, size_, count, shape.size() >= 2});
     if (held_ == ZeroMode::kZero3) AddToUnits(part, entries_.back());
     size_ += count;
@@ -398,37 +357,11 @@ void FlatParameters::ZeroOptimizer() {
   tensors_->exp_avg_sq.zero_();
 }
 
-Status FlatParameters::CheckTensor(const storage::TensorMap& tensors, const std::string& name,
-                                   const ParameterEntry& entry, bool only_fp32) const {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) {
-    return InvalidArgument("tensor " + name + " is missing; fetch or export the part again");
-  }
-  const storage::TensorView& view = found->second;
-  if (view.shape != entry.shape) {
-    return InvalidArgument("tensor " + name + " has shape " + ShapeText(view.shape) +
-                           ", config.json wants " + ShapeText(entry.shape));
-  }
-  const bool known =
-      view.dtype == storage::DType::kF32 ||
-      (!only_fp32 && (view.dtype == storage::DType::kF16 || view.dtype == storage::DType::kBF16));
-  if (!known) {
-    return InvalidArgument("tensor " + name + " has dtype " +
-                           std::string(storage::DTypeName(view.dtype)) + ", wanted " +
-                           (only_fp32 ? "F32" : "F32, F16 or BF16"));
-  }
-  if (view.data.size() != entry.size * storage::DTypeBytes(view.dtype)) {
-    return InvalidArgument("tensor " + name + " has " + std::to_string(view.data.size()) +
-                           " bytes, its shape needs " +
-                           std::to_string(entry.size * storage::DTypeBytes(view.dtype)));
-  }
-  return Status::Ok();
-}
-
 Status FlatParameters::CheckPart(const StagePart& part, const storage::TensorMap& tensors) const {
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
-    SHOAL_RETURN_IF_ERROR(CheckTensor(tensors, entry.name, entry, false).WithContext(part.name));
+    SHOAL_RETURN_IF_ERROR(
+        CheckFileTensor(tensors, entry.name, entry.shape, false).WithContext(part.name));
   }
   return Status::Ok();
 }
@@ -436,8 +369,7 @@ Status FlatParameters::CheckPart(const StagePart& part, const storage::TensorMap
 void FlatParameters::LoadPart(const StagePart& part, const storage::TensorMap& tensors) {
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
-    Tensors::Part(tensors_->whole().values, entry)
-        .copy_(ToTensor(tensors.at(entry.name), entry.size));
+    Tensors::Part(tensors_->whole().values, entry).copy_(ToTensor(tensors.at(entry.name)));
   }
 }
 
@@ -446,8 +378,9 @@ Status FlatParameters::CheckOptimizerPart(const StagePart& part,
   for (std::size_t index : part.entries) {
     const ParameterEntry& entry = entries_[index];
     for (std::string_view suffix : kMomentSuffixes) {
-      SHOAL_RETURN_IF_ERROR(CheckTensor(tensors, entry.name + std::string(suffix), entry, true)
-                                .WithContext(part.name + " optimizer state"));
+      SHOAL_RETURN_IF_ERROR(
+          CheckFileTensor(tensors, entry.name + std::string(suffix), entry.shape, true)
+              .WithContext(part.name + " optimizer state"));
     }
   }
   return Status::Ok();
@@ -459,7 +392,7 @@ void FlatParameters::LoadOptimizerPart(const StagePart& part, const storage::Ten
     const ParameterEntry& entry = entries_[index];
     for (std::size_t i = 0; i < moments.size(); ++i) {
       const std::string name = entry.name + std::string(kMomentSuffixes[i]);
-      Tensors::Part(moments[i], entry).copy_(ToTensor(tensors.at(name), entry.size));
+      Tensors::Part(moments[i], entry).copy_(ToTensor(tensors.at(name)));
     }
   }
 }

@@ -107,8 +107,6 @@ class FlatParameters {
   void AddToUnits(const std::string& part, const ParameterEntry& entry);
   void MakeBlock(std::size_t first, std::size_t values);
   const ParameterEntry& Entry(const std::string& name) const;
-  Status CheckTensor(const storage::TensorMap& tensors, const std::string& name,
-                     const ParameterEntry& entry, bool only_fp32) const;
 
   std::vector<ParameterEntry> entries_;
   std::vector<StagePart> parts_;

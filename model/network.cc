@@ -97,12 +97,13 @@ struct Network::Kept {
 };
 
 Network::Network(const ModelSpec& spec, const StageOptions& options,
-                 const FlatParameters& parameters)
+                 const FlatParameters& parameters, const FrozenParameters& frozen)
     : hidden_(spec.hidden),
       options_(options),
       device_(parameters.device()),
       blocks_(std::make_unique<Blocks>()) {
   const FindParameter find = [&](const std::string& name) {
+    if (frozen.Has(name)) return frozen.Find(name);
     return Parameter{parameters.Value(name), parameters.ComputeValue(name),
                      parameters.Gradient(name)};
   };
@@ -126,6 +127,7 @@ std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, boo
   auto kept = std::make_shared<Kept>();
   kept->context = {micro_batch.rows, micro_batch.tokens, micro_batch.samples,
                    training ? options_.dropout : 0, MaskSeed(options_, micro_batch.id)};
+  kept->context.training = training;
   SetSegments(micro_batch.segments, device_, &kept->context);
   if (blocks_->embedding) {
     kept->token_ids = ToDevice(micro_batch.token_ids, device_);
@@ -222,7 +224,7 @@ void Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
 void Network::BackwardWeights(Kept* kept, std::size_t part) const {
   if (blocks_->last() && part == 0) {
     if (blocks_->head) blocks_->head->BackwardWeights(kept->head);
-    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->classifier);
+    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->context, kept->classifier);
     kept->head = {};
     kept->classifier = {};
     return;
@@ -230,7 +232,7 @@ void Network::BackwardWeights(Kept* kept, std::size_t part) const {
   const std::size_t below = part - (blocks_->last() ? 1U : 0U);
   if (below < blocks_->layers.size()) {
     const std::size_t layer = blocks_->layers.size() - 1 - below;
-    blocks_->layers[layer].BackwardWeights(kept->layers[layer]);
+    blocks_->layers[layer].BackwardWeights(kept->context, kept->layers[layer]);
     kept->layers[layer] = {};
     return;
   }

@@ -12,6 +12,7 @@
 
 #include "model/families/model_spec.h"
 #include "model/flat_parameters.h"
+#include "model/frozen_parameters.h"
 #include "model/stage_model.h"
 
 namespace at {
@@ -25,7 +26,8 @@ class Network {
   // Opaque: one micro-batch, its inputs on the device and what backward needs.
   struct Kept;
 
-  Network(const ModelSpec& spec, const StageOptions& options, const FlatParameters& parameters);
+  Network(const ModelSpec& spec, const StageOptions& options, const FlatParameters& parameters,
+          const FrozenParameters& frozen);
   ~Network();
 
   // Copies the inputs to the device. `training`: dropout on.

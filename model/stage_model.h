@@ -90,7 +90,7 @@ struct StepLoss {
   std::uint64_t labels = 0;  // of a classifier: rows that have one
 };
 
-// A tensor's place in the stage's flat fp32 vectors: weights, gradients and moments alike.
+// A trained tensor's place in the stage's flat fp32 vectors: weights, gradients and moments alike.
 struct TensorLayout {
   std::string name;
   std::size_t offset = 0;  // in values
@@ -206,13 +206,22 @@ class StageModel {
   // to <folder>/<part>.optimizer.safetensors. Bit-exact: a load continues the run identically. The
   // same files whatever the stage holds; moments that it does not hold must have been written.
   virtual Status Save(const std::string& folder) = 0;
-  // Loads weights, and optimizer state where `optimizer_files` has the part. Keys: part names.
+  // Loads trained weights, and optimizer state where `optimizer_files` has the part. Keys: part
+  // names.
   virtual Status Load(const std::map<std::string, std::string>& weight_files,
                       const std::map<std::string, std::string>& optimizer_files) = 0;
+  // With adapters: loads what training leaves as it is. Keys: all parts of the stage; before the
+  // first micro-batch.
+  virtual Status LoadBase(const std::map<std::string, std::string>& files) {
+    static_cast<void>(files);
+    return Status::Ok();
+  }
   // Loads the stage's own weights straight from a model directory; optimizer state becomes zero.
+  // Adapters are drawn from StageOptions::seed.
   virtual Status LoadDirectory(const storage::ModelDirectory& directory) = 0;
 
-  // Parts of the stage in order, and bytes of the state that it holds: weights, gradients, moments.
+  // Parts of the stage in order, and bytes of the state that it holds: weights, trained or not,
+  // gradients, moments.
   virtual std::vector<std::string> parts() const = 0;
   virtual std::uint64_t StateBytes() const = 0;
   // Most bytes that one kept micro-batch costs, for the bound on micro-batches in flight.

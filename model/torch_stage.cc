@@ -8,7 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "model/families/trained_part.h"
 #include "model/flat_parameters.h"
+#include "model/frozen_parameters.h"
 #include "model/micro_batch_check.h"
 #include "model/network.h"
 #include "model/stage_memory.h"
@@ -29,7 +31,8 @@ class TorchStage final : public StageModel {
         options_(options),
         device_name_(device.name),
         parameters_(spec, options.range, device.id, options.compute == "bf16", options.held),
-        network_(spec, options, parameters_) {
+        frozen_(spec, options.range, device.id, options.compute == "bf16"),
+        network_(spec, options, parameters_, frozen_) {
     for (const ParameterEntry& entry : parameters_.entries()) {
       layout_.push_back(
           {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
@@ -86,10 +89,11 @@ class TorchStage final : public StageModel {
   Status Save(const std::string& folder) override;
   Status Load(const std::map<std::string, std::string>& weight_files,
               const std::map<std::string, std::string>& optimizer_files) override;
+  Status LoadBase(const std::map<std::string, std::string>& files) override;
   Status LoadDirectory(const storage::ModelDirectory& directory) override;
 
   std::vector<std::string> parts() const override;
-  std::uint64_t StateBytes() const override { return parameters_.bytes(); }
+  std::uint64_t StateBytes() const override { return parameters_.bytes() + frozen_.bytes(); }
   std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const override {
     return model::PendingBytes(spec_, options_, {rows, tokens});
   }
@@ -134,6 +138,7 @@ class TorchStage final : public StageModel {
   const std::string device_name_;
   FlatParameters parameters_;
   std::unique_ptr<StateFiles> files_;  // of the moments; null: they are held
+  FrozenParameters frozen_;            // nothing without adapters
   Network network_;
   std::vector<TensorLayout> layout_;
   std::map<MicroBatchId, InFlight> kept_;
@@ -333,7 +338,7 @@ Status TorchStage::Write(StateVector which, std::size_t first, std::span<const f
 }
 
 TensorLayout TorchStage::tied_embedding() const {
-  if (!spec_.tied_head() || first() == last()) return {};
+  if (!spec_.trains_tied_head() || first() == last()) return {};
   const auto found = std::find_if(
       layout_.begin(), layout_.end(),
       [this](const TensorLayout& entry) { return entry.name == spec_.embedding.tokens.weight; });
@@ -427,13 +432,30 @@ void TorchStage::ForgetOptimizer() {
   for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, false, nullptr);
 }
 
+Status TorchStage::LoadBase(const std::map<std::string, std::string>& files) {
+  for (const std::string& part : frozen_.parts()) {
+    const auto found = files.find(part);
+    if (found == files.end()) return NotFound("no file of the base for part " + part);
+    SHOAL_ASSIGN_OR_RETURN(const auto file, storage::OpenSafetensors(found->second));
+    SHOAL_RETURN_IF_ERROR(frozen_.CheckPart(part, file->tensors()).WithContext(found->second));
+    SHOAL_RETURN_IF_ERROR(Guard("loading the base", [&] {
+      frozen_.LoadPart(part, file->tensors());
+      return Status::Ok();
+    }));
+  }
+  return Status::Ok();
+}
+
 Status TorchStage::LoadDirectory(const storage::ModelDirectory& directory) {
   SHOAL_RETURN_IF_ERROR(CheckWhole("a model directory"));
   for (const StagePart& part : parameters_.parts()) {
-    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part.name));
-    SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, tensors));
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part.name));
+    const TrainedPart trained = BeginTraining(spec_, part.name, given, options_.seed);
+    SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, trained.tensors));
+    if (!frozen_.empty()) SHOAL_RETURN_IF_ERROR(frozen_.CheckPart(part.name, given));
     SHOAL_RETURN_IF_ERROR(Guard("loading", [&] {
-      parameters_.LoadPart(part, tensors);
+      parameters_.LoadPart(part, trained.tensors);
+      if (!frozen_.empty()) frozen_.LoadPart(part.name, given);
       return Status::Ok();
     }));
   }

@@ -18,7 +18,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
   const bool first = range.first_layer == 0, last = range.last_layer == spec.layers();
   const auto units_of = [&](const std::string& part) {
     Units units;
-    for (const auto& [name, tensor] : spec.PartTensors(part)) {
+    for (const auto& [name, tensor] : spec.TrainedTensors(part)) {
       const std::size_t unit = parameters.UnitOf(name);
       if (std::ranges::find(units, unit) == units.end()) units.push_back(unit);
     }
@@ -49,7 +49,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
   }
   if (first && weights) uses.push_back({{}, embedding});
   // The lowest layer's part goes on through the embedding's norm.
-  if (first && !weights && spec.embedding.norm) {
+  if (first && !weights && spec.embedding.norm && spec.Trains(spec.embedding.norm->weight)) {
     uses.back().weights.push_back(parameters.UnitOf(spec.embedding.norm->weight));
   }
   return uses;

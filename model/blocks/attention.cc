@@ -39,7 +39,7 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
   const std::int64_t query = spec_.heads * spec_.head_size;
   const std::int64_t key = spec_.key_heads * spec_.head_size;
   std::vector<at::Tensor> made;
-  for (const Linear& input : inputs_) made.push_back(input.Forward(x));
+  for (const Linear& input : inputs_) made.push_back(input.Forward(context, x));
   if (made.size() == 1) {
     made = made[0].split_with_sizes({query, key, key}, 1);
     // Else the value would keep the queries and keys as they were before they turned.
@@ -50,13 +50,13 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
       Place(context, key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
       Heads(context, made[2], spec_.key_heads), &kept->core);
   kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
-  return output_.Forward(kept->merged);
+  return output_.Forward(context, kept->merged);
 }
 
 at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tensor& gradient,
                                     Kept* kept) const {
   kept->output_gradient = gradient;
-  const at::Tensor dmerged = Heads(context, output_.BackwardInput(gradient), spec_.heads);
+  const at::Tensor dmerged = Heads(context, output_.BackwardInput(context, gradient), spec_.heads);
   AttentionCore::Gradients heads = core_.Backward(context, dmerged, &kept->core);
   const auto flat = [&](const at::Tensor& gradient_of_heads) {
     return gradient_of_heads.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), -1});
@@ -65,17 +65,17 @@ at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tenso
                            flat(PlaceBack(context, key_norm_, heads.key, &kept->key_norm)),
                            flat(heads.value)};
   if (inputs_.size() == 1) kept->input_gradients = {at::cat(kept->input_gradients, 1)};
-  at::Tensor sum = inputs_[0].BackwardInput(kept->input_gradients[0]);
+  at::Tensor sum = inputs_[0].BackwardInput(context, kept->input_gradients[0]);
   for (std::size_t i = 1; i < inputs_.size(); ++i) {
-    sum.add_(inputs_[i].BackwardInput(kept->input_gradients[i]));
+    sum.add_(inputs_[i].BackwardInput(context, kept->input_gradients[i]));
   }
   return sum;
 }
 
-void Attention::BackwardWeights(const Kept& kept) const {
-  output_.BackwardWeights(kept.merged, kept.output_gradient);
+void Attention::BackwardWeights(const BatchContext& context, const Kept& kept) const {
+  output_.BackwardWeights(context, kept.merged, kept.output_gradient);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].BackwardWeights(kept.input, kept.input_gradients[i]);
+    inputs_[i].BackwardWeights(context, kept.input, kept.input_gradients[i]);
   }
   if (query_norm_) query_norm_->BackwardWeights(kept.query_norm);
   if (key_norm_) key_norm_->BackwardWeights(kept.key_norm);

@@ -39,7 +39,7 @@ class Attention {
   at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
   at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
                            Kept* kept) const;
-  void BackwardWeights(const Kept& kept) const;
+  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
 
  private:
   at::Tensor Heads(const BatchContext& context, const at::Tensor& flat, std::int64_t heads) const;

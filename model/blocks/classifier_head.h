@@ -28,7 +28,7 @@ class ClassifierHead {
                  Kept* kept) const;
   // Gradient of that sum with respect to the input: zero but at first tokens.
   at::Tensor BackwardInput(const BatchContext& context, Kept* kept) const;
-  void BackwardWeights(const Kept& kept) const;
+  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
   // fp32 [rows, classes].
   at::Tensor Logits(const BatchContext& context, const at::Tensor& input) const;
 

@@ -22,7 +22,13 @@ enum class DropoutSite : std::uint32_t {
   kMlpOutput = 3,
   kPooler = 4,      // before a classifier's dense product
   kClassifier = 5,  // behind it
+  kAdapters = 16,   // and those that follow: before the adapter of a layer's first product, ...
 };
+
+// `place`: of the product among those of its layer.
+constexpr DropoutSite AdapterSite(std::uint32_t place) {
+  return static_cast<DropoutSite>(static_cast<std::uint32_t>(DropoutSite::kAdapters) + place);
+}
 
 struct DropoutKey {
   std::uint64_t seed = 0;

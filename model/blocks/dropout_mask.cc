@@ -17,11 +17,16 @@ DropoutKey KeyOf(const BatchContext& context, std::uint32_t layer, DropoutSite s
 
 at::Tensor DropoutMask(const BatchContext& context, std::uint32_t layer, DropoutSite site,
                        std::int64_t per_sample, const at::Tensor& like) {
-  if (context.dropout <= 0) return {};
+  return DropoutMask(context, {layer, site, context.dropout}, per_sample, like);
+}
+
+at::Tensor DropoutMask(const BatchContext& context, const MaskPlace& place, std::int64_t per_sample,
+                       const at::Tensor& like) {
+  if (place.probability <= 0) return {};
   at::Tensor mask = at::empty({context.rows, per_sample}, at::kByte);
   const auto count = static_cast<std::size_t>(per_sample);
   for (std::int64_t row = 0; row < context.rows; ++row) {
-    FillDropoutMask(KeyOf(context, layer, site, row), context.dropout, 0,
+    FillDropoutMask(KeyOf(context, place.layer, place.site, row), place.probability, 0,
                     {mask.mutable_data_ptr<std::uint8_t>() + row * per_sample, count});
   }
   return mask.to(like.device(), at::kBool);

@@ -12,6 +12,14 @@ namespace shoal::model {
 // dropout.
 at::Tensor DropoutMask(const BatchContext& context, std::uint32_t layer, DropoutSite site,
                        std::int64_t per_sample, const at::Tensor& like);
+// The same where dropout is not the run's.
+struct MaskPlace {
+  std::uint32_t layer = 0;
+  DropoutSite site = DropoutSite::kEmbedding;
+  double probability = 0;
+};
+at::Tensor DropoutMask(const BatchContext& context, const MaskPlace& place, std::int64_t per_sample,
+                       const at::Tensor& like);
 // A part of the mask of attention scores, whose whole is [heads, tokens, tokens] a row: of queries
 // [first, first + queries) and keys [first_key, first_key + keys) of the context's tokens, as bool
 // [rows, heads, queries, keys].

@@ -35,16 +35,16 @@ Embedding::Embedding(const EmbeddingSpec& spec, const FindParameter& find)
 
 at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids,
                               Kept* kept) const {
-  at::Tensor sum = tokens_.value.index_select(0, ids);
+  at::Tensor sum = tokens_.Rows(ids);
   const std::int64_t hidden = sum.size(1);
   if (spec_.scale != 1) sum.mul_(spec_.scale);
   if (spec_.positions && context.positions.defined()) {
-    sum.add_(positions_.value.index_select(0, context.positions.add(spec_.position_first)));
+    sum.add_(positions_.Rows(context.positions.add(spec_.position_first)));
   } else if (spec_.positions) {
     sum.view({context.rows, context.tokens, hidden})
-        .add_(positions_.value.narrow(0, spec_.position_first, context.tokens));
+        .add_(positions_.Rows(spec_.position_first, context.tokens));
   }
-  if (spec_.types) sum.add_(types_.value.select(0, 0));
+  if (spec_.types) sum.add_(types_.Rows(0, 1));
   if (norm_) sum = norm_->Forward(sum, &kept->norm);
   kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
   return ApplyDropout(sum, kept->mask, context.dropout);
@@ -61,14 +61,18 @@ void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& i
                                 const Kept& kept) const {
   const at::Tensor& gradient = kept.gradient;
   const std::int64_t hidden = gradient.size(1);
-  AddRows(spec_.scale == 1 ? gradient : gradient.mul(spec_.scale), ids, tokens_.gradient);
-  if (spec_.positions && context.positions.defined()) {
+  if (tokens_.trained()) {
+    AddRows(spec_.scale == 1 ? gradient : gradient.mul(spec_.scale), ids, tokens_.gradient);
+  }
+  if (!positions_.trained()) {
+    // Nothing is learned of where a token stands.
+  } else if (context.positions.defined()) {
     AddRows(gradient, context.positions.add(spec_.position_first), positions_.gradient);
-  } else if (spec_.positions) {
+  } else {
     positions_.gradient.narrow(0, spec_.position_first, context.tokens)
         .add_(gradient.view({context.rows, context.tokens, hidden}).sum(0));
   }
-  if (spec_.types) types_.gradient.select(0, 0).add_(gradient.sum(0));
+  if (types_.trained()) types_.gradient.select(0, 0).add_(gradient.sum(0));
   if (norm_) norm_->BackwardWeights(kept.norm);
 }
 

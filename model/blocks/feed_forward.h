@@ -27,9 +27,10 @@ class FeedForward {
   FeedForward(const FeedForwardSpec& spec, const FindParameter& find);
 
   // `x` [tokens, hidden] in the compute dtype, to the same shape.
-  at::Tensor Forward(const at::Tensor& x, Kept* kept) const;
-  at::Tensor BackwardInput(const at::Tensor& gradient, Kept* kept) const;
-  void BackwardWeights(const Kept& kept) const;
+  at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
+  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
+                           Kept* kept) const;
+  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
 
  private:
   FeedForwardSpec spec_;

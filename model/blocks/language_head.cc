@@ -17,7 +17,7 @@ constexpr std::int64_t kChunkValues = std::int64_t{1} << 24;
 }  // namespace
 
 LanguageHead::LanguageHead(const HeadSpec& spec, const FindParameter& find)
-    : soft_cap_(spec.soft_cap), weight_(find(spec.output.weight)) {
+    : soft_cap_(spec.soft_cap), vocabulary_(spec.output.out), weight_(find(spec.output.weight)) {
   if (spec.norm) norm_.emplace(*spec.norm, find);
 }
 
@@ -26,20 +26,21 @@ std::int64_t LanguageHead::ChunkTokens() const {
 }
 
 at::Tensor LanguageHead::Hidden(const at::Tensor& input, Norm::Kept* kept) const {
-  return (norm_ ? norm_->Forward(input, kept) : input).to(weight_.compute.scalar_type());
+  return (norm_ ? norm_->Forward(input, kept) : input).to(weight_.dtype());
 }
 
-at::Tensor LanguageHead::Scores(const at::Tensor& hidden) const {
-  at::Tensor logits = at::mm(hidden, weight_.compute.t()).to(at::kFloat);
+at::Tensor LanguageHead::Scores(const at::Tensor& hidden, const at::Tensor& weight) const {
+  at::Tensor logits = at::mm(hidden, weight.t()).to(at::kFloat);
   if (soft_cap_ > 0) logits.div_(soft_cap_).tanh_().mul_(soft_cap_);
   return logits;
 }
 
-at::Tensor LanguageHead::Chunk(const at::Tensor& hidden, const at::Tensor& labels,
-                               std::int64_t chunk, bool want_gradient, double* loss) const {
+at::Tensor LanguageHead::Chunk(const at::Tensor& weight, const at::Tensor& hidden,
+                               const at::Tensor& labels, std::int64_t chunk, bool want_gradient,
+                               double* loss) const {
   const std::int64_t first = chunk * ChunkTokens();
   const std::int64_t count = std::min(ChunkTokens(), hidden.size(0) - first);
-  at::Tensor logits = Scores(hidden.narrow(0, first, count));
+  at::Tensor logits = Scores(hidden.narrow(0, first, count), weight);
   const at::Tensor chosen = labels.narrow(0, first, count);
   const at::Tensor counts = chosen.ne(kNoLabel).unsqueeze(1);
   const at::Tensor index = chosen.clamp_min(0).unsqueeze(1);
@@ -65,36 +66,39 @@ double LanguageHead::Forward(const at::Tensor& input, const at::Tensor& labels, 
   const std::int64_t chunks = (tokens + ChunkTokens() - 1) / ChunkTokens();
   const auto bytes = static_cast<std::uint64_t>(tokens * vocabulary() * hidden.element_size());
   const bool keep_gradients = kept != nullptr && bytes <= kKeptLogitBytes;
+  const at::Tensor weight = weight_.ForProduct();
   double loss = 0;
   if (kept != nullptr) *kept = {norm, hidden, labels, {}};
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    at::Tensor gradient = Chunk(hidden, labels, chunk, keep_gradients, &loss);
+    at::Tensor gradient = Chunk(weight, hidden, labels, chunk, keep_gradients, &loss);
     if (keep_gradients) kept->logit_gradients.push_back(std::move(gradient));
   }
   return loss;
 }
 
-at::Tensor LanguageHead::LogitGradient(const Kept& kept, std::int64_t chunk) const {
+at::Tensor LanguageHead::LogitGradient(const at::Tensor& weight, const Kept& kept,
+                                       std::int64_t chunk) const {
   if (!kept.logit_gradients.empty()) return kept.logit_gradients[static_cast<std::size_t>(chunk)];
-  return Chunk(kept.hidden, kept.labels, chunk, true, nullptr);
+  return Chunk(weight, kept.hidden, kept.labels, chunk, true, nullptr);
 }
 
 at::Tensor LanguageHead::BackwardInput(Kept* kept) const {
   const std::int64_t tokens = kept->hidden.size(0);
+  const at::Tensor weight = weight_.ForProduct();
   at::Tensor dhidden = at::empty(kept->hidden.sizes(), kept->hidden.options().dtype(at::kFloat));
   for (std::int64_t first = 0; first < tokens; first += ChunkTokens()) {
     const std::int64_t count = std::min(ChunkTokens(), tokens - first);
     dhidden.narrow(0, first, count)
-        .copy_(at::mm(LogitGradient(*kept, first / ChunkTokens()), weight_.compute));
+        .copy_(at::mm(LogitGradient(weight, *kept, first / ChunkTokens()), weight));
   }
   return norm_ ? norm_->BackwardInput(dhidden, &kept->norm) : dhidden;
 }
 
 void LanguageHead::BackwardWeights(const Kept& kept) const {
-  const std::int64_t tokens = kept.hidden.size(0);
+  const std::int64_t tokens = weight_.trained() ? kept.hidden.size(0) : 0;
   for (std::int64_t first = 0; first < tokens; first += ChunkTokens()) {
     const std::int64_t count = std::min(ChunkTokens(), tokens - first);
-    const at::Tensor gradient = LogitGradient(kept, first / ChunkTokens());
+    const at::Tensor gradient = LogitGradient(weight_.compute, kept, first / ChunkTokens());
     const at::Tensor hidden = kept.hidden.narrow(0, first, count);
     if (hidden.scalar_type() == at::kFloat) {
       weight_.gradient.addmm_(gradient.t(), hidden);
@@ -107,7 +111,7 @@ void LanguageHead::BackwardWeights(const Kept& kept) const {
 
 at::Tensor LanguageHead::Logits(const at::Tensor& input) const {
   Norm::Kept unused;
-  return Scores(Hidden(input, &unused));
+  return Scores(Hidden(input, &unused), weight_.ForProduct());
 }
 
 }  // namespace shoal::model

@@ -42,15 +42,16 @@ class LanguageHead {
   at::Tensor Logits(const at::Tensor& input) const;
 
  private:
-  std::int64_t vocabulary() const { return weight_.value.size(0); }
+  std::int64_t vocabulary() const { return vocabulary_; }
   std::int64_t ChunkTokens() const;
   at::Tensor Hidden(const at::Tensor& input, Norm::Kept* kept) const;
-  at::Tensor Scores(const at::Tensor& hidden) const;
-  at::Tensor LogitGradient(const Kept& kept, std::int64_t chunk) const;
-  at::Tensor Chunk(const at::Tensor& hidden, const at::Tensor& labels, std::int64_t chunk,
-                   bool want_gradient, double* loss) const;
+  at::Tensor Scores(const at::Tensor& hidden, const at::Tensor& weight) const;
+  at::Tensor LogitGradient(const at::Tensor& weight, const Kept& kept, std::int64_t chunk) const;
+  at::Tensor Chunk(const at::Tensor& weight, const at::Tensor& hidden, const at::Tensor& labels,
+                   std::int64_t chunk, bool want_gradient, double* loss) const;
 
   double soft_cap_;
+  std::int64_t vocabulary_;
   Parameter weight_;  // [vocabulary, hidden]
   std::optional<Norm> norm_;
 };

@@ -59,7 +59,7 @@ at::Tensor Layer::Forward(const BatchContext& context, const at::Tensor& input, 
   kept->feed_forward_mask =
       DropoutMask(context, layer_, DropoutSite::kMlpOutput, per_sample, input);
   const at::Tensor fed = feed_forward_.Forward(
-      Before(feed_forward_norm_, middle, &kept->feed_forward_norm), &kept->feed_forward);
+      context, Before(feed_forward_norm_, middle, &kept->feed_forward_norm), &kept->feed_forward);
   return Sum(feed_forward_out_norm_, middle, fed, kept->feed_forward_mask, context.dropout,
              &kept->feed_forward_out_norm);
 }
@@ -70,7 +70,7 @@ at::Tensor Layer::BackwardInput(const BatchContext& context, const at::Tensor& o
       SumBackward(feed_forward_out_norm_, output_gradient, kept->feed_forward_mask, context.dropout,
                   &kept->feed_forward_out_norm);
   const at::Tensor dmiddle = last.x.add(BeforeBackward(
-      feed_forward_norm_, feed_forward_.BackwardInput(last.part, &kept->feed_forward),
+      feed_forward_norm_, feed_forward_.BackwardInput(context, last.part, &kept->feed_forward),
       &kept->feed_forward_norm));
   const SumGradients first = SumBackward(attention_out_norm_, dmiddle, kept->attention_mask,
                                          context.dropout, &kept->attention_out_norm);
@@ -81,9 +81,9 @@ at::Tensor Layer::BackwardInput(const BatchContext& context, const at::Tensor& o
   return dinput;
 }
 
-void Layer::BackwardWeights(const Kept& kept) const {
-  feed_forward_.BackwardWeights(kept.feed_forward);
-  attention_.BackwardWeights(kept.attention);
+void Layer::BackwardWeights(const BatchContext& context, const Kept& kept) const {
+  feed_forward_.BackwardWeights(context, kept.feed_forward);
+  attention_.BackwardWeights(context, kept.attention);
   if (feed_forward_out_norm_) feed_forward_out_norm_->BackwardWeights(kept.feed_forward_out_norm);
   if (feed_forward_norm_) feed_forward_norm_->BackwardWeights(kept.feed_forward_norm);
   if (attention_out_norm_) attention_out_norm_->BackwardWeights(kept.attention_out_norm);

@@ -37,7 +37,7 @@ class Layer {
   at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& output_gradient,
                            Kept* kept) const;
   // Adds to the gradients of the parameters.
-  void BackwardWeights(const Kept& kept) const;
+  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
 
  private:
   at::Tensor Before(const std::optional<Norm>& norm, const at::Tensor& x, Norm::Kept* kept) const;

@@ -54,8 +54,8 @@ at::Tensor Norm::BackwardInput(const at::Tensor& gradient, Kept* kept) const {
 }
 
 void Norm::BackwardWeights(const Kept& kept) const {
-  weight_.gradient.add_(kept.weight_gradient);
-  if (bias_.gradient.defined()) bias_.gradient.add_(kept.bias_gradient);
+  if (weight_.trained()) weight_.gradient.add_(kept.weight_gradient);
+  if (bias_.trained()) bias_.gradient.add_(kept.bias_gradient);
 }
 
 }  // namespace shoal::model

@@ -9,19 +9,34 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
+#include "model/blocks/frozen_tensor.h"
 #include "model/blocks/row_segments.h"
 
 namespace shoal::model {
 
-// Views that stay valid for the life of the stage.
+// Views that stay valid for the life of the stage. One that is not trained has no gradient; if it
+// is a matrix, it is `frozen` alone.
 struct Parameter {
   at::Tensor value;     // fp32
   at::Tensor compute;   // in the dtype of matrix products
   at::Tensor gradient;  // fp32
+  std::shared_ptr<const FrozenTensor> frozen = nullptr;
+
+  bool trained() const { return gradient.defined(); }
+  at::ScalarType dtype() const { return frozen ? frozen->dtype() : compute.scalar_type(); }
+  at::Tensor ForProduct() const { return frozen ? frozen->ForProduct() : compute; }
+  // Of a table, fp32.
+  at::Tensor Rows(const at::Tensor& ids) const {
+    return frozen ? frozen->Rows(ids) : value.index_select(0, ids);
+  }
+  at::Tensor Rows(std::int64_t first, std::int64_t count) const {
+    return frozen ? frozen->Rows(first, count) : value.narrow(0, first, count);
+  }
 };
 using FindParameter = std::function<Parameter(const std::string& name)>;
 
@@ -39,6 +54,7 @@ struct BatchContext {
   // row's.
   std::int64_t row_first = 0;
   std::int64_t row_tokens = 0;  // 0: the context is of whole rows
+  bool training = false;        // adapters have their dropout
 
   std::int64_t tokens_in_all() const { return rows * tokens; }
   // The same for the tokens of a segment alone.

@@ -2,7 +2,8 @@
 //
 // As in Radford et al. (2019) and Hugging Face's models: matrices and embeddings
 // N(0, initializer_range), GPT-2's projections back into the residual stream (c_proj) scaled by
-// 1 / sqrt(2 * layers), biases 0, factors of norms 1. Thread: any.
+// 1 / sqrt(2 * layers), biases 0, factors of norms 1. Of an adapter A is uniform, B is 0. Thread:
+// any.
 
 #ifndef SHOAL_MODEL_FAMILIES_FRESH_WEIGHTS_H_
 #define SHOAL_MODEL_FAMILIES_FRESH_WEIGHTS_H_

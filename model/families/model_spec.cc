@@ -1,5 +1,7 @@
 #include "model/families/model_spec.h"
 
+#include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -8,7 +10,7 @@ namespace {
 
 constexpr std::string_view kLayerPrefix = "layer.";
 
-using Tensors = std::map<std::string, TensorSpec>;
+using Tensors = TensorSpecs;
 
 void Add(const LinearSpec& linear, Tensors* tensors) {
   (*tensors)[linear.weight] = {
@@ -58,13 +60,31 @@ Tensors HeadTensors(const HeadSpec& head) {
   return tensors;
 }
 
-std::uint64_t ValuesOf(const Tensors& tensors) {
+// Null for a part that is no layer of the model.
+const LayerSpec* FindLayer(const std::vector<LayerSpec>& layers, const std::string& part) {
+  if (!part.starts_with(kLayerPrefix)) return nullptr;
+  const std::string_view number = std::string_view(part).substr(kLayerPrefix.size());
+  std::size_t layer = 0;
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), layer);
+  const bool whole = parsed.ec == std::errc() && parsed.ptr == number.data() + number.size();
+  // "01" is no name of a part.
+  if (!whole || layer >= layers.size() || number != std::to_string(layer)) return nullptr;
+  return &layers[layer];
+}
+
+// As Kaiming He's uniform rule with a = sqrt(5), which PEFT takes: B is zero, so that the first
+// step starts from the model as it is.
+void AddLora(const LinearSpec& linear, Tensors* tensors) {
+  if (!linear.lora) return;
+  const LoraSpec& lora = *linear.lora;
+  (*tensors)[lora.a] = {
+      {lora.rank, linear.in}, 0, 0, 1 / std::sqrt(static_cast<double>(linear.in))};
+  (*tensors)[lora.b] = {{linear.out, lora.rank}, 0, 0};
+}
+
+std::uint64_t SumOf(const Tensors& tensors) {
   std::uint64_t total = 0;
-  for (const auto& [name, tensor] : tensors) {
-    std::uint64_t values = 1;
-    for (const std::int64_t size : tensor.shape) values *= static_cast<std::uint64_t>(size);
-    total += values;
-  }
+  for (const auto& [name, tensor] : tensors) total += ValuesOf(tensor);
   return total;
 }
 
@@ -79,28 +99,68 @@ std::vector<std::string> ModelSpec::PartNames() const {
   return names;
 }
 
-std::map<std::string, TensorSpec> ModelSpec::PartTensors(const std::string& part) const {
+TensorSpecs ModelSpec::PartTensors(const std::string& part) const {
   if (part == "embedding") return EmbeddingTensors(embedding, hidden);
   if (part == "head") return HeadTensors(head);
-  for (std::size_t layer = 0; layer < layer_specs.size() && part.starts_with(kLayerPrefix);
-       ++layer) {
-    if (part.substr(kLayerPrefix.size()) == std::to_string(layer)) {
-      return LayerTensors(layer_specs[layer]);
-    }
-  }
-  return {};
+  const LayerSpec* const layer = FindLayer(layer_specs, part);
+  return layer == nullptr ? Tensors() : LayerTensors(*layer);
+}
+
+std::vector<LinearSpec> ModelSpec::PartProducts(const std::string& part) const {
+  if (part == "head" && head.kind == HeadKind::kClassifier) return {head.pooler, head.output};
+  const LayerSpec* const layer = FindLayer(layer_specs, part);
+  if (layer == nullptr) return {};
+  std::vector<LinearSpec> products = layer->attention.inputs;
+  products.push_back(layer->attention.output);
+  products.insert(products.end(), layer->feed_forward.inputs.begin(),
+                  layer->feed_forward.inputs.end());
+  products.push_back(layer->feed_forward.output);
+  return products;
+}
+
+TensorSpecs ModelSpec::TrainedTensors(const std::string& part) const {
+  Tensors tensors = PartTensors(part);
+  std::erase_if(tensors, [this](const auto& entry) { return !Trains(entry.first); });
+  for (const LinearSpec& product : PartProducts(part)) AddLora(product, &tensors);
+  return tensors;
+}
+
+TensorSpecs ModelSpec::FrozenTensors(const std::string& part) const {
+  Tensors tensors = PartTensors(part);
+  std::erase_if(tensors, [this](const auto& entry) { return Trains(entry.first); });
+  return tensors;
 }
 
 std::uint64_t ModelSpec::ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
                                       bool with_embedding, bool with_head) const {
   std::uint64_t total = 0;
   for (std::uint32_t layer = first_layer; layer < last_layer; ++layer) {
-    total += ValuesOf(LayerTensors(layer_specs[layer]));
+    total += SumOf(LayerTensors(layer_specs[layer]));
   }
-  if (with_embedding) total += ValuesOf(EmbeddingTensors(embedding, hidden));
-  if (with_head) total += ValuesOf(HeadTensors(head));
+  if (with_embedding) total += SumOf(EmbeddingTensors(embedding, hidden));
+  if (with_head) total += SumOf(HeadTensors(head));
   if (with_embedding && with_head && tied_head()) total -= std::uint64_t{vocabulary} * hidden;
   return total;
+}
+
+std::uint64_t ModelSpec::TrainedParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
+                                             bool with_embedding, bool with_head) const {
+  std::uint64_t total = 0;
+  for (std::uint32_t layer = first_layer; layer < last_layer; ++layer) {
+    total += SumOf(TrainedTensors(std::string(kLayerPrefix) + std::to_string(layer)));
+  }
+  if (with_embedding) total += SumOf(TrainedTensors("embedding"));
+  if (with_head) total += SumOf(TrainedTensors("head"));
+  if (with_embedding && with_head && trains_tied_head()) {
+    total -= std::uint64_t{vocabulary} * hidden;
+  }
+  return total;
+}
+
+std::uint64_t ValuesOf(const TensorSpec& tensor) {
+  std::uint64_t values = 1;
+  for (const std::int64_t size : tensor.shape) values *= static_cast<std::uint64_t>(size);
+  return values;
 }
 
 }  // namespace shoal::model

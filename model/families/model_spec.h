@@ -10,11 +10,22 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace shoal::model {
+
+// scale * dropout(x) A B, beside a product whose own weights stay as they are (Hu et al., "LoRA",
+// 2022). Dropout is of its own, not the run's.
+struct LoraSpec {
+  std::string a, b;  // [rank, in] and [out, rank]
+  std::int64_t rank = 0;
+  double scale = 1;
+  double dropout = 0;
+  std::uint32_t layer = 0, place = 0;  // of the product, among those of its layer: for its masks
+};
 
 // y = x W + b. Names are canonical, without the prefix that files may have.
 struct LinearSpec {
@@ -23,6 +34,7 @@ struct LinearSpec {
   std::int64_t in = 0, out = 0;
   bool in_first = false;  // the weight is [in, out]; else [out, in]
   double deviation = 0;   // of fresh weights
+  std::optional<LoraSpec> lora = {};
 };
 
 enum class NormKind : std::uint8_t { kLayerNorm, kRmsNorm };
@@ -124,7 +136,9 @@ struct TensorSpec {
   std::vector<std::int64_t> shape;
   double deviation = 0;  // of fresh values around `mean`
   float mean = 0;
+  double reach = 0;  // above 0: fresh values are uniform in [-reach, reach] instead
 };
+using TensorSpecs = std::map<std::string, TensorSpec>;
 
 struct ModelSpec {
   std::string family;
@@ -136,6 +150,9 @@ struct ModelSpec {
   HeadSpec head;
   FileNames files;
   std::string json;  // config.json's own text, kept for export
+  // With adapters (adapter_config.h) all but these and the adapters stay as they are.
+  bool adapted = false;
+  std::set<std::string> trained;
 
   // 0 for a language model.
   std::uint32_t classes() const {
@@ -146,15 +163,31 @@ struct ModelSpec {
   bool tied_head() const {
     return !head.output.weight.empty() && head.output.weight == embedding.tokens.weight;
   }
+  // Whether the two ends of a pipeline must agree on what they learn of it.
+  bool trains_tied_head() const { return tied_head() && Trains(embedding.tokens.weight); }
+  // A tensor of the model's files.
+  bool Trains(const std::string& name) const { return !adapted || trained.contains(name); }
 
   // The parts that stages load: "embedding", "layer.0" .. "layer.N-1", "head".
   std::vector<std::string> PartNames() const;
-  // A part's tensors by canonical name; empty for a part that the model does not have.
-  std::map<std::string, TensorSpec> PartTensors(const std::string& part) const;
-  // Of layers [first, last) and of the ends; a matrix that both ends share counts once.
+  // A part's tensors by canonical name, as files have them; empty for a part that the model does
+  // not have.
+  TensorSpecs PartTensors(const std::string& part) const;
+  // Those that training changes, adapters among them, and those that it does not.
+  TensorSpecs TrainedTensors(const std::string& part) const;
+  TensorSpecs FrozenTensors(const std::string& part) const;
+  // Products that a part has: of a layer all, of a classifier's head its two.
+  std::vector<LinearSpec> PartProducts(const std::string& part) const;
+  // Values in files, of layers [first, last) and of the ends; a matrix that both ends share counts
+  // once. And how many of them training changes, with those of adapters.
   std::uint64_t ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
                              bool with_embedding, bool with_head) const;
+  std::uint64_t TrainedParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
+                                    bool with_embedding, bool with_head) const;
 };
+
+// Values of a tensor of that shape.
+std::uint64_t ValuesOf(const TensorSpec& tensor);
 
 }  // namespace shoal::model
 

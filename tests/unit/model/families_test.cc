@@ -13,6 +13,7 @@
 
 #include "model/families/open_model.h"
 #include "storage/models/safetensors.h"
+#include "tests/unit/model/golden.h"
 #include "tests/unit/model/stage_pipeline.h"
 
 namespace shoal::model {
@@ -32,87 +33,10 @@ std::vector<std::string> Names() {
   return names;
 }
 
-class Golden {
- public:
-  explicit Golden(const std::string& name)
-      : file_(storage::OpenSafetensors(Families() + "/" + name + "/golden.safetensors").value()) {}
-
-  template <typename T>
-  std::vector<T> Values(const std::string& name) const {
-    const storage::TensorView& view = file_->tensors().at(name);
-    std::vector<T> values(view.data.size() / sizeof(T));
-    std::memcpy(values.data(), view.data.data(), view.data.size());
-    return values;
-  }
-  TestBatch Batch() const {
-    TestBatch batch;
-    const storage::TensorView& ids = file_->tensors().at("input_ids");
-    batch.rows = static_cast<std::uint32_t>(ids.shape[0]);
-    batch.tokens = static_cast<std::uint32_t>(ids.shape[1]);
-    batch.token_ids = Numbers("input_ids");
-    batch.labels = Numbers("labels");
-    if (file_->tensors().contains("segments")) batch.segments = Numbers("segments");
-    for (std::uint32_t row = 0; row < batch.rows; ++row) batch.samples.push_back({row});
-    return batch;
-  }
-  std::vector<std::int32_t> Numbers(const std::string& name) const {
-    const std::vector<std::int64_t> values = Values<std::int64_t>(name);
-    return {values.begin(), values.end()};
-  }
-  // Of all tensors with this prefix, by the rest of their names.
-  std::map<std::string, std::vector<float>> All(const std::string& prefix) const {
-    std::map<std::string, std::vector<float>> all;
-    for (const auto& [name, view] : file_->tensors()) {
-      if (name.starts_with(prefix)) all[name.substr(prefix.size())] = Values<float>(name);
-    }
-    return all;
-  }
-
- private:
-  std::shared_ptr<const storage::SafetensorsFile> file_;
-};
-
-std::map<std::string, std::vector<float>> WeightsOf(StagePipeline* pipeline) {
-  std::map<std::string, std::vector<float>> weights;
-  for (std::size_t s = 0; s < pipeline->size(); ++s) {
-    StageModel& stage = pipeline->stage(s);
-    std::vector<float> flat(stage.state_size());
-    EXPECT_TRUE(stage.Read(StateVector::kWeights, 0, flat).ok());
-    for (const TensorLayout& layout : stage.layout()) {
-      const auto first = flat.begin() + static_cast<std::ptrdiff_t>(layout.offset);
-      weights[layout.name].assign(first, first + static_cast<std::ptrdiff_t>(layout.size));
-    }
-  }
-  return weights;
-}
-
-double Largest(const std::vector<float>& values) {
-  double largest = 0;
-  for (const float value : values) largest = std::max(largest, std::abs(double{value}));
-  return largest;
-}
-
-void ExpectNear(const std::map<std::string, std::vector<float>>& got,
-                const std::map<std::string, std::vector<float>>& wanted, double most) {
-  ASSERT_EQ(got.size(), wanted.size());
-  for (const auto& [name, values] : wanted) {
-    ASSERT_TRUE(got.contains(name)) << name;
-    double scale = 1;
-    // A key bias without rotary positions moves all scores of a query alike: its gradient is
-    // rounding noise. Beside the query's it must be nothing.
-    const std::string key = "key.bias";
-    if (name.ends_with(key)) {
-      const std::string query = name.substr(0, name.size() - key.size()) + "query.bias";
-      scale = std::min(1.0, Largest(values) / Largest(wanted.at(query)));
-    }
-    EXPECT_LT(RelativeDifference(got.at(name), values) * scale, most) << name;
-  }
-}
-
 class Family : public testing::TestWithParam<std::string> {};
 
 TEST_P(Family, ComputesWhatTransformersDoes) {
-  const Golden golden(GetParam());
+  const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();
   StagePipeline pipeline(Families() + "/" + GetParam(), 1, {});
   const std::vector<float> wanted = golden.Values<float>("logits");
@@ -128,7 +52,7 @@ TEST_P(Family, ComputesWhatTransformersDoes) {
 
 // Sums of 8 bits each, in another order than those of fp32.
 TEST_P(Family, ComputesInBf16) {
-  const Golden golden(GetParam());
+  const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();
   StageOptions options;
   options.compute = "bf16";
@@ -139,7 +63,7 @@ TEST_P(Family, ComputesInBf16) {
 }
 
 TEST_P(Family, MakesTheStepsOfPyTorch) {
-  const Golden golden(GetParam());
+  const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();
   StageOptions options;
   options.optimizer = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = kEpsilon, .weight_decay = 0.01};
@@ -152,7 +76,7 @@ TEST_P(Family, MakesTheStepsOfPyTorch) {
 }
 
 TEST_P(Family, AnyCutGivesTheSameBits) {
-  const Golden golden(GetParam());
+  const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();
   StagePipeline whole(Families() + "/" + GetParam(), 1, {});
   const StepLoss loss = whole.RunMicroBatch({0, 0}, batch);
@@ -170,7 +94,7 @@ TEST_P(Family, AnyCutGivesTheSameBits) {
 }
 
 TEST_P(Family, RecomputesTheSameBits) {
-  const Golden golden(GetParam());
+  const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();
   StageOptions options;
   options.dropout = 0.2;

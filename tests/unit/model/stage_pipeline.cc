@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <random>
 
+#include "model/families/open_adapter.h"
 #include "model/families/open_model.h"
+#include "model/load_adapter.h"
 #include "tests/unit/model/test_device.h"
 
 namespace shoal::model {
@@ -56,9 +58,17 @@ std::string SharedModel(const std::string& name) {
 }
 
 StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
-                             StageOptions options) {
-  const auto opened = OpenModel(directory);
+                             StageOptions options, const std::string& adapter) {
+  auto opened = OpenModel(directory);
   SHOAL_CHECK(opened.ok());
+  storage::TensorMap adapter_tensors;
+  Result<OpenedAdapter> opened_adapter = OpenedAdapter();
+  if (!adapter.empty()) {
+    opened_adapter = OpenAdapter(adapter);
+    SHOAL_CHECK(opened_adapter.ok());
+    Expect(Adapt(opened_adapter->config, &opened->spec));
+    adapter_tensors = AdapterTensors(*opened_adapter, opened->spec, adapter).value();
+  }
   if (options.device == "auto") options.device = TestDevice();
   // Models this small only lose by threads, above all beside other tests.
   if (options.threads == 0) options.threads = 1;
@@ -69,6 +79,7 @@ StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
     auto stage = NewTorchStage(opened->spec, options);
     SHOAL_CHECK(stage.ok());
     Expect((*stage)->LoadDirectory(*opened->directory));
+    if (!adapter.empty()) Expect(LoadAdapter(adapter_tensors, stage->get()));
     stages_.push_back(std::move(stage).value());
   }
 }

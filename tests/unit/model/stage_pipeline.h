@@ -41,8 +41,10 @@ inline std::string Scratch(const std::string& name) {
 
 class StagePipeline {
  public:
-  // Loads `directory`, cut evenly; the check of success is a test assertion.
-  StagePipeline(const std::string& directory, std::uint32_t stages, StageOptions options);
+  // Loads `directory`, cut evenly, with the adapter of another one if it is given; the check of
+  // success is a test assertion.
+  StagePipeline(const std::string& directory, std::uint32_t stages, StageOptions options,
+                const std::string& adapter = "");
 
   std::size_t size() const { return stages_.size(); }
   StageModel& stage(std::size_t index) { return *stages_[index]; }
