@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/api/sample_layout.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/level_rule.h"
 

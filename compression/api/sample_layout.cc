@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "common/bytes.h"
-#include "compression/simd/half.h"
+#include "common/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 
+#include "common/half.h"
 #include "compression/api/message_noise.h"
 #include "compression/codecs/bucket_code.h"
 #include "compression/codecs/tiles_codec.h"
 #include "compression/codecs/topk_codec.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/tile_kernels.h"
 

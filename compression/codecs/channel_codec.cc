@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/api/message_noise.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/codecs/direct_codec.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

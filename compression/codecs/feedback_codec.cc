@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/api/m_format.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/coding_sample.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

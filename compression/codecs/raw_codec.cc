@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/codecs/codec_entry.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

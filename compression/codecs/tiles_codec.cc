@@ -5,8 +5,8 @@
 #include <bit>
 #include <vector>
 
+#include "common/half.h"
 #include "compression/codecs/direct_codec.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/tile_kernels.h"
 

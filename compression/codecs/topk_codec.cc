@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/bucket_code.h"
 #include "compression/codecs/codec_entry.h"
 #include "compression/codecs/codec_options.h"
 #include "compression/entropy/positions.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -1,6 +1,6 @@
 #include "compression/device/device_section.h"
 
-#include "compression/simd/half.h"
+#include "common/half.h"
 
 namespace shoal::compression {
 

@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/half.h"
 #include "compression/api/m_format.h"
 #include "compression/api/sample_layout.h"
 #include "compression/device/jobs/device_sample.h"
-#include "compression/simd/half.h"
 
 #ifdef __CUDACC__
 #define SHOAL_LANE __host__ __device__ __forceinline__

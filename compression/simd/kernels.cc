@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "common/status.h"
-#include "compression/simd/half.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/simd/kernels.cc"

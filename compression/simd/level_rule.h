@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/simd/half.h"
+#include "common/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/bytes.h"
-#include "compression/simd/half.h"
+#include "common/half.h"
 #include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {

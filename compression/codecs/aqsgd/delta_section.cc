@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/half.h"
 #include "compression/codecs/coding_sample.h"
 #include "compression/codecs/scaled/scaled_codec.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/half.h"
 #include "common/status.h"
 #include "compression/codecs/low_rank/low_rank.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/low_rank_kernels.h"
 #include "compression/simd/rough_products.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/half.h"
 #include "common/status.h"
 #include "compression/api/message_noise.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/buffer.h"
+#include "common/half.h"
 #include "compression/api/sample_layout.h"
 #include "compression/api/typical_energy.h"
 #include "compression/codecs/codec_options.h"
@@ -14,7 +15,6 @@
 #include "compression/codecs/low_rank/low_rank.h"
 #include "compression/codecs/scaled/scaled_codec.h"
 #include "compression/simd/dither_kernels.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/vector_kernels.h"
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/half.h"
 #include "compression/api/codec_spec.h"
 #include "compression/api/stateful_codec.h"
 #include "compression/codecs/coding_sample.h"
 #include "compression/codecs/low_rank/low_rank.h"
 #include "compression/codecs/low_rank/low_rank_changes.h"
-#include "compression/simd/half.h"
 #include "compression/simd/kernels.h"
 
 namespace shoal::compression {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/half.h"
 #include "compression/api/sample_layout.h"
-#include "compression/simd/half.h"
 
 namespace shoal::compression {
 namespace {

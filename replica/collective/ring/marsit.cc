@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compression/simd/half.h"
+#include "common/half.h"
 #include "compression/simd/kernels.h"
 #include "compression/simd/vector_kernels.h"
 #include "replica/collective/one_bit.h"

@@ -1,4 +1,4 @@
-#include "compression/simd/half.h"
+#include "common/half.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,10 @@
 
 #include "tests/unit/compression/reference.h"
 
-namespace shoal::compression {
+namespace shoal {
 namespace {
+
+namespace reference = compression::reference;
 
 std::uint32_t Bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 float FromBits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -96,4 +98,4 @@ TEST(PowerOfTwo, IsExact) {
 }
 
 }  // namespace
-}  // namespace shoal::compression
+}  // namespace shoal

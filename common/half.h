@@ -4,13 +4,13 @@
 // None of these functions takes or makes an fp32 subnormal on the way to a non-zero result, so a
 // thread that flushes subnormals to zero gets the same bits. Thread: any.
 
-#ifndef SHOAL_COMPRESSION_SIMD_HALF_H_
-#define SHOAL_COMPRESSION_SIMD_HALF_H_
+#ifndef SHOAL_COMMON_HALF_H_
+#define SHOAL_COMMON_HALF_H_
 
 #include <bit>
 #include <cstdint>
 
-namespace shoal::compression {
+namespace shoal {
 
 inline constexpr std::uint32_t kAbsMask = 0x7fffffff;
 inline constexpr std::uint32_t kFloatInfinity = 0x7f800000;
@@ -73,6 +73,6 @@ constexpr float PowerOfTwo(int exponent) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
-}  // namespace shoal::compression
+}  // namespace shoal
 
-#endif  // SHOAL_COMPRESSION_SIMD_HALF_H_
+#endif  // SHOAL_COMMON_HALF_H_
