@@ -96,6 +96,10 @@ struct Network::Kept {
   at::Tensor between;  // two parts: what the one above takes, or the gradient for the one below
 };
 
+struct Network::Row {
+  std::vector<KeyValues> layers;
+};
+
 Network::Network(const ModelSpec& spec, const StageOptions& options,
                  const FlatParameters& parameters, const FrozenParameters& frozen)
     : hidden_(spec.hidden),
@@ -255,6 +259,28 @@ void Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const 
             .contiguous();
   }
   ToHost(blocks_->head->Logits(x), logits);
+}
+
+std::shared_ptr<Network::Row> Network::BeginRow() const {
+  SHOAL_CHECK(blocks_->embedding && blocks_->head);
+  return std::make_shared<Row>(Row{std::vector<KeyValues>(blocks_->layers.size())});
+}
+
+void Network::ContinueRow(Row* row, std::int64_t past, std::span<const std::int32_t> ids,
+                          std::span<float> logits) const {
+  BatchContext context;
+  context.rows = 1;
+  context.tokens = static_cast<std::int64_t>(ids.size());
+  context.samples = {SampleId{0}};
+  context.past = past;
+  Embedding::Kept unused;
+  at::Tensor x = blocks_->embedding->Forward(context, ToDevice(ids, device_), &unused);
+  for (std::size_t layer = 0; layer < blocks_->layers.size(); ++layer) {
+    Layer::Kept kept;
+    kept.attention.row = &row->layers[layer];
+    x = blocks_->layers[layer].Forward(context, x, &kept);
+  }
+  ToHost(blocks_->head->Logits(x.narrow(0, context.tokens - 1, 1)), logits);
 }
 
 }  // namespace shoal::model

@@ -25,6 +25,8 @@ class Network {
  public:
   // Opaque: one micro-batch, its inputs on the device and what backward needs.
   struct Kept;
+  // Opaque: keys and values of a row that is computed in pieces, by layer.
+  struct Row;
 
   Network(const ModelSpec& spec, const StageOptions& options, const FlatParameters& parameters,
           const FrozenParameters& frozen);
@@ -52,6 +54,12 @@ class Network {
   // each row.
   void Logits(Kept* kept, bool last_only, std::span<float> logits) const;
 
+  // Whole language models only. Logits at the last of `ids`, which go on the row behind its first
+  // `past` tokens; the row forgets what it had there.
+  std::shared_ptr<Row> BeginRow() const;
+  void ContinueRow(Row* row, std::int64_t past, std::span<const std::int32_t> ids,
+                   std::span<float> logits) const;
+
  private:
   struct Blocks;
 
@@ -62,6 +70,15 @@ class Network {
   const StageOptions options_;
   const std::string device_;
   std::unique_ptr<Blocks> blocks_;
+};
+
+// A stage that computes with one (decoder.h).
+class HasNetwork {
+ public:
+  virtual const Network& network() const = 0;
+
+ protected:
+  ~HasNetwork() = default;
 };
 
 }  // namespace shoal::model

@@ -24,7 +24,7 @@
 namespace shoal::model {
 namespace {
 
-class TorchStage final : public StageModel {
+class TorchStage final : public StageModel, public HasNetwork {
  public:
   TorchStage(const ModelSpec& spec, const StageOptions& options, const TorchDevice& device)
       : spec_(spec),
@@ -46,6 +46,7 @@ class TorchStage final : public StageModel {
   const ModelSpec& spec() const override { return spec_; }
   const StageOptions& options() const override { return options_; }
   std::string device_name() const override { return device_name_; }
+  const Network& network() const override { return network_; }
 
   Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
   Status BackwardInput(MicroBatchId id, std::span<const float> output_gradient,

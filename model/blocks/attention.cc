@@ -1,6 +1,10 @@
 #include "model/blocks/attention.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <utility>
 
 namespace shoal::model {
 
@@ -11,6 +15,22 @@ Attention::Attention(const AttentionSpec& spec, std::uint32_t layer, const FindP
   if (spec.query_norm) query_norm_.emplace(*spec.query_norm, find);
   if (spec.key_norm) key_norm_.emplace(*spec.key_norm, find);
   if (spec.rotary) rotary_ = rotary(*spec.rotary);
+}
+
+AttentionCore::KeyValue KeyValues::Extend(std::int64_t past, const at::Tensor& new_key,
+                                          const at::Tensor& new_value) {
+  const std::int64_t tokens = past + new_key.size(2);
+  const auto extend = [&](at::Tensor* all, const at::Tensor& more) {
+    if (!all->defined() || all->size(2) < tokens) {
+      const std::int64_t room = all->defined() ? std::max(tokens, 2 * all->size(2)) : tokens;
+      at::Tensor larger = at::empty({1, more.size(1), room, more.size(3)}, more.options());
+      if (past > 0) larger.narrow(2, 0, past).copy_(all->narrow(2, 0, past));
+      *all = larger;
+    }
+    all->narrow(2, past, more.size(2)).copy_(more);
+    return all->narrow(2, 0, tokens);
+  };
+  return {extend(&key, new_key), extend(&value, new_value)};
 }
 
 // [rows * tokens, heads * size] to [rows, heads, tokens, size].
@@ -45,10 +65,16 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
     // Else the value would keep the queries and keys as they were before they turned.
     if (rotary_) made[2] = made[2].clone();
   }
+  AttentionCore::KeyValue seen = {
+      Place(context, key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
+      Heads(context, made[2], spec_.key_heads)};
+  if (kept->row != nullptr) {
+    AttentionCore::KeyValue row = kept->row->Extend(context.past, seen.key, seen.value);
+    if (context.past > 0) seen = std::move(row);
+  }
   const at::Tensor out = core_.Forward(
       context, Place(context, query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm),
-      Place(context, key_norm_, Heads(context, made[1], spec_.key_heads), &kept->key_norm),
-      Heads(context, made[2], spec_.key_heads), &kept->core);
+      seen.key, seen.value, &kept->core);
   kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
   return output_.Forward(context, kept->merged);
 }

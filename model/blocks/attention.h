@@ -20,9 +20,20 @@ namespace shoal::model {
 // Rotary tables by kind, shared by the layers of a stage.
 using FindRotary = std::function<std::shared_ptr<Rotary>(const RotarySpec& spec)>;
 
+// Keys and values of a row's tokens so far, placed, in heads that are not spread.
+struct KeyValues {
+  at::Tensor key, value;  // [1, key heads, room, head size], compute dtype; undefined: no tokens
+
+  // Writes tokens [past, past + new ones) and returns views of all up to them. What lies behind is
+  // forgotten. Room doubles as it is needed.
+  AttentionCore::KeyValue Extend(std::int64_t past, const at::Tensor& new_key,
+                                 const at::Tensor& new_value);
+};
+
 class Attention {
  public:
   struct Kept {
+    KeyValues* row = nullptr;  // lent: where a row in pieces (BatchContext::past) goes on
     at::Tensor input, merged;  // of the products, compute dtype
     Norm::Kept query_norm, key_norm;
     AttentionCore::Kept core;

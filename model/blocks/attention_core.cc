@@ -58,6 +58,7 @@ at::Tensor AttentionCore::Forward(const BatchContext& context, const at::Tensor&
                                   const at::Tensor& key, const at::Tensor& value,
                                   Kept* kept) const {
   *kept = {query, key, value, {}, {}, {}};
+  if (context.past > 0) return PieceForward(context, *kept);
   if (const auto by = ChooseFused(spec_, context, query)) {
     return FusedForward(spec_, context, *by, {query, key, value}, &kept->fused);
   }
@@ -141,14 +142,28 @@ AttentionCore::Gradients AttentionCore::WholeBackward(const BatchContext& contex
   return {dquery, gather(dkey), gather(dvalue)};
 }
 
+// Keys that a query may not see; the first query is the token at `place`.
+void AttentionCore::Hide(std::int64_t place, const ScoreWindow& window,
+                         const at::Tensor& scores) const {
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kLong).device(scores.device());
+  const at::Tensor query = at::arange(place, place + window.queries, options).unsqueeze(1);
+  const at::Tensor key =
+      at::arange(window.first_key, window.first_key + window.keys, options).unsqueeze(0);
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  if (spec_.causal) scores.masked_fill_(key.gt(query), kNever);
+  if (spec_.window > 0) scores.masked_fill_(key.le(query.sub(spec_.window)), kNever);
+}
+
 AttentionCore::Piece AttentionCore::ScoresOf(const BatchContext& context, const Kept& kept,
                                              std::int64_t first) const {
   Piece piece;
   ScoreWindow& window = piece.window;
   window.first = first;
   window.queries = std::min(kPieceQueries, context.tokens - first);
-  window.first_key = spec_.window > 0 ? std::max<std::int64_t>(0, first - spec_.window + 1) : 0;
-  window.keys = (spec_.causal ? first + window.queries : context.tokens) - window.first_key;
+  const std::int64_t place = context.past + first;  // of the first query, among the keys
+  window.first_key = spec_.window > 0 ? std::max<std::int64_t>(0, place - spec_.window + 1) : 0;
+  window.keys =
+      (spec_.causal ? place + window.queries : context.past + context.tokens) - window.first_key;
   const std::int64_t groups = context.rows * spec_.key_heads;
   const std::int64_t each = spec_.heads / spec_.key_heads, size = kept.query.size(3);
   piece.query =
@@ -163,14 +178,9 @@ AttentionCore::Piece AttentionCore::ScoresOf(const BatchContext& context, const 
     piece.capped = scores.div_(spec_.soft_cap).tanh_();
     scores = piece.capped.mul(spec_.soft_cap);
   }
-  const at::TensorOptions options = at::TensorOptions().dtype(at::kLong).device(scores.device());
-  const at::Tensor query = at::arange(first, first + window.queries, options).unsqueeze(1);
-  const at::Tensor key =
-      at::arange(window.first_key, window.first_key + window.keys, options).unsqueeze(0);
-  const at::Tensor by_head = scores.view({groups, each, window.queries, window.keys});
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
-  if (spec_.causal) by_head.masked_fill_(key.gt(query), kNever);
-  if (spec_.window > 0) by_head.masked_fill_(key.le(query.sub(spec_.window)), kNever);
+  if (window.queries > 1) {  // a single one sees all keys that were taken
+    Hide(place, window, scores.view({groups, each, window.queries, window.keys}));
+  }
   piece.probabilities = at::_softmax(scores, -1, false);
   piece.mask = ScoreMask(context, layer_, spec_.heads, window, scores);
   return piece;

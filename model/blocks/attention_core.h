@@ -29,11 +29,15 @@ class AttentionCore {
   struct Gradients {
     at::Tensor query, key, value;
   };
+  struct KeyValue {
+    at::Tensor key, value;
+  };
 
   AttentionCore(const AttentionSpec& spec, std::uint32_t layer);
 
   // `query` [rows, heads, tokens, head size], `key` and `value` [rows, key heads, tokens, head
-  // size], of one dtype; the result is shaped as `query`, and zero at padding.
+  // size], of one dtype; the result is shaped as `query`, and zero at padding. Behind
+  // `context.past` tokens, keys and values are of those, too, and there is no backward.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, Kept* kept) const;
   // From the gradient of the result. Lets go of what was kept.
@@ -55,6 +59,7 @@ class AttentionCore {
   Gradients PieceBackward(const BatchContext& context, const at::Tensor& gradient,
                           const Kept& kept) const;
   Piece ScoresOf(const BatchContext& context, const Kept& kept, std::int64_t first) const;
+  void Hide(std::int64_t place, const ScoreWindow& window, const at::Tensor& scores) const;
   at::Tensor Spread(const at::Tensor& shared) const;
 
   AttentionSpec spec_;

@@ -42,7 +42,7 @@ at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids
     sum.add_(positions_.Rows(context.positions.add(spec_.position_first)));
   } else if (spec_.positions) {
     sum.view({context.rows, context.tokens, hidden})
-        .add_(positions_.Rows(spec_.position_first, context.tokens));
+        .add_(positions_.Rows(spec_.position_first + context.past, context.tokens));
   }
   if (spec_.types) sum.add_(types_.Rows(0, 1));
   if (norm_) sum = norm_->Forward(sum, &kept->norm);

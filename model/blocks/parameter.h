@@ -55,6 +55,9 @@ struct BatchContext {
   std::int64_t row_first = 0;
   std::int64_t row_tokens = 0;  // 0: the context is of whole rows
   bool training = false;        // adapters have their dropout
+  // Of a row that is computed in pieces: its tokens before these (attention.h). Nothing is kept for
+  // a backward then.
+  std::int64_t past = 0;
 
   std::int64_t tokens_in_all() const { return rows * tokens; }
   // The same for the tokens of a segment alone.

@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/outer.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace shoal::model {
@@ -12,6 +13,8 @@ namespace shoal::model {
 // As the model was trained: frequencies and angles in fp32.
 void Rotary::Grow(std::int64_t tokens, const at::Device& device) {
   if (cosines_.defined() && cosines_.size(0) >= tokens) return;
+  // A row that grows by a token at a time must not make the table anew for each.
+  if (cosines_.defined()) tokens = std::max(tokens, 2 * cosines_.size(0));
   std::vector<float> frequencies(spec_.frequencies.begin(), spec_.frequencies.end());
   const at::Tensor rates = at::from_blob(
       frequencies.data(), {static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
@@ -21,10 +24,12 @@ void Rotary::Grow(std::int64_t tokens, const at::Device& device) {
 }
 
 at::Tensor Rotary::Apply(const BatchContext& context, const at::Tensor& x, bool back) {
-  Grow(context.tokens, x.device());
+  Grow(context.past + context.tokens, x.device());
   const std::int64_t pairs = cosines_.size(1), rest = x.size(-1) - 2 * pairs;
   const auto of_tokens = [&](const at::Tensor& table) {
-    if (!context.positions.defined()) return table.narrow(0, 0, context.tokens).to(x.scalar_type());
+    if (!context.positions.defined()) {
+      return table.narrow(0, context.past, context.tokens).to(x.scalar_type());
+    }
     return table.index_select(0, context.positions)
         .view({context.rows, 1, context.tokens, pairs})
         .to(x.scalar_type());

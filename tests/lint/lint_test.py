@@ -87,7 +87,7 @@ class LintTest(unittest.TestCase):
 
     def test_arrow_of_a_single_file(self):
         text = '#include "dataset/prepared_data.h"\n'
-        self.assertEqual(self.errors(**self.with_source("model/run_eval.cc", text)), [])
+        self.assertEqual(self.errors(**self.with_source("model/run/eval.cc", text)), [])
         self.expect_one(self.with_source("model/gpt2.cc", text), "model/gpt2.cc", "dataset/")
 
     def test_pipeline_sees_interfaces_only(self):

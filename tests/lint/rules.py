@@ -63,6 +63,7 @@ FOLDER_ARROWS = {
     "dataset/tokenizers": {"."},
     "model/blocks": set(),
     "model": {"blocks"},
+    "model/run": {"."},
     "daemon/tools": set(),
     "daemon": {"tools"},
     "replica/collective": set(),
@@ -92,8 +93,8 @@ FOLDER_ARROWS = {
     "storage/models": {"files"},
 }
 
-# Single files that may include one folder more: the program shoal-run reads prepared data.
-EXTRA_ARROWS = [(re.compile(r"model/run_\w*\.(cc|h)$"), {"dataset"})]
+# Rooms that may include more than their module: the program shoal-run reads data and templates.
+EXTRA_ARROWS = [(re.compile(r"model/run/\w+\.(cc|h)$"), {"dataset", "dataset/chat"})]
 
 # Rooms that only their module includes: their headers may include the third party that the module
 # keeps to itself.

@@ -14,7 +14,7 @@
 #include "dataset/prepare/prepare_data.h"
 #include "dataset/prepare/row_preview.h"
 #include "model/families/family.h"
-#include "model/run_commands.h"
+#include "model/run/commands.h"
 
 namespace shoal::model {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dataset/tokenizer.h"
-#include "model/run_commands.h"
+#include "model/run/commands.h"
 #include "model/token_sampling.h"
 
 namespace shoal::model {

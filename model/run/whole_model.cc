@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "model/families/open_model.h"
-#include "model/run_commands.h"
+#include "model/run/commands.h"
 
 namespace shoal::model {
 

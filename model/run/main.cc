@@ -7,7 +7,7 @@
 #include "common/process/waiting_threads.h"
 #include "common/version.h"
 #include "model/init_weights.h"
-#include "model/run_commands.h"
+#include "model/run/commands.h"
 
 namespace {
 

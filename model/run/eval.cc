@@ -11,7 +11,7 @@
 #include "dataset/tokenizer.h"
 #include "model/classification_scores.h"
 #include "model/families/open_model.h"
-#include "model/run_commands.h"
+#include "model/run/commands.h"
 
 namespace shoal::model {
 namespace {
