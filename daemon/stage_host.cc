@@ -11,6 +11,7 @@
 #include "daemon/stage_messages.h"
 #include "daemon/stage_setup.h"
 #include "dataset/prepared_data.h"
+#include "model/families/adapter_config.h"
 #include "model/families/family.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kOptimizerSuffix = ".optimizer";
+constexpr std::string_view kBaseSuffix = ".base";  // what adapters leave as it is
 constexpr const char* kDataName = "data";
 // What is not measured by then is far away, or the line is full.
 constexpr Duration kRoundTripsWait = std::chrono::seconds(3);
@@ -30,12 +32,23 @@ bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
 
+Result<model::ModelSpec> ModelOf(const std::string& json, const std::string& adapter) {
+  SHOAL_ASSIGN_OR_RETURN(model::ModelSpec spec,
+                         model::ParseModelSpec(json, "the run's config.json"));
+  if (adapter.empty()) return spec;
+  SHOAL_ASSIGN_OR_RETURN(const model::AdapterConfig config,
+                         model::ParseAdapterConfig(adapter, "the run's adapter"));
+  SHOAL_RETURN_IF_ERROR(model::Adapt(config, &spec).WithContext("the run's adapter"));
+  return spec;
+}
+
 }  // namespace
 
 // What the store and compute threads made of the artefacts.
 struct StageHost::Loaded {
   std::map<std::string, std::string> weight_files;
   std::map<std::string, std::string> optimizer_files;
+  std::map<std::string, std::string> base_files;
   std::shared_ptr<const dataset::PreparedData> data;
   std::unique_ptr<model::StageModel> model;
   std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
@@ -114,6 +127,9 @@ void StageHost::OnFetched(Status status) {
           } else if (EndsWith(ref.name, kOptimizerSuffix)) {
             const std::string part = ref.name.substr(0, ref.name.size() - kOptimizerSuffix.size());
             loaded->optimizer_files[part] = path;
+          } else if (EndsWith(ref.name, kBaseSuffix)) {
+            const std::string part = ref.name.substr(0, ref.name.size() - kBaseSuffix.size());
+            loaded->base_files[part] = path;
           } else {
             loaded->weight_files[ref.name] = path;
           }
@@ -132,10 +148,9 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
   Run<Result<std::shared_ptr<Loaded>>>(
       resources_.compute, "stage.load",
       [loaded = std::move(loaded), options = std::move(*options),
-       json = plan_.config().model_config_json(),
+       json = plan_.config().model_config_json(), adapter = plan_.config().adapter_config_json(),
        synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
-        SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec spec,
-                               model::ParseModelSpec(json, "the run's config.json"));
+        SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec spec, ModelOf(json, adapter));
         if (synthetic) {
           auto meter = std::make_shared<model::SyntheticMeter>();
           loaded->meter = meter;
@@ -144,6 +159,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
         } else {
           SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchStage(spec, options));
         }
+        SHOAL_RETURN_IF_ERROR(loaded->model->LoadBase(loaded->base_files));
         SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
         return loaded;
       },
@@ -178,7 +194,7 @@ Status StageHost::StartRunner() {
   dependencies.mediator = this;
   SHOAL_ASSIGN_OR_RETURN(runner_, pipeline::NewStageRunner(config, dependencies));
   owner_->OnStageState(PeerState::kSyncing, "connecting to neighbours");
-  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->spec().tied_head()));
+  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->spec().trains_tied_head()));
   return Status::Ok();
 }
 

@@ -37,6 +37,14 @@ struct RunConfig {
   std::uint64_t evaluate_every = 100;     // steps; 0: never (steps/evaluation_rows.h)
   std::uint64_t evaluate_rows = 0;        // 0: as many as a step trains
   bool auto_start = true;                 // start as soon as enough peers are there
+  // [adapter]
+  std::string adapter_kind = "none";  // none | lora
+  std::uint32_t adapter_rank = 16;
+  double adapter_alpha = 32;
+  double adapter_dropout = 0;
+  bool adapter_rslora = false;
+  std::vector<std::string> adapter_targets = {"all-linear"};
+  std::vector<std::string> adapter_modules_to_save;
   // [codecs]
   // Why these: docs/algorithms/codec-specs.md, "Default codecs".
   std::string forward =
@@ -63,6 +71,7 @@ struct RunConfig {
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;
   std::string model_config_json;
+  std::string adapter_config_json;  // empty: no adapter
   std::uint32_t layers = 0;
   std::uint32_t row_tokens = 0;
   bool segmented_rows = false;  // all stages read the data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/families/adapter_config.h"
 #include "net/base/host_port.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
@@ -77,6 +78,26 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "start with enough peers; false: wait for shoal swarm start");
 }
 
+void AddAdapterKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
+  const auto add = [&](std::string_view name, RunConfigKey::Target target, double min, double max,
+                       std::string_view allowed, std::string_view help) {
+    keys->push_back({"adapter", name, target, min, max, allowed, help});
+  };
+  add("kind", &c->adapter_kind, 0, 0, "none|lora",
+      "lora: small matrices beside the model's are trained, the model stays as it is; none: all of "
+      "the model is trained");
+  add("rank", &c->adapter_rank, 1, model::kAdapterRankMax, "", "width of an adapter");
+  add("alpha", &c->adapter_alpha, 1e-6, 1e6, "", "what an adapter gives is scaled by alpha / rank");
+  add("dropout", &c->adapter_dropout, 0, 0.99, "", "probability of dropout before an adapter");
+  add("rslora", &c->adapter_rslora, 0, 0, "", "scale by alpha / square root of rank instead");
+  add("targets", &c->adapter_targets, 0, 0, "",
+      "ends of the names of modules that get adapters, as in PEFT; all-linear: every product of "
+      "the "
+      "layers");
+  add("modules_to_save", &c->adapter_modules_to_save, 0, 0, "",
+      "ends of the names of modules that are trained themselves; a classifier's head always is");
+}
+
 void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   const auto add = [&](std::string_view section, std::string_view name, RunConfigKey::Target target,
                        double min, double max, std::string_view allowed, std::string_view help) {
@@ -122,6 +143,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
 std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
   std::vector<RunConfigKey> keys;
   AddRunKeys(config, &keys);
+  AddAdapterKeys(config, &keys);
   AddTrainingKeys(config, &keys);
   return keys;
 }
@@ -174,6 +196,9 @@ Status CheckRunConfig(const RunConfig& c) {
   }
   if (c.name.empty() || c.name.size() > 64) {
     return InvalidArgument("name must have 1 to 64 characters");
+  }
+  if (c.adapter_kind != "none" && c.adapter_targets.empty()) {
+    return InvalidArgument("targets names no modules; take [\"all-linear\"], or kind = \"none\"");
   }
   if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));

@@ -10,13 +10,16 @@
 #include "compression/api/segment_count.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
+#include "model/families/adapter_config.h"
 #include "model/families/family.h"
 #include "model/families/open_model.h"
+#include "model/families/trained_part.h"
 #include "replica/methods/replica_advice.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/plan/even_cuts.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -40,6 +43,26 @@ Result<control::v1::ArtefactRef> Keep(const std::string& name, const std::string
   const std::uint64_t size = std::filesystem::file_size(path, error);
   if (error) return NotFound("size of " + path + ": " + error.message());
   return MakeRef(name, hash, size);
+}
+
+// Gives the model the adapters that the run asks for, and the run their description.
+Status SetAdapter(RunConfig* config, model::ModelSpec* model) {
+  config->adapter_config_json.clear();
+  if (config->adapter_kind == "none") return Status::Ok();
+  if (config->without_weights) {
+    return InvalidArgument("a run without weights has nothing to put adapters beside");
+  }
+  model::AdapterConfig adapter;
+  adapter.rank = config->adapter_rank;
+  adapter.alpha = config->adapter_alpha;
+  adapter.dropout = config->adapter_dropout;
+  adapter.rslora = config->adapter_rslora;
+  adapter.targets = config->adapter_targets;
+  adapter.modules_to_save = config->adapter_modules_to_save;
+  model::SaveClassifier(*model, &adapter);
+  SHOAL_RETURN_IF_ERROR(model::Adapt(adapter, model).WithContext("adapter"));
+  config->adapter_config_json = model::FormatAdapterConfig(adapter, *model, config->model);
+  return Status::Ok();
 }
 
 // Multiply-adds per token; the head weighs as much as several layers in small models.
@@ -142,48 +165,70 @@ Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
 std::uint64_t LargestUnit(const model::ModelSpec& model, const RunConfig& config,
                           std::uint32_t stage) {
   const bool ends = stage == 0 || stage + 1 == config.stages;
-  return std::max(model.ParametersOf(0, 1, false, false),
-                  ends ? std::uint64_t{model.vocabulary} * model.hidden : 0);
+  const bool table = ends && (model.Trains(model.embedding.tokens.weight) ||
+                              model.Trains(model.head.output.weight));
+  return std::max(model.TrainedParametersOf(0, 1, false, false),
+                  table ? std::uint64_t{model.vocabulary} * model.hidden : 0);
 }
 
-// Of the parameters and what goes with them; activations come on top.
-Status SetStageBytes(const model::ModelSpec& model, RunConfig* config) {
+// Of the parameters and what goes with them; activations come on top. `initial`: with the frozen
+// part of a model that has adapters, which is held as it is sent.
+Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, RunConfig* config) {
   SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
                          replica::ParseReplicaMethod(config->replica_method));
   const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
   config->stage_bytes.clear();
   for (std::uint32_t stage = 0; stage < config->stages && !config->without_weights; ++stage) {
-    const std::uint64_t values =
-        model.ParametersOf(cuts[stage], cuts[stage + 1], stage == 0, stage + 1 == config->stages);
-    config->stage_bytes.push_back(method.StateBytes(
-        values, config->pipelines, config->compute == "bf16", LargestUnit(model, *config, stage)));
+    const std::uint64_t values = model.TrainedParametersOf(cuts[stage], cuts[stage + 1], stage == 0,
+                                                           stage + 1 == config->stages);
+    std::uint64_t bytes = method.StateBytes(values, config->pipelines, config->compute == "bf16",
+                                            LargestUnit(model, *config, stage));
+    for (const std::string& part : StageParts(*config, stage)) {
+      const auto base = initial.find(part + std::string(kBaseSuffix));
+      if (base != initial.end()) bytes += base->second.size();
+    }
+    config->stage_bytes.push_back(bytes);
   }
   return Status::Ok();
 }
 
-Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directory,
-                                          const std::string& part, const std::string& scratch,
-                                          storage::ContentStore* content) {
+Result<control::v1::ArtefactRef> KeepTensors(const storage::TensorMap& tensors,
+                                             const std::string& name, const std::string& scratch,
+                                             storage::ContentStore* content) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
-  SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory.Part(part));
-  const std::string path = scratch + "/" + part + ".safetensors";
+  const std::string path = scratch + "/" + name + ".safetensors";
   SHOAL_RETURN_IF_ERROR(storage::WritePart(path, tensors));
-  auto kept = Keep(part, path, content);
+  auto kept = Keep(name, path, content);
   std::error_code error;
   std::filesystem::remove(path, error);
   return kept;
 }
 
-Status KeepParts(const storage::ModelDirectory& directory, const std::string& scratch,
+// `name`: of a part's trained tensors, or with kBaseSuffix of the others.
+Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directory,
+                                          const model::ModelSpec& model, const RunConfig& config,
+                                          const std::string& name, storage::ContentStore* content) {
+  const bool base = name.ends_with(kBaseSuffix);
+  const std::string part = base ? name.substr(0, name.size() - kBaseSuffix.size()) : name;
+  SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part));
+  const std::string scratch = config.directory + "/tmp";
+  if (base) return KeepTensors(model::FrozenPart(model, part, given), name, scratch, content);
+  const model::TrainedPart trained = model::BeginTraining(model, part, given, config.seed);
+  return KeepTensors(trained.tensors, name, scratch, content);
+}
+
+Status KeepParts(const storage::ModelDirectory& directory, const RunConfig& config,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
-  for (const storage::ModelLayout::Part& part : directory.layout().parts) {
-    SHOAL_ASSIGN_OR_RETURN(artefacts->initial[part.name],
-                           KeepPart(directory, part.name, scratch, content));
+  for (const std::string& part : artefacts->model.PartNames()) {
+    std::vector<std::string> names = {part};
+    if (artefacts->model.adapted) names.push_back(part + std::string(kBaseSuffix));
+    for (const std::string& name : names) {
+      SHOAL_ASSIGN_OR_RETURN(artefacts->initial[name],
+                             KeepPart(directory, artefacts->model, config, name, content));
+    }
   }
   return Status::Ok();
 }
-
-std::string ScratchOf(const RunConfig& config) { return config.directory + "/tmp"; }
 
 // The model; `directory` stays empty where it has no weights.
 Result<model::ModelSpec> ReadModel(const RunConfig& config,
@@ -306,15 +351,17 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
   if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
   std::shared_ptr<const storage::ModelDirectory> directory;
-  SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec model, ReadModel(config, &directory));
+  SHOAL_ASSIGN_OR_RETURN(model::ModelSpec model, ReadModel(config, &directory));
   RunConfig cut = config;
+  SHOAL_RETURN_IF_ERROR(SetAdapter(&cut, &model));
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
   replica::ReplicaCase run;
   for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
     run.largest_unit = std::max(run.largest_unit, LargestUnit(model, config, stage));
-    run.values = std::max(run.values, model.ParametersOf(cut.stage_first_layers[stage],
-                                                         cut.stage_first_layers[stage + 1],
-                                                         stage == 0, stage + 1 == config.stages));
+    run.values =
+        std::max(run.values, model.TrainedParametersOf(cut.stage_first_layers[stage],
+                                                       cut.stage_first_layers[stage + 1],
+                                                       stage == 0, stage + 1 == config.stages));
   }
   run.pipelines = config.pipelines;
   run.bits_per_second = static_cast<double>(needs.link.value);
@@ -335,8 +382,8 @@ Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,
     SHOAL_ASSIGN_OR_RETURN(made, Keep("data", config.data, content));
   } else {
     SHOAL_ASSIGN_OR_RETURN(const model::OpenedModel opened, model::OpenModel(config.model));
-    SHOAL_ASSIGN_OR_RETURN(made,
-                           KeepPart(*opened.directory, found->first, ScratchOf(config), content));
+    SHOAL_ASSIGN_OR_RETURN(
+        made, KeepPart(*opened.directory, artefacts.model, config, found->first, content));
   }
   if (FromProto(made).hash == hash) return Status::Ok();
   return FailedPrecondition((found->first == "data" ? config.data : config.model) +
@@ -368,6 +415,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
     SHOAL_RETURN_IF_ERROR(TakeModel(origin, &artefacts));
   }
   artefacts.data = data.ok() ? *data : origin.data;
+  SHOAL_RETURN_IF_ERROR(SetAdapter(config, &artefacts.model));
   config->model_config_json = artefacts.model.json;
   config->layers = artefacts.model.layers();
   config->row_tokens = artefacts.data.row_tokens;
@@ -378,10 +426,9 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   SHOAL_RETURN_IF_ERROR(CheckData(*config, artefacts.model, artefacts.data,
                                   artefacts.tokenizer_files.empty() ? "" : artefacts.model_folder));
   SHOAL_RETURN_IF_ERROR(CheckCodecs(*config, artefacts.model));
-  SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, config));
   artefacts.without_weights = config->without_weights;
-  if (directory)
-    SHOAL_RETURN_IF_ERROR(KeepParts(*directory, ScratchOf(*config), content, &artefacts));
+  if (directory) SHOAL_RETURN_IF_ERROR(KeepParts(*directory, *config, content, &artefacts));
+  SHOAL_RETURN_IF_ERROR(SetStageBytes(artefacts.model, artefacts.initial, config));
   if (data.ok()) {
     SHOAL_ASSIGN_OR_RETURN(artefacts.initial["data"], Keep("data", config->data, content));
   } else {

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
+#include "scheduler/history/artefact_map.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/invite_addresses.h"
 #include "scheduler/server/run_status.h"
@@ -113,7 +114,8 @@ Status SchedulerServer::Prepare(History history) {
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
   std::uint64_t largest = 0;
   for (const auto& [name, artefact] : artefacts_.initial) {
-    if (name != "data") largest = std::max(largest, artefact.size());
+    if (name != "data" && !name.ends_with(kBaseSuffix))
+      largest = std::max(largest, artefact.size());
   }
   // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
   disk_->SetUploadLimit(4 * largest + (1 << 20));
@@ -189,6 +191,9 @@ void SchedulerServer::FindLost() {
                       control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
                     }});
   std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
+  for (const auto& [name, artefact] : artefacts_.initial) {
+    if (name.ends_with(kBaseSuffix)) current.push_back(artefact);
+  }
   for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
   const std::vector<std::string> lost = disk_->FindLost(current);
   OnControl([&] { Feed(ArtefactsLost{lost}); });

@@ -15,6 +15,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_run(from.run.value);
   to->set_name(from.name);
   to->set_model_config_json(from.model_config_json);
+  to->set_adapter_config_json(from.adapter_config_json);
   to->set_steps(from.steps);
   to->set_seed(from.seed);
   to->set_stages(from.stages);
@@ -112,6 +113,7 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
   for (const std::string& part : StageParts(config, stage)) {
     add(weights, part);
     add(weights, part + ".optimizer");
+    add(initial, part + std::string(kBaseSuffix));
   }
   if (stage == 0 || stage + 1 == config.stages || config.segmented_rows) add(initial, "data");
   return artefacts;
@@ -156,6 +158,7 @@ std::uint64_t ConfigHash(const RunConfig& config, const ArtefactMap& initial) {
   add(config.row_tokens);
   add(config.train_rows);
   for (const std::uint32_t layer : config.stage_first_layers) add(layer);
+  if (!config.adapter_config_json.empty()) text += ' ' + config.adapter_config_json;
   for (const auto& [name, artefact] : initial) text += ' ' + name + artefact.hash();
   return Checksum64(std::as_bytes(std::span(text)));
 }

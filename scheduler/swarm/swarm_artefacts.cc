@@ -20,7 +20,9 @@ SwarmArtefacts::SwarmArtefacts(const ArtefactMap& initial, const Members& member
 ArtefactMap SwarmArtefacts::Weights() const {
   if (history_.checkpoint().step > 0) return history_.checkpoint().files;
   ArtefactMap weights = initial_;
-  weights.erase("data");
+  std::erase_if(weights, [](const auto& entry) {
+    return entry.first == "data" || entry.first.ends_with(kBaseSuffix);
+  });
   return weights;
 }
 
