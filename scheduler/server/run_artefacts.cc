@@ -17,6 +17,8 @@
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/plan/even_cuts.h"
 #include "scheduler/server/artefact_ref.h"
+#include "storage/models/model_export.h"
+#include "storage/models/model_tensors.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -222,6 +224,27 @@ Result<RunOrigin> OriginFor(const RunConfig& config, const Status& unread, bool 
                     "; put model and data back, or " + config.directory + "/origin");
 }
 
+// The format of each tensor in the model that the run began with: of its part, else, where that is
+// not here, what config.json says of all.
+std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefacts,
+                                                    const storage::ContentStore& content) {
+  std::map<std::string, storage::DType> formats;
+  const auto said = storage::ConfigFormat(artefacts.model.json);
+  for (const std::string& part : artefacts.model.PartNames()) {
+    if (said) {
+      for (const auto& [name, tensor] : artefacts.model.PartTensors(part)) formats[name] = *said;
+    }
+    const auto initial = artefacts.initial.find(part);
+    if (initial == artefacts.initial.end()) continue;
+    const auto path = content.PathOf(FromProto(initial->second).hash);
+    if (!path.ok()) continue;
+    const auto file = storage::OpenSafetensors(*path);
+    if (!file.ok()) continue;
+    for (const auto& [name, view] : (*file)->tensors()) formats[name] = view.dtype;
+  }
+  return formats;
+}
+
 // The parts themselves are in the content store, or asked of the peers.
 Status TakeModel(const RunOrigin& origin, RunArtefacts* artefacts) {
   const std::string path = origin.model_folder + "/config.json";
@@ -400,23 +423,28 @@ RunOrigin OriginOf(const RunArtefacts& artefacts) {
   return origin;
 }
 
-Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
-                 const ExportRequest& request) {
+Result<std::vector<std::string>> ExportRun(const RunArtefacts& artefacts,
+                                           const storage::ContentStore& content,
+                                           const ExportRequest& request) {
   if (artefacts.without_weights) {
     return FailedPrecondition("this run has no weights to export");
   }
-  storage::ExportOptions options;
-  options.path = request.path;
-  options.config_json = artefacts.model.json;
-  options.extra_files = artefacts.tokenizer_files;
-  options.model_card = request.model_card;
+  model::ExportSource source;
+  source.spec = artefacts.model;
+  source.folder = artefacts.model_folder;
+  source.files = artefacts.tokenizer_files;
+  source.model_card = request.model_card;
+  std::vector<std::string> part_files;
   for (const std::string& part : artefacts.model.PartNames()) {
     const auto found = request.weights.find(part);
     if (found == request.weights.end()) return DataLoss("the checkpoint has no part " + part);
-    SHOAL_ASSIGN_OR_RETURN(std::string path, content.PathOf(FromProto(found->second).hash));
-    options.part_files.push_back(std::move(path));
+    SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(),
+                           content.PathOf(FromProto(found->second).hash));
   }
-  return storage::ExportModelDirectory(model::LayoutOf(artefacts.model), options);
+  SHOAL_ASSIGN_OR_RETURN(source.tensors,
+                         storage::OpenParts(model::LayoutOf(artefacts.model), part_files));
+  source.dtypes = SourceFormats(artefacts, content);
+  return model::ExportModel(source, request.format, request.path);
 }
 
 }  // namespace shoal::scheduler

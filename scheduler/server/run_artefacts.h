@@ -11,6 +11,7 @@
 
 #include "common/status.h"
 #include "dataset/prepared_data.h"
+#include "model/exports/export_model.h"
 #include "model/families/model_spec.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
@@ -70,10 +71,13 @@ struct ExportRequest {
   std::string path;                                         // absolute; must not exist or be empty
   std::map<std::string, control::v1::ArtefactRef> weights;  // by part name
   std::string model_card;
+  model::ExportFormat format;
 };
-// Writes the Hugging Face directory. Blocks on disk.
-Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
-                 const ExportRequest& request);
+// Writes the export: a directory in the formats that the run's first weights have, unless another
+// is asked for. Gives sentences about what comes out otherwise. Blocks on disk.
+Result<std::vector<std::string>> ExportRun(const RunArtefacts& artefacts,
+                                           const storage::ContentStore& content,
+                                           const ExportRequest& request);
 
 }  // namespace shoal::scheduler
 
