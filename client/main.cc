@@ -26,6 +26,7 @@ struct Parsed {
   Target peer, swarm;
   DemoOptions demo;
   SwarmInitOptions init;
+  std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       prompt, model, store_run;
   std::vector<std::string> settings, words;
@@ -209,6 +210,30 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
                    "Memory of a peer for a stage, from which init suggests a replica method");
 }
 
+CLI::App* AddExport(CLI::App* swarm, Parsed* p) {
+  CLI::App* save =
+      Add(swarm, p, "export", "Write the newest weights as a model directory or a file", [p] {
+        std::map<std::string, std::string> arguments = {{"path", AbsolutePath(p->export_path)}};
+        for (const auto& [name, value] : {std::pair("as", &p->export_as),
+                                          {"dtype", &p->export_dtype},
+                                          {"type", &p->export_type}}) {
+          if (!value->empty()) arguments[name] = *value;
+        }
+        return SwarmCommand(p->swarm, "export", arguments);
+      });
+  save->add_option("--out", p->export_path, "New folder")->required();
+  save->add_option(
+      "--as", p->export_as,
+      "directory: a Hugging Face one (if not given); gguf: a file for llama.cpp, with a "
+      "Modelfile for Ollama");
+  save->add_option(
+      "--dtype", p->export_dtype,
+      "Number format of a directory: fp32, bf16 or fp16; the first model's if not given");
+  save->add_option("--type", p->export_type,
+                   "Number format of matrices in a GGUF file: f16 (if not given) or q8_0");
+  return save;
+}
+
 void AddSwarmCommands(CLI::App* app, Parsed* p) {
   CLI::App* swarm = app->add_subcommand("swarm", "Manage a run, on the scheduler's machine");
   swarm->require_subcommand(1);
@@ -229,12 +254,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
     of_run(
         Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
   }
-  CLI::App* save =
-      Add(swarm, p, "export", "Write the newest weights as a Hugging Face directory", [p] {
-        return SwarmCommand(p->swarm, "export", {{"path", AbsolutePath(p->export_path)}});
-      });
-  save->add_option("--out", p->export_path, "New folder")->required();
-  of_run(save);
+  of_run(AddExport(swarm, p));
 }
 
 void AddDemo(CLI::App* app, Parsed* p) {
@@ -274,6 +294,7 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
   const std::pair<const char*, const char*> names[] = {
       {"prepare", "Turn a text into token rows"},
       {"init-model", "Make a model directory with fresh weights from a config.json"},
+      {"convert", "Write a model directory as a GGUF file, or in another number format"},
       {"eval", "Measure the perplexity of a model directory on a prepared file"}};
   for (const auto& [name, help] : names) {
     CLI::App* command = app->add_subcommand(name, help);

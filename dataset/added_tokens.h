@@ -28,6 +28,7 @@ struct AddedToken {
   bool lstrip = false;       // takes the white space before it, too
   bool rstrip = false;       // and behind it
   bool normalized = false;   // searched behind those that are not
+  bool special = false;      // of no text: marks, not words
 
   bool operator==(const AddedToken&) const = default;
 };

@@ -37,18 +37,16 @@ std::optional<std::int32_t> FirstId(const Json& ids, std::span<const std::string
   return static_cast<std::int32_t>(id.get<std::uint64_t>());
 }
 
-}  // namespace
-
-Result<std::optional<std::int32_t>> FindEndToken(const EndTokenFiles& files,
-                                                 std::span<const std::string> names) {
+Result<std::optional<std::int32_t>> FindToken(const std::string& role, const EndTokenFiles& files,
+                                              std::span<const std::string> names) {
   const struct {
     const char* file;
     const std::string& text;
-    const char* field;
+    std::string field;
     std::optional<std::int32_t> (*find)(const Json&, std::span<const std::string>);
-  } sources[] = {{kTokenizerConfig, files.tokenizer_config, "eos_token", IdOfName},
-                 {kSpecialTokensMap, files.special_tokens_map, "eos_token", IdOfName},
-                 {kModelConfig, files.model_config, "eos_token_id", FirstId}};
+  } sources[] = {{kTokenizerConfig, files.tokenizer_config, role + "_token", IdOfName},
+                 {kSpecialTokensMap, files.special_tokens_map, role + "_token", IdOfName},
+                 {kModelConfig, files.model_config, role + "_token_id", FirstId}};
   for (const auto& [file, text, field, find] : sources) {
     if (text.empty()) continue;
     const auto root = ParseJson<Json>(text);
@@ -63,8 +61,16 @@ Result<std::optional<std::int32_t>> FindEndToken(const EndTokenFiles& files,
   return std::optional<std::int32_t>();
 }
 
-Result<std::optional<std::int32_t>> LoadEndToken(const std::string& directory,
+}  // namespace
+
+Result<std::optional<std::int32_t>> FindEndToken(const EndTokenFiles& files,
                                                  std::span<const std::string> names) {
+  return FindToken("eos", files, names);
+}
+
+Result<std::optional<std::int32_t>> LoadTokenOf(const std::string& role,
+                                                const std::string& directory,
+                                                std::span<const std::string> names) {
   const std::filesystem::path folder(directory);
   EndTokenFiles files;
   for (const auto& [file, text] : {std::pair(kTokenizerConfig, &files.tokenizer_config),
@@ -75,9 +81,14 @@ Result<std::optional<std::int32_t>> LoadEndToken(const std::string& directory,
     if (!std::filesystem::exists(path, ignored)) continue;
     SHOAL_ASSIGN_OR_RETURN(*text, ReadFile(path, kFileBytesMax));
   }
-  auto token = FindEndToken(files, names);
+  auto token = FindToken(role, files, names);
   if (!token.ok()) return token.status().WithContext(directory);
   return token;
+}
+
+Result<std::optional<std::int32_t>> LoadEndToken(const std::string& directory,
+                                                 std::span<const std::string> names) {
+  return LoadTokenOf("eos", directory, names);
 }
 
 }  // namespace shoal::dataset

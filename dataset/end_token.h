@@ -29,6 +29,10 @@ Result<std::optional<std::int32_t>> FindEndToken(const EndTokenFiles& files,
 // The same, from tokenizer_config.json, special_tokens_map.json and config.json of `directory`.
 Result<std::optional<std::int32_t>> LoadEndToken(const std::string& directory,
                                                  std::span<const std::string> names);
+// The same for another role than "eos": "bos", "pad", "unk".
+Result<std::optional<std::int32_t>> LoadTokenOf(const std::string& role,
+                                                const std::string& directory,
+                                                std::span<const std::string> names);
 
 }  // namespace shoal::dataset
 

@@ -29,6 +29,7 @@ bool Flag(const Json& token, const char* name, bool otherwise) {
 // A token's name, or {"content": name, "lstrip": ...}; nothing if it is neither.
 std::optional<AddedToken> TokenOf(const Json& json, bool special) {
   AddedToken token;
+  token.special = special;
   if (json.is_string()) {
     token.content = json.get<std::string>();
   } else if (json.is_object() && json.contains("content") && json["content"].is_string()) {
@@ -36,8 +37,8 @@ std::optional<AddedToken> TokenOf(const Json& json, bool special) {
     token.single_word = Flag(json, "single_word", false);
     token.lstrip = Flag(json, "lstrip", false);
     token.rstrip = Flag(json, "rstrip", false);
-    special = Flag(json, "special", special);
-    token.normalized = Flag(json, "normalized", !special);
+    token.special = Flag(json, "special", special);
+    token.normalized = Flag(json, "normalized", !token.special);
     return token.content.empty() ? std::nullopt : std::optional(token);
   }
   token.normalized = !special;

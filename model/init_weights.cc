@@ -11,6 +11,7 @@
 #include "model/families/family.h"
 #include "model/families/fresh_weights.h"
 #include "model/families/open_model.h"
+#include "storage/models/model_export.h"
 
 namespace shoal::model {
 namespace {
@@ -83,9 +84,10 @@ Status InitModelDirectory(const std::string& config_path, const std::string& out
   storage::ExportOptions options;
   options.path = base;
   options.config_json = json;
+  std::vector<std::string> part_files;
   for (const std::string& part : spec.PartNames()) {
-    options.part_files.push_back(folder.path() + "/" + part + ".safetensors");
-    SHOAL_RETURN_IF_ERROR(WriteInitialPart(spec, part, seed, options.part_files.back()));
+    part_files.push_back(folder.path() + "/" + part + ".safetensors");
+    SHOAL_RETURN_IF_ERROR(WriteInitialPart(spec, part, seed, part_files.back()));
   }
   const fs::path beside = fs::path(config_path).parent_path();
   for (const char* name : kTokenizerFiles) {
@@ -93,7 +95,10 @@ Status InitModelDirectory(const std::string& config_path, const std::string& out
   }
   options.model_card = "# Fresh weights\n\nRandom weights for config.json with seed " +
                        std::to_string(seed) + "; not trained.\n";
-  return storage::ExportModelDirectory(LayoutOf(spec), options);
+  const storage::ModelLayout layout = LayoutOf(spec);
+  SHOAL_ASSIGN_OR_RETURN(const storage::ModelTensors tensors,
+                         storage::OpenParts(layout, part_files));
+  return storage::ExportModelDirectory(layout, tensors, options);
 }
 
 }  // namespace shoal::model

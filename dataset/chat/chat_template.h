@@ -70,6 +70,9 @@ class ChatTemplate {
   std::map<std::string, ChatValue> variables_;
 };
 
+// The text of the template that LoadFrom parses; nothing if there is none.
+Result<std::optional<std::string>> LoadChatTemplateText(const std::string& directory);
+
 struct RenderedChat {
   std::string text;
   std::vector<ByteRange> answers;  // of the assistant's turns, in order, none of them empty

@@ -67,23 +67,41 @@ Result<std::optional<std::string>> TemplateOf(const Json& root, const std::strin
   return InvalidArgument(path + ": chat_template has no entry that is named \"default\"");
 }
 
+struct FoundTemplate {
+  std::optional<std::string> text;
+  std::string path;
+  Json config;  // tokenizer_config.json
+};
+
+Result<FoundTemplate> FindTemplate(const std::string& directory) {
+  const std::filesystem::path folder(directory);
+  FoundTemplate found;
+  found.path = (folder / kTemplateFile).string();
+  const std::string config_path = (folder / kTokenizerConfig).string();
+  SHOAL_ASSIGN_OR_RETURN(found.text, ReadIfThere(found.path, kTemplateFileBytesMax));
+  SHOAL_ASSIGN_OR_RETURN(found.config, ReadObject(config_path));
+  if (!found.text) {
+    found.path = config_path;
+    SHOAL_ASSIGN_OR_RETURN(found.text, TemplateOf(found.config, config_path));
+  }
+  return found;
+}
+
 }  // namespace
 
+Result<std::optional<std::string>> LoadChatTemplateText(const std::string& directory) {
+  SHOAL_ASSIGN_OR_RETURN(FoundTemplate found, FindTemplate(directory));
+  return std::move(found.text);
+}
+
 Result<std::optional<ChatTemplate>> ChatTemplate::LoadFrom(const std::string& directory) {
+  SHOAL_ASSIGN_OR_RETURN(const FoundTemplate found, FindTemplate(directory));
+  if (!found.text) return std::optional<ChatTemplate>();
   const std::filesystem::path folder(directory);
-  std::string path = (folder / kTemplateFile).string();
-  const std::string config_path = (folder / kTokenizerConfig).string();
-  SHOAL_ASSIGN_OR_RETURN(auto text, ReadIfThere(path, kTemplateFileBytesMax));
-  SHOAL_ASSIGN_OR_RETURN(const Json config, ReadObject(config_path));
-  if (!text) {
-    path = config_path;
-    SHOAL_ASSIGN_OR_RETURN(text, TemplateOf(config, config_path));
-  }
-  if (!text) return std::optional<ChatTemplate>();
   SHOAL_ASSIGN_OR_RETURN(const Json map, ReadObject((folder / kSpecialTokensMap).string()));
-  SHOAL_ASSIGN_OR_RETURN(const ChatTemplate parsed, Parse(*text, path));
+  SHOAL_ASSIGN_OR_RETURN(const ChatTemplate parsed, Parse(*found.text, found.path));
   std::map<std::string, ChatValue> variables;
-  AddTokens(config, &variables);
+  AddTokens(found.config, &variables);
   AddTokens(map, &variables);
   return std::optional<ChatTemplate>(parsed.With(std::move(variables)));
 }

@@ -100,6 +100,8 @@ void Recognise(AddedToken token, TokenizerFile* file) {
   const auto same = std::find_if(file->added.begin(), file->added.end(),
                                  [&](const auto& known) { return known.content == token.content; });
   if (same != file->added.end()) {
+    // added_tokens.json does not say it.
+    token.special = token.special || same->special;
     *same = std::move(token);
   } else {
     file->added.push_back(std::move(token));

@@ -79,6 +79,7 @@ Result<TokenizerFile> LoadTokenizerFile(const std::string& directory) {
     AddedToken end;
     end.content = kEndOfText;
     end.id = *file.end_of_text;
+    end.special = true;
     Recognise(std::move(end), &file);
   }
   return file;

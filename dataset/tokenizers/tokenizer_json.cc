@@ -143,8 +143,8 @@ Status AddAddedTokens(const Json& root, NameIds* ids, std::vector<AddedToken>* t
     SHOAL_ASSIGN_OR_RETURN(token.single_word, Flag(json, "single_word", false));
     SHOAL_ASSIGN_OR_RETURN(token.lstrip, Flag(json, "lstrip", false));
     SHOAL_ASSIGN_OR_RETURN(token.rstrip, Flag(json, "rstrip", false));
-    SHOAL_ASSIGN_OR_RETURN(const bool special, Flag(json, "special", false));
-    SHOAL_ASSIGN_OR_RETURN(token.normalized, Flag(json, "normalized", !special));
+    SHOAL_ASSIGN_OR_RETURN(token.special, Flag(json, "special", false));
+    SHOAL_ASSIGN_OR_RETURN(token.normalized, Flag(json, "normalized", !token.special));
     tokens->push_back(std::move(token));
     SHOAL_RETURN_IF_ERROR(CheckAddedToken(tokens->back()));
   }

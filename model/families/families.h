@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "model/families/config_keys.h"
+#include "model/families/gguf_family.h"
 #include "model/families/model_spec.h"
 
 namespace shoal::model {
@@ -28,6 +29,9 @@ ModelSpec DescribeQwen3(ConfigKeys* keys);
 ModelSpec DescribeGemma2(ConfigKeys* keys);
 ModelSpec DescribeGemma3(ConfigKeys* keys);
 ModelSpec DescribePhi3(ConfigKeys* keys);
+
+extern const GgufFamily kGpt2Gguf, kLlamaGguf, kMistralGguf, kQwen2Gguf, kQwen3Gguf, kGemma2Gguf,
+    kGemma3Gguf, kPhi3Gguf;
 
 }  // namespace shoal::model
 

@@ -11,6 +11,7 @@
 
 #include "common/status.h"
 #include "model/families/config_keys.h"
+#include "model/families/gguf_family.h"
 #include "model/families/model_spec.h"
 
 namespace shoal::model {
@@ -20,6 +21,7 @@ struct Family {
   std::vector<std::string_view> architectures;  // that it describes
   // Reads all keys that it implements; failures stay in `keys`.
   ModelSpec (*describe)(ConfigKeys* keys);
+  const GgufFamily* gguf;  // null: llama.cpp does not have it
 };
 
 const std::vector<Family>& Families();

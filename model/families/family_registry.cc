@@ -48,20 +48,22 @@ const Family* FamilyOf(ConfigKeys* keys) {
 
 const std::vector<Family>& Families() {
   static const std::vector<Family> families = {
-      {"gpt2", {"GPT2LMHeadModel", "GPT2Model"}, DescribeGpt2},
-      {"llama", {"LlamaForCausalLM", "LlamaModel"}, DescribeLlama},
-      {"mistral", {"MistralForCausalLM", "MistralModel"}, DescribeMistral},
-      {"qwen2", {"Qwen2ForCausalLM", "Qwen2Model"}, DescribeQwen2},
-      {"qwen3", {"Qwen3ForCausalLM", "Qwen3Model"}, DescribeQwen3},
-      {"gemma2", {"Gemma2ForCausalLM", "Gemma2Model"}, DescribeGemma2},
-      {"gemma3_text", {"Gemma3ForCausalLM", "Gemma3TextModel"}, DescribeGemma3},
-      {"phi3", {"Phi3ForCausalLM", "Phi3Model"}, DescribePhi3},
+      {"gpt2", {"GPT2LMHeadModel", "GPT2Model"}, DescribeGpt2, &kGpt2Gguf},
+      {"llama", {"LlamaForCausalLM", "LlamaModel"}, DescribeLlama, &kLlamaGguf},
+      {"mistral", {"MistralForCausalLM", "MistralModel"}, DescribeMistral, &kMistralGguf},
+      {"qwen2", {"Qwen2ForCausalLM", "Qwen2Model"}, DescribeQwen2, &kQwen2Gguf},
+      {"qwen3", {"Qwen3ForCausalLM", "Qwen3Model"}, DescribeQwen3, &kQwen3Gguf},
+      {"gemma2", {"Gemma2ForCausalLM", "Gemma2Model"}, DescribeGemma2, &kGemma2Gguf},
+      {"gemma3_text", {"Gemma3ForCausalLM", "Gemma3TextModel"}, DescribeGemma3, &kGemma3Gguf},
+      {"phi3", {"Phi3ForCausalLM", "Phi3Model"}, DescribePhi3, &kPhi3Gguf},
       {"bert",
        {"BertForSequenceClassification", "BertModel", "BertForMaskedLM", "BertForPreTraining"},
-       DescribeBert},
+       DescribeBert,
+       nullptr},
       {"roberta",
        {"RobertaForSequenceClassification", "RobertaModel", "RobertaForMaskedLM"},
-       DescribeRoberta},
+       DescribeRoberta,
+       nullptr},
   };
   return families;
 }

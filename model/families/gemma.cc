@@ -40,6 +40,20 @@ std::int64_t ReadWindow(ConfigKeys* keys) {
 
 }  // namespace
 
+const GgufFamily kGemma2Gguf = {.architecture = "gemma2",
+                                .activation = Activation::kGeluTanh,
+                                .narrow_heads = true,
+                                .shared_head = true,
+                                .whole_layer_every = 2,
+                                .score_cap = true,
+                                .wide_scale_layers = 46};
+const GgufFamily kGemma3Gguf = {.architecture = "gemma3",
+                                .activation = Activation::kGeluTanh,
+                                .narrow_heads = true,
+                                .whole_layer_every = 6,
+                                .plain_window_positions = true,
+                                .wide_scale_layers = 62};
+
 ModelSpec DescribeGemma2(ConfigKeys* keys) {
   Decoder decoder = ReadGemma(keys, false);
   decoder.architecture = "Gemma2ForCausalLM";

@@ -24,6 +24,11 @@ void CheckSwitches(ConfigKeys* keys) {
 
 }  // namespace
 
+const GgufFamily kGpt2Gguf = {.architecture = "gpt2",
+                              .activation = Activation::kGeluTanh,
+                              .output_bias = true,
+                              .feed_forward_bias = true};
+
 ModelSpec DescribeGpt2(ConfigKeys* keys) {
   ModelSpec spec;
   const std::uint32_t layers = keys->Count("n_layer", kLayersMost);

@@ -5,6 +5,13 @@
 
 namespace shoal::model {
 
+const GgufFamily kLlamaGguf = {.architecture = "llama",
+                               .adjacent_pairs = true,
+                               .rotary_factors = true,
+                               .narrow_heads = true,
+                               .output_bias = true,
+                               .feed_forward_bias = true};
+
 ModelSpec DescribeLlama(ConfigKeys* keys) {
   Decoder decoder = ReadDecoder(keys, {});
   decoder.input_bias = decoder.output_bias = keys->Flag("attention_bias", false);

@@ -1,20 +1,17 @@
 #include "model/families/merge_adapter.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
-#include "common/half.h"
+#include "storage/models/float_bytes.h"
 
 namespace shoal::model {
 namespace {
 
-template <typename Word, typename Convert>
-void ConvertAll(std::span<const std::byte> bytes, std::span<float> values, const Convert& convert) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Word word;
-    std::memcpy(&word, bytes.data() + i * sizeof(Word), sizeof(Word));
-    values[i] = convert(word);
-  }
+std::vector<float> FloatsOf(const storage::TensorView& view) {
+  std::vector<float> values(ValuesOf({view.shape}));
+  storage::ReadFloats(view.dtype, view.data, values);
+  return values;
 }
 
 Result<storage::TensorView> Find(const storage::TensorMap& tensors, const std::string& name,
@@ -24,8 +21,7 @@ Result<storage::TensorView> Find(const storage::TensorMap& tensors, const std::s
     return DataLoss("tensor " + name + " is missing or has another shape than the model's");
   }
   const storage::DType dtype = found->second.dtype;
-  if (dtype != storage::DType::kF32 && dtype != storage::DType::kF16 &&
-      dtype != storage::DType::kBF16) {
+  if (!storage::IsFloat(dtype)) {
     return DataLoss("tensor " + name + " is " + std::string(storage::DTypeName(dtype)) +
                     ", not F32, F16 or BF16");
   }
@@ -33,18 +29,6 @@ Result<storage::TensorView> Find(const storage::TensorMap& tensors, const std::s
 }
 
 }  // namespace
-
-std::vector<float> FloatsOf(const storage::TensorView& view) {
-  std::vector<float> values(ValuesOf({view.shape}));
-  switch (view.dtype) {
-    case storage::DType::kF16: ConvertAll<std::uint16_t>(view.data, values, HalfToFloat); break;
-    case storage::DType::kBF16: ConvertAll<std::uint16_t>(view.data, values, Bf16ToFloat); break;
-    default:
-      SHOAL_CHECK(view.dtype == storage::DType::kF32);
-      std::memcpy(values.data(), view.data.data(), values.size() * sizeof(float));
-  }
-  return values;
-}
 
 void AddLowRank(const LinearSpec& product, std::span<const float> a, std::span<const float> b,
                 std::span<float> weight) {

@@ -30,9 +30,6 @@ Result<MergedPart> MergePart(const ModelSpec& spec, const std::string& part,
 void AddLowRank(const LinearSpec& product, std::span<const float> a, std::span<const float> b,
                 std::span<float> weight);
 
-// Values of a tensor in F32, F16 or BF16.
-std::vector<float> FloatsOf(const storage::TensorView& view);
-
 }  // namespace shoal::model
 
 #endif  // SHOAL_MODEL_FAMILIES_MERGE_ADAPTER_H_

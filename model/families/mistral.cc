@@ -5,6 +5,10 @@
 
 namespace shoal::model {
 
+// llama.cpp takes it for a Llama.
+const GgufFamily kMistralGguf = {
+    .architecture = "llama", .adjacent_pairs = true, .rotary_factors = true, .narrow_heads = true};
+
 ModelSpec DescribeMistral(ConfigKeys* keys) {
   Decoder decoder = ReadDecoder(keys, {.key_heads = 8});
   decoder.architecture = "MistralForCausalLM";

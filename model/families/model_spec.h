@@ -53,6 +53,15 @@ struct NormSpec {
 struct RotarySpec {
   std::vector<double> frequencies;  // radians a token
   double factor = 1;                // of the turned values (yarn)
+  // What these come from, for files that say it so.
+  struct Scaling {
+    std::string kind = "default";    // or linear, llama3, yarn
+    double factor = 1, trained = 0;  // `trained`: positions before scaling (llama3, yarn)
+    double fast = 32, slow = 1;      // of yarn
+    bool whole = true;               // yarn rounds its limits
+  };
+  double theta = 1e4;
+  Scaling scaling;
 };
 
 struct AttentionSpec {

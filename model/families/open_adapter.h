@@ -3,7 +3,6 @@
 #ifndef SHOAL_MODEL_FAMILIES_OPEN_ADAPTER_H_
 #define SHOAL_MODEL_FAMILIES_OPEN_ADAPTER_H_
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -12,6 +11,9 @@
 #include "storage/models/model_directory.h"
 
 namespace shoal::model {
+
+inline constexpr const char* kAdapterConfigName = "/adapter_config.json";
+inline constexpr const char* kAdapterWeightsName = "/adapter_model.safetensors";
 
 struct OpenedAdapter {
   AdapterConfig config;
@@ -25,16 +27,6 @@ Result<OpenedAdapter> OpenAdapter(const std::string& folder);
 // model: then it is an adapter of another base. `folder`: for messages.
 Result<storage::TensorMap> AdapterTensors(const OpenedAdapter& adapter, const ModelSpec& spec,
                                           const std::string& folder);
-
-struct AdapterExport {
-  std::string path;  // must not exist, or be an empty folder
-  std::string base;  // what the adapter says of its base: a path or a name
-  std::map<std::string, std::string> part_files;  // by part: trained tensors, as stages save them
-  std::string model_card;
-};
-// Writes the folder that PEFT loads.
-Status ExportAdapter(const AdapterConfig& config, const ModelSpec& spec,
-                     const AdapterExport& request);
 
 }  // namespace shoal::model
 

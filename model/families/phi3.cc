@@ -5,6 +5,8 @@
 
 namespace shoal::model {
 
+const GgufFamily kPhi3Gguf = {.architecture = "phi3", .partial_rotary = true};
+
 ModelSpec DescribePhi3(ConfigKeys* keys) {
   Decoder decoder = ReadDecoder(keys, {.epsilon = 1e-5});
   decoder.fused = true;

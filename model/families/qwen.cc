@@ -20,6 +20,9 @@ void ReadWindows(ConfigKeys* keys, Decoder* decoder) {
 
 }  // namespace
 
+const GgufFamily kQwen2Gguf = {.architecture = "qwen2"};
+const GgufFamily kQwen3Gguf = {.architecture = "qwen3", .narrow_heads = true};
+
 ModelSpec DescribeQwen2(ConfigKeys* keys) {
   Decoder decoder = ReadDecoder(keys, {});
   decoder.input_bias = true;

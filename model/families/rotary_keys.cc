@@ -41,6 +41,9 @@ void ScaleYarn(ConfigKeys* scaling, double factor, double trained, double theta,
   const double slow = scaling->Number("beta_slow", 1, 1e-6, kLargest);
   const bool whole = scaling->Flag("truncate", true);
   if (fast < slow) return scaling->Fail("beta_fast must not be below beta_slow");
+  rotary->scaling.fast = fast;
+  rotary->scaling.slow = slow;
+  rotary->scaling.whole = whole;
   const auto magnitude = [&](double weight) {
     return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1;
   };
@@ -71,6 +74,7 @@ void Scale(ConfigKeys* scaling, const std::string& kind, double theta, std::int6
            std::uint32_t positions, RotarySpec* rotary) {
   if (kind == "default") return;
   const double factor = scaling->Number("factor", 1, 1e-6, kLargest);
+  rotary->scaling = {kind, factor};
   if (kind == "linear") {
     for (double& frequency : rotary->frequencies) frequency /= factor;
     return;
@@ -80,6 +84,7 @@ void Scale(ConfigKeys* scaling, const std::string& kind, double theta, std::int6
                          " is not supported; supported are default, linear, llama3 and yarn");
   }
   const double trained = scaling->Count("original_max_position_embeddings", 1U << 28, positions);
+  rotary->scaling.trained = trained;
   if (kind == "llama3") return ScaleLlama3(scaling, factor, trained, rotary);
   ScaleYarn(scaling, factor, trained, theta, size, rotary);
 }
@@ -99,6 +104,7 @@ RotarySpec ReadScaledRotary(ConfigKeys* scaling, RotaryBase base) {
     return rotary;
   }
   rotary.frequencies = PlainFrequencies(theta, size);
+  rotary.theta = theta;
   Scale(scaling, kind, theta, size, base.positions, &rotary);
   return rotary;
 }

@@ -50,6 +50,13 @@ struct PrepareCommand {
   bool json = false;
 };
 
+struct ConvertOptions {
+  std::string model, output;     // directories
+  std::string as = "directory";  // or "gguf"
+  std::string dtype, type;       // of one and of the other; may be empty
+  bool json = false;
+};
+
 // How a command ended.
 struct RunResult {
   ExitCode exit = ExitCode::kOk;
@@ -65,6 +72,8 @@ RunResult RunGenerate(const GenerateOptions& options);
 RunResult RunLogits(const LogitsOptions& options);
 // Text to token rows; a progress bar when standard error is a terminal.
 RunResult RunPrepare(PrepareCommand command);
+// A model directory in another form or number format.
+RunResult RunConvert(const ConvertOptions& options);
 
 // The whole model as one stage, weights loaded.
 Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options);

@@ -1,4 +1,4 @@
-// shoal-run: evaluates, samples from, and makes model directories.
+// shoal-run: evaluates, samples from, makes and converts model directories.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -118,6 +118,22 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   return prepare;
 }
 
+CLI::App* AddConvert(CLI::App* app, shoal::model::ConvertOptions* options) {
+  CLI::App* command =
+      app->add_subcommand("convert", "write a model directory in another form or number format");
+  command->add_option("--model", options->model, "Hugging Face model directory")->required();
+  command->add_option("--out", options->output, "folder to make")->required();
+  command->add_option("--as", options->as,
+                      "directory, or gguf: a file for llama.cpp, with a Modelfile for Ollama");
+  command->add_option("--dtype", options->dtype,
+                      "number format of a directory: fp32, bf16 or fp16; the model's own if not "
+                      "given");
+  command->add_option("--type", options->type,
+                      "number format of matrices in a GGUF file: f16 (if not given) or q8_0");
+  command->add_flag("--json", options->json, "print one JSON object to standard output");
+  return command;
+}
+
 RunResult RunInit(const InitOptions& options) {
   const shoal::Status status =
       shoal::model::InitModelDirectory(options.config, options.output, options.seed);
@@ -126,18 +142,20 @@ RunResult RunInit(const InitOptions& options) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Evaluates, samples from, and makes model directories.", "shoal-run");
+  CLI::App app("Evaluates, samples from, makes and converts model directories.", "shoal-run");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("shoal-run ") + shoal::kVersion);
   shoal::model::EvalOptions eval;
   shoal::model::GenerateOptions generate;
   shoal::model::LogitsOptions logits;
   shoal::model::PrepareCommand prepare;
+  shoal::model::ConvertOptions convert;
   InitOptions init;
   const CLI::App* const eval_command = AddEval(&app, &eval);
   const CLI::App* const generate_command = AddGenerate(&app, &generate);
   const CLI::App* const logits_command = AddLogits(&app, &logits);
   const CLI::App* const prepare_command = AddPrepare(&app, &prepare);
+  const CLI::App* const convert_command = AddConvert(&app, &convert);
   AddInit(&app, &init);
   try {
     app.parse(argc, argv);
@@ -149,6 +167,7 @@ int Main(int argc, char** argv) {
                            : generate_command->parsed() ? RunGenerate(generate)
                            : logits_command->parsed()   ? RunLogits(logits)
                            : prepare_command->parsed()  ? RunPrepare(prepare)
+                           : convert_command->parsed()  ? RunConvert(convert)
                                                         : RunInit(init);
   if (!result.status.ok()) {
     std::fprintf(stderr, "shoal-run: %s\n", result.status.message().c_str());

@@ -20,6 +20,8 @@
 #include "scheduler/plan/even_cuts.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/swarm/plan_messages.h"
+#include "storage/models/model_export.h"
+#include "storage/models/model_tensors.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -445,25 +447,6 @@ RunOrigin OriginOf(const RunArtefacts& artefacts) {
   origin.artefacts = artefacts.initial;
   origin.data = artefacts.data;
   return origin;
-}
-
-Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
-                 const ExportRequest& request) {
-  if (artefacts.without_weights) {
-    return FailedPrecondition("this run has no weights to export");
-  }
-  storage::ExportOptions options;
-  options.path = request.path;
-  options.config_json = artefacts.model.json;
-  options.extra_files = artefacts.tokenizer_files;
-  options.model_card = request.model_card;
-  for (const std::string& part : artefacts.model.PartNames()) {
-    const auto found = request.weights.find(part);
-    if (found == request.weights.end()) return DataLoss("the checkpoint has no part " + part);
-    SHOAL_ASSIGN_OR_RETURN(std::string path, content.PathOf(FromProto(found->second).hash));
-    options.part_files.push_back(std::move(path));
-  }
-  return storage::ExportModelDirectory(model::LayoutOf(artefacts.model), options);
 }
 
 }  // namespace shoal::scheduler

@@ -66,15 +66,6 @@ struct ReplicaNeeds {
 // on disk.
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs);
 
-struct ExportRequest {
-  std::string path;                                         // absolute; must not exist or be empty
-  std::map<std::string, control::v1::ArtefactRef> weights;  // by part name
-  std::string model_card;
-};
-// Writes the Hugging Face directory. Blocks on disk.
-Status ExportRun(const RunArtefacts& artefacts, const storage::ContentStore& content,
-                 const ExportRequest& request);
-
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_SCHEDULER_SERVER_RUN_ARTEFACTS_H_

@@ -238,19 +238,33 @@ void SchedulerServer::Export(const std::map<std::string, std::string>& arguments
   if (path == arguments.end() || !std::filesystem::path(path->second).is_absolute()) {
     return reply(InvalidArgument("export needs an absolute path of a folder that does not exist"));
   }
-  const RunView view = state_->View(SystemClock().Now());
+  const auto option = [&](const char* name, const char* otherwise) {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? std::string(otherwise) : found->second;
+  };
   ExportRequest request;
+  request.format = {option("as", "directory"), option("dtype", ""), option("type", "")};
+  if (Status status = model::CheckExportFormat(request.format); !status.ok()) return reply(status);
+  const RunView view = state_->View(SystemClock().Now());
   request.path = path->second;
   request.weights = state_->CurrentWeights();
   request.model_card = ModelCard(config_, view, artefacts_.data);
   store_->Post("export", [this, request = std::move(request), step = view.checkpoint_step,
                           reply = std::move(reply)] {
-    const Status status = ExportRun(artefacts_, disk_->content(), request);
-    control_->Post("export.done", [status, step, path = request.path, reply] {
-      if (!status.ok()) return reply(status.WithContext("export"));
-      reply(net::CommandResult{"wrote the model after step " + std::to_string(step) + " to " +
-                                   path + "; try it with: shoal try --model " + path + " TEXT",
-                               "{\"step\":" + std::to_string(step) + "}"});
+    const auto notes = ExportRun(config_, artefacts_, disk_->content(), request);
+    control_->Post("export.done", [notes, step, path = request.path, as = request.format.as,
+                                   model = config_.model, reply] {
+      if (!notes.ok()) return reply(notes.status().WithContext("export"));
+      std::string message =
+          std::string(as == "adapter" ? "wrote the adapter" : "wrote the model") + " after step " +
+          std::to_string(step) + " to " + path +
+          (as == "gguf" ? "; run it with: llama-cli -m " + path +
+                              "/model.gguf, or: ollama create NAME -f " + path + "/Modelfile"
+           : as == "adapter"
+               ? "; try it with: shoal try --model " + model + " --adapter " + path + " TEXT"
+               : "; try it with: shoal try --model " + path + " TEXT");
+      for (const std::string& note : *notes) message += "\nnote: " + note;
+      reply(net::CommandResult{message, "{\"step\":" + std::to_string(step) + "}"});
     });
   });
 }

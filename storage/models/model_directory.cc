@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 #include "storage/files/foreign_text.h"
+#include "storage/models/float_bytes.h"
 
 namespace shoal::storage {
 namespace {
@@ -40,10 +41,6 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
     text += std::to_string(dimension);
   }
   return text + "]";
-}
-
-bool IsFloat(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
 class HuggingFaceDirectory final : public ModelDirectory {

@@ -70,17 +70,6 @@ Result<std::string> ReadModelConfig(const std::string& path);
 // Writes a part as one safetensors blob in fp32-or-source dtype (an artefact), to `path`.
 Status WritePart(const std::string& path, const TensorMap& tensors);
 
-struct ExportOptions {
-  std::string path;  // must not exist, or be an empty folder
-  std::string config_json;
-  std::vector<std::string> part_files;   // artefacts in the layout's order
-  std::vector<std::string> extra_files;  // tokenizer files to copy in
-  std::string model_card;                // MODEL_CARD.md text
-};
-// Writes a Hugging Face directory that transformers loads: model.safetensors with the layout's
-// prefix and metadata {"format": "pt"}; built beside `path` and renamed into place.
-Status ExportModelDirectory(const ModelLayout& layout, const ExportOptions& options);
-
 }  // namespace shoal::storage
 
 #endif  // SHOAL_STORAGE_MODELS_MODEL_DIRECTORY_H_

@@ -16,13 +16,14 @@ ARROWS = {
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model/families": {"common", "storage"},
+    "model/exports": {"common", "dataset", "dataset/chat", "model/families", "storage"},
     "model": {"common", "storage", "optimizer", "model/families"},
     "replica": {"common", "compression", "replica/methods", "replica/collective", "optimizer",
                 "net", "model", "model/families"},
     "pipeline": {"common", "compression", "replica", "replica/methods", "optimizer", "storage",
                  "net", "model", "model/families", "dataset"},
     "scheduler": {"common", "proto", "net", "dataset", "storage", "compression",
-                  "replica/methods", "model/families"},
+                  "replica/methods", "model/exports", "model/families"},
     "daemon": {"common", "proto", "compression", "replica", "replica/methods",
                "replica/collective", "storage", "dataset", "net", "model", "model/families",
                "pipeline", "scheduler"},
@@ -31,7 +32,8 @@ ARROWS = {
 }
 
 # A module whose namespace is not its folder's last name.
-NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model"}
+NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model",
+              "model/exports": "model"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders are folders of their own. A module with an
@@ -93,8 +95,10 @@ FOLDER_ARROWS = {
     "storage/models": {"files"},
 }
 
-# Rooms that may include more than their module: the program shoal-run reads data and templates.
-EXTRA_ARROWS = [(re.compile(r"model/run/\w+\.(cc|h)$"), {"dataset", "dataset/chat"})]
+# Rooms that may include more than their module: the program shoal-run reads data and templates, and
+# writes exports.
+EXTRA_ARROWS = [(re.compile(r"model/run/\w+\.(cc|h)$"),
+                 {"dataset", "dataset/chat", "model/exports"})]
 
 # Rooms that only their module includes: their headers may include the third party that the module
 # keeps to itself.

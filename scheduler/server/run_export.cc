@@ -1,0 +1,141 @@
+#include "scheduler/server/run_export.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "common/file.h"
+#include "model/families/merge_adapter.h"
+#include "model/families/open_model.h"
+#include "scheduler/history/artefact_map.h"
+#include "scheduler/server/artefact_ref.h"
+#include "storage/models/model_export.h"
+#include "storage/models/model_tensors.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using File = std::shared_ptr<const storage::SafetensorsFile>;
+
+Result<std::string> PathOf(const std::map<std::string, control::v1::ArtefactRef>& artefacts,
+                           const std::string& name, const storage::ContentStore& content) {
+  const auto found = artefacts.find(name);
+  if (found == artefacts.end()) return DataLoss("the checkpoint has no part " + name);
+  return content.PathOf(FromProto(found->second).hash);
+}
+
+// The format of each tensor in the model that the run began with: of its part, else, where that is
+// not here, what config.json says of all.
+std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefacts,
+                                                    const storage::ContentStore& content) {
+  std::map<std::string, storage::DType> formats;
+  const auto said = storage::ConfigFormat(artefacts.model.json);
+  for (const std::string& part : artefacts.model.PartNames()) {
+    if (said) {
+      for (const auto& [name, tensor] : artefacts.model.PartTensors(part)) formats[name] = *said;
+    }
+    for (const std::string& name : {part, part + std::string(kBaseSuffix)}) {
+      const auto path = PathOf(artefacts.initial, name, content);
+      if (!path.ok()) continue;
+      const auto file = storage::OpenSafetensors(*path);
+      if (!file.ok()) continue;
+      for (const auto& [tensor, view] : (*file)->tensors()) formats[tensor] = view.dtype;
+    }
+  }
+  return formats;
+}
+
+// A folder that goes with the object.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) { Clear(); }
+  ~ScratchFolder() { Clear(); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  void Clear() const {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  const std::string path_;
+};
+
+// Trained tensors of the whole model; `files` keeps what they show.
+Result<storage::TensorMap> TrainedTensors(const model::ModelSpec& spec,
+                                          const std::vector<std::string>& paths,
+                                          std::vector<File>* files) {
+  storage::TensorMap tensors;
+  for (const std::string& path : paths) {
+    SHOAL_ASSIGN_OR_RETURN(files->emplace_back(), storage::OpenSafetensors(path));
+    tensors.insert(files->back()->tensors().begin(), files->back()->tensors().end());
+  }
+  for (const std::string& part : spec.PartNames()) {
+    for (const auto& [name, tensor] : spec.TrainedTensors(part)) {
+      const auto found = tensors.find(name);
+      if (found == tensors.end() || found->second.shape != tensor.shape) {
+        return DataLoss("the checkpoint's part " + part + " lacks tensor " + name);
+      }
+    }
+  }
+  return tensors;
+}
+
+// Part files of the model with the adapters' sums in it, made one part at a time in `scratch`.
+Result<std::vector<std::string>> MergedParts(const RunArtefacts& artefacts,
+                                             const storage::ContentStore& content,
+                                             const storage::TensorMap& trained,
+                                             const std::string& scratch) {
+  SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
+  std::vector<std::string> paths;
+  for (const std::string& part : artefacts.model.PartNames()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::string base,
+                           PathOf(artefacts.initial, part + std::string(kBaseSuffix), content));
+    SHOAL_ASSIGN_OR_RETURN(const File file, storage::OpenSafetensors(base));
+    SHOAL_ASSIGN_OR_RETURN(const model::MergedPart merged,
+                           model::MergePart(artefacts.model, part, file->tensors(), trained));
+    paths.push_back(scratch + "/" + part + ".safetensors");
+    SHOAL_RETURN_IF_ERROR(storage::WritePart(paths.back(), merged.tensors));
+  }
+  return paths;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArtefacts& artefacts,
+                                           const storage::ContentStore& content,
+                                           const ExportRequest& request) {
+  if (artefacts.without_weights) {
+    return FailedPrecondition("this run has no weights to export");
+  }
+  const model::ModelSpec& spec = artefacts.model;
+  model::ExportSource source;
+  source.spec = spec;
+  source.folder = artefacts.model_folder;
+  source.files = artefacts.tokenizer_files;
+  source.model_card = request.model_card;
+  std::vector<std::string> part_files;
+  for (const std::string& part : spec.PartNames()) {
+    SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(), PathOf(request.weights, part, content));
+  }
+  std::vector<File> files;
+  const ScratchFolder scratch(config.directory + "/tmp/export");
+  if (spec.adapted) {
+    SHOAL_ASSIGN_OR_RETURN(const model::AdapterConfig adapter,
+                           model::ParseAdapterConfig(config.adapter_config_json, "the run"));
+    source.adapter = {adapter, config.model, {}};
+    SHOAL_ASSIGN_OR_RETURN(source.adapter->tensors, TrainedTensors(spec, part_files, &files));
+    if (request.format.as != "adapter") {
+      SHOAL_ASSIGN_OR_RETURN(
+          part_files, MergedParts(artefacts, content, source.adapter->tensors, scratch.path()));
+    }
+  }
+  if (request.format.as != "adapter") {
+    SHOAL_ASSIGN_OR_RETURN(source.tensors, storage::OpenParts(model::LayoutOf(spec), part_files));
+    source.dtypes = SourceFormats(artefacts, content);
+  }
+  return model::ExportModel(source, request.format, request.path);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,86 @@
+#include "storage/models/float_bytes.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "common/bytes.h"
+#include "common/half.h"
+#include "common/status.h"
+
+namespace shoal::storage {
+namespace {
+
+struct FloatRow {
+  DType dtype;
+  std::string_view option, config;
+};
+
+constexpr FloatRow kFloats[] = {{DType::kF32, "fp32", "float32"},
+                                {DType::kBF16, "bf16", "bfloat16"},
+                                {DType::kF16, "fp16", "float16"}};
+
+std::uint16_t Narrow(DType dtype, float value) {
+  return dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
+}
+
+bool FiniteNarrow(DType dtype, std::uint16_t bits) {
+  return std::isfinite(dtype == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits));
+}
+
+}  // namespace
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+void ReadFloats(DType dtype, std::span<const std::byte> bytes, std::span<float> values) {
+  SHOAL_CHECK(IsFloat(dtype) && bytes.size() == values.size() * DTypeBytes(dtype));
+  if (dtype == DType::kF32) {
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = LoadLittle<std::uint16_t>(bytes.data() + 2 * i);
+    values[i] = dtype == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
+  }
+}
+
+std::optional<float> WriteFloats(DType dtype, std::span<const float> values,
+                                 std::span<std::byte> bytes) {
+  SHOAL_CHECK(IsFloat(dtype) && bytes.size() == values.size() * DTypeBytes(dtype));
+  if (dtype == DType::kF32) {
+    if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    return std::nullopt;
+  }
+  std::optional<float> lost;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint16_t bits = Narrow(dtype, values[i]);
+    if (!lost && std::isfinite(values[i]) && !FiniteNarrow(dtype, bits)) lost = values[i];
+    StoreLittle<std::uint16_t>(bytes.data() + 2 * i, bits);
+  }
+  return lost;
+}
+
+std::optional<DType> FloatOfOption(std::string_view name) {
+  for (const FloatRow& row : kFloats) {
+    if (row.option == name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> FloatOfConfig(std::string_view name) {
+  for (const FloatRow& row : kFloats) {
+    if (row.config == name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::string_view ConfigNameOf(DType dtype) {
+  for (const FloatRow& row : kFloats) {
+    if (row.dtype == dtype) return row.config;
+  }
+  SHOAL_CHECK(false);
+}
+
+}  // namespace shoal::storage
