@@ -98,7 +98,7 @@ void AddSamplingOptions(CLI::App* command, shoal::model::SamplingOptions* option
 }
 
 CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
-  CLI::App* command = app->add_subcommand("generate", "continue a prompt")->alias("try");
+  CLI::App* command = app->add_subcommand("try", "continue a prompt")->alias("generate");
   AddRunOptions(command, &options->run);
   command->add_option("--prompt,prompt", options->prompt, "text to continue")->required();
   AddSamplingOptions(command, &options->sampling);
@@ -222,6 +222,9 @@ int Main(int argc, char** argv) {
                                                         : RunInit(init);
   if (!result.status.ok()) {
     std::fprintf(stderr, "shoal-run: %s\n", result.status.message().c_str());
+  } else if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "shoal-run: standard output cannot be written\n");
+    return static_cast<int>(shoal::ExitCode::kFailure);
   }
   return static_cast<int>(result.exit);
 }
