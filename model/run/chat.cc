@@ -110,6 +110,21 @@ const char* NameOf(GenerationEnd end) {
   return "interrupt";
 }
 
+// An answer on its way to standard output, without the spaces that many models begin with.
+class AnswerWriter {
+ public:
+  void Write(std::string_view piece) {
+    if (!begun_) piece.remove_prefix(std::min(piece.find_first_not_of(" \n"), piece.size()));
+    if (piece.empty()) return;
+    begun_ = true;
+    WritePiece(piece);
+  }
+  void End() { WritePiece("\n"); }
+
+ private:
+  bool begun_ = false;
+};
+
 // What the reader of an answer should know of it, on standard error.
 void PrintNotes(const Answer& answer, const Conversation& conversation) {
   if (answer.forgotten > 0) {
@@ -136,13 +151,14 @@ Status CheckMessage(const std::string& message) {
 // One message, on the command line.
 Status AnswerOne(const ChatCommand& command, Conversation* conversation) {
   SHOAL_RETURN_IF_ERROR(CheckMessage(*command.message));
+  AnswerWriter writer;
   const auto show = [&](std::string_view piece) {
-    if (!command.run.json) WritePiece(piece);
+    if (!command.run.json) writer.Write(piece);
     return true;
   };
   SHOAL_ASSIGN_OR_RETURN(const Answer answer, conversation->Ask(*command.message, show));
   if (!command.run.json) {
-    std::printf("\n");
+    writer.End();
     PrintNotes(answer, *conversation);
     return Status::Ok();
   }
@@ -208,12 +224,13 @@ class Session {
   Status Answer(const std::string& line) {
     SHOAL_RETURN_IF_ERROR(CheckMessage(line));
     if (terminal_) Interrupts::Take();  // of the time before
-    const auto show = [](std::string_view piece) {
-      WritePiece(piece);
+    AnswerWriter writer;
+    const auto show = [&](std::string_view piece) {
+      writer.Write(piece);
       return !Interrupts::Take();
     };
     SHOAL_ASSIGN_OR_RETURN(const auto answer, conversation_->Ask(line, show));
-    WritePiece("\n");
+    writer.End();
     PrintNotes(answer, *conversation_);
     return Status::Ok();
   }

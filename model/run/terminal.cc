@@ -1,5 +1,7 @@
 #include "model/run/terminal.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,9 +14,23 @@
 namespace shoal::model {
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;
+// A byte for each Ctrl-C: it waits for whoever reads next, and wakes a poll, whichever thread the
+// signal came to. -1: nobody takes them.
+std::array<int, 2> g_interrupts = {-1, -1};
 
-void NoteInterrupt(int) { g_interrupted = 1; }
+void NoteInterrupt(int) {
+  const int before = errno;
+  const char note = 0;
+  static_cast<void>(!::write(g_interrupts[1], &note, 1));
+  errno = before;
+}
+
+// Waits for a byte of standard input, its end, or Ctrl-C; true: the last.
+bool WaitForInput() {
+  std::array<pollfd, 2> ready = {{{STDIN_FILENO, POLLIN, 0}, {g_interrupts[0], POLLIN, 0}}};
+  while (::poll(ready.data(), ready.size(), -1) < 0 && errno == EINTR) continue;
+  return ready[1].revents != 0;
+}
 
 }  // namespace
 
@@ -53,37 +69,44 @@ Result<LineReader::Read> LineReader::Next(std::string* line) {
       return InvalidArgument("a line of standard input is longer than " +
                              std::to_string(kLineBytesMax) + " bytes; give shorter messages");
     }
+    if (WaitForInput()) {
+      static_cast<void>(Interrupts::Take());
+      bytes_.clear();
+      return Read::kInterrupted;
+    }
     std::array<char, 4096> piece;
     const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
     if (got > 0) {
       bytes_.append(piece.data(), static_cast<std::size_t>(got));
     } else if (got == 0) {
       end_ = true;
-    } else if (errno == EINTR) {
-      bytes_.clear();
-      return Read::kInterrupted;
-    } else {
+    } else if (errno != EINTR) {
       return Internal(std::string("standard input cannot be read: ") + std::strerror(errno));
     }
   }
 }
 
 Interrupts::Interrupts() {
+  // Without a pipe Ctrl-C ends the process, as ever.
+  if (::pipe2(g_interrupts.data(), O_NONBLOCK | O_CLOEXEC) != 0) return;
   struct sigaction action = {};
-  action.sa_handler = NoteInterrupt;  // without SA_RESTART: a read ends
+  action.sa_handler = NoteInterrupt;
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
 }
 
 Interrupts::~Interrupts() {
   std::signal(SIGINT, SIG_DFL);
-  g_interrupted = 0;
+  for (int& end : g_interrupts) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
 }
 
 bool Interrupts::Take() {
-  const bool interrupted = g_interrupted != 0;
-  g_interrupted = 0;
-  return interrupted;
+  std::array<char, 64> notes;
+  return g_interrupts[0] >= 0 && ::read(g_interrupts[0], notes.data(), notes.size()) > 0;
 }
 
 }  // namespace shoal::model

@@ -27,7 +27,7 @@ class LineReader {
   enum class Read {
     kLine,
     kEnd,
-    kInterrupted,  // by a signal; what was read of the line is forgotten
+    kInterrupted,  // by Ctrl-C (Interrupts); what was read of the line is forgotten
   };
   // Sets *line, without its end. A line beyond the limit is an error.
   Result<Read> Next(std::string* line);
@@ -37,7 +37,8 @@ class LineReader {
   bool end_ = false;
 };
 
-// While it lives, Ctrl-C ends no process: it is noted, and interrupts a read. One at a time.
+// While it lives, Ctrl-C does not end the process: it is noted, and ends a wait for a line. One at
+// a time.
 class Interrupts {
  public:
   Interrupts();

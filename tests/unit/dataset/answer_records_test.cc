@@ -44,6 +44,9 @@ TEST_F(AnswerRecords, ReadsLinesAndArrays) {
   ASSERT_TRUE(array.ok()) << array.status().ToString();
   ASSERT_EQ(array->size(), 2u);
   EXPECT_EQ((*array)[1].line, 2u);
+  const auto one = Read("{\"prompt\": \"a\", \"answer\": \"b\"}\n");
+  ASSERT_TRUE(one.ok()) << one.status().ToString();
+  EXPECT_EQ(one->size(), 1u);
 }
 
 TEST_F(AnswerRecords, NamesTheLineAndTheCause) {
