@@ -28,7 +28,7 @@ struct Parsed {
   SwarmInitOptions init;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      prompt, model, store_run;
+      store_run;
   std::vector<std::string> settings, words;
   int lines = 50, rounds = 0;
   double interval_s = 1;
@@ -295,7 +295,9 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
       {"prepare", "Turn a text into token rows"},
       {"init-model", "Make a model directory with fresh weights from a config.json"},
       {"convert", "Write a model directory as a GGUF file, or in another number format"},
-      {"eval", "Measure the perplexity of a model directory on a prepared file"}};
+      {"eval", "Measure a model directory: perplexity on a prepared file, or exact answers"},
+      {"try", "Let a model continue a prompt"},
+      {"chat", "Talk with a model in its chat template"}};
   for (const auto& [name, help] : names) {
     CLI::App* command = app->add_subcommand(name, help);
     command->prefix_command();
@@ -309,14 +311,6 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
       };
     });
   }
-  CLI::App* attempt = Add(app, p, "try", "Let a model continue a prompt", [p] {
-    std::vector<std::string> arguments = {"generate", "--model", p->model, "--prompt", p->prompt};
-    if (p->json) arguments.push_back("--json");
-    return RunProgram(arguments);
-  });
-  attempt->add_option("prompt", p->prompt, "Text to continue")->required();
-  attempt->add_option("--model", p->model, "Hugging Face model directory")->required();
-  attempt->add_flag("--json", p->json, "Print one JSON object to standard output");
 }
 
 // `shoal help swarm init` is `shoal swarm init --help`.

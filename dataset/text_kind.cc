@@ -97,7 +97,7 @@ class Outline final : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (depth_ != 1) return true;
-    string_is_sample_ = object_ && (name == "text" || name == "completion");
+    string_is_sample_ = object_ && (name == "text" || name == "completion" || name == "answer");
     list_is_sample_ = object_ && (name == "messages" || name == "completion");
     return true;
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/exit_code.h"
@@ -30,13 +31,32 @@ struct EvalOptions {
   std::uint64_t max_rows = 0;        // 0: all
 };
 
+struct AnswersOptions {
+  RunOptions run;
+  std::string answers;       // file
+  std::uint32_t tokens = 0;  // most of an answer; 0: as the wanted one has, and some more
+  bool chat = false;         // prompts go through the model's chat template
+  bool show = false;         // wrong answers
+};
+
+struct SamplingOptions {
+  std::uint32_t tokens = 100;  // most to add
+  double temperature = 0.8;    // 0: always the most probable token
+  std::uint32_t top_k = 40;    // 0: all tokens
+  std::uint64_t seed = 0;
+};
+
 struct GenerateOptions {
   RunOptions run;
   std::string prompt;
-  std::uint32_t tokens = 100;
-  double temperature = 0.8;  // 0: always the most probable token
-  std::uint32_t top_k = 40;  // 0: all tokens
-  std::uint64_t seed = 0;
+  SamplingOptions sampling;
+};
+
+struct ChatCommand {
+  RunOptions run;
+  std::string system;                  // message before all others; empty: none
+  std::optional<std::string> message;  // answered, and no other; else they are read
+  SamplingOptions sampling = {.tokens = 512};
 };
 
 struct LogitsOptions {
@@ -68,6 +88,8 @@ struct RunResult {
 };
 
 RunResult RunEval(const EvalOptions& options);
+RunResult RunAnswers(const AnswersOptions& options);
+RunResult RunChat(const ChatCommand& command);
 RunResult RunGenerate(const GenerateOptions& options);
 RunResult RunLogits(const LogitsOptions& options);
 // Text to token rows; a progress bar when standard error is a terminal.

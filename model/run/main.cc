@@ -1,6 +1,7 @@
 // shoal-run: evaluates, samples from, makes and converts model directories.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -33,31 +34,86 @@ void AddRunOptions(CLI::App* command, RunOptions* options) {
   command->add_flag("--json", options->json, "print one JSON object to standard output");
 }
 
-CLI::App* AddEval(CLI::App* app, shoal::model::EvalOptions* options) {
+struct EvalCommand {
+  shoal::model::EvalOptions rows;
+  shoal::model::AnswersOptions answers;
+
+  RunResult Run() {
+    if (answers.answers.empty()) return RunEval(rows);
+    answers.run = rows.run;
+    return RunAnswers(answers);
+  }
+};
+
+CLI::App* AddEval(CLI::App* app, EvalCommand* options) {
   CLI::App* command = app->add_subcommand(
-      "eval", "mean loss and perplexity, or how well a classifier does, on prepared data");
-  AddRunOptions(command, &options->run);
-  command->add_option("--data", options->data, "file made by shoal prepare")->required();
-  command->add_option("--split", options->split, "rows to evaluate: validation or train")
-      ->check(CLI::IsMember({"validation", "train"}));
-  command->add_option("--rows", options->rows, "rows per forward")->check(CLI::Range(1, 65536));
-  command->add_option("--max-rows", options->max_rows, "evaluate only the first N rows; 0: all");
+      "eval",
+      "mean loss and perplexity, or how well a classifier does, on prepared data; or how many "
+      "answers are exactly right");
+  AddRunOptions(command, &options->rows.run);
+  CLI::Option* data =
+      command->add_option("--data", options->rows.data, "file made by shoal prepare");
+  command->add_option("--split", options->rows.split, "rows to evaluate: validation or train")
+      ->check(CLI::IsMember({"validation", "train"}))
+      ->needs(data);
+  command->add_option("--rows", options->rows.rows, "rows per forward")
+      ->check(CLI::Range(1, 65536))
+      ->needs(data);
+  command
+      ->add_option("--max-rows", options->rows.max_rows, "evaluate only the first N rows; 0: all")
+      ->needs(data);
+  CLI::Option* answers = command->add_option(
+      "--answers", options->answers.answers,
+      "JSON lines of objects with \"prompt\" and \"answer\", in place of --data");
+  answers->excludes(data);
+  command
+      ->add_option("--tokens", options->answers.tokens,
+                   "most tokens of an answer; 0: 32 more than the wanted one has")
+      ->check(CLI::Range(0, 1'000'000))
+      ->needs(answers);
+  command->add_flag("--chat", options->answers.chat, "prompts go through the model's chat template")
+      ->needs(answers);
+  command->add_flag("--show", options->answers.show, "print a line for each wrong answer")
+      ->needs(answers);
+  command->callback([data, answers] {
+    if (data->count() + answers->count() > 0) return;
+    throw CLI::ValidationError("one of --data and --answers is needed");
+  });
   return command;
 }
 
-CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
-  CLI::App* command = app->add_subcommand("generate", "continue a prompt");
-  AddRunOptions(command, &options->run);
-  command->add_option("--prompt", options->prompt, "text to continue")->required();
+void AddSamplingOptions(CLI::App* command, shoal::model::SamplingOptions* options) {
   command->add_option("--tokens", options->tokens, "most tokens to add")
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   command
       ->add_option("--temperature", options->temperature,
                    "temperature of sampling; 0: always the most probable token")
-      ->check(CLI::Range(0.0, 1000.0));
-  command->add_option("--top-k", options->top_k,
-                      "sample from the k most probable tokens; 0: from all");
-  command->add_option("--seed", options->seed, "seed of the sampling");
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+  command
+      ->add_option("--top-k", options->top_k, "sample from the k most probable tokens; 0: from all")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "seed of the sampling")->capture_default_str();
+}
+
+CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
+  CLI::App* command = app->add_subcommand("try", "continue a prompt")->alias("generate");
+  AddRunOptions(command, &options->run);
+  command->add_option("--prompt,prompt", options->prompt, "text to continue")->required();
+  AddSamplingOptions(command, &options->sampling);
+  return command;
+}
+
+CLI::App* AddChat(CLI::App* app, shoal::model::ChatCommand* options) {
+  CLI::App* command = app->add_subcommand(
+      "chat", "talk with a model in its chat template, a line a message; /reset, /quit");
+  AddRunOptions(command, &options->run);
+  command->add_option("--system", options->system, "message before all others");
+  CLI::Option* message = command->add_option(
+      "--message", options->message, "answer this message and end, in place of a conversation");
+  command->get_option("--json")->needs(message);
+  AddSamplingOptions(command, &options->sampling);
   return command;
 }
 
@@ -141,17 +197,31 @@ RunResult RunInit(const InitOptions& options) {
   return {shoal::ExitCodeForInput(status), status};
 }
 
+// One line, as all errors are.
+int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
+  const auto commands = app.get_subcommands();
+  const std::string command =
+      app.get_name() + (commands.empty() ? "" : " " + commands.front()->get_name());
+  std::string what = error.what();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  std::fprintf(stderr, "%s: %s; see `%s --help`\n", app.get_name().c_str(), what.c_str(),
+               command.c_str());
+  return static_cast<int>(shoal::ExitCode::kUsage);
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Evaluates, samples from, makes and converts model directories.", "shoal-run");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("shoal-run ") + shoal::kVersion);
-  shoal::model::EvalOptions eval;
+  EvalCommand eval;
+  shoal::model::ChatCommand chat;
   shoal::model::GenerateOptions generate;
   shoal::model::LogitsOptions logits;
   shoal::model::PrepareCommand prepare;
   shoal::model::ConvertOptions convert;
   InitOptions init;
   const CLI::App* const eval_command = AddEval(&app, &eval);
+  const CLI::App* const chat_command = AddChat(&app, &chat);
   const CLI::App* const generate_command = AddGenerate(&app, &generate);
   const CLI::App* const logits_command = AddLogits(&app, &logits);
   const CLI::App* const prepare_command = AddPrepare(&app, &prepare);
@@ -160,10 +230,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Asking for help is no error; everything else here is wrong usage.
-    return app.exit(error) == 0 ? 0 : static_cast<int>(shoal::ExitCode::kUsage);
+    return error.get_exit_code() == 0 ? app.exit(error) : WrongUsage(app, error);
   }
-  const RunResult result = eval_command->parsed()       ? RunEval(eval)
+  const RunResult result = eval_command->parsed()       ? eval.Run()
+                           : chat_command->parsed()     ? RunChat(chat)
                            : generate_command->parsed() ? RunGenerate(generate)
                            : logits_command->parsed()   ? RunLogits(logits)
                            : prepare_command->parsed()  ? RunPrepare(prepare)
@@ -171,6 +241,9 @@ int Main(int argc, char** argv) {
                                                         : RunInit(init);
   if (!result.status.ok()) {
     std::fprintf(stderr, "shoal-run: %s\n", result.status.message().c_str());
+  } else if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "shoal-run: standard output cannot be written\n");
+    return static_cast<int>(shoal::ExitCode::kFailure);
   }
   return static_cast<int>(result.exit);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "scheduler/server/run_export.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/server.h"
 #include "scheduler/swarm/plan_messages.h"

@@ -68,7 +68,7 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
   EXPECT_EQ(run.exit, 0);
   for (const char* command :
        {"demo", "prepare", "init-model", "swarm", "join", "status", "top", "pause", "resume",
-        "leave", "set", "logs", "version", "doctor", "eval", "try", "health", "store"}) {
+        "leave", "set", "logs", "version", "doctor", "eval", "try", "chat", "health", "store"}) {
     EXPECT_THAT(run.out, HasSubstr("\n  " + std::string(command) + " ")) << command;
   }
   EXPECT_EQ(Start("demo --help").exit, 0);
@@ -101,10 +101,22 @@ TEST_F(Shoal, InitTakesAsManyStagesAndPipelinesAsARunFile) {
 TEST_F(Shoal, WrongUsageExitsWithTwo) {
   for (const char* arguments : {"", "fly", "status --fly", "demo --stages 0", "demo --link 5",
                                 "set", "set upload", "join", "swarm", "swarm status", "store",
-                                "store drop", "store drop --all --run 1", "try", "logs -n none"}) {
+                                "store drop", "store drop --all --run 1", "logs -n none"}) {
     const Outcome run = Start(arguments);
     EXPECT_EQ(run.exit, 2) << arguments << run.error;
     ExpectOneLine(run);
+  }
+}
+
+TEST_F(Shoal, WrongUsageOfWhatShoalRunDoesIsOneLine) {
+  for (const char* arguments :
+       {"try", "try --model m", "chat", "chat --model m --json", "eval", "eval --model m",
+        "eval --model m --data d --answers a", "eval --model m --data d --show", "prepare"}) {
+    const Outcome run = Start(arguments);
+    EXPECT_EQ(run.exit, 2) << arguments << run.error;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_THAT(run.error, AllOf(StartsWith("shoal-run: "), HasSubstr(" --help`"))) << arguments;
+    EXPECT_EQ(std::count(run.error.begin(), run.error.end(), '\n'), 1) << run.error;
   }
 }
 

@@ -1,0 +1,271 @@
+"""What people do with a result: `shoal chat` at a terminal and without one, `shoal try`, and
+`shoal eval --answers`. Models have fresh weights; what they say greedily is always the same, and
+sometimes text."""
+
+import functools
+import json
+import os
+import pty
+import select
+import signal
+import time
+
+import harness
+from families_test import LLAMA, TEMPLATE, make_model
+from harness import BAD_CONFIG, FAILURE, run, run_json
+
+GREEDY = ("--temperature", 0, "--threads", 1)
+TOKENS = 4  # of more, some are no whole characters
+MESSAGES = ("the king", "my lord", "a man", "good", "sir")
+NO_SYSTEM = """{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system here') }}
+{%- endif %}""" + TEMPLATE
+
+
+def rendered(*turns):
+    """What the template makes of messages of user and assistant by turns, up to the answer."""
+    text = ""
+    for i, turn in enumerate(turns):
+        text += f"<|im_start|>{('user', 'assistant')[i % 2]}\n{turn}<|im_end|>\n"
+    return text + "<|im_start|>assistant\n"
+
+
+def is_text(answer):
+    return answer.strip() and answer.isprintable() and "\N{REPLACEMENT CHARACTER}" not in answer
+
+
+class Terminal:
+    """A program that believes to talk with a person."""
+
+    def __init__(self, *command):
+        self.shown = ""
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            harness.die_with_parent()
+            os.execv(command[0], command)
+
+    def type(self, text):
+        os.write(self.descriptor, text.encode())
+
+    def read_until(self, check, what, timeout=30):
+        """What was shown since the last call; check(that) holds."""
+        start, deadline = len(self.shown), time.monotonic() + timeout
+        while not check(self.shown[start:]):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {what} in {self.shown[start:]!r}")
+            if not select.select([self.descriptor], [], [], 0.1)[0]:
+                continue
+            try:
+                self.shown += os.read(self.descriptor, 4096).decode(errors="replace")
+            except OSError as error:
+                raise AssertionError(f"it ended without {what}: {self.shown[start:]!r}") from error
+        return self.shown[start:]
+
+    def prompt(self):
+        return self.read_until(lambda text: text.endswith("> "), "prompt")
+
+    def wait(self, timeout=30):
+        """The exit code."""
+        ended = harness.wait_for(lambda: self._poll(), timeout, "the program's end")
+        return os.waitstatus_to_exitcode(ended[1])
+
+    def _poll(self):
+        ended = os.waitpid(self.pid, os.WNOHANG)
+        if ended[0] == 0:
+            return None
+        self.pid = None
+        return ended
+
+    def close(self):
+        os.close(self.descriptor)
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+
+class ChatTest(harness.SwarmTest):
+
+    def model(self, template=TEMPLATE, **config):
+        return make_model(self.folder / "chat", {**LLAMA, "max_position_embeddings": 128,
+                                                 **config}, "qwen", template)
+
+    def say(self, model, *lines, check=True, **options):
+        return run("shoal", "chat", "--model", model, *GREEDY, "--tokens", TOKENS,
+                   input="".join(line + "\n" for line in lines), check=check,
+                   errors="surrogateescape", **options)
+
+    def one(self, model, message, *arguments, tokens=TOKENS):
+        return run_json("shoal", "chat", "--model", model, "--message", message, "--json", *GREEDY,
+                        "--tokens", tokens, *arguments)
+
+    def goes_on(self, model, *turns):
+        return run_json("shoal", "try", "--model", model, rendered(*turns), "--json", *GREEDY,
+                        "--tokens", TOKENS)
+
+    def test_an_answer_is_what_follows_the_rendered_message(self):
+        model = self.model()
+        got = self.one(model, "the king")
+        self.assertEqual(got["schemaVersion"], 1)
+        self.assertEqual(got["message"], "the king")
+        self.assertIn(got["end"], ("tokens", "stop"))
+        wanted = self.goes_on(model, "the king")["ids"]
+        self.assertEqual(got["ids"], wanted[:len(got["ids"])])
+        self.assertGreater(len(got["ids"]), 2)
+        message = next(message for message in MESSAGES if is_text(self.one(model, message)["text"]))
+        plain = run("shoal", "chat", "--model", model, "--message", message, *GREEDY,
+                    "--tokens", TOKENS)
+        self.assertEqual(plain.stdout, self.one(model, message)["text"].lstrip(" \n") + "\n")
+
+    def test_a_conversation_from_a_pipe(self):
+        """Lines are messages; the second answer hangs on the first; /reset forgets."""
+        model = self.model()
+        says = {message: self.one(model, message)["text"] for message in MESSAGES}
+        says = {message: text for message, text in says.items() if is_text(text)}
+        one, other, second = next(
+            (one, other, second) for one in says for other in says
+            for second in [self.goes_on(model, one, says[one], other)["text"]]
+            if is_text(second) and second != says[other])
+        first, alone = says[one], says[other]
+        done = self.say(model, one, "", other, "/reset", other, "/quit", "never read")
+        answers = [text.lstrip(" \n") + "\n" for text in (first, second, alone)]
+        self.assertEqual(done.stdout, "".join(answers))
+        self.assertNotIn("> ", done.stderr)
+        done = self.say(model, one, "/fly", other, check=False)
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertRegex(done.stderr, "/reset and /quit")
+        self.assertEqual(done.stdout, answers[0])
+
+    def test_stops_at_the_ids_that_files_name(self):
+        model = self.model()
+        ids = self.one(model, "the king", tokens=12)["ids"]
+        stop = next(i for i in range(2, len(ids)) if ids[i] not in ids[:i])
+        config = model / "generation_config.json"
+        config.write_text(json.dumps({"eos_token_id": [1, ids[stop]]}))
+        got = self.one(model, "the king", tokens=12)
+        self.assertEqual((got["ids"], got["end"]), (ids[:stop], "stop"))
+        config.write_text('{"eos_token_id": "x"}')
+        done = self.say(model, "the king", check=False)
+        self.assert_refused(done, BAD_CONFIG, "generation_config.json: eos_token_id")
+
+    def test_a_system_message_stands_before_all(self):
+        model = self.model()
+        plain, told = self.one(model, "the king"), self.one(model, "the king", "--system", "my lord")
+        self.assertGreater(told["promptTokens"], plain["promptTokens"] + 3)
+        (model / "chat_template.jinja").write_text(NO_SYSTEM)
+        self.assertEqual(self.one(model, "the king")["ids"], plain["ids"])
+        done = run("shoal", "chat", "--model", model, "--system", "x", check=False, input="")
+        self.assert_refused(done, BAD_CONFIG, "--system.*no system here")
+
+    def test_the_oldest_turns_make_room(self):
+        model = self.model()
+        done = self.say(model, *["my lord, the king"] * 8)
+        self.assertRegex(done.stderr, "forgot the oldest.*128 tokens")
+        done = self.say(model, "good", "the king " * 100, check=False)
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertRegex(done.stderr, r"message has \d+ tokens.*at most 128: shorten it\n")
+        self.assertEqual(len(done.stdout.splitlines()) > 0, True)
+
+    def test_what_cannot_chat_is_said(self):
+        done = run("shoal", "chat", "--model", harness.model(), check=False)
+        self.assert_refused(done, BAD_CONFIG, "no chat template.*chat_template.jinja.*shoal try")
+        model = self.model()
+        done = run("shoal", "chat", "--model", model, check=False, input="\udcff\n",
+                   errors="surrogateescape")
+        self.assert_refused(done, FAILURE, "not UTF-8")
+        done = run("shoal", "chat", "--model", model, check=False, input="x" * (2 << 20))
+        self.assert_refused(done, FAILURE, "longer than 1048576 bytes")
+
+    def test_at_a_terminal(self):
+        model = self.model(max_position_embeddings=16384)
+        program = harness.program("shoal")
+        terminal = Terminal(program, "chat", "--model", str(model), "--temperature", "0",
+                            "--threads", "1", "--tokens", "100000")
+        try:
+            self.assertRegex(terminal.prompt(), "chat/model on cpu.*/reset.*Ctrl-D")
+            terminal.type("the king\n")
+            terminal.read_until(lambda text: len(text) > 40, "answer")
+            terminal.type("\x03")
+            self.assertRegex(terminal.prompt(), r"\(stopped\)")
+            terminal.type("half a line\x03")
+            self.assertRegex(terminal.prompt(), "Ctrl-D ends")
+            terminal.type("/reset\n")
+            self.assertRegex(terminal.prompt(), "new conversation")
+            terminal.type("/fly\n")
+            self.assertRegex(terminal.prompt(), "known commands")
+            terminal.type("\x04")
+            self.assertEqual(terminal.wait(), 0)
+        finally:
+            terminal.close()
+
+
+class AnswersTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        self.model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        self.file = self.folder / "answers.jsonl"
+
+    @functools.cache
+    def says(self, prompt):
+        """What the model says greedily."""
+        return run_json("shoal", "try", "--model", self.model, prompt, "--json", *GREEDY,
+                        "--tokens", TOKENS)["text"]
+
+    def write(self, *records):
+        self.file.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    def eval(self, *arguments, check=True):
+        return run("shoal", "eval", "--model", self.model, "--answers", self.file, "--threads", 1,
+                   *arguments, check=check)
+
+    def test_counts_exact_answers(self):
+        plain = [message for message in MESSAGES if is_text(self.says(message))]
+        chat = [message for message in plain if is_text(self.says(rendered(message)))
+                and self.says(rendered(message)).strip() != self.says(message).strip()]
+        one, other = plain[0], plain[1]
+        said = self.says(other).strip()
+        self.write({"prompt": one, "answer": self.says(one).strip() + " \n"},
+                   {"prompt": other, "answer": said + "!"},
+                   {"prompt": chat[0], "answer": self.says(rendered(chat[0]))})
+        got = json.loads(self.eval("--json", "--show", "--tokens", TOKENS).stdout)
+        self.assertEqual([got[key] for key in ("schemaVersion", "answers", "exact", "chat")],
+                         [1, 3, 1, False])
+        self.assertAlmostEqual(got["share"], 1 / 3)
+        self.assertEqual([wrong["line"] for wrong in got["wrong"]], [2, 3])
+        self.assertEqual(got["wrong"][0], {"line": 2, "prompt": other, "wanted": said + "!",
+                                           "got": said})
+        got = json.loads(self.eval("--json", "--chat", "--tokens", TOKENS).stdout)
+        self.assertEqual((got["exact"], got["chat"]), (1, True))
+        self.assertNotIn("wrong", got)
+        done = self.eval("--show", "--tokens", TOKENS)
+        self.assertEqual(done.stdout.splitlines()[2:],
+                         ["answers     3", "exact       1", "share       0.3333"])
+        self.assertTrue(done.stdout.startswith(f"line 2: {other} | wanted {said}! | got {said}\n"))
+        self.assertRegex(done.stderr, "has a chat template; with --chat")
+
+    def test_an_answer_ends_at_a_stop_token(self):
+        """And not for want of tokens: there are more than the wanted answer has."""
+        for message in filter(lambda message: is_text(self.says(message)), MESSAGES):
+            ids = run_json("shoal", "try", "--model", self.model, message, "--json", *GREEDY,
+                           "--tokens", TOKENS + 1)["ids"]
+            if ids[-1] not in ids[:-1]:
+                break
+        self.write({"prompt": message, "answer": self.says(message)})
+        self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 0)
+        (self.model / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[-1]}))
+        self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 1)
+
+    def test_names_what_is_wrong_with_a_line(self):
+        good = {"prompt": "the king", "answer": "good"}
+        for record, *words in (({"prompt": "a"}, 'no field "answer"'),
+                               ({"prompt": "the king " * 100, "answer": "a"},
+                                "tokens, the model has 64 positions")):
+            self.write(good, record)
+            self.assert_refused(self.eval(check=False), BAD_CONFIG, "answers.jsonl, line 2: ",
+                                *words)
+        self.write(good)
+        (self.model / "chat_template.jinja").unlink()
+        self.assert_refused(self.eval("--chat", check=False), BAD_CONFIG, "no chat template")
+
+
+if __name__ == "__main__":
+    harness.main()
