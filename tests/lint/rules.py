@@ -16,7 +16,8 @@ ARROWS = {
     "net": {"common", "proto"},
     "optimizer": {"common"},
     "model/families": {"common", "storage"},
-    "model": {"common", "storage", "optimizer", "model/families"},
+    "model/quantized": {"common", "storage"},
+    "model": {"common", "storage", "optimizer", "model/families", "model/quantized"},
     "replica": {"common", "compression", "replica/methods", "replica/collective", "optimizer",
                 "net", "model", "model/families"},
     "pipeline": {"common", "compression", "replica", "replica/methods", "optimizer", "storage",
@@ -31,7 +32,8 @@ ARROWS = {
 }
 
 # A module whose namespace is not its folder's last name.
-NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model"}
+NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model",
+              "model/quantized": "model"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders are folders of their own. A module with an
