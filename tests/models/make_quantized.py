@@ -21,17 +21,20 @@ def normal(seed, *shape, deviation=0.02):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * deviation
 
 
-def with_zeros():
+def special():
     values = normal(2, 6, 64)
     values[1] = 0  # a block that double quantisation gives an absmax all the same
     values[3, :9] = torch.linspace(-8, 8, 9)
+    codes = functional.get_4bit_type("nf4", device="cpu")
+    values[4, :15] = (codes[:-1] + codes[1:]) / 2  # as near to one code as to the next
+    values[4, 15] = 1
     return values
 
 
 # A case's name begins with its format; nf4_plain has no double quantisation.
 CASES = {
     "nf4": normal(1, 40, 420),           # two blocks of absmaxes, and half a block of values
-    "nf4_zeros": with_zeros(),
+    "nf4_special": special(),
     "nf4_odd": normal(3, 3, 43),         # a last block of one value
     "nf4_bf16": normal(4, 5, 64).bfloat16(),
     "nf4_plain_fp16": normal(5, 9, 50).half(),

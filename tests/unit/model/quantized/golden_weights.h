@@ -16,7 +16,7 @@
 
 namespace shoal::model {
 
-inline const std::vector<std::string> kNf4Cases = {"nf4", "nf4_zeros", "nf4_odd", "nf4_bf16",
+inline const std::vector<std::string> kNf4Cases = {"nf4", "nf4_special", "nf4_odd", "nf4_bf16",
                                                    "nf4_plain_fp16"};
 inline const std::vector<std::string> kInt8Cases = {"int8", "int8_fp16"};
 

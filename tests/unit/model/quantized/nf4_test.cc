@@ -93,7 +93,7 @@ TEST(Nf4, PiecesOfWholeBlocksAreTheWhole) {
 
 TEST(Nf4, NestedAbsmaxesAreBitsandbytesOrNearer) {
   const std::array<float, 256>& map = DynamicMap();
-  for (const std::string name : {"nf4", "nf4_zeros", "nf4_odd", "nf4_bf16"}) {
+  for (const std::string name : {"nf4", "nf4_special", "nf4_odd", "nf4_bf16"}) {
     const auto golden = Golden(name);
     const auto& tensors = golden->tensors();
     const auto absmax = Floats(tensors.at("block_absmax"));
