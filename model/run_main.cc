@@ -91,7 +91,8 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   prepare
       ->add_option("--text", options.text_files,
                    "text files in UTF-8; JSON lines or a JSON array of objects with \"text\", "
-                   "\"messages\" (each with role and content), \"prompt\" and \"completion\", or "
+                   "\"messages\" (each with role and content), \"conversations\" (ShareGPT: from "
+                   "and value), \"prompt\" and \"completion\", or "
                    "\"text\" and \"label\"; CSV and TSV of labelled texts")
       ->required();
   prepare->add_option("--validation", options.validation_files,
