@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/nesting.h"
+#include "common/text.h"
 
 namespace shoal::dataset {
 namespace {
@@ -12,11 +13,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kMessages[] = "messages";
+constexpr char kConversations[] = "conversations";
 constexpr char kPrompt[] = "prompt";
 constexpr char kCompletion[] = "completion";
 constexpr char kText[] = "text";
 constexpr char kLabel[] = "label";
 constexpr char kTools[] = "tools";
+constexpr char kSystem[] = "system";
+
+// Who a message of ShareGPT is from, and its role.
+constexpr std::pair<std::string_view, const char*> kRoles[] = {
+    {"human", "user"},    {"user", "user"}, {"gpt", "assistant"},   {"assistant", "assistant"},
+    {"system", "system"}, {"tool", "tool"}, {"observation", "tool"}};
+constexpr std::size_t kShownBytes = 40;  // of a foreign name in an error
 
 std::string OrElse(const std::string& name, const char* otherwise) {
   return name.empty() ? otherwise : name;
@@ -55,9 +64,54 @@ Status TakeMessages(const Json& object, const std::string& name, std::vector<Cha
 Status TakeTools(const Json& object, RawSample* sample) {
   const auto tools = object.find(kTools);
   if (tools == object.end() || tools->is_null()) return Status::Ok();
-  auto value = ParseChatValue(tools->dump());
+  // ShareGPT's tools may be JSON in a text.
+  const bool text = tools->is_string() && object.contains(kConversations);
+  if (text && tools->get_ref<const std::string&>().empty()) return Status::Ok();
+  auto value = ParseChatValue(text ? tools->get<std::string>() : tools->dump());
   if (!value.ok()) return value.status().WithContext("its field \"tools\"");
   sample->variables.emplace(kTools, std::move(*value));
+  return Status::Ok();
+}
+
+Result<ChatValue> ShareGptMessage(const Json& message) {
+  if (!message.is_object()) return InvalidArgument("is no object with \"from\" and \"value\"");
+  for (const char* name : {"from", "value"}) {
+    if (!message.contains(name) || !message[name].is_string()) {
+      return InvalidArgument(std::string("has no text \"") + name + "\"");
+    }
+  }
+  const auto from = message["from"].get<std::string>();
+  for (const auto& [name, role] : kRoles) {
+    if (from == name) {
+      return ChatValue::Message(role, message["value"].get_ref<const std::string&>());
+    }
+  }
+  return InvalidArgument("is from \"" + CleanText(from, kShownBytes) +
+                         "\"; known are human, gpt, system and tool");
+}
+
+// {"conversations": [{"from", "value"}, ...]}, perhaps with "system"; some have role and content.
+Status TakeShareGpt(const Json& object, std::vector<ChatValue>* messages) {
+  const Json& list = object[kConversations];
+  if (list.is_array() && !list.empty() && list[0].is_object() && list[0].contains("role")) {
+    return TakeMessages(object, kConversations, messages);
+  }
+  if (!list.is_array()) {
+    return InvalidArgument("its field \"conversations\" is not a list of messages");
+  }
+  const auto system = object.find(kSystem);
+  if (system != object.end() && !system->is_null()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::string text, TextField(object, kSystem));
+    if (!text.empty()) messages->push_back(ChatValue::Message("system", text));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto message = ShareGptMessage(list[i]);
+    if (!message.ok()) {
+      return InvalidArgument("message " + std::to_string(i) + " of its field \"conversations\" " +
+                             message.status().message());
+    }
+    messages->push_back(std::move(*message));
+  }
   return Status::Ok();
 }
 
@@ -73,6 +127,9 @@ bool IsChatCompletion(const Json& object) {
 
 Status TakeConversation(const Json& object, RawSample* sample) {
   SHOAL_RETURN_IF_ERROR(TakeTools(object, sample));
+  if (!object.contains(kMessages) && object.contains(kConversations)) {
+    return TakeShareGpt(object, &sample->messages);
+  }
   if (object.contains(kMessages) || !IsChatCompletion(object)) {
     return TakeMessages(object, kMessages, &sample->messages);
   }
@@ -108,7 +165,9 @@ std::string_view NameOf(SampleForm form) {
 Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& columns) {
   SHOAL_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   if (!columns.text.empty() || !columns.label.empty()) return SampleForm::kClass;
-  if (object.contains(kMessages)) return SampleForm::kConversation;
+  if (object.contains(kMessages) || object.contains(kConversations)) {
+    return SampleForm::kConversation;
+  }
   if (IsChatCompletion(object)) return SampleForm::kConversation;
   if (object.contains(kPrompt) && object.contains(kCompletion)) return SampleForm::kCompletion;
   if (object.contains(kText) && object.contains(kLabel)) return SampleForm::kClass;
@@ -118,8 +177,9 @@ Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& colu
     names += (names.empty() ? "\"" : ", \"") + name + "\"";
     if (names.size() > 200) break;  // enough to see what it is
   }
-  return InvalidArgument("no field \"text\", \"messages\", or \"prompt\" and \"completion\", but " +
-                         (names.empty() ? "nothing" : names));
+  return InvalidArgument(
+      "no field \"text\", \"messages\", \"conversations\", or \"prompt\" and \"completion\", but " +
+      (names.empty() ? "nothing" : names));
 }
 
 Result<RawSample> ParseSample(std::string_view json, SampleForm form,

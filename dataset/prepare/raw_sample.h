@@ -44,8 +44,9 @@ struct RawSample {
   std::string label;                           // of a class
 };
 
-// What the JSON object is: {"messages"}, {"prompt", "completion"} (a conversation if they are lists
-// of messages), {"text", "label"} or {"text"}. An invalid argument says what is wrong with it.
+// What the JSON object is: {"messages"}, {"conversations"} (ShareGPT), {"prompt", "completion"} (a
+// conversation if they are lists of messages), {"text", "label"} or {"text"}. An invalid argument
+// says what is wrong with it.
 Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& columns);
 
 // The sample of a JSON object that is to be of `form`.

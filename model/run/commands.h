@@ -16,7 +16,8 @@ namespace shoal::model {
 
 // Options that all commands on a model have.
 struct RunOptions {
-  std::string model;  // directory
+  std::string model;    // directory
+  std::string adapter;  // folder, or empty
   std::string device = "auto";
   std::string compute = "fp32";
   int threads = 0;

@@ -23,6 +23,8 @@ struct InitOptions {
 
 void AddRunOptions(CLI::App* command, RunOptions* options) {
   command->add_option("--model", options->model, "Hugging Face model directory")->required();
+  command->add_option("--adapter", options->adapter,
+                      "adapter of that model: a folder as PEFT or shoal swarm export saves it");
   command->add_option("--device", options->device,
                       "device of the model: cpu, cuda, cuda:N or auto");
   command
@@ -147,7 +149,8 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   prepare
       ->add_option("--text", options.text_files,
                    "text files in UTF-8; JSON lines or a JSON array of objects with \"text\", "
-                   "\"messages\" (each with role and content), \"prompt\" and \"completion\", or "
+                   "\"messages\" (each with role and content), \"conversations\" (ShareGPT: from "
+                   "and value), \"prompt\" and \"completion\", or "
                    "\"text\" and \"label\"; CSV and TSV of labelled texts")
       ->required();
   prepare->add_option("--validation", options.validation_files,

@@ -1,12 +1,21 @@
 #include <cstdio>
 
+#include "model/families/open_adapter.h"
 #include "model/families/open_model.h"
+#include "model/load_adapter.h"
 #include "model/run/commands.h"
 
 namespace shoal::model {
 
 Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options) {
-  SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(options.model));
+  SHOAL_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(options.model));
+  storage::TensorMap adapter_tensors;
+  OpenedAdapter adapter;
+  if (!options.adapter.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(adapter, OpenAdapter(options.adapter));
+    SHOAL_RETURN_IF_ERROR(Adapt(adapter.config, &opened.spec).WithContext(options.adapter));
+    SHOAL_ASSIGN_OR_RETURN(adapter_tensors, AdapterTensors(adapter, opened.spec, options.adapter));
+  }
   for (const std::string& note : NotesOn(*opened.directory)) {
     std::fprintf(stderr, "shoal-run: %s: %s\n", options.model.c_str(), note.c_str());
   }
@@ -17,6 +26,7 @@ Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options) {
   stage_options.threads = options.threads;
   SHOAL_ASSIGN_OR_RETURN(auto stage, NewTorchStage(opened.spec, stage_options));
   SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*opened.directory).WithContext(options.model));
+  if (!options.adapter.empty()) SHOAL_RETURN_IF_ERROR(LoadAdapter(adapter_tensors, stage.get()));
   return stage;
 }
 

@@ -128,6 +128,17 @@ TEST_F(PrepareSamplesTest, Conversations) {
   EXPECT_EQ(Learned(0), TextOf(Ids(ids.begin() + 1, ids.end())));
 }
 
+TEST_F(PrepareSamplesTest, ShareGpt) {
+  options_.text_files = {Write("a.json",
+                               "[{\"id\": \"x\", \"conversations\": ["
+                               "{\"from\": \"human\", \"value\": \"one\"},"
+                               "{\"from\": \"gpt\", \"value\": \"two\"}]}]")};
+  EXPECT_EQ(Prepare().documents, 1u);
+  EXPECT_EQ(Learned(0), "two<|endoftext|>");
+  const Ids ids = Encode("[user]one<|endoftext|>[assistant]two<|endoftext|>");
+  EXPECT_EQ(FirstTokens(0, ids.size()), ids);
+}
+
 TEST_F(PrepareSamplesTest, PackedConversations) {
   options_.text_files = {Write("a.json", "[" + std::string(kChats, std::strchr(kChats, '\n')) +
                                              "," + (std::strchr(kChats, '\n') + 1) + "]")};

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace shoal::dataset {
 namespace {
@@ -22,6 +24,7 @@ TEST(FormOfObject, FieldsDecide) {
       {R"({"prompt": "a", "completion": "b", "text": "c"})", SampleForm::kCompletion},
       {R"({"prompt": [], "completion": []})", SampleForm::kConversation},
       {R"({"messages": [], "prompt": "a", "completion": "b"})", SampleForm::kConversation},
+      {R"({"conversations": [], "text": "a"})", SampleForm::kConversation},
   };
   for (const auto& [json, form] : cases) {
     const auto found = FormOfObject(json, {});
@@ -29,8 +32,8 @@ TEST(FormOfObject, FieldsDecide) {
     EXPECT_EQ(*found, form) << json;
   }
   EXPECT_EQ(*FormOfObject(R"({"sentence": "a"})", {"sentence", "grade"}), SampleForm::kClass);
-  EXPECT_THAT(FormOfObject(R"({"conversations": [], "id": 1})", {}).status().message(),
-              HasSubstr("but \"conversations\", \"id\""));
+  EXPECT_THAT(FormOfObject(R"({"dialog": [], "id": 1})", {}).status().message(),
+              HasSubstr("but \"dialog\", \"id\""));
   EXPECT_THAT(FormOfObject("[]", {}).status().message(), HasSubstr("not a JSON object"));
   EXPECT_THAT(FormOfObject("{", {}).status().message(), HasSubstr("not well-formed"));
 }
@@ -57,6 +60,46 @@ TEST(ParseSample, Conversations) {
   EXPECT_EQ(divided.messages.size(), 3u);
   EXPECT_EQ(divided.prompt_answers, 1u);
   EXPECT_EQ(divided.form, SampleForm::kConversation);
+}
+
+// Role and content of each message.
+std::vector<std::pair<std::string, std::string>> Turns(const RawSample& sample) {
+  std::vector<std::pair<std::string, std::string>> turns;
+  for (const ChatValue& message : sample.messages) {
+    const ChatDict& fields = *message.dict();
+    EXPECT_EQ(fields.items.size(), 2U);
+    turns.emplace_back(*fields.Find("role")->string(), *fields.Find("content")->string());
+  }
+  return turns;
+}
+
+TEST(ParseSample, ShareGptIsTheSameTurnsAsMessages) {
+  const RawSample messages = Parsed(R"({"messages": [
+      {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9"},
+      {"role": "assistant", "content": ""}, {"role": "tool", "content": "{}"},
+      {"role": "assistant", "content": "Ho"}], "tools": [{"name": "f"}]})",
+                                    SampleForm::kConversation);
+  const std::string turns = R"({"from": "human", "value": "Hi \u00e9", "weight": null},
+      {"from": "gpt", "value": ""}, {"from": "tool", "value": "{}"},
+      {"from": "gpt", "value": "Ho"}])";
+  const std::string system = R"({"from": "system", "value": "Be brief."},)";
+  const std::string tools = R"(, "tools": [{"name": "f"}]})";
+  for (const std::string& json :
+       {"{\"conversations\": [" + system + turns + tools,
+        "{\"system\": \"Be brief.\", \"conversations\": [" + turns + tools,
+        "{\"conversations\": [" + system + turns + R"(, "tools": "[{\"name\": \"f\"}]"})"}) {
+    const RawSample sample = Parsed(json.c_str(), SampleForm::kConversation);
+    EXPECT_EQ(Turns(sample), Turns(messages)) << json;
+    ASSERT_EQ(sample.variables.count("tools"), 1U) << json;
+    ASSERT_NE(sample.variables.at("tools").sequence(), nullptr) << json;
+    EXPECT_EQ(sample.variables.at("tools").sequence()->items.size(), 1U) << json;
+    EXPECT_EQ(sample.prompt_answers, 0U);
+  }
+  const RawSample roles =
+      Parsed(R"({"system": "", "tools": "", "conversations": [{"role": "user", "content": "a"}]})",
+             SampleForm::kConversation);
+  EXPECT_THAT(Turns(roles), testing::ElementsAre(testing::Pair("user", "a")));
+  EXPECT_TRUE(roles.variables.empty());
 }
 
 TEST(ParseSample, TextsAndLabels) {
@@ -91,6 +134,17 @@ TEST(ParseSample, WhatIsWrongIsSaid) {
       {R"({"messages": "a"})", SampleForm::kConversation, "is not a list of messages"},
       {R"({"messages": [{"content": "a"}]})", SampleForm::kConversation, "\"messages\""},
       {R"({"prompt": [], "completion": "a"})", SampleForm::kConversation, "\"completion\""},
+      {R"({"conversations": {}})", SampleForm::kConversation, "is not a list of messages"},
+      {R"({"conversations": ["a"]})", SampleForm::kConversation,
+       "message 0 of its field \"conversations\" is no object with"},
+      {R"({"conversations": [{"from": "human"}]})", SampleForm::kConversation,
+       "has no text \"value\""},
+      {R"({"conversations": [{"from": 1, "value": "a"}]})", SampleForm::kConversation,
+       "has no text \"from\""},
+      {R"({"conversations": [{"from": "human", "value": "a"}, {"from": "b\n", "value": "c"}]})",
+       SampleForm::kConversation, "message 1 of its field \"conversations\" is from \"b \"; known"},
+      {R"({"conversations": [], "system": 5})", SampleForm::kConversation, "\"system\" is not a"},
+      {R"({"conversations": [], "tools": "[1"})", SampleForm::kConversation, "\"tools\""},
       {R"({"prompt": "a"})", SampleForm::kCompletion, "no field \"completion\""},
       {R"({"prompt": ["a"], "completion": "a"})", SampleForm::kCompletion, "\"prompt\" is not a"},
       {R"({"text": "a"})", SampleForm::kClass, "no field \"label\""},

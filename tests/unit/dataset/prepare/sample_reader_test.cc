@@ -115,7 +115,7 @@ TEST_F(SampleReaderTest, ErrorsNameFileLineAndNextStep) {
        {},
        "a.jsonl, line 3: no field \"messages\""},
       {"a.jsonl",
-       "{\"conversations\": []}\n{\"conversations\": []}\n",
+       "{\"dialogues\": []}\n{\"dialogues\": []}\n",
        {},
        "a.jsonl, line 1: no field \"text\", \"messages\""},
       {"a.json", "[{\"text\": \"a\"},\n{\"text\": \"b\"]", {}, "a.json, line 2: not well-formed"},

@@ -1,0 +1,82 @@
+"""Adapters in real swarms: a Llama whose base stays as it is, over stages and pipelines."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import harness
+from families_test import LLAMA, TEMPLATE, make_model
+from harness import run, run_json
+from swarm import describe, train
+
+TOLERANCE = 1e-4  # relative; sums of fp32 run in another order with other stages
+
+
+def tensors_of(path):
+    """Names, formats and shapes of a safetensors file."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return {name: (entry["dtype"], entry["shape"]) for name, entry in header.items()}
+
+
+class AdapterTest(harness.SwarmTest):
+
+    def chats(self, model):
+        path = self.folder / "chats.jsonl"
+        with open(path, "w", encoding="utf-8") as file:
+            for i in range(200):
+                who = ["king", "lord", "man", "queen"][i % 4]
+                turns = [{"role": "user", "content": f"who? {who}"},
+                         {"role": "assistant", "content": f"the {who}"}]
+                file.write(json.dumps({"messages": turns}) + "\n")
+        out = self.folder / "data.shoal"
+        run("shoal", "prepare", "--tokenizer", model, "--text", path, "--out", out, "--row", 48)
+        return out
+
+    def test_an_adapter_learns_and_leaves_in_every_form(self):
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        data = self.chats(model)
+        same = {"model": model, "data": data, "steps": 60, "micro_batches": 4, "rows": 4,
+                "checkpoint_every": 30, "optimizer": {"learning_rate": 2e-2},
+                "adapter": {"kind": "lora", "rank": 8, "alpha": 16}}
+        single, _ = train(self.folder / "single", stages=1, **same)
+        out = self.folder / "out"
+        losses, status = train(self.folder / "deep", stages=3, pipelines=2, forward="aqsgd:bits=4",
+                               backward="direct:bits=8", export=out / "merged", **same)
+        self.assertLess(sum(losses[-5:]), 0.7 * sum(losses[:5]), describe(losses))
+        self.assertEqual(status["consistency"]["mMismatches"], 0)
+        exact, _ = train(self.folder / "exact", stages=2, cuts=[1], recompute=True,
+                         export={"adapter": out / "adapter", "directory": out / "full"}, **same)
+        for step, (loss, wanted) in enumerate(zip(exact, single)):
+            self.assertLessEqual(abs(loss - wanted), TOLERANCE * abs(wanted), f"step {step}")
+        # Only adapters were trained; the model lost nothing and nobody saved it again.
+        names = tensors_of(out / "adapter/adapter_model.safetensors")
+        self.assertEqual(len(names), 2 * 7 * LLAMA["num_hidden_layers"])
+        self.assertIn("base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", names)
+        # The adapter beside its base, and the model with its sums, say the same.
+        judged = [run_json("shoal", "eval", "--data", data, "--json", "--model", *where)["meanLoss"]
+                  for where in ((model, "--adapter", out / "adapter"), (out / "full",), (model,))]
+        self.assertAlmostEqual(judged[0], judged[1], delta=1e-4 * judged[1])
+        self.assertLess(judged[0], 0.8 * judged[2])
+        done = run("shoal", "eval", "--data", data, "--model", out / "merged", "--json")
+        self.assertLess(json.loads(done.stdout)["meanLoss"], 0.8 * judged[2])
+
+    def test_what_does_not_fit_is_refused(self):
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        data = self.chats(model)
+        for section, words in (({"kind": "lora", "targets": ["c_attn"]}, "no module 'c_attn'"),
+                               ({"kind": "lora", "targets": []}, "targets names no modules"),
+                               ({"kind": "dora"}, "none"), ({"kind": "lora", "rank": 0}, "rank")):
+            with self.subTest(section=section), self.assertRaisesRegex(Exception, words):
+                train(self.folder / f"run-{words[:4]}", stages=1, model=model, data=data, steps=1,
+                      micro_batches=1, rows=1, adapter=section)
+        done = run("shoal", "try", "--model", model, "--adapter", model, "hello", check=False)
+        self.assert_refused(done, harness.BAD_CONFIG, "an adapter is a folder")
+
+
+if __name__ == "__main__":
+    harness.main()
