@@ -1,15 +1,13 @@
 """Adapters in real swarms: a Llama whose base stays as it is, over stages and pipelines."""
 
 import json
-import os
+import re
 import struct
-import subprocess
-import sys
 
 import harness
 from families_test import LLAMA, TEMPLATE, make_model
 from harness import run, run_json
-from swarm import describe, train
+from swarm import Swarm, describe, train
 
 TOLERANCE = 1e-4  # relative; sums of fp32 run in another order with other stages
 
@@ -25,21 +23,29 @@ def tensors_of(path):
 
 class AdapterTest(harness.SwarmTest):
 
-    def chats(self, model):
-        path = self.folder / "chats.jsonl"
+    def chats(self, model, answer):
+        path = self.folder / f"{len(answer)}.jsonl"
         with open(path, "w", encoding="utf-8") as file:
             for i in range(200):
                 who = ["king", "lord", "man", "queen"][i % 4]
                 turns = [{"role": "user", "content": f"who? {who}"},
-                         {"role": "assistant", "content": f"the {who}"}]
+                         {"role": "assistant", "content": answer.replace("WHO", who)}]
                 file.write(json.dumps({"messages": turns}) + "\n")
-        out = self.folder / "data.shoal"
-        run("shoal", "prepare", "--tokenizer", model, "--text", path, "--out", out, "--row", 48)
+        out = self.folder / f"{len(answer)}.shoal"
+        run("shoal", "prepare", "--tokenizer", model, "--text", path, "--out", out, "--row", 40)
         return out
 
+    def base(self):
+        """A model that has learned some conversations, all of it."""
+        fresh = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        train(self.folder / "base-run", stages=1, model=fresh, data=self.chats(fresh, "the WHO"),
+              steps=60, micro_batches=1, rows=16, optimizer={"learning_rate": 6e-3},
+              export=self.folder / "base")
+        return self.folder / "base"
+
     def test_an_adapter_learns_and_leaves_in_every_form(self):
-        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
-        data = self.chats(model)
+        model = self.base()
+        data = self.chats(model, "the WHO the WHO")
         same = {"model": model, "data": data, "steps": 60, "micro_batches": 4, "rows": 4,
                 "checkpoint_every": 30, "optimizer": {"learning_rate": 2e-2},
                 "adapter": {"kind": "lora", "rank": 8, "alpha": 16}}
@@ -47,7 +53,7 @@ class AdapterTest(harness.SwarmTest):
         out = self.folder / "out"
         losses, status = train(self.folder / "deep", stages=3, pipelines=2, forward="aqsgd:bits=4",
                                backward="direct:bits=8", export=out / "merged", **same)
-        self.assertLess(sum(losses[-5:]), 0.7 * sum(losses[:5]), describe(losses))
+        self.assertLess(sum(losses[-5:]), 0.75 * sum(losses[:5]), describe(losses))
         self.assertEqual(status["consistency"]["mMismatches"], 0)
         exact, _ = train(self.folder / "exact", stages=2, cuts=[1], recompute=True,
                          export={"adapter": out / "adapter", "directory": out / "full"}, **same)
@@ -61,19 +67,21 @@ class AdapterTest(harness.SwarmTest):
         judged = [run_json("shoal", "eval", "--data", data, "--json", "--model", *where)["meanLoss"]
                   for where in ((model, "--adapter", out / "adapter"), (out / "full",), (model,))]
         self.assertAlmostEqual(judged[0], judged[1], delta=1e-4 * judged[1])
-        self.assertLess(judged[0], 0.8 * judged[2])
+        self.assertLess(judged[0], 0.75 * judged[2])
         done = run("shoal", "eval", "--data", data, "--model", out / "merged", "--json")
-        self.assertLess(json.loads(done.stdout)["meanLoss"], 0.8 * judged[2])
+        self.assertLess(json.loads(done.stdout)["meanLoss"], 0.75 * judged[2])
 
     def test_what_does_not_fit_is_refused(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
-        data = self.chats(model)
+        data = self.chats(model, "the WHO")
         for section, words in (({"kind": "lora", "targets": ["c_attn"]}, "no module 'c_attn'"),
                                ({"kind": "lora", "targets": []}, "targets names no modules"),
-                               ({"kind": "dora"}, "none"), ({"kind": "lora", "rank": 0}, "rank")):
-            with self.subTest(section=section), self.assertRaisesRegex(Exception, words):
-                train(self.folder / f"run-{words[:4]}", stages=1, model=model, data=data, steps=1,
-                      micro_batches=1, rows=1, adapter=section)
+                               ({"kind": "dora"}, "none|lora"), ({"kind": "lora", "rank": 0}, "rank")):
+            with self.subTest(section=section):
+                swarm = Swarm(self.folder / "run", stages=1, model=model, data=data,
+                              adapter=section)
+                done = run("shoal-scheduler", "--config", swarm.write_config(), check=False)
+                self.assert_refused(done, harness.BAD_CONFIG, re.escape(words))
         done = run("shoal", "try", "--model", model, "--adapter", model, "hello", check=False)
         self.assert_refused(done, harness.BAD_CONFIG, "an adapter is a folder")
 

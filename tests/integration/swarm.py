@@ -18,13 +18,13 @@ START_TIMEOUT = 60
 class Swarm:
     """Use as a context manager; every process is gone afterwards, however the test ended.
 
-    `run_keys`, `codecs`, `optimizer`, `network`, `schedule`: keys of run.toml beside the
-    defaults here.
+    `run_keys`, `codecs`, `optimizer`, `network`, `schedule`, `adapter`: keys of run.toml beside
+    the defaults here.
     """
 
     def __init__(self, folder, stages=2, pipelines=1, steps=20, micro_batches=4, rows=2,
                  data=None, model=None, forward="raw:dtype=fp32", backward="raw:dtype=fp32",
-                 optimizer=None, network=None, schedule=None, prefix=(),
+                 optimizer=None, network=None, schedule=None, adapter=None, prefix=(),
                  **run_keys):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -45,6 +45,8 @@ class Swarm:
                         "status_listen": "127.0.0.1:0", **(network or {})}}
         if schedule:
             self.sections["schedule"] = schedule
+        if adapter:
+            self.sections["adapter"] = adapter
 
     # ---- start and stop ----
 
@@ -211,19 +213,23 @@ class Swarm:
 
     # ---- orders ----
 
-    def export(self, path):
-        run("shoal", "swarm", "export", "--dir", self.run_folder, "--out", path, timeout=120)
+    def export(self, path, kind="directory"):
+        run("shoal", "swarm", "export", "--dir", self.run_folder, "--out", path, "--as", kind,
+            timeout=120)
         return Path(path)
 
 
 def train(folder, peers=None, export=None, timeout=180, **options):
-    """A whole run: losses by step and the last status; optionally its exported model."""
+    """A whole run: losses by step and the last status; optionally its exports: a path, or paths
+    by kind."""
     with Swarm(folder, **options) as swarm:
         swarm.start(peers)
         swarm.wait_finished(timeout)
         status = swarm.status()
-        if export is not None:
-            swarm.export(export)
+        exports = export if isinstance(export, dict) else {"directory": export}
+        for kind, path in exports.items():
+            if path is not None:
+                swarm.export(path, kind)
         swarm.stop()
     return status["run"]["losses"], status
 
