@@ -16,10 +16,17 @@
 
 namespace shoal::dataset {
 
+// What a tokenizer puts around two texts that stand together, the first one before `between`.
+struct PairWrapping {
+  std::vector<std::int32_t> before, between, behind;
+  bool types = false;  // not all tokens have the token type 0
+};
+
 // What a tokenizer puts around a text where it stands alone, as <s>, or [CLS] and [SEP]. Encode
 // does not: its callers know where texts begin and end.
 struct Wrapping {
   std::vector<std::int32_t> before, behind;
+  std::optional<PairWrapping> pair = std::nullopt;  // nothing where the files do not say it
 };
 
 class Tokenizer {

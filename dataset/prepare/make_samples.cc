@@ -108,7 +108,19 @@ class SampleMaker {
     Result<EncodedSample> encoded = encoder_.Encode(raw);
     if (!encoded.ok()) return LineError(reader.path(), record.line, encoded.status());
     *sample = std::move(*encoded);
-    return Status::Ok();
+    const Status room = CheckRoom(*sample);
+    return room.ok() ? room : LineError(reader.path(), record.line, room);
+  }
+
+  // Of a row for a token of each of two texts.
+  Status CheckRoom(const EncodedSample& sample) const {
+    if (!sample.pair) return Status::Ok();
+    const auto& [first, first_end, second, second_end] = *sample.pair;
+    const std::size_t around = sample.ids.size() - (first_end - first) - (second_end - second);
+    if (options_.row_tokens >= around + 2) return Status::Ok();
+    return InvalidArgument("a row of " + std::to_string(options_.row_tokens) +
+                           " tokens has no room for two texts among the " + std::to_string(around) +
+                           " that the tokenizer puts around them: use a longer --row");
   }
 
   // Labels are numbered as they are seen; SetClasses knows which classes they are.

@@ -116,8 +116,8 @@ Status CheckClasses(const PrepareOptions& options, const Tokenizer& tokenizer) {
   if (options.pack) {
     return InvalidArgument("--pack is not for labelled texts, which have a row each: leave it out");
   }
-  const auto& [before, behind] = tokenizer.wrapping();
-  const std::size_t fewest = before.size() + behind.size() + 1;
+  const Wrapping& around = tokenizer.wrapping();
+  const std::size_t fewest = around.before.size() + around.behind.size() + 1;
   if (options.row_tokens >= fewest) return Status::Ok();
   return InvalidArgument("a row of " + std::to_string(options.row_tokens) +
                          " tokens has no room for text between the " + std::to_string(fewest - 1) +

@@ -1,6 +1,7 @@
 #include "dataset/prepare/raw_sample.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "common/nesting.h"
@@ -18,6 +19,7 @@ constexpr char kPrompt[] = "prompt";
 constexpr char kCompletion[] = "completion";
 constexpr char kText[] = "text";
 constexpr char kLabel[] = "label";
+constexpr char kPair[] = "text_pair";
 constexpr char kTools[] = "tools";
 constexpr char kSystem[] = "system";
 
@@ -150,6 +152,14 @@ Status TakeLabel(const Json& object, const std::string& name, std::string* label
   return Status::Ok();
 }
 
+Status TakePair(const Json& object, const SampleColumns& columns,
+                std::optional<std::string>* pair) {
+  const bool found = columns.text.empty() && object.contains(kPair) && !object[kPair].is_null();
+  if (columns.pair.empty() && !found) return Status::Ok();
+  SHOAL_ASSIGN_OR_RETURN(*pair, TextField(object, OrElse(columns.pair, kPair)));
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::string_view NameOf(SampleForm form) {
@@ -164,7 +174,7 @@ std::string_view NameOf(SampleForm form) {
 
 Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& columns) {
   SHOAL_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
-  if (!columns.text.empty() || !columns.label.empty()) return SampleForm::kClass;
+  if (columns.any()) return SampleForm::kClass;
   if (object.contains(kMessages) || object.contains(kConversations)) {
     return SampleForm::kConversation;
   }
@@ -196,6 +206,7 @@ Result<RawSample> ParseSample(std::string_view json, SampleForm form,
     }
     case SampleForm::kClass:
       SHOAL_RETURN_IF_ERROR(TakeLabel(object, OrElse(columns.label, kLabel), &sample.label));
+      SHOAL_RETURN_IF_ERROR(TakePair(object, columns, &sample.pair));
       [[fallthrough]];
     case SampleForm::kDocument: {
       const bool own = form == SampleForm::kClass;

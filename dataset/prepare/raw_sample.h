@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,14 @@ enum class SampleForm : std::uint8_t {
 std::string_view NameOf(SampleForm form);
 
 // Names of the fields or columns that have the text and the label of kClass, or numbers from 1 of a
-// table's columns; empty: found by name.
+// table's columns; empty: found by name. `pair` has a second text; empty: "text_pair", if there is
+// one and `text` is empty, too.
 struct SampleColumns {
   std::string text;
   std::string label;
+  std::string pair = {};
+
+  bool any() const { return !text.empty() || !label.empty() || !pair.empty(); }
 };
 
 struct RawSample {
@@ -42,11 +47,12 @@ struct RawSample {
   std::size_t prompt_answers = 0;
   std::map<std::string, ChatValue> variables;  // of the template, as "tools"
   std::string label;                           // of a class
+  std::optional<std::string> pair;             // the second text of a class
 };
 
 // What the JSON object is: {"messages"}, {"conversations"} (ShareGPT), {"prompt", "completion"} (a
-// conversation if they are lists of messages), {"text", "label"} or {"text"}. An invalid argument
-// says what is wrong with it.
+// conversation if they are lists of messages), {"text", "label"}, perhaps with "text_pair", or
+// {"text"}. An invalid argument says what is wrong with it.
 Result<SampleForm> FormOfObject(std::string_view json, const SampleColumns& columns);
 
 // The sample of a JSON object that is to be of `form`.

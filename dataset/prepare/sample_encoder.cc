@@ -108,6 +108,34 @@ Result<EncodedSample> SampleEncoder::EncodeConversation(const RawSample& sample)
   return encoded;
 }
 
+Result<EncodedSample> SampleEncoder::EncodePair(const RawSample& sample) const {
+  const std::optional<PairWrapping>& around = tokenizer_.wrapping().pair;
+  if (!around) {
+    return FailedPrecondition(
+        "it has a second text, but the tokenizer's files do not say what stands between two: use "
+        "a tokenizer.json whose post_processor has a pair, or put both texts into one field");
+  }
+  if (around->types) {
+    return FailedPrecondition(
+        "it has a second text, which this tokenizer marks with token types, and stages do not "
+        "take these: use a model without, such as RoBERTa, or put both texts into one field");
+  }
+  EncodedSample encoded;
+  PairRanges pair;
+  encoded.ids = around->before;
+  pair.first = encoded.ids.size();
+  Append(sample.text, &encoded);
+  pair.first_end = encoded.ids.size();
+  encoded.ids.insert(encoded.ids.end(), around->between.begin(), around->between.end());
+  pair.second = encoded.ids.size();
+  Append(*sample.pair, &encoded);
+  pair.second_end = encoded.ids.size();
+  encoded.ids.insert(encoded.ids.end(), around->behind.begin(), around->behind.end());
+  encoded.pair = pair;
+  encoded.label = sample.label;
+  return encoded;
+}
+
 Result<EncodedSample> SampleEncoder::Encode(const RawSample& sample) const {
   EncodedSample encoded;
   std::size_t prompt = 0;  // ids before the answer
@@ -132,6 +160,7 @@ Result<EncodedSample> SampleEncoder::Encode(const RawSample& sample) const {
       encoded.counts.assign(encoded.ids.size(), 1);
       break;
     case SampleForm::kClass: {
+      if (sample.pair) return EncodePair(sample);
       const std::vector<std::int32_t>& behind = tokenizer_.wrapping().behind;
       Begin(&encoded);
       Append(sample.text, &encoded);

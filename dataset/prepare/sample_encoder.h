@@ -21,11 +21,18 @@ namespace shoal::dataset {
 // What the loss counts on. Of documents it always counts on all.
 enum class LossOn : std::uint8_t { kAnswers, kAll };
 
+// Which ids of a sample are its two texts: [first, first_end) and [second, second_end).
+struct PairRanges {
+  std::size_t first = 0, first_end = 0, second = 0, second_end = 0;
+};
+
 struct EncodedSample {
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> counts;  // of each id: 1 if it is a label of the one before it
   std::size_t tail = 0;              // the last ids that stay where the sample is cut
   std::string label;                 // of a class, which has no counts
+  // Of a class with two texts: a cut shortens the longer one.
+  std::optional<PairRanges> pair = std::nullopt;
 };
 
 // For each of `ids`, which are those of `text`: 1 if the token overlaps one of `ranges` (in order,
@@ -47,13 +54,16 @@ class SampleEncoder {
   // - A completion is wrapping().before, the prompt, the completion, the end token; the last two
   //   are the answer.
   // - A document is wrapping().before, its text, the end token.
-  // - A class is wrapping().before, its text, wrapping().behind.
+  // - A class is wrapping().before, its text, wrapping().behind; with a second text what
+  //   wrapping().pair says. A tokenizer that says nothing is a failed precondition, and so is one
+  //   with token types, which stages do not take.
   // The first token never counts, as no token is before it. An invalid argument or a failed
   // precondition says what is wrong with the sample.
   Result<EncodedSample> Encode(const RawSample& sample) const;
 
  private:
   Result<EncodedSample> EncodeConversation(const RawSample& sample) const;
+  Result<EncodedSample> EncodePair(const RawSample& sample) const;
   // Adds the beginning of a text that stands alone.
   void Begin(EncodedSample* encoded) const;
   void Append(std::string_view text, EncodedSample* encoded) const;

@@ -23,10 +23,11 @@ Result<SampleReader> SampleReader::Open(const std::string& path, const SampleCol
 Status SampleReader::FindForm() {
   if (table()) return FindFormOfTable();
   if (kind_ == TextKind::kText) {
-    if (!wanted_.text.empty() || !wanted_.label.empty()) {
-      return InvalidArgument(path() +
-                             " is no table: --text-column and --label-column are for "
-                             "files named .csv or .tsv, and for lines of JSON");
+    if (wanted_.any()) {
+      return InvalidArgument(
+          path() +
+          " is no table: --text-column, --label-column and --pair-column are for "
+          "files named .csv or .tsv, and for lines of JSON");
     }
     if (!bytes_.empty()) form_ = SampleForm::kDocument;
     return Status::Ok();
@@ -51,7 +52,7 @@ Status SampleReader::FindFormOfTable() {
   if (!columns.ok()) {
     const std::string what = kind_ == TextKind::kCsv ? " is a table with commas (CSV): "
                                                      : " is a table with tabs (TSV): ";
-    const bool asked = !wanted_.text.empty() || !wanted_.label.empty();
+    const bool asked = wanted_.any();
     return Status(columns.status().code(),
                   path() + what + columns.status().message() +
                       (asked ? ""
@@ -132,6 +133,7 @@ Status SampleReader::NextRows(std::size_t target, SampleBatch* batch) {
     }
     record.text = std::move(fields[columns_.text]);
     record.label = std::move(fields[columns_.label]);
+    if (columns_.pair) record.pair = std::move(fields[*columns_.pair]);
     batch->records.push_back(std::move(record));
   }
   return Status::Ok();
@@ -143,6 +145,7 @@ Result<RawSample> SampleReader::Parse(const SampleRecord& record) const {
     sample.form = table() ? SampleForm::kClass : SampleForm::kDocument;
     sample.text = table() ? record.text : std::string(record.json);
     sample.label = record.label;
+    sample.pair = record.pair;
     return sample;
   }
   Result<RawSample> parsed = ParseSample(record.json, *form_, wanted_);

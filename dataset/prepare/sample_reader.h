@@ -23,9 +23,10 @@ namespace shoal::dataset {
 
 // A sample that is not parsed yet, so that many threads can do it.
 struct SampleRecord {
-  std::string_view json;    // points into the reader; or empty, and:
-  std::string text, label;  // of a table
-  std::uint64_t line = 0;   // from 1
+  std::string_view json;                           // points into the reader; or empty, and:
+  std::string text, label;                         // of a table
+  std::uint64_t line = 0;                          // from 1
+  std::optional<std::string> pair = std::nullopt;  // the second text
 };
 
 struct SampleBatch {

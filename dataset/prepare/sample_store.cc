@@ -6,6 +6,30 @@
 #include "common/status.h"
 
 namespace shoal::dataset {
+namespace {
+
+// A pair in `row` ids: the longer text gives up its end until both are equally long, then both, as
+// "longest_first" of Hugging Face's tokenizers; an odd id stays with the one that was longer.
+std::vector<std::int32_t> CutPair(const EncodedSample& encoded, std::size_t row) {
+  const PairRanges& pair = *encoded.pair;
+  const std::size_t first = pair.first_end - pair.first;
+  const std::size_t second = pair.second_end - pair.second;
+  const std::size_t around = encoded.ids.size() - first - second;
+  SHOAL_CHECK(around < row);
+  const std::size_t room = row - around;
+  const std::size_t shorter = std::min({first, second, room / 2});
+  const bool first_is_longer = first > second;
+  const std::size_t kept_first = first_is_longer ? room - shorter : shorter;
+  const auto at = [&encoded](std::size_t i) {
+    return encoded.ids.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  std::vector<std::int32_t> ids(at(0), at(pair.first + kept_first));
+  ids.insert(ids.end(), at(pair.first_end), at(pair.second + room - kept_first));
+  ids.insert(ids.end(), at(pair.second_end), encoded.ids.end());
+  return ids;
+}
+
+}  // namespace
 
 bool SampleStore::AddPiece(const EncodedSample& encoded, std::size_t begin, std::size_t end,
                            std::size_t tail, std::uint32_t label) {
@@ -35,6 +59,11 @@ bool SampleStore::Add(const EncodedSample& encoded, std::uint32_t label, LongSam
   std::uint64_t cut = 0;
   if (size <= row_tokens_) {
     added = size > 0 && AddPiece(encoded, 0, size, 0, label);
+  } else if (encoded.pair) {
+    EncodedSample shorter;
+    shorter.ids = CutPair(encoded, row_tokens_);
+    added = AddPiece(shorter, 0, shorter.ids.size(), 0, label);
+    cut = size - row_tokens_;
   } else if (long_samples == LongSamples::kCut) {
     added = AddPiece(encoded, 0, row_tokens_ - encoded.tail, encoded.tail, label);
     cut = size - row_tokens_;

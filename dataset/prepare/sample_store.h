@@ -15,7 +15,7 @@ namespace shoal::dataset {
 
 // What becomes of a sample that is longer than a row.
 enum class LongSamples : std::uint8_t {
-  kCut,     // its end is dropped, but for its tail
+  kCut,     // its end is dropped, but for its tail; of a pair the longer text's end
   kDivide,  // it goes on as the next sample
 };
 
@@ -32,7 +32,7 @@ class SampleStore {
 
   // A sample without counts needs none: it has a class, `label`. Others are dropped if nothing in
   // them counts. False if it was dropped. Of a sample that is cut,
-  // `encoded.tail` is less than row_tokens.
+  // `encoded.tail` is less than row_tokens, and what stands around a pair leaves two ids of them.
   bool Add(const EncodedSample& encoded, std::uint32_t label, LongSamples long_samples);
 
   // Puts class_of[label] in place of each label.

@@ -15,6 +15,8 @@ constexpr std::string_view kTextNames[] = {"text",     "sentence", "content", "r
                                            "document", "body",     "message", "question"};
 constexpr std::string_view kLabelNames[] = {"label", "labels", "class", "category", "target"};
 
+constexpr std::string_view kPairNames[] = {"text_pair"};
+
 constexpr std::size_t kShownBytes = 200;  // of a table's columns in an error
 
 std::string Lower(std::string_view text) {
@@ -51,7 +53,7 @@ bool IsHeader(std::span<const std::string> fields, const SampleColumns& wanted) 
   for (const std::string& field : fields) {
     if (field.empty() || Number(field) || !seen.insert(Lower(field)).second) return false;
   }
-  for (const std::string& name : {wanted.text, wanted.label}) {
+  for (const std::string& name : {wanted.text, wanted.label, wanted.pair}) {
     if (!name.empty() && Position(fields, name)) return true;
   }
   return FirstOf(fields, kTextNames) || FirstOf(fields, kLabelNames);
@@ -100,10 +102,17 @@ Result<TableColumns> FindColumns(std::span<const std::string> first, const Sampl
                          Find(first, wanted.label, kLabelNames, columns.header, "--label-column"));
   SHOAL_ASSIGN_OR_RETURN(columns.text,
                          Find(first, wanted.text, kTextNames, columns.header, "--text-column"));
-  if (columns.text == columns.label) {
+  if (!wanted.pair.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(columns.pair.emplace(),
+                           Find(first, wanted.pair, kPairNames, columns.header, "--pair-column"));
+  } else if (wanted.text.empty() && columns.header) {
+    columns.pair = FirstOf(first, kPairNames);
+  }
+  if (columns.text == columns.label || columns.pair == columns.text ||
+      columns.pair == columns.label) {
     return InvalidArgument(
-        "text and label are the same column: name others with --text-column and "
-        "--label-column");
+        "text and label are the same column, or the second text is one of them: name others with "
+        "--text-column, --label-column and --pair-column");
   }
   return columns;
 }

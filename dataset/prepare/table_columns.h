@@ -1,9 +1,10 @@
-// Which columns of a table have the text and the label. Pure.
+// Which columns of a table have the text, a second one perhaps, and the label. Pure.
 
 #ifndef SHOAL_DATASET_PREPARE_TABLE_COLUMNS_H_
 #define SHOAL_DATASET_PREPARE_TABLE_COLUMNS_H_
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace shoal::dataset {
 struct TableColumns {
   std::size_t text = 0;
   std::size_t label = 0;
+  std::optional<std::size_t> pair;  // of a second text
   std::size_t count = 0;
   bool header = false;  // the first record names columns
 };

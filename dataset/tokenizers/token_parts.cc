@@ -36,7 +36,11 @@ Result<std::int32_t> PairId(const Json& json, const char* name, std::uint32_t vo
 Result<Wrapping> ParseClsSep(const Json& json, std::uint32_t vocabulary) {
   SHOAL_ASSIGN_OR_RETURN(const std::int32_t cls, PairId(json, "cls", vocabulary));
   SHOAL_ASSIGN_OR_RETURN(const std::int32_t sep, PairId(json, "sep", vocabulary));
-  return Wrapping{{cls}, {sep}};
+  // RoBERTa has no token types.
+  if (TypeOf(json) == "RobertaProcessing") {
+    return Wrapping{{cls}, {sep}, PairWrapping{{cls}, {sep, sep}, {sep}}};
+  }
+  return Wrapping{{cls}, {sep}, PairWrapping{{cls}, {sep}, {sep}, true}};
 }
 
 // Appends the ids of {"SpecialToken": {"id": name}}.
@@ -82,6 +86,47 @@ Result<Wrapping> ParseTemplate(const Json& json, std::uint32_t vocabulary) {
   return wrapping;
 }
 
+// "$A" or "$B", and its token type; other parts have no sequence.
+struct PairPart {
+  std::string sequence;
+  bool typed = false;
+};
+
+PairPart PairPartOf(const Json& part) {
+  PairPart found;
+  for (const auto& [kind, value] : part.items()) {
+    if (!value.is_object()) continue;
+    if (kind == "Sequence") found.sequence = value.value("id", Json()).dump();
+    found.typed = found.typed || value.value("type_id", Json(0)) != Json(0);
+  }
+  return found;
+}
+
+// Of a template for two texts; nothing where it does not have the first and then the second one.
+std::optional<PairWrapping> ParsePair(const Json& json, std::uint32_t vocabulary) {
+  const auto pair = json.find("pair");
+  if (pair == json.end() || !pair->is_array() || pair->size() > kTemplateMax) return std::nullopt;
+  const Json tokens = json.value("special_tokens", Json::object());
+  PairWrapping wrapping;
+  std::vector<std::int32_t>* const sides[] = {&wrapping.before, &wrapping.between,
+                                              &wrapping.behind};
+  std::size_t texts = 0;
+  for (const Json& part : *pair) {
+    if (!part.is_object()) return std::nullopt;
+    const PairPart found = PairPartOf(part);
+    wrapping.types = wrapping.types || found.typed;
+    if (found.sequence.empty()) {
+      if (!AddSpecial(part, tokens, vocabulary, sides[texts]).ok()) return std::nullopt;
+    } else if (texts == 2 || found.sequence != (texts == 0 ? "\"A\"" : "\"B\"")) {
+      return std::nullopt;
+    } else {
+      ++texts;
+    }
+  }
+  if (texts < 2) return std::nullopt;
+  return wrapping;
+}
+
 Status AddWrapping(const Json& json, std::uint32_t vocabulary, std::size_t depth, Wrapping* all) {
   if (depth > kNestedMax) return InvalidArgument("its post_processor is nested too deeply");
   const std::string type = TypeOf(json);
@@ -99,12 +144,16 @@ Status AddWrapping(const Json& json, std::uint32_t vocabulary, std::size_t depth
   Wrapping wrapping;
   if (type == "TemplateProcessing") {
     SHOAL_ASSIGN_OR_RETURN(wrapping, ParseTemplate(json, vocabulary));
+    wrapping.pair = ParsePair(json, vocabulary);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     SHOAL_ASSIGN_OR_RETURN(wrapping, ParseClsSep(json, vocabulary));
   } else {
     return InvalidArgument("its post_processor is or has " + Quoted(type) +
                            ", which shoal does not have");
   }
+  // Of two processors around two texts nobody needs to know what they make.
+  const bool alone = all->before.empty() && all->behind.empty() && !all->pair;
+  all->pair = alone ? std::move(wrapping.pair) : std::nullopt;
   all->before.insert(all->before.begin(), wrapping.before.begin(), wrapping.before.end());
   all->behind.insert(all->behind.end(), wrapping.behind.begin(), wrapping.behind.end());
   return Status::Ok();

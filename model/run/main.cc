@@ -147,11 +147,12 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
                    "folder of the tokenizer's files; the model's, for its chat template")
       ->required();
   prepare
-      ->add_option("--text", options.text_files,
-                   "text files in UTF-8; JSON lines or a JSON array of objects with \"text\", "
-                   "\"messages\" (each with role and content), \"conversations\" (ShareGPT: from "
-                   "and value), \"prompt\" and \"completion\", or "
-                   "\"text\" and \"label\"; CSV and TSV of labelled texts")
+      ->add_option(
+          "--text", options.text_files,
+          "text files in UTF-8; JSON lines or a JSON array of objects with \"text\", "
+          "\"messages\" (each with role and content), \"conversations\" (ShareGPT: from "
+          "and value), \"prompt\" and \"completion\", or "
+          "\"text\" and \"label\", perhaps with \"text_pair\"; CSV and TSV of labelled texts")
       ->required();
   prepare->add_option("--validation", options.validation_files,
                       "held-out text files, in the same formats");
@@ -169,6 +170,9 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
                     "several whole samples, or documents, share a row; they do not see each other");
   prepare->add_option("--text-column", options.columns.text,
                       "field or column of labelled texts: its name, or its number from 1");
+  prepare->add_option("--pair-column", options.columns.pair,
+                      "field or column of a second text that stands behind the first one; without "
+                      "these two options \"text_pair\", if there is one");
   prepare->add_option("--label-column", options.columns.label,
                       "field or column of their labels: whole numbers from 0, or names");
   prepare->add_option("--threads", options.threads, "number of threads; 0: one per core")

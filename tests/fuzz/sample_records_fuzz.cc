@@ -22,8 +22,10 @@ void ReadTable(shoal::dataset::TableForm form, std::string_view text) {
     if (!fields.ok()) return;
     if (text.size() >= before || fields->empty()) std::abort();
     const auto columns = shoal::dataset::FindColumns(*fields, {});
-    if (columns.ok() && (columns->text >= fields->size() || columns->label >= fields->size())) {
-      std::abort();
+    if (!columns.ok()) continue;
+    for (const std::size_t column :
+         {columns->text, columns->label, columns->pair.value_or(columns->text)}) {
+      if (column >= fields->size()) std::abort();
     }
   }
 }

@@ -3,8 +3,9 @@
 Hugging Face's `tokenizers` makes of texts with it.
 
 FOLDER/tokenizer.json, FOLDER/vectors.jsonl (text, ids, decoded) and index.json (of each folder:
-what stands around a text, tokens and SHA-256 of the ids of a whole file). Needs tokenizers and
-sentencepiece. Run again only if a case is added. usage: make_tokenizers.py [FOLDER...]
+what stands around a text and around two, tokens and SHA-256 of the ids of a whole file). Needs
+tokenizers and sentencepiece. Run again only if a case is added.
+usage: make_tokenizers.py [FOLDER...]
 """
 
 import base64
@@ -468,8 +469,11 @@ def main():
                 decoded = tokenizer.decode(ids, skip_special_tokens=False)
                 file.write(json.dumps({"text": text, "ids": ids, "decoded": decoded}) + "\n")
         whole = tokenizer.encode(SHAKESPEARE, add_special_tokens=False).ids
+        pair = tokenizer.encode("a", "b c")
         index[name] = {
             "around_a": tokenizer.encode("a").ids,
+            "around_pair": pair.ids,
+            "pair_types": pair.type_ids,
             "a": tokenizer.encode("a", add_special_tokens=False).ids,
             "tokens": len(whole),
             "sha256": digest(whole),

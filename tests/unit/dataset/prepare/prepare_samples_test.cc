@@ -313,5 +313,42 @@ TEST_F(PrepareSamplesTest, RefusalsSayWhatToDo) {
   ExpectFailure("training files are empty");
 }
 
+TEST_F(PrepareSamplesTest, PairsOfTextsHaveARow) {
+  const std::string tokenizers = Environment("SHOAL_TEST_DATA") + "/tokenizers/";
+  options_.tokenizer_directory = tokenizers + "roberta";
+  options_.row_tokens = 9;
+  tokenizer_ = *LoadTokenizer(options_.tokenizer_directory);
+  const std::string longer = "b c b c b c b c";
+  options_.text_files = {
+      Write("a.tsv", "text\ttext_pair\tlabel\na\tb c\tyes\na\t" + longer + "\tno\n"),
+      Write("b.jsonl",
+            "{\"text\": \"a\", \"text_pair\": \"b c\", \"label\": \"no\"}\n"
+            "{\"text\": \"a\", \"label\": \"no\"}\n")};
+  const PrepareReport report = Prepare();
+  EXPECT_EQ(report.info.kind, DataKind::kClasses);
+  EXPECT_THAT(report.classes, ElementsAre("no", "yes"));
+  // tests/data/tokenizers/index.json: "around_pair" and "around_a".
+  const Ids pair = {0, 263, 2, 2, 272, 280, 2};
+  EXPECT_EQ(FirstTokens(0, pair.size()), pair);
+  EXPECT_EQ(At(0).segments, (Ids{0, 0, 0, 0, 0, 0, 0, -1, -1}));
+  EXPECT_EQ(FirstTokens(1, 9), (Ids{0, 263, 2, 2, 272, 280, 272, 280, 2}));
+  EXPECT_EQ(report.cuts.cut_samples, 1U);
+  EXPECT_EQ(FirstTokens(2, pair.size()), pair);
+  EXPECT_EQ(FirstTokens(3, 3), (Ids{0, 263, 2}));
+
+  options_.row_tokens = 5;
+  ExpectFailure("a.tsv, line 2: a row of 5 tokens has no room for two texts among the 4");
+  options_.row_tokens = 9;
+  options_.tokenizer_directory = tokenizers + "bert";
+  ExpectFailure("a.tsv, line 2: it has a second text, which this tokenizer marks with token types");
+  options_.tokenizer_directory = tokenizers + "qwen";
+  ExpectFailure("do not say what stands between two");
+  options_.tokenizer_directory = tokenizers + "roberta";
+  options_.columns = {"text", ""};  // the pair is not asked for
+  options_.text_files.pop_back();
+  Prepare();
+  EXPECT_EQ(FirstTokens(0, 3), (Ids{0, 263, 2}));
+}
+
 }  // namespace
 }  // namespace shoal::dataset

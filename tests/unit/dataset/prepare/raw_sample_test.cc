@@ -122,6 +122,20 @@ TEST(ParseSample, TextsAndLabels) {
   EXPECT_EQ(named.label, "B");
 }
 
+TEST(ParseSample, SecondTexts) {
+  const char* json = R"({"text": "a", "text_pair": "b", "label": 1, "more": "c"})";
+  EXPECT_EQ(Parsed(json, SampleForm::kClass).pair, "b");
+  EXPECT_EQ(Parsed(json, SampleForm::kClass, {"", "", "more"}).pair, "c");
+  // Who names the text says what the sample is.
+  EXPECT_EQ(Parsed(json, SampleForm::kClass, {"text", ""}).pair, std::nullopt);
+  EXPECT_EQ(Parsed(R"({"text": "a", "text_pair": null, "label": 1})", SampleForm::kClass).pair,
+            std::nullopt);
+  EXPECT_EQ(Parsed(R"({"text": "a", "label": 1})", SampleForm::kClass).pair, std::nullopt);
+  EXPECT_EQ(*FormOfObject(R"({"a": "a"})", {"", "", "a"}), SampleForm::kClass);
+  const auto missing = ParseSample(json, SampleForm::kClass, {"", "", "other"});
+  EXPECT_THAT(missing.status().message(), HasSubstr("no field \"other\""));
+}
+
 TEST(ParseSample, WhatIsWrongIsSaid) {
   const struct {
     const char* json;
@@ -148,6 +162,8 @@ TEST(ParseSample, WhatIsWrongIsSaid) {
       {R"({"prompt": "a"})", SampleForm::kCompletion, "no field \"completion\""},
       {R"({"prompt": ["a"], "completion": "a"})", SampleForm::kCompletion, "\"prompt\" is not a"},
       {R"({"text": "a"})", SampleForm::kClass, "no field \"label\""},
+      {R"({"text": "a", "label": 1, "text_pair": 2})", SampleForm::kClass,
+       "\"text_pair\" is not a"},
       {R"({"text": "a", "label": []})", SampleForm::kClass, "neither a number nor a name"},
       {R"({"text": "a", "label": null})", SampleForm::kClass, "neither a number nor a name"},
   };

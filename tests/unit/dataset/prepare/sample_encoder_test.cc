@@ -162,6 +162,31 @@ TEST(SampleEncoder, TextsAreWrapped) {
   EXPECT_EQ(encoded.label, "x");
 }
 
+TEST(SampleEncoder, TwoTextsStandAsTheTokenizerSays) {
+  const auto encode = [](std::optional<PairWrapping> pair) {
+    const ByteTokenizer tokenizer({"<s>", "</s>", "ab"}, -1, {{256}, {257}, std::move(pair)});
+    RawSample sample;
+    sample.form = SampleForm::kClass;
+    sample.text = "a";
+    sample.pair = "bb";
+    sample.label = "x";
+    return SampleEncoder(tokenizer, nullptr, LossOn::kAnswers, {}).Encode(sample);
+  };
+  const auto encoded = encode(PairWrapping{{256}, {257, 257}, {257}});
+  ASSERT_TRUE(encoded.ok()) << encoded.status().ToString();
+  EXPECT_THAT(encoded->ids, ElementsAre(256, 'a', 257, 257, 'b', 'b', 257));
+  EXPECT_THAT(encoded->counts, IsEmpty());
+  EXPECT_EQ(encoded->label, "x");
+  ASSERT_TRUE(encoded->pair.has_value());
+  EXPECT_EQ(encoded->pair->first, 1U);
+  EXPECT_EQ(encoded->pair->first_end, 2U);
+  EXPECT_EQ(encoded->pair->second, 4U);
+  EXPECT_EQ(encoded->pair->second_end, 6U);
+  EXPECT_THAT(encode(std::nullopt).status().message(), HasSubstr("what stands between two"));
+  EXPECT_THAT(encode(PairWrapping{{256}, {257}, {257}, true}).status().message(),
+              HasSubstr("token types"));
+}
+
 // A prompt and a completion are encoded apart: no token lies on their border.
 TEST(SampleEncoder, NoTokenIsPromptAndCompletion) {
   const ByteTokenizer tokenizer({"ab"});

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 namespace shoal::dataset {
 namespace {
 
@@ -51,6 +54,44 @@ TEST(SampleStore, ClassesKeepTheirTail) {
   const std::vector<std::uint32_t> class_of = {0, 0, 0, 0, 0, 2, 0, 3};
   store.MapLabels(class_of);
   EXPECT_THAT(store.labels(), ElementsAre(3, 2));
+}
+
+// The ids of a pair in a row, by dropping one id at a time from the text that is longer.
+std::vector<std::int32_t> SlowlyCut(std::vector<std::int32_t> first,
+                                    std::vector<std::int32_t> second, std::size_t row) {
+  const bool first_was_longer = first.size() > second.size();
+  while (first.size() + second.size() + 4 > row) {
+    const bool drop_first =
+        first.size() == second.size() ? !first_was_longer : first.size() > second.size();
+    (drop_first ? first : second).pop_back();
+  }
+  std::vector<std::int32_t> ids = {90};
+  ids.insert(ids.end(), first.begin(), first.end());
+  ids.insert(ids.end(), {91, 92});
+  ids.insert(ids.end(), second.begin(), second.end());
+  ids.push_back(93);
+  return ids;
+}
+
+TEST(SampleStore, OfAPairTheLongerTextIsCut) {
+  for (std::size_t row = 6; row < 16; ++row) {
+    for (std::size_t sizes = 0; sizes < 12 * 12; ++sizes) {
+      std::vector<std::int32_t> first(sizes / 12), second(sizes % 12);
+      std::iota(first.begin(), first.end(), 1);
+      std::iota(second.begin(), second.end(), 20);
+      EncodedSample sample;
+      sample.ids = SlowlyCut(first, second, 1000);
+      const std::size_t middle = 1 + first.size();
+      sample.pair = {1, middle, middle + 2, middle + 2 + second.size()};
+      SampleStore store(static_cast<std::uint32_t>(row));
+      ASSERT_TRUE(store.Add(sample, 0, LongSamples::kCut));
+      ASSERT_EQ(std::vector<std::int32_t>(store.ids().begin(), store.ids().end()),
+                SlowlyCut(first, second, row))
+          << row << ' ' << first.size() << ' ' << second.size();
+      ASSERT_EQ(store.cuts().cut_tokens,
+                sample.ids.size() > row ? sample.ids.size() - row : std::size_t{0});
+    }
+  }
 }
 
 }  // namespace

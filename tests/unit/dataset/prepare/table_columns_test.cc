@@ -41,6 +41,19 @@ TEST(FindColumns, Found) {
   }
 }
 
+TEST(FindColumns, SecondTexts) {
+  const auto pair = [](const Fields& first, const SampleColumns& wanted) {
+    return FindColumns(first, wanted)->pair;
+  };
+  const Fields named = {"label", "text", "Text_pair", "more"};
+  EXPECT_EQ(pair(named, {}), 2U);
+  EXPECT_EQ(pair(named, {"", "", "more"}), 3U);
+  EXPECT_EQ(pair(named, {"more", ""}), std::nullopt);
+  EXPECT_EQ(pair({"text", "label"}, {}), std::nullopt);
+  EXPECT_EQ(pair(kCola, {"4", "2", "1"}), 0U);
+  EXPECT_TRUE(FindColumns(Fields{"premise", "hypothesis", "a"}, {"1", "3", "hypothesis"})->header);
+}
+
 TEST(FindColumns, ErrorsNameColumnsAndOption) {
   const struct {
     Fields first;
@@ -59,6 +72,9 @@ TEST(FindColumns, ErrorsNameColumnsAndOption) {
        "no column body; its columns are text, label",
        "--text-column"},
       {{"text", "label"}, {"label", ""}, "the same column", "--text-column"},
+      {{"text", "label"}, {"", "", "text"}, "the second text is one of them", "--pair-column"},
+      {{"text", "label"}, {"", "", "2"}, "the second text is one of them", "--pair-column"},
+      {{"text", "label"}, {"", "", "b"}, "no column b; its columns are", "--pair-column"},
   };
   for (const auto& [first, wanted, words, option] : cases) {
     const auto columns = FindColumns(first, wanted);

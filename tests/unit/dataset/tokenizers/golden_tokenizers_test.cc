@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <sstream>
+#include <string>
 
 #include "common/file.h"
 #include "dataset/sha256.h"
@@ -69,6 +73,25 @@ TEST_P(GoldenTokenizers, WrapATextAsThere) {
     wrapped.insert(wrapped.end(), more.begin(), more.end());
   }
   EXPECT_EQ(wrapped, expected["around_a"].get<Ids>());
+}
+
+TEST_P(GoldenTokenizers, WrapTwoTextsAsThere) {
+  const Json expected = Json::parse(Read(Folder() + "/index.json"))[GetParam()];
+  const auto tokenizer = Load(Folder() + "/" + GetParam());
+  ASSERT_NE(tokenizer, nullptr);
+  const std::optional<PairWrapping>& pair = tokenizer->wrapping().pair;
+  const std::set<std::string> known = {"bert",   "bert_cased", "deberta", "gemma",
+                                       "llama2", "llama3",     "mistral", "roberta"};
+  ASSERT_EQ(pair.has_value(), known.contains(GetParam()));
+  if (!pair) return;  // nothing stands between two texts, or nobody says what
+  Ids wrapped = pair->before;
+  for (const Ids& more :
+       {Encode(*tokenizer, "a"), pair->between, Encode(*tokenizer, "b c"), pair->behind}) {
+    wrapped.insert(wrapped.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(wrapped, expected["around_pair"].get<Ids>());
+  const Ids types = expected["pair_types"];
+  EXPECT_EQ(pair->types, std::ranges::any_of(types, [](std::int32_t type) { return type != 0; }));
 }
 
 // Wherever a text may be cut, the halves give the ids of the whole.
