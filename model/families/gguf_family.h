@@ -25,7 +25,7 @@ struct GgufFamily {
   bool shared_head = false;  // has no head of its own
   // Windows in all layers but each n-th, counted from 1; 0: it has no windows.
   std::uint32_t whole_layer_every = 0;
-  bool score_cap = false;  // always caps scores and logits
+  bool score_cap = false;               // always caps scores and logits
   bool plain_window_positions = false;  // rotary scaling is of whole layers only
   // With so many layers scores are divided by sqrt(hidden / heads); 0: never.
   std::uint32_t wide_scale_layers = 0;

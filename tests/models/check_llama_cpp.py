@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOKENS = 40
 # Between logarithms of probabilities, whose order rounding may turn.
 TIE = 0.02
-PROMPTS = ["ROMEO: it is", "Hello, world! It's 1234567 caf\u00e9, na\u00efve", "  two  spaces\n\nline",
-           "The quick brown fox", "a b c d", "\u4e2d\u6587 \U0001f600 x"]
+PROMPTS = ["ROMEO: it is", "Hello, world! It's 1234567 caf\u00e9, na\u00efve",
+           "  two  spaces\n\nline", "The quick brown fox", "a b c d", "\u4e2d\u6587 \U0001f600 x"]
 
 COMMON = {"hidden_size": 64, "intermediate_size": 96, "initializer_range": 0.15,
           "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3,
@@ -202,13 +202,16 @@ def compare_texts(shoal, folder):
                           "--temperature", 0, "--tokens", TOKENS)["ids"]
         ids = begin + shoal.json("logits", "--model", folder / "model", "--text", prompt)["ids"]
         size, likely = llama.next(prompt)
-        if size != len(ids) or likely != llama.next(ids)[1]:
+        again = llama.next(ids)[1]
+        # A cached beginning rounds otherwise.
+        same = all(abs(likely[i] - again.get(i, likely[i])) < TIE for i in likely)
+        if size != len(ids) or not same or not likely.keys() & again.keys():
             raise RuntimeError(f"{prompt!r} has other ids in llama.cpp")
         for mine in made:
             likely = llama.next(ids)[1]
             best = next(iter(likely), None)
             ids.append(mine)
-            if best is None:
+            if best is None:  # part of a character
                 count["unseen"] += 1
             elif mine == best:
                 count["equal"] += 1
