@@ -152,7 +152,7 @@ class OneBitCoder final : public ChunkCoder {
     for (std::size_t b = 0; b < Scales(values); ++b) {
       const auto scale = LoadLittle<std::uint32_t>(payload.data() + b * kScaleBytes);
       // Not negative, finite, and not subnormal.
-      const bool normal = scale >= 0x00800000 && scale < compression::kFloatInfinity;
+      const bool normal = scale >= 0x00800000 && scale < kFloatInfinity;
       if (scale != 0 && !normal) return InvalidArgument("a one-bit payload with a wrong scale");
     }
     return Status::Ok();

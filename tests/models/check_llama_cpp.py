@@ -205,7 +205,7 @@ def compare_texts(shoal, folder):
         again = llama.next(ids)[1]
         # A cached beginning rounds otherwise.
         same = all(abs(likely[i] - again.get(i, likely[i])) < TIE for i in likely)
-        if size != len(ids) or not same or not likely.keys() & again.keys():
+        if size != len(ids) or not same or bool(likely) != bool(again):
             raise RuntimeError(f"{prompt!r} has other ids in llama.cpp")
         for mine in made:
             likely = llama.next(ids)[1]

@@ -35,7 +35,7 @@ bool MarkAt(std::span<const std::byte> marks, std::size_t mark) {
 }
 
 bool AllFinite(std::span<const float> values) {
-  return compression::AbsMaxBits(values.data(), values.size()) < compression::kFloatInfinity;
+  return compression::AbsMaxBits(values.data(), values.size()) < kFloatInfinity;
 }
 
 // A buffer of that many bytes, the spare one if it is.
