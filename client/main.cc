@@ -224,8 +224,9 @@ CLI::App* AddExport(CLI::App* swarm, Parsed* p) {
   save->add_option("--out", p->export_path, "New folder")->required();
   save->add_option(
       "--as", p->export_as,
-      "directory: a Hugging Face one (if not given); gguf: a file for llama.cpp, with a "
-      "Modelfile for Ollama");
+      "directory: a Hugging Face one (if not given), with the adapters' sums in it where adapters "
+      "were trained; merged: the same, of adapters alone; adapter: a folder for PEFT; gguf: a file "
+      "for llama.cpp, with a Modelfile for Ollama");
   save->add_option(
       "--dtype", p->export_dtype,
       "Number format of a directory: fp32, bf16 or fp16; the first model's if not given");

@@ -80,7 +80,7 @@ Result<std::string> WordsOf(const std::vector<Json>& steps, bool whole_words) {
       steps[0].value("individual_digits", false)) {
     return std::string("smollm");
   }
-  std::string pattern = first == "Split" ? "without a pattern" : first;
+  std::string pattern = first;
   if (steps.size() == 2 && first == "Split" && !cuts) {
     const Json& split = steps.front();
     SHOAL_ASSIGN_OR_RETURN(pattern, TextOf(split.value("pattern", Json::object()), "Regex", ""));

@@ -60,6 +60,13 @@ std::string CommonEnd(const std::string& a, const std::string& b) {
   return a.substr(a.size() - size);
 }
 
+// Where the user's turn begins in `text`, what lies between an answer and the user's next text: as
+// the system's turn begins.
+std::string TurnIn(const std::string& text, std::string begin) {
+  while (text.rfind(begin) == std::string::npos) begin.pop_back();
+  return begin.empty() ? text : text.substr(text.rfind(begin));
+}
+
 std::string Compose(const ChatAffixes& affixes, const std::vector<Turn>& turns) {
   std::string text, system;
   for (const auto& [role, words] : turns) {
@@ -103,7 +110,8 @@ std::optional<ChatAffixes> FindChatAffixes(const dataset::ChatTemplate& chat_tem
     if (!Strip(&affixes.behind_system, affixes.before_user) &&
         own.starts_with(affixes.before_system) && Strip(&own, affixes.behind_system)) {
       affixes.default_system = own.substr(affixes.before_system.size());
-      affixes.before_user = CommonEnd((*with)[1], affixes.behind_answer);
+      affixes.before_user =
+          TurnIn(CommonEnd((*with)[1], affixes.behind_answer), affixes.before_system);
       Strip(&affixes.behind_system, affixes.before_user);
     }
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "model/exports/export_model.h"
+#include "model/exports/export_source.h"
 #include "storage/models/gguf.h"
 
 namespace shoal::model {

@@ -67,8 +67,9 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
   const Outcome run = Start("--help");
   EXPECT_EQ(run.exit, 0);
   for (const char* command :
-       {"demo", "prepare", "init-model", "swarm", "join", "status", "top", "pause", "resume",
-        "leave", "set", "logs", "version", "doctor", "eval", "try", "chat", "health", "store"}) {
+       {"demo",   "prepare", "init-model", "convert", "swarm",  "join", "status",
+        "top",    "pause",   "resume",     "leave",   "set",    "logs", "version",
+        "doctor", "eval",    "try",        "chat",    "health", "store"}) {
     EXPECT_THAT(run.out, HasSubstr("\n  " + std::string(command) + " ")) << command;
   }
   EXPECT_EQ(Start("demo --help").exit, 0);

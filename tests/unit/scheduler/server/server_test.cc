@@ -296,6 +296,15 @@ TEST_F(ServerTest, CommandsAndExport) {
   EXPECT_TRUE(fs::exists(out + "/MODEL_CARD.md"));
   EXPECT_TRUE(model::OpenModel(out).ok());
   EXPECT_FALSE(Command("export", {{"path", out}}).ok()) << "nothing may be written over";
+  const std::string file = folder_ + "/file";
+  ASSERT_TRUE(Command("export", {{"path", file}, {"as", "gguf"}, {"type", "q8_0"}}).ok());
+  EXPECT_TRUE(fs::exists(file + "/model.gguf"));
+  EXPECT_TRUE(fs::exists(file + "/Modelfile"));
+  const std::string none = folder_ + "/none";
+  EXPECT_THAT(Command("export", {{"path", none}, {"as", "zip"}}).status().message(),
+              HasSubstr("directory, gguf"));
+  EXPECT_FALSE(Command("export", {{"path", none}, {"as", "gguf"}, {"dtype", "bf16"}}).ok());
+  EXPECT_FALSE(fs::exists(none));
   EXPECT_TRUE(Command("stop").ok());
   for (int i = 0; i < 1000 && !stopped_; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
