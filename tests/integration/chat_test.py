@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pty
+import re
 import select
 import signal
 import time
@@ -105,6 +106,8 @@ class ChatTest(harness.SwarmTest):
         model = self.model()
         got = self.one(model, "the king")
         self.assertEqual(got["schemaVersion"], 1)
+        self.assertEqual(set(got), documented("chat --message"))
+        self.assertEqual(set(self.goes_on(model, "the king")), documented("try"))
         self.assertEqual(got["message"], "the king")
         self.assertIn(got["end"], ("tokens", "stop"))
         wanted = self.goes_on(model, "the king")["ids"]
@@ -148,7 +151,8 @@ class ChatTest(harness.SwarmTest):
 
     def test_a_system_message_stands_before_all(self):
         model = self.model()
-        plain, told = self.one(model, "the king"), self.one(model, "the king", "--system", "my lord")
+        plain = self.one(model, "the king")
+        told = self.one(model, "the king", "--system", "my lord")
         self.assertGreater(told["promptTokens"], plain["promptTokens"] + 3)
         (model / "chat_template.jinja").write_text(NO_SYSTEM)
         self.assertEqual(self.one(model, "the king")["ids"], plain["ids"])
@@ -162,7 +166,7 @@ class ChatTest(harness.SwarmTest):
         done = self.say(model, "good", "the king " * 100, check=False)
         self.assertEqual(done.returncode, FAILURE)
         self.assertRegex(done.stderr, r"message has \d+ tokens.*at most 128: shorten it\n")
-        self.assertEqual(len(done.stdout.splitlines()) > 0, True)
+        self.assertTrue(done.stdout.strip())
 
     def test_what_cannot_chat_is_said(self):
         done = run("shoal", "chat", "--model", harness.model(), check=False)
@@ -197,6 +201,14 @@ class ChatTest(harness.SwarmTest):
             terminal.close()
 
 
+def documented(command):
+    """The fields of a command's JSON, from the table of docs/OPERATIONS.md."""
+    page = (harness.SOURCE / "docs/OPERATIONS.md").read_text()
+    row = re.search(rf"^\| `{re.escape(command)}[^|]*\|[^|]*\|([^|]*)\|$", page, re.M)
+    return {"schemaVersion"} | {name for names in re.findall("`([^`]*)`", row[1])
+                                for name in names.split(", ") if not name.startswith("--")}
+
+
 class AnswersTest(harness.SwarmTest):
 
     def setUp(self):
@@ -227,6 +239,7 @@ class AnswersTest(harness.SwarmTest):
                    {"prompt": other, "answer": said + "!"},
                    {"prompt": chat[0], "answer": self.says(rendered(chat[0]))})
         got = json.loads(self.eval("--json", "--show", "--tokens", TOKENS).stdout)
+        self.assertEqual(set(got), documented("eval --answers"))
         self.assertEqual([got[key] for key in ("schemaVersion", "answers", "exact", "chat")],
                          [1, 3, 1, False])
         self.assertAlmostEqual(got["share"], 1 / 3)
@@ -253,6 +266,11 @@ class AnswersTest(harness.SwarmTest):
         self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 0)
         (self.model / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[-1]}))
         self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 1)
+
+    def test_losses_have_the_documented_fields(self):
+        got = run_json("shoal", "eval", "--model", harness.model(), "--data", harness.data(),
+                       "--json")
+        self.assertEqual(set(got), documented("eval --data"))
 
     def test_names_what_is_wrong_with_a_line(self):
         good = {"prompt": "the king", "answer": "good"}
