@@ -143,6 +143,7 @@ FlatParameters::FlatParameters(const ModelSpec& spec, const StageRange& range,
     return;
   }
   MakeBlock(0, size_);
+  if (held == ZeroMode::kWeights) Release(tensors_->blocks[0].gradients);
   if (held != ZeroMode::kNone) return;
   const auto options = at::TensorOptions().device(c10::Device(device)).dtype(at::kFloat);
   tensors_->exp_avg = at::zeros({static_cast<std::int64_t>(size_)}, options);
@@ -157,7 +158,9 @@ void FlatParameters::MakeBlock(std::size_t first, std::size_t values) {
   Tensors::Block block;
   block.first = first;
   block.values = at::zeros({count}, options);
-  block.gradients = at::zeros({count}, options);
+  // Of weights alone it is not touched, so that the system has no pages to give.
+  block.gradients =
+      held_ == ZeroMode::kWeights ? at::empty({count}, options) : at::zeros({count}, options);
   if (bf16_) block.compute = at::zeros({count}, options.dtype(at::kBFloat16));
   for (const ParameterEntry& entry : entries_) {
     if (entry.offset < first || entry.offset >= first + values) continue;

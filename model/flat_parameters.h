@@ -45,7 +45,8 @@ struct StagePart {
 class FlatParameters {
  public:
   // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
-  // Unless all is held there are no moments, and what is about them must not be called. By units,
+  // Unless all is held there are no moments, and what is about them must not be called; of weights
+  // alone the same holds for gradients, but for ZeroGradients, which does nothing. By units,
   // nothing is held at first; only views, Read, Write and the units' own may be called.
   FlatParameters(const ModelSpec& spec, const StageRange& range, const std::string& device,
                  bool bf16, ZeroMode held = ZeroMode::kNone);

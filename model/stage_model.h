@@ -50,6 +50,9 @@ enum class ZeroMode : std::uint8_t {
   // too; WeightChecksum is of what was written, 0 if something is missing. Evaluate, Logits, norms
   // and LoadDirectory are errors or must not be called.
   kZero3,
+  // Weights alone: a quarter of all. Evaluate, Logits, Decoder and what reads, loads or saves
+  // weights; all else is an error or must not be called.
+  kWeights,
 };
 
 struct StageOptions {

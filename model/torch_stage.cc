@@ -24,6 +24,9 @@
 namespace shoal::model {
 namespace {
 
+// Whether parts of the state are in files.
+bool NeedsFiles(ZeroMode held) { return held == ZeroMode::kZero1 || held == ZeroMode::kZero3; }
+
 class TorchStage final : public StageModel, public HasNetwork {
  public:
   TorchStage(const ModelSpec& spec, const StageOptions& options, const TorchDevice& device)
@@ -37,7 +40,7 @@ class TorchStage final : public StageModel, public HasNetwork {
       layout_.push_back(
           {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
     }
-    if (options.held != ZeroMode::kNone) {
+    if (NeedsFiles(options.held)) {
       files_ = std::make_unique<StateFiles>(options.state_folder, parameters_.entries(),
                                             parameters_.parts(), by_units());
     }
@@ -119,11 +122,13 @@ class TorchStage final : public StageModel, public HasNetwork {
   bool first() const { return options_.range.first_layer == 0; }
   bool last() const { return options_.range.last_layer == spec_.layers(); }
   bool by_units() const { return options_.held == ZeroMode::kZero3; }
+  bool weights_alone() const { return options_.held == ZeroMode::kWeights; }
   StageEnds ends() const { return {first(), last()}; }
   Status CheckBackward(MicroBatchId id, const InFlight& in_flight,
                        std::span<const float> output_gradient,
                        std::span<float> input_gradient) const;
   Status CheckWhole(const char* what) const;
+  Status CheckTrains() const;
   Status CheckState(std::size_t first, std::size_t count) const;
   // Moments are zero, and so are gradients.
   void ForgetOptimizer();
@@ -145,7 +150,13 @@ class TorchStage final : public StageModel, public HasNetwork {
   std::map<MicroBatchId, InFlight> kept_;
 };
 
+Status TorchStage::CheckTrains() const {
+  if (!weights_alone()) return Status::Ok();
+  return FailedPrecondition("the stage holds weights alone: it does not train");
+}
+
 Status TorchStage::Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) {
+  SHOAL_RETURN_IF_ERROR(CheckTrains());
   SHOAL_RETURN_IF_ERROR(CheckMicroBatch(spec_, ends(), micro_batch, true));
   SHOAL_RETURN_IF_ERROR(CheckOutput(spec_, ends(), micro_batch, output.size(), loss));
   if (kept_.contains(micro_batch.id)) {
@@ -320,6 +331,7 @@ Status TorchStage::CheckState(std::size_t first, std::size_t count) const {
 
 Status TorchStage::Read(StateVector which, std::size_t first, std::span<float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  if (which != StateVector::kWeights) SHOAL_RETURN_IF_ERROR(CheckTrains());
   SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
   return Guard("reading the stage's state", [&] {
     if (InFiles(which, first, values.size())) return files_->Read(which, first, values);
@@ -330,6 +342,7 @@ Status TorchStage::Read(StateVector which, std::size_t first, std::span<float> v
 
 Status TorchStage::Write(StateVector which, std::size_t first, std::span<const float> values) {
   SHOAL_RETURN_IF_ERROR(CheckState(first, values.size()));
+  if (which != StateVector::kWeights) SHOAL_RETURN_IF_ERROR(CheckTrains());
   SHOAL_RETURN_IF_ERROR(CheckGradients(which, first, values.size()));
   return Guard("writing the stage's state", [&] {
     if (InFiles(which, first, values.size())) return files_->Write(which, first, values);
@@ -348,7 +361,7 @@ TensorLayout TorchStage::tied_embedding() const {
 }
 
 double TorchStage::SquaredGradientNorm(double scale) {
-  SHOAL_CHECK(!by_units());
+  SHOAL_CHECK(!by_units() && !weights_alone());
   std::ptrdiff_t skip = -1;
   if (!first() && tied_embedding().size > 0) {
     for (std::size_t i = 0; i < layout_.size(); ++i) {
@@ -365,6 +378,7 @@ Status TorchStage::Apply(std::uint64_t step, double scale, double global_norm,
                            ": gradient norm, scale or learning rate is not finite; lower the "
                            "learning rate or go back to the last checkpoint");
   }
+  SHOAL_RETURN_IF_ERROR(CheckTrains());
   if (files_ != nullptr) {
     return FailedPrecondition("the stage has no optimizer state of its own to make a step with");
   }
@@ -419,7 +433,8 @@ Status TorchStage::Load(const std::map<std::string, std::string>& weight_files,
     }
     for (const auto& [part, file] : moments) {
       if (files_ != nullptr) files_->SetSource(number(part), false, file);
-      if (files_ == nullptr) parameters_.LoadOptimizerPart(*part, file->tensors());
+      if (files_ == nullptr && !weights_alone())
+        parameters_.LoadOptimizerPart(*part, file->tensors());
     }
     if (!by_units()) parameters_.RefreshComputeValues();
     return Status::Ok();
@@ -428,6 +443,7 @@ Status TorchStage::Load(const std::map<std::string, std::string>& weight_files,
 
 void TorchStage::ForgetOptimizer() {
   ZeroGradients();
+  if (weights_alone()) return;
   if (files_ == nullptr) return parameters_.ZeroOptimizer();
   files_->Drop();
   for (std::size_t i = 0; i < parameters_.parts().size(); ++i) files_->SetSource(i, false, nullptr);
@@ -486,7 +502,7 @@ Status CheckOptions(const ModelSpec& spec, const StageOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return InvalidArgument("dropout must be at least 0 and below 1");
   }
-  if (options.held != ZeroMode::kNone && options.state_folder.empty()) {
+  if (NeedsFiles(options.held) && options.state_folder.empty()) {
     return InvalidArgument("a stage that does not hold all of its state needs a folder for it");
   }
   const OptimizerOptions& optimizer = options.optimizer;

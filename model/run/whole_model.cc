@@ -24,6 +24,7 @@ Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options) {
   stage_options.device = options.device;
   stage_options.compute = options.compute;
   stage_options.threads = options.threads;
+  stage_options.held = ZeroMode::kWeights;
   SHOAL_ASSIGN_OR_RETURN(auto stage, NewTorchStage(opened.spec, stage_options));
   SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(*opened.directory).WithContext(options.model));
   if (!options.adapter.empty()) SHOAL_RETURN_IF_ERROR(LoadAdapter(adapter_tensors, stage.get()));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "model/decoder.h"
 #include "model/families/family.h"
 #include "model/stage_model.h"
 #include "tests/bench/google_main.h"
@@ -161,6 +162,41 @@ void WeightChecksum(benchmark::State& state, const Shape& shape) {
 BENCHMARK_CAPTURE(WeightChecksum, small_middle, kSmallMiddle)->Iterations(5);
 BENCHMARK_CAPTURE(WeightChecksum, small_last, kSmallLast)->Iterations(5);
 
+// Tokens a second of text that grows behind a prompt of so many tokens, with the decoder's keys and
+// values and by whole rows.
+void Generate(benchmark::State& state, const Shape& shape, bool decoder) {
+  Stage stage("fp32", shape);
+  constexpr std::size_t kMade = 16;
+  std::vector<float> logits(shape.vocabulary);
+  std::vector<std::int32_t> ids(shape.tokens / 2);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i);
+  const auto by_decoder = NewDecoder(stage.model()).value();
+  const auto next = [&] {
+    if (decoder) return by_decoder->NextLogits(ids, logits);
+    MicroBatch row;
+    row.rows = 1;
+    row.tokens = static_cast<std::uint32_t>(ids.size());
+    row.samples = {SampleId{0}};
+    row.token_ids = ids;
+    return stage.model().Logits(row, true, logits);
+  };
+  SHOAL_CHECK(next().ok());  // the prompt
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < kMade; ++i) {
+      ids.push_back(7);
+      SHOAL_CHECK(next().ok());
+    }
+    ids.resize(ids.size() - kMade);
+  }
+  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(state.iterations()) * kMade,
+                                                  benchmark::Counter::kIsRate);
+}
+constexpr Shape kSmallWhole{12, 768, 50257, 0, 12, 1, 1024};
+BENCHMARK_CAPTURE(Generate, demo_decoder, kDemo, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Generate, demo_whole_rows, kDemo, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Generate, small_decoder, kSmallWhole, true)->Iterations(2);
+BENCHMARK_CAPTURE(Generate, small_whole_rows, kSmallWhole, false)->Iterations(1);
+
 }  // namespace
 }  // namespace shoal::model
 
@@ -169,7 +205,7 @@ int main(int argc, char** argv) {
       {.name = "stage_model",
        .measures = "A micro-batch through a whole GPT-2 of the demo's shape and its optimizer "
                    "step; the forward "
-                   "and both halves of the backward in stages of several models.",
+                   "and both halves of the backward in stages of several models; text that grows.",
        .needs = "4 GB of memory for the largest stage.",
        .takes = "some minutes; --filter picks.",
        .bounds = "all cases ran; it has no bounds"},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -33,9 +34,9 @@ class ByteTokenizer final : public shoal::dataset::Tokenizer {
   const std::vector<std::string>& notes() const override { return notes_; }
 
  private:
-  const shoal::dataset::Wrapping wrapping_;
-  const std::string fingerprint_;
-  const std::vector<std::string> notes_;
+  const shoal::dataset::Wrapping wrapping_ = {};
+  const std::string fingerprint_ = {};
+  const std::vector<std::string> notes_ = {};
 };
 
 }  // namespace

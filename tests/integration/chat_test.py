@@ -6,7 +6,9 @@ import functools
 import json
 import os
 import pty
+import re
 import select
+import shutil
 import signal
 import time
 
@@ -82,11 +84,30 @@ class Terminal:
             os.waitpid(self.pid, 0)
 
 
-class ChatTest(harness.SwarmTest):
+@functools.cache
+def says(model, prompt, tokens=TOKENS):
+    """What the model continues a prompt with, greedily."""
+    return run_json("shoal", "try", "--model", model, prompt, "--json", *GREEDY, "--tokens", tokens)
 
-    def model(self, template=TEMPLATE, **config):
-        return make_model(self.folder / "chat", {**LLAMA, "max_position_embeddings": 128,
-                                                 **config}, "qwen", template)
+
+class ModelTest(harness.SwarmTest):
+    """Tests of one model of 128 positions, each with a copy of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = harness.Folder()
+        cls.shared = folder.__enter__()
+        cls.addClassCleanup(folder.__exit__)
+        make_model(cls.shared, {**LLAMA, "max_position_embeddings": 128}, "qwen", TEMPLATE)
+
+    def model(self):
+        return shutil.copytree(self.shared / "model", self.folder / "model")
+
+    def says(self, prompt, tokens=TOKENS):
+        return says(self.shared / "model", prompt, tokens)
+
+
+class ChatTest(ModelTest):
 
     def say(self, model, *lines, check=True, **options):
         return run("shoal", "chat", "--model", model, *GREEDY, "--tokens", TOKENS,
@@ -97,20 +118,19 @@ class ChatTest(harness.SwarmTest):
         return run_json("shoal", "chat", "--model", model, "--message", message, "--json", *GREEDY,
                         "--tokens", tokens, *arguments)
 
-    def goes_on(self, model, *turns):
-        return run_json("shoal", "try", "--model", model, rendered(*turns), "--json", *GREEDY,
-                        "--tokens", TOKENS)
-
     def test_an_answer_is_what_follows_the_rendered_message(self):
         model = self.model()
         got = self.one(model, "the king")
         self.assertEqual(got["schemaVersion"], 1)
+        self.assertEqual(set(got), documented("chat --message"))
+        self.assertEqual(set(self.says(rendered("the king"))), documented("try"))
         self.assertEqual(got["message"], "the king")
         self.assertIn(got["end"], ("tokens", "stop"))
-        wanted = self.goes_on(model, "the king")["ids"]
+        wanted = self.says(rendered("the king"))["ids"]
         self.assertEqual(got["ids"], wanted[:len(got["ids"])])
         self.assertGreater(len(got["ids"]), 2)
-        message = next(message for message in MESSAGES if is_text(self.one(model, message)["text"]))
+        message = next(message for message in MESSAGES
+                       if is_text(self.says(rendered(message))["text"]))
         plain = run("shoal", "chat", "--model", model, "--message", message, *GREEDY,
                     "--tokens", TOKENS)
         self.assertEqual(plain.stdout, self.one(model, message)["text"].lstrip(" \n") + "\n")
@@ -118,21 +138,21 @@ class ChatTest(harness.SwarmTest):
     def test_a_conversation_from_a_pipe(self):
         """Lines are messages; the second answer hangs on the first; /reset forgets."""
         model = self.model()
-        says = {message: self.one(model, message)["text"] for message in MESSAGES}
-        says = {message: text for message, text in says.items() if is_text(text)}
+        answers = {message: self.says(rendered(message))["text"] for message in MESSAGES}
+        answers = {message: text for message, text in answers.items() if is_text(text)}
         one, other, second = next(
-            (one, other, second) for one in says for other in says
-            for second in [self.goes_on(model, one, says[one], other)["text"]]
-            if is_text(second) and second != says[other])
-        first, alone = says[one], says[other]
+            (one, other, second) for one in answers for other in answers
+            for second in [self.says(rendered(one, answers[one], other))["text"]]
+            if is_text(second) and second != answers[other])
+        first, alone = answers[one], answers[other]
         done = self.say(model, one, "", other, "/reset", other, "/quit", "never read")
-        answers = [text.lstrip(" \n") + "\n" for text in (first, second, alone)]
-        self.assertEqual(done.stdout, "".join(answers))
+        written = [text.lstrip(" \n") + "\n" for text in (first, second, alone)]
+        self.assertEqual(done.stdout, "".join(written))
         self.assertNotIn("> ", done.stderr)
         done = self.say(model, one, "/fly", other, check=False)
         self.assertEqual(done.returncode, FAILURE)
         self.assertRegex(done.stderr, "/reset and /quit")
-        self.assertEqual(done.stdout, answers[0])
+        self.assertEqual(done.stdout, written[0])
 
     def test_stops_at_the_ids_that_files_name(self):
         model = self.model()
@@ -148,7 +168,8 @@ class ChatTest(harness.SwarmTest):
 
     def test_a_system_message_stands_before_all(self):
         model = self.model()
-        plain, told = self.one(model, "the king"), self.one(model, "the king", "--system", "my lord")
+        plain = self.one(model, "the king")
+        told = self.one(model, "the king", "--system", "my lord")
         self.assertGreater(told["promptTokens"], plain["promptTokens"] + 3)
         (model / "chat_template.jinja").write_text(NO_SYSTEM)
         self.assertEqual(self.one(model, "the king")["ids"], plain["ids"])
@@ -162,7 +183,7 @@ class ChatTest(harness.SwarmTest):
         done = self.say(model, "good", "the king " * 100, check=False)
         self.assertEqual(done.returncode, FAILURE)
         self.assertRegex(done.stderr, r"message has \d+ tokens.*at most 128: shorten it\n")
-        self.assertEqual(len(done.stdout.splitlines()) > 0, True)
+        self.assertTrue(done.stdout.strip())
 
     def test_what_cannot_chat_is_said(self):
         done = run("shoal", "chat", "--model", harness.model(), check=False)
@@ -175,7 +196,8 @@ class ChatTest(harness.SwarmTest):
         self.assert_refused(done, FAILURE, "longer than 1048576 bytes")
 
     def test_at_a_terminal(self):
-        model = self.model(max_position_embeddings=16384)
+        model = make_model(self.folder / "chat", {**LLAMA, "max_position_embeddings": 16384},
+                           "qwen", TEMPLATE)
         program = harness.program("shoal")
         terminal = Terminal(program, "chat", "--model", str(model), "--temperature", "0",
                             "--threads", "1", "--tokens", "100000")
@@ -197,36 +219,42 @@ class ChatTest(harness.SwarmTest):
             terminal.close()
 
 
-class AnswersTest(harness.SwarmTest):
+def documented(command):
+    """The fields of a command's JSON, from the table of docs/OPERATIONS.md."""
+    page = (harness.SOURCE / "docs/OPERATIONS.md").read_text()
+    row = re.search(rf"^\| `{re.escape(command)}[^|]*\|[^|]*\|([^|]*)\|$", page, re.M)
+    return {"schemaVersion"} | {name for names in re.findall("`([^`]*)`", row[1])
+                                for name in names.split(", ") if not name.startswith("--")}
+
+
+class AnswersTest(ModelTest):
 
     def setUp(self):
         super().setUp()
-        self.model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        self.copy = self.model()
         self.file = self.folder / "answers.jsonl"
 
-    @functools.cache
-    def says(self, prompt):
-        """What the model says greedily."""
-        return run_json("shoal", "try", "--model", self.model, prompt, "--json", *GREEDY,
-                        "--tokens", TOKENS)["text"]
+    def text(self, prompt):
+        return self.says(prompt)["text"]
 
     def write(self, *records):
         self.file.write_text("".join(json.dumps(record) + "\n" for record in records))
 
     def eval(self, *arguments, check=True):
-        return run("shoal", "eval", "--model", self.model, "--answers", self.file, "--threads", 1,
+        return run("shoal", "eval", "--model", self.copy, "--answers", self.file, "--threads", 1,
                    *arguments, check=check)
 
     def test_counts_exact_answers(self):
-        plain = [message for message in MESSAGES if is_text(self.says(message))]
-        chat = [message for message in plain if is_text(self.says(rendered(message)))
-                and self.says(rendered(message)).strip() != self.says(message).strip()]
-        one, other = plain[0], plain[1]
-        said = self.says(other).strip()
-        self.write({"prompt": one, "answer": self.says(one).strip() + " \n"},
+        plain = [message for message in MESSAGES if is_text(self.text(message))]
+        chat = next(message for message in plain if is_text(self.text(rendered(message)))
+                    and self.text(rendered(message)).strip() != self.text(message).strip())
+        one, other = plain[:2]
+        said = self.text(other).strip()
+        self.write({"prompt": one, "answer": self.text(one).strip() + " \n"},
                    {"prompt": other, "answer": said + "!"},
-                   {"prompt": chat[0], "answer": self.says(rendered(chat[0]))})
+                   {"prompt": chat, "answer": self.text(rendered(chat))})
         got = json.loads(self.eval("--json", "--show", "--tokens", TOKENS).stdout)
+        self.assertEqual(set(got), documented("eval --answers"))
         self.assertEqual([got[key] for key in ("schemaVersion", "answers", "exact", "chat")],
                          [1, 3, 1, False])
         self.assertAlmostEqual(got["share"], 1 / 3)
@@ -244,26 +272,30 @@ class AnswersTest(harness.SwarmTest):
 
     def test_an_answer_ends_at_a_stop_token(self):
         """And not for want of tokens: there are more than the wanted answer has."""
-        for message in filter(lambda message: is_text(self.says(message)), MESSAGES):
-            ids = run_json("shoal", "try", "--model", self.model, message, "--json", *GREEDY,
-                           "--tokens", TOKENS + 1)["ids"]
+        for message in filter(lambda message: is_text(self.text(message)), MESSAGES):
+            ids = self.says(message, TOKENS + 1)["ids"]
             if ids[-1] not in ids[:-1]:
                 break
-        self.write({"prompt": message, "answer": self.says(message)})
+        self.write({"prompt": message, "answer": self.text(message)})
         self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 0)
-        (self.model / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[-1]}))
+        (self.copy / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[-1]}))
         self.assertEqual(json.loads(self.eval("--json").stdout)["exact"], 1)
+
+    def test_losses_have_the_documented_fields(self):
+        got = run_json("shoal", "eval", "--model", harness.model(), "--data", harness.data(),
+                       "--json")
+        self.assertEqual(set(got), documented("eval --data"))
 
     def test_names_what_is_wrong_with_a_line(self):
         good = {"prompt": "the king", "answer": "good"}
         for record, *words in (({"prompt": "a"}, 'no field "answer"'),
                                ({"prompt": "the king " * 100, "answer": "a"},
-                                "tokens, the model has 64 positions")):
+                                "tokens, the model has 128 positions")):
             self.write(good, record)
             self.assert_refused(self.eval(check=False), BAD_CONFIG, "answers.jsonl, line 2: ",
                                 *words)
         self.write(good)
-        (self.model / "chat_template.jinja").unlink()
+        (self.copy / "chat_template.jinja").unlink()
         self.assert_refused(self.eval("--chat", check=False), BAD_CONFIG, "no chat template")
 
 

@@ -38,6 +38,7 @@ class Decoding : public testing::TestWithParam<std::string> {
   static StageOptions OptionsOf(const std::string& compute) {
     StageOptions options;
     options.compute = compute;
+    options.held = ZeroMode::kWeights;
     return options;
   }
   StageModel& stage() { return pipeline_.stage(0); }

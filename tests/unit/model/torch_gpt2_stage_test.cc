@@ -424,6 +424,45 @@ TEST(TorchGpt2Stage, ChecksItsOptions) {
   EXPECT_THAT(message(options), HasSubstr("dropout"));
 }
 
+TEST(TorchGpt2Stage, OfWeightsAloneItEvaluatesAndDoesNotTrain) {
+  StageOptions options;
+  options.held = ZeroMode::kWeights;
+  StagePipeline lean(MiniModel(), 1, options), whole(MiniModel(), 1, {});
+  StageModel& stage = lean.stage(0);
+  EXPECT_EQ(stage.StateBytes(), 4 * stage.state_size());
+  const TestBatch batch = RandomBatch(2, 16, lean.spec().vocabulary, 0.2, 5);
+  EXPECT_EQ(lean.Evaluate(batch).sum, whole.Evaluate(batch).sum);
+  EXPECT_EQ(lean.Checksums(), whole.Checksums());
+  StepLoss loss;
+  EXPECT_THAT(stage.Forward(AsMicroBatch({0, 0}, batch), {}, &loss).message(),
+              HasSubstr("weights alone: it does not train"));
+  EXPECT_EQ(stage.Apply(0, 1, 1, 1e-3).code(), StatusCode::kFailedPrecondition);
+  std::vector<float> values(4);
+  for (const auto which :
+       {StateVector::kGradients, StateVector::kFirstMoment, StateVector::kSecondMoment}) {
+    EXPECT_EQ(stage.Read(which, 0, values).code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(stage.Write(which, 0, values).code(), StatusCode::kFailedPrecondition);
+  }
+  stage.ZeroGradients();
+  // What it saves is what the whole one loads, and the other way round.
+  ASSERT_TRUE(MakeDirectories(Scratch("weights")).ok());
+  ASSERT_TRUE(stage.Save(Scratch("weights")).ok());
+  std::map<std::string, std::string> weights, moments;
+  for (const std::string& part : stage.parts()) {
+    weights[part] = Scratch("weights") + "/" + part + ".safetensors";
+  }
+  ASSERT_TRUE(whole.stage(0).Load(weights, {}).ok());
+  EXPECT_EQ(lean.Checksums(), whole.Checksums());
+  ASSERT_TRUE(MakeDirectories(Scratch("all")).ok());
+  ASSERT_TRUE(whole.stage(0).Save(Scratch("all")).ok());
+  for (const std::string& part : stage.parts()) {
+    weights[part] = Scratch("all") + "/" + part + ".safetensors";
+    moments[part] = Scratch("all") + "/" + part + ".optimizer.safetensors";
+  }
+  EXPECT_TRUE(stage.Load(weights, moments).ok());
+  EXPECT_EQ(lean.Checksums(), whole.Checksums());
+}
+
 TEST(TorchGpt2Stage, KnowsItsSize) {
   StagePipeline pipeline(MiniModel(), 2, {});
   for (std::size_t s = 0; s < 2; ++s) {
