@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/file_tensors.h"
+#include "model/quantized/stored_weight.h"
 
 namespace shoal::model {
 
@@ -24,7 +25,7 @@ FrozenParameters::FrozenParameters(const ModelSpec& spec, const StageRange& rang
       if (!is_new) continue;
       held->second.shape = tensor.shape;
       if (tensor.shape.size() >= 2) {
-        held->second.matrix = std::make_shared<FrozenTensor>(compute);
+        held->second.matrix = std::make_shared<FrozenTensor>(compute, c10::Device(device_));
         continue;
       }
       held->second.value = at::zeros(tensor.shape, options.dtype(at::kFloat));
@@ -57,8 +58,10 @@ std::uint64_t FrozenParameters::bytes() const {
 Status FrozenParameters::CheckPart(const std::string& part,
                                    const storage::TensorMap& tensors) const {
   for (const std::string& name : parts_.at(part)) {
-    SHOAL_RETURN_IF_ERROR(
-        CheckFileTensor(tensors, name, tensors_.at(name).shape, false).WithContext(part));
+    const Held& held = tensors_.at(name);
+    const Status status = held.matrix ? FindWeight(tensors, name, held.shape).status()
+                                      : CheckFileTensor(tensors, name, held.shape, false);
+    SHOAL_RETURN_IF_ERROR(status.WithContext(part));
   }
   return Status::Ok();
 }
@@ -66,6 +69,14 @@ Status FrozenParameters::CheckPart(const std::string& part,
 void FrozenParameters::LoadPart(const std::string& part, const storage::TensorMap& tensors) {
   for (const std::string& name : parts_.at(part)) {
     Held& held = tensors_.at(name);
+    if (held.matrix) {
+      const Result<StoredWeight> weight = FindWeight(tensors, name, held.shape);
+      SHOAL_CHECK(weight.ok());  // CheckPart
+      if (weight->format == WeightFormat::kInt8 || weight->format == WeightFormat::kNf4) {
+        held.matrix->Set(*weight, tensors);
+        continue;
+      }
+    }
     const at::Tensor loaded = ToTensor(tensors.at(name)).view(held.shape).to(c10::Device(device_));
     if (held.matrix) {
       held.matrix->Set(loaded);

@@ -1,5 +1,5 @@
-// FrozenParameters: what a stage with adapters needs of the model and does not train, in the number
-// format of its files.
+// FrozenParameters: what a stage with adapters needs of the model and does not train, in the format
+// of its files (model/quantized).
 //
 // Matrices stay in that format, vectors are fp32. Internal to model/: the methods throw what
 // LibTorch throws. Thread: compute.
@@ -30,7 +30,8 @@ class FrozenParameters {
   Parameter Find(const std::string& name) const;
   std::uint64_t bytes() const;
 
-  // `tensors` may hold more than these. Shapes and formats (F32, F16, BF16) are checked.
+  // `tensors` may hold more than these. Shapes and formats are checked: F32, F16, BF16, and of
+  // matrices int8 and nf4 as well.
   Status CheckPart(const std::string& part, const storage::TensorMap& tensors) const;
   void LoadPart(const std::string& part, const storage::TensorMap& tensors);
 

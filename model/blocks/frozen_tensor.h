@@ -1,4 +1,5 @@
-// A tensor that training leaves as it is, in the number format that it is kept in.
+// A tensor that training leaves as it is, in the format that it is kept in: a number format, or the
+// codes of int8 and nf4, which are decoded for each use (Dettmers et al., "QLoRA", 2023).
 //
 // Internal to model/; throws what LibTorch throws. Thread: compute.
 
@@ -8,32 +9,42 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
+#include <optional>
+#include <vector>
+
+#include "model/quantized/stored_weight.h"
 
 namespace shoal::model {
 
 class FrozenTensor {
  public:
   // `compute`: of matrix products.
-  explicit FrozenTensor(at::ScalarType compute) : compute_(compute) {}
+  FrozenTensor(at::ScalarType compute, at::Device device) : compute_(compute), device_(device) {}
+  FrozenTensor(const FrozenTensor&) = delete;
+  FrozenTensor& operator=(const FrozenTensor&) = delete;
 
   at::ScalarType dtype() const { return compute_; }
-  std::uint64_t bytes() const { return kept_.defined() ? kept_.nbytes() : 0; }
+  std::uint64_t bytes() const;
   // fp32, fp16 or bf16, on the device.
-  void Set(at::Tensor kept) { kept_ = std::move(kept); }
+  void Set(at::Tensor kept);
+  // A weight of codes, checked; copied out of `tensors`.
+  void Set(const StoredWeight& weight, const storage::TensorMap& tensors);
 
   // For a product: a copy where it is kept in another format.
-  at::Tensor ForProduct() const { return kept_.to(compute_); }
+  at::Tensor ForProduct() const;
   // Rows of a table, fp32.
-  at::Tensor Rows(const at::Tensor& ids) const { return kept_.index_select(0, ids).to(at::kFloat); }
+  at::Tensor Rows(const at::Tensor& ids) const;
   // Rows [first, first + count), fp32.
-  at::Tensor Rows(std::int64_t first, std::int64_t count) const {
-    return kept_.narrow(0, first, count).to(at::kFloat);
-  }
+  at::Tensor Rows(std::int64_t first, std::int64_t count) const;
 
  private:
+  at::Tensor Floats() const;  // in the format that it is kept in; of codes: fp32
+
   const at::ScalarType compute_;
-  at::Tensor kept_;
+  const at::Device device_;
+  at::Tensor kept_;                            // undefined: codes
+  std::vector<std::vector<std::byte>> codes_;  // that weight_ shows
+  std::optional<StoredWeight> weight_;
 };
 
 }  // namespace shoal::model

@@ -8,7 +8,6 @@
 
 #include "common/bytes.h"
 #include "common/half.h"
-#include "common/half.h"
 #include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {

@@ -37,6 +37,8 @@ struct RunConfig {
   std::uint64_t evaluate_every = 100;     // steps; 0: never (steps/evaluation_rows.h)
   std::uint64_t evaluate_rows = 0;        // 0: as many as a step trains
   bool auto_start = true;                 // start as soon as enough peers are there
+  // [model]
+  std::string base = "source";  // format of what adapters leave as it is: source | WeightFormat
   // [adapter]
   std::string adapter_kind = "none";  // none | lora
   std::uint32_t adapter_rank = 16;

@@ -83,6 +83,9 @@ void AddAdapterKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
                        std::string_view allowed, std::string_view help) {
     keys->push_back({"adapter", name, target, min, max, allowed, help});
   };
+  keys->push_back({"model", "base", &c->base, 0, 0, "source|fp32|bf16|fp16|int8|nf4",
+                   "how the peers keep the model beside adapters; nf4: 4 bits a value (QLoRA); "
+                   "source: as the model's files have it"});
   add("kind", &c->adapter_kind, 0, 0, "none|lora",
       "lora: small matrices beside the model's are trained, the model stays as it is; none: all of "
       "the model is trained");
@@ -196,6 +199,11 @@ Status CheckRunConfig(const RunConfig& c) {
   }
   if (c.name.empty() || c.name.size() > 64) {
     return InvalidArgument("name must have 1 to 64 characters");
+  }
+  if (c.adapter_kind == "none" && c.base != "source") {
+    return InvalidArgument("base = \"" + c.base +
+                           "\" is of a model that stays as it is: without adapters it is trained, "
+                           "in fp32; set [adapter] kind = \"lora\" or leave base out");
   }
   if (c.adapter_kind != "none" && c.adapter_targets.empty()) {
     return InvalidArgument("targets names no modules; take [\"all-linear\"], or kind = \"none\"");

@@ -10,6 +10,7 @@
 #include "compression/api/segment_count.h"
 #include "dataset/sampler.h"
 #include "dataset/tokenizer.h"
+#include "model/exports/base_part.h"
 #include "model/families/adapter_config.h"
 #include "model/families/family.h"
 #include "model/families/open_model.h"
@@ -214,7 +215,11 @@ Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directo
   const std::string part = base ? name.substr(0, name.size() - kBaseSuffix.size()) : name;
   SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part));
   const std::string scratch = config.directory + "/tmp";
-  if (base) return KeepTensors(model::FrozenPart(model, part, given), name, scratch, content);
+  if (base) {
+    SHOAL_ASSIGN_OR_RETURN(const model::BasePart kept,
+                           model::EncodeBase(model, part, given, config.base));
+    return KeepTensors(kept.tensors, name, scratch, content);
+  }
   const model::TrainedPart trained = model::BeginTraining(model, part, given, config.seed);
   return KeepTensors(trained.tensors, name, scratch, content);
 }

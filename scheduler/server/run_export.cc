@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "common/file.h"
+#include "model/exports/base_part.h"
 #include "model/families/merge_adapter.h"
 #include "model/families/open_model.h"
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/server/artefact_ref.h"
+#include "storage/models/float_bytes.h"
 #include "storage/models/model_export.h"
 #include "storage/models/model_tensors.h"
 
@@ -39,7 +41,9 @@ std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefact
       if (!path.ok()) continue;
       const auto file = storage::OpenSafetensors(*path);
       if (!file.ok()) continue;
-      for (const auto& [tensor, view] : (*file)->tensors()) formats[tensor] = view.dtype;
+      for (const auto& [tensor, view] : (*file)->tensors()) {
+        if (storage::IsFloat(view.dtype)) formats[tensor] = view.dtype;
+      }
     }
   }
   return formats;
@@ -82,21 +86,57 @@ Result<storage::TensorMap> TrainedTensors(const model::ModelSpec& spec,
   return tensors;
 }
 
+// The model that adapters were trained beside, part by part: where the run keeps it in fewer bits
+// and the model's own files are still there, from them.
+class BaseModel {
+ public:
+  BaseModel(const RunConfig& config, const RunArtefacts& artefacts,
+            const storage::ContentStore& content)
+      : artefacts_(artefacts), content_(content) {
+    if (config.base == "source") return;
+    const auto opened = model::OpenModel(config.model);
+    if (opened.ok() && opened->spec.json == artefacts.model.json) directory_ = opened->directory;
+    if (!directory_) rounded_ = config.base;
+  }
+
+  // Format that the merged model has gone through; empty: none.
+  const std::string& rounded() const { return rounded_; }
+
+  // Calls take(tensors), which live as long as the call.
+  template <typename Take>
+  Status Part(const std::string& part, const Take& take) const {
+    if (directory_) {
+      SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory_->Part(part));
+      return take(tensors);
+    }
+    SHOAL_ASSIGN_OR_RETURN(const std::string path,
+                           PathOf(artefacts_.initial, part + std::string(kBaseSuffix), content_));
+    SHOAL_ASSIGN_OR_RETURN(const File file, storage::OpenSafetensors(path));
+    SHOAL_ASSIGN_OR_RETURN(const model::DecodedPart decoded,
+                           model::DecodeBase(artefacts_.model, part, file->tensors()));
+    return take(decoded.tensors);
+  }
+
+ private:
+  const RunArtefacts& artefacts_;
+  const storage::ContentStore& content_;
+  std::shared_ptr<const storage::ModelDirectory> directory_;
+  std::string rounded_;
+};
+
 // Part files of the model with the adapters' sums in it, made one part at a time in `scratch`.
-Result<std::vector<std::string>> MergedParts(const RunArtefacts& artefacts,
-                                             const storage::ContentStore& content,
+Result<std::vector<std::string>> MergedParts(const model::ModelSpec& spec, const BaseModel& base,
                                              const storage::TensorMap& trained,
                                              const std::string& scratch) {
   SHOAL_RETURN_IF_ERROR(MakeDirectories(scratch, 0700));
   std::vector<std::string> paths;
-  for (const std::string& part : artefacts.model.PartNames()) {
-    SHOAL_ASSIGN_OR_RETURN(const std::string base,
-                           PathOf(artefacts.initial, part + std::string(kBaseSuffix), content));
-    SHOAL_ASSIGN_OR_RETURN(const File file, storage::OpenSafetensors(base));
-    SHOAL_ASSIGN_OR_RETURN(const model::MergedPart merged,
-                           model::MergePart(artefacts.model, part, file->tensors(), trained));
+  for (const std::string& part : spec.PartNames()) {
     paths.push_back(scratch + "/" + part + ".safetensors");
-    SHOAL_RETURN_IF_ERROR(storage::WritePart(paths.back(), merged.tensors));
+    SHOAL_RETURN_IF_ERROR(base.Part(part, [&](const storage::TensorMap& tensors) -> Status {
+      SHOAL_ASSIGN_OR_RETURN(const model::MergedPart merged,
+                             model::MergePart(spec, part, tensors, trained));
+      return storage::WritePart(paths.back(), merged.tensors);
+    }));
   }
   return paths;
 }
@@ -120,6 +160,7 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
     SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(), PathOf(request.weights, part, content));
   }
   std::vector<File> files;
+  std::string rounded;
   const ScratchFolder scratch(config.directory + "/tmp/export");
   if (spec.adapted) {
     SHOAL_ASSIGN_OR_RETURN(const model::AdapterConfig adapter,
@@ -127,15 +168,23 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
     source.adapter = {adapter, config.model, {}};
     SHOAL_ASSIGN_OR_RETURN(source.adapter->tensors, TrainedTensors(spec, part_files, &files));
     if (request.format.as != "adapter") {
-      SHOAL_ASSIGN_OR_RETURN(
-          part_files, MergedParts(artefacts, content, source.adapter->tensors, scratch.path()));
+      const BaseModel base(config, artefacts, content);
+      rounded = base.rounded();
+      SHOAL_ASSIGN_OR_RETURN(part_files,
+                             MergedParts(spec, base, source.adapter->tensors, scratch.path()));
     }
   }
   if (request.format.as != "adapter") {
     SHOAL_ASSIGN_OR_RETURN(source.tensors, storage::OpenParts(model::LayoutOf(spec), part_files));
     source.dtypes = SourceFormats(artefacts, content);
   }
-  return model::ExportModel(source, request.format, request.path);
+  SHOAL_ASSIGN_OR_RETURN(std::vector<std::string> notes,
+                         model::ExportModel(source, request.format, request.path));
+  if (!rounded.empty()) {
+    notes.push_back("the model's own files are gone from " + config.model +
+                    ": the adapters' sums are in the model as the run keeps it, in " + rounded);
+  }
+  return notes;
 }
 
 }  // namespace shoal::scheduler

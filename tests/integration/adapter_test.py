@@ -76,7 +76,8 @@ class AdapterTest(harness.SwarmTest):
         data = self.chats(model, "the WHO")
         for section, words in (({"kind": "lora", "targets": ["c_attn"]}, "no module 'c_attn'"),
                                ({"kind": "lora", "targets": []}, "targets names no modules"),
-                               ({"kind": "dora"}, "none|lora"), ({"kind": "lora", "rank": 0}, "rank")):
+                               ({"kind": "dora"}, "none|lora"),
+                               ({"kind": "lora", "rank": 0}, "rank")):
             with self.subTest(section=section):
                 swarm = Swarm(self.folder / "run", stages=1, model=model, data=data,
                               adapter=section)
