@@ -5,13 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "common/file.h"
 #include "dataset/prepare/prepare_data.h"
+#include "dataset/tokenizer.h"
 #include "model/families/open_model.h"
 #include "model/stage_model.h"
 
@@ -122,13 +125,34 @@ TEST_F(ShoalRun, GeneratesTheSameTextFromTheSameSeed) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["ids"].size(), 20u);
 }
 
+// Token by token as by whole rows, and once a row is full from its last positions.
 TEST_F(ShoalRun, SlidesBeyondTheLastPosition) {
   const auto opened = OpenModel(Model());
-  const std::uint32_t tokens = opened->spec.positions + 5;
-  const Outcome run = Start("generate --json --prompt a --seed 1 --tokens " +
-                            std::to_string(tokens) + " --model " + Model());
+  const std::size_t positions = opened->spec.positions;
+  const Outcome run = Start("generate --json --prompt a --temperature 0 --tokens " +
+                            std::to_string(positions + 5) + " --model " + Model());
   ASSERT_EQ(run.exit, 0) << run.error;
-  EXPECT_GT(nlohmann::json::parse(run.out)["ids"].size(), opened->spec.positions);
+  const auto got = nlohmann::json::parse(run.out)["ids"].get<std::vector<std::int32_t>>();
+  ASSERT_GT(got.size(), positions);
+  StageOptions options;
+  options.range = {0, opened->spec.layers()};
+  auto stage = NewTorchStage(opened->spec, options);
+  ASSERT_TRUE((*stage)->LoadDirectory(*opened->directory).ok());
+  std::vector<std::int32_t> ids;
+  ASSERT_NO_THROW(dataset::LoadTokenizer(Model()).value()->Encode("a", &ids));
+  std::vector<float> logits(opened->spec.vocabulary);
+  for (const std::int32_t id : got) {
+    if (ids.size() % 31 != 1 && ids.size() + 3 < positions) {  // a whole row takes its time
+      ids.push_back(id);
+      continue;
+    }
+    const auto row = std::span<const std::int32_t>(ids).last(std::min(ids.size(), positions));
+    const auto tokens = static_cast<std::uint32_t>(row.size());
+    ASSERT_TRUE((*stage)->Logits({{}, 1, tokens, {{0}}, row, {}, {}}, true, logits).ok());
+    const auto best = std::max_element(logits.begin(), logits.end());
+    ASSERT_EQ(id, best - logits.begin()) << "behind " << ids.size() << " tokens";
+    ids.push_back(id);
+  }
 }
 
 TEST_F(ShoalRun, TellsUsageFromBadInput) {
