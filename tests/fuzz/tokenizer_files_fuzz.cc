@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "dataset/added_tokens.h"
 #include "dataset/end_token.h"
 #include "dataset/tokenizer_config.h"
+#include "dataset/tokenizers/file_content.h"
 #include "dataset/tokenizers/tokenizer_files.h"
 
 namespace {
@@ -42,6 +44,17 @@ void CheckEncode(shoal::dataset::TokenizerFile file, std::string_view text) {
   if ((*tokenizer)->FindBreak(text, text.size() / 2) > text.size()) std::abort();
 }
 
+// Lists by id are as long as the vocabulary.
+void CheckContent(const shoal::dataset::TokenizerFile& file, std::string_view bytes) {
+  const auto pieces = shoal::dataset::ParseSentencePieceModel(bytes);
+  const auto content =
+      shoal::dataset::ContentOf(file, pieces.ok() ? std::optional(*pieces) : std::nullopt);
+  if (!content.ok()) return;
+  if (content->tokens.size() != file.names.size()) std::abort();
+  if (content->kinds.size() != file.names.size()) std::abort();
+  if (!content->scores.empty() && content->scores.size() != file.names.size()) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -51,6 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (model->bytes.size() != model->names.size() || model->names.empty()) std::abort();
     if (shoal::dataset::FingerprintOf(*model).size() != 64) std::abort();
     CheckSplit(model->added, bytes);
+    CheckContent(*model, bytes);
     CheckEncode(std::move(*model), bytes);
   };
   check(shoal::dataset::ParseTokenizerJson(bytes));

@@ -74,6 +74,22 @@ class ModelAndDataTest(harness.SwarmTest):
             done = refused("shoal-scheduler", "--config", swarm.write_config())
             self.assert_refused(done, BAD_CONFIG, "tokenizer", "prepare")
 
+    def test_convert_leaves_nothing(self):
+        model, out = self.folder / "model", self.folder / "out"
+        shutil.copytree(harness.model(), model)
+        convert = ["shoal", "convert", "--model", model, "--out", out]
+        self.assert_refused(refused(*convert, "--as", "zip"), USAGE, "zip", "directory, gguf")
+        self.assert_refused(refused(*convert, "--dtype", "int8"), USAGE, "fp32, bf16 or fp16")
+        self.assert_refused(refused(*convert, "--as", "gguf", "--type", "q4"), USAGE, "q8_0")
+        for name in ("tokenizer.json", "vocab.json", "merges.txt"):
+            (model / name).unlink()
+        self.assert_refused(refused(*convert, "--as", "gguf"), BAD_CONFIG, "no tokenizer", "copy")
+        self.assertEqual(os.listdir(self.folder), ["model"])
+        out.mkdir()
+        (out / "mine").write_text("mine")
+        self.assert_refused(refused(*convert), FAILURE, "out", "nothing was written")
+        self.assertEqual(snapshot(out), {Path("mine"): b"mine"})
+
     def test_init_model_keeps_what_was_there(self):
         out = self.folder / "model"
         shutil.copytree(harness.model(), out)

@@ -39,6 +39,44 @@ class ExportTest(harness.SwarmTest):
         self.assertLess(loss[out], loss[start] - 0.3)
         self.compare_with_transformers(out)
 
+    def formats(self, folder):
+        """The number formats in model.safetensors, and what config.json says."""
+        with open(folder / "model.safetensors", "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        config = json.loads((folder / "config.json").read_text())
+        return {tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"}, \
+            config.get("dtype", config.get("torch_dtype"))
+
+    def test_exports_have_the_format_that_the_run_began_with(self):
+        source = self.folder / "bf16"
+        run("shoal", "convert", "--model", harness.model(), "--out", source, "--dtype", "bf16")
+        (source / "generation_config.json").write_text('{"eos_token_id": 0}')
+        self.assertEqual(self.formats(source), ({"BF16"}, "bfloat16"))
+        out = {name: self.folder / name for name in ("own", "fp32", "gguf")}
+        with Swarm(self.folder / "s", stages=2, pipelines=1, steps=3, model=source) as swarm:
+            swarm.start()
+            swarm.wait_finished()
+            export = ["shoal", "swarm", "export", "--dir", swarm.run_folder, "--out"]
+            run(*export, out["own"])
+            run(*export, out["fp32"], "--dtype", "fp32")
+            said = run(*export, out["gguf"], "--as", "gguf", "--type", "q8_0").stdout
+            refused = run(*export, self.folder / "no", "--as", "gguf", "--dtype", "bf16",
+                          check=False)
+            self.assert_refused(refused, harness.BAD_CONFIG, "--type")
+            swarm.stop()
+        self.assertFalse((self.folder / "no").exists())
+        self.assertEqual(self.formats(out["own"]), ({"BF16"}, "bfloat16"))
+        self.assertEqual(self.formats(out["fp32"]), ({"F32"}, "float32"))
+        self.assertTrue((out["own"] / "generation_config.json").exists())
+        # Rounding fp32 weights by hand gives the same file.
+        again = self.folder / "again"
+        run("shoal", "convert", "--model", out["fp32"], "--out", again, "--dtype", "bf16")
+        self.assertEqual((again / "model.safetensors").read_bytes(),
+                         (out["own"] / "model.safetensors").read_bytes())
+        self.assertIn("llama-cli -m", said)
+        self.assertEqual((out["gguf"] / "model.gguf").read_bytes()[:8], b"GGUF\3\0\0\0")
+        self.assertTrue((out["gguf"] / "Modelfile").read_text().startswith("FROM ./model.gguf"))
+
     def compare_with_transformers(self, out):
         logits = self.folder / "logits.json"
         logits.write_text(run("shoal-run", "logits", "--model", out, "--text", PROMPT,

@@ -36,6 +36,36 @@ Result<TokenizerContent> ContentOf(const json& file, const std::string& config =
 
 std::string ErrorOf(const json& file) { return ContentOf(file).status().message(); }
 
+// <unk> <s> </s>, bytes, then pieces; scores are given by the order of merges.
+json SmallPieces() {
+  json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  for (int byte = 0; byte < 256; ++byte) {
+    vocabulary[std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">"] = 3 + byte;
+  }
+  int id = 259;
+  for (const char* piece : {"\xe2\x96\x81", "a", "b", "ab",
+                            "\xe2\x96\x81"
+                            "ab",
+                            "aba"}) {
+    vocabulary[piece] = id++;
+  }
+  return {
+      {"model",
+       {{"type", "BPE"},
+        {"vocab", vocabulary},
+        {"merges", {"a b", "\xe2\x96\x81 ab", "ab a"}},
+        {"unk_token", "<unk>"},
+        {"byte_fallback", true},
+        {"fuse_unk", true}}},
+      {"normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         {{{"type", "Prepend"}, {"prepend", "\xe2\x96\x81"}},
+          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xe2\x96\x81"}}}}}},
+      {"decoder", {{"type", "ByteFallback"}}}};
+}
+
 TEST(TokenizerContent, WordsHaveLlamaCppsNames) {
   const std::map<std::string, std::string> names = {
       {"llama3", "llama-bpe"}, {"qwen", "qwen2"}, {"smollm", "smollm"}, {"o200k", "gpt-4o"}};
@@ -95,6 +125,27 @@ TEST(TokenizerContent, RulesThatLlamaCppLacksAreNamed) {
   EXPECT_THAT(LoadTokenizerContent(empty.path()).status().message(), HasSubstr("no tokenizer in"));
 }
 
+// Null is as good as nothing to the parser of tokenizer.json.
+TEST(TokenizerContent, NullFieldsAreThoseThatLack) {
+  json file = FileOf("qwen");
+  json& steps = file["pre_tokenizer"]["pretokenizers"];
+  steps[0]["invert"] = nullptr;
+  steps[0]["behavior"] = nullptr;
+  EXPECT_EQ(ContentOf(file)->words, "qwen2");
+  steps[1]["add_prefix_space"] = nullptr;  // true
+  EXPECT_THAT(ErrorOf(file), HasSubstr("add_prefix_space"));
+  file = SmallPieces();
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {{"type", "Metaspace"},
+                           {"replacement", "\xe2\x96\x81"},
+                           {"split", false},
+                           {"prepend_scheme", nullptr},
+                           {"add_prefix_space", false}};
+  EXPECT_FALSE(ContentOf(file)->prefix_space);
+  file["pre_tokenizer"]["prepend_scheme"] = "first";
+  EXPECT_TRUE(ContentOf(file)->prefix_space);
+}
+
 TEST(TokenizerContent, SpecialTokensAndWrapping) {
   const auto content =
       ContentOf(FileOf("llama3"), R"({"eos_token":"<|eot_id|>","chat_template":"{{ messages }}",
@@ -109,36 +160,6 @@ TEST(TokenizerContent, SpecialTokensAndWrapping) {
   json file = FileOf("llama3");
   file["added_tokens"][1]["special"] = false;
   EXPECT_EQ(ContentOf(file)->kinds[701], TokenKind::kUserDefined);
-}
-
-// <unk> <s> </s>, bytes, then pieces; scores are given by the order of merges.
-json SmallPieces() {
-  json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  for (int byte = 0; byte < 256; ++byte) {
-    vocabulary[std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">"] = 3 + byte;
-  }
-  int id = 259;
-  for (const char* piece : {"\xe2\x96\x81", "a", "b", "ab",
-                            "\xe2\x96\x81"
-                            "ab",
-                            "aba"}) {
-    vocabulary[piece] = id++;
-  }
-  return {
-      {"model",
-       {{"type", "BPE"},
-        {"vocab", vocabulary},
-        {"merges", {"a b", "\xe2\x96\x81 ab", "ab a"}},
-        {"unk_token", "<unk>"},
-        {"byte_fallback", true},
-        {"fuse_unk", true}}},
-      {"normalizer",
-       {{"type", "Sequence"},
-        {"normalizers",
-         {{{"type", "Prepend"}, {"prepend", "\xe2\x96\x81"}},
-          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xe2\x96\x81"}}}}}},
-      {"decoder", {{"type", "ByteFallback"}}}};
 }
 
 TEST(TokenizerContent, MergesOfSentencePieceBecomeScores) {

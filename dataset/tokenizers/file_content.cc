@@ -1,4 +1,4 @@
-#include "dataset/tokenizer_content.h"
+#include "dataset/tokenizers/file_content.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +12,6 @@
 #include "dataset/end_token.h"
 #include "dataset/tokenizers/byte_names.h"
 #include "dataset/tokenizers/json_fields.h"
-#include "dataset/tokenizers/sentencepiece_model.h"
 #include "dataset/tokenizers/tokenizer_files.h"
 #include "dataset/tokenizers/unicode.h"
 #include "dataset/tokenizers/word_model.h"
@@ -60,34 +59,52 @@ constexpr WordRule kWordRules[] = {
      "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
 };
 
-// "pre_tokenizer" as a list of steps.
-std::vector<Json> StepsOf(const Json& pre_tokenizer) {
-  if (pre_tokenizer.is_null()) return {};
-  if (TypeOf(pre_tokenizer) != "Sequence") return {pre_tokenizer};
-  const Json list = pre_tokenizer.value("pretokenizers", Json::array());
-  return {list.begin(), list.end()};
+// Fields of what the tokenizer's own parser has taken: lacking or null ones give `otherwise`.
+bool Flag(const Json& step, const char* name, bool otherwise) {
+  const auto found = step.find(name);
+  return found != step.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
+std::string Text(const Json& step, const char* name) {
+  const auto found = step.find(name);
+  return found != step.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// {"pattern": {"String": "..."}}, or "Regex".
+std::string PatternOf(const Json& step, const char* kind) {
+  const auto found = step.find("pattern");
+  return found != step.end() && found->is_object() ? Text(*found, kind) : "";
+}
+
+// A step, or the list of steps that a Sequence has under `name`.
+std::vector<Json> StepsOf(const Json& json, const char* name) {
+  if (json.is_null()) return {};
+  const auto list = json.find(name);
+  if (TypeOf(json) != "Sequence" || list == json.end()) return {json};
+  return {list->begin(), list->end()};
 }
 
 // The last step is ByteLevel.
 Result<std::string> WordsOf(const std::vector<Json>& steps, bool whole_words) {
-  if (steps.back().value("add_prefix_space", true)) {
+  if (Flag(steps.back(), "add_prefix_space", true)) {
     return Refuse("it puts a space in front of texts (add_prefix_space)");
   }
-  const bool cuts = steps.back().value("use_regex", true);
+  const bool cuts = Flag(steps.back(), "use_regex", true);
   const std::string first = TypeOf(steps.front());
   if (steps.size() == 1 && cuts && !whole_words) return std::string("gpt-2");
   if (steps.size() == 2 && first == "Digits" && cuts && !whole_words &&
-      steps[0].value("individual_digits", false)) {
+      Flag(steps[0], "individual_digits", false)) {
     return std::string("smollm");
   }
   std::string pattern = first;
   if (steps.size() == 2 && first == "Split" && !cuts) {
     const Json& split = steps.front();
-    SHOAL_ASSIGN_OR_RETURN(pattern, TextOf(split.value("pattern", Json::object()), "Regex", ""));
-    SHOAL_ASSIGN_OR_RETURN(const std::string behavior, TextOf(split, "behavior", "Isolated"));
+    pattern = PatternOf(split, "Regex");
+    const std::string behavior = Text(split, "behavior");
+    const bool isolated = behavior.empty() || behavior == "Isolated";
     for (const WordRule& rule : kWordRules) {
-      if (pattern == rule.pattern && whole_words == rule.whole_words && behavior == "Isolated" &&
-          !split.value("invert", false)) {
+      if (pattern == rule.pattern && whole_words == rule.whole_words && isolated &&
+          !Flag(split, "invert", false)) {
         return std::string(rule.name);
       }
     }
@@ -110,8 +127,9 @@ Status AddBytePairs(const TokenizerFile& file, const Json& settings, TokenizerCo
     if (!settings["normalizer"].is_null() && normalizer != "NFC") {
       return Refuse("its normalizer is " + Quoted(normalizer));
     }
-    SHOAL_ASSIGN_OR_RETURN(content->words,
-                           WordsOf(StepsOf(settings["pre_tokenizer"]), bpe.whole_words));
+    SHOAL_ASSIGN_OR_RETURN(
+        content->words,
+        WordsOf(StepsOf(settings["pre_tokenizer"], "pretokenizers"), bpe.whole_words));
   }
   for (const BpeMerge& merge : bpe.merges) {
     content->merges.push_back(file.names[static_cast<std::size_t>(merge.left)] + " " +
@@ -121,35 +139,28 @@ Status AddBytePairs(const TokenizerFile& file, const Json& settings, TokenizerCo
 }
 
 bool IsReplace(const Json& step, const char* from, const char* to) {
-  return TypeOf(step) == "Replace" && step.value("content", "") == to &&
-         step.value("pattern", Json::object()).value("String", "") == from;
+  return TypeOf(step) == "Replace" && Text(step, "content") == to &&
+         PatternOf(step, "String") == from;
 }
 
 // Whether a space is put in front, where the file cuts and normalises as SentencePiece's own
 // byte pairs do.
 Result<bool> PrefixSpaceOf(const Json& settings) {
-  const Json& normalizer = settings["normalizer"];
-  const std::vector<Json> words = StepsOf(settings["pre_tokenizer"]);
-  std::vector<Json> steps;
-  if (TypeOf(normalizer) == "Sequence") {
-    const Json list = normalizer.value("normalizers", Json::array());
-    steps.assign(list.begin(), list.end());
-  } else if (!normalizer.is_null()) {
-    steps = {normalizer};
-  }
-  const bool prepends = !steps.empty() && TypeOf(steps[0]) == "Prepend" &&
-                        steps[0].value("prepend", "") == kMetaspace;
+  const std::vector<Json> words = StepsOf(settings["pre_tokenizer"], "pretokenizers");
+  const std::vector<Json> steps = StepsOf(settings["normalizer"], "normalizers");
+  const bool prepends =
+      !steps.empty() && TypeOf(steps[0]) == "Prepend" && Text(steps[0], "prepend") == kMetaspace;
   const std::size_t rest = steps.size() - (prepends ? 1 : 0);
   const bool escapes = rest == 1 && IsReplace(steps.back(), " ", kMetaspace);
   if (words.empty() && escapes) return prepends;
   if (words.size() == 1 && escapes && !prepends && TypeOf(words[0]) == "Split" &&
-      words[0].value("pattern", Json::object()).value("String", "") == " ") {
+      PatternOf(words[0], "String") == " ") {
     return false;  // Gemma's: no space is left to cut at
   }
   if (words.size() == 1 && steps.empty() && TypeOf(words[0]) == "Metaspace" &&
-      !words[0].value("split", true) && words[0].value("replacement", "") == kMetaspace) {
-    const bool prefix = words[0].value("add_prefix_space", true);
-    return words[0].value("prepend_scheme", prefix ? "always" : "never") != "never";
+      !Flag(words[0], "split", true) && Text(words[0], "replacement") == kMetaspace) {
+    const std::string scheme = Text(words[0], "prepend_scheme");
+    return scheme.empty() ? Flag(words[0], "add_prefix_space", true) : scheme != "never";
   }
   return Refuse("its normalizer and pre_tokenizer are not those of SentencePiece's byte pairs");
 }
@@ -206,24 +217,9 @@ void ScoreByPieces(const SentencePieceModel& model, TokenizerContent* content) {
   }
 }
 
-Result<std::optional<SentencePieceModel>> ReadPieces(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / kModelFile).string();
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::optional<SentencePieceModel>();
-  SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
-  Result<SentencePieceModel> model = ParseSentencePieceModel(bytes);
-  if (!model.ok()) return model.status().WithContext(path);
-  if (model->kind != SentencePieceModel::Kind::kBpe) {
-    return Refuse("its tokenizer.model is SentencePiece's unigram");
-  }
-  if (!model->charsmap.empty() || model->remove_extra_spaces || !model->escape_spaces) {
-    return Refuse("its tokenizer.model normalises texts");
-  }
-  return std::optional(std::move(*model));
-}
-
-Status AddSentencePiece(const std::string& directory, const TokenizerFile& file,
-                        const Json& settings, TokenizerContent* content) {
+Status AddSentencePiece(const TokenizerFile& file, const Json& settings,
+                        const std::optional<SentencePieceModel>& pieces,
+                        TokenizerContent* content) {
   const auto& bpe = std::get<BpeModel>(file.model);
   content->model = "llama";
   content->words = "default";
@@ -235,7 +231,6 @@ Status AddSentencePiece(const std::string& directory, const TokenizerFile& file,
   for (std::size_t id = 0; id < file.names.size(); ++id) {
     if (FallbackByte(file.names[id])) content->kinds[id] = TokenKind::kByte;
   }
-  SHOAL_ASSIGN_OR_RETURN(const auto pieces, ReadPieces(directory));
   if (settings.is_null()) {
     content->prefix_space = pieces && pieces->prefix_space;
   } else {
@@ -267,37 +262,66 @@ Status AddSpecial(const std::string& directory, const TokenizerFile& file,
   return Status::Ok();
 }
 
+Status CheckPieces(const SentencePieceModel& model) {
+  if (model.kind != SentencePieceModel::Kind::kBpe) {
+    return Refuse("its tokenizer.model is SentencePiece's unigram");
+  }
+  if (!model.charsmap.empty() || model.remove_extra_spaces || !model.escape_spaces) {
+    return Refuse("its tokenizer.model normalises texts");
+  }
+  return Status::Ok();
+}
+
+Result<std::optional<SentencePieceModel>> ReadPieces(const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / kModelFile).string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::optional<SentencePieceModel>();
+  SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
+  Result<SentencePieceModel> model = ParseSentencePieceModel(bytes);
+  if (!model.ok()) return model.status().WithContext(path);
+  return std::optional(std::move(*model));
+}
+
 }  // namespace
 
-Result<TokenizerContent> LoadTokenizerContent(const std::string& directory) {
-  SHOAL_ASSIGN_OR_RETURN(const TokenizerFile file, LoadTokenizerFile(directory));
+Result<TokenizerContent> ContentOf(const TokenizerFile& file,
+                                   const std::optional<SentencePieceModel>& pieces) {
   const auto* bpe = std::get_if<BpeModel>(&file.model);
-  if (bpe == nullptr) return Refuse("it is Unigram or WordPiece").WithContext(directory);
+  if (bpe == nullptr) return Refuse("it is Unigram or WordPiece");
   TokenizerContent content;
   content.tokens = file.names;
   content.kinds.assign(file.names.size(), TokenKind::kNormal);
-  // Null for GPT-2's own rule, and for tokenizer.model, whose settings are a hash.
-  const auto parsed = ParseJson<Json>(file.settings);
-  const Json settings = parsed.is_object() ? parsed : Json();
   for (const AddedToken& token : file.added) {
     content.kinds[static_cast<std::size_t>(token.id)] =
         token.special ? TokenKind::kControl : TokenKind::kUserDefined;
   }
   const std::vector<TokenKind> added = content.kinds;
-  const Status status = bpe->byte_level ? AddBytePairs(file, settings, &content)
-                                        : AddSentencePiece(directory, file, settings, &content);
-  if (!status.ok()) return status.WithContext(directory);
+  // Null for GPT-2's own rule, and for tokenizer.model, whose settings are a hash.
+  const auto parsed = ParseJson<Json>(file.settings);
+  const Json settings = parsed.is_object() ? parsed : Json();
+  if (bpe->byte_level) {
+    SHOAL_RETURN_IF_ERROR(AddBytePairs(file, settings, &content));
+    return content;
+  }
+  if (pieces) SHOAL_RETURN_IF_ERROR(CheckPieces(*pieces));
+  SHOAL_RETURN_IF_ERROR(AddSentencePiece(file, settings, pieces, &content));
   for (std::size_t id = 0; id < added.size(); ++id) {
     if (added[id] != TokenKind::kNormal) content.kinds[id] = added[id];
   }
-  if (content.unknown) {
-    content.kinds[static_cast<std::size_t>(*content.unknown)] = TokenKind::kUnknown;
-  }
-  if (const Status special = AddSpecial(directory, file, &content); !special.ok()) {
+  content.kinds[static_cast<std::size_t>(*content.unknown)] = TokenKind::kUnknown;
+  return content;
+}
+
+Result<TokenizerContent> LoadTokenizerContent(const std::string& directory) {
+  SHOAL_ASSIGN_OR_RETURN(const TokenizerFile file, LoadTokenizerFile(directory));
+  SHOAL_ASSIGN_OR_RETURN(const auto pieces, ReadPieces(directory));
+  Result<TokenizerContent> content = ContentOf(file, pieces);
+  if (!content.ok()) return content.status().WithContext(directory);
+  if (const Status special = AddSpecial(directory, file, &*content); !special.ok()) {
     return special.WithContext(directory);
   }
   SHOAL_ASSIGN_OR_RETURN(const auto chat, LoadChatTemplateText(directory));
-  content.chat_template = chat.value_or("");
+  content->chat_template = chat.value_or("");
   return content;
 }
 
