@@ -13,7 +13,6 @@
 #include "model/frozen_parameters.h"
 #include "model/micro_batch_check.h"
 #include "model/network.h"
-#include "model/stage_memory.h"
 #include "model/stage_model.h"
 #include "model/state_files.h"
 #include "model/torch_device.h"
@@ -99,10 +98,10 @@ class TorchStage final : public StageModel, public HasNetwork {
   std::vector<std::string> parts() const override;
   std::uint64_t StateBytes() const override { return parameters_.bytes() + frozen_.bytes(); }
   std::uint64_t PendingWeightsBytes(std::uint32_t rows, std::uint32_t tokens) const override {
-    return model::PendingBytes(spec_, options_, {rows, tokens});
+    return model::PendingBytes(spec_, ShapeOf(options_), {rows, tokens});
   }
   std::uint64_t MicroBatchBytes(std::uint32_t rows, std::uint32_t tokens) const override {
-    return KeptBytes(spec_, options_, {rows, tokens});
+    return KeptBytes(spec_, ShapeOf(options_), {rows, tokens});
   }
   std::uint64_t WeightChecksum() const override {
     return by_units() ? files_->WeightChecksum() : parameters_.WeightChecksum();

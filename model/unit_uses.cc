@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "model/stage_memory.h"
-
 namespace shoal::model {
 namespace {
 
@@ -40,7 +38,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
   if (pass == Pass::kForward) return uses;
   const bool weights = pass == Pass::kBackwardWeights;
   if (last && weights) {
-    uses.push_back({KeepsLogits(spec, options, shape) ? Units() : head, head});
+    uses.push_back({KeepsLogits(spec, ShapeOf(options), shape) ? Units() : head, head});
   } else if (last) {
     uses.push_back({head, {}});
   }

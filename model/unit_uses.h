@@ -8,11 +8,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/families/stage_memory.h"
 #include "model/flat_parameters.h"
-#include "model/stage_memory.h"
 #include "model/stage_model.h"
 
 namespace shoal::model {
+
+inline StageShape ShapeOf(const StageOptions& options) {
+  return {options.range.first_layer, options.range.last_layer, options.compute == "bf16",
+          options.dropout > 0, options.recompute};
+}
 
 // By part, in the order of Network's. `parameters` are held by units.
 std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec& spec,

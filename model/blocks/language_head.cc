@@ -6,7 +6,9 @@
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
+
 #include <utility>
+#include "model/families/stage_memory.h"
 
 namespace shoal::model {
 namespace {

@@ -25,8 +25,6 @@ class LanguageHead {
     std::vector<at::Tensor> logit_gradients;  // per chunk; empty: made again when needed
   };
 
-  // Most bytes of logit gradients kept per micro-batch.
-  static constexpr std::uint64_t kKeptLogitBytes = std::uint64_t{256} << 20;
   // The label of a token that has none and does not count.
   static constexpr std::int64_t kNoLabel = -100;
 

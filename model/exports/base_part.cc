@@ -1,6 +1,7 @@
 #include "model/exports/base_part.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -20,22 +21,34 @@ WeightFormat FormatOfTables(WeightFormat format, const storage::TensorView& tabl
   return table.dtype == storage::DType::kF16 ? WeightFormat::kFp16 : WeightFormat::kBf16;
 }
 
+// How a run keeps the tensor; nothing: as it is.
+std::optional<WeightFormat> FormatOf(const ModelSpec& spec, const std::string& part,
+                                     const std::string& name, const storage::TensorView& view,
+                                     std::optional<WeightFormat> wanted) {
+  if (!wanted || view.shape.size() < 2) return {};
+  const std::vector<LinearSpec> products = spec.PartProducts(part);
+  const bool product =
+      part != "head" && std::ranges::find(products, name, &LinearSpec::weight) != products.end();
+  return product ? *wanted : FormatOfTables(*wanted, view);
+}
+
+Result<std::optional<WeightFormat>> ParseFormat(const std::string& format) {
+  if (format == "source") return std::optional<WeightFormat>();
+  SHOAL_ASSIGN_OR_RETURN(const WeightFormat wanted, ParseWeightFormat(format));
+  return std::optional(wanted);
+}
+
 }  // namespace
 
 Result<BasePart> EncodeBase(const ModelSpec& spec, const std::string& part,
                             const storage::TensorMap& given, const std::string& format) {
+  SHOAL_ASSIGN_OR_RETURN(const std::optional<WeightFormat> wanted, ParseFormat(format));
   BasePart base;
   base.tensors = FrozenPart(spec, part, given);
-  if (format == "source") return base;
-  SHOAL_ASSIGN_OR_RETURN(const WeightFormat wanted, ParseWeightFormat(format));
-  const std::vector<LinearSpec> products = spec.PartProducts(part);
   for (const auto& [name, view] : FrozenPart(spec, part, given)) {
-    if (view.shape.size() < 2) continue;
-    const bool product =
-        part != "head" && std::ranges::find(products, name, &LinearSpec::weight) != products.end();
-    SHOAL_ASSIGN_OR_RETURN(
-        std::vector<EncodedTensor> tensors,
-        EncodeWeight(name, view, product ? wanted : FormatOfTables(wanted, view)));
+    const std::optional<WeightFormat> kept = FormatOf(spec, part, name, view, wanted);
+    if (!kept) continue;
+    SHOAL_ASSIGN_OR_RETURN(std::vector<EncodedTensor> tensors, EncodeWeight(name, view, *kept));
     base.tensors.erase(name);
     base.encoded.push_back(std::move(tensors));
     for (const EncodedTensor& tensor : base.encoded.back()) {
@@ -43,6 +56,22 @@ Result<BasePart> EncodeBase(const ModelSpec& spec, const std::string& part,
     }
   }
   return base;
+}
+
+Result<std::uint64_t> BaseBytes(const ModelSpec& spec, const std::string& part,
+                                const storage::TensorMap& given, const std::string& format) {
+  SHOAL_ASSIGN_OR_RETURN(const std::optional<WeightFormat> wanted, ParseFormat(format));
+  std::uint64_t bytes = 0;
+  for (const auto& [name, view] : FrozenPart(spec, part, given)) {
+    const std::optional<WeightFormat> kept = FormatOf(spec, part, name, view, wanted);
+    if (!kept) {
+      bytes += view.data.size();
+      continue;
+    }
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t stored, StoredBytes(*kept, name, view.shape));
+    bytes += stored;
+  }
+  return bytes;
 }
 
 Result<DecodedPart> DecodeBase(const ModelSpec& spec, const std::string& part,

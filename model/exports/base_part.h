@@ -25,6 +25,10 @@ struct BasePart {
 Result<BasePart> EncodeBase(const ModelSpec& spec, const std::string& part,
                             const storage::TensorMap& given, const std::string& format);
 
+// Bytes that the tensors take then. Nothing is encoded.
+Result<std::uint64_t> BaseBytes(const ModelSpec& spec, const std::string& part,
+                                const storage::TensorMap& given, const std::string& format);
+
 // The same tensors again in F32, F16 or BF16, codes decoded. `base` must outlive the result.
 struct DecodedPart {
   storage::TensorMap tensors;

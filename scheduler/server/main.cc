@@ -187,7 +187,9 @@ ExitCode Main(int argc, char** argv) {
     if (!needs.ok()) return Fail(ExitCode::kUsage, needs.status().message());
     const auto replica = DescribeReplica(*config, *needs);
     if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
-    std::cout << DescribeDeltaSize(*config, *size) << *replica;
+    const auto stages = DescribeStages(*config);
+    if (!stages.ok()) return Fail(ExitCodeForInput(stages.status()), stages.status().message());
+    std::cout << *stages << DescribeDeltaSize(*config, *size) << *replica;
     return ExitCode::kOk;
   }
   return Serve(flags, *config);

@@ -20,6 +20,7 @@
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/plan/even_cuts.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/server/stage_needs.h"
 #include "scheduler/swarm/plan_messages.h"
 #include "storage/models/model_export.h"
 #include "storage/models/model_tensors.h"
@@ -165,33 +166,21 @@ Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
   return Status::Ok();
 }
 
-std::uint64_t LargestUnit(const model::ModelSpec& model, const RunConfig& config,
-                          std::uint32_t stage) {
-  const bool ends = stage == 0 || stage + 1 == config.stages;
-  const bool table = ends && (model.Trains(model.embedding.tokens.weight) ||
-                              model.Trains(model.head.output.weight));
-  return std::max(model.TrainedParametersOf(0, 1, false, false),
-                  table ? std::uint64_t{model.vocabulary} * model.hidden : 0);
-}
-
 // Of the parameters and what goes with them; activations come on top. `initial`: with the frozen
 // part of a model that has adapters, which is held as it is sent.
 Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, RunConfig* config) {
-  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
-                         replica::ParseReplicaMethod(config->replica_method));
-  const std::vector<std::uint32_t>& cuts = config->stage_first_layers;
   config->stage_bytes.clear();
-  for (std::uint32_t stage = 0; stage < config->stages && !config->without_weights; ++stage) {
-    const std::uint64_t values = model.TrainedParametersOf(cuts[stage], cuts[stage + 1], stage == 0,
-                                                           stage + 1 == config->stages);
-    std::uint64_t bytes = method.StateBytes(values, config->pipelines, config->compute == "bf16",
-                                            LargestUnit(model, *config, stage));
+  if (config->without_weights) return Status::Ok();
+  std::vector<std::uint64_t> base;
+  for (std::uint32_t stage = 0; stage < config->stages; ++stage) {
+    std::uint64_t& bytes = base.emplace_back(0);
     for (const std::string& part : StageParts(*config, stage)) {
-      const auto base = initial.find(part + std::string(kBaseSuffix));
-      if (base != initial.end()) bytes += base->second.size();
+      const auto found = initial.find(part + std::string(kBaseSuffix));
+      if (found != initial.end()) bytes += found->second.size();
     }
-    config->stage_bytes.push_back(bytes);
   }
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<StageNeeds> needs, NeedsOfStages(*config, model, base));
+  for (const StageNeeds& need : needs) config->stage_bytes.push_back(need.base + need.trained);
   return Status::Ok();
 }
 
@@ -353,6 +342,29 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
          "first visits\n";
 }
 
+Result<std::string> DescribeStages(const RunConfig& given) {
+  if (given.without_weights) return std::string();
+  RunConfig config = given;
+  std::shared_ptr<const storage::ModelDirectory> directory;
+  SHOAL_ASSIGN_OR_RETURN(model::ModelSpec model, ReadModel(config, &directory));
+  SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
+  config.row_tokens = data->info().row_tokens;
+  SHOAL_RETURN_IF_ERROR(SetAdapter(&config, &model));
+  SHOAL_RETURN_IF_ERROR(SetCuts(model, &config));
+  std::vector<std::uint64_t> base;
+  for (std::uint32_t stage = 0; stage < config.stages && model.adapted; ++stage) {
+    std::uint64_t& bytes = base.emplace_back(0);
+    for (const std::string& part : StageParts(config, stage)) {
+      SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given_part, directory->Part(part));
+      SHOAL_ASSIGN_OR_RETURN(const std::uint64_t size,
+                             model::BaseBytes(model, part, given_part, config.base));
+      bytes += size;
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<StageNeeds> needs, NeedsOfStages(config, model, base));
+  return FormatStageNeeds(config, needs);
+}
+
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
   if (config.pipelines < 2 || config.without_weights) return std::string();
   if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
@@ -364,7 +376,8 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &cut));
   replica::ReplicaCase run;
   for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
-    run.largest_unit = std::max(run.largest_unit, LargestUnit(model, config, stage));
+    run.largest_unit =
+        std::max(run.largest_unit, LargestUnit(model, stage == 0 || stage + 1 == config.stages));
     run.values =
         std::max(run.values, model.TrainedParametersOf(cut.stage_first_layers[stage],
                                                        cut.stage_first_layers[stage + 1],

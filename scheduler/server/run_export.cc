@@ -27,16 +27,20 @@ Result<std::string> PathOf(const std::map<std::string, control::v1::ArtefactRef>
 }
 
 // The format of each tensor in the model that the run began with: of its part, else, where that is
-// not here, what config.json says of all.
+// not here, what config.json says of all. `with_base`: the run keeps what it does not train so,
+// too.
 std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefacts,
-                                                    const storage::ContentStore& content) {
+                                                    const storage::ContentStore& content,
+                                                    bool with_base) {
   std::map<std::string, storage::DType> formats;
   const auto said = storage::ConfigFormat(artefacts.model.json);
   for (const std::string& part : artefacts.model.PartNames()) {
     if (said) {
       for (const auto& [name, tensor] : artefacts.model.PartTensors(part)) formats[name] = *said;
     }
-    for (const std::string& name : {part, part + std::string(kBaseSuffix)}) {
+    std::vector<std::string> names = {part};
+    if (with_base) names.push_back(part + std::string(kBaseSuffix));
+    for (const std::string& name : names) {
       const auto path = PathOf(artefacts.initial, name, content);
       if (!path.ok()) continue;
       const auto file = storage::OpenSafetensors(*path);
@@ -97,6 +101,16 @@ class BaseModel {
     const auto opened = model::OpenModel(config.model);
     if (opened.ok() && opened->spec.json == artefacts.model.json) directory_ = opened->directory;
     if (!directory_) rounded_ = config.base;
+  }
+
+  // Puts in the formats of the model's own files, where they are.
+  void AddFormats(std::map<std::string, storage::DType>* formats) const {
+    if (!directory_) return;
+    for (const std::string& part : artefacts_.model.PartNames()) {
+      const auto tensors = directory_->Part(part);
+      if (!tensors.ok()) continue;
+      for (const auto& [name, view] : *tensors) (*formats)[name] = view.dtype;
+    }
   }
 
   // Format that the merged model has gone through; empty: none.
@@ -160,7 +174,7 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
     SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(), PathOf(request.weights, part, content));
   }
   std::vector<File> files;
-  std::string rounded;
+  const BaseModel base(config, artefacts, content);
   const ScratchFolder scratch(config.directory + "/tmp/export");
   if (spec.adapted) {
     SHOAL_ASSIGN_OR_RETURN(const model::AdapterConfig adapter,
@@ -168,21 +182,21 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
     source.adapter = {adapter, config.model, {}};
     SHOAL_ASSIGN_OR_RETURN(source.adapter->tensors, TrainedTensors(spec, part_files, &files));
     if (request.format.as != "adapter") {
-      const BaseModel base(config, artefacts, content);
-      rounded = base.rounded();
       SHOAL_ASSIGN_OR_RETURN(part_files,
                              MergedParts(spec, base, source.adapter->tensors, scratch.path()));
     }
   }
   if (request.format.as != "adapter") {
     SHOAL_ASSIGN_OR_RETURN(source.tensors, storage::OpenParts(model::LayoutOf(spec), part_files));
-    source.dtypes = SourceFormats(artefacts, content);
+    source.dtypes = SourceFormats(artefacts, content, config.base == "source");
+    base.AddFormats(&source.dtypes);
   }
   SHOAL_ASSIGN_OR_RETURN(std::vector<std::string> notes,
                          model::ExportModel(source, request.format, request.path));
-  if (!rounded.empty()) {
+  if (!base.rounded().empty() && request.format.as != "adapter") {
     notes.push_back("the model's own files are gone from " + config.model +
-                    ": the adapters' sums are in the model as the run keeps it, in " + rounded);
+                    ": the adapters' sums are in the model as the run keeps it, in " +
+                    base.rounded());
   }
   return notes;
 }

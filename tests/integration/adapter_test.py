@@ -3,6 +3,9 @@
 import json
 import re
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import harness
 from families_test import LLAMA, TEMPLATE, make_model
@@ -68,8 +71,39 @@ class AdapterTest(harness.SwarmTest):
                   for where in ((model, "--adapter", out / "adapter"), (out / "full",), (model,))]
         self.assertAlmostEqual(judged[0], judged[1], delta=1e-4 * judged[1])
         self.assertLess(judged[0], 0.75 * judged[2])
+        self.compare_with_peft(model, out / "adapter")
         done = run("shoal", "eval", "--data", data, "--model", out / "merged", "--json")
         self.assertLess(json.loads(done.stdout)["meanLoss"], 0.75 * judged[2])
+
+    def compare_with_peft(self, model, adapter):
+        logits = self.folder / "logits.json"
+        logits.write_text(run("shoal-run", "logits", "--model", model, "--adapter", adapter,
+                              "--text", "the king who", "--json").stdout)
+        script = Path(__file__).with_name("peft_logits.py")
+        done = subprocess.run([sys.executable, script, model, adapter, logits],
+                              capture_output=True, text=True, timeout=120, check=False)
+        print(done.stdout.strip())
+        self.assertIn(done.returncode, (0, 77), done.stdout + done.stderr)
+
+    def test_a_base_of_four_bits(self):
+        """QLoRA: peers get and hold the base in nf4; what leaves is in the model's own format."""
+        model = self.base()
+        data = self.chats(model, "the WHO the WHO")
+        out = self.folder / "out"
+        losses, status = train(self.folder / "coded", stages=2, pipelines=2, model=model, data=data,
+                               steps=60, micro_batches=4, rows=4, checkpoint_every=30,
+                               optimizer={"learning_rate": 2e-2}, base={"base": "nf4"},
+                               adapter={"kind": "lora", "rank": 8, "alpha": 16},
+                               export={"adapter": out / "adapter", "merged": out / "merged"})
+        self.assertLess(sum(losses[-5:]), 0.8 * sum(losses[:5]), describe(losses))
+        self.assertEqual(status["consistency"]["weightMismatches"], 0)
+        judged = [run_json("shoal", "eval", "--data", data, "--json", "--model", *where)["meanLoss"]
+                  for where in ((model, "--adapter", out / "adapter"), (out / "merged",), (model,))]
+        # The sums went into the model's own files, not into what four bits left of them.
+        self.assertAlmostEqual(judged[0], judged[1], delta=1e-4 * judged[1])
+        self.assertLess(judged[0], 0.8 * judged[2])
+        self.assertEqual(tensors_of(out / "merged/model.safetensors"),
+                         tensors_of(model / "model.safetensors"))
 
     def test_what_does_not_fit_is_refused(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)

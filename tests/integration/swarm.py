@@ -18,13 +18,13 @@ START_TIMEOUT = 60
 class Swarm:
     """Use as a context manager; every process is gone afterwards, however the test ended.
 
-    `run_keys`, `codecs`, `optimizer`, `network`, `schedule`, `adapter`: keys of run.toml beside
-    the defaults here.
+    `run_keys`, `codecs`, `optimizer`, `network`, `schedule`, `adapter`, `base`: keys of run.toml
+    beside the defaults here; `base` is its [model].
     """
 
     def __init__(self, folder, stages=2, pipelines=1, steps=20, micro_batches=4, rows=2,
                  data=None, model=None, forward="raw:dtype=fp32", backward="raw:dtype=fp32",
-                 optimizer=None, network=None, schedule=None, adapter=None, prefix=(),
+                 optimizer=None, network=None, schedule=None, adapter=None, base=None, prefix=(),
                  **run_keys):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -45,6 +45,8 @@ class Swarm:
                         "status_listen": "127.0.0.1:0", **(network or {})}}
         if schedule:
             self.sections["schedule"] = schedule
+        if base:
+            self.sections["model"] = base
         if adapter:
             self.sections["adapter"] = adapter
 

@@ -1,0 +1,112 @@
+#include "model/families/stage_memory.h"
+
+namespace shoal::model {
+namespace {
+
+constexpr std::uint64_t kSegmentBytes = 24;  // of a row's description (blocks/row_segments.h)
+
+std::uint64_t Unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+std::uint64_t ValueBytes(const StageShape& stage) { return stage.bf16 ? 2 : sizeof(float); }
+
+std::uint64_t InAll(MicroBatchShape shape) { return std::uint64_t{shape.rows} * shape.tokens; }
+
+// Of a token in a layer: values in the compute dtype and in fp32.
+struct TokenValues {
+  std::uint64_t compute = 0, full = 0, bytes = 0;
+};
+
+// What the products' backward needs: their inputs and their outputs' gradients.
+TokenValues PendingOf(const LayerSpec& layer, std::uint64_t hidden) {
+  const AttentionSpec& attention = layer.attention;
+  const std::uint64_t query = Unsigned(attention.heads * attention.head_size);
+  const std::uint64_t key = Unsigned(attention.key_heads * attention.head_size);
+  const std::uint64_t inner = Unsigned(layer.feed_forward.inner);
+  const std::uint64_t inputs = layer.feed_forward.gated ? 2 * inner : inner;
+  return {2 * hidden + query + inner + 2 * hidden + query + 2 * key + inputs, 0, 0};
+}
+
+TokenValues KeptOf(const LayerSpec& layer, std::uint64_t hidden, const StageShape& stage) {
+  TokenValues kept = PendingOf(layer, hidden);
+  const AttentionSpec& attention = layer.attention;
+  const std::uint64_t query = Unsigned(attention.heads * attention.head_size);
+  const std::uint64_t key = Unsigned(attention.key_heads * attention.head_size);
+  kept.compute +=
+      query + 2 * key + Unsigned(layer.feed_forward.inner) * (layer.feed_forward.gated ? 2 : 1);
+  for (const auto* norm : {&layer.attention_norm, &layer.attention_out_norm,
+                           &layer.feed_forward_norm, &layer.feed_forward_out_norm}) {
+    if (*norm) kept.full += hidden + 2;
+  }
+  if (attention.query_norm) kept.full += query + Unsigned(attention.heads);
+  if (attention.key_norm) kept.full += key + Unsigned(attention.key_heads);
+  kept.full += Unsigned(attention.heads);  // sums of scores
+  if (stage.dropout) kept.bytes += 2 * hidden;
+  return kept;
+}
+
+// Inputs of both products and their outputs' gradients, the pooled values, masks, logits.
+std::uint64_t ClassifierBytes(const ModelSpec& spec, const StageShape& stage,
+                              MicroBatchShape shape) {
+  const std::uint64_t value = ValueBytes(stage);
+  return shape.rows * (spec.hidden * (3 * value + sizeof(float) + 2) + spec.classes() * value);
+}
+
+std::uint64_t HeadBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
+  if (spec.classes() > 0) return ClassifierBytes(spec, stage, shape);
+  const std::uint64_t tokens = InAll(shape), value = ValueBytes(stage);
+  return tokens * spec.hidden * (sizeof(float) + value) +
+         (KeepsLogits(spec, stage, shape) ? tokens * spec.vocabulary * value : 0);
+}
+
+bool First(const StageShape& stage) { return stage.first_layer == 0; }
+bool Last(const ModelSpec& spec, const StageShape& stage) {
+  return stage.last_layer == spec.layers();
+}
+
+// Token ids or the input, labels, positions, and segments: at most one per token.
+std::uint64_t InputBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
+  const std::uint64_t id = sizeof(std::int64_t);
+  return InAll(shape) * ((First(stage) ? id : sizeof(float) * spec.hidden) +
+                         (Last(spec, stage) ? id : 0) + sizeof(std::int64_t) + kSegmentBytes);
+}
+
+template <typename Of>
+std::uint64_t LayerBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape,
+                         const Of& of) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const TokenValues values = of(spec.layer_specs[layer]);
+    bytes += InAll(shape) *
+             (values.compute * ValueBytes(stage) + values.full * sizeof(float) + values.bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool KeepsLogits(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
+  return spec.classes() > 0 ||
+         InAll(shape) * spec.vocabulary * ValueBytes(stage) <= kKeptLogitBytes;
+}
+
+std::uint64_t KeptBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
+  std::uint64_t bytes = InputBytes(spec, stage, shape);
+  if (stage.recompute) return bytes;
+  bytes += LayerBytes(spec, stage, shape,
+                      [&](const LayerSpec& layer) { return KeptOf(layer, spec.hidden, stage); });
+  if (First(stage)) {
+    const std::uint64_t norm = spec.embedding.norm ? sizeof(float) : 0;
+    bytes += InAll(shape) * spec.hidden * (sizeof(float) + norm + (stage.dropout ? 1 : 0));
+  }
+  return bytes + (Last(spec, stage) ? HeadBytes(spec, stage, shape) : 0);
+}
+
+std::uint64_t PendingBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
+  std::uint64_t bytes = InputBytes(spec, stage, shape);
+  bytes += LayerBytes(spec, stage, shape,
+                      [&](const LayerSpec& layer) { return PendingOf(layer, spec.hidden); });
+  if (First(stage)) bytes += InAll(shape) * spec.hidden * sizeof(float);
+  return bytes + (Last(spec, stage) ? HeadBytes(spec, stage, shape) : 0);
+}
+
+}  // namespace shoal::model
