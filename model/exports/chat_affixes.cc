@@ -18,6 +18,7 @@ using Turn = std::pair<std::string_view, std::string_view>;  // role, text
 std::optional<std::string> Render(const dataset::ChatTemplate& chat_template,
                                   std::string_view begin, const std::vector<Turn>& turns) {
   std::vector<ChatValue> messages;
+  messages.reserve(turns.size());
   for (const auto& [role, text] : turns) messages.push_back(ChatValue::Message(role, text));
   dataset::ChatOptions options;
   options.add_generation_prompt = true;
