@@ -40,7 +40,9 @@ ExitCode StoreCommand(const Target& target, const std::string& name,
 struct SwarmInitOptions {
   std::string model, data, directory, forward, backward, replica, name;
   std::string link = "100mbit", step = "30s", memory;  // of peers, for the suggested method
+  std::string adapter, base;                           // empty: the defaults of run.toml
   std::uint32_t stages = 2, pipelines = 1, micro_batches = 0, micro_batch_rows = 0;
+  std::uint32_t rank = 0;  // 0: the default
   std::uint64_t steps = 0;
 };
 ExitCode SwarmInit(const SwarmInitOptions& options);

@@ -200,14 +200,24 @@ void AddSwarmInit(CLI::App* swarm, Parsed* p) {
   init->add_option("--backward", p->init.backward, "Codec of gradients, like direct:bits=8");
   init->add_option("--replica", p->init.replica,
                    "How pipelines combine gradients, like average:codec=dithered:step=0.3");
+  CLI::Option* adapter = init->add_option(
+      "--adapter", p->init.adapter,
+      "lora: train small matrices beside the model, which stays as it is; none: all of the model");
+  init->add_option("--rank", p->init.rank, "Width of an adapter")->check(kCount)->needs(adapter);
+  init->add_option(
+          "--base", p->init.base,
+          "How peers keep the model beside adapters: source, fp32, bf16, fp16, int8 or nf4")
+      ->needs(adapter);
   init->add_option("--link", p->init.link,
                    "Line rate of a peer, from which init suggests a replica method")
       ->capture_default_str();
   init->add_option("--step", p->init.step,
                    "Time of a step without its exchange, from which init suggests a replica method")
       ->capture_default_str();
-  init->add_option("--memory", p->init.memory,
-                   "Memory of a peer for a stage, from which init suggests a replica method");
+  init->add_option(
+      "--memory", p->init.memory,
+      "Memory of a peer for a stage: init says whether it is enough, and suggests cuts "
+      "and a replica method");
 }
 
 CLI::App* AddExport(CLI::App* swarm, Parsed* p) {

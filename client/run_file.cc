@@ -54,6 +54,11 @@ std::string FormatRunFile(const RunFile& file) {
   run.Number("micro_batches", std::uint64_t{file.micro_batches});
   run.Number("micro_batch_rows", std::uint64_t{file.micro_batch_rows});
   run.Number("checkpoint_every", file.checkpoint_every);
+  Section model("model");
+  model.Text("base", file.base);
+  Section adapter("adapter");
+  adapter.Text("kind", file.adapter);
+  adapter.Number("rank", std::uint64_t{file.rank});
   Section codecs("codecs");
   codecs.Text("forward", file.forward);
   codecs.Text("backward", file.backward);
@@ -69,8 +74,8 @@ std::string FormatRunFile(const RunFile& file) {
   network.Text("listen", file.listen);
   network.Text("status_listen", file.status_listen);
   network.List("advertise", file.advertise);
-  return run.Format() + codecs.Format() + replica.Format() + optimizer.Format() +
-         schedule.Format() + network.Format();
+  return run.Format() + model.Format() + adapter.Format() + codecs.Format() + replica.Format() +
+         optimizer.Format() + schedule.Format() + network.Format();
 }
 
 }  // namespace shoal::client

@@ -15,6 +15,8 @@ struct RunFile {
   std::uint32_t stages = 0, pipelines = 0, micro_batches = 0, micro_batch_rows = 0;
   std::string forward, backward;
   std::string replica = {};
+  std::string adapter = {}, base = {};
+  std::uint32_t rank = 0;
   double learning_rate = 0;
   std::string schedule = {};
   std::uint32_t in_flight_max = 0;

@@ -118,6 +118,9 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   file.forward = options.forward;
   file.backward = options.backward;
   file.replica = options.replica;
+  file.adapter = options.adapter;
+  file.rank = options.rank;
+  file.base = options.base;
   // The scheduler checks the values and writes every key with its explanation.
   const std::string draft = path + ".draft";
   Status status = WriteFileAtomic(draft, FormatRunFile(file), 0600);

@@ -49,7 +49,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
   app.add_flag("--print-config", flags->print_config, "Print the effective settings, then end");
   app.add_flag("--print-size", flags->print_size,
-               "Print the size of m and what exchanges take, then end");
+               "Print what stages, m and exchanges take, then end");
   app.add_flag(
       "--forget-history", flags->forget_history,
       "Start anew from the model's weights: history and artefacts in the run's folder move "
@@ -61,7 +61,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
                  "Time of a step without its exchange, for what --print-size says of exchanges")
       ->capture_default_str();
   app.add_option("--memory", flags->memory,
-                 "Memory of a peer for a stage, for what --print-size says of exchanges");
+                 "Memory of a peer for a stage, for what --print-size says");
   // Not for people: who measures starts peers whose stages need no weights.
   app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
       ->group("");
@@ -187,7 +187,7 @@ ExitCode Main(int argc, char** argv) {
     if (!needs.ok()) return Fail(ExitCode::kUsage, needs.status().message());
     const auto replica = DescribeReplica(*config, *needs);
     if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
-    const auto stages = DescribeStages(*config);
+    const auto stages = DescribeStages(*config, needs->memory_bytes);
     if (!stages.ok()) return Fail(ExitCodeForInput(stages.status()), stages.status().message());
     std::cout << *stages << DescribeDeltaSize(*config, *size) << *replica;
     return ExitCode::kOk;

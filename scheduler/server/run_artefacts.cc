@@ -172,15 +172,14 @@ Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, 
   config->stage_bytes.clear();
   if (config->without_weights) return Status::Ok();
   std::vector<std::uint64_t> base;
-  for (std::uint32_t stage = 0; stage < config->stages; ++stage) {
-    std::uint64_t& bytes = base.emplace_back(0);
-    for (const std::string& part : StageParts(*config, stage)) {
-      const auto found = initial.find(part + std::string(kBaseSuffix));
-      if (found != initial.end()) bytes += found->second.size();
-    }
+  for (const std::string& part : model.PartNames()) {
+    const auto found = initial.find(part + std::string(kBaseSuffix));
+    if (model.adapted) base.push_back(found != initial.end() ? found->second.size() : 0);
   }
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<StageNeeds> needs, NeedsOfStages(*config, model, base));
-  for (const StageNeeds& need : needs) config->stage_bytes.push_back(need.base + need.trained);
+  SHOAL_ASSIGN_OR_RETURN(const StageMemory memory, StageMemory::Make(*config, model, base));
+  for (const StageNeeds& need : memory.OfCuts(config->stage_first_layers)) {
+    config->stage_bytes.push_back(need.base + need.trained);
+  }
   return Status::Ok();
 }
 
@@ -342,7 +341,7 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
          "first visits\n";
 }
 
-Result<std::string> DescribeStages(const RunConfig& given) {
+Result<std::string> DescribeStages(const RunConfig& given, std::uint64_t memory_bytes) {
   if (given.without_weights) return std::string();
   RunConfig config = given;
   std::shared_ptr<const storage::ModelDirectory> directory;
@@ -352,17 +351,14 @@ Result<std::string> DescribeStages(const RunConfig& given) {
   SHOAL_RETURN_IF_ERROR(SetAdapter(&config, &model));
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &config));
   std::vector<std::uint64_t> base;
-  for (std::uint32_t stage = 0; stage < config.stages && model.adapted; ++stage) {
-    std::uint64_t& bytes = base.emplace_back(0);
-    for (const std::string& part : StageParts(config, stage)) {
-      SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given_part, directory->Part(part));
-      SHOAL_ASSIGN_OR_RETURN(const std::uint64_t size,
-                             model::BaseBytes(model, part, given_part, config.base));
-      bytes += size;
-    }
+  for (const std::string& part : model.PartNames()) {
+    if (!model.adapted) break;
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory->Part(part));
+    SHOAL_ASSIGN_OR_RETURN(base.emplace_back(),
+                           model::BaseBytes(model, part, tensors, config.base));
   }
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<StageNeeds> needs, NeedsOfStages(config, model, base));
-  return FormatStageNeeds(config, needs);
+  SHOAL_ASSIGN_OR_RETURN(const StageMemory memory, StageMemory::Make(config, model, base));
+  return DescribeStageMemory(config, memory, memory_bytes);
 }
 
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {

@@ -56,8 +56,9 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const model::ModelSpec& 
 // One or two sentences of it, each on a line; "" if the forward codec keeps no m.
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
 
-// What each stage will take of a peer's memory, as a table with a head. Blocks on disk.
-Result<std::string> DescribeStages(const RunConfig& config);
+// What each stage will take of a peer's memory, as a table with a head; and cuts that fit where
+// some stage takes more than `memory_bytes` (0: not known). Blocks on disk.
+Result<std::string> DescribeStages(const RunConfig& config, std::uint64_t memory_bytes);
 
 // What peers of a run that does not exist yet have.
 struct ReplicaNeeds {

@@ -94,7 +94,7 @@ TEST_F(RunConfigTest, RelativePathsCountFromTheFile) {
 
 TEST_F(RunConfigTest, ErrorsNameLineAndWhatIsAllowed) {
   ExpectError("[run]\nname = \"a\"\nstep = 3\n", {":3: ", "step", "steps", "seed"});
-  ExpectError("\n[runs]\n", {":2: ", "runs", "run, codecs"});
+  ExpectError("\n[runs]\n", {":2: ", "runs", "run, model, adapter, codecs"});
   ExpectError("steps = 3\n", {":1: ", "sections"});
   ExpectError("run = 3\n", {":1: ", "[run]"});
   ExpectError("[run]\nsteps = \"many\"\n", {":2: ", "whole number"});
