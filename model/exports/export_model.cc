@@ -70,10 +70,13 @@ Status CheckExportFormat(const ExportFormat& format) {
                            "; there are: " + known);
   }
   if (!format.dtype.empty() && !kind->takes_dtype) {
-    return InvalidArgument("--dtype is of --as directory and merged, not of " + format.as);
+    return InvalidArgument("--as " + format.as +
+                           " has no --dtype: that is of directory and merged" +
+                           std::string(kind->takes_type ? "; it has --type" : ""));
   }
   if (!format.type.empty() && !kind->takes_type) {
-    return InvalidArgument("--type is of --as gguf, not of " + format.as);
+    return InvalidArgument("--as " + format.as + " has no --type: that is of gguf" +
+                           std::string(kind->takes_dtype ? "; it has --dtype" : ""));
   }
   if (!format.dtype.empty() && !storage::FloatOfOption(format.dtype)) {
     return InvalidArgument("--dtype is fp32, bf16 or fp16, not " + storage::Quoted(format.dtype));

@@ -28,6 +28,14 @@ bool FiniteNarrow(DType dtype, std::uint16_t bits) {
   return std::isfinite(dtype == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits));
 }
 
+// One kind a loop, for the vectoriser: weights of a frozen model are read for each use.
+template <typename Convert>
+void ReadHalves(const std::byte* from, std::span<float> values, Convert convert) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = convert(LoadLittle<std::uint16_t>(from + 2 * i));
+  }
+}
+
 }  // namespace
 
 bool IsFloat(DType dtype) {
@@ -40,10 +48,8 @@ void ReadFloats(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
     return;
   }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto bits = LoadLittle<std::uint16_t>(bytes.data() + 2 * i);
-    values[i] = dtype == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
-  }
+  if (dtype == DType::kF16) return ReadHalves(bytes.data(), values, HalfToFloat);
+  ReadHalves(bytes.data(), values, Bf16ToFloat);
 }
 
 std::optional<float> WriteFloats(DType dtype, std::span<const float> values,

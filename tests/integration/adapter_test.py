@@ -105,6 +105,22 @@ class AdapterTest(harness.SwarmTest):
         self.assertEqual(tensors_of(out / "merged/model.safetensors"),
                          tensors_of(model / "model.safetensors"))
 
+    def test_methods_of_pipelines_take_adapters(self):
+        """Moments, or all that is trained, in shards; factors; compressed momenta."""
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        data = self.chats(model, "the WHO")
+        same = {"stages": 2, "pipelines": 2, "model": model, "data": data, "steps": 12,
+                "micro_batches": 4, "rows": 4, "checkpoint_every": 6, "base": {"base": "bf16"},
+                "optimizer": {"learning_rate": 2e-2, "warmup_steps": 4},
+                "adapter": {"kind": "lora", "rank": 4}}
+        exact, _ = train(self.folder / "average", **same)
+        for number, (method, most) in enumerate((("qsdp:shard_parameters=true", 0.02),
+                                                 ("powersgd:rank=4,stages=0", 0.02),
+                                                 ("qadam:bits=4", 0.05))):
+            losses, status = train(self.folder / f"method{number}", replica=method, **same)
+            self.assertEqual(status["consistency"]["weightMismatches"], 0, method)
+            self.assertLess(abs(losses[-1] / exact[-1] - 1), most, f"{method}: {losses} {exact}")
+
     def test_what_does_not_fit_is_refused(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
         data = self.chats(model, "the WHO")

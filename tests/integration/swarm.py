@@ -24,7 +24,7 @@ class Swarm:
 
     def __init__(self, folder, stages=2, pipelines=1, steps=20, micro_batches=4, rows=2,
                  data=None, model=None, forward="raw:dtype=fp32", backward="raw:dtype=fp32",
-                 optimizer=None, network=None, schedule=None, adapter=None, base=None, prefix=(),
+                 optimizer=None, network=None, schedule=None, adapter=None, base=None, replica=None, prefix=(),
                  **run_keys):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -45,6 +45,8 @@ class Swarm:
                         "status_listen": "127.0.0.1:0", **(network or {})}}
         if schedule:
             self.sections["schedule"] = schedule
+        if replica:
+            self.sections["replica"] = {"method": replica}
         if base:
             self.sections["model"] = base
         if adapter:

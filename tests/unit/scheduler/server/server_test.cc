@@ -302,7 +302,7 @@ TEST_F(ServerTest, CommandsAndExport) {
   EXPECT_TRUE(fs::exists(file + "/Modelfile"));
   const std::string none = folder_ + "/none";
   EXPECT_THAT(Command("export", {{"path", none}, {"as", "zip"}}).status().message(),
-              HasSubstr("directory, gguf"));
+              HasSubstr("directory, merged, adapter, gguf"));
   EXPECT_FALSE(Command("export", {{"path", none}, {"as", "gguf"}, {"dtype", "bf16"}}).ok());
   EXPECT_FALSE(fs::exists(none));
   EXPECT_TRUE(Command("stop").ok());
