@@ -5,16 +5,12 @@
 
 #include "common/file.h"
 #include "storage/files/foreign_text.h"
+#include "storage/models/float_bytes.h"
 
 namespace shoal::model {
 namespace {
 
 constexpr std::uint64_t kConfigBytesMax = 1 << 20;
-
-bool IsFloat(storage::DType dtype) {
-  return dtype == storage::DType::kF32 || dtype == storage::DType::kF16 ||
-         dtype == storage::DType::kBF16;
-}
 
 }  // namespace
 
@@ -43,7 +39,7 @@ Result<storage::TensorMap> AdapterTensors(const OpenedAdapter& adapter, const Mo
       if (found == adapter.file->tensors().end()) {
         return InvalidArgument(path + " has no tensor " + AdapterFileName(spec, name) + another);
       }
-      if (found->second.shape != tensor.shape || !IsFloat(found->second.dtype)) {
+      if (found->second.shape != tensor.shape || !storage::IsFloat(found->second.dtype)) {
         return InvalidArgument(path + ": tensor " + found->first +
                                " has another shape or number format than the model's" + another);
       }

@@ -136,6 +136,11 @@ void Greet(const SchedulerServer& server) {
   std::cout << "run \"" << config.name << "\" (" << config.run.ToHex() << "): " << config.steps
             << " steps, " << config.stages << " stages x " << config.pipelines
             << " pipelines, forward " << config.forward << ", backward " << config.backward << "\n";
+  if (config.adapter_kind != "none") {
+    std::cout << "adapters of rank " << config.adapter_rank
+              << " are trained; the model stays as it is, kept "
+              << (config.base == "source" ? "as its files have it" : "in " + config.base) << "\n";
+  }
   std::cout << DescribeDeltaSize(config, server.delta_size());
   std::cout << "status page: http://" << server.status_address() << "/\n"
             << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
