@@ -78,7 +78,8 @@ class ModelAndDataTest(harness.SwarmTest):
         model, out = self.folder / "model", self.folder / "out"
         shutil.copytree(harness.model(), model)
         convert = ["shoal", "convert", "--model", model, "--out", out]
-        self.assert_refused(refused(*convert, "--as", "zip"), USAGE, "zip", "directory, merged, adapter, gguf")
+        self.assert_refused(refused(*convert, "--as", "zip"), USAGE, "zip",
+                            "directory, merged, adapter, gguf")
         self.assert_refused(refused(*convert, "--dtype", "int8"), USAGE, "fp32, bf16 or fp16")
         self.assert_refused(refused(*convert, "--as", "gguf", "--type", "q4"), USAGE, "q8_0")
         for name in ("tokenizer.json", "vocab.json", "merges.txt"):

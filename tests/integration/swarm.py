@@ -24,8 +24,8 @@ class Swarm:
 
     def __init__(self, folder, stages=2, pipelines=1, steps=20, micro_batches=4, rows=2,
                  data=None, model=None, forward="raw:dtype=fp32", backward="raw:dtype=fp32",
-                 optimizer=None, network=None, schedule=None, adapter=None, base=None, replica=None, prefix=(),
-                 **run_keys):
+                 optimizer=None, network=None, schedule=None, adapter=None, base=None,
+                 replica=None, prefix=(), **run_keys):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.run_folder = self.folder / "run"

@@ -232,7 +232,8 @@ TEST(ExportFormat, OptionsOfOtherKindsAreRefused) {
   EXPECT_TRUE(CheckExportFormat({}).ok());
   EXPECT_TRUE(CheckExportFormat({"directory", "bf16", ""}).ok());
   EXPECT_TRUE(CheckExportFormat({"gguf", "", "q8_0"}).ok());
-  EXPECT_THAT(CheckExportFormat({"zip", "", ""}).message(), HasSubstr("directory, merged, adapter, gguf"));
+  EXPECT_THAT(CheckExportFormat({"zip", "", ""}).message(),
+              HasSubstr("directory, merged, adapter, gguf"));
   EXPECT_THAT(CheckExportFormat({"gguf", "bf16", ""}).message(), HasSubstr("--type"));
   EXPECT_THAT(CheckExportFormat({"directory", "", "f16"}).message(), HasSubstr("--dtype"));
   EXPECT_THAT(CheckExportFormat({"directory", "fp8", ""}).message(), HasSubstr("fp32, bf16 or"));
