@@ -10,6 +10,7 @@
 #include "model/families/open_model.h"
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/server/run_origin.h"
 #include "storage/models/float_bytes.h"
 #include "storage/models/model_export.h"
 #include "storage/models/model_tensors.h"
@@ -69,6 +70,17 @@ class ScratchFolder {
   }
   const std::string path_;
 };
+
+// The model's folder or a file in it; what the run's own folder keeps of it, where it is gone.
+std::string HereOrKept(const std::string& path, const RunConfig& config) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path;
+  const Result<RunOrigin> origin = ReadOrigin(config.directory);
+  if (!origin.ok()) return path;
+  const std::string name = std::filesystem::path(path).filename().string();
+  const std::string kept = origin->model_folder + "/" + name;
+  return std::filesystem::is_regular_file(kept, error) ? kept : origin->model_folder;
+}
 
 // Trained tensors of the whole model; `files` keeps what they show.
 Result<storage::TensorMap> TrainedTensors(const model::ModelSpec& spec,
@@ -166,8 +178,10 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
   const model::ModelSpec& spec = artefacts.model;
   model::ExportSource source;
   source.spec = spec;
-  source.folder = artefacts.model_folder;
-  source.files = artefacts.tokenizer_files;
+  source.folder = HereOrKept(artefacts.model_folder, config);
+  for (const std::string& file : artefacts.tokenizer_files) {
+    source.files.push_back(HereOrKept(file, config));
+  }
   source.model_card = request.model_card;
   std::vector<std::string> part_files;
   for (const std::string& part : spec.PartNames()) {

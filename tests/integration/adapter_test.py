@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -120,6 +121,32 @@ class AdapterTest(harness.SwarmTest):
             losses, status = train(self.folder / f"method{number}", replica=method, **same)
             self.assertEqual(status["consistency"]["weightMismatches"], 0, method)
             self.assertLess(abs(losses[-1] / exact[-1] - 1), most, f"{method}: {losses} {exact}")
+
+    def test_a_peer_dies_and_the_model_goes_away(self):
+        """The peer comes back with its base; exports take what the run keeps of the model."""
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        data = self.chats(model, "the WHO")
+        out = self.folder / "out"
+        with Swarm(self.folder / "swarm", model=model, data=data, steps=40, rows=4,
+                   checkpoint_every=10, base={"base": "int8"}, optimizer={"learning_rate": 2e-2},
+                   adapter={"kind": "lora", "rank": 4, "dropout": 0.1}) as swarm:
+            swarm.start()
+            swarm.wait_step(15)
+            swarm.peers["p1"].signal(signal.SIGKILL)
+            swarm.peers["p1"].wait(10)
+            swarm.start_peer("p1")
+            losses = swarm.wait_finished(120)["losses"]
+            self.assertLess(losses[-1], losses[0])
+            swarm.export(out / "adapter", "adapter")
+            model.rename(self.folder / "gone")
+            done = run("shoal", "swarm", "export", "--dir", swarm.run_folder, "--as", "merged",
+                       "--out", out / "merged")
+            self.assertIn("as the run keeps it, in int8", done.stdout)
+            swarm.stop()
+        judged = [run_json("shoal", "eval", "--data", data, "--json", "--model", *where)["meanLoss"]
+                  for where in ((self.folder / "gone", "--adapter", out / "adapter"),
+                                (out / "merged",))]
+        self.assertAlmostEqual(judged[0], judged[1], delta=0.02 * judged[0])
 
     def test_what_does_not_fit_is_refused(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)

@@ -300,6 +300,14 @@ TEST_F(ServerTest, CommandsAndExport) {
   ASSERT_TRUE(Command("export", {{"path", file}, {"as", "gguf"}, {"type", "q8_0"}}).ok());
   EXPECT_TRUE(fs::exists(file + "/model.gguf"));
   EXPECT_TRUE(fs::exists(file + "/Modelfile"));
+  // What the run keeps of the model stands in for a folder that went away meanwhile.
+  fs::rename(config_.model, config_.model + ".gone");
+  for (const std::string kind : {"directory", "gguf"}) {
+    const auto kept = Command("export", {{"path", folder_ + "/kept." + kind}, {"as", kind}});
+    EXPECT_TRUE(kept.ok()) << kept.status().ToString();
+  }
+  fs::rename(config_.model + ".gone", config_.model);
+  EXPECT_TRUE(fs::exists(folder_ + "/kept.directory/tokenizer.json"));
   const std::string none = folder_ + "/none";
   EXPECT_THAT(Command("export", {{"path", none}, {"as", "zip"}}).status().message(),
               HasSubstr("directory, merged, adapter, gguf"));
