@@ -13,6 +13,7 @@
 #include "dataset/prepared_data.h"
 #include "model/families/adapter_config.h"
 #include "model/families/family.h"
+#include "model/families/trained_part.h"
 #include "model/stage_model.h"
 #include "model/synthetic_stage.h"
 #include "replica/methods/replica_method.h"
@@ -22,7 +23,6 @@ namespace {
 
 constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kOptimizerSuffix = ".optimizer";
-constexpr std::string_view kBaseSuffix = ".base";  // what adapters leave as it is
 constexpr const char* kDataName = "data";
 // What is not measured by then is far away, or the line is full.
 constexpr Duration kRoundTripsWait = std::chrono::seconds(3);
@@ -127,8 +127,9 @@ void StageHost::OnFetched(Status status) {
           } else if (EndsWith(ref.name, kOptimizerSuffix)) {
             const std::string part = ref.name.substr(0, ref.name.size() - kOptimizerSuffix.size());
             loaded->optimizer_files[part] = path;
-          } else if (EndsWith(ref.name, kBaseSuffix)) {
-            const std::string part = ref.name.substr(0, ref.name.size() - kBaseSuffix.size());
+          } else if (EndsWith(ref.name, model::kBaseSuffix)) {
+            const std::string part =
+                ref.name.substr(0, ref.name.size() - model::kBaseSuffix.size());
             loaded->base_files[part] = path;
           } else {
             loaded->weight_files[ref.name] = path;

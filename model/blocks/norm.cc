@@ -38,14 +38,14 @@ at::Tensor Norm::BackwardInput(const at::Tensor& gradient, Kept* kept) const {
   if (kind_ == NormKind::kLayerNorm) {
     auto [dx, dweight, dbias] = at::native_layer_norm_backward(
         dy, kept->input, {size_}, kept->mean, kept->reciprocal_deviation, weight_.value,
-        bias_.value, {true, true, bias_.value.defined()});
+        bias_.value, {true, weight_.trained(), bias_.trained()});
     kept->weight_gradient = dweight;
     kept->bias_gradient = dbias;
     kept->DropForwardOnly();
     return dx;
   }
   const at::Tensor normed = kept->input.mul(kept->reciprocal_deviation);
-  kept->weight_gradient = dy.mul(normed).reshape({-1, size_}).sum(0);
+  if (weight_.trained()) kept->weight_gradient = dy.mul(normed).reshape({-1, size_}).sum(0);
   const at::Tensor dnormed = dy.mul(Factor());
   const at::Tensor along = dnormed.mul(normed).mean(-1, true);
   const at::Tensor dx = dnormed.sub_(normed.mul(along)).mul_(kept->reciprocal_deviation);

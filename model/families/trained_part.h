@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -12,6 +13,9 @@
 #include "storage/models/model_directory.h"
 
 namespace shoal::model {
+
+// Behind a part's name: its tensors that training leaves as they are, as an artefact of a run.
+inline constexpr std::string_view kBaseSuffix = ".base";
 
 struct TrainedPart {
   storage::TensorMap tensors;             // views of the given tensors, and of `drawn`

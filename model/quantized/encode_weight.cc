@@ -8,11 +8,11 @@
 #include <span>
 #include <utility>
 
-#include "model/quantized/float_values.h"
 #include "model/quantized/int8.h"
 #include "model/quantized/nf4.h"
 #include "model/quantized/nf4_state.h"
 #include "storage/files/foreign_text.h"
+#include "storage/models/float_bytes.h"
 #include "storage/models/safetensors_header.h"
 
 namespace shoal::model {
@@ -35,7 +35,8 @@ Status ForEachPiece(const std::string& name, const TensorView& weight, std::size
   std::vector<float> values(std::min(piece, count));
   for (std::size_t first = 0; first < count; first += piece) {
     const auto own = std::span(values).first(std::min(piece, count - first));
-    ReadFloats(weight.data, weight.dtype, first, own);
+    const std::size_t width = storage::DTypeBytes(weight.dtype);
+    storage::ReadFloats(weight.dtype, weight.data.subspan(first * width, own.size() * width), own);
     const auto beyond =
         std::ranges::find_if(own, [most](float value) { return !(std::fabs(value) <= most); });
     if (beyond != own.end()) {
@@ -59,10 +60,12 @@ void CopyInto(const T& values, std::vector<std::byte>* bytes) {
 Status EncodeFloats(const std::string& name, const TensorView& weight, EncodedTensor* out) {
   const DType dtype = out->stored.dtype;
   const float most = dtype == DType::kF16 ? kHalfMax : kWeightMax;
-  return ForEachPiece(name, weight, kPieceValues, most,
-                      [&](std::size_t first, std::span<const float> values) {
-                        WriteFloats(values, dtype, first, out->bytes);
-                      });
+  return ForEachPiece(
+      name, weight, kPieceValues, most, [&](std::size_t first, std::span<const float> values) {
+        const std::size_t width = storage::DTypeBytes(dtype);
+        (void)storage::WriteFloats(
+            dtype, values, std::span(out->bytes).subspan(first * width, values.size() * width));
+      });
 }
 
 Status EncodeInt8(const std::string& name, const TensorView& weight,
@@ -104,8 +107,8 @@ Status EncodeNf4(const std::string& name, const TensorView& weight,
 Result<std::vector<EncodedTensor>> EncodeWeight(const std::string& name, const TensorView& weight,
                                                 WeightFormat format) {
   std::uint64_t bytes = 0;
-  if (!HoldsFloats(weight.dtype) || !storage::TensorBytes(weight.dtype, weight.shape, &bytes) ||
-      bytes != weight.data.size()) {
+  if (!storage::IsFloat(weight.dtype) ||
+      !storage::TensorBytes(weight.dtype, weight.shape, &bytes) || bytes != weight.data.size()) {
     return InvalidArgument("tensor " + Quoted(name) + " is no tensor of F32, F16 or BF16 values");
   }
   SHOAL_ASSIGN_OR_RETURN(std::vector<StoredTensor> stored,

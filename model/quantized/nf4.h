@@ -18,6 +18,8 @@
 
 namespace shoal::model {
 
+// Largest absolute value of a weight or scale: what is decoded from it is finite, too.
+inline constexpr float kWeightMax = 0x1p120F;
 inline constexpr std::size_t kNf4Block = 64;           // values of an absmax
 inline constexpr std::size_t kNf4NestedBlock = 256;    // absmaxes of a nested absmax
 inline constexpr std::array<float, 16> kNf4Values = {  // value of each code, of an absmax of 1

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/nesting.h"
-#include "model/quantized/float_values.h"
 #include "model/quantized/nf4.h"
 #include "storage/files/foreign_text.h"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/quantized/float_values.h"
 #include "model/quantized/nf4_state.h"
 #include "storage/files/foreign_text.h"
+#include "storage/models/float_bytes.h"
 #include "storage/models/safetensors_header.h"
 
 namespace shoal::model {
@@ -46,13 +46,20 @@ Result<TensorView> Take(const TensorMap& tensors, const StoredTensor& wanted) {
   return view;
 }
 
+// Values from `first` on.
+void ReadPart(std::span<const std::byte> bytes, DType dtype, std::size_t first,
+              std::span<float> values) {
+  const std::size_t width = storage::DTypeBytes(dtype);
+  storage::ReadFloats(dtype, bytes.subspan(first * width, values.size() * width), values);
+}
+
 // Scales must be numbers from 0 to kWeightMax, other numbers at least -kWeightMax.
 Status CheckNumbers(const TensorView& view, const std::string& name, float least) {
   std::array<float, 256> values;
   const std::size_t count = view.data.size() / sizeof(float);
   for (std::size_t first = 0; first < count; first += values.size()) {
     const auto own = std::span(values).first(std::min(values.size(), count - first));
-    ReadFloats(view.data, DType::kF32, first, own);
+    ReadPart(view.data, DType::kF32, first, own);
     for (const float value : own) {
       if (value >= least && value <= kWeightMax) continue;
       return InvalidArgument("tensor " + Quoted(name) + " holds " + std::to_string(value) +
@@ -151,9 +158,9 @@ Result<WeightFormat> FormatOf(const TensorView& view, const std::string& name) {
 
 void StoredWeight::Decode(std::size_t first, std::span<float> out) const {
   switch (format) {
-    case WeightFormat::kFp32: return ReadFloats(floats, DType::kF32, first, out);
-    case WeightFormat::kBf16: return ReadFloats(floats, DType::kBF16, first, out);
-    case WeightFormat::kFp16: return ReadFloats(floats, DType::kF16, first, out);
+    case WeightFormat::kFp32: return ReadPart(floats, DType::kF32, first, out);
+    case WeightFormat::kBf16: return ReadPart(floats, DType::kBF16, first, out);
+    case WeightFormat::kFp16: return ReadPart(floats, DType::kF16, first, out);
     case WeightFormat::kInt8: return DecodeInt8(int8, first, out);
     case WeightFormat::kNf4: return DecodeNf4(nf4, first, out);
   }

@@ -5,15 +5,10 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "proto/control.pb.h"
 
 namespace shoal::scheduler {
-
-// Behind a part's name: what a run with adapters leaves as it is. Peers know it, too
-// (daemon/stage_host.cc).
-inline constexpr std::string_view kBaseSuffix = ".base";
 
 using ArtefactMap = std::map<std::string, control::v1::ArtefactRef>;  // by name, or by hash
 

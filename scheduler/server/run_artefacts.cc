@@ -173,7 +173,7 @@ Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, 
   if (config->without_weights) return Status::Ok();
   std::vector<std::uint64_t> base;
   for (const std::string& part : model.PartNames()) {
-    const auto found = initial.find(part + std::string(kBaseSuffix));
+    const auto found = initial.find(part + std::string(model::kBaseSuffix));
     if (model.adapted) base.push_back(found != initial.end() ? found->second.size() : 0);
   }
   SHOAL_ASSIGN_OR_RETURN(const StageMemory memory, StageMemory::Make(*config, model, base));
@@ -195,12 +195,12 @@ Result<control::v1::ArtefactRef> KeepTensors(const storage::TensorMap& tensors,
   return kept;
 }
 
-// `name`: of a part's trained tensors, or with kBaseSuffix of the others.
+// `name`: of a part's trained tensors, or with model::kBaseSuffix of the others.
 Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directory,
                                           const model::ModelSpec& model, const RunConfig& config,
                                           const std::string& name, storage::ContentStore* content) {
-  const bool base = name.ends_with(kBaseSuffix);
-  const std::string part = base ? name.substr(0, name.size() - kBaseSuffix.size()) : name;
+  const bool base = name.ends_with(model::kBaseSuffix);
+  const std::string part = base ? name.substr(0, name.size() - model::kBaseSuffix.size()) : name;
   SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part));
   const std::string scratch = config.directory + "/tmp";
   if (base) {
@@ -216,7 +216,7 @@ Status KeepParts(const storage::ModelDirectory& directory, const RunConfig& conf
                  storage::ContentStore* content, RunArtefacts* artefacts) {
   for (const std::string& part : artefacts->model.PartNames()) {
     std::vector<std::string> names = {part};
-    if (artefacts->model.adapted) names.push_back(part + std::string(kBaseSuffix));
+    if (artefacts->model.adapted) names.push_back(part + std::string(model::kBaseSuffix));
     for (const std::string& name : names) {
       SHOAL_ASSIGN_OR_RETURN(artefacts->initial[name],
                              KeepPart(directory, artefacts->model, config, name, content));

@@ -8,7 +8,7 @@
 #include "model/exports/base_part.h"
 #include "model/families/merge_adapter.h"
 #include "model/families/open_model.h"
-#include "scheduler/history/artefact_map.h"
+#include "model/families/trained_part.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/run_origin.h"
 #include "storage/models/float_bytes.h"
@@ -40,7 +40,7 @@ std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefact
       for (const auto& [name, tensor] : artefacts.model.PartTensors(part)) formats[name] = *said;
     }
     std::vector<std::string> names = {part};
-    if (with_base) names.push_back(part + std::string(kBaseSuffix));
+    if (with_base) names.push_back(part + std::string(model::kBaseSuffix));
     for (const std::string& name : names) {
       const auto path = PathOf(artefacts.initial, name, content);
       if (!path.ok()) continue;
@@ -135,8 +135,9 @@ class BaseModel {
       SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap tensors, directory_->Part(part));
       return take(tensors);
     }
-    SHOAL_ASSIGN_OR_RETURN(const std::string path,
-                           PathOf(artefacts_.initial, part + std::string(kBaseSuffix), content_));
+    SHOAL_ASSIGN_OR_RETURN(
+        const std::string path,
+        PathOf(artefacts_.initial, part + std::string(model::kBaseSuffix), content_));
     SHOAL_ASSIGN_OR_RETURN(const File file, storage::OpenSafetensors(path));
     SHOAL_ASSIGN_OR_RETURN(const model::DecodedPart decoded,
                            model::DecodeBase(artefacts_.model, part, file->tensors()));

@@ -9,9 +9,9 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "model/families/trained_part.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
-#include "scheduler/history/artefact_map.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/invite_addresses.h"
 #include "scheduler/server/run_status.h"
@@ -114,7 +114,7 @@ Status SchedulerServer::Prepare(History history) {
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
   std::uint64_t largest = 0;
   for (const auto& [name, artefact] : artefacts_.initial) {
-    if (name != "data" && !name.ends_with(kBaseSuffix))
+    if (name != "data" && !name.ends_with(model::kBaseSuffix))
       largest = std::max(largest, artefact.size());
   }
   // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
@@ -192,7 +192,7 @@ void SchedulerServer::FindLost() {
                     }});
   std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
   for (const auto& [name, artefact] : artefacts_.initial) {
-    if (name.ends_with(kBaseSuffix)) current.push_back(artefact);
+    if (name.ends_with(model::kBaseSuffix)) current.push_back(artefact);
   }
   for (const auto& [name, artefact] : state_->CurrentWeights()) current.push_back(artefact);
   const std::vector<std::string> lost = disk_->FindLost(current);

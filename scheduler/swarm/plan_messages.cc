@@ -4,6 +4,7 @@
 #include <span>
 
 #include "common/checksum.h"
+#include "model/families/trained_part.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/steps/evaluation_rows.h"
@@ -113,7 +114,7 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
   for (const std::string& part : StageParts(config, stage)) {
     add(weights, part);
     add(weights, part + ".optimizer");
-    add(initial, part + std::string(kBaseSuffix));
+    add(initial, part + std::string(model::kBaseSuffix));
   }
   if (stage == 0 || stage + 1 == config.stages || config.segmented_rows) add(initial, "data");
   return artefacts;

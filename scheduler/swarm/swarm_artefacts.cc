@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "model/families/trained_part.h"
 
 namespace shoal::scheduler {
 
@@ -21,7 +22,7 @@ ArtefactMap SwarmArtefacts::Weights() const {
   if (history_.checkpoint().step > 0) return history_.checkpoint().files;
   ArtefactMap weights = initial_;
   std::erase_if(weights, [](const auto& entry) {
-    return entry.first == "data" || entry.first.ends_with(kBaseSuffix);
+    return entry.first == "data" || entry.first.ends_with(model::kBaseSuffix);
   });
   return weights;
 }

@@ -80,8 +80,8 @@ class AdapterTest(harness.SwarmTest):
         logits = self.folder / "logits.json"
         logits.write_text(run("shoal-run", "logits", "--model", model, "--adapter", adapter,
                               "--text", "the king who", "--json").stdout)
-        script = Path(__file__).with_name("peft_logits.py")
-        done = subprocess.run([sys.executable, script, model, adapter, logits],
+        script = Path(__file__).with_name("hf_logits.py")
+        done = subprocess.run([sys.executable, script, model, logits, "--adapter", adapter],
                               capture_output=True, text=True, timeout=120, check=False)
         print(done.stdout.strip())
         self.assertIn(done.returncode, (0, 77), done.stdout + done.stderr)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the logits of `shoal-run logits --json` with those of Hugging Face transformers.
 
-usage: hf_logits.py MODEL_DIRECTORY LOGITS_JSON [--text TEXT]
-Ends with 0 when all are equal to 1e-4, 1 when not, 77 where transformers is not installed.
-With --text the ids are compared, too.
+usage: hf_logits.py MODEL_DIRECTORY LOGITS_JSON [--text TEXT] [--adapter FOLDER]
+Ends with 0 when all are equal to 1e-4, 1 when not, 77 where transformers, or for an adapter peft,
+is not installed. With --text the ids are compared, too.
 """
 
 import argparse
@@ -18,12 +18,15 @@ def main():
     arguments.add_argument("model")
     arguments.add_argument("logits")
     arguments.add_argument("--text")
+    arguments.add_argument("--adapter")
     given = arguments.parse_args()
     try:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
+        if given.adapter:
+            from peft import PeftModel
     except ImportError as error:
-        print(f"transformers is not here ({error}): nothing was compared")
+        print(f"a library is not here ({error}): nothing was compared")
         return 77
     with open(given.logits, encoding="utf-8") as file:
         ours = json.load(file)
@@ -32,7 +35,10 @@ def main():
         if ids != ours["ids"]:
             print(f"ids differ: {ids} and {ours['ids']}")
             return 1
-    model = AutoModelForCausalLM.from_pretrained(given.model).float().eval()
+    model = AutoModelForCausalLM.from_pretrained(given.model).float()
+    if given.adapter:
+        model = PeftModel.from_pretrained(model, given.adapter)
+    model.eval()
     with torch.no_grad():
         theirs = model(torch.tensor([ours["ids"]])).logits[0]
     mine = torch.tensor(ours["logits"], dtype=torch.float32)

@@ -11,6 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import adamw_golden
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.utils import get_peft_model_state_dict
@@ -18,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-STEPS, RATE, EPSILON = 3, 1e-2, 1e-4
 # A case's seed is its place: new ones go to the end.
 CASES = {
     "gpt2": ("gpt2", dict(r=3, lora_alpha=5, target_modules="all-linear", fan_in_fan_out=True)),
@@ -38,12 +38,6 @@ def logits_of(model, golden):
         return model(input_ids=golden["input_ids"], use_cache=False).logits
     return model(input_ids=golden["input_ids"],
                  attention_mask=(golden["segments"] >= 0).long()).logits
-
-
-def loss_of(logits, labels):
-    chosen = labels.flatten() if logits.dim() == 3 else labels[:, 0]
-    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), chosen, ignore_index=-100,
-                                             reduction="sum")
 
 
 def names_of(model):
@@ -76,29 +70,7 @@ def make(name):
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
     given = load_file(DATA / "families" / base / "golden.safetensors")
     golden = {key: given[key] for key in ("input_ids", "labels", "segments") if key in given}
-    labels = golden["labels"]
-    decay = [p for p in trained.values() if p.dim() >= 2]
-    others = [p for p in trained.values() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}],
-                                  lr=RATE, betas=(0.9, 0.999), eps=EPSILON)
-    for step in range(STEPS):
-        logits = logits_of(model, golden)
-        loss = loss_of(logits, labels)
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            golden["logits"] = logits.detach().clone()
-            golden["loss"] = loss.detach().double().reshape(1)
-            for key, parameter in trained.items():
-                golden["gradient." + key] = parameter.grad.clone()
-        count = (labels != -100).sum()
-        for parameter in trained.values():
-            parameter.grad /= count
-        torch.nn.utils.clip_grad_norm_(list(trained.values()), 1.0)
-        optimizer.step()
-    for key, parameter in trained.items():
-        golden["after." + key] = parameter.detach().clone()
+    adamw_golden.train(trained, lambda: logits_of(model, golden), golden)
     save_file({key: value.contiguous() for key, value in golden.items()},
               folder / "golden.safetensors")
     print(f"{name}: loss {golden['loss'].item():.4f}, {len(trained)} trained tensors")

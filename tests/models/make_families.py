@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+import adamw_golden
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig,
@@ -17,8 +18,7 @@ from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassificati
                           Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
 
 DATA = Path(__file__).resolve().parents[1] / "data/families"
-# A key bias has no gradient but noise, which a small epsilon would make steps of.
-ROWS, TOKENS, STEPS, RATE, EPSILON = 2, 21, 3, 1e-2, 1e-4
+ROWS, TOKENS = 2, 21
 # Tokens of a classifier's rows, and their classes; behind them is padding.
 LENGTHS, CLASSES = [21, 13, 1, 8], [2, 0, -100, 1]
 COMMON = {"vocab_size": 53, "hidden_size": 20, "intermediate_size": 28}
@@ -118,12 +118,6 @@ def logits_of(model, golden):
     return model(golden["input_ids"], attention_mask=(golden["segments"] >= 0).long()).logits
 
 
-def loss_of(logits, labels):
-    chosen = labels.flatten() if logits.dim() == 3 else labels[:, 0]
-    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), chosen, ignore_index=-100,
-                                             reduction="sum")
-
-
 def make(name, config):
     torch.manual_seed(list(CASES).index(name))
     model = new_model(name, config)
@@ -131,32 +125,10 @@ def make(name, config):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     prefix = model.base_model_prefix + "."
-    canonical = {parameter: full.removeprefix(prefix)
+    canonical = {full.removeprefix(prefix): parameter
                  for full, parameter in model.named_parameters()}
     golden = classes() if name in ("bert", "roberta") else next_tokens(config)
-    labels = golden["labels"]
-    decay = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}],
-                                  lr=RATE, betas=(0.9, 0.999), eps=EPSILON)
-    for step in range(STEPS):
-        logits = logits_of(model, golden)
-        loss = loss_of(logits, labels)
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            golden["logits"] = logits.detach().clone()
-            golden["loss"] = loss.detach().double().reshape(1)
-            for parameter, short in canonical.items():
-                golden["gradient." + short] = parameter.grad.clone()
-        count = (labels != -100).sum()
-        for parameter in model.parameters():
-            parameter.grad /= count
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    for parameter, short in canonical.items():
-        golden["after." + short] = parameter.detach().clone()
+    adamw_golden.train(canonical, lambda: logits_of(model, golden), golden)
     save_file({key: value.contiguous() for key, value in golden.items()},
               folder / "golden.safetensors")
     print(f"{name}: loss {golden['loss'].item():.4f}, "

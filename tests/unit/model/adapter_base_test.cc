@@ -63,14 +63,6 @@ struct Model {
   storage::TensorMap tensors;  // of the adapter
 };
 
-std::vector<float> LogitsOf(StageModel* stage, const TestBatch& batch, std::size_t size) {
-  std::vector<float> logits(size);
-  MicroBatch asked = AsMicroBatch({}, batch);
-  asked.labels = {};
-  EXPECT_TRUE(stage->Logits(asked, false, logits).ok());
-  return logits;
-}
-
 class AdapterBase : public testing::TestWithParam<Case> {};
 
 TEST_P(AdapterBase, MergedItComputesWhatPeftDoes) {

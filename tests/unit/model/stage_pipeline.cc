@@ -57,6 +57,14 @@ std::string SharedModel(const std::string& name) {
   return std::string(std::getenv("SHOAL_SHARED_DATA")) + "/hf-tiny/" + name;
 }
 
+std::vector<float> LogitsOf(StageModel* stage, const TestBatch& batch, std::size_t size) {
+  std::vector<float> logits(size);
+  MicroBatch asked = AsMicroBatch({}, batch);
+  asked.labels = {};
+  EXPECT_TRUE(stage->Logits(asked, false, logits).ok());
+  return logits;
+}
+
 StagePipeline::StagePipeline(const std::string& directory, std::uint32_t stages,
                              StageOptions options, const std::string& adapter) {
   auto opened = OpenModel(directory);

@@ -39,6 +39,9 @@ inline std::string Scratch(const std::string& name) {
   return ::testing::TempDir() + "/stage_test." + std::to_string(getpid()) + "." + name;
 }
 
+// Logits of all positions, or of rows for a classifier: `size` values.
+std::vector<float> LogitsOf(StageModel* stage, const TestBatch& batch, std::size_t size);
+
 class StagePipeline {
  public:
   // Loads `directory`, cut evenly, with the adapter of another one if it is given; the check of

@@ -73,31 +73,44 @@ std::vector<std::pair<std::string, std::string>> Turns(const RawSample& sample) 
   return turns;
 }
 
+// The same conversation as messages, and in the three ways in which ShareGPT's files have it.
+constexpr const char* kMessages = R"json({"messages": [
+    {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9"},
+    {"role": "assistant", "content": ""}, {"role": "tool", "content": "{}"},
+    {"role": "assistant", "content": "Ho"}], "tools": [{"name": "f"}]})json";
+constexpr const char* kSystemAmongTurns = R"json({"conversations": [
+    {"from": "system", "value": "Be brief."},
+    {"from": "human", "value": "Hi \u00e9", "weight": null}, {"from": "gpt", "value": ""},
+    {"from": "tool", "value": "{}"}, {"from": "gpt", "value": "Ho"}],
+    "tools": [{"name": "f"}]})json";
+constexpr const char* kSystemBeside = R"json({"system": "Be brief.", "conversations": [
+    {"from": "human", "value": "Hi \u00e9", "weight": null}, {"from": "gpt", "value": ""},
+    {"from": "tool", "value": "{}"}, {"from": "gpt", "value": "Ho"}],
+    "tools": [{"name": "f"}]})json";
+constexpr const char* kToolsAsText = R"json({"conversations": [
+    {"from": "system", "value": "Be brief."},
+    {"from": "human", "value": "Hi \u00e9", "weight": null}, {"from": "gpt", "value": ""},
+    {"from": "tool", "value": "{}"}, {"from": "gpt", "value": "Ho"}],
+    "tools": "[{\"name\": \"f\"}]"})json";
+
 TEST(ParseSample, ShareGptIsTheSameTurnsAsMessages) {
-  const RawSample messages = Parsed(R"({"messages": [
-      {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9"},
-      {"role": "assistant", "content": ""}, {"role": "tool", "content": "{}"},
-      {"role": "assistant", "content": "Ho"}], "tools": [{"name": "f"}]})",
-                                    SampleForm::kConversation);
-  const std::string turns = R"({"from": "human", "value": "Hi \u00e9", "weight": null},
-      {"from": "gpt", "value": ""}, {"from": "tool", "value": "{}"},
-      {"from": "gpt", "value": "Ho"}])";
-  const std::string system = R"({"from": "system", "value": "Be brief."},)";
-  const std::string tools = R"(, "tools": [{"name": "f"}]})";
-  for (const std::string& json :
-       {"{\"conversations\": [" + system + turns + tools,
-        "{\"system\": \"Be brief.\", \"conversations\": [" + turns + tools,
-        "{\"conversations\": [" + system + turns + R"(, "tools": "[{\"name\": \"f\"}]"})"}) {
-    const RawSample sample = Parsed(json.c_str(), SampleForm::kConversation);
-    EXPECT_EQ(Turns(sample), Turns(messages)) << json;
+  const auto wanted = Turns(Parsed(kMessages, SampleForm::kConversation));
+  ASSERT_EQ(wanted.size(), 5U);
+  EXPECT_EQ(wanted[1], std::pair(std::string("user"), std::string("Hi \u00e9")));
+  for (const char* json : {kSystemAmongTurns, kSystemBeside, kToolsAsText}) {
+    const RawSample sample = Parsed(json, SampleForm::kConversation);
+    EXPECT_EQ(Turns(sample), wanted) << json;
     ASSERT_EQ(sample.variables.count("tools"), 1U) << json;
     ASSERT_NE(sample.variables.at("tools").sequence(), nullptr) << json;
     EXPECT_EQ(sample.variables.at("tools").sequence()->items.size(), 1U) << json;
-    EXPECT_EQ(sample.prompt_answers, 0U);
+    EXPECT_EQ(sample.prompt_answers, 0U) << json;
   }
-  const RawSample roles =
-      Parsed(R"({"system": "", "tools": "", "conversations": [{"role": "user", "content": "a"}]})",
-             SampleForm::kConversation);
+}
+
+TEST(ParseSample, ShareGptTakesRolesAndEmptyFields) {
+  const RawSample roles = Parsed(
+      R"json({"system": "", "tools": "", "conversations": [{"role": "user", "content": "a"}]})json",
+      SampleForm::kConversation);
   EXPECT_THAT(Turns(roles), testing::ElementsAre(testing::Pair("user", "a")));
   EXPECT_TRUE(roles.variables.empty());
 }

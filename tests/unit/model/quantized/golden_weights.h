@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "model/quantized/float_values.h"
+#include "storage/models/float_bytes.h"
 #include "storage/models/model_directory.h"
 #include "storage/models/safetensors.h"
 
@@ -30,7 +30,7 @@ inline std::shared_ptr<const storage::SafetensorsFile> Golden(const std::string&
 
 inline std::vector<float> Floats(const storage::TensorView& view) {
   std::vector<float> values(view.data.size() / storage::DTypeBytes(view.dtype));
-  ReadFloats(view.data, view.dtype, 0, values);
+  storage::ReadFloats(view.dtype, view.data, values);
   return values;
 }
 

@@ -53,7 +53,7 @@ struct File {
 
   EncodedTensor& operator[](const std::string& name) { return tensors.at(name); }
   void SetFloat(const std::string& name, std::size_t index, float value) {
-    WriteFloats({&value, 1}, DType::kF32, index, tensors.at(name).bytes);
+    std::memcpy(tensors.at(name).bytes.data() + index * sizeof(value), &value, sizeof(value));
   }
   void SetState(const std::string& text) {
     EncodedTensor& state = tensors.at("h.0.weight.quant_state.bitsandbytes__nf4");

@@ -216,6 +216,9 @@ class ServerTest : public ::testing::Test {
     config_.status_listen = "127.0.0.1:0";
   }
 
+  // Of a run that trains adapters, or the whole model.
+  void PeerFetchesItsStage(bool adapted);
+
   static std::string Text() {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "The fish number " + std::to_string(i) + " swims.\n";
@@ -339,7 +342,15 @@ TEST_F(ServerTest, RunAndInviteSurviveARestart) {
   EXPECT_THAT(OpenError(), HasSubstr("seed"));
 }
 
-TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
+TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) { PeerFetchesItsStage(false); }
+
+TEST_F(ServerTest, APeerFetchesWhatAdaptersLeaveAsItIs) {
+  config_.adapter_kind = "lora";
+  config_.base = "nf4";
+  PeerFetchesItsStage(true);
+}
+
+void ServerTest::PeerFetchesItsStage(bool adapted) {
   const auto server = Open();
   ASSERT_NE(server, nullptr);
   TestPeer anna(*server, folder_ + "/peer", "anna");
@@ -347,6 +358,10 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   ASSERT_EQ(got.positions_size(), 1);
   EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
   ASSERT_GT(got.artefacts_size(), 2);
+  const auto bases = std::ranges::count_if(
+      got.artefacts(), [](const auto& artefact) { return artefact.name().ends_with(".base"); });
+  // Of each part one, and then there is the data.
+  EXPECT_EQ(bases, adapted ? (got.artefacts_size() - 1) / 2 : 0);
 
   // The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
   for (int harm = 0; harm < 4; ++harm) {

@@ -1,6 +1,6 @@
 // fp16 and bf16 as fp32 and back, every value of them.
 
-#include "model/quantized/float_values.h"
+#include "storage/models/float_bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::model {
+namespace shoal::storage {
 namespace {
-
-using storage::DType;
 
 // By the definition: sign, exponent, fraction.
 double Reference(std::uint16_t bits, int exponent_bits) {
@@ -38,7 +36,7 @@ std::vector<std::uint16_t> AllHalves() {
 
 std::uint16_t Rounded(float value, DType dtype) {
   std::byte bytes[2];
-  WriteFloats({&value, 1}, dtype, 0, bytes);
+  (void)WriteFloats(dtype, {&value, 1}, bytes);
   return static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[0]) |
                                     std::to_integer<unsigned>(bytes[1]) << 8);
 }
@@ -49,7 +47,7 @@ TEST_P(Halves, ReadExactly) {
   const auto [dtype, exponent_bits] = GetParam();
   const auto halves = AllHalves();
   std::vector<float> values(halves.size());
-  ReadFloats(std::as_bytes(std::span(halves)), dtype, 0, values);
+  ReadFloats(dtype, std::as_bytes(std::span(halves)), values);
   for (std::size_t i = 0; i < halves.size(); ++i) {
     const double exact = Reference(halves[i], exponent_bits);
     if (std::isnan(exact)) {
@@ -82,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Halves,
                          testing::Values(std::pair(DType::kF16, 5), std::pair(DType::kBF16, 8)),
                          [](const auto& one) { return one.index == 0 ? "fp16" : "bf16"; });
 
-TEST(FloatValues, BeyondFp16BecomesInfinity) {
+TEST(FloatBytes, BeyondFp16BecomesInfinity) {
   EXPECT_EQ(Rounded(65519.996F, DType::kF16), 0x7bff);
   EXPECT_EQ(Rounded(65520.0F, DType::kF16), 0x7c00);
   EXPECT_EQ(Rounded(-1e38F, DType::kF16), 0xfc00);
@@ -91,17 +89,23 @@ TEST(FloatValues, BeyondFp16BecomesInfinity) {
   EXPECT_GT(Rounded(std::bit_cast<float>(0x7f800001U), DType::kBF16), 0x7f80);
 }
 
-TEST(FloatValues, APartIsReadAndWrittenInItsPlace) {
+TEST(FloatBytes, UnalignedBytesWillDo) {
   const std::vector<float> values = {1, 2, 3, 4};
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    std::vector<std::byte> bytes(4 * storage::DTypeBytes(dtype));
-    WriteFloats(values, dtype, 0, bytes);
-    WriteFloats(std::vector<float>{7, 8}, dtype, 1, bytes);
-    std::vector<float> read(3);
-    ReadFloats(bytes, dtype, 1, read);
-    EXPECT_EQ(read, (std::vector<float>{7, 8, 4}));
+    std::vector<std::byte> bytes(4 * DTypeBytes(dtype) + 1);
+    const auto odd = std::span(bytes).subspan(1);
+    EXPECT_EQ(WriteFloats(dtype, values, odd), std::nullopt);
+    std::vector<float> read(4);
+    ReadFloats(dtype, odd, read);
+    EXPECT_EQ(read, values);
   }
 }
 
+TEST(FloatBytes, ValuesThatBecomeInfinityAreTold) {
+  std::vector<std::byte> bytes(6);
+  EXPECT_EQ(WriteFloats(DType::kF16, std::vector<float>{1, 70000, 80000}, bytes), 70000.0F);
+  EXPECT_EQ(WriteFloats(DType::kBF16, std::vector<float>{1, 70000, 80000}, bytes), std::nullopt);
+}
+
 }  // namespace
-}  // namespace shoal::model
+}  // namespace shoal::storage
