@@ -15,6 +15,7 @@ Status WriteAdapter(const ExportedAdapter& adapter, const ModelSpec& spec,
   std::map<std::string, storage::TensorView> by_name;  // sorted, as PEFT writes them
   for (const auto& [name, view] : adapter.tensors) by_name[AdapterFileName(spec, name)] = view;
   std::vector<storage::TensorToWrite> tensors;
+  tensors.reserve(by_name.size());
   for (const auto& [name, view] : by_name) {
     tensors.push_back({name, view.dtype, view.shape, view.data});
   }
