@@ -6,18 +6,19 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "client/commands.h"
+#include "client/demo_report.h"
 #include "client/demo_swarm.h"
 #include "client/process.h"
 #include "client/programs.h"
+#include "client/status_text-inl.h"
 #include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
@@ -34,13 +35,17 @@ constexpr std::size_t kOutputBytesMax = 16 << 20;
 constexpr auto kInterrupted = static_cast<ExitCode>(130);
 
 // What the demo trains with, beside the user's options; chosen so that two cores learn something
-// visible in a few minutes.
+// visible in a minute or two.
 constexpr std::uint32_t kMicroBatches = 8;
 constexpr std::uint32_t kMicroBatchRows = 4;
 constexpr std::uint64_t kWarmupSteps = 20;
-constexpr double kLearningRate = 2e-3;
-constexpr double kFineTuneRate = 3e-4;
+constexpr double kFreshRate = 2e-3;
+constexpr double kFineTuneRate = 5e-4;
+constexpr double kAdapterRate = 3e-3;
 constexpr const char* kRowTokens = "128";
+// About a step's time on two cores without its exchange, for the suggested replica method.
+constexpr const char* kStepTime = "500ms";
+constexpr std::uint64_t kSmallFileBytesMax = 16 << 20;
 
 volatile sig_atomic_t g_interrupted = 0;
 
@@ -48,68 +53,125 @@ void OnInterrupt(int) { g_interrupted = 1; }
 
 Status Interrupted() { return Cancelled("interrupted"); }
 
-struct Report {
-  double held_out_before = 0, held_out_after = 0;
-  RunProgress progress;
-  SwarmTotals totals;
-  double training_s = 0;
-  double relative_delta = 0;  // the last one that was seen
-  std::string model_directory, sample, run_directory;
-};
+// Whether conversations can be written for the model: a file of its own or a key has a template.
+bool HasChatTemplate(const std::string& model) {
+  std::error_code error;
+  if (fs::exists(model + "/chat_template.jinja", error)) return true;
+  const Result<std::string> config = ReadFile(model + "/tokenizer_config.json", kSmallFileBytesMax);
+  if (!config.ok()) return false;
+  const OrderedJson json = ParseJson<OrderedJson>(*config);
+  return json.is_object() && json.contains("chat_template") && !json["chat_template"].is_null();
+}
 
-std::string Decimal(const char* format, double value) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
+// What a sample of a model that was trained on a plain text begins with: the text's first words.
+std::string FirstWords(const std::string& path) {
+  constexpr std::size_t kCharacters = 40;
+  constexpr const char* kOtherwise = "The";
+  if (!path.ends_with(".txt")) return kOtherwise;
+  std::ifstream text(path);
+  std::string line;
+  std::getline(text, line);
+  if (line.size() > kCharacters) {
+    const std::size_t space = line.rfind(' ', kCharacters);
+    line.resize(space == std::string::npos ? 0 : space);
+  }
+  return line.empty() ? kOtherwise : line;
 }
 
 class DemoRun {
  public:
   explicit DemoRun(const DemoOptions& options) : options_(options) {}
 
-  Result<Report> Run() {
+  Result<DemoReport> Run() {
     if (Status ready = Prepare(); !ready.ok()) {
       Clear();
       return ready;
     }
-    SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(model_));
+    const TrainedModel before{model_, ""};
+    SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(before));
+    SHOAL_RETURN_IF_ERROR(Ask(before, &report_.exact_before, &AskedQuestion::before));
     DemoSwarm swarm(directory_);
     SHOAL_RETURN_IF_ERROR(swarm.Start(MakeRunFile(), {}, MakeLaunches()));
     std::cerr << "live page: " << swarm.page_url() << "\n";
     SHOAL_RETURN_IF_ERROR(Watch(&swarm));
     SHOAL_ASSIGN_OR_RETURN(report_.totals, swarm.Totals());
-    report_.model_directory = directory_ + "/tuned";
-    SHOAL_RETURN_IF_ERROR(swarm.Export(report_.model_directory).WithContext("exporting the model"));
+    SHOAL_RETURN_IF_ERROR(Export(&swarm).WithContext("exporting the model"));
     swarm.Stop();
-    SHOAL_ASSIGN_OR_RETURN(report_.held_out_after, HeldOutLoss(report_.model_directory));
-    SHOAL_ASSIGN_OR_RETURN(report_.sample, Sample());
-    report_.run_directory = directory_;
+    const TrainedModel after = adapts() ? TrainedModel{model_, report_.adapter_directory}
+                                        : TrainedModel{report_.model_directory, ""};
+    SHOAL_ASSIGN_OR_RETURN(report_.held_out_after, HeldOutLoss(after));
+    SHOAL_RETURN_IF_ERROR(Ask(after, &report_.exact_after, &AskedQuestion::after));
+    if (!report_.chat) {
+      SHOAL_ASSIGN_OR_RETURN(report_.sample, Sample(after));
+    }
     return std::move(report_);
   }
 
  private:
+  // A model directory and, if there is one, an adapter of it.
+  struct TrainedModel {
+    std::string model, adapter;
+  };
+
+  bool adapts() const { return options_.adapter != "none"; }
+
   // Folder, model and data.
   Status Prepare() {
     SHOAL_ASSIGN_OR_RETURN(run_program_, FindProgram("shoal-run"));
     SHOAL_RETURN_IF_ERROR(MakeFolder());
     SHOAL_ASSIGN_OR_RETURN(const std::string examples, FindExamples());
-    model_ = options_.model;
-    fresh_ = model_.empty();
-    if (fresh_) {
+    SHOAL_RETURN_IF_ERROR(ChooseModel(examples));
+    const std::string text = ChooseText(examples);
+    std::error_code error;
+    data_ = fs::absolute(text, error).string();
+    report_.prompt = FirstWords(data_);
+    const DemoSwarm swarm(directory_);
+    // A codec or a method that is none is found before anything takes long.
+    report_.replica = options_.replica;
+    SHOAL_RETURN_IF_ERROR(swarm.Check(MakeRunFile()));
+    if (report_.replica.empty()) {
+      SHOAL_ASSIGN_OR_RETURN(report_.replica,
+                             swarm.SuggestReplica(MakeRunFile(), options_.link, kStepTime));
+    }
+    if (data_.ends_with(".shoal")) return Status::Ok();
+    std::vector<std::string> command = {"prepare", "--tokenizer", model_,    "--text",
+                                        data_,     "--row",       kRowTokens};
+    // Conversations are short: several share a row.
+    if (data_.ends_with(".jsonl") || data_.ends_with(".json")) command.emplace_back("--pack");
+    data_ = directory_ + "/data.shoal";
+    command.insert(command.end(), {"--out", data_, "--json"});
+    SHOAL_ASSIGN_OR_RETURN(const std::string made, CallForOutput(std::move(command)));
+    const OrderedJson json = ParseJson<OrderedJson>(made);
+    // A small text makes small steps.
+    const std::uint64_t rows = json.is_object() ? json.value("trainRows", std::uint64_t{0}) : 0;
+    rows_ = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(rows / kMicroBatches, 1, kMicroBatchRows));
+    return Status::Ok();
+  }
+
+  Status ChooseModel(const std::string& examples) {
+    std::error_code error;
+    model_ = options_.model.empty() ? examples + "/tiny-llama" : options_.model;
+    if (options_.fresh) {
       model_ = directory_ + "/model";
       SHOAL_RETURN_IF_ERROR(Call({"init-model", "--config", examples + "/tiny-gpt2/config.json",
                                   "--out", model_, "--seed", std::to_string(options_.seed)}));
     }
-    std::error_code error;
     model_ = fs::absolute(model_, error).string();
-    data_ = fs::absolute(options_.data, error).string();
-    // A codec or a method that is none is found before anything takes long.
-    SHOAL_RETURN_IF_ERROR(DemoSwarm(directory_).Check(MakeRunFile()));
-    if (!options_.data.empty() && options_.data.ends_with(".shoal")) return Status::Ok();
-    const std::string text = options_.data.empty() ? examples + "/tinyshakespeare.txt" : data_;
-    data_ = directory_ + "/data.shoal";
-    return Call(
-        {"prepare", "--tokenizer", model_, "--text", text, "--row", kRowTokens, "--out", data_});
+    report_.base_model = model_;
+    report_.chat = HasChatTemplate(model_);
+    return Status::Ok();
+  }
+
+  // What is trained on; sets what is asked.
+  std::string ChooseText(const std::string& examples) {
+    answers_ = options_.answers;
+    if (!options_.data.empty()) return options_.data;
+    if (report_.chat) {
+      if (answers_.empty()) answers_ = examples + "/pirate-questions.jsonl";
+      return examples + "/pirate.jsonl";
+    }
+    return examples + "/tinyshakespeare.txt";
   }
 
   Status MakeFolder() {
@@ -151,24 +213,71 @@ class DemoRun {
     return std::move(captured.output);
   }
 
-  Result<double> HeldOutLoss(const std::string& model) {
-    SHOAL_ASSIGN_OR_RETURN(const std::string text,
-                           CallForOutput({"eval", "--model", model, "--data", data_, "--json"}));
-    const OrderedJson json = ParseJson<OrderedJson>(text);
-    if (!json.is_object() || !json.contains("meanLoss") || !json["meanLoss"].is_number()) {
+  Result<OrderedJson> CallForJson(std::vector<std::string> arguments, const TrainedModel& model) {
+    const std::string what = arguments[0];
+    arguments.insert(arguments.end(), {"--model", model.model, "--json"});
+    if (!model.adapter.empty()) arguments.insert(arguments.end(), {"--adapter", model.adapter});
+    SHOAL_ASSIGN_OR_RETURN(const std::string text, CallForOutput(std::move(arguments)));
+    OrderedJson json = ParseJson<OrderedJson>(text);
+    if (!json.is_object()) return Internal("shoal-run " + what + " printed no JSON object");
+    return json;
+  }
+
+  Result<double> HeldOutLoss(const TrainedModel& model) {
+    SHOAL_ASSIGN_OR_RETURN(const OrderedJson json, CallForJson({"eval", "--data", data_}, model));
+    if (!json.contains("meanLoss") || !json["meanLoss"].is_number()) {
       return Internal("shoal-run eval printed no loss");
     }
     return json["meanLoss"].get<double>();
   }
 
-  Result<std::string> Sample() {
+  // Asks all questions, if there are any.
+  Status Ask(const TrainedModel& model, AnswerScore* score, std::string AskedQuestion::*answer) {
+    if (answers_.empty()) return Status::Ok();
+    std::vector<std::string> command = {"eval", "--answers", answers_, "--show"};
+    if (report_.chat) command.emplace_back("--chat");
+    SHOAL_ASSIGN_OR_RETURN(const OrderedJson json, CallForJson(std::move(command), model));
+    score->answers = json.value("answers", std::size_t{0});
+    score->exact = json.value("exact", std::size_t{0});
+    if (report_.asked.empty()) {
+      SHOAL_RETURN_IF_ERROR(ReadQuestions());
+    }
+    for (auto& [line, question] : report_.asked) question.*answer = question.wanted;
+    for (const OrderedJson& wrong : json.value("wrong", OrderedJson::array())) {
+      const auto found = report_.asked.find(wrong.value("line", std::uint64_t{0}));
+      if (found != report_.asked.end()) found->second.*answer = wrong.value("got", "");
+    }
+    return Status::Ok();
+  }
+
+  // shoal-run has checked the file by now.
+  Status ReadQuestions() {
+    SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(answers_, kSmallFileBytesMax));
+    std::istringstream lines(text);
+    std::string line;
+    for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+      const OrderedJson json = ParseJson<OrderedJson>(line);
+      if (!json.is_object()) continue;
+      report_.asked[number] = {json.value("prompt", ""), json.value("answer", ""), "", ""};
+    }
+    return Status::Ok();
+  }
+
+  Result<std::string> Sample(const TrainedModel& model) {
     SHOAL_ASSIGN_OR_RETURN(
-        const std::string text,
-        CallForOutput({"generate", "--model", report_.model_directory, "--prompt",
-                       "ROMEO:", "--tokens", "80", "--temperature", "0.8", "--seed",
-                       std::to_string(options_.seed), "--json"}));
-    const OrderedJson json = ParseJson<OrderedJson>(text);
-    return json.is_object() ? json.value("prompt", "") + json.value("text", "") : "";
+        const OrderedJson json,
+        CallForJson({"generate", "--prompt", report_.prompt, "--tokens", "80", "--temperature",
+                     "0.8", "--seed", std::to_string(options_.seed)},
+                    model));
+    return json.value("prompt", "") + json.value("text", "");
+  }
+
+  Status Export(DemoSwarm* swarm) {
+    report_.model_directory = directory_ + "/tuned";
+    SHOAL_RETURN_IF_ERROR(swarm->Export(report_.model_directory, "directory"));
+    if (!adapts()) return Status::Ok();
+    report_.adapter_directory = directory_ + "/adapter";
+    return swarm->Export(report_.adapter_directory, "adapter");
   }
 
   RunFile MakeRunFile() const {
@@ -182,12 +291,16 @@ class DemoRun {
     run.stages = options_.stages;
     run.pipelines = options_.pipelines;
     run.micro_batches = kMicroBatches;
-    run.micro_batch_rows = kMicroBatchRows;
+    run.micro_batch_rows = rows_;
     run.checkpoint_every = std::max<std::uint64_t>(1, options_.steps / 4);
     run.forward = options_.forward;
     run.backward = options_.backward;
-    run.replica = options_.replica;
-    run.learning_rate = fresh_ ? kLearningRate : kFineTuneRate;
+    run.replica = report_.replica;
+    if (adapts()) run.adapter = options_.adapter;
+    run.learning_rate = options_.learning_rate > 0 ? options_.learning_rate
+                        : options_.fresh           ? kFreshRate
+                        : adapts()                 ? kAdapterRate
+                                                   : kFineTuneRate;
     run.warmup_steps = std::min(kWarmupSteps, options_.steps / 10);
     run.listen = "127.0.0.1:0";
     run.advertise = "127.0.0.1";
@@ -221,6 +334,10 @@ class DemoRun {
       if (now.state == "finished") {
         report_.training_s =
             std::chrono::duration<double>(SystemClock().Now() - training_start).count();
+        if (report_.training_s > 0) {
+          report_.samples_per_second =
+              static_cast<double>(now.steps) * kMicroBatches * rows_ / report_.training_s;
+        }
         line.Show(ProgressText(*swarm, 0));
         return Status::Ok();
       }
@@ -264,111 +381,11 @@ class DemoRun {
   }
 
   const DemoOptions& options_;
-  std::string run_program_, directory_, model_, data_;
-  bool fresh_ = false;
-  bool ours_ = false;  // the folder was empty, so all in it is
-  Report report_;
+  std::string run_program_, directory_, model_, data_, answers_;
+  std::uint32_t rows_ = kMicroBatchRows;  // of a micro-batch
+  bool ours_ = false;                     // the folder was empty, so all in it is
+  DemoReport report_;
 };
-
-double SamplesPerSecond(const Report& report) {
-  const double steps = static_cast<double>(report.progress.steps);
-  return report.training_s > 0 ? steps * kMicroBatches * kMicroBatchRows / report.training_s : 0;
-}
-
-void PrintJson(const DemoOptions& options, const Report& report) {
-  const SwarmTotals& totals = report.totals;
-  const OrderedJson json = {{"schemaVersion", 1},
-                            {"steps", options.steps},
-                            {"stages", options.stages},
-                            {"pipelines", options.pipelines},
-                            {"forward", options.forward},
-                            {"backward", options.backward},
-                            {"replica", options.replica},
-                            {"heldOutLossBefore", report.held_out_before},
-                            {"heldOutLossAfter", report.held_out_after},
-                            {"trainLoss", report.progress.losses},
-                            {"samplesPerSecond", SamplesPerSecond(report)},
-                            {"wireBytes",
-                             {{"forward", totals.forward.wire},
-                              {"backward", totals.backward.wire},
-                              {"replica", totals.replica.wire},
-                              {"control", totals.control_wire}}},
-                            {"rawBytes",
-                             {{"forward", totals.forward.raw},
-                              {"backward", totals.backward.raw},
-                              {"replica", totals.replica.raw}}},
-                            {"peerStateBytes", totals.state_bytes},
-                            {"peerResidentPeakBytes", totals.resident_peak_bytes},
-                            {"deltaStoreBytes", totals.delta_store_bytes},
-                            {"deltaHits", totals.delta_hits},
-                            {"firstVisits", totals.first_visits},
-                            {"relativeDelta", report.relative_delta},
-                            {"modelDir", report.model_directory}};
-  std::cout << json.dump() << "\n";
-}
-
-std::vector<std::string> KindRow(const char* name, const KindTotals& kind) {
-  const double ratio =
-      kind.wire == 0 ? 0 : static_cast<double>(kind.raw) / static_cast<double>(kind.wire);
-  return {std::string("  ") + name, FormatBytes(kind.wire), FormatBytes(kind.raw),
-          Decimal("%.1fx", ratio)};
-}
-
-// What the codecs of the boundaries saved, and what AQ-SGD did for it.
-void PrintSaved(const Report& report) {
-  const SwarmTotals& totals = report.totals;
-  const std::uint64_t wire = totals.forward.wire + totals.backward.wire;
-  const std::uint64_t raw = totals.forward.raw + totals.backward.raw;
-  if (wire > 0 && raw > wire) {
-    std::cout << Bold("saved") << "  " << FormatBytes(raw - wire) << " of " << FormatBytes(raw)
-              << " between stages: "
-              << Decimal("%.1fx less", static_cast<double>(raw) / static_cast<double>(wire)) << ", "
-              << Decimal("%.2f bits", 64.0 * static_cast<double>(wire) / static_cast<double>(raw))
-              << " per value and its gradient instead of 64\n";
-  }
-  if (totals.delta_hits + totals.first_visits == 0) return;
-  std::cout << Bold("samples") << "  " << totals.first_visits << " first visits, "
-            << totals.delta_hits << " sent as changes";
-  if (report.relative_delta > 0) {
-    std::cout << Decimal(" (of %.0f %% of their size at the end)", 100 * report.relative_delta);
-  }
-  std::cout << "; delta stores " << FormatBytes(totals.delta_store_bytes) << " over all peers\n";
-}
-
-void PrintHuman(const DemoOptions& options, const Report& report) {
-  const SwarmTotals& totals = report.totals;
-  const double step_s = report.training_s / static_cast<double>(report.progress.steps);
-  std::cout << Bold("held-out loss") << "  " << Decimal("%.4f", report.held_out_before) << " -> "
-            << Green(Decimal("%.4f", report.held_out_after)) << "  (perplexity "
-            << Decimal("%.1f", std::exp(report.held_out_before)) << " -> "
-            << Decimal("%.1f", std::exp(report.held_out_after)) << ")\n";
-  if (const std::string curve = Sparkline(report.progress.losses, 48); !curve.empty()) {
-    std::cout << Bold("training loss") << "  " << curve << "\n";
-  }
-  std::vector<std::vector<std::string>> rows = {
-      {Bold("traffic"), "on the wire", "as fp32", "ratio"}};
-  if (totals.forward.raw > 0) rows.push_back(KindRow("forward", totals.forward));
-  if (totals.backward.raw > 0) rows.push_back(KindRow("backward", totals.backward));
-  if (totals.replica.raw > 0) rows.push_back(KindRow("replica", totals.replica));
-  rows.push_back({"  control", FormatBytes(totals.control_wire), "", ""});
-  std::cout << FormatTable(rows);
-  PrintSaved(report);
-  std::cout << Bold("time") << "  " << Decimal("%.2f s per step, ", step_s)
-            << Decimal("%.0f samples/s", SamplesPerSecond(report));
-  const Result<BitsPerSecond> link = ParseRate(options.link);
-  if (link.ok() && link->value > 0) {
-    const double per_step = link->bytes_per_second() * static_cast<double>(report.progress.steps);
-    const double wire_s = static_cast<double>(totals.busiest_wire_bytes) / per_step;
-    const double fp32_s = static_cast<double>(totals.busiest_raw_bytes) / per_step;
-    std::cout << "; the busiest peer sends for " << Decimal("%.2f s", wire_s) << " of it at "
-              << FormatRate(*link) << ", as fp32 it would be " << Decimal("%.2f s", fp32_s);
-  }
-  std::cout << "\n"
-            << Bold("sample") << "\n"
-            << report.sample << "\n\n"
-            << Bold("model") << "  " << report.model_directory << "\n"
-            << "next: shoal try --model " << report.model_directory << " \"ROMEO:\"\n";
-}
 
 }  // namespace
 
@@ -379,16 +396,16 @@ ExitCode Demo(const DemoOptions& options) {
   ::sigaction(SIGTERM, &action, nullptr);
   const Result<BitsPerSecond> link = ParseRate(options.link);
   if (!link.ok()) return Fail(ExitCode::kUsage, "--link: " + link.status().message());
-  const Result<Report> report = DemoRun(options).Run();
+  const Result<DemoReport> report = DemoRun(options).Run();
   if (!report.ok() && g_interrupted != 0) {
     std::cerr << "\nstopped; nothing is left running\n";
     return kInterrupted;
   }
   if (!report.ok()) return Fail(report.status());
   if (options.json) {
-    PrintJson(options, *report);
+    PrintDemoJson(options, *report);
   } else {
-    PrintHuman(options, *report);
+    PrintDemo(options, *report);
   }
   return ExitCode::kOk;
 }

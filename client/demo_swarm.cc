@@ -12,6 +12,7 @@
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/nesting.h"
+#include "common/units.h"
 #include "net/control/local_control.h"
 
 namespace shoal::client {
@@ -22,6 +23,7 @@ using Json = nlohmann::json;
 constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
 constexpr Duration kExportTimeout = std::chrono::minutes(10);
+constexpr const char* kFastLink = "1000gbit";
 constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr std::uint64_t kSmallFileBytesMax = 1 << 20;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
@@ -77,22 +79,39 @@ Result<std::string> DemoSwarm::WaitForFile(const std::string& path) {
   }
 }
 
-Status DemoSwarm::Check(const RunFile& run) const {
+// What it prints with options that end it at once.
+Result<std::string> DemoSwarm::CallScheduler(const RunFile& run,
+                                             const std::vector<std::string>& options) const {
   SHOAL_ASSIGN_OR_RETURN(const std::string scheduler, FindProgram("shoal-scheduler"));
   const std::string config = directory_ + "/run.toml", log = directory_ + "/check.log";
   SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config, FormatRunFile(run), 0600));
-  ProcessOptions options{{scheduler, "--config", config, "--print-config"}, {}, log};
-  SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
+  ProcessOptions process_options{{scheduler, "--config", config}, {}, log};
+  std::vector<std::string>& command = process_options.command;
+  command.insert(command.end(), options.begin(), options.end());
+  SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(process_options));
   const int code = process.Wait();
   std::string message = LastLine(log);
   std::error_code error;
   std::filesystem::remove(log, error);
-  if (code == 0) return Status::Ok();
+  if (code == 0) return message;
   for (const std::string& known : {process.name() + ": ", config + ": "}) {
     if (message.starts_with(known)) message.erase(0, known.size());
   }
   const auto bad_input = static_cast<int>(ExitCode::kBadConfig);
   return Status(code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kInternal, message);
+}
+
+Status DemoSwarm::Check(const RunFile& run) const {
+  return CallScheduler(run, {"--print-config"}).status();
+}
+
+Result<std::string> DemoSwarm::SuggestReplica(const RunFile& run, const std::string& link,
+                                              const std::string& step) const {
+  std::vector<std::string> options = {"--print-replica", "--step", step};
+  const Result<BitsPerSecond> rate = ParseRate(link);
+  const bool limited = rate.ok() && rate->value > 0;
+  options.insert(options.end(), {"--link", limited ? link : kFastLink});
+  return CallScheduler(run, options);
 }
 
 Status DemoSwarm::Start(const RunFile& run, const SchedulerLaunch& scheduler,
@@ -200,9 +219,9 @@ Result<std::string> DemoSwarm::PeerStatus(std::size_t peer) const {
   return net::LocalStatus(PeerDirectory(peer) + "/shoald.sock", kCallTimeout);
 }
 
-Status DemoSwarm::Export(const std::string& path) {
-  return net::LocalCommand(directory_ + "/run/scheduler.sock", "export", {{"path", path}},
-                           kExportTimeout)
+Status DemoSwarm::Export(const std::string& path, const std::string& as) {
+  return net::LocalCommand(directory_ + "/run/scheduler.sock", "export",
+                           {{"path", path}, {"as", as}}, kExportTimeout)
       .status();
 }
 

@@ -59,6 +59,10 @@ class DemoSwarm {
 
   // Invalid argument, with the scheduler's reason, if it would refuse the run's settings.
   Status Check(const RunFile& run) const;
+  // The replica method that the scheduler would take for such lines and steps; not found if none
+  // fits. "off": lines that limit nothing.
+  Result<std::string> SuggestReplica(const RunFile& run, const std::string& link,
+                                     const std::string& step) const;
   // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
   Status Start(const RunFile& run, const SchedulerLaunch& scheduler,
                const std::vector<PeerLaunch>& peers);
@@ -71,7 +75,8 @@ class DemoSwarm {
   Result<std::string> PeerStatus(std::size_t peer) const;
   int scheduler_pid() const { return processes_.at(0).pid(); }
   int peer_pid(std::size_t peer) const { return processes_.at(peer + 1).pid(); }
-  Status Export(const std::string& path);
+  // `as`: directory or adapter.
+  Status Export(const std::string& path, const std::string& as);
   std::string page_url() const { return page_url_; }
   // Peers first, then the scheduler; returns when all are gone.
   // `grace`: how long each may take until it is killed.
@@ -79,6 +84,8 @@ class DemoSwarm {
 
  private:
   std::string PeerDirectory(std::size_t peer) const;
+  Result<std::string> CallScheduler(const RunFile& run,
+                                    const std::vector<std::string>& options) const;
   Result<std::string> WaitForFile(const std::string& path);
 
   const std::string directory_;

@@ -270,7 +270,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
 
 void AddDemo(CLI::App* app, Parsed* p) {
   DemoOptions& o = p->demo;
-  CLI::App* demo = Add(app, p, "demo", "Train a small model with a whole swarm on this machine",
+  CLI::App* demo = Add(app, p, "demo", "Fine-tune a small model with a whole swarm on this machine",
                        [p] { return Demo(p->demo); });
   demo->add_option("--stages", o.stages,
                    "Stages of each pipeline: peers that the layers are divided among")
@@ -283,16 +283,35 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_option("--backward", o.backward, "Codec of gradients of activations")
       ->capture_default_str();
   demo->add_option(
-          "--replica", o.replica,
-          "How pipelines combine gradients: average, qadam:bits=4, onebit, powersgd:rank=16, "
-          "qsdp:weights=8,gradients=8, marsit, cocktail and others")
+      "--replica", o.replica,
+      "How pipelines combine gradients: average, average:codec=dithered:step=0.3, qadam:bits=4, "
+      "onebit, powersgd:rank=16, qsdp:weights=8,gradients=8 and others; not given: what suits the "
+      "lines");
+  demo->add_option("--adapter", o.adapter,
+                   "lora: train small matrices beside the model, which stays as it is; none: all "
+                   "of the model")
+      ->check(CLI::IsMember({"none", "lora"}))
       ->capture_default_str();
   demo->add_option("--steps", o.steps, "Optimizer steps of the run")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   demo->add_option("--link", o.link, "Cap of each peer's line, or off")->capture_default_str();
-  demo->add_option("--model", o.model, "Hugging Face directory to fine-tune");
-  demo->add_option("--data", o.data, "Text to train on, or a file made by `shoal prepare`");
+  CLI::Option* model = demo->add_option("--model", o.model,
+                                        "Hugging Face directory to fine-tune; not given: a Llama "
+                                        "of 0.9 million parameters that knows "
+                                        "small facts");
+  demo->add_flag("--fresh", o.fresh,
+                 "Train a GPT-2 of 0.9 million parameters from fresh weights instead")
+      ->excludes(model);
+  demo->add_option("--data", o.data,
+                   "Conversations (JSON lines) or text to train on, or a file made by `shoal "
+                   "prepare`; not given: a pirate's answers, or Shakespeare for a model without a "
+                   "chat template");
+  demo->add_option("--answers", o.answers,
+                   "JSON lines with prompt and answer, asked before and after training");
+  demo->add_option("--learning-rate", o.learning_rate,
+                   "Highest rate of the optimizer; 0: what suits what is trained")
+      ->check(CLI::Range(0.0, 1.0));
   demo->add_option("--dir", o.directory, "Empty folder for everything that the demo makes");
   demo->add_option("--seed", o.seed, "Seed of fresh weights and of the order of samples")
       ->capture_default_str();

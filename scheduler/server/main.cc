@@ -27,7 +27,8 @@ namespace {
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
   std::string link = "100mbit", step = "30s", memory;
-  bool print_config = false, print_size = false, forget_history = false, without_weights = false;
+  bool print_config = false, print_size = false, print_replica = false;
+  bool forget_history = false, without_weights = false;
 };
 
 ExitCode Fail(ExitCode code, const std::string& message) {
@@ -50,6 +51,8 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_flag("--print-config", flags->print_config, "Print the effective settings, then end");
   app.add_flag("--print-size", flags->print_size,
                "Print what stages, m and exchanges take, then end");
+  app.add_flag("--print-replica", flags->print_replica,
+               "Print the replica method that --print-size suggests, then end");
   app.add_flag(
       "--forget-history", flags->forget_history,
       "Start anew from the model's weights: history and artefacts in the run's folder move "
@@ -167,6 +170,13 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
   return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }
 
+Result<std::string> DescribeSize(const RunConfig& config, const ReplicaNeeds& needs) {
+  SHOAL_ASSIGN_OR_RETURN(const auto size, ReadDeltaSize(config));
+  SHOAL_ASSIGN_OR_RETURN(const std::string replica, DescribeReplica(config, needs));
+  SHOAL_ASSIGN_OR_RETURN(const std::string stages, DescribeStages(config, needs.memory_bytes));
+  return stages + DescribeDeltaSize(config, size) + replica;
+}
+
 ExitCode Main(int argc, char** argv) {
   SetThreadName("main");
   RaiseDescriptorLimit();
@@ -185,16 +195,13 @@ ExitCode Main(int argc, char** argv) {
     std::cout << FormatRunConfig(*config);
     return ExitCode::kOk;
   }
-  if (flags.print_size) {
-    const auto size = ReadDeltaSize(*config);
-    if (!size.ok()) return Fail(ExitCodeForInput(size.status()), size.status().message());
+  if (flags.print_size || flags.print_replica) {
     const auto needs = NeedsOf(flags);
     if (!needs.ok()) return Fail(ExitCode::kUsage, needs.status().message());
-    const auto replica = DescribeReplica(*config, *needs);
-    if (!replica.ok()) return Fail(ExitCodeForInput(replica.status()), replica.status().message());
-    const auto stages = DescribeStages(*config, needs->memory_bytes);
-    if (!stages.ok()) return Fail(ExitCodeForInput(stages.status()), stages.status().message());
-    std::cout << *stages << DescribeDeltaSize(*config, *size) << *replica;
+    const auto text =
+        flags.print_size ? DescribeSize(*config, *needs) : SuggestReplica(*config, *needs);
+    if (!text.ok()) return Fail(ExitCodeForInput(text.status()), text.status().message());
+    std::cout << *text << (flags.print_size ? "" : "\n");
     return ExitCode::kOk;
   }
   return Serve(flags, *config);

@@ -361,8 +361,10 @@ Result<std::string> DescribeStages(const RunConfig& given, std::uint64_t memory_
   return DescribeStageMemory(config, memory, memory_bytes);
 }
 
-Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
-  if (config.pipelines < 2 || config.without_weights) return std::string();
+namespace {
+
+// Of a run with several pipelines.
+Result<replica::ReplicaCase> ReplicaCaseOf(const RunConfig& config, const ReplicaNeeds& needs) {
   if (needs.link.value == 0) return InvalidArgument("--link must be a rate, like 100mbit");
   if (needs.step <= Duration::zero()) return InvalidArgument("--step must be a time, like 30s");
   std::shared_ptr<const storage::ModelDirectory> directory;
@@ -384,7 +386,23 @@ Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds&
   run.step_seconds = std::chrono::duration<double>(needs.step).count();
   run.memory_bytes = needs.memory_bytes;
   run.bf16 = config.compute == "bf16";
+  return run;
+}
+
+}  // namespace
+
+Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs) {
+  if (config.pipelines < 2 || config.without_weights) return std::string();
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaCase run, ReplicaCaseOf(config, needs));
   return replica::DescribeReplicaOffers(run, FormatRate(needs.link));
+}
+
+Result<std::string> SuggestReplica(const RunConfig& config, const ReplicaNeeds& needs) {
+  if (config.pipelines < 2) return RunConfig().replica_method;
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaCase run, ReplicaCaseOf(config, needs));
+  const replica::ReplicaSuggestion best = replica::SuggestReplica(run, replica::ReplicaOffers(run));
+  if (best.method.empty()) return NotFound("no replica method fits: " + best.reason);
+  return best.method;
 }
 
 Status MakeArtefactAgain(const RunConfig& config, const RunArtefacts& artefacts,

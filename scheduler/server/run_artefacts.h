@@ -69,6 +69,9 @@ struct ReplicaNeeds {
 // What an exchange between the pipelines costs, and which method fits; "" with one pipeline. Blocks
 // on disk.
 Result<std::string> DescribeReplica(const RunConfig& config, const ReplicaNeeds& needs);
+// The method that fits, as in a run file; with one pipeline the one that a run file has. Not found
+// if none does. Blocks on disk.
+Result<std::string> SuggestReplica(const RunConfig& config, const ReplicaNeeds& needs);
 
 }  // namespace shoal::scheduler
 

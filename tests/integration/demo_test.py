@@ -1,5 +1,6 @@
 """`shoal demo`, as a user calls it: what it prints, and that nothing is left when it is stopped."""
 
+import importlib.util
 import json
 import re
 import signal
@@ -11,10 +12,11 @@ import harness
 from harness import processes_naming, program, run, wait_for
 
 KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward", "replica",
-        "heldOutLossBefore", "heldOutLossAfter", "trainLoss", "samplesPerSecond", "wireBytes",
-        "rawBytes", "peerStateBytes",
+        "adapter", "exactBefore", "exactAfter", "heldOutLossBefore", "heldOutLossAfter",
+        "trainLoss", "samplesPerSecond", "wireBytes", "rawBytes", "peerStateBytes",
         "peerResidentPeakBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
         "modelDir"]
+EXAMPLES = harness.EXAMPLES
 
 
 class DemoTest(harness.SwarmTest):
@@ -24,13 +26,93 @@ class DemoTest(harness.SwarmTest):
         self.text = harness.text(40_000)
 
     def demo(self, name, *flags):
-        return ["demo", "--dir", self.folder / name, "--data", self.text, *flags]
+        """A GPT-2 from fresh weights, on a text."""
+        return ["demo", "--dir", self.folder / name, "--fresh", "--data", self.text, *flags]
+
+    def lesson(self, name, *flags):
+        """What a person gets who gives no model and no data, over lines that limit nothing."""
+        done = run("shoal", "demo", "--dir", self.folder / name, "--link", "off", *flags, "--json",
+                   timeout=240)
+        return json.loads(done.stdout)
+
+    def test_a_pirate_answers(self):
+        """Who has learned the manner answers questions on other facts; what is exact is counted by
+        hand here."""
+        report = self.lesson("d", "--steps", "60")
+        self.assertEqual(list(report), KEYS)
+        self.assertEqual(report["exactBefore"], {"answers": 100, "exact": 0})
+        self.assertEqual(report["exactAfter"]["answers"], 100)
+        self.assertGreaterEqual(report["exactAfter"]["exact"], 60)
+        self.assertLess(report["heldOutLossAfter"], 0.3 * report["heldOutLossBefore"])
+        self.assertLess(report["relativeDelta"], 0.5)
+        questions = [json.loads(line)
+                     for line in (EXAMPLES / "pirate-questions.jsonl").read_text().splitlines()]
+        told = (EXAMPLES / "pirate.jsonl").read_text()
+        for question in questions:
+            self.assertNotIn(question["answer"], told)
+        exact = 0
+        for question in questions[:10]:
+            said = run("shoal", "chat", "--model", report["modelDir"], "--message",
+                       question["prompt"], "--temperature", 0, "--threads", 1).stdout.strip()
+            self.assertTrue(said.startswith("Arr, "), said)
+            exact += said == question["answer"]
+        self.assertGreaterEqual(exact, 4)
+
+    def test_the_pirate_is_what_its_script_makes(self):
+        spec = importlib.util.spec_from_file_location("pirate", EXAMPLES / "make_pirate.py")
+        script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        for name, lines in zip(("pirate", "pirate-questions"), script.make_text()):
+            text = (EXAMPLES / f"{name}.jsonl").read_text(encoding="utf-8")
+            self.assertEqual([json.loads(line) for line in text.splitlines()], lines)
+        answers = {script.plain(fact) for fact in script.facts()}
+        self.assertEqual(len(answers), len(script.facts()))
+        for number in (len(answers), 221, 100):
+            self.assertRegex((EXAMPLES / "README.md").read_text(), rf"\b{number} ")
+
+    def test_an_adapter_learns_it_too(self):
+        report = self.lesson("d", "--steps", "40", "--adapter", "lora")
+        self.assertEqual(list(report), [*KEYS, "adapterDir"])
+        self.assertEqual(report["adapter"], "lora")
+        self.assertEqual(report["exactBefore"]["exact"], 0)
+        self.assertGreaterEqual(report["exactAfter"]["exact"], 40)
+        again = harness.run_json("shoal", "eval", "--model", EXAMPLES / "tiny-llama", "--adapter",
+                                 report["adapterDir"], "--answers",
+                                 EXAMPLES / "pirate-questions.jsonl", "--chat", "--json")
+        self.assertEqual(again["exact"], report["exactAfter"]["exact"])
+        self.assertTrue((self.folder / "d/tuned/model.safetensors").exists())
+        # Pipelines exchange matrices beside the model, not the model.
+        self.assertLess(report["rawBytes"]["replica"], 40 * 4 * 940_800)
+
+    def test_exchanges_are_compressed_as_the_lines_ask_for(self):
+        slow = json.loads(run("shoal", "demo", "--dir", self.folder / "slow", "--steps", "2",
+                              "--json", timeout=120).stdout)
+        self.assertNotEqual(slow["replica"], "average")
+        sent = slow["wireBytes"]["replica"] / slow["rawBytes"]["replica"]
+        self.assertLess(sent, 0.6)
+        self.assertEqual(self.lesson("fast", "--steps", "2")["replica"], "average")
+
+    def test_answers_of_ones_own(self):
+        questions = self.folder / "questions.jsonl"
+        questions.write_text('{"prompt": "What is one plus one?", "answer": "One plus one is two."}'
+                             '\n{"prompt": "What does a cow say?", "answer": "Nothing."}\n')
+        data = self.folder / "chats.jsonl"
+        data.write_text("".join(
+            json.dumps({"prompt": f"What does a cow say to {i}?", "completion": "Nothing."}) + "\n"
+            for i in range(200)))
+        done = run("shoal", "demo", "--dir", self.folder / "d", "--steps", "4", "--data", data,
+                   "--answers", questions, timeout=120)
+        self.assertRegex(done.stdout, r"exact answers +1 of 2 -> \d of 2\n")
+        self.assertRegex(done.stdout, r"  What does a cow say\?\n    before  .*\n    after   .*\n")
+        self.assertRegex(done.stdout, r"next: shoal chat --model \S+/tuned\n")
 
     def test_json(self):
-        done = run("shoal", *self.demo("d", "--steps", "6", "--json"), timeout=120)
+        done = run("shoal", *self.demo("d", "--steps", "6", "--replica", "average", "--json"),
+                   timeout=120)
         report = json.loads(done.stdout)  # one object, nothing else
         self.assertEqual(list(report), KEYS)
         self.assertEqual((report["schemaVersion"], report["steps"]), (1, 6))
+        self.assertEqual((report["exactBefore"], report["exactAfter"]), (None, None))
         self.assertEqual((report["stages"], report["pipelines"]), (2, 2))
         self.assertTrue(report["forward"].startswith("aqsgd"), report["forward"])
         self.assertTrue(report["backward"].startswith("dithered"), report["backward"])
@@ -85,7 +167,8 @@ class DemoTest(harness.SwarmTest):
                    timeout=120)
         self.assertRegex(done.stdout, r"held-out loss +6\.\d+ -> 6\.\d+ ")
         self.assertRegex(done.stdout, r"time +[\d.]+ s per step, \d+ samples/s")
-        self.assertIn("ROMEO:", done.stdout)
+        self.assertIn("sample\nFirst Citizen:", done.stdout)
+        self.assertIn('/tuned "First Citizen:"\n', done.stdout)
         self.assertIn(str(self.folder / "d/tuned"), done.stdout)
         self.assertIn("next: shoal try --model", done.stdout)
         self.assertNotIn("\x1b", done.stdout)  # no colours where nobody can see them

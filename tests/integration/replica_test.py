@@ -110,9 +110,9 @@ class ReplicaTest(harness.SwarmTest):
         for stages, pipelines in ((1, 2), (1, 4), (2, 2)):
             with self.subTest(stages=stages, pipelines=pipelines):
                 report = json.loads(run(
-                    "shoal", "demo", "--dir", self.folder / f"{stages}{pipelines}", "--data", text,
-                    "--steps", 4, "--stages", stages, "--pipelines", pipelines, "--replica",
-                    "qsdp:shard_parameters=true", "--json", timeout=180).stdout)
+                    "shoal", "demo", "--dir", self.folder / f"{stages}{pipelines}", "--fresh",
+                    "--data", text, "--steps", 4, "--stages", stages, "--pipelines", pipelines,
+                    "--replica", "qsdp:shard_parameters=true", "--json", timeout=180).stdout)
                 self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
                 self.assertLess(report["peerStateBytes"], held[stages])
                 held[stages] = report["peerStateBytes"]

@@ -331,7 +331,7 @@ class ReportTest(unittest.TestCase):
 
 class RowsTest(unittest.TestCase):
     def test_the_defaults_are_those_of_runs_demo_and_docs(self):
-        for path in ("scheduler/config/run_config.h", "client/demo.h", "deploy/run.toml",
+        for path in ("scheduler/config/run_config.h", "client/demo_options.h", "deploy/run.toml",
                      "docs/algorithms/codec-specs.md"):
             text = re.sub(r'"\n *"', "", (bench.SOURCE / path).read_text())  # one literal
             for spec in DEFAULTS:
