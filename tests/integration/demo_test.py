@@ -85,7 +85,7 @@ class DemoTest(harness.SwarmTest):
         self.assertLess(report["rawBytes"]["replica"], 40 * 4 * 940_800)
 
     def test_exchanges_are_compressed_as_the_lines_ask_for(self):
-        slow = json.loads(run("shoal", "demo", "--dir", self.folder / "slow", "--steps", "2",
+        slow = json.loads(run("shoal", "demo", "--dir", self.folder / "slow", "--steps", "16",
                               "--json", timeout=120).stdout)
         self.assertNotEqual(slow["replica"], "average")
         sent = slow["wireBytes"]["replica"] / slow["rawBytes"]["replica"]
