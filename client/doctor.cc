@@ -37,11 +37,8 @@ Finding CheckProgram(const std::string& name) {
     return {Verdict::kBad, name, "not found beside shoal",
             "build it with ./x build, or install all of shoal"};
   }
-  const Result<Captured> ran = RunAndCapture({*path, "--version"}, 4096);
-  if (!ran.ok() || ran->exit_code != 0) {
-    return {Verdict::kBad, name, "does not start",
-            "run " + *path + " --version: it names the missing library"};
-  }
+  const Result<Captured> ran = RunAndCaptureAll({*path, "--version"}, 4096);
+  if (!ran.ok() || ran->exit_code != 0) return JudgeStart(name, ran.ok() ? ran->output : "");
   std::string version = ran->output.substr(0, ran->output.find('\n'));
   return {Verdict::kGood, name, version, ""};
 }
@@ -78,6 +75,7 @@ Finding CheckDisk(const std::string& directory) {
           enough ? "" : "the delta store may need more; set limits.delta_store"};
 }
 
+constexpr std::size_t kDevicesBytesMax = 64 << 10;
 constexpr const char* kNvidiaVendor = "0x10de";
 constexpr const char* kDisplayClass = "0x03";  // of PCI: graphics and 3D controllers
 
@@ -116,13 +114,8 @@ Finding CheckGpu() {
   facts.accessible = facts.driver && ::access(device.c_str(), R_OK | W_OK) == 0;
   const Result<std::string> program = FindProgram("shoald");
   if (facts.accessible && program.ok()) {
-    const Result<Captured> ran = RunAndCapture({*program, "--print-devices"}, 4096);
-    const auto json =
-        ran.ok() && ran->exit_code == 0 ? ParseJson<nlohmann::json>(ran->output) : nlohmann::json();
-    if (json.is_object()) {
-      facts.built = json.value("cudaBuild", false);
-      facts.devices = json.value("cudaDevices", 0);
-    }
+    const Result<Captured> ran = RunAndCapture({*program, "--print-devices"}, kDevicesBytesMax);
+    if (ran.ok() && ran->exit_code == 0) facts.devices_json = ran->output;
   }
   return JudgeGpu(facts);
 }

@@ -4,6 +4,7 @@
 
 #include "client/terminal.h"
 #include "common/nesting.h"
+#include "common/units.h"
 
 namespace shoal::client {
 namespace {
@@ -19,6 +20,11 @@ const json& At(const json& object, const char* key) {
 std::string TextOf(const json& object, const char* key) {
   const json& value = At(object, key);
   return value.is_string() ? Printable(value.get_ref<const std::string&>()) : "";
+}
+
+std::uint64_t BytesOf(const json& object, const char* key) {
+  const json& value = At(object, key);
+  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
 
 void JudgeScheduler(const json& status, std::vector<Finding>* findings) {
@@ -91,22 +97,54 @@ Finding JudgeGpu(const GpuFacts& facts) {
     return {Verdict::kBad, "gpu", "the NVIDIA device is not accessible",
             "add this user to the groups video and render, then log in again"};
   }
-  if (!facts.built) {
+  const json found = ParseJson<json>(facts.devices_json);
+  if (!At(found, "cudaBuild").is_boolean()) {
     return {Verdict::kHint, "gpu",
-            "an NVIDIA device is present; whether shoald can use it is "
-            "unknown",
+            "an NVIDIA device is present; whether shoald can use it is unknown",
             "run `shoald --print-devices`"};
   }
-  if (!*facts.built) {
+  if (!found["cudaBuild"].get<bool>()) {
     return {Verdict::kBad, "gpu",
             "there is an NVIDIA device, but this build of shoal computes on the CPU only",
-            "build with ./x build cuda"};
+            "build with ./x setup cuda, then ./x build cuda"};
   }
-  if (facts.devices == 0) {
-    return {Verdict::kBad, "gpu", "there is an NVIDIA device, but CUDA finds none",
-            "look at nvidia-smi: the driver may be too old for CUDA 13"};
+  const json& devices = At(found, "devices");
+  if (!devices.is_array() || devices.empty()) {
+    const std::string driver = TextOf(found, "cudaDriver"), runtime = TextOf(found, "cudaRuntime");
+    return {Verdict::kBad, "gpu",
+            "there is an NVIDIA device, but CUDA finds none (the driver is for CUDA " +
+                (driver.empty() ? "of an unknown version" : driver) + ", this build is for " +
+                runtime + ")",
+            "install a driver of version 580 or newer, then look at nvidia-smi"};
   }
-  return {Verdict::kGood, "gpu", std::to_string(facts.devices) + " CUDA devices can be used", ""};
+  std::string text;
+  for (const json& device : devices) {
+    text += (text.empty() ? "" : ", ") + TextOf(device, "name") + " (compute capability " +
+            TextOf(device, "computeCapability") + ", " +
+            FormatBytes(BytesOf(device, "freeMemoryBytes")) + " of " +
+            FormatBytes(BytesOf(device, "memoryBytes")) + " free)";
+  }
+  if (const std::string trouble = TextOf(found, "codecTrouble"); !trouble.empty()) {
+    return {Verdict::kBad, "gpu", text + ", but " + trouble,
+            "build for this card: ./x build cuda after cmake --preset cuda "
+            "-DCMAKE_CUDA_ARCHITECTURES=native"};
+  }
+  return {Verdict::kGood, "gpu", text, ""};
+}
+
+Finding JudgeStart(const std::string& program, const std::string& written) {
+  constexpr std::string_view kLoader = "error while loading shared libraries: ";
+  const std::size_t found = written.find(kLoader);
+  if (found == std::string::npos) {
+    return {Verdict::kBad, program, "does not start", "run " + program + " --version: it says why"};
+  }
+  const std::size_t first = found + kLoader.size();
+  const std::string library = written.substr(first, written.find(':', first) - first);
+  const bool of_cuda = library.starts_with("libcu") || library.starts_with("libnv") ||
+                       library.starts_with("libnccl") || library.starts_with("libtorch_cuda");
+  return {Verdict::kBad, program, "does not start: " + library + " is missing",
+          of_cuda ? "./x setup cuda fetches what CUDA builds need"
+                  : "./x setup installs what shoal needs"};
 }
 
 std::vector<Finding> JudgePeer(const std::string& status_json) {

@@ -19,14 +19,16 @@ struct Finding {
 };
 
 struct GpuFacts {
-  bool card = false;          // an NVIDIA card is in the machine
-  bool driver = false;        // and has its device file
-  bool accessible = false;    // which this user may open
-  std::optional<bool> built;  // shoald can use CUDA; nullopt: it did not say
-  int devices = 0;            // that shoald finds
+  bool card = false;         // an NVIDIA card is in the machine
+  bool driver = false;       // and has its device file
+  bool accessible = false;   // which this user may open
+  std::string devices_json;  // what `shoald --print-devices` said
 };
 // Whether training will use the card that is there.
 Finding JudgeGpu(const GpuFacts& facts);
+
+// Of a program that ended with an error when it was only asked for its version, and what it wrote.
+Finding JudgeStart(const std::string& program, const std::string& written);
 
 // What the running peer says of itself in its status (JSON): whether it reaches the scheduler and
 // its neighbours, its store, and whether AQ-SGD does its work.

@@ -160,11 +160,13 @@ void Process::Stop(Duration grace) {
   Wait();
 }
 
-Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes,
-                               const std::function<bool()>& stop) {
+namespace {
+
+Result<Captured> Capture(const std::vector<std::string>& command, std::size_t max_bytes,
+                         bool with_errors, const std::function<bool()>& stop) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return FromErrno(errno, "pipe");
-  Result<pid_t> pid = Spawn(command, {}, ends[1], false);
+  Result<pid_t> pid = Spawn(command, {}, ends[1], with_errors);
   ::close(ends[1]);
   Captured captured;
   if (pid.ok()) {
@@ -194,6 +196,17 @@ Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::siz
     return ResourceExhausted(command[0] + " printed more than expected");
   }
   return captured;
+}
+
+}  // namespace
+
+Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes,
+                               const std::function<bool()>& stop) {
+  return Capture(command, max_bytes, false, stop);
+}
+
+Result<Captured> RunAndCaptureAll(const std::vector<std::string>& command, std::size_t max_bytes) {
+  return Capture(command, max_bytes, true, nullptr);
 }
 
 Status Exec(const std::vector<std::string>& command) {

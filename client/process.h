@@ -48,11 +48,14 @@ class Process {
 
 struct Captured {
   int exit_code = 0;
-  std::string output;  // standard output; standard error is inherited
+  std::string output;  // standard output
 };
 // Runs to the end; output over `max_bytes` is an error. Once `stop` holds the child gets SIGTERM.
+// Standard error is inherited.
 Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::size_t max_bytes,
                                const std::function<bool()>& stop = nullptr);
+// The same, with standard error in the output.
+Result<Captured> RunAndCaptureAll(const std::vector<std::string>& command, std::size_t max_bytes);
 
 // Replaces the CLI by `command`; returns only on failure.
 Status Exec(const std::vector<std::string>& command);

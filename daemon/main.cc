@@ -10,6 +10,7 @@
 #include "common/process/waiting_threads.h"
 #include "common/trace.h"
 #include "daemon/args.h"
+#include "daemon/devices_json.h"
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
 #include "daemon/tools/simulate_tool.h"
@@ -61,9 +62,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (args->print_devices) {
-    const auto cuda = model::FindCuda();
-    std::cout << "{\"schemaVersion\":1,\"cudaBuild\":" << (cuda.built ? "true" : "false")
-              << ",\"cudaDevices\":" << cuda.devices << "}\n";
+    std::cout << daemon::DevicesJson() << "\n";
     return 0;
   }
   if (!args->config.trace_file.empty()) StartTrace(kTraceEventsMax);

@@ -38,11 +38,25 @@ TorchDevice CudaDevice(int index) {
 }  // namespace
 
 CudaSupport FindCuda() {
+  CudaSupport found;
 #ifdef SHOAL_CUDA
-  return {true, CudaDevices()};
-#else
-  return {};
+  found.built = true;
+  (void)cudaRuntimeGetVersion(&found.runtime);
+  (void)cudaDriverGetVersion(&found.driver);
+  const int devices = CudaDevices();
+  for (int index = 0; index < devices; ++index) {
+    cudaDeviceProp properties;
+    std::size_t free_bytes = 0, bytes = 0;
+    if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
+    if (cudaSetDevice(index) != cudaSuccess || cudaMemGetInfo(&free_bytes, &bytes) != cudaSuccess) {
+      bytes = properties.totalGlobalMem;
+    }
+    found.devices.push_back(
+        {properties.name, properties.major, properties.minor, bytes, free_bytes});
+  }
+  if (devices > 0) (void)cudaSetDevice(0);
 #endif
+  return found;
 }
 
 Result<TorchDevice> ChooseDevice(const std::string& text) {

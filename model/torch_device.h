@@ -3,7 +3,9 @@
 #ifndef SHOAL_MODEL_TORCH_DEVICE_H_
 #define SHOAL_MODEL_TORCH_DEVICE_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 
@@ -17,10 +19,17 @@ struct TorchDevice {
 // "cpu", "cuda", "cuda:N", or "auto": the first CUDA device if there is one, else the CPU.
 Result<TorchDevice> ChooseDevice(const std::string& text);
 
-struct CudaSupport {
-  bool built = false;  // this build can use CUDA
-  int devices = 0;     // that it finds
+struct CudaDeviceFacts {
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  std::uint64_t memory_bytes = 0, free_bytes = 0;
 };
+struct CudaSupport {
+  bool built = false;                    // this build can use CUDA
+  int runtime = 0, driver = 0;           // versions, 13000 is 13.0; driver 0: there is none
+  std::vector<CudaDeviceFacts> devices;  // that it finds
+};
+// Starts the CUDA runtime.
 CudaSupport FindCuda();
 
 // Intra-op threads of the process; 0 leaves LibTorch's choice. Results are bit-identical only

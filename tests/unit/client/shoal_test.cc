@@ -13,6 +13,7 @@
 
 #include "client/finding.h"
 #include "client/paths.h"
+#include "client/process.h"
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
@@ -354,19 +355,50 @@ TEST_F(Shoal, JoinGivesItsFlagsToAShoaldThatRuns) {
   test_support::RunOn(executor.get(), [&] { server.reset(); });
 }
 
-Finding GpuWith(bool driver, std::optional<bool> built, int devices) {
-  return JudgeGpu({true, driver, driver, built, devices});
-}
-
 TEST(Doctor, ACardThatTrainingWouldNotUseIsBad) {
-  EXPECT_EQ(GpuWith(true, true, 1).verdict, Verdict::kGood);
-  EXPECT_EQ(GpuWith(true, true, 0).verdict, Verdict::kBad);
-  EXPECT_EQ(GpuWith(false, true, 0).verdict, Verdict::kBad);
-  const Finding cpu_build = GpuWith(true, false, 0);
+  const Finding good = JudgeGpu({true, true, true, R"({"cudaBuild":true,"codecTrouble":"",
+      "devices":[{"name":"NVIDIA GeForce RTX 3060","computeCapability":"8.6",
+                  "memoryBytes":12884901888,"freeMemoryBytes":11811160064}]})"});
+  EXPECT_EQ(good.verdict, Verdict::kGood);
+  EXPECT_EQ(good.text,
+            "NVIDIA GeForce RTX 3060 (compute capability 8.6, 11.0 GiB of 12.0 GiB free)");
+  const Finding no_kernels = JudgeGpu({true, true, true, R"({"cudaBuild":true,
+      "codecTrouble":"no kernel image","devices":[{"name":"Tesla K80"}]})"});
+  EXPECT_EQ(no_kernels.verdict, Verdict::kBad);
+  EXPECT_THAT(no_kernels.text, HasSubstr("no kernel image"));
+  const Finding old_driver = JudgeGpu({true, true, true, R"({"cudaBuild":true,
+      "cudaRuntime":"13.0","cudaDriver":"12.2","devices":[]})"});
+  EXPECT_EQ(old_driver.verdict, Verdict::kBad);
+  EXPECT_THAT(old_driver.text, HasSubstr("driver is for CUDA 12.2, this build is for 13.0"));
+  EXPECT_EQ(JudgeGpu({true, false, false, ""}).verdict, Verdict::kBad);
+  EXPECT_EQ(JudgeGpu({true, true, false, ""}).verdict, Verdict::kBad);
+  EXPECT_EQ(JudgeGpu({true, true, true, "what"}).verdict, Verdict::kHint);
+  const Finding cpu_build = JudgeGpu({true, true, true, R"({"cudaBuild":false})"});
   EXPECT_EQ(cpu_build.verdict, Verdict::kBad);
   EXPECT_THAT(cpu_build.text, HasSubstr("CPU only"));
   EXPECT_THAT(cpu_build.fix, HasSubstr("./x build cuda"));
   EXPECT_EQ(JudgeGpu({}).verdict, Verdict::kHint);
+}
+
+TEST(Doctor, NamesTheLibraryThatIsMissing) {
+  const Finding cuda = JudgeStart("shoald",
+                                  "/opt/shoald: error while loading shared libraries: "
+                                  "libcudnn.so.9: cannot open shared object file\n");
+  EXPECT_EQ(cuda.text, "does not start: libcudnn.so.9 is missing");
+  EXPECT_THAT(cuda.fix, HasSubstr("./x setup cuda"));
+  const Finding other = JudgeStart("shoald",
+                                   "x: error while loading shared libraries: "
+                                   "librocksdb.so.7: cannot open shared object file\n");
+  EXPECT_THAT(other.text, HasSubstr("librocksdb.so.7"));
+  EXPECT_EQ(other.fix, "./x setup installs what shoal needs");
+  EXPECT_EQ(JudgeStart("shoald", "killed").text, "does not start");
+}
+
+TEST(Process, CapturesBothOutputs) {
+  const auto both = RunAndCaptureAll({"/bin/sh", "-c", "echo a; echo b >&2; exit 3"}, 100);
+  ASSERT_TRUE(both.ok()) << both.status().message();
+  EXPECT_EQ(both->output, "a\nb\n");
+  EXPECT_EQ(both->exit_code, 3);
 }
 
 bool Has(const std::vector<Finding>& findings, const std::string& check, Verdict verdict) {
