@@ -7,7 +7,9 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       "GPU architectures to compile for")
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
+  # The last one is what ./x setup cuda fetches where there is no toolkit.
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin
+               PATHS "${PROJECT_SOURCE_DIR}/.deps/nvidia/cu13/bin" REQUIRED)
 endif()
 set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
 # One runtime in a program: LibTorch brings the shared one.

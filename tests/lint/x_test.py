@@ -64,6 +64,42 @@ class XTest(unittest.TestCase):
             self.assertTrue(sizes, name)
             self.assertLess(max(sizes), 8192, name)
 
+    def wheels(self, extras, loader="", nvcc="exit 1"):
+        """Names of wheels.lock that ./x setup would fetch on a machine whose loader finds the
+        libraries of `loader`, and whose nvcc does this."""
+        functions = (ROOT / "x").read_text().rsplit("\nmain ", 1)[0]
+        with tempfile.TemporaryDirectory(prefix="x_test.") as folder:
+            program = Path(folder) / "nvcc"
+            program.write_text(f"#!/bin/sh\n{nvcc}\n")
+            program.chmod(0o755)
+            script = functions.replace("/usr/local/cuda/bin/nvcc", str(program)) + f"""
+                loader_has() {{ case " {loader} " in *" $1 "*) true ;; *) false ;; esac; }}
+                CUDACXX= PATH=/usr/bin:/bin
+                while read -r name version when sum; do
+                  case $name in '' | '#'*) continue ;; esac
+                  if wheel_wanted "$when" "{extras}"; then echo "$name"; fi
+                done <{ROOT}/deploy/wheels.lock"""
+            done = subprocess.run(["bash", "-c", script, str(ROOT / "x")], capture_output=True,
+                                  text=True, check=True)
+        return done.stdout.split()
+
+    def test_setup_fetches_what_a_machine_lacks(self):
+        lines = [line.split() for line in (ROOT / "deploy/wheels.lock").read_text().splitlines()
+                 if not line.startswith("#")]
+        for line in lines:
+            self.assertEqual(len(line), 4, line)
+            self.assertRegex(line[3], "^[0-9a-f]{64}$")
+        everything = [line[0] for line in lines]
+        plain = ["torch", "nvidia-cuda-runtime", "nvidia-cuda-cupti"]
+        self.assertEqual(self.wheels(""), plain)
+        self.assertEqual(self.wheels("", "libcudart.so.13 libcupti.so.13"), ["torch"])
+        self.assertEqual(self.wheels("cuda"), everything)
+        new, old = ("echo Cuda compilation tools, release " + number for number in ("13.0,", "12.4,"))
+        self.assertEqual(self.wheels("cuda", nvcc=old), everything)
+        with_toolkit = self.wheels("cuda", "libcudart.so.13 libcupti.so.13 libnccl.so.2", new)
+        self.assertEqual(with_toolkit, ["torch", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13",
+                                        "nvidia-cufile", "nvidia-cudnn-cu13"])
+
     def test_every_check_of_clang_tidy_is_explained(self):
         text = (ROOT / ".clang-tidy").read_text()
         explained = re.findall(r"^# ((?:bugprone|performance)-\S+) +\S", text, re.MULTILINE)
