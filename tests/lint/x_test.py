@@ -94,7 +94,7 @@ class XTest(unittest.TestCase):
         self.assertEqual(self.wheels(""), plain)
         self.assertEqual(self.wheels("", "libcudart.so.13 libcupti.so.13"), ["torch"])
         self.assertEqual(self.wheels("cuda"), everything)
-        new, old = ("echo Cuda compilation tools, release " + number for number in ("13.0,", "12.4,"))
+        new, old = (f"echo Cuda compilation tools, release {n}, V" for n in ("13.0", "12.4"))
         self.assertEqual(self.wheels("cuda", nvcc=old), everything)
         with_toolkit = self.wheels("cuda", "libcudart.so.13 libcupti.so.13 libnccl.so.2", new)
         self.assertEqual(with_toolkit, ["torch", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13",
