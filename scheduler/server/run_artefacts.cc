@@ -101,6 +101,12 @@ Status CheckKind(const RunConfig& config, const model::ModelSpec& model,
                            " classes, the model in " + config.model + " knows " +
                            std::to_string(known) + ": set num_labels in its config.json" + again);
   }
+  if (data.typed && model.token_types() < 2) {
+    return InvalidArgument(config.data +
+                           " marks second texts with the token type 1, which the "
+                           "model in " +
+                           config.model + " does not have" + again);
+  }
   return Status::Ok();
 }
 

@@ -443,8 +443,8 @@ TEST_F(OpenTest, DamagedFilesAreRefused) {
   bad[33] ^= 1;
   ExpectRefused(bad, "header is damaged");
   bad = bytes_;
-  bad[8] = 3;
-  ExpectRefused(bad, "version is 3");
+  bad[8] = 4;
+  ExpectRefused(bad, "version is 4");
   const auto absent = OpenPreparedData(folder_ / "absent.shoal");
   EXPECT_EQ(absent.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(absent.status().message(), HasSubstr("shoal prepare"));
