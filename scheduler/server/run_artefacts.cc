@@ -172,10 +172,11 @@ Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
   return Status::Ok();
 }
 
-// Of the parameters and what goes with them; activations come on top. `initial`: with the frozen
-// part of a model that has adapters, which is held as it is sent.
+// Of the parameters, what goes with them, and one micro-batch. `initial`: with the frozen part of a
+// model that has adapters, which is held as it is sent.
 Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, RunConfig* config) {
   config->stage_bytes.clear();
+  config->micro_batch_bytes.clear();
   if (config->without_weights) return Status::Ok();
   std::vector<std::uint64_t> base;
   for (const std::string& part : model.PartNames()) {
@@ -184,7 +185,8 @@ Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, 
   }
   SHOAL_ASSIGN_OR_RETURN(const StageMemory memory, StageMemory::Make(*config, model, base));
   for (const StageNeeds& need : memory.OfCuts(config->stage_first_layers)) {
-    config->stage_bytes.push_back(need.base + need.trained);
+    config->stage_bytes.push_back(need.least());
+    config->micro_batch_bytes.push_back(need.micro_batch);
   }
   return Status::Ok();
 }
