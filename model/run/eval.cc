@@ -51,8 +51,8 @@ Status CheckData(const EvalOptions& options, const dataset::DataInfo& info,
   SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(options.run.model));
   const std::string advice = "; prepare the text again with --tokenizer " + options.run.model;
   if (!opened.directory->TokenizerFiles().empty()) {
-    const auto tokenizer = dataset::LoadTokenizer(options.run.model);
-    if (tokenizer.ok() && (*tokenizer)->fingerprint() != info.tokenizer_fingerprint) {
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadTokenizer(options.run.model));
+    if (tokenizer->fingerprint() != info.tokenizer_fingerprint) {
       return InvalidArgument(options.data + " was prepared with another tokenizer than that of " +
                              options.run.model + advice);
     }

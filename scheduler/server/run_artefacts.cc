@@ -223,6 +223,8 @@ Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directo
 Status KeepParts(const storage::ModelDirectory& directory, const RunConfig& config,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
   for (const std::string& part : artefacts->model.PartNames()) {
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part));
+    SHOAL_RETURN_IF_ERROR(storage::CheckFinite(given).WithContext(config.model));
     std::vector<std::string> names = {part};
     if (artefacts->model.adapted) names.push_back(part + std::string(model::kBaseSuffix));
     for (const std::string& name : names) {

@@ -84,12 +84,12 @@ class PrepareSamplesTest : public ::testing::Test {
   }
 
   void ExpectFailure(const std::string& words) {
-    Write("out.shoal", "old");
+    Write("out.shoal", "SHOALDAT");
     const auto report = PrepareData(options_);
     ASSERT_FALSE(report.ok()) << words;
     EXPECT_THAT(report.status().message(), HasSubstr(words));
     EXPECT_THAT(report.status().message(), Not(HasSubstr("\n")));
-    EXPECT_EQ(*ReadFile(options_.output, 100), "old");
+    EXPECT_EQ(*ReadFile(options_.output, 100), "SHOALDAT");
   }
 
   TemporaryFolder folder_;

@@ -19,27 +19,35 @@ RunConfig SomeConfig() {
   RunConfig config;
   config.stages = 2;
   config.stage_bytes = {kGiB, 3 * kGiB};
-  config.micro_batch_bytes = {kGiB / 4, kGiB / 2};
+  config.micro_batch_bytes = {kGiB / 4, kGiB};
   return config;
 }
 
 TEST(MemoryShortage, SaysWhatDoesNotFitWhereAndWhatToChange) {
   EXPECT_EQ(MemoryShortageText(SomeConfig(), {{"anna", 2 * kGiB}, {"bob", kGiB}}),
-            "too little memory: stage 1 needs 3.00 GiB, 512.0 MiB of it for one micro-batch; 0 of "
-            "1 peers with as much are here (anna has 2.00 GiB, bob has 1.00 GiB); wait for a peer "
+            "too little memory: stage 1 needs 3.00 GiB, 1.00 GiB of it for one micro-batch; 0 of "
+            "1 peers with as much are here: anna has 2.00 GiB, bob has 1.00 GiB; wait for a peer "
             "with more, or change run.toml: more stages or other cuts (shoal-scheduler --config "
             "run.toml --print-size --memory 2.00GiB says which fit), [adapter] kind = \"lora\", "
-            "recompute = true, fewer micro_batch_rows, or data with a shorter --row");
+            "recompute = true, fewer micro_batch_rows, data with a shorter --row");
   // What is set already is not advised.
   RunConfig config = SomeConfig();
   config.adapter_kind = "lora";
   config.recompute = true;
   config.micro_batch_rows = 1;
   std::string text = MemoryShortageText(config, {{"anna", 2 * kGiB}, {"bob", kGiB}});
-  EXPECT_THAT(text, HasSubstr("[model] base = \"nf4\", or data"));
+  EXPECT_THAT(text, HasSubstr("[model] base = \"nf4\", data"));
   config.base = "nf4";
   text = MemoryShortageText(config, {{"anna", 2 * kGiB}, {"bob", kGiB}});
   EXPECT_THAT(text, Not(HasSubstr("base")));
+  // Nor is what would help little.
+  config = SomeConfig();
+  config.micro_batch_bytes = {0, kGiB / 4};
+  text = MemoryShortageText(config, {{"anna", 2 * kGiB}, {"bob", kGiB}});
+  EXPECT_TRUE(text.ends_with("[adapter] kind = \"lora\"")) << text;
+  config.micro_batch_bytes = {0, 3 * kGiB - 1000};
+  text = MemoryShortageText(config, {{"anna", 2 * kGiB}, {"bob", kGiB}});
+  EXPECT_THAT(text, Not(HasSubstr("lora")));
 }
 
 TEST(MemoryShortage, NamesTheSmallOnesOnly) {
@@ -49,8 +57,8 @@ TEST(MemoryShortage, NamesTheSmallOnesOnly) {
   for (int i = 0; i < 6; ++i) peers.push_back({"peer" + std::to_string(i), kGiB + i});
   const std::string text = MemoryShortageText(config, peers);
   EXPECT_THAT(text, HasSubstr("[replica] method = \"qsdp\""));
-  EXPECT_THAT(text, HasSubstr("2 of 4 peers with as much are here (peer5 has"));
-  EXPECT_THAT(text, HasSubstr("peer2 has 1.00 GiB and 2 more)"));
+  EXPECT_THAT(text, HasSubstr("2 of 4 peers with as much are here: peer5 has"));
+  EXPECT_THAT(text, HasSubstr("peer2 has 1.00 GiB and 2 more;"));
   EXPECT_THAT(text, Not(HasSubstr("large")));
   EXPECT_THAT(text, Not(HasSubstr("gpu")));
 }
