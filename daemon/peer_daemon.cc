@@ -46,10 +46,11 @@ auto RunOn(Executor* executor, Task task) {
   return future.get();
 }
 
-// That a stage on `device` may use; 0: unknown, as that of a GPU is until a stage is on it.
+// That a stage on `device` may use at most; 0: unknown.
 std::uint64_t MachineMemoryBytes(const std::string& device) {
   const auto chosen = model::ChooseDevice(device);
-  if (!chosen.ok() || chosen->id != "cpu") return 0;
+  if (!chosen.ok()) return 0;
+  if (chosen->id != "cpu") return chosen->memory_bytes;
   struct sysinfo info {};
   return ::sysinfo(&info) == 0 ? std::uint64_t{info.totalram} * info.mem_unit : 0;
 }

@@ -29,7 +29,8 @@ constexpr std::size_t kTextAt = 104;
 constexpr std::size_t kPayloadChecksumAt = 136;
 constexpr std::size_t kSegmentedAt = 144;
 constexpr std::size_t kClassesAt = 148;
-constexpr std::size_t kReservedAt = 152;
+constexpr std::size_t kTypedAt = 152;
+constexpr std::size_t kReservedAt = 156;
 constexpr std::size_t kHeaderChecksumAt = 184;
 
 // So that rows x positions x bytes cannot overflow.
@@ -110,6 +111,7 @@ std::array<std::byte, kDataHeaderBytes> EncodeDataHeader(const DataHeader& heade
   StoreLittle<std::uint64_t>(to + kPayloadChecksumAt, header.payload_checksum);
   StoreLittle<std::uint32_t>(to + kSegmentedAt, header.segmented ? 1 : 0);
   StoreLittle<std::uint32_t>(to + kClassesAt, header.classes);
+  StoreLittle<std::uint32_t>(to + kTypedAt, header.typed ? 1 : 0);
   StoreLittle<std::uint64_t>(to + kHeaderChecksumAt,
                              Checksum64(std::span(bytes).first(kHeaderChecksumAt)));
   return bytes;
@@ -126,10 +128,10 @@ Result<DataHeader> DecodeDataHeader(std::span<const std::byte> bytes, std::uint6
   }
   const std::byte* from = bytes.data();
   const auto version = LoadLittle<std::uint32_t>(from + kVersionAt);
-  if (version != kTextDataVersion && version != kSampleDataVersion) {
+  if (version < kTextDataVersion || version > kTypedDataVersion) {
     return FailedPrecondition("its format version is " + std::to_string(version) +
-                              ", this shoal reads " + std::to_string(kTextDataVersion) + " and " +
-                              std::to_string(kSampleDataVersion) + kAgain);
+                              ", this shoal reads " + std::to_string(kTextDataVersion) + " to " +
+                              std::to_string(kTypedDataVersion) + kAgain);
   }
   if (LoadLittle<std::uint64_t>(from + kHeaderChecksumAt) !=
       Checksum64(bytes.first(kHeaderChecksumAt))) {
@@ -141,7 +143,9 @@ Result<DataHeader> DecodeDataHeader(std::span<const std::byte> bytes, std::uint6
   if (kind <= static_cast<std::uint32_t>(DataKind::kClasses)) {
     header.kind = static_cast<DataKind>(kind);
   }
+  const auto typed = LoadLittle<std::uint32_t>(from + kTypedAt);
   header.segmented = segmented == 1;
+  header.typed = typed == 1;
   header.classes = LoadLittle<std::uint32_t>(from + kClassesAt);
   header.row_tokens = LoadLittle<std::uint32_t>(from + kRowTokensAt);
   header.vocabulary = LoadLittle<std::uint32_t>(from + kVocabularyAt);
@@ -157,7 +161,8 @@ Result<DataHeader> DecodeDataHeader(std::span<const std::byte> bytes, std::uint6
   SHOAL_RETURN_IF_ERROR(CheckFields(header));
   if (LoadLittle<std::uint32_t>(from + kTokenBytesAt) != header.token_bytes() ||
       kind != static_cast<std::uint32_t>(header.kind) || version != header.version() ||
-      segmented > 1 || (header.segmented && header.kind == DataKind::kText) ||
+      segmented > 1 || (header.segmented && header.kind == DataKind::kText) || typed > 1 ||
+      (header.typed && header.kind != DataKind::kClasses) ||
       !AllZero(bytes.subspan(kReservedAt, kHeaderChecksumAt - kReservedAt))) {
     return DataLoss(std::string("its header has impossible fields") + kAgain);
   }

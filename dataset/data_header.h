@@ -15,9 +15,10 @@
 namespace shoal::dataset {
 
 inline constexpr std::size_t kDataHeaderBytes = 192;
-// Of running text, and of all else.
+// Of running text, of rows with token types, and of all else.
 inline constexpr std::uint32_t kTextDataVersion = 1;
 inline constexpr std::uint32_t kSampleDataVersion = 2;
+inline constexpr std::uint32_t kTypedDataVersion = 3;
 inline constexpr std::uint32_t kMinRowTokens = 2;
 inline constexpr std::uint32_t kMaxRowTokens = 65536;
 inline constexpr std::uint32_t kMaxClasses = 65536;
@@ -42,9 +43,11 @@ struct DataHeader {
   DataKind kind = DataKind::kText;
   bool segmented = false;     // never of text, always of classes
   std::uint32_t classes = 0;  // 1 .. kMaxClasses of classes, else 0
+  bool typed = false;         // rows have token types; of classes only
 
   std::uint32_t version() const {
-    return kind == DataKind::kText ? kTextDataVersion : kSampleDataVersion;
+    if (kind == DataKind::kText) return kTextDataVersion;
+    return typed ? kTypedDataVersion : kSampleDataVersion;
   }
   // Bytes of one id: 2 if every id fits, else 4.
   std::uint32_t token_bytes() const { return vocabulary <= 65536 ? 2 : 4; }
@@ -52,12 +55,14 @@ struct DataHeader {
   // Of one row in a bit map.
   std::uint64_t map_bytes() const { return (std::uint64_t{row_tokens} + 7) / 8; }
   std::uint32_t maps() const { return kind != DataKind::kSamples ? 0 : segmented ? 2 : 1; }
-  // Of each part of the payload, in order: ids, bit maps, lengths, classes.
+  // Of each part of the payload, in order: ids, bit maps, lengths, classes, type borders.
   std::uint64_t id_bytes() const { return rows() * row_tokens * token_bytes(); }
   std::uint64_t length_bytes() const { return kind == DataKind::kText ? 0 : rows() * 4; }
   std::uint64_t class_bytes() const { return kind == DataKind::kClasses ? rows() * 4 : 0; }
+  std::uint64_t type_bytes() const { return typed ? rows() * 4 : 0; }
   std::uint64_t payload_bytes() const {
-    return id_bytes() + maps() * rows() * map_bytes() + length_bytes() + class_bytes();
+    return id_bytes() + maps() * rows() * map_bytes() + length_bytes() + class_bytes() +
+           type_bytes();
   }
 };
 

@@ -31,6 +31,7 @@ DataPayload::DataPayload(const DataHeader& header, std::span<const std::byte> by
   maps_ = take(header.maps() * header.rows() * header.map_bytes());
   lengths_ = take(header.length_bytes());
   classes_ = take(header.class_bytes());
+  type_borders_ = take(header.type_bytes());
 }
 
 std::int32_t DataPayload::Token(std::uint64_t row, std::uint32_t position) const {
@@ -67,6 +68,10 @@ std::uint32_t DataPayload::CountedTokens(std::uint64_t row) const {
 
 std::uint32_t DataPayload::Class(std::uint64_t row) const {
   return LoadLittle<std::uint32_t>(classes_.data() + 4 * row);
+}
+
+std::uint32_t DataPayload::TypeBorder(std::uint64_t row) const {
+  return LoadLittle<std::uint32_t>(type_borders_.data() + 4 * row);
 }
 
 Status DataPayload::CheckIds() const {
@@ -113,6 +118,9 @@ Status DataPayload::CheckRow(std::uint64_t row) const {
   }
   if (header_.kind == DataKind::kSamples) return CheckMaps(row, length);
   if (Class(row) >= header_.classes) return BadRow(row, "has a class that there is not");
+  if (header_.typed && (TypeBorder(row) == 0 || TypeBorder(row) > length)) {
+    return BadRow(row, "has token types that begin outside of it");
+  }
   return Status::Ok();
 }
 

@@ -29,10 +29,12 @@ class DataPayload {
   std::uint32_t CountedTokens(std::uint64_t row) const;
   // Of classes only.
   std::uint32_t Class(std::uint64_t row) const;
+  // The first position that has the token type 1; Length(row) where none has. Of typed rows only.
+  std::uint32_t TypeBorder(std::uint64_t row) const;
 
   // A checksum is no defence against a file made to harm: an id outside the vocabulary would read
-  // outside the embedding. So every id, length, bit and class is checked, and that each row has a
-  // label.
+  // outside the embedding. So every id, length, bit, class and border is checked, and that each row
+  // has a label.
   Status Check() const;
 
  private:
@@ -46,6 +48,7 @@ class DataPayload {
   std::span<const std::byte> maps_;  // of labels, then of beginnings: a row after the other in each
   std::span<const std::byte> lengths_;
   std::span<const std::byte> classes_;
+  std::span<const std::byte> type_borders_;
 };
 
 }  // namespace shoal::dataset

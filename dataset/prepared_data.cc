@@ -28,6 +28,7 @@ class MappedPreparedData final : public PreparedData {
     info_.kind = header.kind;
     info_.segmented = header.segmented;
     info_.classes = header.classes;
+    info_.typed = header.typed;
   }
 
   const DataInfo& info() const override { return info_; }
@@ -53,6 +54,14 @@ class MappedPreparedData final : public PreparedData {
     }
     if (header_.segmented) AppendSegments(row, segments);
     return Status::Ok();
+  }
+
+  std::uint32_t TypeBorder(SampleId sample) const override {
+    const std::uint64_t row = sample.value;
+    if (!header_.typed || row >= header_.rows()) return header_.row_tokens;
+    // In a shorter row what is behind its end is padding, of no type.
+    const std::uint32_t border = payload_.TypeBorder(row);
+    return border < payload_.Length(row) ? border : header_.row_tokens;
   }
 
   std::uint32_t LabelCount(SampleId sample) const override {

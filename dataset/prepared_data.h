@@ -37,6 +37,7 @@ struct DataInfo {
   // must not be seen.
   bool segmented = false;
   std::uint32_t classes = 0;  // of kClasses, else 0
+  bool typed = false;         // not all tokens have the token type 0
 };
 
 class PreparedData {
@@ -50,6 +51,12 @@ class PreparedData {
   virtual Status AppendRow(SampleId sample, std::vector<std::int32_t>* tokens,
                            std::vector<std::int32_t>* labels,
                            std::vector<std::int32_t>* segments) const = 0;
+  // The first position of a row whose token has the token type 1, as all behind it; at least 1.
+  // info().row_tokens where none has, or where there is no such row.
+  virtual std::uint32_t TypeBorder(SampleId sample) const {
+    static_cast<void>(sample);
+    return info().row_tokens;
+  }
   // Labels of a row that count.
   virtual std::uint32_t LabelCount(SampleId sample) const = 0;
 };

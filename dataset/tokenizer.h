@@ -16,10 +16,18 @@
 
 namespace shoal::dataset {
 
+// Token types of two texts that stand together.
+enum class PairTypes : std::uint8_t {
+  kNone,   // all tokens have the type 0
+  kTwo,    // 0 up to a place between the texts, then 1
+  kOther,  // neither
+};
+
 // What a tokenizer puts around two texts that stand together, the first one before `between`.
 struct PairWrapping {
   std::vector<std::int32_t> before, between, behind;
-  bool types = false;  // not all tokens have the token type 0
+  PairTypes types = PairTypes::kNone;
+  std::size_t first_type = 0;  // of kTwo: how many of `between` have the type 0
 };
 
 // What a tokenizer puts around a text where it stands alone, as <s>, or [CLS] and [SEP]. Encode

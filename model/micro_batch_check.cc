@@ -54,6 +54,26 @@ Status CheckSegments(const ModelSpec& spec, const MicroBatch& micro_batch) {
   return FindSegments(micro_batch.segments, micro_batch.tokens).status().WithContext(name);
 }
 
+Status CheckTypes(const ModelSpec& spec, const MicroBatch& micro_batch) {
+  if (micro_batch.type_borders.empty()) return Status::Ok();
+  const std::string name = NameOf(micro_batch.id);
+  SHOAL_RETURN_IF_ERROR(
+      CheckSize(name + ": type borders", micro_batch.type_borders.size(), micro_batch.rows));
+  for (const std::uint32_t border : micro_batch.type_borders) {
+    if (border > micro_batch.tokens) {
+      return InvalidArgument(name + ": token types begin at " + std::to_string(border) +
+                             " of a row of " + std::to_string(micro_batch.tokens) + " tokens");
+    }
+    if (border < micro_batch.tokens && spec.token_types() < 2) {
+      return InvalidArgument(
+          name +
+          " has token types, which the model does not have; was the data prepared "
+          "with this model's tokenizer?");
+    }
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::string NameOf(MicroBatchId id) {
@@ -85,6 +105,7 @@ Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& 
         CheckSize(name + ": token ids", micro_batch.token_ids.size(), tokens_in_all));
     SHOAL_RETURN_IF_ERROR(
         CheckRange(name + ": token id", micro_batch.token_ids, spec.vocabulary, false));
+    SHOAL_RETURN_IF_ERROR(CheckTypes(spec, micro_batch));
   } else {
     SHOAL_RETURN_IF_ERROR(
         CheckSize(name + ": input", micro_batch.input.size(), tokens_in_all * spec.hidden));

@@ -23,8 +23,8 @@ std::string NameOf(MicroBatchId id);
 // Invalid argument unless `have` is `want`, both in values.
 Status CheckSize(std::string_view what, std::size_t have, std::size_t want);
 // Invalid argument if sizes do not fit each other and the model, an id is outside the vocabulary,
-// a label outside of it or of the classes, or a segment is in pieces. `labels`: they are needed at
-// the last stage.
+// a label outside of it or of the classes, a segment is in pieces, or a token type is none of the
+// model's. `labels`: they are needed at the last stage.
 Status CheckMicroBatch(const ModelSpec& spec, StageEnds ends, const MicroBatch& micro_batch,
                        bool labels);
 // Invalid argument unless the output has room for activations or, at the last stage, there is one

@@ -55,6 +55,19 @@ void SetSegments(std::span<const std::int32_t> numbers, const std::string& devic
   context->segments.shrink_to_fit();
 }
 
+// 0 before each row's border, 1 from there on.
+void SetTypes(std::span<const std::uint32_t> borders, const std::string& device,
+              BatchContext* context) {
+  const auto tokens = static_cast<std::size_t>(context->tokens);
+  if (std::ranges::all_of(borders, [&](std::uint32_t border) { return border >= tokens; })) return;
+  std::vector<std::int32_t> types(borders.size() * tokens, 0);
+  for (std::size_t row = 0; row < borders.size(); ++row) {
+    const auto begin = types.begin() + static_cast<std::ptrdiff_t>(row * tokens);
+    std::fill(begin + borders[row], begin + static_cast<std::ptrdiff_t>(tokens), 1);
+  }
+  context->types = ToDevice(types, device);
+}
+
 // One table for all layers that turn alike.
 class RotaryTables {
  public:
@@ -135,6 +148,7 @@ std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, boo
   SetSegments(micro_batch.segments, device_, &kept->context);
   if (blocks_->embedding) {
     kept->token_ids = ToDevice(micro_batch.token_ids, device_);
+    SetTypes(micro_batch.type_borders, device_, &kept->context);
   } else {
     kept->input = ToDevice(micro_batch.input, kept->context.tokens_in_all(), device_);
   }

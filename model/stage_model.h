@@ -86,6 +86,9 @@ struct MicroBatch {
   // piece; negative at padding. Empty: each row is one. Tokens see their own segment only, and
   // positions begin again in each.
   std::span<const std::int32_t> segments = {};
+  // Of each row the first position whose token has the token type 1, as all behind it; `tokens`
+  // where none has. First stage only. Empty: all tokens have the type 0.
+  std::span<const std::uint32_t> type_borders = {};
 };
 
 struct StepLoss {

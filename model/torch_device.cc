@@ -18,21 +18,19 @@ int CudaDevices() {
   return hooks.hasCUDA() ? static_cast<int>(hooks.deviceCount()) : 0;
 }
 
-std::string CudaName([[maybe_unused]] int index) {
-#ifdef SHOAL_CUDA
-  cudaDeviceProp properties;
-  if (cudaGetDeviceProperties(&properties, index) == cudaSuccess) {
-    return std::string(" ") + properties.name;
-  }
-#endif
-  return "";
-}
-
 TorchDevice CudaDevice(int index) {
   // cuBLAS repeats its results bit for bit only with a fixed workspace; must precede its start.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   const std::string id = "cuda:" + std::to_string(index);
-  return {id, id + CudaName(index)};
+  TorchDevice device{id, id};
+#ifdef SHOAL_CUDA
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, index) == cudaSuccess) {
+    device.name += std::string(" ") + properties.name;
+    device.memory_bytes = properties.totalGlobalMem;
+  }
+#endif
+  return device;
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace shoal::model {
 struct TorchDevice {
   std::string id;    // "cpu" or "cuda:N", as LibTorch spells it
   std::string name;  // for people: "cpu", "cuda:0 NVIDIA ..."
+  // All that a CUDA device has; 0: unknown, or it is the machine's.
+  std::uint64_t memory_bytes = 0;
 };
 
 // "cpu", "cuda", "cuda:N", or "auto": the first CUDA device if there is one, else the CPU.

@@ -466,6 +466,7 @@ Status TorchStage::LoadDirectory(const storage::ModelDirectory& directory) {
   SHOAL_RETURN_IF_ERROR(CheckWhole("a model directory"));
   for (const StagePart& part : parameters_.parts()) {
     SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part.name));
+    SHOAL_RETURN_IF_ERROR(storage::CheckFinite(given));
     const TrainedPart trained = BeginTraining(spec_, part.name, given, options_.seed);
     SHOAL_RETURN_IF_ERROR(parameters_.CheckPart(part, trained.tensors));
     if (!frozen_.empty()) SHOAL_RETURN_IF_ERROR(frozen_.CheckPart(part.name, given));

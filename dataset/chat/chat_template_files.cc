@@ -99,11 +99,16 @@ Result<std::optional<ChatTemplate>> ChatTemplate::LoadFrom(const std::string& di
   if (!found.text) return std::optional<ChatTemplate>();
   const std::filesystem::path folder(directory);
   SHOAL_ASSIGN_OR_RETURN(const Json map, ReadObject((folder / kSpecialTokensMap).string()));
-  SHOAL_ASSIGN_OR_RETURN(const ChatTemplate parsed, Parse(*found.text, found.path));
+  const Result<ChatTemplate> parsed = Parse(*found.text, found.path);
+  if (!parsed.ok()) {
+    return Status(parsed.status().code(), parsed.status().message() +
+                                              "; copy the template again from the model's "
+                                              "directory, or write it another way");
+  }
   std::map<std::string, ChatValue> variables;
   AddTokens(found.config, &variables);
   AddTokens(map, &variables);
-  return std::optional<ChatTemplate>(parsed.With(std::move(variables)));
+  return std::optional<ChatTemplate>(parsed->With(std::move(variables)));
 }
 
 }  // namespace shoal::dataset

@@ -41,6 +41,7 @@ class SampleMaker {
       SHOAL_RETURN_IF_ERROR(CheckSplit("validation", read_ - read, store_.size() - train_samples));
     }
     if (made_.header.kind == DataKind::kClasses) SHOAL_RETURN_IF_ERROR(SetClasses(train_samples));
+    made_.header.typed = store_.typed();
     made_.header.text = hash_.Finish();
     made_.header.text_tokens = store_.whole_tokens();
     const SampleRows rows =

@@ -36,6 +36,16 @@ Status CheckOptions(const PrepareOptions& options) {
   return Status::Ok();
 }
 
+// What an earlier run made may be replaced, and a file of nothing.
+bool IsPreparedFile(const std::string& path) {
+  if (!CheckRegularFile(path).ok()) return false;
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) return false;
+  const auto header = DecodeDataHeader(
+      (*file)->bytes().first(std::min((*file)->bytes().size(), kDataHeaderBytes)), 0);
+  return (*file)->bytes().empty() || header.status().code() != StatusCode::kInvalidArgument;
+}
+
 // Found out before the long work, not after it.
 Status CheckOutput(const PrepareOptions& options) {
   const std::filesystem::path output(options.output);
@@ -59,6 +69,10 @@ Status CheckOutput(const PrepareOptions& options) {
                                " is one of the texts: choose another --out");
       }
     }
+  }
+  if (std::filesystem::exists(output, ignored) && !IsPreparedFile(options.output)) {
+    return AlreadyExists(options.output +
+                         " exists and is no prepared data; choose another --out, or remove it");
   }
   return Status::Ok();
 }

@@ -115,10 +115,11 @@ Result<EncodedSample> SampleEncoder::EncodePair(const RawSample& sample) const {
         "it has a second text, but the tokenizer's files do not say what stands between two: use "
         "a tokenizer.json whose post_processor has a pair, or put both texts into one field");
   }
-  if (around->types) {
+  if (around->types == PairTypes::kOther) {
     return FailedPrecondition(
-        "it has a second text, which this tokenizer marks with token types, and stages do not "
-        "take these: use a model without, such as RoBERTa, or put both texts into one field");
+        "it has a second text, and the tokenizer's post_processor has other token types than 0 "
+        "for the first text and 1 for the second: use another tokenizer.json, or put both texts "
+        "into one field");
   }
   EncodedSample encoded;
   PairRanges pair;
@@ -126,6 +127,9 @@ Result<EncodedSample> SampleEncoder::EncodePair(const RawSample& sample) const {
   pair.first = encoded.ids.size();
   Append(sample.text, &encoded);
   pair.first_end = encoded.ids.size();
+  if (around->types == PairTypes::kTwo) {
+    encoded.type_border = encoded.ids.size() + around->first_type;
+  }
   encoded.ids.insert(encoded.ids.end(), around->between.begin(), around->between.end());
   pair.second = encoded.ids.size();
   Append(*sample.pair, &encoded);

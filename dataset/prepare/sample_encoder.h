@@ -33,6 +33,8 @@ struct EncodedSample {
   std::string label;                 // of a class, which has no counts
   // Of a class with two texts: a cut shortens the longer one.
   std::optional<PairRanges> pair = std::nullopt;
+  // Of a pair with token types: the first id of the type 1, pair.first_end .. pair.second.
+  std::optional<std::size_t> type_border = std::nullopt;
 };
 
 // For each of `ids`, which are those of `text`: 1 if the token overlaps one of `ranges` (in order,
@@ -56,7 +58,7 @@ class SampleEncoder {
   // - A document is wrapping().before, its text, the end token.
   // - A class is wrapping().before, its text, wrapping().behind; with a second text what
   //   wrapping().pair says. A tokenizer that says nothing is a failed precondition, and so is one
-  //   with token types, which stages do not take.
+  //   with PairTypes::kOther.
   // The first token never counts, as no token is before it. An invalid argument or a failed
   // precondition says what is wrong with the sample.
   Result<EncodedSample> Encode(const RawSample& sample) const;

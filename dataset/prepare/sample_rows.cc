@@ -20,7 +20,8 @@ class PayloadWriter {
         label_map_(ids_.subspan(header.id_bytes())),
         begin_map_(label_map_.subspan(header.maps() > 0 ? header.rows() * header.map_bytes() : 0)),
         lengths_(label_map_.subspan(header.maps() * header.rows() * header.map_bytes())),
-        classes_(lengths_.subspan(header.length_bytes())) {}
+        classes_(lengths_.subspan(header.length_bytes())),
+        type_borders_(classes_.subspan(header.class_bytes())) {}
 
   void PutToken(std::uint64_t row, std::uint32_t position, std::uint32_t id) {
     const std::uint64_t at = row * header_.row_tokens + position;
@@ -38,6 +39,9 @@ class PayloadWriter {
   void PutClass(std::uint64_t row, std::uint32_t label) {
     StoreLittle(classes_.data() + 4 * row, label);
   }
+  void PutTypeBorder(std::uint64_t row, std::uint32_t border) {
+    StoreLittle(type_borders_.data() + 4 * row, border);
+  }
 
  private:
   void Mark(std::span<std::byte> map, std::uint64_t row, std::uint32_t position) {
@@ -45,7 +49,7 @@ class PayloadWriter {
   }
 
   const DataHeader& header_;
-  const std::span<std::byte> ids_, label_map_, begin_map_, lengths_, classes_;
+  const std::span<std::byte> ids_, label_map_, begin_map_, lengths_, classes_, type_borders_;
 };
 
 }  // namespace
@@ -91,6 +95,7 @@ std::string WriteSampleRows(const SampleStore& samples, std::size_t train_sample
     SHOAL_CHECK(position + lengths[sample] <= header->row_tokens);
     if (header->maps() > 1) writer.MarkBegin(row, position);
     if (header->kind == DataKind::kClasses) writer.PutClass(row, samples.labels()[sample]);
+    if (header->typed) writer.PutTypeBorder(row, samples.type_borders()[sample]);
     for (std::uint32_t i = 0; i < lengths[sample]; ++i, ++at, ++position) {
       writer.PutToken(row, position, static_cast<std::uint32_t>(samples.ids()[at]));
       if (header->maps() > 0 && samples.counts()[at] != 0) writer.MarkLabel(row, position);

@@ -1,4 +1,4 @@
-// Rows of samples as the bytes of a prepared file of version 2.
+// Rows of samples as the bytes of a prepared file of version 2 or 3.
 
 #ifndef SHOAL_DATASET_PREPARE_SAMPLE_ROWS_H_
 #define SHOAL_DATASET_PREPARE_SAMPLE_ROWS_H_

@@ -10,7 +10,7 @@ namespace {
 
 // A pair in `row` ids: the longer text gives up its end until both are equally long, then both, as
 // "longest_first" of Hugging Face's tokenizers; an odd id stays with the one that was longer.
-std::vector<std::int32_t> CutPair(const EncodedSample& encoded, std::size_t row) {
+EncodedSample CutPair(const EncodedSample& encoded, std::size_t row) {
   const PairRanges& pair = *encoded.pair;
   const std::size_t first = pair.first_end - pair.first;
   const std::size_t second = pair.second_end - pair.second;
@@ -23,10 +23,12 @@ std::vector<std::int32_t> CutPair(const EncodedSample& encoded, std::size_t row)
   const auto at = [&encoded](std::size_t i) {
     return encoded.ids.begin() + static_cast<std::ptrdiff_t>(i);
   };
-  std::vector<std::int32_t> ids(at(0), at(pair.first + kept_first));
-  ids.insert(ids.end(), at(pair.first_end), at(pair.second + room - kept_first));
-  ids.insert(ids.end(), at(pair.second_end), encoded.ids.end());
-  return ids;
+  EncodedSample cut;
+  cut.ids.assign(at(0), at(pair.first + kept_first));
+  cut.ids.insert(cut.ids.end(), at(pair.first_end), at(pair.second + room - kept_first));
+  cut.ids.insert(cut.ids.end(), at(pair.second_end), encoded.ids.end());
+  if (encoded.type_border) cut.type_border = *encoded.type_border - (first - kept_first);
+  return cut;
 }
 
 }  // namespace
@@ -46,6 +48,10 @@ bool SampleStore::AddPiece(const EncodedSample& encoded, std::size_t begin, std:
   ids_.insert(ids_.end(), at(encoded.ids, begin), at(encoded.ids, end));
   ids_.insert(ids_.end(), encoded.ids.end() - static_cast<std::ptrdiff_t>(tail), encoded.ids.end());
   lengths_.push_back(static_cast<std::uint32_t>(end - begin + tail));
+  // Without a second text it is where the sample ends.
+  type_borders_.push_back(encoded.type_border ? static_cast<std::uint32_t>(*encoded.type_border)
+                                              : lengths_.back());
+  typed_ = typed_ || encoded.type_border;
   labels_.push_back(label);
   return true;
 }
@@ -60,8 +66,7 @@ bool SampleStore::Add(const EncodedSample& encoded, std::uint32_t label, LongSam
   if (size <= row_tokens_) {
     added = size > 0 && AddPiece(encoded, 0, size, 0, label);
   } else if (encoded.pair) {
-    EncodedSample shorter;
-    shorter.ids = CutPair(encoded, row_tokens_);
+    const EncodedSample shorter = CutPair(encoded, row_tokens_);
     added = AddPiece(shorter, 0, shorter.ids.size(), 0, label);
     cut = size - row_tokens_;
   } else if (long_samples == LongSamples::kCut) {

@@ -44,6 +44,9 @@ class SampleStore {
   // 1 .. row_tokens of each.
   std::span<const std::uint32_t> lengths() const { return lengths_; }
   std::span<const std::uint32_t> labels() const { return labels_; }
+  // Whether a sample has token types, and where in each the type 1 begins: 1 .. its length.
+  bool typed() const { return typed_; }
+  std::span<const std::uint32_t> type_borders() const { return type_borders_; }
   std::span<const std::int32_t> ids() const { return ids_; }        // of all
   std::span<const std::uint8_t> counts() const { return counts_; }  // of all; none of classes
   // Of the samples that were given, before they were cut; dropped ones, too.
@@ -61,6 +64,8 @@ class SampleStore {
   std::vector<std::uint8_t> counts_;
   std::vector<std::uint32_t> lengths_;
   std::vector<std::uint32_t> labels_;
+  std::vector<std::uint32_t> type_borders_;
+  bool typed_ = false;
   std::vector<std::uint32_t> whole_lengths_;
   std::uint64_t whole_tokens_ = 0;
   CutCounts cuts_;

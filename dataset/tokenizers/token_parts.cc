@@ -40,7 +40,7 @@ Result<Wrapping> ParseClsSep(const Json& json, std::uint32_t vocabulary) {
   if (TypeOf(json) == "RobertaProcessing") {
     return Wrapping{{cls}, {sep}, PairWrapping{{cls}, {sep, sep}, {sep}}};
   }
-  return Wrapping{{cls}, {sep}, PairWrapping{{cls}, {sep}, {sep}, true}};
+  return Wrapping{{cls}, {sep}, PairWrapping{{cls}, {sep}, {sep}, PairTypes::kTwo, 1}};
 }
 
 // Appends the ids of {"SpecialToken": {"id": name}}.
@@ -89,7 +89,7 @@ Result<Wrapping> ParseTemplate(const Json& json, std::uint32_t vocabulary) {
 // "$A" or "$B", and its token type; other parts have no sequence.
 struct PairPart {
   std::string sequence;
-  bool typed = false;
+  Json type = 0;
 };
 
 PairPart PairPartOf(const Json& part) {
@@ -97,9 +97,26 @@ PairPart PairPartOf(const Json& part) {
   for (const auto& [kind, value] : part.items()) {
     if (!value.is_object()) continue;
     if (kind == "Sequence") found.sequence = value.value("id", Json()).dump();
-    found.typed = found.typed || value.value("type_id", Json(0)) != Json(0);
+    found.type = value.value("type_id", Json(0));
   }
   return found;
+}
+
+// Adds the type of the next part, which is behind `texts` texts or one of them itself.
+void AddType(const PairPart& part, std::size_t texts, PairWrapping* wrapping) {
+  const bool one = part.type == Json(1);
+  if (!one && part.type != Json(0)) wrapping->types = PairTypes::kOther;
+  switch (wrapping->types) {
+    case PairTypes::kNone:
+      if (!one) return;
+      wrapping->types = texts == 1 ? PairTypes::kTwo : PairTypes::kOther;
+      wrapping->first_type = wrapping->between.size();
+      return;
+    case PairTypes::kTwo:
+      if (!one) wrapping->types = PairTypes::kOther;
+      return;
+    case PairTypes::kOther: return;
+  }
 }
 
 // Of a template for two texts; nothing where it does not have the first and then the second one.
@@ -114,7 +131,7 @@ std::optional<PairWrapping> ParsePair(const Json& json, std::uint32_t vocabulary
   for (const Json& part : *pair) {
     if (!part.is_object()) return std::nullopt;
     const PairPart found = PairPartOf(part);
-    wrapping.types = wrapping.types || found.typed;
+    AddType(found, texts, &wrapping);
     if (found.sequence.empty()) {
       if (!AddSpecial(part, tokens, vocabulary, sides[texts]).ok()) return std::nullopt;
     } else if (texts == 2 || found.sequence != (texts == 0 ? "\"A\"" : "\"B\"")) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/lfs_pointer.h"
 #include "common/nesting.h"
 #include "dataset/tokenizers/json_fields.h"
 #include "dataset/tokenizers/named_tokens.h"
@@ -229,8 +230,11 @@ Result<TokenizerFile> Parse(const Json& root) {
 }  // namespace
 
 Result<TokenizerFile> ParseTokenizerJson(std::string_view text) {
+  if (IsLfsPointer(text)) return InvalidArgument(kLfsPointer);
   const Json root = ParseJson<Json>(text);
-  if (!root.is_object()) return InvalidArgument("not a JSON object: the file is damaged");
+  if (!root.is_object()) {
+    return InvalidArgument("not a JSON object: the file is damaged; copy it again");
+  }
   return Parse(root);
 }
 

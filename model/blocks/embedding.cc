@@ -44,7 +44,11 @@ at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids
     sum.view({context.rows, context.tokens, hidden})
         .add_(positions_.Rows(spec_.position_first + context.past, context.tokens));
   }
-  if (spec_.types) sum.add_(types_.Rows(0, 1));
+  if (spec_.types && context.types.defined()) {
+    sum.add_(types_.Rows(context.types));
+  } else if (spec_.types) {
+    sum.add_(types_.Rows(0, 1));
+  }
   if (norm_) sum = norm_->Forward(sum, &kept->norm);
   kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
   return ApplyDropout(sum, kept->mask, context.dropout);
@@ -72,7 +76,13 @@ void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& i
     positions_.gradient.narrow(0, spec_.position_first, context.tokens)
         .add_(gradient.view({context.rows, context.tokens, hidden}).sum(0));
   }
-  if (types_.trained()) types_.gradient.select(0, 0).add_(gradient.sum(0));
+  if (!types_.trained()) {
+    // As of positions.
+  } else if (context.types.defined()) {
+    AddRows(gradient, context.types, types_.gradient);
+  } else {
+    types_.gradient.select(0, 0).add_(gradient.sum(0));
+  }
   if (norm_) norm_->BackwardWeights(kept.norm);
 }
 

@@ -58,6 +58,8 @@ struct BatchContext {
   // Of a row that is computed in pieces: its tokens before these (attention.h). Nothing is kept for
   // a backward then.
   std::int64_t past = 0;
+  // Of the first stage: the token types, int64 [rows * tokens]; undefined: all are 0.
+  at::Tensor types = {};
 
   std::int64_t tokens_in_all() const { return rows * tokens; }
   // The same for the tokens of a segment alone.

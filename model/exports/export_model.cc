@@ -105,6 +105,9 @@ Result<ExportSource> OpenExportSource(const std::string& directory) {
   source.folder = directory;
   source.files = opened.directory->TokenizerFiles();
   SHOAL_ASSIGN_OR_RETURN(source.tensors, storage::TensorsOf(std::move(opened.directory)));
+  for (const storage::NamedTensor& tensor : source.tensors.list) {
+    SHOAL_RETURN_IF_ERROR(storage::CheckFinite(tensor.name, tensor.view).WithContext(directory));
+  }
   return source;
 }
 

@@ -146,7 +146,8 @@ class AdapterKeys {
       if (read_.contains(key) || IsOff(value)) continue;
       if (std::ranges::find(kHarmless, key) != std::end(kHarmless)) continue;
       return Fail("key " + storage::Quoted(key) +
-                  " may change what the adapter computes, and shoal does not know it");
+                  " is not known, and it may change what the adapter computes; remove it from "
+                  "adapter_config.json if it does not");
     }
     return Status::Ok();
   }
@@ -262,8 +263,12 @@ Status CheckNoProductTwice(const ModelSpec& spec) {
 double AdapterConfig::scale() const { return alpha / (rslora ? std::sqrt(rank) : rank); }
 
 Result<AdapterConfig> ParseAdapterConfig(const std::string& json, const std::string& name) {
+  SHOAL_RETURN_IF_ERROR(storage::CheckJsonDepth(json, kJsonDepthMax, name));
+  SHOAL_RETURN_IF_ERROR(storage::CheckRepeatedKeys(json, name));
   Json root = ParseJson<Json>(json);
-  if (!root.is_object()) return InvalidArgument(name + " is not a JSON object");
+  if (!root.is_object()) {
+    return InvalidArgument(name + " is not a JSON object; take the adapter's own file again");
+  }
   AdapterKeys keys(std::move(root), name);
   SHOAL_RETURN_IF_ERROR(CheckKind(&keys));
   AdapterConfig config;

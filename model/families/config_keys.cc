@@ -89,6 +89,7 @@ ConfigKeys::ConfigKeys(ConfigKeys&&) noexcept = default;
 
 Result<ConfigKeys> ConfigKeys::Parse(const std::string& text, const std::string& name) {
   SHOAL_RETURN_IF_ERROR(storage::CheckJsonDepth(text, kDepthMax, name));
+  SHOAL_RETURN_IF_ERROR(storage::CheckRepeatedKeys(text, name));
   auto state = std::make_unique<State>();
   state->shared = std::make_shared<State::Shared>();
   state->shared->name = name;

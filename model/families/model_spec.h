@@ -109,7 +109,7 @@ struct EmbeddingSpec {
   double scale = 1;                    // of what the token's row gives
   std::optional<TableSpec> positions;  // learned; token t of a segment takes row position_first + t
   std::int64_t position_first = 0;
-  std::optional<TableSpec> types;  // all tokens take row 0
+  std::optional<TableSpec> types;  // of token types; all tokens have 0 unless the data says it
   std::optional<NormSpec> norm;
 };
 
@@ -166,6 +166,10 @@ struct ModelSpec {
   // 0 for a language model.
   std::uint32_t classes() const {
     return head.kind == HeadKind::kClassifier ? static_cast<std::uint32_t>(head.output.out) : 0;
+  }
+  // How many token types it knows; 0 where it has none.
+  std::uint32_t token_types() const {
+    return embedding.types ? static_cast<std::uint32_t>(embedding.types->rows) : 0;
   }
   std::uint32_t layers() const { return static_cast<std::uint32_t>(layer_specs.size()); }
   // Whether the head's matrix is the token embedding's.

@@ -1,6 +1,8 @@
 #include "model/families/open_adapter.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/file.h"
@@ -11,18 +13,31 @@ namespace shoal::model {
 namespace {
 
 constexpr std::uint64_t kConfigBytesMax = 1 << 20;
+constexpr char kFolder[] =
+    "; an adapter is a folder with adapter_config.json and adapter_model.safetensors, as PEFT "
+    "saves it";
+
+Status CheckWeightsFile(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder + kAdapterWeightsName, error)) return Status::Ok();
+  if (std::filesystem::exists(folder + "/adapter_model.bin", error)) {
+    return NotFound(folder +
+                    "/adapter_model.bin is a pickle and is never read; save the adapter again "
+                    "with safe_serialization=True");
+  }
+  return NotFound(folder + " has no adapter_model.safetensors" + kFolder);
+}
 
 }  // namespace
 
 Result<OpenedAdapter> OpenAdapter(const std::string& folder) {
   const auto text = ReadFile(folder + kAdapterConfigName, kConfigBytesMax);
   if (!text.ok()) {
-    return Status(text.status().code(), text.status().message() +
-                                            "; an adapter is a folder with adapter_config.json "
-                                            "and adapter_model.safetensors, as PEFT saves it");
+    return Status(text.status().code(), text.status().message() + kFolder);
   }
   OpenedAdapter opened;
   SHOAL_ASSIGN_OR_RETURN(opened.config, ParseAdapterConfig(*text, folder + kAdapterConfigName));
+  SHOAL_RETURN_IF_ERROR(CheckWeightsFile(folder));
   SHOAL_ASSIGN_OR_RETURN(opened.file, storage::OpenSafetensors(folder + kAdapterWeightsName));
   return opened;
 }
@@ -30,7 +45,8 @@ Result<OpenedAdapter> OpenAdapter(const std::string& folder) {
 Result<storage::TensorMap> AdapterTensors(const OpenedAdapter& adapter, const ModelSpec& spec,
                                           const std::string& folder) {
   const std::string path = folder + kAdapterWeightsName;
-  const std::string another = "; is it an adapter of another base?";
+  const std::string another =
+      "; is it an adapter of another base? give the model that it was trained beside";
   storage::TensorMap tensors;
   std::size_t taken = 0;
   for (const std::string& part : spec.PartNames()) {
@@ -39,10 +55,19 @@ Result<storage::TensorMap> AdapterTensors(const OpenedAdapter& adapter, const Mo
       if (found == adapter.file->tensors().end()) {
         return InvalidArgument(path + " has no tensor " + AdapterFileName(spec, name) + another);
       }
-      if (found->second.shape != tensor.shape || !storage::IsFloat(found->second.dtype)) {
-        return InvalidArgument(path + ": tensor " + found->first +
-                               " has another shape or number format than the model's" + another);
+      const storage::TensorView& view = found->second;
+      if (!storage::IsFloat(view.dtype)) {
+        return InvalidArgument(path + ": tensor " + storage::Quoted(found->first) + " has dtype " +
+                               std::string(storage::DTypeName(view.dtype)) +
+                               "; save the adapter again as F32, F16 or BF16");
       }
+      if (view.shape != tensor.shape) {
+        return InvalidArgument(path + ": tensor " + storage::Quoted(found->first) + " has shape " +
+                               storage::ShapeText(view.shape) +
+                               ", but the model and adapter_config.json ask for " +
+                               storage::ShapeText(tensor.shape) + another);
+      }
+      SHOAL_RETURN_IF_ERROR(storage::CheckFinite(found->first, view).WithContext(path));
       taken += tensors.insert_or_assign(name, found->second).second ? 1 : 0;
     }
   }

@@ -63,10 +63,11 @@ bool Last(const ModelSpec& spec, const StageShape& stage) {
   return stage.last_layer == spec.layers();
 }
 
-// Token ids or the input, labels, positions, and segments: at most one per token.
+// Token ids and their types or the input, labels, positions, and segments: at most one per token.
 std::uint64_t InputBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
   const std::uint64_t id = sizeof(std::int64_t);
-  return InAll(shape) * ((First(stage) ? id : sizeof(float) * spec.hidden) +
+  const std::uint64_t ids = spec.token_types() > 1 ? 2 * id : id;
+  return InAll(shape) * ((First(stage) ? ids : sizeof(float) * spec.hidden) +
                          (Last(spec, stage) ? id : 0) + sizeof(std::int64_t) + kSegmentBytes);
 }
 

@@ -38,6 +38,7 @@ struct Answer {
 class Conversation {
  public:
   static Result<Conversation> Open(const ChatCommand& command) {
+    SHOAL_RETURN_IF_ERROR(storage::ReadModelConfig(command.run.model).status());
     SHOAL_ASSIGN_OR_RETURN(ChatPrompt prompt, ChatPrompt::Load(command.run.model, command.system));
     Conversation made(command, std::move(prompt));
     SHOAL_ASSIGN_OR_RETURN(made.model_, OpenTextModel(command.run));

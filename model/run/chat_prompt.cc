@@ -31,8 +31,10 @@ Result<ChatPrompt> ChatPrompt::Load(const std::string& directory, const std::str
   const std::vector<ChatValue> hello = {ChatValue::Message("user", "Hello")};
   const Result<std::string> tried = prompt.Render(hello);
   if (!tried.ok()) {
-    return tried.status().WithContext(system.empty() ? "a first message"
-                                                     : "a first message behind --system");
+    const std::string what = system.empty() ? "a first message" : "a first message behind --system";
+    return Status(tried.status().code(),
+                  what + ": " + tried.status().message() +
+                      "; mend the template, or continue plain text with shoal try");
   }
   return prompt;
 }

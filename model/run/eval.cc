@@ -36,6 +36,11 @@ Status CheckKind(const EvalOptions& options, const dataset::DataInfo& info, cons
                            " classes, the model only " + std::to_string(spec.classes()) +
                            "; set num_labels in its config.json and train it first");
   }
+  if (info.typed && spec.token_types() < 2) {
+    return InvalidArgument(options.data + " marks second texts with the token type 1, which " +
+                           options.run.model +
+                           " does not have; prepare the texts with its own tokenizer");
+  }
   return Status::Ok();
 }
 
@@ -46,8 +51,8 @@ Status CheckData(const EvalOptions& options, const dataset::DataInfo& info,
   SHOAL_ASSIGN_OR_RETURN(const OpenedModel opened, OpenModel(options.run.model));
   const std::string advice = "; prepare the text again with --tokenizer " + options.run.model;
   if (!opened.directory->TokenizerFiles().empty()) {
-    const auto tokenizer = dataset::LoadTokenizer(options.run.model);
-    if (tokenizer.ok() && (*tokenizer)->fingerprint() != info.tokenizer_fingerprint) {
+    SHOAL_ASSIGN_OR_RETURN(const auto tokenizer, dataset::LoadTokenizer(options.run.model));
+    if (tokenizer->fingerprint() != info.tokenizer_fingerprint) {
       return InvalidArgument(options.data + " was prepared with another tokenizer than that of " +
                              options.run.model + advice);
     }
@@ -115,13 +120,16 @@ Result<Evaluation> Evaluate(const EvalOptions& options, const dataset::PreparedD
     std::vector<std::int32_t> ids;
     std::vector<std::int32_t> labels;
     std::vector<std::int32_t> segments;
+    std::vector<std::uint32_t> type_borders;
     for (std::uint64_t i = 0; i < count; ++i) {
       batch.samples.push_back({first + evaluation.rows + i});
       SHOAL_RETURN_IF_ERROR(data.AppendRow(batch.samples.back(), &ids, &labels, &segments));
+      if (info.typed) type_borders.push_back(data.TypeBorder(batch.samples.back()));
     }
     batch.token_ids = ids;
     batch.labels = labels;
     batch.segments = segments;
+    batch.type_borders = type_borders;
     SHOAL_RETURN_IF_ERROR(evaluation.scores ? AddScores(batch, model, &evaluation)
                                             : AddLoss(batch, model, &evaluation));
     evaluation.rows += count;

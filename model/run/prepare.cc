@@ -83,6 +83,7 @@ void PrintJson(const PrepareCommand& command, const dataset::PrepareReport& repo
                                  {"kind", KindName(info.kind)},
                                  {"segmented", info.segmented},
                                  {"classes", info.classes},
+                                 {"tokenTypes", info.typed},
                                  {"classNames", report.classes},
                                  {"rowTokensUsed", report.used_tokens},
                                  {"lossTokens", report.loss_tokens},

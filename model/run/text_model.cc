@@ -20,7 +20,8 @@ Result<TextModel> OpenTextModel(const RunOptions& options) {
   if (model.tokenizer->vocabulary() > model.stage->spec().vocabulary) {
     return InvalidArgument(
         options.model + ": the tokenizer has " + std::to_string(model.tokenizer->vocabulary()) +
-        " tokens, the model only " + std::to_string(model.stage->spec().vocabulary));
+        " tokens, the model only " + std::to_string(model.stage->spec().vocabulary) +
+        "; copy the tokenizer's files again from the model's own directory");
   }
   SHOAL_ASSIGN_OR_RETURN(model.decoder, NewDecoder(*model.stage));
   return model;

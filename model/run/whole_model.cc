@@ -13,7 +13,10 @@ Result<std::unique_ptr<StageModel>> OpenWholeModel(const RunOptions& options) {
   OpenedAdapter adapter;
   if (!options.adapter.empty()) {
     SHOAL_ASSIGN_OR_RETURN(adapter, OpenAdapter(options.adapter));
-    SHOAL_RETURN_IF_ERROR(Adapt(adapter.config, &opened.spec).WithContext(options.adapter));
+    if (const Status fits = Adapt(adapter.config, &opened.spec); !fits.ok()) {
+      return Status(fits.code(), options.adapter + ": " + fits.message() +
+                                     "; is it an adapter of another base?");
+    }
     SHOAL_ASSIGN_OR_RETURN(adapter_tensors, AdapterTensors(adapter, opened.spec, options.adapter));
   }
   for (const std::string& note : NotesOn(*opened.directory)) {

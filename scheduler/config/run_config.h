@@ -79,7 +79,9 @@ struct RunConfig {
   bool segmented_rows = false;  // all stages read the data
   std::uint64_t train_rows = 0, validation_rows = 0;
   std::vector<std::uint32_t> stage_first_layers;  // stages + 1 entries: cut points
-  std::vector<std::uint64_t> stage_bytes;         // of a peer's memory, by stage; empty: unknown
+  // Of a peer's memory, by stage, and of it for the one micro-batch that a stage cannot do without;
+  // empty: unknown.
+  std::vector<std::uint64_t> stage_bytes, micro_batch_bytes;
 };
 
 // Reads and checks the file; an unknown key, wrong type or unit is an error with line and what is

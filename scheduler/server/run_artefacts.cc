@@ -101,6 +101,12 @@ Status CheckKind(const RunConfig& config, const model::ModelSpec& model,
                            " classes, the model in " + config.model + " knows " +
                            std::to_string(known) + ": set num_labels in its config.json" + again);
   }
+  if (data.typed && model.token_types() < 2) {
+    return InvalidArgument(config.data +
+                           " marks second texts with the token type 1, which the "
+                           "model in " +
+                           config.model + " does not have" + again);
+  }
   return Status::Ok();
 }
 
@@ -166,10 +172,11 @@ Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
   return Status::Ok();
 }
 
-// Of the parameters and what goes with them; activations come on top. `initial`: with the frozen
-// part of a model that has adapters, which is held as it is sent.
+// Of the parameters, what goes with them, and one micro-batch. `initial`: with the frozen part of a
+// model that has adapters, which is held as it is sent.
 Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, RunConfig* config) {
   config->stage_bytes.clear();
+  config->micro_batch_bytes.clear();
   if (config->without_weights) return Status::Ok();
   std::vector<std::uint64_t> base;
   for (const std::string& part : model.PartNames()) {
@@ -178,7 +185,8 @@ Status SetStageBytes(const model::ModelSpec& model, const ArtefactMap& initial, 
   }
   SHOAL_ASSIGN_OR_RETURN(const StageMemory memory, StageMemory::Make(*config, model, base));
   for (const StageNeeds& need : memory.OfCuts(config->stage_first_layers)) {
-    config->stage_bytes.push_back(need.base + need.trained);
+    config->stage_bytes.push_back(need.least());
+    config->micro_batch_bytes.push_back(need.micro_batch);
   }
   return Status::Ok();
 }
@@ -215,6 +223,8 @@ Result<control::v1::ArtefactRef> KeepPart(const storage::ModelDirectory& directo
 Status KeepParts(const storage::ModelDirectory& directory, const RunConfig& config,
                  storage::ContentStore* content, RunArtefacts* artefacts) {
   for (const std::string& part : artefacts->model.PartNames()) {
+    SHOAL_ASSIGN_OR_RETURN(const storage::TensorMap given, directory.Part(part));
+    SHOAL_RETURN_IF_ERROR(storage::CheckFinite(given).WithContext(config.model));
     std::vector<std::string> names = {part};
     if (artefacts->model.adapted) names.push_back(part + std::string(model::kBaseSuffix));
     for (const std::string& name : names) {

@@ -30,10 +30,10 @@ struct RunArtefacts {
   bool without_weights = false;              // of the model
 };
 
-// Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers and
-// stage_bytes, and puts parts and data into `content`. Model and data that do not fit each other or
-// the run are invalid arguments. For those that cannot be read stands what the run's folder keeps
-// of them, if it does. Blocks on disk.
+// Fills config's model_config_json, layers, row_tokens, train_rows, stage_first_layers,
+// stage_bytes and micro_batch_bytes, and puts parts and data into `content`. Model and data that do
+// not fit each other or the run are invalid arguments. For those that cannot be read stands what
+// the run's folder keeps of them, if it does. Blocks on disk.
 Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig* config);
 
 // What to keep of it in the run's folder.

@@ -42,7 +42,8 @@ Json ToJson(const dataset::DataInfo& data) {
           {"tokens", data.tokens},
           {"kind", static_cast<std::uint32_t>(data.kind)},
           {"segmented", data.segmented},
-          {"classes", data.classes}};
+          {"classes", data.classes},
+          {"typed", data.typed}};
 }
 
 dataset::DataInfo DataFrom(const Json& json) {
@@ -61,6 +62,7 @@ dataset::DataInfo DataFrom(const Json& json) {
   }
   data.segmented = json.value("segmented", false);
   data.classes = json.value("classes", std::uint32_t{0});
+  data.typed = json.value("typed", false);
   return data;
 }
 

@@ -23,6 +23,8 @@ struct StageNeeds {
   std::uint64_t in_flight = 0;    // at once, in the schedule 1F1B
 
   std::uint64_t all() const { return base + trained + in_flight * micro_batch; }
+  // What it cannot do without: with one micro-batch at a time.
+  std::uint64_t least() const { return base + trained + micro_batch; }
 };
 
 // Values of the largest unit that a stage trains: a layer, or at the ends a table of the

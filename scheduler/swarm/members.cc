@@ -140,16 +140,16 @@ void Members::SetPositions(const PlacementPlan& plan) {
 std::vector<PlacementPeer> Members::Candidates() const {
   std::vector<PlacementPeer> peers;
   for (const auto& [peer, member] : members_) {
-    if (!member.connected || !member.wants_stage) continue;
+    if (!member.candidate()) continue;
     peers.push_back({peer, member.joined, member.memory_bytes});
   }
   return peers;
 }
 
 std::size_t Members::candidates() const {
-  return static_cast<std::size_t>(std::count_if(
-      members_.begin(), members_.end(),
-      [](const auto& entry) { return entry.second.connected && entry.second.wants_stage; }));
+  return static_cast<std::size_t>(
+      std::count_if(members_.begin(), members_.end(),
+                    [](const auto& entry) { return entry.second.candidate(); }));
 }
 
 std::size_t Members::connected() const {

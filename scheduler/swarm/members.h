@@ -34,6 +34,8 @@ struct Member {
   std::int32_t pipeline = -1, stage = -1;  // in the newest plan
 
   bool placed() const { return stage >= 0; }
+  // May be given a stage now.
+  bool candidate() const { return connected && wants_stage; }
   // "anna (1f00a2b3)".
   std::string Label() const;
   // "peer anna (1f00a2b3) of stage 1, pipeline 0", or "... (spare)".

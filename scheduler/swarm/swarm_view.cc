@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/units.h"
 #include "scheduler/steps/plausibility.h"
+#include "scheduler/swarm/memory_shortage.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
@@ -18,15 +18,12 @@ std::string SwarmView::WaitingFor() const {
   if (std::string lost = of_.artefacts.LostText(); !lost.empty()) return lost;
   const std::size_t here = of_.members.candidates();
   if (here >= of_.plan.needed() && of_.plan.too_little_memory()) {
-    std::string text =
-        "the peers that are here have too little memory for all positions: parameters "
-        "and optimizer of a stage need";
-    for (std::size_t s = 0; s < of_.config.stage_bytes.size(); ++s) {
-      text += (s == 0 ? " " : ", ") + FormatBytes(of_.config.stage_bytes[s]);
+    std::vector<PeerMemory> peers;
+    for (const auto& [peer, member] : of_.members.all()) {
+      if (member.candidate()) peers.push_back({member.Label(), member.memory_bytes});
     }
-    return text +
-           "; waiting for a peer with more, or take more stages or [replica] method = "
-           "\"qsdp\"";
+    std::string text = MemoryShortageText(of_.config, std::move(peers));
+    if (!text.empty()) return text;
   }
   if (here >= of_.plan.needed()) return "it continues in a moment";
   std::string text = "waiting for " + std::to_string(of_.plan.needed() - here) +

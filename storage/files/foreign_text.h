@@ -19,6 +19,10 @@ std::string Quoted(std::string_view name);
 // it. Looks at brackets outside strings only; whether the text is JSON is the parser's question.
 Status CheckJsonDepth(std::string_view text, std::size_t max_depth, const std::string& name);
 
+// Refuses JSON text in which an object has a key twice: programs disagree on which one counts. Text
+// that is no JSON passes. Its depth is checked already.
+Status CheckRepeatedKeys(std::string_view text, const std::string& name);
+
 // True for a plain file name that stays in its folder: not empty, no '/', no NUL, not "." or "..".
 bool IsPlainFileName(std::string_view name);
 

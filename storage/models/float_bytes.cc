@@ -1,5 +1,6 @@
 #include "storage/models/float_bytes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -36,6 +37,25 @@ void ReadHalves(const std::byte* from, std::span<float> values, Convert convert)
   }
 }
 
+// The place of the first word that has all bits of `exponent`.
+template <typename Word>
+std::optional<std::size_t> FirstWith(Word exponent, std::span<const std::byte> bytes) {
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t count = bytes.size() / sizeof(Word);
+  const auto found = [&](std::size_t i) {
+    return (LoadLittle<Word>(bytes.data() + i * sizeof(Word)) & exponent) == exponent;
+  };
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, count);
+    Word any = 0;  // without a branch within the block, for the vectoriser
+    for (std::size_t i = begin; i < end; ++i) any |= static_cast<Word>(found(i));
+    for (std::size_t i = begin; any != 0 && i < end; ++i) {
+      if (found(i)) return i;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool IsFloat(DType dtype) {
@@ -50,6 +70,12 @@ void ReadFloats(DType dtype, std::span<const std::byte> bytes, std::span<float> 
   }
   if (dtype == DType::kF16) return ReadHalves(bytes.data(), values, HalfToFloat);
   ReadHalves(bytes.data(), values, Bf16ToFloat);
+}
+
+std::optional<std::size_t> FirstNotFinite(DType dtype, std::span<const std::byte> bytes) {
+  SHOAL_CHECK(IsFloat(dtype) && bytes.size() % DTypeBytes(dtype) == 0);
+  if (dtype == DType::kF32) return FirstWith<std::uint32_t>(0x7f800000, bytes);
+  return FirstWith<std::uint16_t>(dtype == DType::kF16 ? 0x7c00 : 0x7f80, bytes);
 }
 
 std::optional<float> WriteFloats(DType dtype, std::span<const float> values,

@@ -22,6 +22,10 @@ void ReadFloats(DType dtype, std::span<const std::byte> bytes, std::span<float> 
 std::optional<float> WriteFloats(DType dtype, std::span<const float> values,
                                  std::span<std::byte> bytes);
 
+// The place of the first value that is NaN or infinite; nothing if there is none. `bytes`: as
+// above.
+std::optional<std::size_t> FirstNotFinite(DType dtype, std::span<const std::byte> bytes);
+
 // "fp32", "bf16", "fp16", as options name them; "float32", "bfloat16", "float16", as config.json
 // does. Nothing for another name.
 std::optional<DType> FloatOfOption(std::string_view name);

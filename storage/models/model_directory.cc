@@ -19,6 +19,9 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 constexpr std::uint64_t kIndexBytesMax = 64 << 20;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr char kFetchBoth[] =
+    "; config.json and the weights do not belong together, or a file is of another model: fetch "
+    "the folder again";
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer_config.json",
                                            "vocab.json",
@@ -33,15 +36,6 @@ constexpr const char* kBesideTokenizer[] = {"chat_template.jinja", "chat_templat
                                             "generation_config.json"};
 
 using Files = std::vector<std::shared_ptr<const SafetensorsFile>>;
-
-std::string ShapeText(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t dimension : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(dimension);
-  }
-  return text + "]";
-}
 
 class HuggingFaceDirectory final : public ModelDirectory {
  public:
@@ -103,6 +97,7 @@ Status HuggingFaceDirectory::LoadSharded() {
   const std::string index = InFolder(kIndexFile);
   SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(index, kIndexBytesMax));
   SHOAL_RETURN_IF_ERROR(CheckJsonDepth(text, 16, index));
+  SHOAL_RETURN_IF_ERROR(CheckRepeatedKeys(text, index));
   const auto root = ParseJson<nlohmann::json>(text);
   if (root.is_discarded() || !root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object()) {
@@ -117,6 +112,11 @@ Status HuggingFaceDirectory::LoadSharded() {
     const auto& file_name = value.get_ref<const std::string&>();
     auto& shard = shards[file_name];
     if (shard == nullptr) {
+      std::error_code error;
+      if (!std::filesystem::exists(InFolder(file_name), error)) {
+        return NotFound(index + " names " + Quoted(file_name) +
+                        ", which is not there; fetch that file, too");
+      }
       SHOAL_ASSIGN_OR_RETURN(shard, OpenSafetensors(InFolder(file_name)));
       files_.push_back(shard);
     }
@@ -158,14 +158,12 @@ Status HuggingFaceDirectory::CheckTensor(const std::string& name,
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     if (std::ranges::find(fresh_names_, name) != fresh_names_.end()) return Status::Ok();
-    return InvalidArgument(path_ + ": tensor " + Quoted(name) +
-                           " is missing; config.json and the weights do not belong together or "
-                           "a file is incomplete");
+    return InvalidArgument(path_ + ": tensor " + Quoted(name) + " is missing" + kFetchBoth);
   }
   if (found->second.shape != shape) {
     return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has shape " +
                            ShapeText(found->second.shape) + ", but config.json asks for " +
-                           ShapeText(shape));
+                           ShapeText(shape) + kFetchBoth);
   }
   if (!IsFloat(found->second.dtype)) {
     return InvalidArgument(path_ + ": tensor " + Quoted(name) + " has dtype " +
@@ -188,7 +186,8 @@ Status HuggingFaceDirectory::CheckAll() const {
     // Dropping a weight in silence would train another model than the one given.
     if (wanted.count(name) == 0) {
       return InvalidArgument(path_ + ": tensor " + Quoted(name) +
-                             " belongs to no part of the model that config.json describes");
+                             " belongs to no part of the model that config.json describes" +
+                             kFetchBoth);
     }
   }
   return CheckTiedHead();
@@ -272,7 +271,24 @@ Result<std::string> ReadModelConfig(const std::string& path) {
   if (!std::filesystem::is_directory(path, error)) {
     return NotFound(path + " is no folder; give the folder of a Hugging Face model");
   }
+  if (!std::filesystem::exists(path + "/config.json", error)) {
+    return NotFound(path + " has no config.json; give the folder of a Hugging Face model");
+  }
   return ReadFile(path + "/config.json", kConfigBytesMax);
+}
+
+Status CheckFinite(const std::string& name, const TensorView& view) {
+  const std::optional<std::size_t> place = FirstNotFinite(view.dtype, view.data);
+  if (!place) return Status::Ok();
+  return InvalidArgument("tensor " + Quoted(name) + " has a value that is not finite, at place " +
+                         std::to_string(*place) +
+                         "; the file is damaged, or its training has failed: fetch it again, or "
+                         "take an earlier checkpoint");
+}
+
+Status CheckFinite(const TensorMap& tensors) {
+  for (const auto& [name, view] : tensors) SHOAL_RETURN_IF_ERROR(CheckFinite(name, view));
+  return Status::Ok();
 }
 
 Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::string& path,

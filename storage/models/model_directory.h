@@ -67,6 +67,10 @@ Result<std::shared_ptr<const ModelDirectory>> OpenModelDirectory(const std::stri
 // The text of config.json in a model's folder.
 Result<std::string> ReadModelConfig(const std::string& path);
 
+// Invalid argument if a value is NaN or infinite. Reads all of them.
+Status CheckFinite(const std::string& name, const TensorView& view);
+Status CheckFinite(const TensorMap& tensors);
+
 // Writes a part as one safetensors blob in fp32-or-source dtype (an artefact), to `path`.
 Status WritePart(const std::string& path, const TensorMap& tensors);
 

@@ -7,6 +7,7 @@
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/lfs_pointer.h"
 #include "storage/files/atomic_file.h"
 #include "storage/files/foreign_text.h"
 #include "storage/models/safetensors_header.h"
@@ -86,6 +87,9 @@ Result<std::shared_ptr<ParsedFile>> Parse(std::span<const std::byte> bytes,
   if (bytes.size() < kPrefixBytes) {
     return Damaged(name, "it has " + std::to_string(bytes.size()) +
                              " bytes, fewer than the 8 of the header length");
+  }
+  if (IsLfsPointer({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    return InvalidArgument(name + " is " + kLfsPointer);
   }
   const auto header_bytes = LoadLittle<std::uint64_t>(bytes.data());
   if (header_bytes > kHeaderBytesMax) {

@@ -30,6 +30,15 @@ const DTypeRow& RowOf(DType dtype) {
 
 std::size_t DTypeBytes(DType dtype) { return RowOf(dtype).bytes; }
 
+std::string ShapeText(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t dimension : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(dimension);
+  }
+  return text + "]";
+}
+
 std::string_view DTypeName(DType dtype) { return RowOf(dtype).name; }
 
 std::optional<DType> DTypeOf(std::string_view name) {

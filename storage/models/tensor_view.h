@@ -34,6 +34,8 @@ enum class DType {
 std::size_t DTypeBytes(DType dtype);
 std::string_view DTypeName(DType dtype);  // "F32", as in the file
 std::optional<DType> DTypeOf(std::string_view name);
+// "[8, 4]".
+std::string ShapeText(const std::vector<std::int64_t>& shape);
 
 struct TensorView {
   DType dtype = DType::kF32;

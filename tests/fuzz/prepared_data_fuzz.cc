@@ -30,6 +30,10 @@ void CheckRows(const shoal::dataset::DataHeader& header, std::span<const std::by
     if (header.kind == shoal::dataset::DataKind::kClasses && payload.Class(row) >= header.classes) {
       std::abort();
     }
+    if (header.typed &&
+        (payload.TypeBorder(row) == 0 || payload.TypeBorder(row) > payload.Length(row))) {
+      std::abort();
+    }
   }
 }
 

@@ -466,6 +466,20 @@ class DiskFullTest(harness.SwarmTest):
         self.assert_refused(done, FAILURE, "a disk with 1.00 MiB free", "another disk")
         self.assertFalse((disk / "model/model.safetensors").exists())
 
+    def test_convert(self):
+        disk = self.small_disk("1m")
+        done = refused("shoal", "convert", "--model", harness.model(), "--out", disk / "out")
+        self.assert_refused(done, FAILURE, "No space left|free")
+        self.assertEqual(list(disk.iterdir()), [])
+
+    def test_swarm_init(self):
+        disk = self.small_disk("4k")
+        (disk / "filler").write_bytes(bytes(4096))
+        done = refused("shoal", "swarm", "init", "--dir", disk / "run", "--stages", 2, "--model",
+                       harness.model(), "--data", harness.data())
+        self.assert_refused(done, FAILURE, "No space left")
+        self.assertEqual([path.name for path in disk.iterdir()], ["filler"])
+
     def test_export(self):
         disk = self.small_disk("1m")
         with Swarm(self.folder / "s", stages=1, steps=2) as swarm:

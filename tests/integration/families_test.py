@@ -79,6 +79,40 @@ class FamiliesTest(harness.SwarmTest):
         self.assertGreater(after["accuracy"], 0.95)
         self.assertGreater(after["matthewsCorrelation"], 0.9)
 
+    def test_a_classifier_of_two_texts_learns_over_three_stages(self):
+        """Does the second text name the first one's king? BERT tells the two by token types."""
+        model = make_model(self.folder, BERT, "bert")
+        pairs = self.folder / "pairs.jsonl"
+        names = ["king", "lord", "man", "queen"]
+        with open(pairs, "w", encoding="utf-8") as file:
+            for i in range(240):
+                first, second = names[i % 4], names[i * 7 % 3]
+                file.write(json.dumps({"text": f"the {first}", "text_pair": f"my {second}",
+                                       "label": "good" if second == "king" else "bad"}) + "\n")
+        data, report = self.prepare(model, "--text", pairs, "--row", 24)
+        self.assertEqual((report["kind"], report["tokenTypes"]), ("classes", True))
+        same = {"model": model, "data": data, "steps": 60, "micro_batches": 4, "rows": 4,
+                "checkpoint_every": 60, "optimizer": {"learning_rate": 3e-3}}
+        single, _ = train(self.folder / "single", stages=1, **same)
+        losses, status = train(self.folder / "deep", stages=3, export=self.folder / "out",
+                               evaluate_every=60, evaluate_rows=1000, **same)
+        self.assert_follows(losses, single)
+        self.assertLess(sum(losses[-5:]), 0.2 * sum(losses[:5]), describe(losses))
+        after = run_json("shoal", "eval", "--model", self.folder / "out", "--data", data, "--json")
+        self.assertGreater(after["accuracy"], 0.95)
+        self.assertGreater(after["matthewsCorrelation"], 0.9)
+        before = run_json("shoal", "eval", "--model", model, "--data", data, "--json")
+        self.assertAlmostEqual(before["meanLoss"], status["run"]["heldOut"][0][1], places=4)
+
+        untyped = make_model(self.folder / "untyped", {**BERT, "type_vocab_size": 1}, "bert")
+        words = "token type 1, which .* does not have"
+        done = run("shoal", "swarm", "init", "--dir", self.folder / "run", "--model", untyped,
+                   "--data", data, check=False)
+        self.assert_refused(done, harness.BAD_CONFIG, words)
+        self.assertFalse((self.folder / "run").exists())
+        done = run("shoal", "eval", "--model", untyped, "--data", data, check=False)
+        self.assert_refused(done, harness.BAD_CONFIG, words)
+
     def test_conversations_in_packed_rows_learn_over_three_stages(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
         chats = self.folder / "chats.jsonl"

@@ -100,9 +100,9 @@ class PrepareTest(harness.SwarmTest):
         path = self.folder / "a.jsonl"
         path.write_text('{"messages": [{"role": "assistant", "content": "a"}]}\n')
         out = self.folder / "data.shoal"
-        out.write_bytes(b"old")
+        out.write_bytes(b"SHOALDAT")
         self.assert_refused(self.prepare(path), BAD_CONFIG, "no chat template", "copy")
-        self.assertEqual(out.read_bytes(), b"old")
+        self.assertEqual(out.read_bytes(), b"SHOALDAT")
 
     def test_prepare_says_that_nothing_separates_documents(self):
         tokenizer = self.folder / "tokenizer"

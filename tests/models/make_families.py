@@ -19,8 +19,10 @@ from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassificati
 
 DATA = Path(__file__).resolve().parents[1] / "data/families"
 ROWS, TOKENS = 2, 21
-# Tokens of a classifier's rows, and their classes; behind them is padding.
+# Tokens of a classifier's rows, and their classes; behind them is padding. Where the second of two
+# texts begins, which has the token type 1.
 LENGTHS, CLASSES = [21, 13, 1, 8], [2, 0, -100, 1]
+TYPE_BORDERS = [9, 5, 21, 7]
 COMMON = {"vocab_size": 53, "hidden_size": 20, "intermediate_size": 28}
 # A case's seed is its place: new ones go to the end.
 CASES = {
@@ -73,7 +75,10 @@ CASES = {
     "roberta": RobertaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=5,
                              max_position_embeddings=26, type_vocab_size=1, pad_token_id=1,
                              layer_norm_eps=1e-5, num_labels=4),
+    "bert_pairs": BertConfig(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                             max_position_embeddings=24, num_labels=3, type_vocab_size=3),
 }
+CLASSIFIERS = {"bert", "roberta", "bert_pairs"}
 
 
 def next_tokens(config):
@@ -84,7 +89,7 @@ def next_tokens(config):
     return {"input_ids": ids, "labels": labels}
 
 
-def classes():
+def classes(pairs):
     ids = torch.randint(2, COMMON["vocab_size"], (len(LENGTHS), TOKENS))
     segments = torch.zeros_like(ids)
     labels = torch.full_like(ids, -100)
@@ -92,12 +97,15 @@ def classes():
     for row, length in enumerate(LENGTHS):
         ids[row, length:] = 1
         segments[row, length:] = -1
-    return {"input_ids": ids, "labels": labels, "segments": segments}
+    golden = {"input_ids": ids, "labels": labels, "segments": segments}
+    if pairs:
+        golden["type_borders"] = torch.tensor(TYPE_BORDERS)
+    return golden
 
 
 def new_model(name, config):
     kind = AutoModelForCausalLM
-    if name in ("bert", "roberta"):
+    if name in CLASSIFIERS:
         kind = AutoModelForSequenceClassification
     if name == "gemma3":
         config.layer_types = ["sliding_attention", "full_attention"] * 2
@@ -115,7 +123,11 @@ def new_model(name, config):
 def logits_of(model, golden):
     if "segments" not in golden:
         return model(golden["input_ids"], use_cache=False).logits
-    return model(golden["input_ids"], attention_mask=(golden["segments"] >= 0).long()).logits
+    seen = (golden["segments"] >= 0).long()
+    types = None
+    if "type_borders" in golden:
+        types = seen * (torch.arange(TOKENS) >= golden["type_borders"][:, None]).long()
+    return model(golden["input_ids"], attention_mask=seen, token_type_ids=types).logits
 
 
 def make(name, config):
@@ -127,7 +139,7 @@ def make(name, config):
     prefix = model.base_model_prefix + "."
     canonical = {full.removeprefix(prefix): parameter
                  for full, parameter in model.named_parameters()}
-    golden = classes() if name in ("bert", "roberta") else next_tokens(config)
+    golden = classes(name == "bert_pairs") if name in CLASSIFIERS else next_tokens(config)
     adamw_golden.train(canonical, lambda: logits_of(model, golden), golden)
     save_file({key: value.contiguous() for key, value in golden.items()},
               folder / "golden.safetensors")

@@ -57,6 +57,20 @@ TEST_P(PreparedDataContract, RowsAreOfOneLengthAndIdsOfTheVocabulary) {
   }
 }
 
+TEST_P(PreparedDataContract, TokenTypesBeginWithinTheRow) {
+  bool seen = false;
+  for (std::uint64_t row = 0; row <= rows(); ++row) {
+    const std::uint32_t border = data_->TypeBorder(SampleId{row});
+    EXPECT_GE(border, 1u) << "row " << row;
+    EXPECT_LE(border, data_->info().row_tokens) << "row " << row;
+    if (border == data_->info().row_tokens) continue;
+    seen = true;
+    ASSERT_LT(row, rows());
+    EXPECT_TRUE(!data_->info().segmented || At(row).segments[border] >= 0) << "row " << row;
+  }
+  EXPECT_EQ(seen, data_->info().typed);
+}
+
 TEST_P(PreparedDataContract, ClassesAreOfRowsOfClassesOnly) {
   EXPECT_EQ(data_->info().classes > 0, classes());
   if (!classes()) return;

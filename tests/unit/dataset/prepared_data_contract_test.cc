@@ -34,7 +34,8 @@ std::shared_ptr<const PreparedData> NewMapped() {
   return data.ok() ? *data : nullptr;
 }
 
-std::shared_ptr<const PreparedData> NewSamples(const std::string& line, bool pack) {
+std::shared_ptr<const PreparedData> NewSamples(const std::string& line, bool pack,
+                                               const std::string& tokenizer = TinyGpt2()) {
   test_support::TemporaryFolder folder;
   std::string lines;
   for (int i = 0; i < 60; ++i) {
@@ -46,7 +47,7 @@ std::shared_ptr<const PreparedData> NewSamples(const std::string& line, bool pac
   }
   EXPECT_TRUE(WriteFileAtomic(folder / "a.jsonl", lines).ok());
   PrepareOptions options;
-  options.tokenizer_directory = TinyGpt2();
+  options.tokenizer_directory = tokenizer;
   options.text_files = {folder / "a.jsonl"};
   options.row_tokens = 17;
   options.output = folder / "data.shoal";
@@ -60,6 +61,7 @@ std::shared_ptr<const PreparedData> NewSamples(const std::string& line, bool pac
 }
 
 constexpr char kCompletions[] = "{\"prompt\": \"fish #\", \"completion\": \" is # more\"}";
+constexpr char kPairs[] = "{\"text\": \"a fish\", \"text_pair\": \"# more\", \"label\": #}";
 constexpr char kClasses[] = "{\"text\": \"a fish and # more\", \"label\": #}";
 
 INSTANTIATE_TEST_SUITE_P(Completions, PreparedDataContract,
@@ -68,6 +70,10 @@ INSTANTIATE_TEST_SUITE_P(Completions, PreparedDataContract,
                              +[] { return NewSamples(kCompletions, true); }));
 INSTANTIATE_TEST_SUITE_P(Classes, PreparedDataContract,
                          testing::Values(+[] { return NewSamples(kClasses, false); }));
+INSTANTIATE_TEST_SUITE_P(Pairs, PreparedDataContract, testing::Values(+[] {
+                           return NewSamples(kPairs, false,
+                                             Environment("SHOAL_TEST_DATA") + "/tokenizers/bert");
+                         }));
 INSTANTIATE_TEST_SUITE_P(Mapped, PreparedDataContract, testing::Values(&NewMapped));
 INSTANTIATE_TEST_SUITE_P(Tiny, PreparedDataContract, testing::Values(+[] {
                            return test_support::NewTinyData(test_support::TinyShape(), 40);

@@ -262,6 +262,9 @@ TEST_F(PreparedDataTest, FailuresSayWhatToDo) {
   ExpectFailure(StatusCode::kNotFound, "does not exist");
   options_.output = good;
   ExpectFailure(StatusCode::kInvalidArgument, "one of the texts");
+  options_.output = Write("mine.bin", "mine");
+  ExpectFailure(StatusCode::kAlreadyExists, "mine.bin exists and is no prepared data");
+  EXPECT_EQ(*ReadFile(options_.output, 100), "mine");
   if (::geteuid() != 0) {
     options_.output = "/proc/out.shoal";
     EXPECT_FALSE(PrepareData(options_).ok());
@@ -288,7 +291,7 @@ TEST_F(PreparedDataTest, BadLinesAreNamed) {
 // The limit on file size makes the write fail as a full disk does.
 TEST_F(PreparedDataTest, AFailedWriteLeavesTheOldFile) {
   options_.text_files = {Shakespeare()};
-  const std::string old = Write("out.shoal", "old");
+  const std::string old = Write("out.shoal", "SHOALDAT");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -299,7 +302,7 @@ TEST_F(PreparedDataTest, AFailedWriteLeavesTheOldFile) {
   std::signal(SIGXFSZ, old_handler);
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.status().message(), HasSubstr("nothing was replaced"));
-  EXPECT_EQ(*ReadFile(old, 100), "old");
+  EXPECT_EQ(*ReadFile(old, 100), "SHOALDAT");
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     files += entry.is_regular_file();
@@ -443,8 +446,8 @@ TEST_F(OpenTest, DamagedFilesAreRefused) {
   bad[33] ^= 1;
   ExpectRefused(bad, "header is damaged");
   bad = bytes_;
-  bad[8] = 3;
-  ExpectRefused(bad, "version is 3");
+  bad[8] = 4;
+  ExpectRefused(bad, "version is 4");
   const auto absent = OpenPreparedData(folder_ / "absent.shoal");
   EXPECT_EQ(absent.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(absent.status().message(), HasSubstr("shoal prepare"));

@@ -38,6 +38,11 @@ class Golden {
     batch.token_ids = Numbers("input_ids");
     batch.labels = Numbers("labels");
     if (file_->tensors().contains("segments")) batch.segments = Numbers("segments");
+    if (file_->tensors().contains("type_borders")) {
+      for (const std::int32_t border : Numbers("type_borders")) {
+        batch.type_borders.push_back(static_cast<std::uint32_t>(border));
+      }
+    }
     for (std::uint32_t row = 0; row < batch.rows; ++row) batch.samples.push_back({row});
     return batch;
   }

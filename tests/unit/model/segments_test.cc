@@ -263,6 +263,36 @@ TEST_P(Classifier, RefusesOtherLabelsAndSegments) {
   EXPECT_FALSE(pipeline.stage(0).Logits(AsMicroBatch({}, batch), true, places).ok());
 }
 
+TEST(TokenTypes, CountOnTheFirstStageAlone) {
+  StagePipeline pipeline(Model("bert_pairs"), 1, {});
+  TestBatch batch = Classes({9, kTokens, 5}, 3);
+  const double untyped = pipeline.Evaluate(batch).sum;
+  batch.type_borders = {kTokens, kTokens, kTokens};
+  EXPECT_EQ(pipeline.Evaluate(batch).sum, untyped) << "no token has the type 1";
+  batch.type_borders = {9, kTokens, 5};
+  EXPECT_NEAR(pipeline.Evaluate(batch).sum / untyped, 1, 1e-6) << "nobody sees padding";
+  batch.type_borders = {4, kTokens, 5};
+  EXPECT_GT(std::abs(pipeline.Evaluate(batch).sum / untyped - 1), 1e-3);
+}
+
+TEST(TokenTypes, OthersThanTheModelsAreRefused) {
+  StepLoss loss;
+  TestBatch batch = Classes({9, 5}, 2);
+  const auto cause = [&](const std::string& model) {
+    StagePipeline pipeline(Model(model), 1, {});
+    return pipeline.stage(0).Evaluate(AsMicroBatch({4, 2}, batch), {}, &loss).message();
+  };
+  batch.type_borders = {4, kTokens};
+  EXPECT_EQ(cause("bert_pairs"), "");
+  EXPECT_THAT(cause("roberta"), HasSubstr("token types, which the model does not have"));
+  batch.type_borders = {kTokens, kTokens};
+  EXPECT_EQ(cause("roberta"), "");
+  batch.type_borders = {4, kTokens + 1};
+  EXPECT_THAT(cause("bert_pairs"), HasSubstr("micro-batch 4/2: token types begin at 22 of a row"));
+  batch.type_borders = {4};
+  EXPECT_THAT(cause("bert_pairs"), HasSubstr("type borders has 1 values, wanted 2"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, Classifier, testing::Values("bert", "roberta"),
                          [](const auto& family) { return family.param; });
 

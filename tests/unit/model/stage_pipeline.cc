@@ -28,6 +28,7 @@ MicroBatch AsMicroBatch(MicroBatchId id, const TestBatch& batch) {
   micro_batch.token_ids = batch.token_ids;
   micro_batch.labels = batch.labels;
   micro_batch.segments = batch.segments;
+  micro_batch.type_borders = batch.type_borders;
   return micro_batch;
 }
 

@@ -22,6 +22,7 @@ struct TestBatch {
   std::vector<std::int32_t> token_ids;
   std::vector<std::int32_t> labels;
   std::vector<std::int32_t> segments = {};
+  std::vector<std::uint32_t> type_borders = {};
 };
 
 // What a stage gets of it; it must outlive the result.

@@ -207,7 +207,9 @@ TEST_F(ChatTemplateFiles, WhatIsWrongIsNamed) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "a\n{{ a|foo }}");
   EXPECT_EQ(Load(),
-            folder_ / "chat_template.jinja" + ", line 2: the filter 'foo' is not supported");
+            folder_ / "chat_template.jinja" +
+                ", line 2: the filter 'foo' is not supported; copy the template again from the "
+                "model's directory, or write it another way");
 }
 
 TEST(ChatTemplate, VariablesCountInTheirOrder) {

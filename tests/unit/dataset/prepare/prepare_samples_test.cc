@@ -84,12 +84,12 @@ class PrepareSamplesTest : public ::testing::Test {
   }
 
   void ExpectFailure(const std::string& words) {
-    Write("out.shoal", "old");
+    Write("out.shoal", "SHOALDAT");
     const auto report = PrepareData(options_);
     ASSERT_FALSE(report.ok()) << words;
     EXPECT_THAT(report.status().message(), HasSubstr(words));
     EXPECT_THAT(report.status().message(), Not(HasSubstr("\n")));
-    EXPECT_EQ(*ReadFile(options_.output, 100), "old");
+    EXPECT_EQ(*ReadFile(options_.output, 100), "SHOALDAT");
   }
 
   TemporaryFolder folder_;
@@ -327,6 +327,8 @@ TEST_F(PrepareSamplesTest, PairsOfTextsHaveARow) {
   const PrepareReport report = Prepare();
   EXPECT_EQ(report.info.kind, DataKind::kClasses);
   EXPECT_THAT(report.classes, ElementsAre("no", "yes"));
+  EXPECT_FALSE(report.info.typed);
+  EXPECT_EQ(data_->TypeBorder(SampleId{0}), 9U);
   // tests/data/tokenizers/index.json: "around_pair" and "around_a".
   const Ids pair = {0, 263, 2, 2, 272, 280, 2};
   EXPECT_EQ(FirstTokens(0, pair.size()), pair);
@@ -339,8 +341,6 @@ TEST_F(PrepareSamplesTest, PairsOfTextsHaveARow) {
   options_.row_tokens = 5;
   ExpectFailure("a.tsv, line 2: a row of 5 tokens has no room for two texts among the 4");
   options_.row_tokens = 9;
-  options_.tokenizer_directory = tokenizers + "bert";
-  ExpectFailure("a.tsv, line 2: it has a second text, which this tokenizer marks with token types");
   options_.tokenizer_directory = tokenizers + "qwen";
   ExpectFailure("do not say what stands between two");
   options_.tokenizer_directory = tokenizers + "roberta";
@@ -348,6 +348,30 @@ TEST_F(PrepareSamplesTest, PairsOfTextsHaveARow) {
   options_.text_files.pop_back();
   Prepare();
   EXPECT_EQ(FirstTokens(0, 3), (Ids{0, 263, 2}));
+}
+
+TEST_F(PrepareSamplesTest, SecondTextsHaveTheTokenTypeOne) {
+  options_.tokenizer_directory = Environment("SHOAL_TEST_DATA") + "/tokenizers/bert";
+  options_.row_tokens = 8;
+  tokenizer_ = *LoadTokenizer(options_.tokenizer_directory);
+  const auto& around = *tokenizer_->wrapping().pair;
+  Ids longer;
+  tokenizer_->Encode("b c b c b c b c", &longer);
+  ASSERT_EQ(longer.size(), 8U);
+  options_.text_files = {Write("a.tsv",
+                               "text\ttext_pair\tlabel\na\tb c\tyes\nb c b c b c b c\ta\tno\n"
+                               "a\tb c b c b c b c\tno\n"),
+                         Write("b.jsonl", "{\"text\": \"a\", \"label\": \"no\"}\n")};
+  const PrepareReport report = Prepare();
+  EXPECT_TRUE(report.info.typed);
+  // [CLS] a [SEP] b c [SEP], as "pair_types" of tests/data/tokenizers/index.json.
+  EXPECT_EQ(FirstTokens(0, 3).back(), around.between[0]);
+  EXPECT_EQ(data_->TypeBorder(SampleId{0}), 3U);
+  // Of a longer first text the border moves with its end, of a longer second one it stays.
+  EXPECT_EQ(FirstTokens(1, 6).back(), around.between[0]);
+  EXPECT_EQ(data_->TypeBorder(SampleId{1}), 6U);
+  EXPECT_EQ(data_->TypeBorder(SampleId{2}), 3U);
+  EXPECT_EQ(data_->TypeBorder(SampleId{3}), 8U) << "one text";
 }
 
 }  // namespace

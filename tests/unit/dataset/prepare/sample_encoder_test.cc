@@ -183,8 +183,11 @@ TEST(SampleEncoder, TwoTextsStandAsTheTokenizerSays) {
   EXPECT_EQ(encoded->pair->second, 4U);
   EXPECT_EQ(encoded->pair->second_end, 6U);
   EXPECT_THAT(encode(std::nullopt).status().message(), HasSubstr("what stands between two"));
-  EXPECT_THAT(encode(PairWrapping{{256}, {257}, {257}, true}).status().message(),
-              HasSubstr("token types"));
+  EXPECT_FALSE(encoded->type_border.has_value());
+  // The type 1 begins behind the first one between, or is not to be had.
+  EXPECT_EQ(encode(PairWrapping{{256}, {257, 257}, {257}, PairTypes::kTwo, 1})->type_border, 3U);
+  EXPECT_THAT(encode(PairWrapping{{256}, {257}, {257}, PairTypes::kOther}).status().message(),
+              HasSubstr("other token types"));
 }
 
 // A prompt and a completion are encoded apart: no token lies on their border.

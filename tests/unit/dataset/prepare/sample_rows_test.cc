@@ -61,6 +61,23 @@ SampleStore SomeClasses() {
   return store;
 }
 
+// Two texts in the first two rows, one in the last.
+SampleStore SomePairs() {
+  SampleStore store(6);
+  EXPECT_TRUE(
+      store.Add({{1, 2, 3, 4}, {}, 0, "b", PairRanges{1, 2, 3, 3}, 3}, 2, LongSamples::kCut));
+  EXPECT_TRUE(store.Add({{1, 2, 3, 4, 5, 6, 7, 8}, {}, 0, "a", PairRanges{1, 5, 6, 7}, 5}, 0,
+                        LongSamples::kCut));
+  EXPECT_TRUE(store.Add({{12, 13}, {}, 0, "a"}, 1, LongSamples::kCut));
+  return store;
+}
+
+DataHeader TypedHeader() {
+  DataHeader header = HeaderOf(DataKind::kClasses, true);
+  header.typed = true;
+  return header;
+}
+
 std::string FileOf(DataHeader header, std::string bytes) {
   const auto head = EncodeDataHeader(header);
   std::copy_n(reinterpret_cast<const char*>(head.data()), head.size(), bytes.begin());
@@ -142,6 +159,21 @@ TEST(SampleRows, Classes) {
   EXPECT_THAT(At(**data, 2).labels, ElementsAre(1, kNo, kNo, kNo, kNo, kNo));
 }
 
+TEST(SampleRows, TokenTypes) {
+  const auto data = Open(MakeFile(SomePairs(), TypedHeader(), 2, false));
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_TRUE((*data)->info().typed);
+  EXPECT_THAT(At(**data, 1).tokens, ElementsAre(1, 2, 3, 6, 7, 8));
+  EXPECT_EQ((*data)->TypeBorder(SampleId{0}), 3U);
+  EXPECT_EQ((*data)->TypeBorder(SampleId{1}), 3U);
+  EXPECT_EQ((*data)->TypeBorder(SampleId{2}), 6U) << "none has the type 1";
+  EXPECT_EQ((*data)->TypeBorder(SampleId{3}), 6U) << "no such row";
+  const auto plain = Open(MakeFile(SomeClasses(), HeaderOf(DataKind::kClasses, true), 2, false));
+  ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+  EXPECT_FALSE((*plain)->info().typed);
+  EXPECT_EQ((*plain)->TypeBorder(SampleId{0}), 6U);
+}
+
 // Only the fields that version 1 does not have; the others are where they were.
 TEST(SampleRows, LayoutIsPinned) {
   const std::string packed =
@@ -192,6 +224,26 @@ TEST(SampleRows, LayoutIsPinned) {
             "02000000"
             "00000000"
             "01000000");
+  const std::string pairs = Hex(MakeFile(SomePairs(), TypedHeader(), 2, false));
+  EXPECT_EQ(pairs.substr(2 * 8, 8), "03000000");
+  EXPECT_EQ(pairs.substr(2 * 144, 2 * 40),
+            "01000000"
+            "03000000"
+            "01000000" +
+                std::string(2 * 28, '0'));
+  EXPECT_EQ(pairs.substr(2 * (192 + 36)),
+            // Lengths.
+            "04000000"
+            "06000000"
+            "02000000"
+            // Classes.
+            "02000000"
+            "00000000"
+            "01000000"
+            // Where the type 1 begins.
+            "03000000"
+            "03000000"
+            "02000000");
 }
 
 // A file whose checksums are right, but for one thing.
@@ -243,6 +295,16 @@ TEST_F(SpoiledRows, OfClasses) {
   ExpectRefused(With(good, kClasses + 11, 1), "row 2 has a class that there is not");
 }
 
+TEST_F(SpoiledRows, OfTypes) {
+  const std::string good = MakeFile(SomePairs(), TypedHeader(), 2, false);
+  EXPECT_TRUE(Open(good).ok());
+  constexpr std::size_t kTypes = 192 + 36 + 12 + 12;
+  EXPECT_TRUE(Open(good).ok());
+  ExpectRefused(With(good, kTypes, 0), "row 0 has token types that begin outside of it");
+  ExpectRefused(With(good, kTypes + 4, 7), "row 1 has token types that begin outside of it");
+  ExpectRefused(With(good, kTypes + 11, 1), "row 2 has token types that begin outside of it");
+}
+
 TEST(DataHeaderV2, RefusesImpossibleFields) {
   const std::uint64_t bytes =
       MakeFile(SomeSamples(), HeaderOf(DataKind::kSamples, true), 3, true).size();
@@ -292,8 +354,20 @@ TEST(DataHeaderV2, RefusesUnknownKindsAndFlags) {
   EXPECT_TRUE(refused(8, 1));    // version
   EXPECT_TRUE(refused(28, 3));   // kind
   EXPECT_TRUE(refused(144, 2));  // segmented
-  EXPECT_TRUE(refused(152, 1));  // reserved
+  EXPECT_TRUE(refused(152, 1));  // token types of samples
+  EXPECT_TRUE(refused(156, 1));  // reserved
   EXPECT_TRUE(refused(180, 1));
+  // Types and their version go together.
+  DataHeader typed = TypedHeader();
+  typed.train = {1, 3};
+  auto bytes = EncodeDataHeader(typed);
+  const std::uint64_t size = 192 + typed.payload_bytes();
+  ASSERT_TRUE(DecodeDataHeader(bytes, size).ok());
+  for (const std::uint32_t version : {1U, 2U, 4U}) {
+    StoreLittle<std::uint32_t>(bytes.data() + 8, version);
+    StoreLittle<std::uint64_t>(bytes.data() + 184, Checksum64(std::span(bytes).first(184)));
+    EXPECT_FALSE(DecodeDataHeader(bytes, size).ok()) << version;
+  }
 }
 
 TEST(ArrangeRows, EachSplitHasRowsOfItsOwn) {

@@ -51,6 +51,8 @@ TEST(SampleStore, ClassesKeepTheirTail) {
   EXPECT_THAT(store.ids(), ElementsAre(1, 2, 3, 9, 1, 9));
   EXPECT_THAT(store.counts(), IsEmpty());
   EXPECT_THAT(store.labels(), ElementsAre(7, 5));
+  EXPECT_THAT(store.type_borders(), testing::ElementsAreArray(store.lengths()));
+  EXPECT_FALSE(store.typed());
   const std::vector<std::uint32_t> class_of = {0, 0, 0, 0, 0, 2, 0, 3};
   store.MapLabels(class_of);
   EXPECT_THAT(store.labels(), ElementsAre(3, 2));
@@ -83,11 +85,14 @@ TEST(SampleStore, OfAPairTheLongerTextIsCut) {
       sample.ids = SlowlyCut(first, second, 1000);
       const std::size_t middle = 1 + first.size();
       sample.pair = {1, middle, middle + 2, middle + 2 + second.size()};
+      sample.type_border = middle + 1;  // at 92
       SampleStore store(static_cast<std::uint32_t>(row));
       ASSERT_TRUE(store.Add(sample, 0, LongSamples::kCut));
       ASSERT_EQ(std::vector<std::int32_t>(store.ids().begin(), store.ids().end()),
                 SlowlyCut(first, second, row))
           << row << ' ' << first.size() << ' ' << second.size();
+      ASSERT_EQ(store.ids()[store.type_borders()[0]], 92);
+      ASSERT_TRUE(store.typed());
       ASSERT_EQ(store.cuts().cut_tokens,
                 sample.ids.size() > row ? sample.ids.size() - row : std::size_t{0});
     }

@@ -224,7 +224,7 @@ TEST_F(ExportModelTest, DamagedWeightsAreRefused) {
   Write(tensors);
   for (const char* type : {"f16", "q8_0"}) {
     EXPECT_THAT(ErrorOf({"gguf", "", type}),
-                HasSubstr("'blk.1.ffn_down.weight' has the value nan"));
+                HasSubstr("'layers.1.mlp.down_proj.weight' has a value that is not finite"));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "model/families/family.h"
@@ -19,10 +20,15 @@ namespace {
 using ::testing::HasSubstr;
 
 // A GPT-2 of 2 layers, hidden 4, 2 heads, 6 positions, 7 tokens.
+// An object of `text` and `more`; of the same keys, the last one counts.
+std::string With(const std::string& text, const std::string& more) {
+  return nlohmann::ordered_json::parse(text + more + "}").dump();
+}
+
 std::string TinyConfigText(const std::string& more = "") {
-  return R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":4,)"
-         R"("n_head":2,"n_positions":6,"vocab_size":7,"activation_function":"gelu_new")" +
-         more + "}";
+  return With(R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":4,)"
+              R"("n_head":2,"n_positions":6,"vocab_size":7,"activation_function":"gelu_new")",
+              more);
 }
 
 ModelSpec TinySpec(const std::string& more = "") {
@@ -31,18 +37,18 @@ ModelSpec TinySpec(const std::string& more = "") {
 
 // A Llama of 2 layers, 4 heads of 4 values.
 std::string LlamaText(const std::string& more = "") {
-  return R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"num_hidden_layers":2,)"
-         R"("hidden_size":16,"intermediate_size":24,"num_attention_heads":4,"vocab_size":7,)"
-         R"("max_position_embeddings":64)" +
-         more + "}";
+  return With(R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"num_hidden_layers":2,)"
+              R"("hidden_size":16,"intermediate_size":24,"num_attention_heads":4,"vocab_size":7,)"
+              R"("max_position_embeddings":64)",
+              more);
 }
 
-// A BERT or RoBERTa of 2 layers, 4 heads of 4 values; of the same keys, the last one counts.
+// A BERT or RoBERTa of 2 layers, 4 heads of 4 values.
 std::string BertText(const std::string& more = "", const std::string& family = "bert") {
-  return R"({"model_type":")" + family +
-         R"(","num_hidden_layers":2,"hidden_size":16,"intermediate_size":24,)"
-         R"("num_attention_heads":4,"vocab_size":7,"max_position_embeddings":24)" +
-         more + "}";
+  return With(R"({"model_type":")" + family +
+                  R"(","num_hidden_layers":2,"hidden_size":16,"intermediate_size":24,)"
+                  R"("num_attention_heads":4,"vocab_size":7,"max_position_embeddings":24)",
+              more);
 }
 
 TEST(ModelSpec, ReadsEveryFieldOfGpt2) {
@@ -104,6 +110,7 @@ TEST(ModelSpec, RefusesWithTheCause) {
       {R"({"model_type":"llama","architectures":["GPT2LMHeadModel"]})", "'llama'"},
       {R"({"model_type":"gpt2","architectures":"GPT2LMHeadModel"})", "must be a list"},
       {R"({"model_type":"gpt2"})", "n_layer is missing"},
+      {R"({"model_type":"gpt2","n_layer":2,"n_layer":3})", "has the key 'n_layer' twice"},
       {R"({"model_type":"gpt2","n_layer":4096,"n_embd":1048576,"n_head":65536,)"
        R"("vocab_size":268435456,"n_positions":268435456,"n_inner":4194304})",
        "the limit is 1000000000000"},

@@ -27,7 +27,9 @@ class CountedRows final : public dataset::PreparedData {
     }
     return Status::Ok();
   }
+  std::uint32_t TypeBorder(SampleId sample) const override { return sample.value == 4 ? 2 : 3; }
   std::uint32_t LabelCount(SampleId) const override { return kTokens; }
+  void SetTyped() { info_.typed = true; }
 
  private:
   dataset::DataInfo info_;
@@ -70,6 +72,22 @@ TEST(MicroBatchRows, EachStageGetsWhatItNeeds) {
         }
       }
     }
+  }
+}
+
+TEST(MicroBatchRows, TokenTypesAreOfTheFirstStage) {
+  CountedRows data(true);
+  for (const bool typed : {false, true}) {
+    for (const bool first : {false, true}) {
+      model::MicroBatch batch = TwoRows();
+      BatchRows rows;
+      ASSERT_TRUE(ReadRows(&data, first, true, &batch, &rows).ok());
+      const std::vector<std::uint32_t> borders(batch.type_borders.begin(),
+                                               batch.type_borders.end());
+      EXPECT_EQ(borders,
+                first && typed ? std::vector<std::uint32_t>({2, 3}) : std::vector<std::uint32_t>());
+    }
+    data.SetTyped();
   }
 }
 

@@ -21,14 +21,13 @@
 
 #include "common/file.h"
 #include "dataset/prepare/prepare_data.h"
-#include "model/families/family.h"
 #include "model/families/open_model.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
 #include "scheduler/server/artefact_ref.h"
-#include "storage/models/safetensors.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/scheduler/server/zero_model.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -39,47 +38,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr Duration kCall = std::chrono::seconds(20);
-
-std::string Source(const std::string& path) {
-  const char* source = std::getenv("SHOAL_SOURCE_DIR");
-  return (source == nullptr ? "." : std::string(source)) + "/" + path;
-}
-
-// A model directory with the configuration and tokenizer of examples/tiny-gpt2 and weights of
-// zero.
-void WriteModel(const std::string& path) {
-  fs::create_directories(path);
-  for (const auto& entry : fs::directory_iterator(Source("examples/tiny-gpt2"))) {
-    fs::copy(entry.path(), path);
-  }
-  const auto json = ReadFile(path + "/config.json", 1 << 20);
-  ASSERT_TRUE(json.ok());
-  const auto config = model::ParseModelSpec(*json, "config.json");
-  ASSERT_TRUE(config.ok()) << config.status().ToString();
-  std::vector<storage::TensorToWrite> tensors;
-  std::size_t largest = 0;
-  for (const storage::ModelLayout::Part& part : model::LayoutOf(*config).parts) {
-    for (const auto& [name, shape] : part.tensors) {
-      const bool again = std::any_of(tensors.begin(), tensors.end(),
-                                     [&, &key = name](const auto& t) { return t.name == key; });
-      if (again) continue;
-      storage::TensorToWrite tensor{name, storage::DType::kF16, shape, {}};
-      std::size_t bytes = 2;
-      for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
-      largest = std::max(largest, bytes);
-      tensors.push_back(tensor);
-    }
-  }
-  const std::vector<std::byte> zeros(largest);
-  for (storage::TensorToWrite& tensor : tensors) {
-    std::size_t bytes = 2;
-    for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
-    tensor.data = std::span(zeros).first(bytes);
-  }
-  const Status written =
-      storage::WriteSafetensors(path + "/model.safetensors", tensors, {{"format", "pt"}});
-  ASSERT_TRUE(written.ok()) << written.ToString();
-}
 
 std::string HttpGet(const std::string& address, const std::string& path) {
   const auto target = net::ParseHostPort(address);

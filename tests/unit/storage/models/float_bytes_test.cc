@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/bytes.h"
+
 namespace shoal::storage {
 namespace {
 
@@ -105,6 +107,30 @@ TEST(FloatBytes, ValuesThatBecomeInfinityAreTold) {
   std::vector<std::byte> bytes(6);
   EXPECT_EQ(WriteFloats(DType::kF16, std::vector<float>{1, 70000, 80000}, bytes), 70000.0F);
   EXPECT_EQ(WriteFloats(DType::kBF16, std::vector<float>{1, 70000, 80000}, bytes), std::nullopt);
+}
+
+// Against isfinite of what ReadFloats makes of it, wherever the value stands.
+TEST(FloatBytes, TheFirstValueThatIsNotFinite) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const std::size_t size = DTypeBytes(dtype);
+    std::vector<std::byte> one(size);
+    for (const std::uint16_t high : AllHalves()) {
+      std::fill(one.begin(), one.end(), std::byte{0});
+      StoreLittle<std::uint16_t>(one.data() + size - 2, high);
+      float value = 0;
+      ReadFloats(dtype, one, {&value, 1});
+      ASSERT_EQ(FirstNotFinite(dtype, one).has_value(), !std::isfinite(value)) << high;
+    }
+    std::vector<std::byte> bytes(size * 9000 + 1);
+    const auto odd = std::span(bytes).subspan(1);
+    EXPECT_EQ(FirstNotFinite(dtype, odd), std::nullopt);
+    for (const std::size_t at : {std::size_t{8999}, std::size_t{4096}, std::size_t{4095}}) {
+      const float infinity = -std::numeric_limits<float>::infinity();
+      (void)WriteFloats(dtype, {&infinity, 1}, odd.subspan(at * size, size));
+      EXPECT_EQ(FirstNotFinite(dtype, odd), at);
+    }
+    EXPECT_EQ(FirstNotFinite(dtype, {}), std::nullopt);
+  }
 }
 
 }  // namespace

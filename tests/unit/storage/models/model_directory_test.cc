@@ -127,7 +127,9 @@ TEST_F(ModelDirectoryTest, Sharded) {
   EXPECT_THAT(OpenError(), HasSubstr("no plain file name"));
   wrong["transformer.wte.weight"] = "part-9.safetensors";
   WriteAll(index, json{{"weight_map", wrong}}.dump());
-  EXPECT_THAT(OpenError(), HasSubstr("part-9.safetensors"));
+  EXPECT_THAT(OpenError(), HasSubstr("names 'part-9.safetensors', which is not there"));
+  WriteAll(index, R"({"weight_map": {"a": "part-0.safetensors", "a": "part-1.safetensors"}})");
+  EXPECT_THAT(OpenError(), HasSubstr("'a' twice"));
   wrong = map;
   wrong["no.such"] = "part-0.safetensors";
   WriteAll(index, json{{"weight_map", wrong}}.dump());
