@@ -23,6 +23,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     return units;
   };
   Units embedding, head;
+  const Units shared = units_of("shared");
   if (first) embedding = units_of("embedding");
   if (last) head = units_of("head");
   std::vector<Units> layers;
@@ -34,6 +35,8 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     if (first) uses.push_back({embedding, {}});
     for (const Units& layer : layers) uses.push_back({layer, {}});
     if (last) uses.push_back({head, {}});
+    // The rows that layers share are made before the first of them, and kept.
+    for (const std::size_t unit : shared) uses.front().weights.push_back(unit);
   }
   if (pass == Pass::kForward) return uses;
   const bool weights = pass == Pass::kBackwardWeights;
@@ -48,6 +51,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
                            : UnitUse{*layer, {}});
   }
   if (first && weights) uses.push_back({{}, embedding});
+  if (spec.relative && weights) uses.push_back({shared, shared});
   // The lowest layer's part goes on through the embedding's norm.
   if (first && !weights && spec.embedding.norm && spec.Trains(spec.embedding.norm->weight)) {
     uses.back().weights.push_back(parameters.UnitOf(spec.embedding.norm->weight));

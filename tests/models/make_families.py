@@ -14,8 +14,8 @@ import adamw_golden
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig,
-                          Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig,
-                          Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
+                          DebertaV2Config, Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig,
+                          MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
 
 DATA = Path(__file__).resolve().parents[1] / "data/families"
 ROWS, TOKENS = 2, 21
@@ -73,7 +73,24 @@ CASES = {
     "roberta": RobertaConfig(**COMMON, num_hidden_layers=2, num_attention_heads=5,
                              max_position_embeddings=26, type_vocab_size=1, pad_token_id=1,
                              layer_norm_eps=1e-5, num_labels=4),
+    # As DeBERTa-v3, with more distances than buckets.
+    "deberta": DebertaV2Config(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                               max_position_embeddings=24, num_labels=3, relative_attention=True,
+                               position_buckets=6, norm_rel_ebd="layer_norm", share_att_key=True,
+                               pos_att_type="p2c|c2p", position_biased_input=False),
+    # Products of their own, distances that are cut off, and what BERT adds.
+    "deberta_own": DebertaV2Config(**COMMON, num_hidden_layers=2, num_attention_heads=2,
+                                   max_position_embeddings=24, num_labels=3, type_vocab_size=2,
+                                   relative_attention=True, max_relative_positions=7,
+                                   pos_att_type=["c2p", "p2c"], pooler_hidden_act="tanh",
+                                   attention_head_size=10),
+    "deberta_p2c": DebertaV2Config(**COMMON, num_hidden_layers=2, num_attention_heads=4,
+                                   max_position_embeddings=32, num_labels=3,
+                                   relative_attention=True, position_buckets=9,
+                                   share_att_key=True, pos_att_type=["p2c"],
+                                   position_biased_input=False, pooler_hidden_act="silu"),
 }
+CLASSIFIERS = ("bert", "roberta", "deberta", "deberta_own", "deberta_p2c")
 
 
 def next_tokens(config):
@@ -97,7 +114,7 @@ def classes():
 
 def new_model(name, config):
     kind = AutoModelForCausalLM
-    if name in ("bert", "roberta"):
+    if name in CLASSIFIERS:
         kind = AutoModelForSequenceClassification
     if name == "gemma3":
         config.layer_types = ["sliding_attention", "full_attention"] * 2
@@ -127,7 +144,7 @@ def make(name, config):
     prefix = model.base_model_prefix + "."
     canonical = {full.removeprefix(prefix): parameter
                  for full, parameter in model.named_parameters()}
-    golden = classes() if name in ("bert", "roberta") else next_tokens(config)
+    golden = classes() if name in CLASSIFIERS else next_tokens(config)
     adamw_golden.train(canonical, lambda: logits_of(model, golden), golden)
     save_file({key: value.contiguous() for key, value in golden.items()},
               folder / "golden.safetensors")
