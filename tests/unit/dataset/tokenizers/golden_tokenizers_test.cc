@@ -80,7 +80,7 @@ TEST_P(GoldenTokenizers, WrapTwoTextsAsThere) {
   const auto tokenizer = Load(Folder() + "/" + GetParam());
   ASSERT_NE(tokenizer, nullptr);
   const std::optional<PairWrapping>& pair = tokenizer->wrapping().pair;
-  const std::set<std::string> known = {"bert",   "bert_cased", "deberta", "gemma",
+  const std::set<std::string> known = {"bert",   "bert_cased", "deberta", "deberta_spm", "gemma",
                                        "llama2", "llama3",     "mistral", "roberta"};
   ASSERT_EQ(pair.has_value(), known.contains(GetParam()));
   if (!pair) return;  // nothing stands between two texts, or nobody says what
@@ -118,7 +118,7 @@ TEST_P(GoldenTokenizers, CutWhereItMakesNoDifference) {
   }
   // These know no place: a prefix for every text, patterns that nobody looked at.
   const bool cuts_nowhere = GetParam() == "llama2" || GetParam() == "deepseek" ||
-                            GetParam() == "deberta" || GetParam() == "o200k" ||
+                            GetParam().starts_with("deberta") || GetParam() == "o200k" ||
                             GetParam() == "mixed" || GetParam() == "words" || GetParam() == "gemma";
   EXPECT_EQ(cuts > 50, !cuts_nowhere) << cuts;
 }
@@ -156,9 +156,10 @@ TEST_P(GoldenTokenizers, TakeAnyBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizers,
-                         ::testing::Values("bert", "bert_cased", "deberta", "deepseek", "gemma",
-                                           "llama2", "llama3", "mistral", "mixed", "o200k", "qwen",
-                                           "roberta", "smollm", "unigram_bytes", "words"),
+                         ::testing::Values("bert", "bert_cased", "deberta", "deberta_spm",
+                                           "deepseek", "gemma", "llama2", "llama3", "mistral",
+                                           "mixed", "o200k", "qwen", "roberta", "smollm",
+                                           "unigram_bytes", "words"),
                          [](const auto& family) { return family.param; });
 
 TEST(GoldenTokenizers, HaveFingerprintsOfTheirOwn) {
@@ -169,7 +170,7 @@ TEST(GoldenTokenizers, HaveFingerprintsOfTheirOwn) {
     ASSERT_NE(tokenizer, nullptr);
     EXPECT_TRUE(seen.emplace(tokenizer->fingerprint(), entry.path()).second) << entry.path();
   }
-  EXPECT_EQ(seen.size(), 15U);
+  EXPECT_EQ(seen.size(), 16U);
   // A setting that gives other ids gives another fingerprint.
   TemporaryFolder folder;
   Json json = Json::parse(Read(Folder() + "/llama3/tokenizer.json"));
@@ -250,6 +251,15 @@ TEST(SentencePieceTokenizer, FindsTheTokensOfTheFilesBeside) {
   expected.push_back(512);
   expected.push_back(2);
   EXPECT_EQ(Encode(*tokenizer, "the king<|im_end|></s>"), expected);
+}
+
+TEST(SentencePieceTokenizer, OfDebertaIsRefusedWhereTextsAreChangedBefore) {
+  for (const char* key : {"do_lower_case", "split_by_punct"}) {
+    TemporaryFolder folder;
+    std::filesystem::copy_file(Folder() + "/deberta_spm/spm.model", folder / "spm.model");
+    ASSERT_TRUE(WriteFileAtomic(folder / "tokenizer_config.json", Json({{key, true}}).dump()).ok());
+    EXPECT_THAT(LoadTokenizer(folder.path()).status().message(), ::testing::HasSubstr(key));
+  }
 }
 
 TEST(SentencePieceTokenizer, RefusesADamagedModel) {
