@@ -43,7 +43,7 @@ class GroupLinks {
   // Null where the group has no other member; they live as long as this object.
   collective::GroupChannel* stage_group() const;
   collective::GroupChannel* shared_group() const;
-  // Members of the shared group per pipeline.
+  // Members of the shared group per pipeline. Thread: any.
   std::uint32_t copies() const {
     return static_cast<std::uint32_t>(member_->config.sharing.size());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace shoal::test_support {
@@ -20,12 +21,12 @@ constexpr std::uint64_t kSkippedMax = 2;  // in a row
 
 // As a run of such a model has it.
 std::vector<std::uint32_t> SharingOf(const SwarmOptions& options, std::uint32_t stage) {
-  const auto by = options.bias   ? model::SharedBy::kAll
-                  : options.tied ? model::SharedBy::kEnds
-                                 : model::SharedBy::kNone;
-  std::vector<std::uint32_t> sharing = model::SharingStages(by, options.stages);
-  if (std::ranges::find(sharing, stage) == sharing.end()) sharing.clear();
-  return sharing;
+  const bool end = stage == 0 || stage + 1 == options.stages;
+  if (options.stages < 2 || !(options.bias || (options.tied && end))) return {};
+  if (!options.bias) return {0, options.stages - 1};
+  std::vector<std::uint32_t> all(options.stages);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
 }
 
 std::string Name(std::pair<std::uint32_t, std::uint32_t> place) {
@@ -162,7 +163,7 @@ void SimSwarm::Peer::Start() {
   }
   for (const std::uint32_t stage : SharingOf(options, stage_)) {
     for (std::uint32_t p = 0; p < options.pipelines; ++p) {
-      const auto [low, high] = std::minmax(std::pair(stage_, pipeline_), std::pair(stage, p));
+      const auto [low, high] = std::minmax({std::pair(stage_, pipeline_), std::pair(stage, p)});
       targets.shared.push_back(stage == stage_
                                    ? net::LinkTarget()
                                    : target(stage, p, "shared/" + Name(low) + "-" + Name(high)));

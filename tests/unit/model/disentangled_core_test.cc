@@ -5,8 +5,8 @@
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -176,8 +176,12 @@ TEST_P(Disentangling, IsTheDefinition) {
   EXPECT_LT(made.v.Difference(gradients.value), 1e-5);
   ASSERT_EQ(gradients.distances.key.defined(), c.key);
   ASSERT_EQ(gradients.distances.query.defined(), c.query);
-  if (c.key) EXPECT_LT(made.key.Difference(gradients.distances.key), 1e-5);
-  if (c.query) EXPECT_LT(made.query.Difference(gradients.distances.query), 1e-5);
+  if (c.key) {
+    EXPECT_LT(made.key.Difference(gradients.distances.key), 1e-5);
+  }
+  if (c.query) {
+    EXPECT_LT(made.query.Difference(gradients.distances.query), 1e-5);
+  }
 }
 
 // Pieces are of 128 tokens.

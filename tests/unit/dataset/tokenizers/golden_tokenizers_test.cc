@@ -48,9 +48,12 @@ TEST_P(GoldenTokenizers, GiveTheIdsAndTextsOfHuggingFace) {
         << vector.dump();
     const auto decoded = tokenizer->Decode(vector["ids"].get<Ids>());
     ASSERT_TRUE(decoded.ok());
-    // There a piece of a character is U+FFFD; here it is its byte.
-    if (vector["decoded"].get<std::string>().find("\xef\xbf\xbd") == std::string::npos) {
-      EXPECT_EQ(*decoded, vector["decoded"].get<std::string>()) << vector.dump();
+    // There a piece of a character is U+FFFD; here it is its byte. SentencePiece writes U+2047 for
+    // what is unknown.
+    const auto wanted = vector["decoded"].get<std::string>();
+    if (wanted.find("\xef\xbf\xbd") == std::string::npos &&
+        wanted.find("\xe2\x81\x87") == std::string::npos) {
+      EXPECT_EQ(*decoded, wanted) << vector.dump();
     }
   });
 }
@@ -118,7 +121,7 @@ TEST_P(GoldenTokenizers, CutWhereItMakesNoDifference) {
   }
   // These know no place: a prefix for every text, patterns that nobody looked at.
   const bool cuts_nowhere = GetParam() == "llama2" || GetParam() == "deepseek" ||
-                            GetParam().starts_with("deberta") || GetParam() == "o200k" ||
+                            GetParam() == "deberta" || GetParam() == "o200k" ||
                             GetParam() == "mixed" || GetParam() == "words" || GetParam() == "gemma";
   EXPECT_EQ(cuts > 50, !cuts_nowhere) << cuts;
 }
