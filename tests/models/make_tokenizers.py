@@ -4,7 +4,8 @@ Hugging Face's `tokenizers` makes of texts with it.
 
 FOLDER/tokenizer.json (or spm.model, and what SentencePiece makes of texts), FOLDER/vectors.jsonl
 (text, ids, decoded) and index.json (of each folder: what stands around a text and around two,
-tokens and SHA-256 of the ids of a whole file). Needs tokenizers and sentencepiece. Run again only if a case is added.
+tokens and SHA-256 of the ids of a whole file). Needs tokenizers and sentencepiece. Run again only
+if a case is added.
 usage: make_tokenizers.py [FOLDER...]
 """
 
